@@ -1,0 +1,52 @@
+import Type from 'typebox';
+import type { KubernetesObject, ResourceDefinition } from './resource.js';
+import { Conditions, oneOf } from './schema.js';
+
+export const EdgeFunctionSpec = Type.Object(
+  {
+    name: Type.String({
+      pattern: '^[A-Za-z0-9_][A-Za-z0-9_-]{0,62}$',
+      description: 'The last part of its address: /functions/v1/<name>.',
+    }),
+    code: Type.String({ minLength: 1, maxLength: 1_000_000, description: 'The source, in TypeScript or JavaScript.' }),
+    verifyJwt: Type.Optional(
+      Type.Boolean({ default: true, description: 'Whether a call needs a token that the project issued.' }),
+    ),
+    deployedGeneration: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'The generation that callers get; 0 or absent: not deployed yet.' }),
+    ),
+  },
+  { description: 'What the owner wants.' },
+);
+
+export const EdgeFunctionStatus = Type.Object(
+  {
+    phase: Type.Optional(oneOf(['pending', 'deployed', 'error'], { description: 'The state in one word.' })),
+    message: Type.Optional(Type.String({ maxLength: 500, description: 'What is wrong, if anything.' })),
+    observedGeneration: Type.Optional(Type.Integer({ description: 'The generation that this status is of.' })),
+    url: Type.Optional(Type.String({ maxLength: 2048, description: 'Where it is called.' })),
+    conditions: Conditions,
+  },
+  { description: 'What the operator last saw.' },
+);
+
+export type EdgeFunctionSpec = Type.Static<typeof EdgeFunctionSpec>;
+export type EdgeFunctionStatus = Type.Static<typeof EdgeFunctionStatus>;
+export type EdgeFunction = KubernetesObject<'EdgeFunction', EdgeFunctionSpec, EdgeFunctionStatus>;
+
+export const edgeFunctionDefinition: ResourceDefinition = {
+  kind: 'EdgeFunction',
+  plural: 'edgefunctions',
+  singular: 'edgefunction',
+  shortNames: ['efn'],
+  scope: 'Namespaced',
+  description: 'A function of a project, in the project’s namespace.',
+  spec: EdgeFunctionSpec,
+  status: EdgeFunctionStatus,
+  validations: [],
+  columns: [
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'URL', type: 'string', jsonPath: '.status.url' },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+};

@@ -1,0 +1,20 @@
+/**
+ * The custom resources of Slipway: one source for their types, schemas and defaults, and for the names that programs
+ * share. In: nothing. Out: TypeScript types, CRD manifests. Used by the API, the operator and the data plane.
+ */
+import { buildDefinition } from './build.js';
+import { edgeFunctionDefinition } from './edge-function.js';
+import { projectDefinition } from './project.js';
+import { customResourceDefinition } from './resource.js';
+
+export * from './build.js';
+export * from './edge-function.js';
+export * from './names.js';
+export * from './project.js';
+export type { KubernetesObject, ObjectMeta, OwnerReference, PrinterColumn, ResourceDefinition } from './resource.js';
+export { Condition } from './schema.js';
+
+/** The manifests of all our CustomResourceDefinitions. */
+export const customResourceDefinitions = [projectDefinition, edgeFunctionDefinition, buildDefinition].map(
+  customResourceDefinition,
+);

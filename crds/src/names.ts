@@ -1,0 +1,69 @@
+/**
+ * Every name that more than one program must agree on. A project's ref is `metadata.name` of its Project: a DNS label,
+ * its host name, and the suffix of all that it owns.
+ */
+export const GROUP = 'slipway.dev';
+export const VERSION = 'v1alpha1';
+export const API_VERSION = `${GROUP}/${VERSION}`;
+
+/** Where the platform's own objects live: leases, and the events of cluster-scoped objects are in `default`. */
+export const SYSTEM_NAMESPACE = 'slipway-system';
+/** Held by the operator that leads; the API's health reads it. */
+export const OPERATOR_LEASE = 'slipway-operator';
+
+/** The longest ref: a name of 30, a hyphen, 8 random letters; `p-<ref>` and role names stay under 63. */
+export const REF_MAX_LENGTH = 39;
+
+export const LABEL_PROJECT = 'slipway.dev/project';
+export const LABEL_PART = 'slipway.dev/part';
+export const LABEL_MANAGED_BY = 'app.kubernetes.io/managed-by';
+export const MANAGED_BY = 'slipway';
+/** On a Project until its engine has let go of all that garbage collection can't reach. */
+export const FINALIZER = 'slipway.dev/engine';
+/** Changing its value makes the operator provision again. */
+export const ANNOTATION_REPROVISION = 'slipway.dev/reprovision';
+
+export const namespaceOf = (ref: string) => `p-${ref}`;
+export const databaseOf = (ref: string) => `p-${ref}`;
+
+/** The login roles of a project: cluster-wide in Postgres, so each carries the ref. */
+export const ownerRole = (ref: string) => `postgres.${ref}`;
+export const authenticatorRole = (ref: string) => `authenticator.${ref}`;
+export const authAdminRole = (ref: string) => `auth_admin.${ref}`;
+
+/** Group roles without login that every project shares; policies and grants name them as on Supabase. */
+export const API_ROLES = ['anon', 'authenticated', 'service_role'] as const;
+export type ApiRole = (typeof API_ROLES)[number];
+
+/** Secrets in the project's namespace, each labelled LABEL_PROJECT=<ref>, and their keys. Values are plain text. */
+export const SECRETS = {
+  /** Made by the operator. */
+  keys: {
+    name: 'project-keys',
+    jwtSecret: 'jwt-secret',
+    anonKey: 'anon-key',
+    serviceRoleKey: 'service-role-key',
+    webhookSecret: 'webhook-secret',
+  },
+  /** Made by the operator: how each party logs in to the project's database. */
+  database: {
+    name: 'project-database',
+    /** Address for programs inside: a host name, or the directory of a Unix socket. */
+    host: 'host',
+    port: 'port',
+    database: 'database',
+    ownerPassword: 'owner-password',
+    authenticatorPassword: 'authenticator-password',
+    authAdminPassword: 'auth-admin-password',
+    /** For people: a `postgresql://` URL of the owner, at the address they reach. */
+    url: 'url',
+  },
+  /** Made by the API: spec.env points at it. One key per variable. */
+  env: { name: 'project-env' },
+  /** Made by the API: spec.source.tokenSecretRef points at it. The value is encrypted by the API's own keys. */
+  git: { name: 'project-git', token: 'token' },
+  /** Made by the API (or by hand): spec.jwtSecretRef points at it. */
+  jwt: { name: 'project-jwt', secret: 'secret' },
+  /** Made by the API: spec.notifications.slackWebhookSecretRef points at it. */
+  notifications: { name: 'project-notifications', slackWebhook: 'slack-webhook' },
+} as const;

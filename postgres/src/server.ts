@@ -1,0 +1,212 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chown, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Account, postgresAccount, reachableBinaries, reachableFolder, socketFolder } from './account.js';
+import { installedBinaries } from './binaries.js';
+
+/** The superuser of the embedded cluster. No tenant can become it; only the operator and start log in as it. */
+export const SUPERUSER = 'slipway';
+
+export interface PostgresOptions {
+  /** The cluster's data folder; made by the first start. */
+  folder: string;
+  /** For the Unix socket: short, as a socket's path may have 107 bytes at most. */
+  socketFolder: string;
+  /** TCP port; loopback unless `listen` says otherwise. */
+  port: number;
+  listen?: string;
+  /** Of SUPERUSER; set by the first start. */
+  password: string;
+  /** Further settings, by name. */
+  settings?: Record<string, string>;
+  /** Takes each line of the server's log. */
+  onLog?: (line: string) => void;
+}
+
+export interface PostgresServer {
+  /** The Unix socket's folder, which `pg` takes as a host. */
+  socket: string;
+  port: number;
+  /** Process id of the postmaster. */
+  pid: number;
+  /** Resolves when the server is gone, whoever ended it. */
+  exited: Promise<void>;
+  /** Disconnects everyone, checkpoints and ends. */
+  stop(): Promise<void>;
+}
+
+const SETTINGS: Record<string, string> = {
+  // A catalogue read or one indexed row never gains from JIT, and its first use costs 20 ms.
+  jit: 'off',
+  max_connections: '400',
+  shared_buffers: '256MB',
+  // Realtime reads changes by logical decoding; switching later would need a restart.
+  wal_level: 'logical',
+  max_slot_wal_keep_size: '1GB',
+  max_wal_size: '2GB',
+  password_encryption: 'scram-sha-256',
+  // A statement may hold a secret: no part of it is logged, not even of a failing one.
+  log_min_error_statement: 'panic',
+  log_parameter_max_length_on_error: '0',
+  log_statement: 'none',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+};
+
+/** Starts the cluster in `options.folder`, made first where there is none, and waits until it takes connections. */
+export async function startPostgres(options: PostgresOptions): Promise<PostgresServer> {
+  const account = await postgresAccount();
+  const { native, version } = await installedBinaries();
+  const binaries = await reachableBinaries(native, version, account);
+  const folder = await reachableFolder(options.folder, account);
+  await socketFolder(options.socketFolder, account);
+  if (!(await isInitialised(folder))) await initialise({ binaries, folder, password: options.password, account });
+  await stopLeftover(folder);
+  const child = launch(binaries, folder, options, account);
+  return await untilReady(child, folder, options);
+}
+
+const isInitialised = (folder: string) =>
+  stat(path.join(folder, 'slipway-initialised')).then(
+    () => true,
+    () => false,
+  );
+
+interface Initialise {
+  binaries: string;
+  folder: string;
+  password: string;
+  account: Account | undefined;
+}
+
+/** Runs initdb; a run that was cut short is begun again. */
+async function initialise({ binaries, folder, password, account }: Initialise): Promise<void> {
+  for (const name of await readdir(folder)) await rm(path.join(folder, name), { recursive: true });
+  const scratch = await mkdtemp(path.join(tmpdir(), 'slipway-'));
+  const passwordFile = path.join(scratch, 'password');
+  await writeFile(passwordFile, `${password}\n`, { mode: 0o600 });
+  if (account) for (const owned of [scratch, passwordFile]) await chown(owned, account.uid, account.gid);
+  const options = [
+    ...['--pgdata', folder, '--username', SUPERUSER, '--pwfile', passwordFile, '--auth', 'scram-sha-256'],
+    ...['--encoding', 'UTF8', '--locale', 'C', '--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8'],
+  ];
+  try {
+    const child = spawn(path.join(binaries, 'bin', 'initdb'), options, {
+      ...account,
+      cwd: folder,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    let problem = '';
+    child.stderr.on('data', (chunk) => {
+      problem = (problem + chunk).slice(-2000);
+    });
+    const code = await new Promise((resolve, reject) => child.on('error', reject).on('close', resolve));
+    if (code !== 0) throw new Error(`initdb failed: ${problem.trim()}`);
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+  const marker = path.join(folder, 'slipway-initialised');
+  await writeFile(`${marker}.new`, '');
+  await rename(`${marker}.new`, marker);
+}
+
+/** Ends a server that outlived the platform that started it. */
+async function stopLeftover(folder: string): Promise<void> {
+  const pid = await postmasterPid(folder);
+  if (!pid || !(await isPostmasterOf(pid, folder))) return;
+  signal(pid, 'SIGINT');
+  for (let waited = 0; isAlive(pid); waited += 20) {
+    if (waited === 10_000) signal(pid, 'SIGQUIT');
+    if (waited > 20_000) throw new Error(`the Postgres of an earlier start (process ${pid}) does not end`);
+    await sleep(20);
+  }
+}
+
+async function postmasterPid(folder: string): Promise<number | undefined> {
+  const text = await readFile(path.join(folder, 'postmaster.pid'), 'utf8').catch(() => '');
+  return Number(text.split('\n')[0]) || undefined;
+}
+
+/** A process id may have gone to another program since: only one that names this folder is ours. */
+async function isPostmasterOf(pid: number, folder: string): Promise<boolean> {
+  if (!isAlive(pid)) return false;
+  if (process.platform !== 'linux') return true;
+  const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+  return command.includes(folder);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch {
+    // Gone meanwhile, which is what was wanted.
+  }
+}
+
+function launch(binaries: string, folder: string, options: PostgresOptions, account: Account | undefined) {
+  const settings = {
+    ...SETTINGS,
+    ...options.settings,
+    listen_addresses: options.listen ?? '127.0.0.1',
+    port: String(options.port),
+    unix_socket_directories: options.socketFolder,
+    unix_socket_permissions: '0777',
+  };
+  const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  // In a group of its own, so that a Ctrl-C in the terminal reaches start alone, which then ends things in order.
+  return spawn(path.join(binaries, 'bin', 'postgres'), ['-D', folder, ...flags], {
+    ...account,
+    cwd: folder,
+    detached: true,
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+}
+
+async function untilReady(child: ChildProcess, folder: string, options: PostgresOptions): Promise<PostgresServer> {
+  const lines: string[] = [];
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    for (const line of text.split('\n').filter(Boolean)) {
+      lines.push(line);
+      if (lines.length > 20) lines.shift();
+      options.onLog?.(line);
+    }
+  });
+  let ended = false;
+  const exited = new Promise<void>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('exit', () => {
+      ended = true;
+      resolve();
+    });
+  });
+  while (!(await isReady(folder, child.pid))) {
+    if (ended) throw new Error(`Postgres ended while starting: ${lines.join('\n')}`);
+    await sleep(10);
+  }
+  const stop = async () => {
+    if (!ended) child.kill('SIGINT');
+    await exited;
+  };
+  return { socket: options.socketFolder, port: options.port, pid: child.pid as number, exited, stop };
+}
+
+/** The postmaster writes its state into the eighth line of its lock file. */
+async function isReady(folder: string, pid: number | undefined): Promise<boolean> {
+  const text = await readFile(path.join(folder, 'postmaster.pid'), 'utf8').catch(() => '');
+  const lines = text.split('\n');
+  return Number(lines[0]) === pid && lines[7]?.trim() === 'ready';
+}
+
+export const newPassword = () => randomBytes(24).toString('base64url');
