@@ -1,1 +1,1 @@
-export {};
+export { authMigrations, authMigrationsTable, type Migration } from './auth/index.js';

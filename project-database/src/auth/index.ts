@@ -1,0 +1,26 @@
+/**
+ * The schema `auth` as numbered migrations, forward only. Each runs once in a database, in this order, as the role that
+ * owns the schema; what ran is in `auth.schema_migrations`. Run at birth by the operator, later by the data plane.
+ */
+import { tables } from './0001-tables.js';
+import { grants } from './0002-grants.js';
+import { functions } from './0003-functions.js';
+
+export interface Migration {
+  /** What `auth.schema_migrations` holds of it: never changes. */
+  version: string;
+  sql: string;
+}
+
+/** Before the first migration: where versions are kept. Harmless when repeated. */
+export const authMigrationsTable = /* sql */ `
+create table if not exists auth.schema_migrations (
+  version varchar(255) not null constraint schema_migrations_pkey primary key
+);
+`;
+
+export const authMigrations: readonly Migration[] = [
+  { version: 'slipway-0001-tables', sql: tables },
+  { version: 'slipway-0002-grants', sql: grants },
+  { version: 'slipway-0003-functions', sql: functions },
+];
