@@ -1,1 +1,23 @@
-export { authMigrations, authMigrationsTable, type Migration } from './auth/index.js';
+/**
+ * What a project's database holds at birth: roles, schemas, grants, and the `auth` schema's migrations. In: superuser
+ * sessions, passwords. Out: databases. Used by the operator's engine; the data plane uses `migrateAuth`.
+ */
+export { authMigrations, type Migration } from './auth/index.js';
+export { forgetGroupSettings, prepareCluster } from './cluster.js';
+export { migrateAuth } from './migrate-auth.js';
+export { createRole, LOGIN_ROLES, type LoginRole, type ProjectPasswords, roleAttributes } from './roles.js';
+export { scramVerifier, verifierMatches } from './scram.js';
+export { identifier, literal, type Session, transaction } from './session.js';
+export {
+  BUILDING_PREFIX,
+  buildSpare,
+  type Connect,
+  dropDatabase,
+  ensureTemplate,
+  newSpareId,
+  SPARE_PREFIX,
+  spareRef,
+  TEMPLATE,
+  TEMPLATE_PREFIX,
+  takeSpare,
+} from './spare.js';

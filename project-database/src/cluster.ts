@@ -1,0 +1,58 @@
+/**
+ * What all projects' databases share: group roles without login, and no way in for PUBLIC. In: a superuser's session in
+ * any database that no tenant owns. Called by the operator's engine at start; running it again changes nothing.
+ */
+import { API_ROLES } from '@slipway/crds';
+import { identifier, literal, type Session, transaction } from './session.js';
+
+/** The group whose members are the projects' owners. */
+export const OWNERS_ROLE = 'postgres';
+/** The group that stands for what signs users up; a moved app grants its hooks to it. */
+export const AUTH_ADMINS_ROLE = 'supabase_auth_admin';
+
+/** Names that a moved app's grants may hold. Nobody is a member, so that what is granted to them reaches no neighbour. */
+const UPSTREAM_ROLES = [
+  'authenticator',
+  'dashboard_user',
+  'pgbouncer',
+  'supabase_admin',
+  'supabase_read_only_user',
+  'supabase_realtime_admin',
+  'supabase_replication_admin',
+  'supabase_storage_admin',
+];
+
+const GROUP_ROLES = [...API_ROLES, OWNERS_ROLE, AUTH_ADMINS_ROLE, ...UPSTREAM_ROLES];
+
+export async function prepareCluster(session: Session): Promise<void> {
+  const names = GROUP_ROLES.map(literal).join(', ');
+  const { rows } = await session.query(`SELECT rolname FROM pg_roles WHERE rolname IN (${names})`);
+  const present = new Set(rows.map((row) => row.rolname));
+  const missing = GROUP_ROLES.filter((role) => !present.has(role)).map((role) => `CREATE ROLE ${identifier(role)}`);
+  const attributes = GROUP_ROLES.map((role) => `ALTER ROLE ${identifier(role)} WITH ${groupAttributes(role)}`);
+  await session.query(transaction([...missing, ...attributes, ...(await closedDatabases(session))]));
+  await forgetGroupSettings(session);
+}
+
+const groupAttributes = (role: string) =>
+  `NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION ${role === 'service_role' ? 'BYPASSRLS' : 'NOBYPASSRLS'} PASSWORD NULL`;
+
+/** Only tenants' own databases are left alone: theirs were closed before they became theirs. */
+async function closedDatabases(session: Session): Promise<string[]> {
+  const { rows } = await session.query(`
+    SELECT datname FROM pg_database
+    WHERE datname NOT LIKE 'p-%'
+      AND EXISTS (SELECT FROM aclexplode(coalesce(datacl, acldefault('d', datdba))) WHERE grantee = 0)`);
+  return rows.map((row) => `REVOKE ALL ON DATABASE ${identifier(String(row.datname))} FROM PUBLIC`);
+}
+
+/** A tenant can SET ROLE to a group and then ALTER ROLE … SET on it; as it is shared, nobody may find such settings. */
+export async function forgetGroupSettings(session: Session): Promise<void> {
+  const { rows } = await session.query(`
+    SELECT format('ALTER ROLE %I %s RESET ALL', rolname, 'IN DATABASE ' || quote_ident(datname)) AS statement
+    FROM pg_db_role_setting
+    JOIN pg_roles ON pg_roles.oid = setrole
+    LEFT JOIN pg_database ON pg_database.oid = setdatabase
+    WHERE rolname IN (${GROUP_ROLES.map(literal).join(', ')})`);
+  for (const row of rows) await session.query(String(row.statement));
+}

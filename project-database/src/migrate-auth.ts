@@ -1,0 +1,19 @@
+/** Brings the `auth` schema up to date as `auth_admin.<ref>`, so that no superuser enters a database that a tenant has touched. */
+import { authMigrations, authMigrationsTable } from './auth/index.js';
+import { literal, type Session, transaction } from './session.js';
+
+/** In: a session of `auth_admin.<ref>`. What ran before doesn't run again; two at a time wait for one another. */
+export async function migrateAuth(session: Session): Promise<void> {
+  await session.query('SET search_path = auth, extensions');
+  await session.query("SELECT pg_advisory_lock(hashtext('slipway auth migrations'))");
+  await session.query(authMigrationsTable);
+  const { rows } = await session.query('SELECT version FROM auth.schema_migrations');
+  const done = new Set(rows.map((row) => row.version));
+  for (const { version, sql } of authMigrations) {
+    if (done.has(version)) continue;
+    await session.query(transaction([sql.trim().replace(/;$/, ''), markDone(version)]));
+  }
+  await session.query("SELECT pg_advisory_unlock(hashtext('slipway auth migrations'))");
+}
+
+const markDone = (version: string) => `INSERT INTO auth.schema_migrations (version) VALUES (${literal(version)})`;

@@ -1,0 +1,132 @@
+/**
+ * From nothing to a project's database: the template, a spare made from it, the taking of a spare, the end. In: superuser
+ * sessions in a database that is no tenant's. Out: SQL done. Called by the operator's engine, and by tests that want a project's
+ * database without one.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { API_ROLES, authAdminRole, authenticatorRole, databaseOf, ownerRole } from '@slipway/crds';
+import { authMigrations } from './auth/index.js';
+import { OWNERS_ROLE } from './cluster.js';
+import { migrateAuth } from './migrate-auth.js';
+import { createRole, LOGIN_ROLES, type ProjectPasswords } from './roles.js';
+import { scramVerifier } from './scram.js';
+import { identifier, literal, type Session, transaction } from './session.js';
+import { TEMPLATE_SQL } from './template.js';
+
+/** A session that is closed after use. */
+export type Connect = (database: string) => Promise<Session & { end(): Promise<void> }>;
+
+export const BUILDING_PREFIX = 'slipway-building-';
+export const SPARE_PREFIX = 'slipway-spare-';
+export const TEMPLATE_PREFIX = 'slipway-template-';
+
+/** Roles of a database that is nobody's yet carry this in place of a ref; no ref may hold an underscore. */
+export const spareRef = (id: string) => `spare_${id}`;
+
+/** A spare's id begins with the version of all that was put into it, so that an upgrade knows the old ones. */
+export const newSpareId = () => `${SCHEMA_VERSION}-${randomBytes(6).toString('hex')}`;
+
+/** Everything in the `public` schema that the owner makes is reachable through the API, under row-level security. */
+const defaultPrivileges = (role: string) =>
+  ['TABLES', 'SEQUENCES', 'ROUTINES'].map(
+    (kind) =>
+      `ALTER DEFAULT PRIVILEGES FOR ROLE ${identifier(role)} IN SCHEMA public GRANT ALL ON ${kind} TO ${OWNERS_ROLE}, ${API_ROLES.join(', ')}`,
+  );
+
+/** As superuser, in the spare. */
+const ownership = (ref: string) => [
+  ...defaultPrivileges(ownerRole(ref)),
+  ...defaultPrivileges(OWNERS_ROLE),
+  `GRANT ALL ON SCHEMA extensions TO ${identifier(ownerRole(ref))} WITH GRANT OPTION`,
+  `CREATE SCHEMA auth AUTHORIZATION ${identifier(authAdminRole(ref))}`,
+  'CREATE PUBLICATION supabase_realtime',
+  `ALTER PUBLICATION supabase_realtime OWNER TO ${identifier(ownerRole(ref))}`,
+];
+
+/** Closed to all but its three roles; nobody can connect until the last of these ran. */
+const databaseAccess = (database: string, ref: string) => [
+  `REVOKE ALL ON DATABASE ${identifier(database)} FROM PUBLIC`,
+  ...[authenticatorRole(ref), authAdminRole(ref)].map(
+    (role) => `GRANT CONNECT ON DATABASE ${identifier(database)} TO ${identifier(role)}`,
+  ),
+  `ALTER DATABASE ${identifier(database)} SET search_path = "$user", public, extensions`,
+  `ALTER DATABASE ${identifier(database)} ALLOW_CONNECTIONS true`,
+];
+
+const SCHEMA_VERSION = createHash('sha256')
+  .update(JSON.stringify([TEMPLATE_SQL, authMigrations, LOGIN_ROLES]))
+  .update([...ownership('x'), ...databaseAccess('x', 'x')].join())
+  .digest('hex')
+  .slice(0, 8);
+
+export const TEMPLATE = `${TEMPLATE_PREFIX}${SCHEMA_VERSION}`;
+
+/** Makes this version's template; where it is already, nothing. */
+export async function ensureTemplate(admin: Session, connect: Connect): Promise<void> {
+  const { rows } = await admin.query(`SELECT FROM pg_database WHERE datname = ${literal(TEMPLATE)}`);
+  if (rows.length > 0) return;
+  const building = `${BUILDING_PREFIX}${newSpareId()}`;
+  await admin.query(`CREATE DATABASE ${identifier(building)} TEMPLATE template0 ALLOW_CONNECTIONS false`);
+  await admin.query(
+    transaction([
+      `REVOKE ALL ON DATABASE ${identifier(building)} FROM PUBLIC`,
+      `ALTER DATABASE ${identifier(building)} ALLOW_CONNECTIONS true`,
+    ]),
+  );
+  await within(connect, building, (session) => session.query(`BEGIN; ${TEMPLATE_SQL}; COMMIT`));
+  await admin.query(
+    transaction([
+      `ALTER DATABASE ${identifier(building)} ALLOW_CONNECTIONS false IS_TEMPLATE true`,
+      `ALTER DATABASE ${identifier(building)} RENAME TO ${identifier(TEMPLATE)}`,
+    ]),
+  );
+}
+
+/** Makes the spare `id`: a database and its three roles, which nobody can log in as yet. */
+export async function buildSpare(admin: Session, connect: Connect, id: string): Promise<void> {
+  const ref = spareRef(id);
+  const building = `${BUILDING_PREFIX}${id}`;
+  await admin.query(transaction(LOGIN_ROLES.flatMap((role) => createRole(role, ref))));
+  await admin.query(
+    `CREATE DATABASE ${identifier(building)} TEMPLATE ${identifier(TEMPLATE)} OWNER ${identifier(ownerRole(ref))} ALLOW_CONNECTIONS false`,
+  );
+  await admin.query(transaction(databaseAccess(building, ref)));
+  await within(connect, building, async (session) => {
+    await session.query(transaction(ownership(ref)));
+    await session.query(`SET SESSION AUTHORIZATION ${identifier(authAdminRole(ref))}`);
+    await migrateAuth(session);
+  });
+  await admin.query(`ALTER DATABASE ${identifier(building)} RENAME TO ${identifier(SPARE_PREFIX + id)}`);
+}
+
+async function within<T>(connect: Connect, database: string, work: (session: Session) => Promise<T>): Promise<T> {
+  const session = await connect(database);
+  try {
+    return await work(session);
+  } finally {
+    await session.end();
+  }
+}
+
+/** Gives the spare `id` to the project `ref`: in one transaction, so that it is either nobody's or whole. */
+export async function takeSpare(admin: Session, id: string, ref: string, passwords: ProjectPasswords): Promise<void> {
+  const roles = await Promise.all(
+    LOGIN_ROLES.map(async (role) => {
+      const name = identifier(role.name(ref));
+      const verifier = literal(await scramVerifier(passwords[role.part]));
+      return [
+        `ALTER ROLE ${identifier(role.name(spareRef(id)))} RENAME TO ${name}`,
+        `ALTER ROLE ${name} WITH LOGIN PASSWORD ${verifier}`,
+      ];
+    }),
+  );
+  const rename = `ALTER DATABASE ${identifier(SPARE_PREFIX + id)} RENAME TO ${identifier(databaseOf(ref))}`;
+  await admin.query(transaction([rename, ...roles.flat()]));
+}
+
+/** Drops `database` and the roles of `ref`, whichever of them are there. */
+export async function dropDatabase(admin: Session, database: string, ref: string): Promise<void> {
+  await admin.query(`DROP DATABASE IF EXISTS ${identifier(database)} WITH (FORCE)`);
+  const names = LOGIN_ROLES.map((role) => identifier(role.name(ref))).join(', ');
+  await admin.query(`DROP ROLE IF EXISTS ${names}`);
+}
