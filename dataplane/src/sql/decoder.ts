@@ -1,0 +1,107 @@
+/**
+ * Backend messages: bytes come in as the socket gives them, whole messages go out as (type, body). Values of a row are
+ * views of those bytes, so a JSON text built by Postgres reaches an HTTP response without being copied or parsed.
+ */
+import { DatabaseError } from './errors.js';
+
+const HEADER_BYTES = 5;
+/** Postgres itself can't build a message of more than a gigabyte: beyond it the stream is out of step. */
+const MAX_MESSAGE_BYTES = 1 << 30;
+
+export class MessageReader {
+  private chunks: Buffer[] = [];
+  private held = 0;
+  private needed = HEADER_BYTES;
+
+  constructor(private readonly onMessage: (type: number, body: Buffer) => void) {}
+
+  push(chunk: Buffer): void {
+    this.chunks.push(chunk);
+    this.held += chunk.length;
+    // A large message is joined once, when all of it is there.
+    if (this.held < this.needed) return;
+    let rest = this.chunks.length === 1 ? chunk : Buffer.concat(this.chunks, this.held);
+    while (rest.length >= HEADER_BYTES) {
+      const length = rest.readUInt32BE(1) + 1;
+      if (length > MAX_MESSAGE_BYTES || length < HEADER_BYTES)
+        throw new RangeError('a message of an impossible length');
+      if (rest.length < length) break;
+      this.onMessage(rest[0] as number, rest.subarray(HEADER_BYTES, length));
+      rest = rest.subarray(length);
+    }
+    this.needed = rest.length >= HEADER_BYTES ? rest.readUInt32BE(1) + 1 : HEADER_BYTES;
+    this.chunks = rest.length > 0 ? [rest] : [];
+    this.held = rest.length;
+  }
+}
+
+export type Row = (Buffer | null)[];
+
+export interface Field {
+  name: string;
+  type: number;
+}
+
+export function decodeRow(body: Buffer): Row {
+  const count = body.readUInt16BE(0);
+  const row: Row = new Array(count);
+  let at = 2;
+  for (let i = 0; i < count; i++) {
+    const length = body.readInt32BE(at);
+    at += 4;
+    if (length < 0) row[i] = null;
+    else {
+      row[i] = body.subarray(at, at + length);
+      at += length;
+    }
+  }
+  return row;
+}
+
+export function decodeFields(body: Buffer): Field[] {
+  const fields: Field[] = [];
+  let at = 2;
+  for (let left = body.readUInt16BE(0); left > 0; left--) {
+    const end = body.indexOf(0, at);
+    fields.push({ name: body.toString('utf8', at, end), type: body.readUInt32BE(end + 7) });
+    at = end + 19;
+  }
+  return fields;
+}
+
+/** The text of a message that holds one C string: a command tag. */
+export const decodeText = (body: Buffer): string => body.toString('utf8', 0, body.length - 1);
+
+export function decodeNotification(body: Buffer): { channel: string; payload: string } {
+  const end = body.indexOf(0, 4);
+  return { channel: body.toString('utf8', 4, end), payload: body.toString('utf8', end + 1, body.length - 1) };
+}
+
+const ERROR_FIELDS: Record<string, keyof DatabaseError['fields']> = {
+  V: 'severity',
+  D: 'detail',
+  H: 'hint',
+  P: 'position',
+  W: 'where',
+  s: 'schema',
+  t: 'table',
+  c: 'column',
+  n: 'constraint',
+  d: 'dataType',
+};
+
+export function decodeError(body: Buffer): DatabaseError {
+  const fields: DatabaseError['fields'] = {};
+  let message = '';
+  let code = 'XX000';
+  for (let at = 0; at < body.length && body[at] !== 0; ) {
+    const key = String.fromCharCode(body[at] as number);
+    const end = body.indexOf(0, at + 1);
+    const value = body.toString('utf8', at + 1, end);
+    if (key === 'M') message = value;
+    else if (key === 'C') code = value;
+    else if (ERROR_FIELDS[key]) fields[ERROR_FIELDS[key]] = value;
+    at = end + 1;
+  }
+  return new DatabaseError(message, code, fields);
+}

@@ -1,0 +1,214 @@
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { ConnectionError, DatabaseError, Pool, PoolBusyError, type PoolHooks, type PoolLimits } from './pool.js';
+
+const test = suite('pool');
+let postgres: TestPostgres;
+const pools: Pool[] = [];
+
+function pool(limits: Partial<PoolLimits> = {}, hooks: PoolHooks = {}): Pool {
+  const made = new Pool(postgres.admin(), limits, hooks);
+  pools.push(made);
+  return made;
+}
+
+const text = (value: Buffer | null | undefined) => value?.toString();
+
+test.before(async () => {
+  postgres = await startTestPostgres();
+});
+test.after.each(async () => {
+  await Promise.all(pools.splice(0).map((each) => each.close()));
+});
+test.after(() => postgres.close());
+
+test('a batch is one implicit transaction: what is set locally in its first statement binds the second and is gone after', async () => {
+  const db = pool({ connections: 1 });
+  const inside = await db.batch([
+    { text: `select set_config('request.method', $1, true)`, values: ['GET'] },
+    { text: `select current_setting('request.method', true)` },
+  ]);
+  assert.is(text(inside[1]?.rows[0]?.[0]), 'GET');
+  const [after] = await db.batch([{ text: `select current_setting('request.method', true)` }]);
+  assert.is(text(after?.rows[0]?.[0]), '');
+});
+
+test('an error undoes the whole batch and carries Postgres’ fields', async () => {
+  const db = pool();
+  await db.query('create table undone (id int primary key)');
+  const error = await db
+    .batch([{ text: 'insert into undone values (1)' }, { text: 'insert into undone values (1)' }])
+    .catch((caught) => caught);
+  assert.instance(error, DatabaseError);
+  assert.is(error.code, '23505');
+  assert.is(error.fields.constraint, 'undone_pkey');
+  assert.is(error.fields.detail, 'Key (id)=(1) already exists.');
+  assert.equal(await db.query('select * from undone'), []);
+});
+
+test('hundreds of batches at once get their own answers, those that fail included', async () => {
+  const db = pool({ connections: 2 });
+  const answers = await Promise.all(
+    Array.from({ length: 300 }, (_, i) =>
+      db
+        .batch([
+          { text: `select set_config('x.y', $1, true)`, values: [String(i)], name: 'set' },
+          i % 3 === 0
+            ? { text: 'select 1 / ($1::int - $1::int)', values: [i], name: 'fails' }
+            : { text: `select current_setting('x.y') || $1::text`, values: ['!'], name: 'works' },
+        ])
+        .then(
+          (results) => text(results[1]?.rows[0]?.[0]),
+          (error) => error.code,
+        ),
+    ),
+  );
+  assert.equal(
+    answers,
+    answers.map((_, i) => (i % 3 === 0 ? '22012' : `${i}!`)),
+  );
+});
+
+test('a named statement survives a change of its columns, and a drop and creation of its table', async () => {
+  const db = pool({ connections: 1 });
+  const count = () => db.batch([{ text: 'select id from changing where id = $1', values: ['7'], name: 'changing' }]);
+  await db.query('create table changing (id int)');
+  await count();
+  await db.query('alter table changing alter id type text');
+  assert.is((await count())[0]?.command, 'SELECT 0');
+  await db.query('drop table changing');
+  assert.is((await count().catch((error) => error)).code, '42P01');
+  await db.query(`create table changing (id int); `);
+  await db.query('insert into changing values (7)');
+  assert.is((await count())[0]?.command, 'SELECT 1');
+});
+
+test('a statement whose Parse was skipped after an error is parsed again', async () => {
+  const db = pool({ connections: 1 });
+  const batch = (divisor: number) =>
+    db.batch([
+      { text: 'select 1 / $1::int', values: [divisor] },
+      { text: 'select 42', name: 'skipped' },
+    ]);
+  const answers = await Promise.allSettled([batch(0), batch(1), batch(1)]);
+  assert.is((answers[0] as PromiseRejectedResult).reason.code, '22012');
+  for (const answer of answers.slice(1))
+    assert.is(text((answer as PromiseFulfilledResult<Awaited<ReturnType<typeof batch>>>).value[1]?.rows[0]?.[0]), '42');
+});
+
+test('prepared statements on a connection stay within their bound', async () => {
+  const db = pool({ connections: 1, statementsPerConnection: 5 });
+  for (let i = 0; i < 40; i++) await db.batch([{ text: `select ${i}`, name: `s${i}` }]);
+  const [{ count } = { count: -1 }] = await db.query<{ count: number }>(
+    'select count(*)::int from pg_prepared_statements',
+  );
+  assert.is(count, 5);
+});
+
+test('values of every kind arrive as Postgres text, and a large one whole', async () => {
+  const db = pool();
+  const large = 'ü'.repeat(2_000_000);
+  const [row] = await db.query(
+    'select $1::int as i, $2::bool as b, $3::text as n, $4::jsonb as j, $5::timestamptz as t, $6::text as l, $7::json as raw',
+    [7, true, null, { a: ['"'] }, new Date(0), large, Buffer.from('{"x":1}')],
+  );
+  assert.equal(row, { i: 7, b: true, n: null, j: { a: ['"'] }, t: new Date(0), l: large, raw: { x: 1 } });
+});
+
+test('a statement that contains NUL is refused before anything is sent, and NUL in a value by Postgres', async () => {
+  const db = pool({ connections: 1 });
+  assert.instance(await db.batch([{ text: 'select 1; \0', name: 'nul' }]).catch((error) => error), RangeError);
+  assert.is((await db.query('select $1::text', ['a\0b']).catch((error) => error)).code, '22021');
+  assert.equal(await db.query('select 1 as one'), [{ one: 1 }]);
+});
+
+test('a transaction holds a connection to itself, commits as a whole, and rolls back when its work throws', async () => {
+  const db = pool({ connections: 2 });
+  await db.query('create table moved (id int)');
+  await db.transaction(async (transaction) => {
+    await transaction.query('insert into moved values ($1)', [1]);
+    const outside = await db.query('select * from moved');
+    assert.equal(outside, []);
+  });
+  const failed = await db
+    .transaction(async (transaction) => {
+      await transaction.query('insert into moved values (2)');
+      throw new Error('no');
+    })
+    .catch((error) => error.message);
+  assert.is(failed, 'no');
+  assert.equal(await db.query('select * from moved'), [{ id: 1 }]);
+});
+
+test('a transaction gets its turn while batches keep coming', async () => {
+  const db = pool({ connections: 1 });
+  let done = false;
+  const load = Array.from({ length: 8 }, async () => {
+    while (!done) await db.batch([{ text: 'select 1', name: 'one' }]);
+  });
+  await db.transaction((transaction) => transaction.query('select 1'));
+  done = true;
+  await Promise.all(load);
+});
+
+test('a slow statement does not hold up others while a connection can be had', async () => {
+  const db = pool({ connections: 2 });
+  await db.query('select 1');
+  const slow = db.query('select pg_sleep(30)').catch(() => undefined);
+  for (let i = 0; i < 20; i++) await db.query('select 1');
+  await db.close();
+  await slow;
+});
+
+test('work beyond the bound of the queue is refused at once', async () => {
+  const db = pool({ connections: 1, underway: 1, waiting: 2 });
+  const answers = await Promise.allSettled(Array.from({ length: 5 }, () => db.query('select 1')));
+  const refused = answers.filter((answer) => answer.status === 'rejected');
+  assert.ok(refused.length >= 2);
+  for (const { reason } of refused) assert.instance(reason, PoolBusyError);
+});
+
+test('after its connections were ended by the server the next batch works, and a read is repeated by itself', async () => {
+  const db = pool({ connections: 1 });
+  const [{ pid } = { pid: 0 }] = await db.query<{ pid: number }>('select pg_backend_pid() as pid');
+  const sleeping = db.batch([{ text: 'select pg_sleep(30)' }]).catch((error) => error);
+  const reading = db.batch([{ text: `select pg_sleep(0.05), 'read'` }], { repeatable: true });
+  await pool().query('select pg_terminate_backend($1)', [pid]);
+  assert.instance(await sleeping, ConnectionError);
+  assert.is(text((await reading)[0]?.rows[0]?.[1]), 'read');
+});
+
+test('every connection listens, and one opened after none was open is told of', async () => {
+  const heard: string[] = [];
+  let reconnects = 0;
+  let listening: () => void = () => undefined;
+  const notified = new Promise<void>((resolve) => {
+    listening = resolve;
+  });
+  const db = pool(
+    {},
+    {
+      listen: ['pgrst'],
+      onNotification: (channel, payload) => {
+        heard.push(`${channel}: ${payload}`);
+        listening();
+      },
+      onReconnect: () => reconnects++,
+    },
+  );
+  await db.query('select 1');
+  await pool().query(`select pg_notify('pgrst', 'reload schema')`);
+  await notified;
+  assert.equal(heard, ['pgrst: reload schema']);
+  assert.is(reconnects, 1);
+});
+
+test('a wrong password is an error that does not carry it', async () => {
+  const db = new Pool({ ...postgres.admin(), password: 'canary-of-a-secret' });
+  const error = await db.query('select 1').catch((caught) => caught);
+  assert.instance(error, ConnectionError);
+  assert.not.match(JSON.stringify([error.message, error.stack]), 'canary');
+});
+
+test.run();

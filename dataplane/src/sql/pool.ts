@@ -1,0 +1,271 @@
+/**
+ * The few connections that one service holds to one project's database as one login. Work comes in as batches (one
+ * implicit transaction in one round trip), as single queries with rows as objects, or as transactions that hold a connection to
+ * themselves. Connections open when needed, carry a bounded number of batches each, and close when idle; what can't be
+ * taken waits in a bounded queue. Called by the services (auth, rest), which hold one pool a project.
+ */
+import pg from 'pg';
+import type { Login } from '../tenant.js';
+import type { Parameter } from './encoder.js';
+import { ConnectionError, DatabaseError, PoolBusyError } from './errors.js';
+import { type Result, Session, StaleStatementError, type Statement } from './session.js';
+
+export interface PoolLimits {
+  connections: number;
+  /** Batches under way on one connection. */
+  underway: number;
+  /** Pieces of work that wait for a connection; one more is refused with PoolBusyError. */
+  waiting: number;
+  waitingMs: number;
+  idleMs: number;
+  connectTimeoutMs: number;
+  /** Of each statement, unless a batch sets a shorter one for itself. */
+  statementTimeoutMs: number;
+  statementsPerConnection: number;
+}
+
+export const DEFAULT_LIMITS: PoolLimits = {
+  connections: 4,
+  underway: 4,
+  waiting: 1000,
+  waitingMs: 10_000,
+  idleMs: 10_000,
+  connectTimeoutMs: 5_000,
+  statementTimeoutMs: 30_000,
+  statementsPerConnection: 200,
+};
+
+/** Batches queue behind each other on a connection only while its present one is this young: a slow one delays nobody. */
+const SLOW_MS = 20;
+const SWEEP_MS = 1_000;
+/** After a connection was refused, those that are open must do for so long. */
+const OPEN_AGAIN_MS = 1_000;
+/** A connection that is silent for this long past the statement timeout is given up. */
+const SILENCE_GRACE_MS = 5_000;
+
+export interface PoolHooks {
+  /** Channels that every connection listens to. */
+  listen?: readonly string[];
+  onNotification?(channel: string, payload: string): void;
+  /** A connection opened after a time without any: notifications may have been missed. */
+  onReconnect?(): void;
+}
+
+export interface Queryable {
+  /** One statement; its rows as objects, with values as `pg` parses them. */
+  query<T = Record<string, unknown>>(text: string, values?: readonly Parameter[]): Promise<T[]>;
+}
+
+interface Waiter {
+  exclusive: boolean;
+  expires: number;
+  reserved?: Session;
+  take(session: Session): void;
+  refuse(error: Error): void;
+}
+
+export class Pool implements Queryable {
+  private readonly limits: PoolLimits;
+  private readonly sessions: Session[] = [];
+  private readonly exclusive = new Set<Session>();
+  private readonly queue: Waiter[] = [];
+  private opening = 0;
+  private openAgainAt = 0;
+  private closed = false;
+  private sweeper: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly login: Login,
+    limits: Partial<PoolLimits> = {},
+    private readonly hooks: PoolHooks = {},
+  ) {
+    this.limits = { ...DEFAULT_LIMITS, ...limits };
+  }
+
+  /** Connections that are open now. */
+  get size(): number {
+    return this.sessions.length + this.opening;
+  }
+
+  /**
+   * All statements in one round trip and one implicit transaction: an error undoes all of them. A `repeatable` batch, one
+   * that only reads, is sent once more when its connection was lost.
+   */
+  async batch(statements: readonly Statement[], { repeatable = false } = {}): Promise<Result[]> {
+    try {
+      return await this.send(statements);
+    } catch (error) {
+      if (error instanceof StaleStatementError) return this.send(statements.map(({ name: _, ...unnamed }) => unnamed));
+      if (error instanceof ConnectionError && repeatable && error.sent) return this.send(statements);
+      throw error;
+    }
+  }
+
+  private async send(statements: readonly Statement[]): Promise<Result[]> {
+    const session = (this.queue.length === 0 && this.free()) || (await this.wait(false));
+    return session.run(statements);
+  }
+
+  async query<T = Record<string, unknown>>(
+    text: string,
+    values: readonly Parameter[] = [],
+    name?: string,
+  ): Promise<T[]> {
+    const [result] = await this.batch([{ text, values, describe: true, ...(name ? { name } : {}) }]);
+    return objects<T>(result as Result);
+  }
+
+  /** `work` between BEGIN and COMMIT on a connection of its own; ROLLBACK when it throws. */
+  async transaction<T>(work: (transaction: Queryable) => Promise<T>): Promise<T> {
+    const session = await this.wait(true);
+    try {
+      await session.run([{ text: 'begin' }]);
+      const result = await work({
+        query: async (text, values = []) => {
+          const [answer] = await session.run([{ text, values, describe: true }]);
+          return objects(answer as Result);
+        },
+      });
+      await session.run([{ text: 'commit' }]);
+      return result;
+    } catch (error) {
+      if (session.usable) await session.run([{ text: 'rollback' }]).catch(() => session.close());
+      throw error;
+    } finally {
+      this.exclusive.delete(session);
+      this.serveQueue();
+    }
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+    clearInterval(this.sweeper);
+    for (const waiter of this.queue.splice(0)) waiter.refuse(new ConnectionError('the pool was closed', false));
+    for (const session of [...this.sessions]) session.close();
+  }
+
+  /** A connection that can take one more batch now, the least busy first. */
+  private free(): Session | undefined {
+    let best: Session | undefined;
+    for (const session of this.sessions) {
+      if (this.exclusive.has(session) || session.underway >= this.limits.underway || session.waited > SLOW_MS) continue;
+      if (!best || session.underway < best.underway) best = session;
+    }
+    // Rather than behind another batch, which may be slow, wait for a connection that can still be opened.
+    return best && best.underway > 0 && this.canOpen() ? undefined : best;
+  }
+
+  private wait(exclusive: boolean): Promise<Session> {
+    if (this.closed) return Promise.reject(new ConnectionError('the pool was closed', false));
+    if (this.queue.length >= this.limits.waiting) return Promise.reject(new PoolBusyError(this.queue.length));
+    return new Promise((take, refuse) => {
+      this.queue.push({ exclusive, expires: performance.now() + this.limits.waitingMs, take, refuse });
+      this.serveQueue();
+    });
+  }
+
+  private serveQueue(): void {
+    for (let waiter = this.queue[0]; waiter; waiter = this.queue[0]) {
+      const session = waiter.exclusive ? this.reserve(waiter) : this.free();
+      if (!session || (waiter.exclusive && session.underway > 0)) break;
+      this.queue.shift();
+      waiter.take(session);
+    }
+    if (this.queue.length > this.opening) this.open();
+  }
+
+  /** The connection a transaction will have to itself: an idle one, else one that takes nothing new until it is. */
+  private reserve(waiter: Waiter): Session | undefined {
+    if (waiter.reserved?.usable) return waiter.reserved;
+    const shared = this.sessions.filter((session) => !this.exclusive.has(session));
+    const least = shared.sort((one, other) => one.underway - other.underway)[0];
+    if (!least || (least.underway > 0 && this.canOpen())) return undefined;
+    this.exclusive.add(least);
+    waiter.reserved = least;
+    return least;
+  }
+
+  private open(): void {
+    if (!this.canOpen()) return;
+    this.opening++;
+    this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS).unref();
+    this.connect()
+      .then(
+        (session) => this.admit(session),
+        (error: Error) => {
+          this.opening--;
+          this.openAgainAt = performance.now() + OPEN_AGAIN_MS;
+          // With nothing open and nothing opening nobody else would answer those who wait.
+          if (this.size === 0) for (const waiter of this.queue.splice(0)) waiter.refuse(error);
+        },
+      )
+      .finally(() => this.serveQueue());
+  }
+
+  private canOpen(): boolean {
+    if (this.closed || this.size >= this.limits.connections) return false;
+    return this.sessions.length === 0 || performance.now() >= this.openAgainAt;
+  }
+
+  private async connect(): Promise<Session> {
+    const session = await Session.open(this.login, {
+      connectTimeoutMs: this.limits.connectTimeoutMs,
+      statementTimeoutMs: this.limits.statementTimeoutMs,
+      maxStatements: this.limits.statementsPerConnection,
+      onNotification: (channel, payload) => this.hooks.onNotification?.(channel, payload),
+      onReady: () => this.serveQueue(),
+      onClose: (closed) => this.release(closed),
+    });
+    const channels = this.hooks.listen ?? [];
+    if (channels.length > 0)
+      await session.run(channels.map((channel) => ({ text: `listen ${pg.escapeIdentifier(channel)}` })));
+    return session;
+  }
+
+  private admit(session: Session): void {
+    this.opening--;
+    if (this.closed) return session.close();
+    if (!session.usable) return;
+    if (this.sessions.push(session) === 1) this.hooks.onReconnect?.();
+  }
+
+  private release(session: Session): void {
+    const at = this.sessions.indexOf(session);
+    if (at >= 0) this.sessions.splice(at, 1);
+    this.exclusive.delete(session);
+    this.serveQueue();
+  }
+
+  private giveUp(waiter: Waiter): void {
+    if (waiter.reserved) this.exclusive.delete(waiter.reserved);
+    waiter.refuse(new PoolBusyError(this.queue.length + 1));
+  }
+
+  /** Once a second: closes what is idle, gives up what is silent, refuses those who waited too long. */
+  private sweep(): void {
+    const now = performance.now();
+    for (const session of [...this.sessions]) {
+      const idle = session.underway === 0 && !this.exclusive.has(session);
+      if (idle && now - session.idleSince > this.limits.idleMs) session.close();
+      else if (session.waited > this.limits.statementTimeoutMs + SILENCE_GRACE_MS)
+        session.drop(new ConnectionError('the database did not answer in time', true));
+    }
+    while (this.queue[0] && this.queue[0].expires < now) this.giveUp(this.queue.shift() as Waiter);
+    if (this.size === 0 && this.queue.length === 0) {
+      clearInterval(this.sweeper);
+      this.sweeper = undefined;
+    }
+  }
+}
+
+function objects<T>({ fields, rows }: Result): T[] {
+  const parsers = fields.map(({ type }) => pg.types.getTypeParser(type, 'text') as (text: string) => unknown);
+  return rows.map(
+    (row) =>
+      Object.fromEntries(
+        fields.map(({ name }, i) => [name, row[i] ? parsers[i]?.((row[i] as Buffer).toString()) : null]),
+      ) as T,
+  );
+}
+
+export { ConnectionError, DatabaseError, type Parameter, PoolBusyError, type Result, type Statement };

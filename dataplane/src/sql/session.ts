@@ -1,0 +1,325 @@
+/**
+ * One connection to a project's database. `pg` logs in; from then on batches of statements are written here, each under
+ * its own Sync and so each an implicit transaction, several under way at once and answered in order.
+ * Called by the pool alone. Never sends a cancel request: it could hit a neighbour's batch.
+ */
+import { Socket } from 'node:net';
+import { Client } from 'pg';
+import type { Login } from '../tenant.js';
+import {
+  decodeError,
+  decodeFields,
+  decodeNotification,
+  decodeRow,
+  decodeText,
+  type Field,
+  MessageReader,
+  type Row,
+} from './decoder.js';
+import { encode, encoded, type Parameter } from './encoder.js';
+import { ConnectionError, DatabaseError } from './errors.js';
+
+export interface Statement {
+  text: string;
+  values?: readonly Parameter[];
+  /** Statements of one name have one text; it is parsed once a connection. Without a name it is parsed each time. */
+  name?: string;
+  /** Asks for the columns' names and types too. */
+  describe?: boolean;
+}
+
+export interface Result {
+  /** Postgres' command tag: `SELECT 3`. */
+  command: string;
+  rows: Row[];
+  /** Empty unless the statement asked for it by `describe`. */
+  fields: Field[];
+}
+
+export interface SessionOptions {
+  connectTimeoutMs: number;
+  statementTimeoutMs: number;
+  /** Named statements kept prepared; the one used longest ago is closed for a new one. */
+  maxStatements: number;
+  onNotification(channel: string, payload: string): void;
+  /** A batch has been answered: there is room for another. */
+  onReady(): void;
+  onClose(session: Session): void;
+}
+
+interface Batch {
+  results: Result[];
+  current: Result;
+  /** Names whose Parse is in this batch, in order; those past `parsed` failed or were skipped. */
+  parsing: string[];
+  parsed: number;
+  reused: string[];
+  startedAt: number;
+  error: DatabaseError | undefined;
+  resolve(results: Result[]): void;
+  reject(error: Error): void;
+}
+
+/** A failed batch whose cause may be a statement prepared before the schema changed. */
+export class StaleStatementError extends Error {
+  constructor(override readonly cause: DatabaseError) {
+    super(cause.message);
+  }
+}
+
+/** What Postgres says when names or types a prepared statement relied on have changed, or when its Parse never ran. */
+const STALE_CODES = new Set([
+  '0A000',
+  '26000',
+  '42703',
+  '42704',
+  '42804',
+  '42846',
+  '42883',
+  '42P01',
+  '42P08',
+  '42P10',
+  '42P18',
+]);
+
+/** A name evicted and taken again while its first Parse was still unanswered. */
+const DUPLICATE_STATEMENT = '42P05';
+
+const newResult = (): Result => ({ command: '', rows: [], fields: [] });
+
+export class Session {
+  private readonly socket: Socket;
+  private readonly batches: Batch[] = [];
+  /** Least recently used first. */
+  private readonly statements = new Set<string>();
+  private closed = false;
+  /** When the last batch was answered. */
+  idleSince = performance.now();
+
+  private constructor(
+    socket: Socket,
+    private readonly options: SessionOptions,
+  ) {
+    this.socket = socket;
+    const reader = new MessageReader((type, body) => this.onMessage(type, body));
+    socket.on('data', (chunk) => {
+      try {
+        reader.push(chunk);
+      } catch (error) {
+        this.drop(
+          new ConnectionError('the database sent what this client does not understand', true, { cause: error }),
+        );
+      }
+    });
+    socket.on('close', () => this.drop(new ConnectionError('the connection to the database was lost', true)));
+  }
+
+  static async open(login: Login, options: SessionOptions): Promise<Session> {
+    const socket = new Socket();
+    const client = new Client({
+      ...login,
+      application_name: 'slipway',
+      stream: () => socket,
+      connectionTimeoutMillis: options.connectTimeoutMs,
+      statement_timeout: options.statementTimeoutMs,
+    });
+    // A broken connection is noticed by the socket's close; pg would end the process over an error nobody hears.
+    client.on('error', () => undefined);
+    try {
+      await client.connect();
+    } catch (error) {
+      socket.destroy();
+      throw new ConnectionError(`the database can't be reached: ${(error as Error).message}`, false, { cause: error });
+    }
+    socket.removeAllListeners('data');
+    return new Session(socket, options);
+  }
+
+  get underway(): number {
+    return this.batches.length;
+  }
+
+  /** How long the batch that is now being answered has taken, in ms. */
+  get waited(): number {
+    const head = this.batches[0];
+    return head ? performance.now() - head.startedAt : 0;
+  }
+
+  get usable(): boolean {
+    return !this.closed;
+  }
+
+  run(statements: readonly Statement[]): Promise<Result[]> {
+    if (this.closed) return Promise.reject(new ConnectionError('the connection to the database was lost', false));
+    return new Promise((resolve, reject) => {
+      const current = newResult();
+      const batch: Batch = {
+        results: [],
+        current,
+        parsing: [],
+        parsed: 0,
+        reused: [],
+        startedAt: 0,
+        error: undefined,
+        resolve,
+        reject,
+      };
+      const before = [...this.statements];
+      let bytes: Buffer;
+      try {
+        bytes = encoded(() => this.encode(statements, batch));
+      } catch (error) {
+        // Nothing was sent, so nothing was prepared or closed.
+        this.statements.clear();
+        for (const name of before) this.statements.add(name);
+        return reject(error);
+      }
+      batch.startedAt = performance.now();
+      this.batches.push(batch);
+      this.socket.write(bytes);
+    });
+  }
+
+  private encode(statements: readonly Statement[], batch: Batch): void {
+    // Closed first, where no error of this batch can make Postgres skip it.
+    const fresh = statements.filter(({ name }) => name && !this.statements.has(name)).length;
+    for (const { name } of statements) if (name && this.statements.delete(name)) this.statements.add(name);
+    for (const name of this.statements) {
+      if (this.statements.size + fresh <= this.options.maxStatements) break;
+      if (statements.some((statement) => statement.name === name)) break;
+      this.statements.delete(name);
+      encode.closeStatement(name);
+    }
+    for (const { name = '', text, values = [], describe } of statements) {
+      if (!this.statements.has(name)) {
+        encode.parse(name, text);
+        batch.parsing.push(name);
+        if (name) this.statements.add(name);
+      } else if (!batch.parsing.includes(name)) batch.reused.push(name);
+      encode.bind(name, values);
+      if (describe) encode.describePortal();
+      encode.execute();
+    }
+    encode.sync();
+  }
+
+  private onMessage(type: number, body: Buffer): void {
+    const batch = this.batches[0];
+    switch (type) {
+      case 0x44: // DataRow
+        batch?.current.rows.push(decodeRow(body));
+        break;
+      case 0x43: // CommandComplete
+        if (batch) this.completeStatement(batch, decodeText(body));
+        break;
+      case 0x49: // EmptyQueryResponse
+        if (batch) this.completeStatement(batch, '');
+        break;
+      case 0x31: // ParseComplete
+        if (batch) batch.parsed++;
+        break;
+      case 0x54: // RowDescription
+        if (batch) batch.current.fields = decodeFields(body);
+        break;
+      case 0x45: // ErrorResponse
+        this.onError(decodeError(body));
+        break;
+      case 0x5a: // ReadyForQuery
+        this.completeBatch();
+        break;
+      case 0x41: {
+        // NotificationResponse
+        const { channel, payload } = decodeNotification(body);
+        this.options.onNotification(channel, payload);
+        break;
+      }
+      case 0x32: // BindComplete
+      case 0x33: // CloseComplete
+      case 0x6e: // NoData
+      case 0x4e: // NoticeResponse
+      case 0x53: // ParameterStatus
+        break;
+      default:
+        throw new RangeError(`an unexpected message of type ${String.fromCharCode(type)}`);
+    }
+  }
+
+  private completeStatement(batch: Batch, command: string): void {
+    batch.current.command = command;
+    batch.results.push(batch.current);
+    batch.current = newResult();
+  }
+
+  private completeBatch(): void {
+    const batch = this.batches.shift();
+    if (!batch) throw new RangeError('an answer to nothing');
+    this.idleSince = performance.now();
+    const next = this.batches[0];
+    if (next) next.startedAt = this.idleSince;
+    if (batch.error) this.fail(batch, batch.error);
+    else batch.resolve(batch.results);
+    this.options.onReady();
+  }
+
+  private fail(batch: Batch, error: DatabaseError): void {
+    const unparsed = batch.parsing.slice(batch.parsed);
+    const duplicate = error.code === DUPLICATE_STATEMENT;
+    if (duplicate) this.forget(unparsed);
+    else for (const name of unparsed) this.statements.delete(name);
+    // An error raised inside a function (`where`) is its own: running it again would only move sequences twice.
+    const stale = batch.reused.length > 0 && STALE_CODES.has(error.code) && !error.fields.where;
+    if (stale) this.forget(batch.reused);
+    batch.reject(stale || duplicate ? new StaleStatementError(error) : error);
+  }
+
+  private forget(names: string[]): void {
+    const known = names.filter((name) => this.statements.delete(name));
+    if (known.length === 0 || this.closed) return;
+    const ignore = () => undefined;
+    const batch: Batch = {
+      results: [],
+      current: newResult(),
+      parsing: [],
+      parsed: 0,
+      reused: [],
+      startedAt: performance.now(),
+      error: undefined,
+      resolve: ignore,
+      reject: ignore,
+    };
+    this.batches.push(batch);
+    this.socket.write(
+      encoded(() => {
+        for (const name of known) encode.closeStatement(name);
+        encode.sync();
+      }),
+    );
+  }
+
+  private onError(error: DatabaseError): void {
+    const fatal = error.fields.severity === 'FATAL' || error.fields.severity === 'PANIC';
+    if (fatal)
+      return this.drop(
+        new ConnectionError(`the database ended the connection: ${error.message}`, true, { cause: error }),
+      );
+    const batch = this.batches[0];
+    if (!batch) throw new RangeError('an error of nothing');
+    batch.error ??= error;
+  }
+
+  /** Says goodbye; what is still under way fails. */
+  close(): void {
+    if (this.closed) return;
+    if (this.batches.length === 0) this.socket.end(encoded(() => encode.terminate()));
+    this.drop(new ConnectionError('the connection to the database was closed', true));
+  }
+
+  /** Ends it at once: what is under way fails. */
+  drop(error: ConnectionError): void {
+    if (this.closed) return;
+    this.closed = true;
+    if (!this.socket.writableEnded) this.socket.destroy();
+    for (const batch of this.batches.splice(0)) batch.reject(error);
+    this.options.onClose(this);
+  }
+}
