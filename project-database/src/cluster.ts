@@ -10,6 +10,9 @@ export const OWNERS_ROLE = 'postgres';
 /** The group that stands for what signs users up; a moved app grants its hooks to it. */
 export const AUTH_ADMINS_ROLE = 'supabase_auth_admin';
 
+/** Owns the `auth` schema in the template, until a spare's own role takes it over. */
+export const TEMPLATE_AUTH_ROLE = 'slipway_template_auth_admin';
+
 /** Names that a moved app's grants may hold. Nobody is a member, so that what is granted to them reaches no neighbour. */
 const UPSTREAM_ROLES = [
   'authenticator',
@@ -22,7 +25,7 @@ const UPSTREAM_ROLES = [
   'supabase_storage_admin',
 ];
 
-const GROUP_ROLES = [...API_ROLES, OWNERS_ROLE, AUTH_ADMINS_ROLE, ...UPSTREAM_ROLES];
+const GROUP_ROLES = [...API_ROLES, OWNERS_ROLE, AUTH_ADMINS_ROLE, TEMPLATE_AUTH_ROLE, ...UPSTREAM_ROLES];
 
 export async function prepareCluster(session: Session): Promise<void> {
   const names = GROUP_ROLES.map(literal).join(', ');

@@ -6,7 +6,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { API_ROLES, authAdminRole, authenticatorRole, databaseOf, ownerRole } from '@slipway/crds';
 import { authMigrations } from './auth/index.js';
-import { OWNERS_ROLE } from './cluster.js';
+import { OWNERS_ROLE, TEMPLATE_AUTH_ROLE } from './cluster.js';
 import { migrateAuth } from './migrate-auth.js';
 import { createRole, LOGIN_ROLES, type ProjectPasswords } from './roles.js';
 import { scramVerifier } from './scram.js';
@@ -38,7 +38,7 @@ const ownership = (ref: string) => [
   ...defaultPrivileges(ownerRole(ref)),
   ...defaultPrivileges(OWNERS_ROLE),
   `GRANT ALL ON SCHEMA extensions TO ${identifier(ownerRole(ref))} WITH GRANT OPTION`,
-  `CREATE SCHEMA auth AUTHORIZATION ${identifier(authAdminRole(ref))}`,
+  `REASSIGN OWNED BY ${TEMPLATE_AUTH_ROLE} TO ${identifier(authAdminRole(ref))}`,
   'CREATE PUBLICATION supabase_realtime',
   `ALTER PUBLICATION supabase_realtime OWNER TO ${identifier(ownerRole(ref))}`,
 ];
@@ -73,7 +73,11 @@ export async function ensureTemplate(admin: Session, connect: Connect): Promise<
       `ALTER DATABASE ${identifier(building)} ALLOW_CONNECTIONS true`,
     ]),
   );
-  await within(connect, building, (session) => session.query(`BEGIN; ${TEMPLATE_SQL}; COMMIT`));
+  await within(connect, building, async (session) => {
+    await session.query(`BEGIN; ${TEMPLATE_SQL} CREATE SCHEMA auth AUTHORIZATION ${TEMPLATE_AUTH_ROLE}; COMMIT`);
+    await session.query(`SET SESSION AUTHORIZATION ${TEMPLATE_AUTH_ROLE}`);
+    await migrateAuth(session);
+  });
   await admin.query(
     transaction([
       `ALTER DATABASE ${identifier(building)} ALLOW_CONNECTIONS false IS_TEMPLATE true`,
@@ -91,11 +95,7 @@ export async function buildSpare(admin: Session, connect: Connect, id: string): 
     `CREATE DATABASE ${identifier(building)} TEMPLATE ${identifier(TEMPLATE)} OWNER ${identifier(ownerRole(ref))} ALLOW_CONNECTIONS false`,
   );
   await admin.query(transaction(databaseAccess(building, ref)));
-  await within(connect, building, async (session) => {
-    await session.query(transaction(ownership(ref)));
-    await session.query(`SET SESSION AUTHORIZATION ${identifier(authAdminRole(ref))}`);
-    await migrateAuth(session);
-  });
+  await within(connect, building, (session) => session.query(transaction(ownership(ref))));
   await admin.query(`ALTER DATABASE ${identifier(building)} RENAME TO ${identifier(SPARE_PREFIX + id)}`);
 }
 
