@@ -1,0 +1,103 @@
+/**
+ * What is wrong with a field, in the words of the Kubernetes API (`k8s.io/apimachinery/pkg/util/validation/field`),
+ * and the Status that carries such errors to a client. Every validator returns these; the edge sends `invalid(…)`.
+ */
+export type FieldErrorType =
+  | 'FieldValueNotFound'
+  | 'FieldValueRequired'
+  | 'FieldValueDuplicate'
+  | 'FieldValueInvalid'
+  | 'FieldValueNotSupported'
+  | 'FieldValueForbidden'
+  | 'FieldValueTooLong'
+  | 'FieldValueTooMany'
+  | 'InternalError'
+  | 'FieldValueTypeInvalid';
+
+export interface FieldError {
+  type: FieldErrorType;
+  field: string;
+  badValue?: unknown;
+  detail: string;
+}
+
+export interface Status {
+  kind: 'Status';
+  apiVersion: 'v1';
+  metadata: Record<string, never>;
+  status: 'Failure';
+  message: string;
+  reason: string;
+  details?: StatusDetails;
+  code: number;
+}
+
+export interface StatusDetails {
+  name?: string;
+  group?: string;
+  kind?: string;
+  causes?: StatusCause[];
+}
+
+export interface StatusCause {
+  reason: string;
+  message: string;
+  field: string;
+}
+
+const TITLES: Record<FieldErrorType, string> = {
+  FieldValueNotFound: 'Not found',
+  FieldValueRequired: 'Required value',
+  FieldValueDuplicate: 'Duplicate value',
+  FieldValueInvalid: 'Invalid value',
+  FieldValueNotSupported: 'Unsupported value',
+  FieldValueForbidden: 'Forbidden',
+  FieldValueTooLong: 'Too long',
+  FieldValueTooMany: 'Too many',
+  InternalError: 'Internal error',
+  FieldValueTypeInvalid: 'Invalid value',
+};
+
+/** These never show the value: it adds nothing, or it is too long to be read. */
+const VALUELESS = new Set<FieldErrorType>([
+  'FieldValueRequired',
+  'FieldValueForbidden',
+  'FieldValueTooLong',
+  'InternalError',
+]);
+
+/** The part after `field: `, as in a Status's cause. */
+export function errorBody({ type, badValue, detail }: FieldError): string {
+  const head = VALUELESS.has(type) ? TITLES[type] : `${TITLES[type]}: ${printValue(badValue)}`;
+  return detail === '' ? head : `${head}: ${detail}`;
+}
+
+export const errorText = (error: FieldError) => `${error.field}: ${errorBody(error)}`;
+
+function printValue(value: unknown): string {
+  if (value === undefined || value === null) return 'null';
+  if (typeof value === 'string') return JSON.stringify(value);
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+/** The 422 that says what is wrong with object `name` of `kind`. */
+export function invalid(of: { group: string; kind: string }, name: string, errors: readonly FieldError[]): Status {
+  const qualified = of.group === '' ? of.kind : `${of.kind}.${of.group}`;
+  const texts = [...new Set(errors.map(errorText))];
+  const summary = texts.length === 1 ? texts[0] : `[${texts.join(', ')}]`;
+  return {
+    kind: 'Status',
+    apiVersion: 'v1',
+    metadata: {},
+    status: 'Failure',
+    message: `${qualified} ${JSON.stringify(name)} is invalid: ${summary}`,
+    reason: 'Invalid',
+    details: {
+      ...(name === '' ? {} : { name }),
+      ...(of.group === '' ? {} : { group: of.group }),
+      kind: of.kind,
+      causes: errors.map((error) => ({ reason: error.type, message: errorBody(error), field: error.field })),
+    },
+    code: 422,
+  };
+}
