@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TokenProblem } from './gateway/tokens.js';
 import type { Caller, Tenant } from './tenant.js';
 
 /** One request to one service of one project, after the gateway has decided who calls. */
@@ -10,6 +11,8 @@ export interface ServiceRequest {
   /** The query string as sent, without `?`. */
   query: string;
   requestId: string;
+  /** Set for auth alone: the Bearer token was refused, and `caller` is whoever the API key says. */
+  tokenProblem?: TokenProblem | undefined;
   incoming: IncomingMessage;
   outgoing: ServerResponse;
 }

@@ -1,0 +1,60 @@
+/** Which project and which of its services a request is for, from its address alone: `/p/<ref>/…` or Host `<ref>.<domain>`. */
+export interface ProjectAddress {
+  ref: string;
+  /** The path within the project, with the query: `/rest/v1/todos?id=eq.1`. */
+  target: string;
+}
+
+export interface ServiceAddress {
+  service: string;
+  /** The path behind the service's prefix, always with a leading slash. */
+  path: string;
+  /** Without `?`. */
+  query: string;
+}
+
+const PATH_PREFIX = '/p/';
+
+/** Undefined: the request is for the platform itself. `domain` is the public URL's host name with a leading dot. */
+export function projectAddress(url: string, host: string | undefined, domain: string): ProjectAddress | undefined {
+  const subdomain = host === undefined ? undefined : subdomainOf(host, domain);
+  if (subdomain !== undefined) return { ref: subdomain, target: url };
+  if (!url.startsWith(PATH_PREFIX)) return undefined;
+  const end = endOfSegment(url, PATH_PREFIX.length);
+  return { ref: url.slice(PATH_PREFIX.length, end), target: url.slice(end) };
+}
+
+/** `/auth/v1/user?x=1` → auth, `/user`, `x=1`. Undefined: no service of ours is named so. */
+export function serviceAddress(target: string): ServiceAddress | undefined {
+  const version = target.indexOf('/', 1);
+  if (version === -1 || !target.startsWith('/v1', version)) return undefined;
+  const start = version + 3;
+  const next = target.charCodeAt(start);
+  if (start < target.length && next !== SLASH && next !== QUESTION_MARK) return undefined;
+  const mark = target.indexOf('?', start);
+  const end = mark === -1 ? target.length : mark;
+  return {
+    service: target.slice(1, version),
+    path: end === start ? '/' : target.slice(start, end),
+    query: mark === -1 ? '' : target.slice(mark + 1),
+  };
+}
+
+const SLASH = 47;
+const QUESTION_MARK = 63;
+
+function subdomainOf(host: string, domain: string): string | undefined {
+  const colon = host.lastIndexOf(':');
+  const name = colon === -1 ? host : host.slice(0, colon);
+  if (name.length <= domain.length) return undefined;
+  const lower = name.toLowerCase();
+  return lower.endsWith(domain) ? lower.slice(0, -domain.length) : undefined;
+}
+
+function endOfSegment(url: string, from: number): number {
+  for (let at = from; at < url.length; at++) {
+    const code = url.charCodeAt(at);
+    if (code === SLASH || code === QUESTION_MARK) return at;
+  }
+  return url.length;
+}

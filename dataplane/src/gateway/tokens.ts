@@ -1,0 +1,91 @@
+/**
+ * Who calls, from a token that the project's JWT secret signed. In: a tenant and a token. Out: the caller, or why not.
+ * A verified token is remembered by its bytes until it expires or the tenant's keys change; how many is bounded.
+ */
+import { API_ROLES, type ApiRole } from '@slipway/crds';
+import { errors, jwtVerify } from 'jose';
+import type { Caller, Tenant } from '../tenant.js';
+
+/** Why a token was refused; each service says it in its own words. */
+export class TokenProblem {
+  constructor(
+    readonly kind: 'malformed' | 'algorithm' | 'signature' | 'expired' | 'not-yet-valid' | 'claims' | 'role',
+    /** The role that was asked for, where that is the problem. */
+    readonly role = '',
+  ) {}
+}
+
+interface Remembered {
+  tenant: Tenant;
+  caller: Caller;
+  /** Milliseconds since the epoch. */
+  expires: number;
+}
+
+/** Clocks of those who sign tokens elsewhere may differ by this much from ours. */
+const CLOCK_TOLERANCE_SECONDS = 30;
+const MAX_TOKEN_LENGTH = 16 * 1024;
+
+export class Tokens {
+  #remembered = new Map<string, Remembered>();
+  /** The half that was not used since the last turn: a cheap stand-in for exact least-recently-used order. */
+  #older = new Map<string, Remembered>();
+
+  constructor(private readonly capacity = 20_000) {}
+
+  /** The caller of a token that was verified before; undefined says nothing about the token. */
+  remembered(tenant: Tenant, token: string): Caller | undefined {
+    let entry = this.#remembered.get(token);
+    if (entry === undefined) {
+      entry = this.#older.get(token);
+      if (entry === undefined) return undefined;
+      this.#remember(token, entry);
+    }
+    if (entry.tenant !== tenant) return undefined;
+    if (entry.expires > Date.now()) return entry.caller;
+    this.#remembered.delete(token);
+    this.#older.delete(token);
+    return undefined;
+  }
+
+  async verify(tenant: Tenant, token: string): Promise<Caller | TokenProblem> {
+    if (token.length > MAX_TOKEN_LENGTH) return new TokenProblem('malformed');
+    try {
+      const { payload } = await jwtVerify(token, new TextEncoder().encode(tenant.jwtSecret), {
+        algorithms: ['HS256'],
+        clockTolerance: CLOCK_TOLERANCE_SECONDS,
+      });
+      const role = payload.role ?? 'anon';
+      if (!isApiRole(role)) return new TokenProblem('role', typeof role === 'string' ? role : JSON.stringify(role));
+      const caller: Caller = { role, claims: JSON.stringify(payload) };
+      const expires = payload.exp === undefined ? Infinity : (payload.exp + CLOCK_TOLERANCE_SECONDS) * 1000;
+      this.#remember(token, { tenant, caller, expires });
+      return caller;
+    } catch (error) {
+      return problemOf(error);
+    }
+  }
+
+  #remember(token: string, entry: Remembered): void {
+    if (this.#remembered.size >= this.capacity / 2) {
+      this.#older = this.#remembered;
+      this.#remembered = new Map();
+    }
+    this.#remembered.set(token, entry);
+  }
+}
+
+const isApiRole = (role: unknown): role is ApiRole => (API_ROLES as readonly unknown[]).includes(role);
+
+function problemOf(error: unknown): TokenProblem {
+  if (error instanceof errors.JWTExpired) return new TokenProblem('expired');
+  if (error instanceof errors.JWTClaimValidationFailed) {
+    return new TokenProblem(error.claim === 'nbf' ? 'not-yet-valid' : 'claims');
+  }
+  if (error instanceof errors.JWSSignatureVerificationFailed) return new TokenProblem('signature');
+  if (error instanceof errors.JOSEAlgNotAllowed || error instanceof errors.JOSENotSupported) {
+    return new TokenProblem('algorithm');
+  }
+  if (error instanceof errors.JOSEError) return new TokenProblem('malformed');
+  throw error;
+}
