@@ -5,7 +5,7 @@
  */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmod, chown, cp, lstat, mkdir, readFile, realpath, rename, stat, symlink } from 'node:fs/promises';
+import { chmod, chown, cp, lstat, mkdir, readFile, realpath, rename, rm, stat, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 
@@ -56,22 +56,39 @@ async function isReachable(target: string): Promise<boolean> {
 
 /** The folder with `bin/postgres` that `account` can run: `native` itself, or a copy of it that stays. */
 export async function reachableBinaries(native: string, version: string, account: Account | undefined) {
-  if (!account || (await isReachable(path.join(native, 'bin', 'postgres')))) return native;
+  const program = path.join(native, 'bin', 'postgres');
+  const isRunnable = async () => ((await stat(program)).mode & 0o005) === 0o005 && (await isReachable(program));
+  if (!account || (await isRunnable())) return native;
   const copy = path.join(HOME, `postgres-${version}`);
   if (await stat(copy).catch(() => undefined)) return copy;
   const unfinished = `${copy}.${process.pid}`;
-  await mkdir(HOME, { recursive: true, mode: 0o755 });
-  await cp(native, unfinished, { recursive: true, verbatimSymlinks: true });
-  await rename(unfinished, copy).catch((error) => {
-    if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
-  });
+  await makeHome();
+  try {
+    await cp(native, unfinished, { recursive: true, verbatimSymlinks: true });
+    await run('chmod', ['-R', 'a+rX', unfinished]);
+    await rename(unfinished, copy);
+  } catch (error) {
+    await rm(unfinished, { recursive: true, force: true });
+    // Another start may have finished the same copy first.
+    if (!(await stat(copy).catch(() => undefined))) throw error;
+  }
   return copy;
+}
+
+async function makeHome(): Promise<void> {
+  await mkdir(HOME, { recursive: true });
+  await chmod(HOME, 0o755);
 }
 
 /** Makes the data folder, owned by `account`, and returns its real path. */
 export async function reachableFolder(folder: string, account: Account | undefined): Promise<string> {
   const existing = await lstat(folder).catch(() => undefined);
-  if (existing) return realpath(folder);
+  if (existing) {
+    const real = await realpath(folder);
+    // A start that was killed right after making it left it to root.
+    if (account && (await stat(real)).uid === 0) await chown(real, account.uid, account.gid);
+    return real;
+  }
   if (!account) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     return folder;
@@ -79,7 +96,7 @@ export async function reachableFolder(folder: string, account: Account | undefin
   await mkdir(path.dirname(folder), { recursive: true });
   const elsewhere = !(await isReachable(folder));
   const real = elsewhere ? path.join(HOME, `data-${randomBytes(6).toString('hex')}`) : folder;
-  if (elsewhere) await mkdir(HOME, { recursive: true, mode: 0o755 });
+  if (elsewhere) await makeHome();
   await mkdir(real, { mode: 0o700 });
   await chown(real, account.uid, account.gid);
   if (elsewhere) await symlink(real, folder);

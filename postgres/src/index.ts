@@ -2,5 +2,7 @@
  * The embedded Postgres: finds the binaries that npm installed, makes a cluster, starts and stops it. In: a folder and a
  * port. Out: a running server. Used by the one-machine program, and by tests through `./testing.js`.
  */
+export { postgresAccount } from './account.js';
+export { endLeftover } from './leftover.js';
 export { newPassword, type PostgresOptions, type PostgresServer, SUPERUSER, startPostgres } from './server.js';
 export { freePort, startTestPostgres, type TestPostgres } from './testing.js';

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Account, postgresAccount, reachableBinaries, reachableFolder, socketFolder } from './account.js';
 import { installedBinaries } from './binaries.js';
+import { endLeftover } from './leftover.js';
 
 /** The superuser of the embedded cluster. No tenant can become it; only the operator and start log in as it. */
 export const SUPERUSER = 'slipway';
@@ -22,6 +23,8 @@ export interface PostgresOptions {
   password: string;
   /** Further settings, by name. */
   settings?: Record<string, string>;
+  /** Replaces the rules of who may log in from where (`pg_hba.conf`). */
+  access?: string;
   /** Takes each line of the server's log. */
   onLog?: (line: string) => void;
 }
@@ -34,8 +37,8 @@ export interface PostgresServer {
   pid: number;
   /** Resolves when the server is gone, whoever ended it. */
   exited: Promise<void>;
-  /** Disconnects everyone, checkpoints and ends. */
-  stop(): Promise<void>;
+  /** fast: disconnects everyone, checkpoints and ends. immediate: ends at once, and the next start recovers. */
+  stop(how?: 'fast' | 'immediate'): Promise<void>;
 }
 
 const SETTINGS: Record<string, string> = {
@@ -63,8 +66,10 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
   const binaries = await reachableBinaries(native, version, account);
   const folder = await reachableFolder(options.folder, account);
   await socketFolder(options.socketFolder, account);
+  await endLeftover(folder);
   if (!(await isInitialised(folder))) await initialise({ binaries, folder, password: options.password, account });
-  await stopLeftover(folder);
+  await refuseOtherMajor(folder, version);
+  if (options.access) await writeFile(path.join(folder, 'pg_hba.conf'), options.access);
   const child = launch(binaries, folder, options, account);
   return await untilReady(child, folder, options);
 }
@@ -74,6 +79,17 @@ const isInitialised = (folder: string) =>
     () => true,
     () => false,
   );
+
+/** A cluster is only ever opened by the major version that wrote it. */
+async function refuseOtherMajor(folder: string, version: string): Promise<void> {
+  const written = (await readFile(path.join(folder, 'PG_VERSION'), 'utf8')).trim();
+  const ours = version.split('.')[0];
+  if (written === ours) return;
+  throw new Error(
+    `the data in ${folder} is of Postgres ${written}, and this program brings Postgres ${ours}: ` +
+      `start it with a release that brings Postgres ${written}, or move the data over by pg_dump`,
+  );
+}
 
 interface Initialise {
   binaries: string;
@@ -113,48 +129,6 @@ async function initialise({ binaries, folder, password, account }: Initialise): 
   await rename(`${marker}.new`, marker);
 }
 
-/** Ends a server that outlived the platform that started it. */
-async function stopLeftover(folder: string): Promise<void> {
-  const pid = await postmasterPid(folder);
-  if (!pid || !(await isPostmasterOf(pid, folder))) return;
-  signal(pid, 'SIGINT');
-  for (let waited = 0; isAlive(pid); waited += 20) {
-    if (waited === 10_000) signal(pid, 'SIGQUIT');
-    if (waited > 20_000) throw new Error(`the Postgres of an earlier start (process ${pid}) does not end`);
-    await sleep(20);
-  }
-}
-
-async function postmasterPid(folder: string): Promise<number | undefined> {
-  const text = await readFile(path.join(folder, 'postmaster.pid'), 'utf8').catch(() => '');
-  return Number(text.split('\n')[0]) || undefined;
-}
-
-/** A process id may have gone to another program since: only one that names this folder is ours. */
-async function isPostmasterOf(pid: number, folder: string): Promise<boolean> {
-  if (!isAlive(pid)) return false;
-  if (process.platform !== 'linux') return true;
-  const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-  return command.includes(folder);
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function signal(pid: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(pid, name);
-  } catch {
-    // Gone meanwhile, which is what was wanted.
-  }
-}
-
 function launch(binaries: string, folder: string, options: PostgresOptions, account: Account | undefined) {
   const settings = {
     ...SETTINGS,
@@ -183,20 +157,22 @@ async function untilReady(child: ChildProcess, folder: string, options: Postgres
       options.onLog?.(line);
     }
   });
-  let ended = false;
-  const exited = new Promise<void>((resolve, reject) => {
-    child.on('error', reject);
-    child.on('exit', () => {
-      ended = true;
+  let ended: string | undefined;
+  const exited = new Promise<void>((resolve) => {
+    const end = (reason: string) => {
+      ended = reason;
       resolve();
-    });
+    };
+    child.on('error', (error) => end(error.message));
+    // Not 'exit': by 'close' the last words have been read too.
+    child.on('close', () => end(lines.join('\n')));
   });
   while (!(await isReady(folder, child.pid))) {
-    if (ended) throw new Error(`Postgres ended while starting: ${lines.join('\n')}`);
+    if (ended !== undefined) throw new Error(`Postgres ended while starting: ${ended}`);
     await sleep(10);
   }
-  const stop = async () => {
-    if (!ended) child.kill('SIGINT');
+  const stop = async (how: 'fast' | 'immediate' = 'fast') => {
+    if (ended === undefined) child.kill(how === 'fast' ? 'SIGINT' : 'SIGQUIT');
     await exited;
   };
   return { socket: options.socketFolder, port: options.port, pid: child.pid as number, exited, stop };
