@@ -1,0 +1,32 @@
+import { get } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StartProblem } from './problem.js';
+
+const PATIENCE_MS = 120_000;
+
+/** Resolves once `GET <url>/health` answers 200; `signal` gives up. */
+export async function untilHealthy(url: string, signal: AbortSignal): Promise<void> {
+  const deadline = Date.now() + PATIENCE_MS;
+  let last = 'no answer';
+  while (Date.now() < deadline) {
+    const answer = await ask(`${url}/health`).catch((error: Error) => ({ status: 0, text: error.message }));
+    if (answer.status === 200) return;
+    last = `${answer.status || ''} ${answer.text.slice(0, 500)}`.trim();
+    await sleep(50, undefined, { signal });
+  }
+  throw new StartProblem(`the platform does not become ready; GET ${url}/health says: ${last}`);
+}
+
+function ask(url: string): Promise<{ status: number; text: string }> {
+  return new Promise((resolve, reject) => {
+    const sent = get(url, { agent: false, timeout: 5_000 }, (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (chunk) => {
+        text += chunk;
+      });
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text })).on('error', reject);
+    });
+    sent.on('timeout', () => sent.destroy(new Error('no answer within 5 s')));
+    sent.on('error', reject);
+  });
+}

@@ -1,0 +1,96 @@
+/**
+ * The folders of one platform. In: SLIPWAY_HOME. Out: where everything is, made and private. Secrets, logs and certificates
+ * are in folders that only the starter enters; sockets are in a short one, as a socket's path may have 107 bytes.
+ */
+import { createHash } from 'node:crypto';
+import { chmod, lstat, mkdir, realpath, rm, statfs, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { postgresAccount } from '@slipway/postgres';
+import { StartProblem } from './problem.js';
+
+export interface Home {
+  folder: string;
+  kubeconfig: string;
+  secrets: string;
+  tls: string;
+  /** What each program is given, in files of its own. */
+  programs: string;
+  logs: string;
+  /** Compiled code of the programs, so that the next start is faster. */
+  cache: string;
+  postgres: string;
+  sockets: { folder: string; postgres: string; api: string; operator: string };
+}
+
+/** Makes what is missing of SLIPWAY_HOME and checks that it can be written. */
+export async function openHome(folder: string): Promise<Home> {
+  // Postgres, where it runs as another account, must pass through to its own folder; nobody else gains by it.
+  const mode = (await postgresAccount()) ? 0o711 : 0o700;
+  await mkdir(folder, { recursive: true, mode });
+  await chmod(folder, mode);
+  const real = await realpath(folder);
+  const home: Home = {
+    folder: real,
+    kubeconfig: path.join(real, 'kubeconfig'),
+    secrets: path.join(real, 'secrets'),
+    tls: path.join(real, 'tls'),
+    programs: path.join(real, 'programs'),
+    logs: path.join(real, 'logs'),
+    cache: path.join(real, 'cache'),
+    postgres: path.join(real, 'postgres'),
+    sockets: socketsOf(real),
+  };
+  for (const each of [home.secrets, home.tls, home.programs, home.logs, home.cache]) {
+    await mkdir(each, { recursive: true, mode: 0o700 });
+    await chmod(each, 0o700);
+  }
+  await tryToWrite(home);
+  return home;
+}
+
+/** A start over a nearly full disk would only fail later, in Postgres, and less clearly. */
+const LEAST_FREE_BYTES = 128 * 2 ** 20;
+
+async function tryToWrite(home: Home): Promise<void> {
+  const probe = path.join(home.folder, '.probe');
+  await writeFile(probe, 'x'.repeat(4096));
+  await rm(probe);
+  const data = await realpath(home.postgres).catch(() => home.folder);
+  const { bavail, bsize } = await statfs(data);
+  if (bavail * bsize >= LEAST_FREE_BYTES) return;
+  const free = Math.floor((bavail * bsize) / 2 ** 20);
+  throw new StartProblem(
+    `the disk of ${data} is full: it has ${free} MB left and a start needs ${LEAST_FREE_BYTES / 2 ** 20} MB; ` +
+      'free some space, or set SLIPWAY_HOME to a folder on another disk',
+  );
+}
+
+/** Postgres appends `/.s.PGSQL.65535.lock`, and macOS allows 103 bytes. */
+const LONGEST_SOCKET_FOLDER = 80;
+
+export function socketsOf(home: string): Home['sockets'] {
+  const name = `slipway-${createHash('sha256').update(home).digest('hex').slice(0, 12)}`;
+  const preferred = path.join(tmpdir(), name);
+  const folder = Buffer.byteLength(preferred) <= LONGEST_SOCKET_FOLDER ? preferred : path.join('/tmp', name);
+  return {
+    folder,
+    postgres: path.join(folder, 'postgres'),
+    api: path.join(folder, 'api.sock'),
+    operator: path.join(folder, 'operator.sock'),
+  };
+}
+
+/** The folder's parent may be everyone's: whatever stands there already must be a folder of ours. */
+export async function openSocketFolder({ folder, api, operator }: Home['sockets']): Promise<void> {
+  const mode = (await postgresAccount()) ? 0o711 : 0o700;
+  await mkdir(folder, { mode }).catch((error) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
+  const found = await lstat(folder);
+  if (!found.isDirectory() || found.uid !== process.getuid?.()) {
+    throw new StartProblem(`${folder} belongs to someone else: remove it, or set TMPDIR to a folder of yours`);
+  }
+  await chmod(folder, mode);
+  for (const leftover of [api, operator]) await rm(leftover, { force: true });
+}

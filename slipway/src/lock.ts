@@ -1,0 +1,47 @@
+/**
+ * One start over one home. The lock is the operating system's own on an open file (taken through SQLite, as Node has no other
+ * way to it), so it is gone the moment its holder is, however that ended. Beside it stands who holds it.
+ */
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { writeAtomically } from './atomic-file.js';
+
+export interface HomeLock {
+  release(): void;
+}
+
+/** Takes the lock, or returns undefined where another process has it. */
+export async function takeLock(home: string): Promise<HomeLock | undefined> {
+  const database = openLock(home);
+  if (!database) return undefined;
+  await writeAtomically(holderFile(home), String(process.pid));
+  return { release: () => database.close() };
+}
+
+/** The process that has the lock, or undefined where none has. */
+export async function lockHolder(home: string): Promise<number | undefined> {
+  if (!existsSync(lockFile(home))) return undefined;
+  const database = openLock(home);
+  database?.close();
+  if (database) return undefined;
+  return Number(await readFile(holderFile(home), 'utf8').catch(() => '')) || undefined;
+}
+
+const lockFile = (home: string) => path.join(home, 'lock');
+const holderFile = (home: string) => path.join(home, 'pid');
+
+function openLock(home: string): DatabaseSync | undefined {
+  const database = new DatabaseSync(lockFile(home));
+  try {
+    database.exec('BEGIN EXCLUSIVE');
+    return database;
+  } catch (error) {
+    database.close();
+    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return undefined;
+    throw error;
+  }
+}
+
+const SQLITE_BUSY = 5;

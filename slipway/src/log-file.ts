@@ -1,0 +1,61 @@
+import { closeSync, fstatSync, openSync, renameSync, writeSync } from 'node:fs';
+import { Writable } from 'node:stream';
+
+const LARGEST_BYTES = 8 * 2 ** 20;
+/** Older ones, `<file>.1` the youngest. */
+const KEPT_FILES = 2;
+const TAIL_LENGTH = 4000;
+
+/** A log that never grows past its bounds. A full disk costs lines, never the program that writes them. */
+export class LogFile extends Writable {
+  #descriptor: number;
+  #size: number;
+  readonly #file: string;
+  readonly #largest: number;
+  #tail = '';
+
+  constructor(file: string, largest = LARGEST_BYTES) {
+    super({ decodeStrings: true });
+    this.#file = file;
+    this.#largest = largest;
+    this.#descriptor = openSync(file, 'a', 0o600);
+    this.#size = fstatSync(this.#descriptor).size;
+  }
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    this.#tail = (this.#tail + chunk.toString('utf8')).slice(-TAIL_LENGTH);
+    try {
+      if (this.#size + chunk.length > this.#largest) this.#rotate();
+      writeSync(this.#descriptor, chunk);
+      this.#size += chunk.length;
+    } catch {
+      // The disk is full or the folder is gone: the program's work matters more than its words.
+    }
+    done();
+  }
+
+  /** Why the program ended, as far as its last lines tell: what an uncaught error said, or its last word. */
+  lastWords(): string {
+    const lines = this.#tail.trimEnd().split('\n');
+    const line = lines.findLast((each) => /^\w*Error: |"level":[56]0/.test(each)) ?? lines.at(-1) ?? '';
+    return (/^\{.*"msg":"((?:[^"\\]|\\.)*)"/.exec(line)?.[1] ?? line).slice(0, 500);
+  }
+
+  override _final(done: () => void): void {
+    closeSync(this.#descriptor);
+    done();
+  }
+
+  #rotate(): void {
+    for (let age = KEPT_FILES - 1; age >= 0; age--) {
+      try {
+        renameSync(age === 0 ? this.#file : `${this.#file}.${age}`, `${this.#file}.${age + 1}`);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+      }
+    }
+    closeSync(this.#descriptor);
+    this.#descriptor = openSync(this.#file, 'a', 0o600);
+    this.#size = 0;
+  }
+}

@@ -1,0 +1,75 @@
+/** The program behind `npm start` and `npm stop`. */
+import { lockHolder } from './lock.js';
+import { inOneLine, StartProblem } from './problem.js';
+import { terminalProgress } from './progress.js';
+import { readSettings, SETTINGS_HELP } from './settings.js';
+import { Supervisor } from './supervisor.js';
+import { welcome } from './welcome.js';
+
+const HELP = `
+npm start           starts the platform and keeps it up until Ctrl-C
+npm stop            ends the one that runs over SLIPWAY_HOME
+
+Settings, by environment variable:
+${SETTINGS_HELP}`;
+
+/** A terminal, npm and a shell may each pass on the same Ctrl-C: signals this close together are one. */
+const ONE_PRESS_MS = 500;
+
+async function start(): Promise<void> {
+  const begin = performance.now();
+  const settings = readSettings(process.env, process.cwd());
+  const progress = terminalProgress(process.stdout);
+  const supervisor = new Supervisor(settings, progress);
+  const stopping = endOnSignals(supervisor, progress.say);
+  try {
+    const { kubeconfig } = await supervisor.start();
+    progress.say(welcome(settings, kubeconfig, ((performance.now() - begin) / 1000).toFixed(1)));
+  } catch (error) {
+    if (stopping()) return;
+    await supervisor.stop();
+    throw error;
+  }
+}
+
+/** Returns whether a signal came. */
+function endOnSignals(supervisor: Supervisor, say: (text: string) => void): () => boolean {
+  let firstAt: number | undefined;
+  const end = async () => {
+    if (firstAt !== undefined) {
+      if (performance.now() - firstAt < ONE_PRESS_MS) return;
+      supervisor.kill();
+      process.exit(130);
+    }
+    firstAt = performance.now();
+    say('\nEnding: what runs is finished, Postgres writes everything down. Ctrl-C again ends it at once.');
+    await supervisor.stop();
+    say('Ended; all data stays.');
+    process.exit(0);
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void end().catch(fail));
+  return () => firstAt !== undefined;
+}
+
+async function stop(): Promise<void> {
+  const { home } = readSettings(process.env, process.cwd());
+  const holder = await lockHolder(home);
+  if (!holder) throw new StartProblem(`nothing runs over ${home}`);
+  process.kill(holder, 'SIGTERM');
+  while ((await lockHolder(home)) !== undefined) await new Promise((resolve) => setTimeout(resolve, 100));
+  process.stdout.write('Ended; all data stays.\n');
+}
+
+function fail(error: unknown): never {
+  process.stderr.write(`slipway: ${inOneLine(error)}\n`);
+  process.exit(1);
+}
+
+// A terminal that is gone is no reason to end.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+
+const [command = 'start'] = process.argv.slice(2);
+if (command === '--help' || command === 'help') process.stdout.write(HELP);
+else if (command === 'stop') await stop().catch(fail);
+else if (command === 'start') await start().catch(fail);
+else fail(new StartProblem(`there is no "${command}": npm start -- --help tells what there is`));

@@ -1,0 +1,79 @@
+/** What a person may set, read once from the environment by `main.ts` and checked here; everything else follows from it. */
+import { isIP } from 'node:net';
+import path from 'node:path';
+import { StartProblem } from './problem.js';
+
+export interface Settings {
+  /** Where all data, secrets and logs are. */
+  home: string;
+  /** The address that is listened at. */
+  host: string;
+  ports: { people: number; kubernetes: number; postgres: number };
+  /** What people type, without a slash at the end. */
+  publicUrl: string;
+  logLevel: string;
+}
+
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
+
+/** Each setting, for `--help`. */
+export const SETTINGS_HELP = `
+  SLIPWAY_HOME        where data, secrets and logs are kept              (.slipway)
+  SLIPWAY_PORT        the port for people; the next two are those of
+                      the Kubernetes API and of Postgres                 (4000)
+  SLIPWAY_HOST        the IP address to listen at; 0.0.0.0 for all       (127.0.0.1)
+  SLIPWAY_PUBLIC_URL  what people type to get here                       (http://localhost:4000)
+  SLIPWAY_LOG_LEVEL   ${LOG_LEVELS.join(', ')}  (info)
+`;
+
+export function readSettings(environment: NodeJS.ProcessEnv, folder: string): Settings {
+  const home = path.resolve(folder, environment.SLIPWAY_HOME || '.slipway');
+  const port = portNumber(environment.SLIPWAY_PORT || '4000');
+  const host = ipAddress(environment.SLIPWAY_HOST || '127.0.0.1');
+  return {
+    home,
+    host,
+    ports: { people: port, kubernetes: port + 1, postgres: port + 2 },
+    publicUrl: publicUrl(
+      environment.SLIPWAY_PUBLIC_URL || `http://${isLoopback(host) ? 'localhost' : inUrl(reachableAt(host))}:${port}`,
+    ),
+    logLevel: logLevel(environment.SLIPWAY_LOG_LEVEL || 'info'),
+  };
+}
+
+/** An address that connects to a program that listens at `host`, from this machine. */
+export function reachableAt(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  return host === '::' ? '::1' : host;
+}
+
+export const inUrl = (host: string) => (isIP(host) === 6 ? `[${host}]` : host);
+export const isLoopback = (host: string) => host.startsWith('127.') || host === '::1';
+
+function portNumber(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  // Two more follow it.
+  if (port < 1 || port > 65533)
+    throw new StartProblem(`SLIPWAY_PORT is "${text}": it must be a number from 1 to 65533`);
+  return port;
+}
+
+function ipAddress(text: string): string {
+  if (text === 'localhost') return '127.0.0.1';
+  if (!isIP(text)) throw new StartProblem(`SLIPWAY_HOST is "${text}": it must be an IP address, such as 0.0.0.0`);
+  return text;
+}
+
+function publicUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username) {
+    throw new StartProblem(`SLIPWAY_PUBLIC_URL is "${text}": it must be such as https://backend.example.com`);
+  }
+  return url.href.replace(/\/+$/, '');
+}
+
+function logLevel(text: string): string {
+  if (!LOG_LEVELS.includes(text))
+    throw new StartProblem(`SLIPWAY_LOG_LEVEL is "${text}": it must be one of ${LOG_LEVELS.join(', ')}`);
+  return text;
+}
