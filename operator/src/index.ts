@@ -1,1 +1,108 @@
-export {};
+/**
+ * The operator: reconcile loops that drive the world to what Projects ask for, and write their status. In: the Kubernetes
+ * API, Postgres as superuser, the data plane to probe. Out: databases, Secrets, status. Started by the one-machine program.
+ */
+import { KubeConfig } from '@kubernetes/client-node';
+import { OPERATOR_LEASE, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { type Logger, pino } from 'pino';
+import { projectCaches, projectController } from './controllers/project/controller.js';
+import { EmbeddedEngine } from './engines/embedded/engine.js';
+import type { Controller } from './runtime/controller.js';
+import { EventRecorder } from './runtime/events.js';
+import { KubeClient } from './runtime/kube.js';
+import { LeaderElection } from './runtime/leader-election.js';
+import { Metrics } from './runtime/metrics.js';
+import { processIdentity } from './runtime/process-identity.js';
+import { startStatusServer } from './runtime/status-server.js';
+
+export interface OperatorSettings {
+  /** Path of a kubeconfig; undefined: the cluster's service account. */
+  kubeconfig: string | undefined;
+  /** What people type: `http://localhost:4000`. */
+  publicUrl: string;
+  /** For metrics and health: `host:port`, or the path of a Unix socket. */
+  listen: string;
+  adminDatabaseUrl: string;
+  databasePublicAddress: string;
+  dataplaneUrl: string;
+  logLevel: string;
+  /** Names this operator in the Lease; another than `processIdentity()` only where several run in one process. */
+  identity?: string;
+}
+
+export interface Operator {
+  /** Resolves when it leads and its engine has been told to get ready. */
+  leading: Promise<void>;
+  /** Resolves when it may lead no longer: the process should end, and a new one begin. */
+  lost: Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Resolves once its caches are filled; it begins to work when it leads. */
+export async function startOperator(settings: OperatorSettings): Promise<Operator> {
+  const log = pino({ level: settings.logLevel, base: { program: 'operator' } });
+  const metrics = new Metrics();
+  const client = await KubeClient.connect(kubeConfig(settings.kubeconfig));
+  const projectUrl = (ref: string) => `${settings.publicUrl.replace(/\/$/, '')}/p/${ref}`;
+  const engine = new EmbeddedEngine({ ...settings, projectUrl, log });
+  const events = new EventRecorder({ client, component: 'slipway-operator', log });
+  const caches = projectCaches(client, metrics, log);
+  const informers = Object.values(caches);
+  let filled = false;
+  const server = await startStatusServer({ listen: settings.listen, metrics, isReady: () => filled });
+  await Promise.all(informers.map((informer) => informer.start()));
+  filled = true;
+
+  const lost = Promise.withResolvers<void>();
+  const election = new LeaderElection({
+    client,
+    namespace: SYSTEM_NAMESPACE,
+    name: OPERATOR_LEASE,
+    identity: settings.identity ?? processIdentity(),
+    onLost: () => {
+      log.error('the lease is lost: another operator may lead');
+      metrics.leading.set(0);
+      lost.resolve();
+    },
+    log,
+  });
+  let controller: Controller | undefined;
+  const leading = election.acquire().then((leads) => {
+    if (!leads) return;
+    log.info('leading');
+    metrics.leading.set(1);
+    beginEngine(engine, log);
+    controller = projectController(
+      { client, engine, events, log, projectUrl, now: () => new Date(), ...caches },
+      metrics,
+    );
+    controller.start();
+  });
+
+  const close = async () => {
+    const released = controller?.close();
+    await Promise.all(informers.map((informer) => informer.close()));
+    await released;
+    await engine.close();
+    await events.close();
+    await election.close();
+    await new Promise((resolve) => {
+      server.close(resolve);
+      server.closeAllConnections();
+    });
+    await client.close();
+  };
+  return { leading, lost: lost.promise, close };
+}
+
+/** Fills up the spares before anyone asks; if Postgres isn't there yet, the first reconcile tries again. */
+function beginEngine(engine: EmbeddedEngine, log: Logger): void {
+  engine.start().catch((error: Error) => log.warn({ why: error.message }, 'the engine is not ready yet'));
+}
+
+function kubeConfig(path: string | undefined): KubeConfig {
+  const config = new KubeConfig();
+  if (path === undefined) config.loadFromCluster();
+  else config.loadFromFile(path);
+  return config;
+}

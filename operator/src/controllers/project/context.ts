@@ -1,0 +1,34 @@
+/** What one reconcile of a Project works with, and what its steps return. */
+import type { Project } from '@slipway/crds';
+import type { Logger } from 'pino';
+import type { Engine, EngineOutcome, Services } from '../../engines/engine.js';
+import type { EventRecorder } from '../../runtime/events.js';
+import type { Informer } from '../../runtime/informer.js';
+import type { KubeClient } from '../../runtime/kube.js';
+import type { Namespace, Secret } from './resources.js';
+
+/** The same for all reconciles. */
+export interface World {
+  client: KubeClient;
+  engine: Engine;
+  projects: Informer<Project>;
+  namespaces: Informer<Namespace>;
+  secrets: Informer<Secret>;
+  events: EventRecorder;
+  log: Logger;
+  /** `http://localhost:4000`; a project is at `<it>/p/<ref>`. */
+  projectUrl(ref: string): string;
+  now(): Date;
+}
+
+/** One reconcile. Later steps read what earlier ones found. */
+export interface Context {
+  world: World;
+  project: Project;
+  ref: string;
+  found: { anonKey?: string; services?: Services };
+}
+
+/** How far a part is: as an engine's verbs say it, as most steps end in one. */
+export type StepOutcome = EngineOutcome;
+export const ready: StepOutcome = { state: 'ready', value: undefined };

@@ -1,0 +1,75 @@
+/** Wires the Project controller: which changes of which objects make which Project be looked at. */
+
+import { isDeepStrictEqual } from 'node:util';
+import { LABEL_PROJECT, type Project } from '@slipway/crds';
+import type { Logger } from 'pino';
+import { Controller } from '../../runtime/controller.js';
+import { Informer } from '../../runtime/informer.js';
+import type { KubeClient, KubeObject } from '../../runtime/kube.js';
+import type { Metrics } from '../../runtime/metrics.js';
+import { WorkQueue } from '../../runtime/work-queue.js';
+import type { World } from './context.js';
+import { reconcileProject } from './reconcile.js';
+import { NAMESPACES, type Namespace, PROJECTS, type Secret } from './resources.js';
+import { BY_NAME, nameKey } from './validate.js';
+
+/** Reconciles wait for Postgres and the API server most of the time. */
+const WORKERS = 16;
+const BACKOFF = { firstMs: 50, maxMs: 30_000 };
+
+export interface ProjectCaches {
+  projects: Informer<Project>;
+  namespaces: Informer<Namespace>;
+  secrets: Informer<Secret>;
+}
+
+export function projectCaches(client: KubeClient, metrics: Metrics, log: Logger): ProjectCaches {
+  const shared = { client, metrics, log };
+  const labelled = { ...shared, labelSelector: LABEL_PROJECT };
+  return {
+    projects: new Informer<Project>({
+      ...shared,
+      resource: 'projects',
+      path: PROJECTS,
+      indexes: { [BY_NAME]: (project) => [nameKey(project)] },
+    }),
+    namespaces: new Informer<Namespace>({ ...labelled, resource: 'namespaces', path: NAMESPACES }),
+    secrets: new Informer<Secret>({ ...labelled, resource: 'secrets', path: '/api/v1/secrets' }),
+  };
+}
+
+export function projectController(world: World, metrics: Metrics): Controller {
+  const queue = new WorkQueue(BACKOFF, metrics.queue('project'));
+  world.projects.onChange(({ before, after }) => {
+    if (after && !(before && isOwnStatusWrite(before, after))) queue.add(after.metadata.name);
+    // Who had to yield to this one's name may have it now.
+    for (const object of [before, after]) {
+      if (object && !(before && after && nameKey(before) === nameKey(after))) {
+        for (const peer of world.projects.find(BY_NAME, nameKey(object))) queue.add(peer.metadata.name);
+      }
+    }
+  });
+  const enqueueOwner = ({ before, after }: { before: KubeObject | undefined; after: KubeObject | undefined }) => {
+    const ref = (after ?? before)?.metadata.labels?.[LABEL_PROJECT];
+    // What was made for the first time was made by the reconcile that runs, or is waited for by one that looks again.
+    if (ref && world.projects.get(ref)) queue.add(ref);
+  };
+  world.namespaces.onChange(enqueueOwner);
+  world.secrets.onChange(enqueueOwner);
+  for (const project of world.projects.list()) queue.add(project.metadata.name);
+  const reconcile = (ref: string) => reconcileProject(world, ref);
+  return new Controller({ queue, reconcile, workers: WORKERS, metrics: metrics.controller('project'), log: world.log });
+}
+
+/** The status alone changed, which nobody but us writes. */
+function isOwnStatusWrite(before: Project, after: Project): boolean {
+  const substance = ({ metadata }: Project) => [
+    metadata.uid,
+    metadata.generation,
+    metadata.deletionTimestamp,
+    metadata.finalizers,
+    metadata.annotations,
+    metadata.labels,
+  ];
+  return isDeepStrictEqual(substance(before), substance(after));
+}

@@ -1,0 +1,101 @@
+/**
+ * One reconcile of a Project: a table of steps, each leaving a condition, and one write of the status at the end. In: a
+ * ref. Out: the world as the Project wants it, and when to look again. Level-based: nothing is kept between two.
+ */
+import { FINALIZER } from '@slipway/crds';
+import type { Outcome } from '../../runtime/controller.js';
+import { addFinalizer, hasFinalizer } from '../../runtime/finalizers.js';
+import { isConflict, isNotFound } from '../../runtime/kube.js';
+import { type Context, ready, type StepOutcome, type World } from './context.js';
+import { ensureDatabase } from './database.js';
+import { ensureKeys } from './keys.js';
+import { ensureNamespace } from './namespace.js';
+import { removeProject } from './remove.js';
+import { projectPath } from './resources.js';
+import { type PartResult, statusOf } from './status.js';
+import { validate } from './validate.js';
+import { writeStatus } from './write-status.js';
+
+interface Step {
+  /** The condition that tells of it; Ready for one that is no part of its own. */
+  condition: string;
+  run(context: Context): Promise<StepOutcome>;
+}
+
+/** Stages run one after the other, the steps of a stage side by side, as they need nothing of each other. */
+const STAGES: readonly (readonly Step[])[] = [
+  [{ condition: 'Ready', run: validate }],
+  [
+    { condition: 'Ready', run: ensureFinalizer },
+    { condition: 'NamespaceReady', run: ensureNamespace },
+  ],
+  [
+    { condition: 'KeysReady', run: ensureKeys },
+    { condition: 'DatabaseReady', run: ensureDatabase },
+  ],
+  [{ condition: 'ServicesReady', run: ensureServices }],
+];
+
+/** What is well is looked at again about this often, so that what others changed is put right. */
+const RESYNC_MS = 180_000;
+
+export async function reconcileProject(world: World, ref: string): Promise<Outcome> {
+  const project = world.projects.get(ref);
+  if (!project) return { kind: 'done' };
+  const context: Context = { world, project, ref, found: {} };
+  try {
+    return await (project.metadata.deletionTimestamp ? removeProject(context) : provision(context));
+  } catch (error) {
+    // Read and written by another at once, or gone: the watch tells us more than the error does.
+    if (isConflict(error) || isNotFound(error)) return { kind: 'retry', why: (error as Error).message };
+    throw error;
+  }
+}
+
+async function provision(context: Context): Promise<Outcome> {
+  const parts = await runStages(context);
+  await writeStatus(context, statusOf(context, parts));
+  return outcomeOf(parts);
+}
+
+async function runStages(context: Context): Promise<PartResult[]> {
+  const parts: PartResult[] = [];
+  let blocked = false;
+  for (const stage of STAGES) {
+    const results = await Promise.allSettled(stage.map((step) => (blocked ? undefined : step.run(context))));
+    for (const [index, result] of results.entries()) {
+      if (result.status === 'rejected') throw result.reason;
+      parts.push({ condition: (stage[index] as Step).condition, outcome: result.value });
+      if (result.value?.state !== 'ready') blocked = true;
+    }
+  }
+  return parts;
+}
+
+/** The part that is worst off decides when to look again. */
+function outcomeOf(parts: readonly PartResult[]): Outcome {
+  const outcomes = parts.flatMap(({ outcome }) => outcome ?? []);
+  const failed = outcomes.find((outcome) => outcome.state === 'failed');
+  if (failed?.retry) return { kind: 'retry', why: failed.message };
+  const progressing = outcomes.find((outcome) => outcome.state === 'progressing');
+  if (progressing && !failed) return { kind: 'again', afterMs: progressing.lookAgainMs };
+  return { kind: 'again', afterMs: RESYNC_MS * (0.75 + Math.random() / 2) };
+}
+
+/** Before anything is made that garbage collection can't reach. */
+async function ensureFinalizer(context: Context): Promise<StepOutcome> {
+  const { world, ref, project } = context;
+  if (hasFinalizer(project, FINALIZER)) return ready;
+  const written = await addFinalizer(world.client, projectPath(ref), project, FINALIZER);
+  world.projects.learn(written);
+  context.project = written;
+  return ready;
+}
+
+async function ensureServices(context: Context): Promise<StepOutcome> {
+  const { world, ref, found } = context;
+  const outcome = await world.engine.ensureServices({ ref, anonKey: found.anonKey as string });
+  if (outcome.state !== 'ready') return outcome;
+  found.services = { database: { up: true, status: 'running' }, ...outcome.value };
+  return ready;
+}

@@ -1,0 +1,52 @@
+/** The end of a project: its engine's part, then its namespace, then the finalizer. Each may find its work done already. */
+import { FINALIZER, LABEL_PROJECT, namespaceOf } from '@slipway/crds';
+import type { Outcome } from '../../runtime/controller.js';
+import { hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
+import { isNotFound } from '../../runtime/kube.js';
+import type { Context } from './context.js';
+import { type Namespace, namespacePath, projectPath } from './resources.js';
+import { deletingStatus } from './status.js';
+import { writeStatus } from './write-status.js';
+
+/** The watch tells when the namespace is gone; this is for when it doesn't. */
+const LOOK_AGAIN_MS = 1_000;
+
+export async function removeProject(context: Context): Promise<Outcome> {
+  const { world, ref } = context;
+  if (!hasFinalizer(context.project, FINALIZER)) return { kind: 'done' };
+  await progress(context, 'removing the database');
+  const removed = await world.engine.remove(ref);
+  if (removed.state !== 'ready') {
+    await progress(context, removed.message);
+    return removed.state === 'failed'
+      ? { kind: 'retry', why: removed.message }
+      : { kind: 'again', afterMs: removed.lookAgainMs };
+  }
+  if (!(await namespaceIsGone(context))) {
+    await progress(context, `waiting for the namespace ${namespaceOf(ref)} to go`);
+    return { kind: 'again', afterMs: LOOK_AGAIN_MS };
+  }
+  try {
+    world.projects.learn(await removeFinalizer(world.client, projectPath(ref), context.project, FINALIZER));
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+  world.log.info({ ref }, 'project removed');
+  return { kind: 'done' };
+}
+
+const progress = (context: Context, message: string) =>
+  writeStatus(context, deletingStatus(context.project, message, context.world.now()));
+
+/** Asks the server: the cache may not have a namespace that was made a moment ago. */
+async function namespaceIsGone({ world, ref }: Context): Promise<boolean> {
+  try {
+    const { metadata } = await world.client.get<Namespace>(namespacePath(ref));
+    if (metadata.labels?.[LABEL_PROJECT] !== ref) return true;
+    if (!metadata.deletionTimestamp) await world.client.delete(namespacePath(ref));
+    return false;
+  } catch (error) {
+    if (isNotFound(error)) return true;
+    throw error;
+  }
+}

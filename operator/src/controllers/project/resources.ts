@@ -1,0 +1,41 @@
+/** The Kubernetes objects that this controller reads and writes, and their paths. */
+import { API_VERSION, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf, type Project } from '@slipway/crds';
+import type { KubeObject } from '../../runtime/kube.js';
+
+export interface Secret extends KubeObject {
+  type?: string;
+  data?: Record<string, string>;
+}
+
+export interface Namespace extends KubeObject {
+  status?: { phase?: string };
+}
+
+export const PROJECTS = `/apis/${API_VERSION}/projects`;
+export const NAMESPACES = '/api/v1/namespaces';
+export const projectPath = (ref: string) => `${PROJECTS}/${ref}`;
+export const namespacePath = (ref: string) => `${NAMESPACES}/${namespaceOf(ref)}`;
+export const secretsPath = (ref: string) => `${namespacePath(ref)}/secrets`;
+
+export const ourLabels = (ref: string) => ({ [LABEL_PROJECT]: ref, [LABEL_MANAGED_BY]: MANAGED_BY });
+
+/** Deleting the Project deletes what carries this. */
+export const ownedBy = ({ metadata }: Project) => ({
+  apiVersion: API_VERSION,
+  kind: 'Project',
+  name: metadata.name,
+  uid: metadata.uid as string,
+  controller: true,
+  blockOwnerDeletion: true,
+});
+
+const mapValues = (data: Record<string, string>, change: (value: string) => string) =>
+  Object.fromEntries(Object.entries(data).map(([key, value]) => [key, change(value)]));
+
+/** A Secret's values as text. */
+export const plainText = (secret: Secret | undefined) =>
+  mapValues(secret?.data ?? {}, (value) => Buffer.from(value, 'base64').toString('utf8'));
+
+/** Text as a Secret's values. */
+export const secretData = (values: Record<string, string>) =>
+  mapValues(values, (value) => Buffer.from(value).toString('base64'));

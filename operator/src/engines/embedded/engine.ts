@@ -1,0 +1,139 @@
+/**
+ * The engine of one machine: each project is a database in the embedded Postgres, and one data plane serves them all. In:
+ * a superuser's URL, the data plane's address. Out: the verbs of `Engine`.
+ */
+import { databaseOf } from '@slipway/crds';
+import { dropDatabase, forgetGroupSettings, prepareCluster, takeSpare, transaction } from '@slipway/project-database';
+import type { Logger } from 'pino';
+import type { DatabaseAddress, DatabaseRequest, Engine, EngineOutcome, Services, ServicesRequest } from '../engine.js';
+import { ClusterSessions } from './cluster-sessions.js';
+import { observe, repairs } from './project-database.js';
+import { ServiceProbe } from './service-probe.js';
+import { Spares } from './spares.js';
+
+export interface EmbeddedEngineSettings {
+  /** The tenants' cluster, as superuser. */
+  adminDatabaseUrl: string;
+  /** Where people reach that cluster: `host:port`. */
+  databasePublicAddress: string;
+  /** Where the data plane answers. */
+  dataplaneUrl: string;
+  /** The address of a project's services, for its status. */
+  projectUrl(ref: string): string;
+  log: Logger;
+}
+
+/** Of a spare that another took or that is gone: the next may be there. */
+const SPARE_TRIES = 3;
+const UNDEFINED_DATABASE = '3D000';
+const UNDEFINED_OBJECT = '42704';
+
+export class EmbeddedEngine implements Engine {
+  readonly #settings: EmbeddedEngineSettings;
+  readonly #sessions: ClusterSessions;
+  readonly #spares: Spares;
+  readonly #probe: ServiceProbe;
+  #started: Promise<void> | undefined;
+
+  constructor(settings: EmbeddedEngineSettings) {
+    this.#settings = settings;
+    this.#sessions = new ClusterSessions(settings.adminDatabaseUrl, settings.log);
+    this.#spares = new Spares(this.#sessions, settings.log);
+    this.#probe = new ServiceProbe(settings.dataplaneUrl, settings.projectUrl);
+  }
+
+  databaseAddress(ref: string): DatabaseAddress {
+    const url = new URL(this.#settings.adminDatabaseUrl.replace(/^(\w+:\/\/[^/@]*@)\//, '$1socket/'));
+    return {
+      host: url.searchParams.get('host') ?? url.hostname,
+      port: Number(url.searchParams.get('port') ?? (url.port || 5432)),
+      database: databaseOf(ref),
+      publicAddress: this.#settings.databasePublicAddress,
+    };
+  }
+
+  ensureDatabase(request: DatabaseRequest): Promise<EngineOutcome> {
+    return this.#withPostgres(async () => {
+      const observed = await observe(this.#sessions, request.ref);
+      if (!observed.exists) return this.#make(request, observed.roles.length > 0);
+      const statements = await repairs(request.ref, observed, request.passwords);
+      if (statements.length > 0) {
+        await this.#sessions.query(transaction(statements));
+        this.#settings.log.info({ ref: request.ref }, 'the database had drifted and was put right');
+      }
+      return { state: 'ready', value: undefined };
+    });
+  }
+
+  ensureServices({ ref, anonKey }: ServicesRequest): Promise<EngineOutcome<Services>> {
+    return this.#probe.ask(ref, anonKey);
+  }
+
+  remove(ref: string): Promise<EngineOutcome> {
+    return this.#withPostgres(async () => {
+      await dropDatabase(this.#sessions, databaseOf(ref), ref);
+      return { state: 'ready', value: undefined };
+    });
+  }
+
+  /** Makes the cluster ready and fills up the spares; what asks for a database meanwhile waits for it. */
+  start(): Promise<void> {
+    this.#started ??= this.#prepare().catch((error) => {
+      this.#started = undefined;
+      throw error;
+    });
+    return this.#started;
+  }
+
+  async close(): Promise<void> {
+    await this.#started?.catch(() => {});
+    await this.#spares.close();
+    await this.#probe.close();
+    await this.#sessions.close();
+  }
+
+  async #prepare(): Promise<void> {
+    await prepareCluster(this.#sessions);
+    await this.#spares.start();
+  }
+
+  async #make({ ref, passwords, existed }: DatabaseRequest, hasRoles: boolean): Promise<EngineOutcome> {
+    if (existed) {
+      const message = `the database ${databaseOf(ref)} is gone: restore it from a backup, or delete the project`;
+      return { state: 'failed', reason: 'DatabaseLost', message, retry: true };
+    }
+    if (hasRoles) await dropDatabase(this.#sessions, databaseOf(ref), ref);
+    for (let attempt = 1; ; attempt++) {
+      const id = await this.#spares.take();
+      try {
+        await takeSpare(this.#sessions, id, ref, passwords);
+        return { state: 'ready', value: undefined };
+      } catch (error) {
+        const { code } = error as { code?: string };
+        if (attempt === SPARE_TRIES || (code !== UNDEFINED_DATABASE && code !== UNDEFINED_OBJECT)) throw error;
+      }
+    }
+  }
+
+  /** Postgres that can't be reached or refuses is an outcome, not an exception: the project's status says so. */
+  async #withPostgres(work: () => Promise<EngineOutcome>): Promise<EngineOutcome> {
+    try {
+      await this.start();
+      return await work();
+    } catch (error) {
+      const { code, message } = error as { code?: string; message: string };
+      this.#settings.log.warn({ code, why: message }, 'Postgres refused');
+      return { state: 'failed', reason: 'PostgresUnavailable', message: explain(code), retry: true };
+    }
+  }
+
+  /** Settings that a tenant put on a shared role are taken away again. */
+  async sweep(): Promise<void> {
+    await this.start();
+    await forgetGroupSettings(this.#sessions);
+  }
+}
+
+/** Postgres's own words may quote a statement: only its code is shown. */
+const explain = (code: string | undefined) =>
+  `Postgres did not do what was asked${code ? ` (${code})` : ''}; it is tried again`;

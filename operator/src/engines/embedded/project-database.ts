@@ -1,0 +1,91 @@
+/** What a project's database and roles are, seen from outside of it, and what must be done to put them right. */
+import { databaseOf } from '@slipway/crds';
+import {
+  createRole,
+  identifier,
+  LOGIN_ROLES,
+  type LoginRole,
+  literal,
+  type ProjectPasswords,
+  roleAttributes,
+  scramVerifier,
+  verifierMatches,
+} from '@slipway/project-database';
+import type { ClusterSessions } from './cluster-sessions.js';
+
+export interface ObservedRole {
+  role: LoginRole;
+  verifier: string | null;
+  asItShouldBe: boolean;
+}
+
+export interface Observed {
+  exists: boolean;
+  /** Open to its own roles alone, with no limit of its own. */
+  accessAsItShouldBe: boolean;
+  roles: ObservedRole[];
+}
+
+export async function observe(sessions: ClusterSessions, ref: string): Promise<Observed> {
+  const names = LOGIN_ROLES.map((role) => literal(role.name(ref))).join(', ');
+  const { rows } = await sessions.query(`
+    SELECT datname AS name, true AS is_database, NULL AS verifier,
+      datallowconn AND datconnlimit = -1 AND NOT EXISTS (
+        SELECT FROM aclexplode(coalesce(datacl, acldefault('d', datdba)))
+        WHERE grantee NOT IN (SELECT oid FROM pg_roles WHERE rolname IN (${names}))) AS good,
+      0 AS connections
+    FROM pg_database WHERE datname = ${literal(databaseOf(ref))}
+    UNION ALL
+    SELECT rolname, false, rolpassword,
+      rolcanlogin AND NOT (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls)
+        AND rolvaliduntil IS NULL,
+      rolconnlimit
+    FROM pg_authid WHERE rolname IN (${names})`);
+  const database = rows.find((row) => row.is_database);
+  const roles = LOGIN_ROLES.flatMap((role) => {
+    const row = rows.find(({ name, is_database }) => !is_database && name === role.name(ref));
+    if (!row) return [];
+    const asItShouldBe = row.good === true && row.connections === role.connectionLimit;
+    return [{ role, verifier: row.verifier as string | null, asItShouldBe }];
+  });
+  return { exists: database !== undefined, accessAsItShouldBe: database?.good === true, roles };
+}
+
+/** The statements that put right what has drifted; none when all is well. Each may run outside of the project's database. */
+export async function repairs(ref: string, observed: Observed, passwords: ProjectPasswords): Promise<string[]> {
+  const statements = observed.accessAsItShouldBe ? [] : closeDatabase(ref);
+  for (const role of LOGIN_ROLES) {
+    const name = identifier(role.name(ref));
+    const found = observed.roles.find((candidate) => candidate.role === role);
+    const password = passwords[role.part];
+    if (found?.asItShouldBe && (await verifierMatches(found.verifier, password))) continue;
+    if (!found)
+      statements.push(...createRole(role, ref), `GRANT CONNECT ON DATABASE ${identifier(databaseOf(ref))} TO ${name}`);
+    const verifier = literal(await scramVerifier(password));
+    statements.push(
+      `ALTER ROLE ${name} WITH LOGIN ${roleAttributes(role)} VALID UNTIL 'infinity' PASSWORD ${verifier}`,
+    );
+  }
+  return statements;
+}
+
+/** An owner may open its database or put a limit on it; both would harm what serves it. */
+const closeDatabase = (ref: string) => {
+  const database = identifier(databaseOf(ref));
+  return [
+    `ALTER DATABASE ${database} WITH ALLOW_CONNECTIONS true CONNECTION LIMIT -1`,
+    `DO $$ DECLARE stranger record; BEGIN
+      FOR stranger IN
+        SELECT DISTINCT grantee, rolname FROM pg_database
+        CROSS JOIN LATERAL aclexplode(coalesce(datacl, acldefault('d', datdba)))
+        LEFT JOIN pg_roles ON pg_roles.oid = grantee
+        WHERE datname = ${literal(databaseOf(ref))}
+          AND (rolname IS NULL OR rolname NOT IN (${LOGIN_ROLES.map((role) => literal(role.name(ref))).join(', ')}))
+      LOOP
+        EXECUTE format('REVOKE ALL ON DATABASE %I FROM %s', ${literal(databaseOf(ref))},
+          CASE WHEN stranger.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(stranger.rolname) END);
+      END LOOP;
+    END $$`,
+    ...LOGIN_ROLES.map((role) => `GRANT CONNECT ON DATABASE ${database} TO ${identifier(role.name(ref))}`),
+  ];
+};

@@ -1,0 +1,81 @@
+/**
+ * The loop of an operator: take a key, reconcile it, then exactly one of look again, retry or be done. In: keys from a
+ * queue. Out: calls of `reconcile`, never two at once for one key. What a reconcile throws stops no worker.
+ */
+import type { Logger } from 'pino';
+import type { ControllerMetrics } from './metrics.js';
+import type { WorkQueue } from './work-queue.js';
+
+/** What a reconcile wants next. Whatever it throws is a retry. */
+export type Outcome =
+  | { kind: 'done' }
+  /** All is well or under way: look again then. */
+  | { kind: 'again'; afterMs: number }
+  /** It did not work: with a delay that grows each time in a row. */
+  | { kind: 'retry'; why: string };
+
+export interface ControllerOptions {
+  queue: WorkQueue;
+  reconcile(key: string, signal: AbortSignal): Promise<Outcome>;
+  workers: number;
+  metrics: ControllerMetrics;
+  log: Logger;
+}
+
+export class Controller {
+  readonly #options: ControllerOptions;
+  readonly #stop = new AbortController();
+  #workers: Promise<void>[] = [];
+
+  constructor(options: ControllerOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#workers = Array.from({ length: this.#options.workers }, () => this.#work());
+  }
+
+  /** Resolves when no reconcile runs any more. */
+  async close(): Promise<void> {
+    this.#stop.abort();
+    this.#options.queue.close();
+    await Promise.all(this.#workers);
+  }
+
+  async #work(): Promise<void> {
+    const { queue } = this.#options;
+    for (let key = await queue.take(); key !== undefined; key = await queue.take()) {
+      await this.#once(key);
+      queue.done(key);
+    }
+  }
+
+  async #once(key: string): Promise<void> {
+    const { queue, reconcile, metrics, log } = this.#options;
+    const finish = metrics.begin();
+    const outcome = await attempt(() => reconcile(key, this.#stop.signal));
+    switch (outcome.kind) {
+      case 'done':
+        queue.forget(key);
+        break;
+      case 'again':
+        queue.forget(key);
+        queue.addAfter(key, outcome.afterMs);
+        break;
+      case 'retry': {
+        const retryMs = queue.addFailed(key);
+        log.warn({ key, why: outcome.why, retryMs }, 'reconcile will be tried again');
+        break;
+      }
+    }
+    finish(outcome.kind);
+  }
+}
+
+async function attempt(reconcile: () => Promise<Outcome>): Promise<Outcome> {
+  try {
+    return await reconcile();
+  } catch (error) {
+    return { kind: 'retry', why: error instanceof Error ? error.message : String(error) };
+  }
+}

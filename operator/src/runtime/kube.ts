@@ -1,0 +1,181 @@
+/**
+ * The Kubernetes API over kept-alive connections. In: a KubeConfig, which knows the server, its TLS and who we are. Out:
+ * JSON, or a stream of lines. client-node's own calls make a connection each, which costs a TLS handshake a request.
+ */
+import type { KubeConfig } from '@kubernetes/client-node';
+import { Agent, type Dispatcher, ProxyAgent } from 'undici';
+
+export interface KubeObject {
+  apiVersion?: string;
+  kind?: string;
+  metadata: {
+    name: string;
+    namespace?: string;
+    uid?: string;
+    resourceVersion?: string;
+    generation?: number;
+    creationTimestamp?: string;
+    deletionTimestamp?: string;
+    labels?: Record<string, string>;
+    annotations?: Record<string, string>;
+    finalizers?: string[];
+    ownerReferences?: { apiVersion: string; kind: string; name: string; uid: string }[];
+  };
+}
+
+/** What the API server answered instead of success. */
+export class KubeError extends Error {
+  constructor(
+    readonly status: number,
+    readonly reason: string,
+    message: string,
+  ) {
+    super(message);
+    this.name = 'KubeError';
+  }
+}
+
+export const isNotFound = (error: unknown) => error instanceof KubeError && error.status === 404;
+export const isConflict = (error: unknown) => error instanceof KubeError && error.status === 409;
+export const isGone = (error: unknown) => error instanceof KubeError && error.status === 410;
+
+export interface KubeRequest {
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  path: string;
+  query?: Record<string, string>;
+  body?: unknown;
+  signal?: AbortSignal;
+}
+
+/** How long a token that the kubeconfig names is used before it is read again: kubelet renews those in files. */
+const AUTHORIZATION_MS = 30_000;
+const REQUEST_TIMEOUT_MS = 30_000;
+const CONNECTIONS = 32;
+/** The longest error body that is read. */
+const ERROR_BODY_LIMIT = 64_000;
+
+export class KubeClient {
+  readonly #config: KubeConfig;
+  readonly #server: URL;
+  readonly #requests: Dispatcher;
+  readonly #watches: Dispatcher;
+  #authorization: { headers: Record<string, string>; until: number } | undefined;
+
+  private constructor(config: KubeConfig, requests: Dispatcher, watches: Dispatcher) {
+    this.#config = config;
+    this.#server = new URL(serverOf(config));
+    this.#requests = requests;
+    this.#watches = watches;
+  }
+
+  static async connect(config: KubeConfig): Promise<KubeClient> {
+    const settings: Record<string, unknown> = {};
+    await config.applyToHTTPSOptions(settings);
+    const dispatcher = config.createDispatcherOptions(config.getCurrentCluster(), settings);
+    const make = (connections: number | null): Dispatcher => {
+      // One connection for all, as HTTP/2 has it, would let a slow watch hold up a write.
+      const options = { connections, allowH2: false, headersTimeout: REQUEST_TIMEOUT_MS };
+      switch (dispatcher.type) {
+        case 'agent':
+          return new Agent({ ...options, connect: dispatcher.connect as NonNullable<Agent.Options['connect']> });
+        case 'none':
+          return new Agent(options);
+        case 'proxy':
+          return new ProxyAgent({
+            ...options,
+            uri: dispatcher.uri,
+            requestTls: dispatcher.requestTls as NonNullable<ProxyAgent.Options['requestTls']>,
+          });
+        case 'socks':
+          throw new Error('the kubeconfig names a SOCKS proxy, which is not supported: use an HTTP proxy');
+      }
+    };
+    return new KubeClient(config, make(CONNECTIONS), make(null));
+  }
+
+  get<T>(path: string, query?: Record<string, string>): Promise<T> {
+    return this.request<T>({ method: 'GET', path, ...(query ? { query } : {}) });
+  }
+
+  create<T>(path: string, body: T): Promise<T> {
+    return this.request<T>({ method: 'POST', path, body });
+  }
+
+  /** Changes what `body` names and nothing else (RFC 7396). */
+  patch<T>(path: string, body: unknown): Promise<T> {
+    return this.request<T>({ method: 'PATCH', path, body });
+  }
+
+  delete(path: string): Promise<unknown> {
+    return this.request({ method: 'DELETE', path });
+  }
+
+  async request<T>(request: KubeRequest): Promise<T> {
+    const response = await this.#send(request, this.#requests, REQUEST_TIMEOUT_MS);
+    return (await response.body.json()) as T;
+  }
+
+  /** Yields each line of the answer as it comes; throws when nothing came for `silenceMs`. */
+  async *lines(request: KubeRequest, silenceMs: number): AsyncGenerator<string> {
+    const response = await this.#send(request, this.#watches, silenceMs);
+    const decoder = new TextDecoder();
+    let rest = '';
+    for await (const chunk of response.body) {
+      const lines = (rest + decoder.decode(chunk as Buffer, { stream: true })).split('\n');
+      rest = lines.pop() as string;
+      for (const line of lines) if (line !== '') yield line;
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#requests.destroy(), this.#watches.destroy()]);
+  }
+
+  async #send({ method, path, query, body, signal }: KubeRequest, dispatcher: Dispatcher, bodyTimeout: number) {
+    const response = await dispatcher.request({
+      origin: this.#server.origin,
+      path: this.#server.pathname.replace(/\/$/, '') + path,
+      method,
+      headers: {
+        accept: 'application/json',
+        ...(body === undefined ? {} : { 'content-type': contentType(method) }),
+        ...(await this.#headers()),
+      },
+      bodyTimeout,
+      ...(query ? { query } : {}),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(signal ? { signal } : {}),
+    });
+    if (response.statusCode < 300) return response;
+    if (response.statusCode === 401) this.#authorization = undefined;
+    throw await kubeError(response);
+  }
+
+  async #headers(): Promise<Record<string, string>> {
+    if (this.#authorization && this.#authorization.until > Date.now()) return this.#authorization.headers;
+    const settings: { headers?: Record<string, string>; auth?: string } = {};
+    await this.#config.applyToHTTPSOptions(settings);
+    const basic = settings.auth ? { authorization: `Basic ${Buffer.from(settings.auth).toString('base64')}` } : {};
+    const headers = { ...settings.headers, ...basic };
+    this.#authorization = { headers, until: Date.now() + AUTHORIZATION_MS };
+    return headers;
+  }
+}
+
+function serverOf(config: KubeConfig): string {
+  const server = config.getCurrentCluster()?.server;
+  if (!server) throw new Error('KUBECONFIG names no cluster: set its current-context');
+  return server;
+}
+
+const contentType = (method: string) => (method === 'PATCH' ? 'application/merge-patch+json' : 'application/json');
+
+async function kubeError(response: Dispatcher.ResponseData): Promise<KubeError> {
+  const text = (await response.body.text()).slice(0, ERROR_BODY_LIMIT);
+  try {
+    const status = JSON.parse(text) as { reason?: string; message?: string };
+    return new KubeError(response.statusCode, status.reason ?? 'Unknown', status.message ?? text);
+  } catch {
+    return new KubeError(response.statusCode, 'Unknown', text.slice(0, 200));
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * One operator leads at a time, by a Lease: whoever renews it. In: the API server. Out: `acquire` resolves when we lead,
+ * `onLost` is called when we no longer may. An operator that ended without letting go is followed after LEASE_SECONDS, or
+ * at once by one on the same machine, which sees that its process is gone.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { isConflict, isNotFound, type KubeClient, type KubeObject } from './kube.js';
+import { hasEnded } from './process-identity.js';
+
+const LEASE_SECONDS = 15;
+/** Unable to renew for so long, we stop: before another may lead. */
+const GIVE_UP_MS = 10_000;
+const RETRY_MS = 2_000;
+
+export interface LeaderElectionOptions {
+  client: KubeClient;
+  namespace: string;
+  name: string;
+  identity: string;
+  onLost(): void;
+  log: Logger;
+}
+
+interface LeaseObject extends KubeObject {
+  spec: {
+    holderIdentity?: string;
+    leaseDurationSeconds?: number;
+    acquireTime?: string;
+    renewTime?: string;
+    leaseTransitions?: number;
+  };
+}
+
+export class LeaderElection {
+  readonly #options: LeaderElectionOptions;
+  readonly #stop = new AbortController();
+  readonly #path: string;
+  /** The lease of another as we last saw it change, by our own clock: theirs may differ. */
+  #seen: { version: string | undefined; at: number } = { version: undefined, at: 0 };
+  #held: LeaseObject | undefined;
+  #renewing: Promise<void> | undefined;
+
+  constructor(options: LeaderElectionOptions) {
+    this.#options = options;
+    this.#path = `/apis/coordination.k8s.io/v1/namespaces/${options.namespace}/leases`;
+  }
+
+  /** Resolves to true when we lead, to false when closed before. */
+  async acquire(): Promise<boolean> {
+    while (!this.#stop.signal.aborted) {
+      if (await this.#tryAcquire().catch((error: Error) => this.#failed(error))) {
+        this.#renewing = this.#renew();
+        return true;
+      }
+      await this.#pause();
+    }
+    return false;
+  }
+
+  /** Lets go of the lease, so that another leads at once. */
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#renewing;
+    if (!this.#held) return;
+    const release = { ...this.#held, spec: { ...this.#held.spec, holderIdentity: '', leaseDurationSeconds: 1 } };
+    await this.#put(release).catch((error: Error) => this.#failed(error));
+  }
+
+  async #tryAcquire(): Promise<boolean> {
+    const { client, name } = this.#options;
+    try {
+      const lease = await client.get<LeaseObject>(`${this.#path}/${name}`);
+      if (!this.#isFree(lease)) return false;
+      this.#held = await this.#put({ ...lease, spec: this.#spec(lease.spec.leaseTransitions ?? 0) });
+    } catch (error) {
+      if (isConflict(error)) return false;
+      if (!isNotFound(error)) throw error;
+      await this.#ensureNamespace();
+      this.#held = await client.create<LeaseObject>(this.#path, {
+        apiVersion: 'coordination.k8s.io/v1',
+        kind: 'Lease',
+        metadata: { name },
+        spec: this.#spec(-1),
+      });
+    }
+    return true;
+  }
+
+  #isFree(lease: LeaseObject): boolean {
+    const holder = lease.spec.holderIdentity;
+    if (!holder || holder === this.#options.identity || hasEnded(holder)) return true;
+    const version = lease.metadata.resourceVersion;
+    if (version !== this.#seen.version) this.#seen = { version, at: performance.now() };
+    return performance.now() - this.#seen.at > (lease.spec.leaseDurationSeconds ?? LEASE_SECONDS) * 1000;
+  }
+
+  async #renew(): Promise<void> {
+    let renewed = performance.now();
+    while (!this.#stop.signal.aborted) {
+      await this.#pause();
+      if (this.#stop.signal.aborted) return;
+      const held = this.#held as LeaseObject;
+      const outcome = await this.#put({ ...held, spec: { ...held.spec, renewTime: microTime() } }).catch(
+        async (error: Error) => ((await this.#isLost(error)) ? 'lost' : this.#failed(error)),
+      );
+      if (typeof outcome === 'object') {
+        this.#held = outcome;
+        renewed = performance.now();
+      } else if (outcome === 'lost' || performance.now() - renewed > GIVE_UP_MS) {
+        this.#held = undefined;
+        this.#options.onLost();
+        return;
+      }
+    }
+  }
+
+  /** A conflict may be our own write whose answer was lost: then we hold it still, at a newer version. */
+  async #isLost(error: Error): Promise<boolean> {
+    if (!isConflict(error) && !isNotFound(error)) return false;
+    const lease = await this.#options.client
+      .get<LeaseObject>(`${this.#path}/${this.#options.name}`)
+      .catch(() => undefined);
+    if (lease?.spec.holderIdentity !== this.#options.identity) return lease !== undefined || isNotFound(error);
+    this.#held = lease;
+    return false;
+  }
+
+  #put(lease: LeaseObject): Promise<LeaseObject> {
+    const path = `${this.#path}/${this.#options.name}`;
+    // Longer than this and another may lead by the time it is written.
+    const signal = AbortSignal.timeout(GIVE_UP_MS / 2);
+    return this.#options.client.request<LeaseObject>({ method: 'PUT', path, body: lease, signal });
+  }
+
+  #spec(transitions: number): LeaseObject['spec'] {
+    return {
+      holderIdentity: this.#options.identity,
+      leaseDurationSeconds: LEASE_SECONDS,
+      acquireTime: microTime(),
+      renewTime: microTime(),
+      leaseTransitions: transitions + 1,
+    };
+  }
+
+  async #ensureNamespace(): Promise<void> {
+    const { client, namespace } = this.#options;
+    const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } };
+    await client.create('/api/v1/namespaces', body).catch((error) => {
+      if (!isConflict(error)) throw error;
+    });
+  }
+
+  #failed(error: Error): false {
+    this.#options.log.warn({ why: error.message }, 'the lease could not be written');
+    return false;
+  }
+
+  #pause(): Promise<void> {
+    return sleep(RETRY_MS * (0.75 + Math.random() / 4), undefined, { signal: this.#stop.signal }).catch(() => {});
+  }
+}
+
+/** `metav1.MicroTime`. */
+const microTime = () => new Date().toISOString().replace('Z', '000Z');

@@ -1,0 +1,102 @@
+/** What Prometheus is told. One registry an operator, so that several can run in one process, as tests do. */
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { QueueObserver } from './work-queue.js';
+
+export interface ControllerMetrics {
+  /** A reconcile begins; call what it returns with how it ended. */
+  begin(): (result: string) => void;
+}
+
+const SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+export class Metrics {
+  readonly registry = new Registry();
+  readonly #reconciles: Counter<'controller' | 'result'>;
+  readonly #durations: Histogram<'controller'>;
+  readonly #active: Gauge<'controller'>;
+  readonly #depth: Gauge<'controller'>;
+  readonly #latency: Histogram<'controller'>;
+  readonly #retries: Counter<'controller'>;
+  readonly #watches: Counter<'resource' | 'reason'>;
+  readonly leading: Gauge;
+
+  constructor() {
+    const registers = [this.registry];
+    collectDefaultMetrics({ register: this.registry });
+    this.#reconciles = new Counter({
+      name: 'slipway_reconcile_total',
+      help: 'Reconciles by how they ended.',
+      labelNames: ['controller', 'result'],
+      registers,
+    });
+    this.#durations = new Histogram({
+      name: 'slipway_reconcile_duration_seconds',
+      help: 'How long a reconcile takes.',
+      labelNames: ['controller'],
+      buckets: SECONDS,
+      registers,
+    });
+    this.#active = new Gauge({
+      name: 'slipway_reconcile_active_workers',
+      help: 'Reconciles under way.',
+      labelNames: ['controller'],
+      registers,
+    });
+    this.#depth = new Gauge({
+      name: 'slipway_queue_depth',
+      help: 'Objects that wait for a reconcile.',
+      labelNames: ['controller'],
+      registers,
+    });
+    this.#latency = new Histogram({
+      name: 'slipway_queue_latency_seconds',
+      help: 'How long an object waits for a reconcile.',
+      labelNames: ['controller'],
+      buckets: SECONDS,
+      registers,
+    });
+    this.#retries = new Counter({
+      name: 'slipway_queue_retries_total',
+      help: 'Reconciles that are tried again after a failure.',
+      labelNames: ['controller'],
+      registers,
+    });
+    this.#watches = new Counter({
+      name: 'slipway_watch_restarts_total',
+      help: 'Watches begun again, by why.',
+      labelNames: ['resource', 'reason'],
+      registers,
+    });
+    this.leading = new Gauge({
+      name: 'slipway_operator_leading',
+      help: '1 while this operator holds the lease.',
+      registers,
+    });
+  }
+
+  controller(controller: string): ControllerMetrics {
+    return {
+      begin: () => {
+        this.#active.inc({ controller });
+        const stop = this.#durations.startTimer({ controller });
+        return (result) => {
+          stop();
+          this.#active.dec({ controller });
+          this.#reconciles.inc({ controller, result });
+        };
+      },
+    };
+  }
+
+  queue(controller: string): QueueObserver {
+    return {
+      depth: (depth) => this.#depth.set({ controller }, depth),
+      waited: (seconds) => this.#latency.observe({ controller }, seconds),
+      retried: () => this.#retries.inc({ controller }),
+    };
+  }
+
+  watchRestarted(resource: string, reason: string): void {
+    this.#watches.inc({ resource, reason });
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * Keys that wait to be worked on. A key waits at most once however often it is added, and is never given to two workers at
+ * once: added meanwhile, it waits until the first is done. So the queue is bounded by the number of objects.
+ */
+import { type Backoff, delayOf } from './backoff.js';
+
+export interface QueueObserver {
+  depth(depth: number): void;
+  waited(seconds: number): void;
+  retried(): void;
+}
+
+export class WorkQueue {
+  readonly #backoff: Backoff;
+  readonly #observer: QueueObserver | undefined;
+  /** Keys that wait, in order, with the time they were added. */
+  readonly #waiting = new Map<string, number>();
+  /** Keys that are worked on; true: added again since. */
+  readonly #working = new Map<string, boolean>();
+  readonly #later = new Map<string, { at: number; timer: NodeJS.Timeout }>();
+  readonly #failures = new Map<string, number>();
+  readonly #takers: ((key: string | undefined) => void)[] = [];
+  #closed = false;
+
+  constructor(backoff: Backoff, observer?: QueueObserver) {
+    this.#backoff = backoff;
+    this.#observer = observer;
+  }
+
+  /** Work on `key` as soon as may be. Whoever works on it says anew when to look again. */
+  add(key: string): void {
+    if (this.#closed) return;
+    this.#cancelLater(key);
+    if (this.#working.has(key)) {
+      this.#working.set(key, true);
+      return;
+    }
+    if (this.#waiting.has(key)) return;
+    this.#waiting.set(key, performance.now());
+    this.#observer?.depth(this.#waiting.size);
+    this.#hand();
+  }
+
+  /** Work on `key` in `ms`, or earlier if it was to be earlier. */
+  addAfter(key: string, ms: number): void {
+    if (this.#closed) return;
+    if (ms <= 0) return this.add(key);
+    const at = performance.now() + ms;
+    const planned = this.#later.get(key);
+    if (planned && planned.at <= at) return;
+    this.#cancelLater(key);
+    this.#later.set(key, { at, timer: setTimeout(() => this.add(key), ms) });
+  }
+
+  /** Work on `key` again after a delay that grows with each failure in a row; returns it. */
+  addFailed(key: string): number {
+    const failures = (this.#failures.get(key) ?? 0) + 1;
+    this.#failures.set(key, failures);
+    this.#observer?.retried();
+    const delay = delayOf(this.#backoff, failures);
+    this.addAfter(key, delay);
+    return delay;
+  }
+
+  /** `key` did well: its next failure is its first. */
+  forget(key: string): void {
+    this.#failures.delete(key);
+  }
+
+  /** The next key, or undefined once the queue is closed. */
+  take(): Promise<string | undefined> {
+    return new Promise((resolve) => {
+      this.#takers.push(resolve);
+      this.#hand();
+    });
+  }
+
+  /** Whoever took `key` is through with it. */
+  done(key: string): void {
+    const again = this.#working.get(key);
+    this.#working.delete(key);
+    if (again) this.add(key);
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const { timer } of this.#later.values()) clearTimeout(timer);
+    this.#later.clear();
+    this.#waiting.clear();
+    this.#hand();
+  }
+
+  #hand(): void {
+    while (this.#takers.length > 0) {
+      if (this.#closed) {
+        this.#takers.shift()?.(undefined);
+        continue;
+      }
+      const [next] = this.#waiting;
+      if (!next) return;
+      const [key, since] = next;
+      this.#waiting.delete(key);
+      this.#working.set(key, false);
+      this.#observer?.depth(this.#waiting.size);
+      this.#observer?.waited((performance.now() - since) / 1000);
+      this.#takers.shift()?.(key);
+    }
+  }
+
+  #cancelLater(key: string): void {
+    clearTimeout(this.#later.get(key)?.timer);
+    this.#later.delete(key);
+  }
+}
