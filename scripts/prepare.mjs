@@ -2,8 +2,8 @@
  * What each npm script needs before its own work, from a fresh clone on: packages, a new enough Node, compiled code.
  * Runs on any Node from 18 on and needs nothing installed.
  */
-import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { closeSync, existsSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -27,6 +27,7 @@ function step(title, work) {
 function mustRun(command, args, hint) {
   const { status, error, signal } = spawnSync(command, args, { cwd: root, stdio: ['ignore', 2, 2] });
   if (error) fail(`${command}: ${error.message}`);
+  if (signal === 'SIGINT') process.exit(130);
   if (status !== 0) fail(`${hint} (${command} ended with ${signal ?? `status ${status}`})`);
 }
 
@@ -51,31 +52,78 @@ export function nodeBinary() {
   );
 }
 
-export function install() {
+function install() {
   if (isInstalled()) return;
+  // `npm ci` begins by removing everything, which a platform that runs from this folder would not survive.
+  const isFirst = !existsSync(path.join(root, 'node_modules', '.package-lock.json'));
+  const command = isFirst ? ['ci'] : ['install', '--no-save'];
   step('packages installed', () =>
-    mustRun('npm', ['ci', '--ignore-scripts', '--loglevel=error'], 'the packages could not be installed'),
+    mustRun('npm', [...command, '--ignore-scripts', '--loglevel=error'], 'the packages could not be installed'),
   );
 }
 
-export function compile() {
+function compile() {
   const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
   step('code compiled', () => mustRun(nodeBinary(), [tsc, '-b'], 'the code does not compile'));
 }
 
+/** Packages and compiled code; two scripts started at once in one folder take turns. */
 export function prepare() {
-  install();
-  compile();
+  const release = takeTurn();
+  try {
+    install();
+    compile();
+  } finally {
+    release();
+  }
+}
+
+const TURN_FILE = path.join(root, '.preparing');
+const POLL_MS = 200;
+
+function takeTurn() {
+  const own = String(process.pid);
+  for (let told = false; ; told = true) {
+    try {
+      const file = openSync(TURN_FILE, 'wx');
+      writeSync(file, own);
+      closeSync(file);
+      const release = () => rmSync(TURN_FILE, { force: true });
+      process.once('exit', release);
+      return () => {
+        process.off('exit', release);
+        release();
+      };
+    } catch (error) {
+      if (error.code !== 'EEXIST') return fail(`${TURN_FILE} can not be written: ${error.message}`);
+    }
+    if (!isHeld()) rmSync(TURN_FILE, { force: true });
+    else if (!told) say(`… waiting for another script that prepares this folder (${TURN_FILE})`);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, POLL_MS);
+  }
+}
+
+function isHeld() {
+  try {
+    const holder = Number(readFileSync(TURN_FILE, 'utf8'));
+    // Its number is written a moment after the file is made.
+    if (!holder) return Date.now() - statSync(TURN_FILE).mtimeMs < 5_000;
+    process.kill(holder, 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
 }
 
 /** Runs a compiled or plain script in place of this one: same terminal, same signals, same exit status. */
 export function runNode(args, env = {}) {
-  const { status, signal } = spawnSync(nodeBinary(), ['--enable-source-maps', ...args], {
+  const child = spawn(nodeBinary(), ['--enable-source-maps', '--disable-warning=ExperimentalWarning', ...args], {
     cwd: root,
     stdio: 'inherit',
     env: { ...process.env, ...env },
   });
-  process.exitCode = status ?? (signal ? 1 : 0);
+  // A Ctrl-C reaches the child by the terminal too; it takes the two as one, and this process stays until it has ended.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  child.on('error', (error) => fail(error.message));
+  child.on('exit', (code, signal) => process.exit(signal ? 1 : code));
 }
-
-export const readJson = (file) => JSON.parse(readFileSync(path.join(root, file), 'utf8'));

@@ -3,7 +3,7 @@
  * counted. Ends with 'N passed, N failed, N skipped'.
  */
 import { spawn } from 'node:child_process';
-import * as fs from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { nodeBinary, prepare, root } from './prepare.mjs';
@@ -12,19 +12,32 @@ import { nodeBinary, prepare, root } from './prepare.mjs';
 const FILE_TIMEOUT_MS = 15 * 60_000;
 
 prepare();
-if (!fs.globSync) {
-  // Node 20 has no globSync: go on under the Node that npm brought.
-  const child = spawn(nodeBinary(), process.argv.slice(1), { stdio: 'inherit' });
-  child.on('exit', (code, signal) => process.exit(signal ? 1 : code));
-} else await main();
+await main();
+
+/** As people know it: its source, without the folder of compiled code. */
+function nameOf(file) {
+  return file.replace('/dist/', '/');
+}
+
+/** Every compiled test whose source is still there. */
+function testFiles() {
+  const { workspaces } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+  return workspaces.flatMap((workspace) => {
+    const dist = path.join(root, workspace, 'dist');
+    const names = existsSync(dist) ? readdirSync(dist, { recursive: true }) : [];
+    const tests = names.filter((name) => name.endsWith('.test.js'));
+    const hasSource = (name) => existsSync(path.join(root, workspace, 'src', name.replace(/js$/, 'ts')));
+    return tests.filter(hasSource).map((name) => path.join(workspace, 'dist', name));
+  });
+}
 
 async function main() {
   const wanted = process.argv.slice(2);
-  const files = fs
-    .globSync('*/dist/**/*.test.js', { cwd: root, exclude: (name) => name === 'node_modules' })
-    .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
-    .sort();
+  const isWanted = (file) =>
+    wanted.length === 0 || wanted.some((part) => nameOf(file).includes(part.replace(/\.[jt]s$/, '')));
+  const files = testFiles().filter(isWanted).sort();
   const total = { passed: 0, failed: 0, skipped: 0 };
+  if (files.length === 0) console.log(`no test has ${wanted.join(' or ')} in its path`);
   const queue = [...files];
   await Promise.all(Array.from({ length: Math.min(2, availableParallelism()) }, () => worker(queue, total)));
   console.log(`${total.passed} passed, ${total.failed} failed${total.skipped ? `, ${total.skipped} skipped` : ''}`);
@@ -42,9 +55,7 @@ async function worker(queue, total) {
     total.failed += failed;
     total.skipped += skipped;
     const seconds = ((Date.now() - begin) / 1000).toFixed(1);
-    console.log(
-      `${failed ? '✗' : '✓'} ${file.replace('/dist/', '/')} — ${passed} passed, ${failed} failed (${seconds} s)`,
-    );
+    console.log(`${failed ? '✗' : '✓'} ${nameOf(file)} — ${passed} passed, ${failed} failed (${seconds} s)`);
     for (const line of output.matchAll(/^# .*$/gm)) console.log(`  ${line[0]}`);
     if (failed) console.log(output);
   }
@@ -52,12 +63,16 @@ async function worker(queue, total) {
 
 function run(file) {
   return new Promise((resolve) => {
-    const child = spawn(nodeBinary(), ['--enable-source-maps', path.join(root, file)], {
-      cwd: root,
-      env: { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' },
-      timeout: FILE_TIMEOUT_MS,
-      killSignal: 'SIGKILL',
-    });
+    const child = spawn(
+      nodeBinary(),
+      ['--enable-source-maps', '--disable-warning=ExperimentalWarning', path.join(root, file)],
+      {
+        cwd: root,
+        env: { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' },
+        timeout: FILE_TIMEOUT_MS,
+        killSignal: 'SIGKILL',
+      },
+    );
     let output = '';
     const take = (chunk) => {
       output = (output + chunk).slice(-200_000);

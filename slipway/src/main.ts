@@ -48,6 +48,8 @@ function endOnSignals(supervisor: Supervisor, say: (text: string) => void): () =
     process.exit(0);
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void end().catch(fail));
+  // A program that started this one with a channel, such as a test, is gone.
+  process.on('disconnect', () => void end().catch(fail));
   return () => firstAt !== undefined;
 }
 
