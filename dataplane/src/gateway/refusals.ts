@@ -27,6 +27,12 @@ export const UNKNOWN_PROJECT: Refusal = {
   body: { message: 'There is no project at this address', hint: 'Its ref is part of project_url.' },
 };
 
+export const STARTING: Refusal = {
+  status: 503,
+  body: { message: 'The platform is starting; try again in a moment' },
+  headers: { 'Retry-After': '1' },
+};
+
 export const NO_KEY: Refusal = {
   status: 401,
   body: {

@@ -22,6 +22,7 @@ import {
   type Refusal,
   refuse,
   restTokenRefusal,
+  STARTING,
   UNKNOWN_PROJECT,
 } from './refusals.js';
 import { type TokenProblem, Tokens } from './tokens.js';
@@ -29,6 +30,8 @@ import { type TokenProblem, Tokens } from './tokens.js';
 export interface GatewayOptions {
   publicUrl: string;
   tenant(ref: string): Tenant | undefined;
+  /** Whether every project is known: before that, one that isn't may only not be known yet. */
+  complete(): boolean;
   services: { auth: Service; rest: Service };
   management: Management;
   log: Logger;
@@ -85,7 +88,7 @@ export function createGateway(options: GatewayOptions): Server {
     if (incoming.headers.origin !== undefined) allowOrigin(outgoing);
     const tenant = tenantOf(address.ref);
     if (tenant === undefined) {
-      refuse(outgoing, UNKNOWN_PROJECT);
+      refuse(outgoing, options.complete() ? UNKNOWN_PROJECT : STARTING);
       return;
     }
     if (Number(incoming.headers['content-length']) > limits.bodyBytes) {

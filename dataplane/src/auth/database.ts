@@ -1,0 +1,76 @@
+/**
+ * One pool of connections a project, as the role that owns its schema `auth`. On first contact the schema is brought up
+ * to date, so that a project made by an older version is served by this one.
+ */
+import { authMigrations, migrateAuth } from '@slipway/project-database';
+import pg from 'pg';
+import { DatabaseError } from '../sql/errors.js';
+import { Pool } from '../sql/pool.js';
+import type { Tenant } from '../tenant.js';
+
+interface Entry {
+  revision: string;
+  pool: Pool;
+  ready: Promise<void> | undefined;
+}
+
+/** Under the connection limit of the role, and what one project's sign-ins need. */
+const LIMITS = { connections: 4, statementTimeoutMs: 10_000 };
+const UNDEFINED_TABLE = '42P01';
+
+export class AuthDatabases {
+  readonly #entries = new Map<string, Entry>();
+
+  /** The project's pool, once its schema is current. */
+  async pool(tenant: Tenant): Promise<Pool> {
+    const entry = this.#entry(tenant);
+    entry.ready ??= bringUpToDate(tenant, entry.pool).catch((error: unknown) => {
+      entry.ready = undefined;
+      throw error;
+    });
+    await entry.ready;
+    return entry.pool;
+  }
+
+  async forget(ref: string): Promise<void> {
+    const entry = this.#entries.get(ref);
+    this.#entries.delete(ref);
+    await entry?.pool.close();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#entries.keys()].map((ref) => this.forget(ref)));
+  }
+
+  #entry(tenant: Tenant): Entry {
+    const known = this.#entries.get(tenant.ref);
+    if (known?.revision === tenant.revision) return known;
+    if (known) void known.pool.close();
+    const entry = { revision: tenant.revision, pool: new Pool(tenant.authAdmin, LIMITS), ready: undefined };
+    this.#entries.set(tenant.ref, entry);
+    return entry;
+  }
+}
+
+async function bringUpToDate(tenant: Tenant, pool: Pool): Promise<void> {
+  const applied = await appliedVersions(pool);
+  if (authMigrations.every(({ version }) => applied.has(version))) return;
+  const client = new pg.Client({ ...tenant.authAdmin, application_name: 'slipway' });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    await migrateAuth(client);
+  } finally {
+    await client.end();
+  }
+}
+
+async function appliedVersions(pool: Pool): Promise<Set<string>> {
+  try {
+    const rows = await pool.query<{ version: string }>('select version from auth.schema_migrations');
+    return new Set(rows.map(({ version }) => version));
+  } catch (error) {
+    if (error instanceof DatabaseError && error.code === UNDEFINED_TABLE) return new Set();
+    throw error;
+  }
+}

@@ -1,0 +1,26 @@
+/** What auth refuses, as values: a status, upstream's error code, and a message. Only the router turns them into HTTP. */
+export class AuthError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    /** Further members of the body. */
+    readonly details: Record<string, unknown> = {},
+  ) {
+    super(message);
+  }
+}
+
+export const badRequest = (code: string, message: string) => new AuthError(400, code, message);
+export const validationFailed = (message: string) => new AuthError(400, 'validation_failed', message);
+export const forbidden = (code: string, message: string) => new AuthError(403, code, message);
+export const unprocessable = (code: string, message: string) => new AuthError(422, code, message);
+
+export const invalidCredentials = () => badRequest('invalid_credentials', 'Invalid login credentials');
+export const emailExists = () =>
+  unprocessable('email_exists', 'A user with this email address has already been registered');
+
+export const weakPassword = (message: string, reasons: string[]) =>
+  new AuthError(422, 'weak_password', message, { weak_password: { reasons } });
+
+export const tooManyRequests = () => new AuthError(429, 'over_request_rate_limit', 'Request rate limit reached');

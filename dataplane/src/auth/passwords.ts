@@ -1,0 +1,97 @@
+/**
+ * Hashes and checks passwords off the main thread, a bounded number at a time: each costs tens of milliseconds of a core,
+ * and requests to other projects want the cores too. bcrypt is what is written; argon2 of moved users is understood.
+ */
+import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
+import { availableParallelism } from 'node:os';
+import { promisify } from 'node:util';
+import { hash as bcryptHash, verify as bcryptVerify } from '@node-rs/bcrypt';
+import { AuthError, validationFailed, weakPassword } from './errors.js';
+
+const COST = 10;
+const MIN_LENGTH = 6;
+/** bcrypt reads no further. */
+const MAX_BYTES = 72;
+const CONCURRENCY = Math.max(1, availableParallelism() - 1);
+const MAX_WAITING = 200;
+
+/** Of no password that anyone knows: what a login of nobody is checked against, so that it takes as long. */
+const nobodysHash = bcryptHash(randomBytes(24).toString('hex'), { cost: COST });
+
+let running = 0;
+const waiting: (() => void)[] = [];
+
+async function bounded<T>(work: () => Promise<T>): Promise<T> {
+  if (running >= CONCURRENCY) {
+    if (waiting.length >= MAX_WAITING) {
+      throw new AuthError(429, 'over_request_rate_limit', 'Too many sign-ins at once; try again in a moment');
+    }
+    await new Promise<void>((resolve) => waiting.push(resolve));
+  } else running++;
+  try {
+    return await work();
+  } finally {
+    const next = waiting.shift();
+    if (next) next();
+    else running--;
+  }
+}
+
+export function checkStrength(password: string): void {
+  if (Buffer.byteLength(password) > MAX_BYTES) {
+    throw validationFailed(`Password cannot be longer than ${MAX_BYTES} characters`);
+  }
+  if (password.length < MIN_LENGTH) {
+    throw weakPassword(`Password should be at least ${MIN_LENGTH} characters.`, ['length']);
+  }
+}
+
+export const hashPassword = (password: string) => bounded(() => bcryptHash(password, { cost: COST }));
+
+/** No hash, or one that we don't take: false, after as long as a check takes. */
+export function verifyPassword(password: string, hash: string | null | undefined): Promise<boolean> {
+  return bounded(async () => {
+    const argon2Parameters = hash ? parseArgon2(hash) : undefined;
+    if (hash && argon2Parameters) return verifyArgon2(password, argon2Parameters);
+    if (hash && BCRYPT.test(hash)) return bcryptVerify(password, hash);
+    await bcryptVerify(password, await nobodysHash);
+    return false;
+  });
+}
+
+export const isPasswordHash = (hash: string) => BCRYPT.test(hash) || parseArgon2(hash) !== undefined;
+
+/** A project's owner can write any hash into the table: one that costs more than this would hold up the neighbours. */
+const BCRYPT = /^\$2[aby]\$(0[4-9]|1[0-4])\$[./A-Za-z0-9]{53}$/;
+const ARGON2_MOST = { memory: 128 * 1024, passes: 10, parallelism: 16 };
+const ARGON2 =
+  /^\$(argon2id?)\$v=19\$m=(\d{1,6}),t=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{11,88})\$([A-Za-z0-9+/]{22,88})$/;
+
+interface Argon2Hash {
+  algorithm: 'argon2i' | 'argon2id';
+  memory: number;
+  passes: number;
+  parallelism: number;
+  nonce: Buffer;
+  tag: Buffer;
+}
+
+function parseArgon2(hash: string): Argon2Hash | undefined {
+  const [, algorithm, memory, passes, parallelism, nonce = '', tag = ''] = ARGON2.exec(hash) ?? [];
+  if (algorithm === undefined) return undefined;
+  const cost = { memory: Number(memory), passes: Number(passes), parallelism: Number(parallelism) };
+  if (cost.memory > ARGON2_MOST.memory || cost.passes > ARGON2_MOST.passes) return undefined;
+  if (cost.parallelism > ARGON2_MOST.parallelism || cost.memory < 8 * cost.parallelism) return undefined;
+  if (cost.passes < 1 || cost.parallelism < 1) return undefined;
+  return {
+    algorithm: algorithm as Argon2Hash['algorithm'],
+    ...cost,
+    nonce: Buffer.from(nonce, 'base64'),
+    tag: Buffer.from(tag, 'base64'),
+  };
+}
+
+async function verifyArgon2(password: string, { algorithm, tag, ...parameters }: Argon2Hash): Promise<boolean> {
+  const actual = await promisify(argon2)(algorithm, { ...parameters, message: password, tagLength: tag.length });
+  return timingSafeEqual(actual, tag);
+}

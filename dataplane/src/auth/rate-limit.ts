@@ -1,0 +1,54 @@
+/**
+ * How often an address may try to sign up or in at one project: a bucket that fills again with time. Memory is bounded:
+ * when too many addresses are known, those not heard of lately are forgotten first.
+ */
+export interface RateLimit {
+  /** How many may come at once. */
+  burst: number;
+  perSecond: number;
+}
+
+interface Bucket {
+  tokens: number;
+  filled: number;
+}
+
+export class RateLimiter {
+  #recent = new Map<string, Bucket>();
+  #older = new Map<string, Bucket>();
+
+  constructor(
+    private readonly limit: RateLimit,
+    private readonly capacity = 20_000,
+    private readonly now: () => number = () => performance.now(),
+  ) {}
+
+  /** Takes one; false when there is none left. */
+  take(key: string): boolean {
+    const bucket = this.#bucket(key);
+    if (bucket.tokens < 1) return false;
+    bucket.tokens--;
+    return true;
+  }
+
+  #bucket(key: string): Bucket {
+    const now = this.now();
+    const bucket = this.#recent.get(key) ?? this.#older.get(key) ?? { tokens: this.limit.burst, filled: now };
+    bucket.tokens = Math.min(this.limit.burst, bucket.tokens + ((now - bucket.filled) / 1000) * this.limit.perSecond);
+    bucket.filled = now;
+    if (!this.#recent.has(key)) {
+      if (this.#recent.size >= this.capacity / 2) {
+        this.#older = this.#recent;
+        this.#recent = new Map();
+      }
+      this.#recent.set(key, bucket);
+    }
+    return bucket;
+  }
+}
+
+/** One customer's IPv6 addresses are as many as they like: they count as one by their network. */
+export function networkOf(address: string): string {
+  const plain = address.startsWith('::ffff:') ? address.slice(7) : address;
+  return plain.includes(':') ? plain.split(':').slice(0, 4).join(':') : plain;
+}

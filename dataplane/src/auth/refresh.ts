@@ -1,0 +1,89 @@
+/**
+ * Exchanges a refresh token for the next, in one round trip. The session's row is locked first, in a statement of its
+ * own, so that the second of two simultaneous exchanges sees what the first did and gets the same new token.
+ */
+import type { Pool, Statement } from '../sql/pool.js';
+import { badRequest } from './errors.js';
+import { type Device, jsonRows, newRefreshToken, type SignedIn, sessionJson } from './session.js';
+import { userJson } from './user.js';
+
+/** A token that was exchanged may be sent again for so long: its answer may have been lost. */
+const REUSE_SECONDS = 10;
+
+interface Exchange extends SignedIn {
+  outcome: 'exchanged' | 'current' | 'reused' | 'banned' | 'expired';
+  refreshToken: string | null;
+}
+
+const LOCK = `
+select from auth.sessions s join auth.refresh_tokens t on t.session_id = s.id where t.token = $1
+for no key update of s`;
+
+/**
+ * A token is exchanged when it is the session's newest. One that was exchanged before is answered with the newest when
+ * it is that one's parent, exchanged once more within the reuse interval, and otherwise taken as stolen: then no token
+ * of the session is good any more. A session whose tokens were all revoked has no newest, and nothing revives it.
+ */
+const EXCHANGE = `
+with presented as (
+  select t.id, t.token, t.revoked, t.updated_at, t.session_id, s.user_id, s.not_after
+  from auth.refresh_tokens t join auth.sessions s on s.id = t.session_id where t.token = $1
+), newest as (
+  select t.token, t.parent from auth.refresh_tokens t, presented p
+  where t.session_id = p.session_id and t.revoked = false order by t.id desc limit 1
+), verdict as (
+  select p.*, n.token as newest, case
+    when u.banned_until > now() then 'banned'
+    when p.not_after < now() then 'expired'
+    when not coalesce(p.revoked, false) then 'exchanged'
+    when n.parent = p.token then 'current'
+    when n.token is not null and p.updated_at + make_interval(secs => ${REUSE_SECONDS}) >= now() then 'exchanged'
+    else 'reused' end as outcome
+  from presented p join auth.users u on u.id = p.user_id left join newest n on true
+), spent as (
+  update auth.refresh_tokens t set revoked = true, updated_at = now() from verdict v
+  where v.outcome = 'exchanged' and t.id = v.id and t.revoked is distinct from true
+), family as (
+  update auth.refresh_tokens t set revoked = true, updated_at = now() from verdict v
+  where v.outcome = 'reused' and t.session_id = v.session_id and t.revoked is distinct from true
+), issued as (
+  insert into auth.refresh_tokens
+    (instance_id, token, user_id, parent, session_id, revoked, created_at, updated_at)
+  select '00000000-0000-0000-0000-000000000000', $2, v.user_id::text, v.token, v.session_id, false, now(), now()
+  from verdict v where v.outcome = 'exchanged'
+), touched as (
+  update auth.sessions s set refreshed_at = now() at time zone 'utc', updated_at = now(), user_agent = $3,
+    ip = $4::text::inet
+  from verdict v where v.outcome in ('exchanged', 'current') and s.id = v.session_id
+)
+select json_build_object('outcome', v.outcome, 'user', ${userJson('u')}, 'session', ${sessionJson('s')},
+  'refreshToken', case v.outcome when 'exchanged' then $2 when 'current' then v.newest end)
+from verdict v join auth.users u on u.id = v.user_id join auth.sessions s on s.id = v.session_id`;
+
+const REFUSALS = {
+  reused: ['refresh_token_already_used', 'Invalid Refresh Token: Already Used'],
+  banned: ['user_banned', 'Invalid Refresh Token: User Banned'],
+  expired: ['session_expired', 'Invalid Refresh Token: Session Expired'],
+} as const;
+
+export async function exchange(
+  pool: Pool,
+  token: string,
+  device: Device,
+): Promise<SignedIn & { refreshToken: string }> {
+  const statements: Statement[] = [
+    { name: 'auth.refresh.lock', text: LOCK, values: [token] },
+    { name: 'auth.refresh', text: EXCHANGE, values: [token, newRefreshToken(), device.userAgent, device.address] },
+  ];
+  const [, result] = await pool.batch(statements);
+  const [found] = jsonRows<Exchange>(result);
+  if (found === undefined) {
+    throw badRequest('refresh_token_not_found', 'Invalid Refresh Token: Refresh Token Not Found');
+  }
+  const { outcome, refreshToken, user, session } = found;
+  if (outcome !== 'exchanged' && outcome !== 'current') {
+    const [code, message] = REFUSALS[outcome];
+    throw badRequest(code, message);
+  }
+  return { user, session, refreshToken: refreshToken as string };
+}

@@ -1,0 +1,229 @@
+/** /admin/users: what a project's own server does to users with its service_role key. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import {
+  type Answer,
+  type Context,
+  flag,
+  isUuid,
+  object,
+  readJson,
+  requireAdmin,
+  text,
+  validEmail,
+  validPhone,
+} from '../context.js';
+import { AuthError, emailExists, unprocessable, validationFailed } from '../errors.js';
+import { insertUser, takenAddress } from '../new-user.js';
+import { checkStrength, hashPassword, isPasswordHash } from '../passwords.js';
+import { AUDIENCE, jsonRows } from '../session.js';
+import { presentable, type User, userJson } from '../user.js';
+import {
+  confirm,
+  readUser,
+  setAppMetadata,
+  setBan,
+  setEmail,
+  setPassword,
+  setPhone,
+  setRole,
+  setUserMetadata,
+} from '../user-changes.js';
+
+const DEFAULT_PAGE_SIZE = 50;
+const MAX_PAGE_SIZE = 1000;
+
+const SELECT_PAGE = `
+select ${userJson('u')} from auth.users u
+where u.aud = $1 and ($2::text is null or u.email like '%' || $2 || '%' or u.raw_user_meta_data ->> 'full_name' ilike '%' || $2 || '%')
+order by u.created_at desc, u.id limit $3::int offset $4::bigint`;
+
+const COUNT = `
+select count(*) from auth.users u
+where u.aud = $1 and ($2::text is null or u.email like '%' || $2 || '%' or u.raw_user_meta_data ->> 'full_name' ilike '%' || $2 || '%')`;
+
+export async function listUsers({ request, pool }: Context): Promise<Answer> {
+  requireAdmin(request);
+  const query = new URLSearchParams(request.query);
+  const page = pageNumber(query, 'page', 1, Number.MAX_SAFE_INTEGER / MAX_PAGE_SIZE);
+  const size = pageNumber(query, 'per_page', DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE);
+  const filter = query.get('filter')?.replaceAll(/[\\%_]/g, '\\$&') || null;
+  const [users, count] = await pool.batch([
+    { text: SELECT_PAGE, values: [AUDIENCE, filter, size, (page - 1) * size] },
+    { text: COUNT, values: [AUDIENCE, filter] },
+  ]);
+  const total = Number(String(count?.rows[0]?.[0]));
+  return {
+    status: 200,
+    body: { users: jsonRows<User>(users).map(presentable), aud: AUDIENCE },
+    headers: { 'X-Total-Count': String(total), Link: links(page, size, Math.max(1, Math.ceil(total / size))) },
+  };
+}
+
+function pageNumber(query: URLSearchParams, name: string, otherwise: number, most: number): number {
+  const value = query.get(name);
+  if (value === null || value === '') return otherwise;
+  if (!/^\d{1,15}$/.test(value) || Number(value) < 1) {
+    throw validationFailed(`Bad Pagination Parameters: ${name} must be a whole number from 1`);
+  }
+  return Math.min(Number(value), most);
+}
+
+function links(page: number, size: number, last: number): string {
+  const link = (to: number, rel: string) => `</admin/users?page=${to}&per_page=${size}>; rel="${rel}"`;
+  return [...(page < last ? [link(page + 1, 'next')] : []), link(last, 'last')].join(', ');
+}
+
+export async function getUserById({ request, pool }: Context, id: string): Promise<Answer> {
+  requireAdmin(request);
+  return { status: 200, body: await readUser(pool, userId(id)) };
+}
+
+interface Wanted {
+  email: string | undefined;
+  phone: string | undefined;
+  /** Undefined: as it is. */
+  passwordHash: string | undefined;
+  role: string | undefined;
+  emailConfirm: boolean;
+  phoneConfirm: boolean;
+  userMetadata: Record<string, unknown> | undefined;
+  appMetadata: Record<string, unknown> | undefined;
+  /** Null: not banned; undefined: as it is. */
+  bannedUntil: Date | null | undefined;
+}
+
+export async function createUser({ request, pool }: Context): Promise<Answer> {
+  requireAdmin(request);
+  const body = await readJson(request);
+  const wanted = await parameters(body);
+  if (!wanted.email && !wanted.phone) {
+    throw validationFailed('Cannot create a user without either an email or phone');
+  }
+  const id = text(body, 'id') ?? randomUUID();
+  if (!isUuid(id)) throw validationFailed('ID must conform to the uuid v4 format');
+  const statements = insertUser({
+    id,
+    email: wanted.email ?? null,
+    phone: wanted.phone ?? null,
+    passwordHash: wanted.passwordHash ?? (await hashPassword(randomBytes(32).toString('base64url'))),
+    emailConfirmed: wanted.emailConfirm,
+    phoneConfirmed: wanted.phoneConfirm,
+    role: wanted.role ?? 'authenticated',
+    appMetadata: wanted.appMetadata ?? {},
+    userMetadata: wanted.userMetadata ?? {},
+    bannedUntil: wanted.bannedUntil ?? null,
+  });
+  return { status: 200, body: await readUser(pool, id, statements, taken) };
+}
+
+export async function updateUserById({ request, pool }: Context, name: string): Promise<Answer> {
+  requireAdmin(request);
+  const id = userId(name);
+  const wanted = await parameters(await readJson(request));
+  const { email, phone, passwordHash, role, userMetadata, appMetadata, bannedUntil } = wanted;
+  const statements = [
+    ...(role === undefined ? [] : [setRole(id, role)]),
+    ...(wanted.emailConfirm ? [confirm(id, 'email')] : []),
+    ...(wanted.phoneConfirm ? [confirm(id, 'phone')] : []),
+    ...(passwordHash === undefined ? [] : setPassword(id, passwordHash, null)),
+    ...(email === undefined ? [] : setEmail(id, email)),
+    ...(phone === undefined ? [] : setPhone(id, phone)),
+    ...(appMetadata === undefined ? [] : [setAppMetadata(id, appMetadata)]),
+    ...(userMetadata === undefined ? [] : [setUserMetadata(id, userMetadata)]),
+    ...(bannedUntil === undefined ? [] : [setBan(id, bannedUntil)]),
+  ];
+  return { status: 200, body: await readUser(pool, id, statements, taken) };
+}
+
+async function parameters(body: Record<string, unknown>): Promise<Wanted> {
+  const email = text(body, 'email') || undefined;
+  const phone = text(body, 'phone') || undefined;
+  return {
+    email: email && validEmail(email),
+    phone: phone && validPhone(phone),
+    role: text(body, 'role') || undefined,
+    emailConfirm: flag(body, 'email_confirm'),
+    phoneConfirm: flag(body, 'phone_confirm'),
+    userMetadata: object(body, 'user_metadata'),
+    appMetadata: object(body, 'app_metadata'),
+    bannedUntil: bannedUntil(text(body, 'ban_duration') || undefined),
+    passwordHash: await passwordHash(text(body, 'password') || undefined, text(body, 'password_hash') || undefined),
+  };
+}
+
+async function passwordHash(password: string | undefined, hash: string | undefined): Promise<string | undefined> {
+  if (password !== undefined && hash !== undefined) {
+    throw validationFailed('Only a password or a password hash should be provided');
+  }
+  if (hash !== undefined && !isPasswordHash(hash)) {
+    throw validationFailed('password_hash must be a bcrypt hash of cost 14 or less, or an argon2 hash');
+  }
+  if (password === undefined) return hash;
+  checkStrength(password);
+  return hashPassword(password);
+}
+
+const SECONDS = { h: 3600, m: 60, s: 1, ms: 0.001 };
+
+/** As Go writes durations: `24h`, `1h30m`, or `none`. */
+function bannedUntil(duration: string | undefined): Date | null | undefined {
+  if (duration === undefined) return undefined;
+  if (duration === 'none') return null;
+  if (!/^(\d+(\.\d+)?(h|ms|m|s))+$/.test(duration)) {
+    throw validationFailed('invalid format for ban duration: use a form such as 24h or 1h30m, or none');
+  }
+  let seconds = 0;
+  for (const [, amount, unit] of duration.matchAll(/(\d+(?:\.\d+)?)(h|ms|m|s)/g)) {
+    seconds += Number(amount) * SECONDS[unit as keyof typeof SECONDS];
+  }
+  const longest = 1000 * 365 * 24 * 3600;
+  return new Date(Date.now() + Math.min(seconds, longest) * 1000);
+}
+
+export async function deleteUser({ request, pool }: Context, name: string): Promise<Answer> {
+  requireAdmin(request);
+  const id = userId(name);
+  const soft = flag(await readJson(request), 'should_soft_delete');
+  await readUser(pool, id);
+  await pool.batch(soft ? softDelete(id) : [{ text: 'delete from auth.users where id = $1::uuid', values: [id] }]);
+  return { status: 200, body: {} };
+}
+
+/** Who they were can't be read any more, but what refers to them still does. */
+function softDelete(id: string) {
+  const hashed = (column: string) => `encode(sha256((id::text || ${column})::bytea), 'base64')`;
+  return [
+    {
+      text: `
+update auth.users set email = ${hashed("coalesce(email, '')")},
+  phone = case when phone is not null then left(${hashed('phone')}, 15) end,
+  encrypted_password = '', email_change = '', phone_change = '', confirmation_token = '', recovery_token = '',
+  email_change_token_current = '', email_change_token_new = '', phone_change_token = '', reauthentication_token = '',
+  raw_user_meta_data = '{}', raw_app_meta_data = '{}', deleted_at = now(), updated_at = now()
+where id = $1::uuid and deleted_at is null`,
+      values: [id],
+    },
+    {
+      text: `update auth.identities set provider_id = ${hashed('provider_id')}, identity_data = '{}', updated_at = now()
+where user_id = $1::uuid`,
+      values: [id],
+    },
+    { text: 'delete from auth.mfa_factors where user_id = $1::uuid', values: [id] },
+    { text: 'delete from auth.one_time_tokens where user_id = $1::uuid', values: [id] },
+    { text: 'delete from auth.sessions where user_id = $1::uuid', values: [id] },
+  ];
+}
+
+function userId(name: string): string {
+  if (!isUuid(name)) throw new AuthError(404, 'validation_failed', 'user_id must be an UUID');
+  return name;
+}
+
+function taken(error: unknown): never {
+  const address = takenAddress(error);
+  if (address === 'email') throw emailExists();
+  if (address === 'phone') {
+    throw unprocessable('phone_exists', 'A user with this phone number has already been registered');
+  }
+  throw error;
+}

@@ -1,0 +1,83 @@
+/**
+ * Which projects there are and how to reach each, kept in memory from watches on the Kubernetes API. Asked by the gateway
+ * for every request; goes on answering from what it knows while that API is away.
+ */
+import { CoreV1Api, CustomObjectsApi, type KubeConfig } from '@kubernetes/client-node';
+import { GROUP, LABEL_PROJECT, SECRETS, VERSION } from '@slipway/crds';
+import type { Logger } from 'pino';
+import type { Tenant } from '../tenant.js';
+import { type ProjectObject, type SecretObject, Tenants } from './tenants.js';
+import { type Collection, CollectionWatch, type Page } from './watch.js';
+
+export interface Registry {
+  tenant(ref: string): Tenant | undefined;
+  /** False until everything was listed once: before that a project may be missing only because it isn't known yet. */
+  readonly complete: boolean;
+  close(): Promise<void>;
+}
+
+export interface RegistryOptions {
+  kubeConfig: KubeConfig;
+  publicUrl: string;
+  log: Logger;
+  /** A project is gone, or its credentials changed. */
+  onForget(ref: string): void;
+}
+
+export function startRegistry({ kubeConfig, publicUrl, log, onForget }: RegistryOptions): Registry {
+  const tenants = new Tenants(publicUrl, onForget);
+  const watches = [
+    new CollectionWatch(kubeConfig, projects(kubeConfig, tenants), log),
+    new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.keys.name, tenants.keys), log),
+    new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.database.name, tenants.databases), log),
+  ];
+  let complete = false;
+  void Promise.all(watches.map((watch) => watch.start())).then(() => {
+    complete = true;
+  });
+  return {
+    tenant: (ref) => tenants.get(ref),
+    get complete() {
+      return complete;
+    },
+    close: async () => {
+      await Promise.all(watches.map((watch) => watch.stop()));
+    },
+  };
+}
+
+function projects(kubeConfig: KubeConfig, tenants: Tenants): Collection<ProjectObject> {
+  const api = kubeConfig.makeApiClient(CustomObjectsApi);
+  return {
+    path: `/apis/${GROUP}/${VERSION}/projects`,
+    selectors: {},
+    list: (limit, from) =>
+      api.listClusterCustomObject({
+        group: GROUP,
+        version: VERSION,
+        plural: 'projects',
+        limit,
+        ...(from ? { _continue: from } : {}),
+      }) as Promise<Page<ProjectObject>>,
+    replace: (objects) => tenants.replaceProjects(objects),
+    put: (object) => tenants.putProject(object),
+    remove: (object) => tenants.removeProject(object),
+  };
+}
+
+type SecretSink = Pick<Collection<SecretObject>, 'replace' | 'put' | 'remove'>;
+
+/** Only Secrets of that name: what users entrust to their projects isn't read here. */
+function secrets(kubeConfig: KubeConfig, name: string, sink: SecretSink): Collection<SecretObject> {
+  const api = kubeConfig.makeApiClient(CoreV1Api);
+  const selectors = { labelSelector: LABEL_PROJECT, fieldSelector: `metadata.name=${name}` };
+  return {
+    path: '/api/v1/secrets',
+    selectors,
+    list: (limit, from) =>
+      api.listSecretForAllNamespaces({ ...selectors, limit, ...(from ? { _continue: from } : {}) }) as Promise<
+        Page<SecretObject>
+      >,
+    ...sink,
+  };
+}

@@ -1,0 +1,131 @@
+/**
+ * The projects that this process serves, joined from what the Kubernetes API holds of each: the Project and its two
+ * Secrets. A project is here when all three are, its type has services here, and it isn't being deleted.
+ */
+import { createHash } from 'node:crypto';
+import { authAdminRole, authenticatorRole, namespaceOf, type Project, SECRETS } from '@slipway/crds';
+import type { Login, Tenant } from '../tenant.js';
+import type { WatchedObject } from './watch.js';
+
+export type ProjectObject = Pick<Project, 'spec'> &
+  WatchedObject & { metadata: { uid?: string; deletionTimestamp?: unknown } };
+
+export interface SecretObject extends WatchedObject {
+  data?: Record<string, string>;
+}
+
+type Values = Record<string, string>;
+
+/** The Secrets of one name, decoded, by the ref of whom they belong to. */
+class SecretsByRef {
+  #values = new Map<string, Values>();
+
+  constructor(private readonly onChange: (refs: Iterable<string>) => void) {}
+
+  get(ref: string): Values | undefined {
+    return this.#values.get(ref);
+  }
+
+  replace(secrets: SecretObject[]): void {
+    const before = this.#values;
+    this.#values = new Map();
+    for (const secret of secrets) this.#set(secret);
+    this.onChange(new Set([...before.keys(), ...this.#values.keys()]));
+  }
+
+  put(secret: SecretObject): void {
+    const ref = this.#set(secret);
+    if (ref !== undefined) this.onChange([ref]);
+  }
+
+  remove(secret: SecretObject): void {
+    const ref = refOf(secret);
+    if (ref !== undefined && this.#values.delete(ref)) this.onChange([ref]);
+  }
+
+  #set(secret: SecretObject): string | undefined {
+    const ref = refOf(secret);
+    if (ref !== undefined) this.#values.set(ref, decode(secret));
+    return ref;
+  }
+}
+
+export class Tenants {
+  readonly keys = new SecretsByRef((refs) => this.#review(refs));
+  readonly databases = new SecretsByRef((refs) => this.#review(refs));
+  readonly #tenants = new Map<string, Tenant>();
+  #projects = new Map<string, ProjectObject>();
+
+  constructor(
+    private readonly publicUrl: string,
+    /** Called when a project is gone or any of its credentials changed. */
+    private readonly onForget: (ref: string) => void,
+  ) {}
+
+  get(ref: string): Tenant | undefined {
+    return this.#tenants.get(ref);
+  }
+
+  replaceProjects(projects: ProjectObject[]): void {
+    this.#projects = new Map(projects.map((project) => [project.metadata.name, project]));
+    this.#review(new Set([...this.#tenants.keys(), ...this.#projects.keys()]));
+  }
+
+  putProject(project: ProjectObject): void {
+    this.#projects.set(project.metadata.name, project);
+    this.#review([project.metadata.name]);
+  }
+
+  removeProject(project: ProjectObject): void {
+    this.#projects.delete(project.metadata.name);
+    this.#review([project.metadata.name]);
+  }
+
+  #review(refs: Iterable<string>): void {
+    for (const ref of refs) {
+      const known = this.#tenants.get(ref);
+      const tenant = this.#join(ref);
+      if (tenant?.revision === known?.revision) continue;
+      if (tenant === undefined) this.#tenants.delete(ref);
+      else this.#tenants.set(ref, tenant);
+      if (known !== undefined) this.onForget(ref);
+    }
+  }
+
+  #join(ref: string): Tenant | undefined {
+    const project = this.#projects.get(ref);
+    const keys = this.keys.get(ref);
+    const database = this.databases.get(ref);
+    if (project === undefined || keys === undefined || database === undefined) return undefined;
+    if (project.metadata.deletionTimestamp || (project.spec.type ?? 'shared') !== 'shared') return undefined;
+    const jwtSecret = keys[SECRETS.keys.jwtSecret];
+    const authenticator = login(database, authenticatorRole(ref), SECRETS.database.authenticatorPassword);
+    const authAdmin = login(database, authAdminRole(ref), SECRETS.database.authAdminPassword);
+    // Without a secret every token would verify against the empty one.
+    if (!jwtSecret || !authenticator || !authAdmin) return undefined;
+    const anonKey = keys[SECRETS.keys.anonKey] ?? '';
+    const serviceRoleKey = keys[SECRETS.keys.serviceRoleKey] ?? '';
+    const url = `${this.publicUrl}/p/${ref}`;
+    const tenant = { ref, jwtSecret, anonKey, serviceRoleKey, url, authenticator, authAdmin };
+    return { ...tenant, revision: digest(project.metadata.uid, tenant) };
+  }
+}
+
+const NAMESPACE_PREFIX = namespaceOf('');
+
+/** Whose a Secret is follows from its namespace; a label could be written by anyone who may write Secrets somewhere. */
+function refOf({ metadata: { namespace = '' } }: SecretObject): string | undefined {
+  return namespace.startsWith(NAMESPACE_PREFIX) ? namespace.slice(NAMESPACE_PREFIX.length) : undefined;
+}
+
+const decode = ({ data = {} }: SecretObject): Values =>
+  Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
+
+function login(values: Values, user: string, passwordKey: string): Login | undefined {
+  const { host, port, database } = SECRETS.database;
+  const password = values[passwordKey];
+  if (!values[host] || !values[port] || !values[database] || !password) return undefined;
+  return { host: values[host], port: Number(values[port]), database: values[database], user, password };
+}
+
+const digest = (...parts: unknown[]) => createHash('sha256').update(JSON.stringify(parts)).digest('base64url');

@@ -1,0 +1,73 @@
+/** For tests: projects with real databases on a Postgres of one's own, and the tokens that go with them. */
+import { randomBytes } from 'node:crypto';
+import { authAdminRole, authenticatorRole, databaseOf, ownerRole } from '@slipway/crds';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { buildSpare, ensureTemplate, newSpareId, prepareCluster, takeSpare } from '@slipway/project-database';
+import { type JWTPayload, SignJWT } from 'jose';
+import pg from 'pg';
+import type { Login, Tenant } from '../tenant.js';
+
+export interface TestCluster {
+  postgres: TestPostgres;
+  project(ref: string, publicUrl?: string): Promise<TestProject>;
+  close(): Promise<void>;
+}
+
+export interface TestProject extends Tenant {
+  owner: Login;
+}
+
+export async function startTestCluster(): Promise<TestCluster> {
+  const postgres = await startTestPostgres();
+  const admin = new pg.Client(postgres.admin());
+  await admin.connect();
+  const connect = async (database: string) => {
+    const client = new pg.Client(postgres.admin(database));
+    await client.connect();
+    return client;
+  };
+  await prepareCluster(admin);
+  await ensureTemplate(admin, connect);
+
+  async function project(ref: string, publicUrl = 'http://localhost:4000'): Promise<TestProject> {
+    const passwords = { owner: newPassword(), authenticator: newPassword(), authAdmin: newPassword() };
+    const id = newSpareId();
+    await buildSpare(admin, connect, id);
+    await takeSpare(admin, id, ref, passwords);
+    const login = (user: string, password: string): Login => {
+      const { host, port } = postgres.admin();
+      return { host, port, database: databaseOf(ref), user, password };
+    };
+    const jwtSecret = randomBytes(32).toString('hex');
+    return {
+      ref,
+      revision: '1',
+      jwtSecret,
+      anonKey: await signToken({ role: 'anon', ref, iss: 'slipway' }, jwtSecret),
+      serviceRoleKey: await signToken({ role: 'service_role', ref, iss: 'slipway' }, jwtSecret),
+      url: `${publicUrl}/p/${ref}`,
+      authenticator: login(authenticatorRole(ref), passwords.authenticator),
+      authAdmin: login(authAdminRole(ref), passwords.authAdmin),
+      owner: login(ownerRole(ref), passwords.owner),
+    };
+  }
+
+  return {
+    postgres,
+    project,
+    close: async () => {
+      await admin.end();
+      await postgres.close();
+    },
+  };
+}
+
+const newPassword = () => randomBytes(16).toString('hex');
+
+/** Valid for ten years unless `claims` say otherwise. */
+export const signToken = (claims: JWTPayload, secret: string) =>
+  new SignJWT({ iat: now(), exp: now() + 315_360_000, ...claims })
+    .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
+    .sign(new TextEncoder().encode(secret));
+
+const now = () => Math.floor(Date.now() / 1000);
