@@ -1,1 +1,107 @@
-export {};
+/**
+ * What answers at a project's URL, and the port for people. In: requests; projects, from the Kubernetes API. Out: answers of
+ * the projects' services (auth, rest), and of the API for all else. Started by its own main.ts.
+ */
+import { rm } from 'node:fs/promises';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { KubeConfig } from '@kubernetes/client-node';
+import { pino } from 'pino';
+import { createAuthService } from './auth/index.js';
+import { createManagement } from './gateway/management.js';
+import { notHere, refuse } from './gateway/refusals.js';
+import { createGateway } from './gateway/server.js';
+import { startRegistry } from './registry/index.js';
+import type { Service } from './service.js';
+import type { DataplaneSettings } from './settings.js';
+
+export type { DataplaneSettings } from './settings.js';
+
+export interface Dataplane {
+  /** Where it listens: an address, or the path of a socket. */
+  url: string;
+  close(): Promise<void>;
+}
+
+/** Requests under way when it is told to stop may take this long to end. */
+const PATIENCE_MS = 5_000;
+
+export async function startDataplane(settings: DataplaneSettings): Promise<Dataplane> {
+  const log = pino({ level: settings.logLevel });
+  const kubeConfig = new KubeConfig();
+  if (settings.kubeconfig === undefined) kubeConfig.loadFromCluster();
+  else kubeConfig.loadFromFile(settings.kubeconfig);
+
+  const services = { auth: createAuthService({ log }), rest: createRestService() };
+  const registry = startRegistry({
+    kubeConfig,
+    publicUrl: settings.publicUrl,
+    log,
+    onForget: (ref) => {
+      for (const service of Object.values(services)) {
+        service.forget(ref).catch((error: unknown) => log.error({ err: error, ref }, 'a service did not let go'));
+      }
+    },
+  });
+  const management = createManagement(settings.apiSocket, settings.publicUrl);
+  const server = createGateway({
+    publicUrl: settings.publicUrl,
+    tenant: registry.tenant,
+    complete: () => registry.complete,
+    services,
+    management,
+    log,
+  });
+
+  const close = async () => {
+    await endRequests(server);
+    management.close();
+    await registry.close();
+    await Promise.all(Object.values(services).map((service) => service.close()));
+  };
+  try {
+    const url = await listen(server, settings.listen);
+    log.info({ url }, 'the data plane serves');
+    return { url, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function createRestService(): Service {
+  return {
+    handle: async ({ outgoing }) => refuse(outgoing, notHere('rest', 'it is being built')),
+    forget: async () => undefined,
+    close: async () => undefined,
+  };
+}
+
+async function listen(server: Server, at: string): Promise<string> {
+  // A socket's file outlives the process that made it.
+  if (at.startsWith('/')) await rm(at, { force: true });
+  const colon = at.lastIndexOf(':');
+  const options = at.startsWith('/')
+    ? { path: at }
+    : { host: at.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(at.slice(colon + 1)) };
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(options, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+  const address = server.address() as AddressInfo | string;
+  if (typeof address === 'string') return address;
+  const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+  return `http://${host}:${address.port}`;
+}
+
+async function endRequests(server: Server): Promise<void> {
+  if (!server.listening) return;
+  const ended = new Promise((resolve) => server.close(resolve));
+  server.closeIdleConnections();
+  const patience = setTimeout(() => server.closeAllConnections(), PATIENCE_MS);
+  await ended;
+  clearTimeout(patience);
+}

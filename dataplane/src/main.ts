@@ -1,0 +1,16 @@
+/** The data plane as a program: settings from the environment, until it is told to stop. */
+import { startDataplane } from './index.js';
+import { readSettings } from './settings.js';
+
+// Started by another program, it ends with it.
+if (process.channel) process.on('disconnect', () => process.exit(1));
+
+try {
+  const dataplane = await startDataplane(readSettings(process.env));
+  process.send?.('ready');
+  const stop = () => void dataplane.close().then(() => process.exit(0));
+  process.once('SIGTERM', stop).once('SIGINT', stop);
+} catch (error) {
+  process.stderr.write(`dataplane: ${(error as Error).message}\n`);
+  process.exit(1);
+}

@@ -1,0 +1,32 @@
+/** The data plane's settings from the environment: read once, checked, with the wrong variable named. */
+export interface DataplaneSettings {
+  /** `host:port`, or the path of a Unix socket. */
+  listen: string;
+  /** What people type: a project is at `<it>/p/<ref>`. Without a slash at the end. */
+  publicUrl: string;
+  /** The Unix socket that management routes are handed on to. */
+  apiSocket: string;
+  /** Undefined: the service account of the pod. */
+  kubeconfig: string | undefined;
+  logLevel: string;
+}
+
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
+
+export function readSettings(environment: Record<string, string | undefined>): DataplaneSettings {
+  const text = (name: string, pattern: RegExp, example: string) => {
+    const value = environment[name];
+    if (value === undefined || value === '') throw new Error(`${name} is not set: it is like ${example}`);
+    if (!pattern.test(value)) throw new Error(`${name} is ${JSON.stringify(value)}: it is like ${example}`);
+    return value;
+  };
+  const logLevel = environment.SLIPWAY_LOG_LEVEL || 'info';
+  if (!LOG_LEVELS.includes(logLevel)) throw new Error(`SLIPWAY_LOG_LEVEL is one of ${LOG_LEVELS.join(', ')}`);
+  return {
+    listen: text('SLIPWAY_LISTEN', /^(\/.+|.+:\d{1,5})$/, '127.0.0.1:4000 or the path of a Unix socket'),
+    publicUrl: text('SLIPWAY_PUBLIC_URL', /^https?:\/\/[^/?#@]+\/?$/, 'http://localhost:4000').replace(/\/$/, ''),
+    apiSocket: text('SLIPWAY_API_SOCKET', /^\//, '/run/slipway/api.sock'),
+    kubeconfig: environment.KUBECONFIG || undefined,
+    logLevel,
+  };
+}
