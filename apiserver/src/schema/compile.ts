@@ -1,12 +1,18 @@
-import type { FieldError } from './field-error.js';
+import { compileDefaults } from './defaults.js';
+import { embeddedObjectErrors } from './embedded-objects.js';
+import type { FieldError, FieldErrorType } from './field-error.js';
 import type { JsonObject, JsonSchema } from './json-schema.js';
+import { compileUniqueness } from './list-uniqueness.js';
+import { compilePrune } from './prune.js';
+import { compileRules } from './rules.js';
+import { compileChecks } from './value-checks.js';
 
 /** A schema ready to meet objects. Compile once per version of a CustomResourceDefinition; all methods are pure CPU. */
 export interface CompiledSchema {
   readonly source: JsonSchema;
   /** Drops unknown fields in place; returns their paths (`spec.foo`, `spec.list[0].bar`). */
   prune(object: JsonObject): string[];
-  /** Fills defaults in place. */
+  /** Fills defaults in place, and drops nulls where the schema allows none. */
   applyDefaults(object: JsonObject): void;
   /** What is wrong with the whole object; `old` is the stored one, for transition rules. Skips metadata. */
   validate(object: JsonObject, old?: JsonObject): FieldError[];
@@ -19,4 +25,51 @@ export class SchemaError extends Error {
   }
 }
 
-export declare function compileSchema(openAPIV3Schema: JsonSchema): CompiledSchema;
+/** A value with such an error may not have the type that rules were compiled for, so rules don't see it. */
+const BLOCKING = new Set<FieldErrorType>([
+  'FieldValueRequired',
+  'FieldValueTooLong',
+  'FieldValueTooMany',
+  'FieldValueNotSupported',
+  'FieldValueTypeInvalid',
+]);
+
+const RULES_NOT_CHECKED: FieldError = {
+  type: 'FieldValueInvalid',
+  field: '<nil>',
+  badValue: null,
+  detail:
+    'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
+};
+
+export function compileSchema(openAPIV3Schema: JsonSchema): CompiledSchema {
+  const prune = compilePrune(openAPIV3Schema, true);
+  const applyDefaults = compileDefaults(openAPIV3Schema);
+  const check = compileChecks(openAPIV3Schema);
+  const embedded = embeddedObjectErrors(openAPIV3Schema);
+  const uniqueness = compileUniqueness(openAPIV3Schema);
+  const { rules, errors: ruleErrors } = compileRules(openAPIV3Schema, '');
+  if (ruleErrors.length > 0) throw new SchemaError(ruleErrors);
+
+  return {
+    source: openAPIV3Schema,
+    prune(object) {
+      const unknown: string[] = [];
+      prune(object, '', unknown);
+      return unknown.sort();
+    },
+    applyDefaults(object) {
+      applyDefaults?.(object);
+    },
+    validate(object, old) {
+      const errors: FieldError[] = [];
+      check(object, old, '', errors);
+      embedded?.(object, '', errors);
+      uniqueness?.(object, '', errors);
+      if (!rules) return errors;
+      if (errors.some((error) => BLOCKING.has(error.type))) errors.push(RULES_NOT_CHECKED);
+      else rules(object, old, errors);
+      return errors;
+    },
+  };
+}

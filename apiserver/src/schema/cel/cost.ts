@@ -1,0 +1,28 @@
+/**
+ * Bounds what the rules of one object may cost: every element that is iterated and every stretch of text that is searched
+ * is charged, so a hostile rule ends with an error and not with a hung server. Evaluation is synchronous, so one meter
+ * serves all; `startMeter` begins an object's validation.
+ */
+const MOST_PER_OBJECT = 1_000_000;
+const CHARACTERS_PER_UNIT = 64;
+
+let left = MOST_PER_OBJECT;
+
+export class CostExceeded extends Error {
+  constructor() {
+    super('cost limit exceeded');
+  }
+}
+
+export function startMeter(): void {
+  left = MOST_PER_OBJECT;
+}
+
+export const isExhausted = () => left < 0;
+
+export function charge(units: number): void {
+  left -= units;
+  if (left < 0) throw new CostExceeded();
+}
+
+export const chargeText = (text: string) => charge(1 + text.length / CHARACTERS_PER_UNIT);
