@@ -1,0 +1,168 @@
+/**
+ * Kills every process of the platform at random moments while projects are created, written to and deleted, and looks what is
+ * there after the next start. SEED=<number> repeats a run's choices.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { namespaceOf } from '@slipway/crds';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { allProjectObjects } from './leftovers.js';
+import { Management, type ProjectView } from './management.js';
+import { namespacesOfProjects } from './namespaces.js';
+import { newPlace, type PlatformPlace, type RunningPlatform, startPlatform } from './platform.js';
+import { until } from './until.js';
+
+const ROUNDS = 4;
+const OPERATIONS = 50;
+const AT_ONCE = 5;
+/** A round is killed at some moment of this span. */
+const LONGEST_ROUND_MS = 5_000;
+
+const seed = Number(process.env.SEED) || Date.now() & 0x7fffffff;
+
+/** What was acknowledged: only that may be asked for afterwards. */
+interface Acknowledged {
+  project: ProjectView;
+  rows: number[];
+  deletionAsked: boolean;
+}
+
+test(`what was acknowledged outlives kill -9 at any moment, and nothing else stays (SEED=${seed})`, async () => {
+  console.log(`# SEED=${seed}`);
+  const random = randomFrom(seed);
+  const place = await newPlace();
+  let platform: RunningPlatform | undefined;
+  const email = 'durable@example.com';
+  const known = new Map<number, Acknowledged>();
+  const left = { operations: OPERATIONS };
+  try {
+    platform = await startPlatform(place);
+    const person = await Management.register(platform.url, email);
+    for (let round = 1; round <= ROUNDS; round++) {
+      platform = await killedRound(platform, place, person, known, left, random, round);
+      await everythingIsRight(platform, person, known);
+    }
+  } finally {
+    await platform?.remove();
+  }
+});
+
+async function killedRound(
+  platform: RunningPlatform,
+  place: PlatformPlace,
+  person: Management,
+  known: Map<number, Acknowledged>,
+  left: { operations: number },
+  random: () => number,
+  round: number,
+): Promise<RunningPlatform> {
+  const share = Math.ceil(left.operations / (ROUNDS - round + 1));
+  left.operations -= share;
+  const load = busy(person, known, share, random, round);
+  await Promise.race([load.done, sleep(random() * LONGEST_ROUND_MS)]);
+  await platform.kill();
+  load.end();
+  await load.done;
+  return await startPlatform(place);
+}
+
+/** `count` creations, some of them followed by rows and a deletion, AT_ONCE at a time; what fails once the platform is dead is nobody's promise. */
+function busy(
+  person: Management,
+  known: Map<number, Acknowledged>,
+  count: number,
+  random: () => number,
+  round: number,
+) {
+  let next = 0;
+  let ended = false;
+  const worker = async () => {
+    while (next < count && !ended) {
+      const name = `d${round}-${next++}`;
+      const fate = random();
+      await lifeOf(person, known, name, fate).catch(() => {});
+    }
+  };
+  const done = Promise.all(Array.from({ length: AT_ONCE }, worker));
+  return {
+    done,
+    end: () => {
+      ended = true;
+    },
+  };
+}
+
+async function lifeOf(person: Management, known: Map<number, Acknowledged>, name: string, fate: number): Promise<void> {
+  const project = await person.createProject(name);
+  const entry: Acknowledged = { project, rows: [], deletionAsked: false };
+  known.set(project.id, entry);
+  if (fate < 0.25) return await remove(person, entry);
+  await person.untilHealthy(project.id, 10_000);
+  await person.query(project.id, 'create table if not exists kept (n int)');
+  for (let n = 1; n <= 3; n++) {
+    await person.query(project.id, `insert into kept values (${n})`);
+    entry.rows.push(n);
+  }
+  if (fate < 0.5) await remove(person, entry);
+}
+
+async function remove(person: Management, entry: Acknowledged): Promise<void> {
+  // Asked for, though perhaps never heard: then both outcomes are right.
+  entry.deletionAsked = true;
+  await person.call('DELETE', `/projects/${entry.project.id}`);
+}
+
+async function everythingIsRight(
+  platform: RunningPlatform,
+  person: Management,
+  known: Map<number, Acknowledged>,
+): Promise<void> {
+  const listed = await until('every project is healthy or gone', async () => {
+    const { status, body } = await person.call<ProjectView[]>('GET', '/projects?limit=100');
+    return status === 200 && body.every((project) => project.status === 'healthy') ? body : undefined;
+  });
+  const ids = new Set(listed.map(({ id }) => id));
+  for (const [id, { project, rows, deletionAsked }] of known) {
+    if (!ids.has(id)) {
+      assert.ok(deletionAsked, `project ${project.name} was acknowledged and is lost`);
+      known.delete(id);
+      continue;
+    }
+    if (rows.length === 0) continue;
+    const found = (await person.query(id, 'select n from kept order by n')).rows.map(({ n }) => n);
+    assert.equal(found.slice(0, rows.length), rows, `rows of ${project.name}`);
+  }
+  await nothingIsOrphaned(platform, listed);
+}
+
+async function nothingIsOrphaned(platform: RunningPlatform, listed: ProjectView[]): Promise<void> {
+  const refs = listed.map(({ ref }) => ref).sort();
+  const expected = {
+    databases: refs.map((ref) => `p-${ref}`).sort(),
+    roles: refs.flatMap((ref) => ['auth_admin', 'authenticator', 'postgres'].map((role) => `${role}.${ref}`)).sort(),
+    namespaces: refs.map(namespaceOf).sort(),
+  };
+  // Deletions that were under way go on after the start.
+  let found: unknown;
+  await until(
+    'no orphan is left',
+    async () => {
+      found = { ...(await allProjectObjects(platform)), namespaces: await namespacesOfProjects(platform.kubeconfig) };
+      return JSON.stringify(found) === JSON.stringify(expected) || undefined;
+    },
+    30_000,
+  ).catch(() => assert.equal(found, expected));
+}
+
+/** mulberry32: small, and the same everywhere. */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+test.run();

@@ -1,0 +1,40 @@
+/** What stands in Postgres under a project's name. */
+
+import { databaseOf } from '@slipway/crds';
+import pg from 'pg';
+import type { RunningPlatform } from './platform.js';
+
+/** Databases and roles of `ref` that are there. */
+export async function databaseObjectsOf(platform: RunningPlatform, ref: string): Promise<string[]> {
+  return await asSuperuser(platform, async (client) => {
+    const { rows } = await client.query<{ name: string }>(
+      `select datname as name from pg_database where datname = $1
+       union all select rolname from pg_roles where rolname like '%.' || $2 order by 1`,
+      [databaseOf(ref), ref],
+    );
+    return rows.map(({ name }) => name);
+  });
+}
+
+/** Every database and role that belongs to some project; spares are nobody's. */
+export async function allProjectObjects(platform: RunningPlatform): Promise<{ databases: string[]; roles: string[] }> {
+  return await asSuperuser(platform, async (client) => {
+    const databases = await client.query<{ name: string }>(
+      `select datname as name from pg_database where datname like 'p-%' order by 1`,
+    );
+    const roles = await client.query<{ name: string }>(
+      `select rolname as name from pg_roles where rolname like '%.%' and rolname !~ 'slipway-(building|spare)-' order by 1`,
+    );
+    return { databases: databases.rows.map(({ name }) => name), roles: roles.rows.map(({ name }) => name) };
+  });
+}
+
+async function asSuperuser<T>(platform: RunningPlatform, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client(await platform.admin());
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}

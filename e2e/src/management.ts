@@ -1,0 +1,103 @@
+/** A person's own client of the management API: registered, with a personal access token. */
+import { randomUUID } from 'node:crypto';
+import { until } from './until.js';
+
+export interface ProjectView {
+  id: number;
+  ref: string;
+  name: string;
+  status: string;
+  provision_message?: string;
+  project_url: string;
+  postgrest_url: string;
+  db_url: string;
+  anon_key: string;
+  service_role_key: string;
+}
+
+export interface Answer<T> {
+  status: number;
+  body: T;
+}
+
+export class Management {
+  readonly email: string;
+  readonly #url: string;
+  #token: string;
+
+  private constructor(url: string, email: string, token: string) {
+    this.#url = url;
+    this.email = email;
+    this.#token = token;
+  }
+
+  /** Registers an account, and goes on with a personal access token of it. */
+  static async register(url: string, email = `${randomUUID()}@example.com`): Promise<Management> {
+    const password = randomUUID();
+    const registered = await call<{ token: string }>(url, 'POST', '/auth/register', { email, password });
+    if (registered.status !== 201)
+      throw new Error(`register answered ${registered.status}: ${JSON.stringify(registered.body)}`);
+    const person = new Management(url, email, registered.body.token);
+    const created = await person.call<{ token: string }>('POST', '/tokens', { name: 'test' });
+    if (created.status !== 201) throw new Error(`tokens answered ${created.status}: ${JSON.stringify(created.body)}`);
+    person.#token = created.body.token;
+    return person;
+  }
+
+  get token(): string {
+    return this.#token;
+  }
+
+  call<T = unknown>(method: string, path: string, body?: unknown): Promise<Answer<T>> {
+    return call(this.#url, method, path, body, this.#token);
+  }
+
+  /** Creates a project; an answer other than 201 is an error. */
+  async createProject(name: string): Promise<ProjectView> {
+    const { status, body } = await this.call<ProjectView>('POST', '/projects', { name });
+    if (status !== 201) throw new Error(`POST /projects answered ${status}: ${JSON.stringify(body)}`);
+    return body;
+  }
+
+  async untilHealthy(id: number, patience?: number): Promise<ProjectView> {
+    await until(
+      `project ${id} is healthy`,
+      async () => {
+        const { body } = await this.call<{ status: string }>('GET', `/projects/${id}/status`);
+        return body.status === 'healthy' || undefined;
+      },
+      patience,
+    );
+    return (await this.call<ProjectView>('GET', `/projects/${id}`)).body;
+  }
+
+  async query(
+    id: number,
+    sql: string,
+  ): Promise<{ rows: Record<string, unknown>[]; row_count: number; command: string }> {
+    const { status, body } = await this.call('POST', `/projects/${id}/query`, { sql });
+    if (status !== 200) throw new Error(`query answered ${status}: ${JSON.stringify(body)}`);
+    return body as never;
+  }
+
+  async untilGone(id: number): Promise<void> {
+    await until(`project ${id} is gone`, async () => {
+      const { status } = await this.call('GET', `/projects/${id}`);
+      return status === 404 || undefined;
+    });
+  }
+}
+
+async function call<T>(url: string, method: string, path: string, body?: unknown, token?: string): Promise<Answer<T>> {
+  const response = await fetch(`${url}${path}`, {
+    method,
+    headers: {
+      ...(token ? { authorization: `Bearer ${token}` } : {}),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    signal: AbortSignal.timeout(30_000),
+  });
+  const text = await response.text();
+  return { status: response.status, body: (text ? JSON.parse(text) : undefined) as T };
+}

@@ -1,0 +1,166 @@
+/**
+ * The real program on free ports in a home of its own, as a person starts it. In: nothing, or the home of an earlier one. Out: its
+ * addresses, and ways to end it. Used by the tests here.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, lstat, mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { ClientConfig } from 'pg';
+import { isAlive, processTree } from './processes.js';
+import { until } from './until.js';
+
+const START_PATIENCE_MS = 120_000;
+
+export interface PlatformPlace {
+  home: string;
+  port: number;
+}
+
+export interface RunningPlatform extends PlatformPlace {
+  url: string;
+  kubeconfig: string;
+  /** Process id of the supervisor. */
+  pid: number;
+  /** What it printed so far. */
+  output(): string;
+  /** A superuser's connection, to look where no client can. */
+  admin(database?: string): Promise<ClientConfig>;
+  /** As Ctrl-C does. */
+  stop(): Promise<void>;
+  /** Every process of it at once, with no chance to write anything down. */
+  kill(): Promise<void>;
+  /** Stops it and removes its home. */
+  remove(): Promise<void>;
+}
+
+export async function newPlace(): Promise<PlatformPlace> {
+  const home = await mkdtemp(path.join(tmpdir(), 'slipway-e2e-'));
+  await chmod(home, 0o711);
+  return { home, port: await freePorts() };
+}
+
+/** Runs the program; resolves once it says that it is ready. */
+export async function startPlatform(place?: PlatformPlace): Promise<RunningPlatform> {
+  const { home, port } = place ?? (await newPlace());
+  const program = run({ home, port });
+  const { child, output } = program;
+  try {
+    await until(
+      'ready',
+      async () => {
+        if (child.exitCode !== null || child.signalCode) throw new Error(`the platform ended:\n${output()}`);
+        return output().includes('Slipway is ready') || undefined;
+      },
+      START_PATIENCE_MS,
+    );
+  } catch (error) {
+    await killTree(child);
+    throw new Error(`${(error as Error).message}\n${output()}`);
+  }
+  const stop = async () => {
+    if (child.exitCode !== null || child.signalCode) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGTERM');
+    await ended;
+  };
+  return {
+    home,
+    port,
+    url: `http://localhost:${port}`,
+    kubeconfig: path.join(home, 'kubeconfig'),
+    pid: child.pid as number,
+    output,
+    admin: async (database = 'postgres') => ({
+      ...(await adminLogin(home)),
+      port: port + 2,
+      database,
+    }),
+    stop,
+    kill: () => killTree(child),
+    remove: async () => {
+      await stop();
+      await removeHome(home);
+    },
+  };
+}
+
+/** Runs the program to its end, for starts that must fail. */
+export async function runToItsEnd(
+  place: PlatformPlace,
+  environment: Record<string, string> = {},
+): Promise<{ code: number | null; output: string }> {
+  const { child, output } = run(place, environment);
+  const [code] = await once(child, 'close');
+  return { code, output: output() };
+}
+
+function run({ home, port }: PlatformPlace, environment: Record<string, string> = {}) {
+  const main = fileURLToPath(new URL('../../slipway/dist/main.js', import.meta.url));
+  const child = fork(main, {
+    env: { PATH: process.env.PATH, SLIPWAY_HOME: home, SLIPWAY_PORT: String(port), ...environment },
+    execArgv: ['--enable-source-maps', '--disable-warning=ExperimentalWarning'],
+    // With a channel, so that it ends when the test does, however that ends.
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  });
+  let text = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8').on('data', (chunk: string) => {
+      text = (text + chunk).slice(-20_000);
+    });
+  }
+  return { child, output: () => text };
+}
+
+async function adminLogin(home: string): Promise<{ host: string; user: string; password: string }> {
+  const socket = (
+    await readFile(path.join(await realpath(path.join(home, 'postgres')), 'postmaster.pid'), 'utf8')
+  ).split('\n')[4] as string;
+  const password = await readFile(path.join(home, 'secrets', 'postgres-superuser'), 'utf8');
+  return { host: socket, user: 'slipway', password };
+}
+
+/** All at once: each is stopped first, so that none sees another's end and acts on it. */
+async function killTree(child: ChildProcess): Promise<void> {
+  if (!child.pid) return;
+  let tree = await processTree(child.pid);
+  for (const pid of tree) send(pid, 'SIGSTOP');
+  tree = await processTree(child.pid);
+  for (const pid of tree) send(pid, 'SIGKILL');
+  await until('every process is gone', async () => (tree.some(isAlive) ? undefined : true));
+}
+
+function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // Gone meanwhile.
+  }
+}
+
+async function removeHome(home: string): Promise<void> {
+  const postgres = path.join(home, 'postgres');
+  const elsewhere = (await lstat(postgres).catch(() => undefined))?.isSymbolicLink() && (await realpath(postgres));
+  if (elsewhere) await rm(elsewhere, { recursive: true, force: true });
+  await rm(home, { recursive: true, force: true });
+}
+
+/** The first of three free ports in a row. */
+async function freePorts(): Promise<number> {
+  for (;;) {
+    const first = 20_000 + Math.floor(Math.random() * 12_000);
+    const free = await Promise.all([first, first + 1, first + 2].map(isFree));
+    if (free.every(Boolean)) return first;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.on('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
+}
