@@ -24,8 +24,10 @@ export interface InformerOptions<T> {
   indexes?: Record<string, (object: T) => string[]>;
   metrics: Metrics;
   log: Logger;
-  /** How long one watch lasts; silent for longer than that and SILENCE_GRACE_MS, its connection is dead. */
+  /** How long one watch lasts, as the server ends it. */
   watchSeconds?: number;
+  /** Silent for so much longer than that, its connection is dead. */
+  silenceGraceMs?: number;
   backoff?: Backoff;
 }
 
@@ -145,7 +147,7 @@ export class Informer<T extends KubeObject> {
   }
 
   async #watch(): Promise<void> {
-    const { client, path, watchSeconds = WATCH_SECONDS } = this.#options;
+    const { client, path, watchSeconds = WATCH_SECONDS, silenceGraceMs = SILENCE_GRACE_MS } = this.#options;
     // Not all watches of all informers end at the same moment.
     const timeoutSeconds = Math.ceil(watchSeconds * (0.75 + Math.random() / 4));
     const query = {
@@ -156,7 +158,7 @@ export class Informer<T extends KubeObject> {
       timeoutSeconds: String(timeoutSeconds),
     };
     const request = { method: 'GET' as const, path, query, signal: this.#stop.signal };
-    for await (const line of client.lines(request, timeoutSeconds * 1000 + SILENCE_GRACE_MS)) {
+    for await (const line of client.lines(request, timeoutSeconds * 1000 + silenceGraceMs)) {
       this.#take(JSON.parse(line) as WatchEvent<T>);
     }
   }

@@ -27,6 +27,8 @@ export class ClusterSessions {
       idle_in_transaction_session_timeout: QUERY_TIMEOUT_MS,
     };
     this.#pool = new pg.Pool({ ...this.#settings, max: CONNECTIONS });
+    // Of one that is in use: its query tells. Without a listener the process would end.
+    this.#pool.on('connect', (client) => client.on('error', () => {}));
     this.#pool.on('error', (error) => log.warn({ why: error.message }, 'a connection to Postgres broke'));
   }
 

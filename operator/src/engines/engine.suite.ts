@@ -1,0 +1,122 @@
+/** What every engine must do. In: an engine that is started, and how to look at what it made. Run by each engine's own test. */
+
+import { ownerRole } from '@slipway/crds';
+import pg from 'pg';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { DatabaseRequest, Engine } from './engine.js';
+
+export interface EngineUnderTest {
+  engine: Engine;
+  /** The database's address for this test's own clients. */
+  login(ref: string, role: string, password: string): pg.ClientConfig;
+  /** What is left of `ref`, by name: databases, roles, objects. */
+  leftovers(ref: string): Promise<string[]>;
+}
+
+export function engineSuite(name: string, start: () => Promise<EngineUnderTest>, stop: () => Promise<void>): void {
+  const test = suite<{ under: EngineUnderTest }>(name);
+  test.before(async (context) => {
+    context.under = await start();
+  });
+  test.after(stop);
+
+  const request = (ref: string, version = '1'): DatabaseRequest => ({
+    ref,
+    passwords: { owner: `owner-${version}`, authenticator: `authenticator-${version}`, authAdmin: `auth-${version}` },
+    existed: false,
+  });
+  const loginWorks = async ({ login }: EngineUnderTest, ref: string, password: string) => {
+    const client = new pg.Client(login(ref, ownerRole(ref), password));
+    try {
+      await client.connect();
+      await client.query('SELECT 1');
+      return true;
+    } catch (error) {
+      assert.is((error as { code?: string }).code, '28P01');
+      return false;
+    } finally {
+      await client.end().catch(() => {});
+    }
+  };
+
+  test('a database that is asked for is ready, and its owner logs in with the password that was given', async ({
+    under,
+  }) => {
+    assert.equal(await under.engine.ensureDatabase(request('born')), { state: 'ready', value: undefined });
+    assert.ok(await loginWorks(under, 'born', 'owner-1'));
+    assert.not(await loginWorks(under, 'born', 'owner-2'));
+  });
+
+  test('asking again changes nothing, and another password takes the place of the first', async ({ under }) => {
+    await under.engine.ensureDatabase(request('again'));
+    const client = new pg.Client(under.login('again', ownerRole('again'), 'owner-1'));
+    await client.connect();
+    await client.query('CREATE TABLE kept (id int)');
+    await client.end();
+    assert.is((await under.engine.ensureDatabase(request('again'))).state, 'ready');
+    assert.is((await under.engine.ensureDatabase(request('again', '2'))).state, 'ready');
+    assert.not(await loginWorks(under, 'again', 'owner-1'));
+    const later = new pg.Client(under.login('again', ownerRole('again'), 'owner-2'));
+    await later.connect();
+    assert.equal((await later.query('SELECT * FROM kept')).rows, []);
+    await later.end();
+  });
+
+  test('many that are asked for at once are all made, each with its own', async ({ under }) => {
+    const refs = Array.from({ length: 12 }, (_, index) => `many-${index}`);
+    const outcomes = await Promise.all(refs.map((ref) => under.engine.ensureDatabase(request(ref))));
+    assert.ok(outcomes.every(({ state }) => state === 'ready'));
+    for (const ref of refs) assert.ok(await loginWorks(under, ref, 'owner-1'), ref);
+    await Promise.all(refs.map((ref) => under.engine.remove(ref)));
+  });
+
+  test('what is removed leaves nothing, connections or not, and removing it again is no error', async ({ under }) => {
+    await under.engine.ensureDatabase(request('gone'));
+    const client = new pg.Client(under.login('gone', ownerRole('gone'), 'owner-1'));
+    client.on('error', () => {});
+    await client.connect();
+    assert.equal(await under.engine.remove('gone'), { state: 'ready', value: undefined });
+    assert.equal(await under.leftovers('gone'), []);
+    assert.equal(await under.engine.remove('gone'), { state: 'ready', value: undefined });
+    assert.equal(await under.engine.remove('never-was'), { state: 'ready', value: undefined });
+    await client.end().catch(() => {});
+  });
+
+  test('a project made anew under the name of one that is gone gets an empty database', async ({ under }) => {
+    await under.engine.ensureDatabase(request('anew'));
+    const client = new pg.Client(under.login('anew', ownerRole('anew'), 'owner-1'));
+    await client.connect();
+    await client.query('CREATE TABLE old (id int)');
+    await client.end();
+    await under.engine.remove('anew');
+    await under.engine.ensureDatabase(request('anew', '2'));
+    const later = new pg.Client(under.login('anew', ownerRole('anew'), 'owner-2'));
+    await later.connect();
+    const refusal = await later.query('SELECT * FROM old').catch((error) => error.code);
+    await later.end();
+    assert.is(refusal, '42P01');
+  });
+
+  test('a database that was there once and is not is said to be lost, and no empty one takes its place', async ({
+    under,
+  }) => {
+    const outcome = await under.engine.ensureDatabase({ ...request('lost'), existed: true });
+    assert.is(outcome.state, 'failed');
+    assert.is(outcome.state === 'failed' && outcome.reason, 'DatabaseLost');
+    assert.equal(await under.leftovers('lost'), []);
+  });
+
+  test('services that do not answer are named, and ready only when all do', async ({ under }) => {
+    await under.engine.ensureDatabase(request('served'));
+    const outcome = await under.engine.ensureServices({ ref: 'served', anonKey: 'key' });
+    assert.is(outcome.state, 'ready');
+    assert.ok(outcome.state === 'ready' && outcome.value.auth?.up && outcome.value.rest?.up);
+    assert.is(outcome.state === 'ready' && outcome.value.storage?.status, 'unavailable');
+    const silent = await under.engine.ensureServices({ ref: 'silent', anonKey: 'key' });
+    assert.is(silent.state, 'progressing');
+    assert.match(silent.state === 'progressing' ? silent.message : '', /auth \(HTTP 404\) and rest/);
+  });
+
+  test.run();
+}

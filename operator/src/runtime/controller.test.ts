@@ -1,0 +1,67 @@
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { silentLog, until } from '../testing.js';
+import { Controller, type Outcome } from './controller.js';
+import { Metrics } from './metrics.js';
+import { WorkQueue } from './work-queue.js';
+
+function controllerOf(reconcile: (key: string) => Promise<Outcome>) {
+  const metrics = new Metrics();
+  const queue = new WorkQueue({ firstMs: 1, maxMs: 5 }, metrics.queue('test'));
+  const controller = new Controller({
+    queue,
+    reconcile,
+    workers: 2,
+    metrics: metrics.controller('test'),
+    log: silentLog,
+  });
+  return { controller, queue, metrics };
+}
+
+test('a key whose reconcile throws is tried again and holds up no other', async () => {
+  const tries = new Map<string, number>();
+  const { controller, queue, metrics } = controllerOf(async (key) => {
+    const count = (tries.get(key) ?? 0) + 1;
+    tries.set(key, count);
+    if (key.startsWith('bad') && count < 4) throw new Error('no');
+    return { kind: 'done' };
+  });
+  for (const key of ['bad1', 'bad2', 'bad3', 'good']) queue.add(key);
+  controller.start();
+  await until(() => ['bad1', 'bad2', 'bad3'].every((key) => tries.get(key) === 4), 'four tries of each');
+  assert.is(tries.get('good'), 1);
+  await controller.close();
+  const text = await metrics.registry.metrics();
+  assert.match(text, /slipway_reconcile_total\{controller="test",result="retry"\} 9/);
+  assert.match(text, /slipway_reconcile_total\{controller="test",result="done"\} 4/);
+});
+
+test('a key that asks to be looked at again is, without counting as a failure', async () => {
+  let looks = 0;
+  const { controller, queue } = controllerOf(async () => {
+    looks += 1;
+    return { kind: 'again', afterMs: 1 };
+  });
+  queue.add('a');
+  controller.start();
+  await until(() => looks >= 3, 'three looks');
+  await controller.close();
+});
+
+test('closing waits for the reconcile that runs', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let finished = false;
+  const { controller, queue } = controllerOf(async () => {
+    await promise;
+    finished = true;
+    return { kind: 'done' };
+  });
+  queue.add('a');
+  controller.start();
+  const closed = controller.close();
+  resolve();
+  await closed;
+  assert.ok(finished);
+});
+
+test.run();
