@@ -1,0 +1,38 @@
+/** What every bench is given, and what it hands back. */
+import type { Plan } from './measure/rounds.js';
+
+export interface BenchContext {
+  plan: Plan;
+  /** Of this process: PATH says where programs are looked for, and what is started inherits it. */
+  environment: NodeJS.ProcessEnv;
+  /** Of a real Kubernetes API server, where there is one. */
+  kubeconfig: string | undefined;
+  /** Tells what is being done. */
+  say(text: string): void;
+}
+
+export interface Table {
+  title: string;
+  head: string[];
+  rows: string[][];
+}
+
+export interface Target {
+  what: string;
+  value: number;
+  target: number;
+  /** Whether a good value is at least or at most the target. */
+  bound: 'at least' | 'at most';
+}
+
+export interface BenchResult {
+  tables: Table[];
+  targets: Target[];
+  /** Parts that could not run, and what they need. */
+  skipped: string[];
+  data: unknown;
+}
+
+export type Bench = (context: BenchContext) => Promise<BenchResult>;
+
+export const isMet = ({ value, target, bound }: Target) => (bound === 'at least' ? value >= target : value <= target);

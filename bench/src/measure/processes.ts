@@ -1,0 +1,67 @@
+/** What Linux tells of a process and all that it started: processor time and memory. Elsewhere: nothing. */
+import { readdir, readFile } from 'node:fs/promises';
+
+/** The kernel's unit of processor time; 100 a second on every Linux that Node runs on. */
+const TICKS_PER_SECOND = 100;
+
+interface ProcessStat {
+  pid: number;
+  parent: number;
+  command: string;
+  /** Its own ticks, and those of children that it has waited for. */
+  ticks: number;
+}
+
+async function readStat(pid: number): Promise<ProcessStat | undefined> {
+  const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
+  if (!text) return undefined;
+  // The name is in brackets and may hold anything, so fields are counted from the last bracket.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const ticks = [11, 12, 13, 14].reduce((sum, index) => sum + Number(fields[index]), 0);
+  const command = text.slice(text.indexOf('(') + 1, text.lastIndexOf(')'));
+  return { pid, parent: Number(fields[1]), command, ticks };
+}
+
+async function allProcesses(): Promise<ProcessStat[]> {
+  const names = await readdir('/proc').catch(() => []);
+  const found = await Promise.all(names.filter((name) => /^\d+$/.test(name)).map((name) => readStat(Number(name))));
+  return found.filter((stat) => stat !== undefined);
+}
+
+/** `root` and everything below it. */
+export async function processTree(root: number): Promise<number[]> {
+  const processes = await allProcesses();
+  const tree = [root];
+  for (let at = 0; at < tree.length; at++) {
+    for (const { pid, parent } of processes) if (parent === tree[at]) tree.push(pid);
+  }
+  return tree;
+}
+
+/** Direct children of `parent` with their command lines. */
+export async function children(parent: number): Promise<{ pid: number; commandLine: string }[]> {
+  const found = (await allProcesses()).filter((stat) => stat.parent === parent);
+  return await Promise.all(
+    found.map(async ({ pid }) => ({
+      pid,
+      commandLine: (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).replaceAll('\0', ' ').trim(),
+    })),
+  );
+}
+
+/** Processor seconds used so far by `root` and everything below it; ended children count, as their parents waited for them. */
+export async function cpuSeconds(root: number): Promise<number> {
+  const stats = await Promise.all((await processTree(root)).map(readStat));
+  return stats.reduce((sum, stat) => sum + (stat?.ticks ?? 0), 0) / TICKS_PER_SECOND;
+}
+
+/** Memory of `root` and everything below it, in MiB: pages that n processes share count for one n-th each (PSS). */
+export async function memoryMiB(root: number): Promise<number> {
+  const sizes = await Promise.all((await processTree(root)).map(proportionalKiB));
+  return sizes.reduce((sum, size) => sum + size, 0) / 1024;
+}
+
+async function proportionalKiB(pid: number): Promise<number> {
+  const text = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8').catch(() => '');
+  return Number(/^Pss:\s+(\d+) kB/m.exec(text)?.[1] ?? 0);
+}

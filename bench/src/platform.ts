@@ -1,0 +1,85 @@
+/** A platform of the benches' own, fresh and gone at close, and what they ask of it. */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CoreV1Api, KubeConfig } from '@kubernetes/client-node';
+import { authenticatorRole, namespaceOf, SECRETS } from '@slipway/crds';
+import { Management, type ProjectView } from '@slipway/e2e/management.js';
+import { type RunningPlatform, startPlatform } from '@slipway/e2e/platform.js';
+import { children } from './measure/processes.js';
+import type { Login } from './rest/database.js';
+import type { Project } from './rest/dataset.js';
+
+const HEALTHY_TIMEOUT_MS = 60_000;
+const POLL_MS = 5;
+
+export class Platform {
+  readonly running: RunningPlatform;
+  readonly #management: Management;
+
+  private constructor(running: RunningPlatform, management: Management) {
+    this.running = running;
+    this.#management = management;
+  }
+
+  static async start(): Promise<Platform> {
+    const running = await startPlatform();
+    try {
+      return new Platform(running, await Management.register(running.url));
+    } catch (error) {
+      await running.remove();
+      throw error;
+    }
+  }
+
+  /** Resolves once the project's status is healthy. */
+  async createProject(): Promise<ProjectView> {
+    const { id } = await this.#management.createProject(`bench-${randomUUID().slice(0, 8)}`);
+    const deadline = Date.now() + HEALTHY_TIMEOUT_MS;
+    for (;;) {
+      const { body } = await this.#management.call<{ status: string }>('GET', `/projects/${id}/status`);
+      if (body.status === 'healthy') break;
+      if (body.status === 'error' || Date.now() > deadline) throw new Error(`project ${id} is ${body.status}`);
+      await sleep(POLL_MS);
+    }
+    return (await this.#management.call<ProjectView>('GET', `/projects/${id}`)).body;
+  }
+
+  async query(project: ProjectView, sql: string): Promise<void> {
+    await this.#management.query(project.id, sql);
+  }
+
+  /** How the data plane logs in to the project's database. */
+  async authenticatorLogin({ ref }: ProjectView): Promise<Login> {
+    const config = new KubeConfig();
+    config.loadFromFile(this.running.kubeconfig);
+    const { name, ...keys } = SECRETS.database;
+    const secret = await config.makeApiClient(CoreV1Api).readNamespacedSecret({ name, namespace: namespaceOf(ref) });
+    const value = (key: string) => Buffer.from(secret.data?.[key] ?? '', 'base64').toString();
+    return {
+      host: value(keys.host),
+      port: Number(value(keys.port)),
+      database: value(keys.database),
+      user: authenticatorRole(ref),
+      password: value(keys.authenticatorPassword),
+    };
+  }
+
+  /** By loopback's address, as no name server should be part of a measurement. */
+  served({ ref, anon_key }: ProjectView): Project {
+    return { baseUrl: `http://127.0.0.1:${this.running.port}/p/${ref}`, anonKey: anon_key };
+  }
+
+  /** Process ids of what the supervisor runs, by program. */
+  async programs(): Promise<Record<string, number>> {
+    const programs: Record<string, number> = {};
+    for (const { pid, commandLine } of await children(this.running.pid)) {
+      const name = commandLine.includes('bin/postgres') ? 'postgres' : /\/(\w+)\/dist\/main\.js/.exec(commandLine)?.[1];
+      if (name) programs[name] = pid;
+    }
+    return programs;
+  }
+
+  async close(): Promise<void> {
+    await this.running.remove();
+  }
+}
