@@ -1,0 +1,230 @@
+/** What a tenant may try with its own roles, on the platform and on its neighbour: each is refused, and harms nobody. */
+import type pg from 'pg';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { startTestProjects, type TestProjects } from './testing.js';
+
+const test = suite<{ projects: TestProjects }>('attacks from inside a project’s database');
+
+test.before(async (context) => {
+  context.projects = await startTestProjects();
+  await context.projects.create('mallory');
+  await context.projects.create('victim');
+  const victim = await context.projects.login('victim', 'owner');
+  await victim.query(`
+    CREATE TABLE secrets (id int PRIMARY KEY, body text);
+    INSERT INTO secrets VALUES (1, 'of the victim');
+    INSERT INTO auth.users (id, email) VALUES (gen_random_uuid(), 'victim@example.com')`);
+  await victim.end();
+});
+
+test.after(async ({ projects }) => {
+  await projects.close();
+});
+
+/** SQLSTATE of the refusal; what is done before it fails is undone. */
+async function refusal(client: pg.Client, sql: string): Promise<string> {
+  try {
+    await client.query(sql);
+    return 'allowed';
+  } catch (error) {
+    return (error as { code: string }).code;
+  } finally {
+    await client.query('ROLLBACK; RESET ROLE').catch(() => {});
+  }
+}
+
+const DENIED = '42501';
+/** As the owner, whose SQL the query route and db_url run. */
+const refused: [string, string, string][] = [
+  ['run a program', `COPY (SELECT 1) TO PROGRAM 'id'`, DENIED],
+  ['read from a program', `CREATE TEMP TABLE t (x text); COPY t FROM PROGRAM 'id'`, DENIED],
+  ['write a file of the server', `COPY (SELECT 1) TO '/tmp/slipway-attack'`, DENIED],
+  ['read a file of the server', `SELECT pg_read_file('/etc/passwd')`, DENIED],
+  ['list a folder of the server', `SELECT pg_ls_dir('/')`, DENIED],
+  ['import a file as a large object', `SELECT lo_import('/etc/passwd')`, DENIED],
+  ['change the server’s settings', `ALTER SYSTEM SET log_statement = 'all'`, DENIED],
+  ['load a library', `LOAD '/tmp/evil.so'`, DENIED],
+  ['write a function in C', `CREATE FUNCTION f() RETURNS int LANGUAGE c AS '/tmp/evil.so', 'f'`, DENIED],
+  ['write an internal function', `CREATE FUNCTION f() RETURNS int LANGUAGE internal AS 'pg_backend_pid'`, DENIED],
+  ['make a superuser', 'CREATE ROLE evil SUPERUSER', DENIED],
+  ['make a role', 'CREATE ROLE evil', DENIED],
+  ['make a database', 'CREATE DATABASE evil', DENIED],
+  ['become a superuser', 'ALTER ROLE "postgres.mallory" SUPERUSER', DENIED],
+  ['bypass row-level security itself', 'ALTER ROLE "postgres.mallory" BYPASSRLS', DENIED],
+  ['raise its number of connections', 'ALTER ROLE "postgres.mallory" CONNECTION LIMIT -1', DENIED],
+  ['raise its disk for temporary files', "SET temp_file_limit = '-1'", DENIED],
+  [
+    'forget its limit of temporary files',
+    'SET temp_file_limit TO DEFAULT; ALTER ROLE "postgres.mallory" SET temp_file_limit = -1',
+    DENIED,
+  ],
+  ['become the superuser', 'SET ROLE slipway', DENIED],
+  ['become a neighbour', 'SET ROLE "postgres.victim"', DENIED],
+  ['become its own authenticator', 'SET ROLE "authenticator.mallory"', DENIED],
+  ['become who owns accounts', 'SET ROLE "auth_admin.mallory"', DENIED],
+  ['become who owns accounts everywhere', 'SET ROLE supabase_auth_admin', DENIED],
+  ['become who owns the template’s accounts', 'SET ROLE slipway_template_auth_admin', DENIED],
+  ['log in as another in the session', 'SET SESSION AUTHORIZATION slipway', DENIED],
+  ['take a role into its membership', 'GRANT "postgres.victim" TO "postgres.mallory"', DENIED],
+  ['hand out a shared role', 'GRANT service_role TO anon', DENIED],
+  ['let a shared role log in', 'ALTER ROLE anon LOGIN', DENIED],
+  ['drop a shared role', 'DROP ROLE anon', DENIED],
+  ['change a neighbour’s password', `ALTER ROLE "postgres.victim" PASSWORD 'x'`, DENIED],
+  ['change its own authenticator’s password', `ALTER ROLE "authenticator.mallory" PASSWORD 'x'`, DENIED],
+  ['rename its database', 'ALTER DATABASE "p-mallory" RENAME TO "p-other"', DENIED],
+  ['give its database away', 'ALTER DATABASE "p-mallory" OWNER TO postgres', DENIED],
+  ['drop a neighbour’s database', 'DROP DATABASE "p-victim"', DENIED],
+  ['drop its own database while in it', 'DROP DATABASE "p-mallory"', '55006'],
+  ['set what a neighbour’s database starts with', `ALTER DATABASE "p-victim" SET search_path = evil`, DENIED],
+  ['open a neighbour’s database', 'GRANT CONNECT ON DATABASE "p-victim" TO PUBLIC', DENIED],
+  ['read passwords', 'SELECT * FROM pg_authid', DENIED],
+  ['see who else is connected', 'SELECT * FROM pg_stat_activity', DENIED],
+  ['see who else is connected by the function', 'SELECT * FROM pg_stat_get_activity(NULL)', DENIED],
+  ['read what the platform keeps', 'SELECT * FROM pg_file_settings', DENIED],
+  ['install dblink', 'CREATE EXTENSION dblink', DENIED],
+  ['install postgres_fdw', 'CREATE EXTENSION postgres_fdw', DENIED],
+  ['install file_fdw', 'CREATE EXTENSION file_fdw', DENIED],
+  ['install refint', 'CREATE EXTENSION refint', DENIED],
+  ['install adminpack’s successors', 'CREATE EXTENSION pageinspect', DENIED],
+  ['install a language that trusts nobody', 'CREATE EXTENSION plpython3u', DENIED],
+  [
+    'make an event trigger',
+    'CREATE FUNCTION e() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN END $$; CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION e()',
+    DENIED,
+  ],
+  [
+    'replace our event trigger’s function',
+    'CREATE OR REPLACE FUNCTION extensions.pgrst_ddl_watch() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN END $$',
+    DENIED,
+  ],
+  ['drop our event trigger', 'DROP EVENT TRIGGER pgrst_ddl_watch', DENIED],
+  ['switch event triggers off', 'SET event_triggers = off', DENIED],
+  ['drop the schema that holds our functions', 'DROP SCHEMA extensions CASCADE', DENIED],
+  [
+    'replace auth.uid()',
+    'CREATE OR REPLACE FUNCTION auth.uid() RETURNS uuid LANGUAGE sql AS $$ SELECT NULL::uuid $$',
+    DENIED,
+  ],
+  ['make objects in schema auth', 'CREATE TABLE auth.evil (id int)', DENIED],
+  ['drop the accounts', 'DROP TABLE auth.users CASCADE', DENIED],
+  ['publish all tables', 'CREATE PUBLICATION evil FOR ALL TABLES', DENIED],
+  ['subscribe to a server', `CREATE SUBSCRIPTION evil CONNECTION 'host=127.0.0.1' PUBLICATION evil`, DENIED],
+  ['make a replication slot', `SELECT pg_create_physical_replication_slot('evil')`, DENIED],
+  ['make a logical slot', `SELECT pg_create_logical_replication_slot('evil', 'pgoutput')`, DENIED],
+  ['make a tablespace', `CREATE TABLESPACE evil LOCATION '/tmp'`, DENIED],
+  ['make a foreign-data wrapper', 'CREATE FOREIGN DATA WRAPPER evil', DENIED],
+  ['write to the catalogue', `UPDATE pg_database SET datacl = NULL`, DENIED],
+  ['turn off constraint triggers', `SET session_replication_role = replica`, DENIED],
+];
+
+for (const [what, sql, code] of refused) {
+  test(`the owner can not ${what}`, async ({ projects }) => {
+    const client = await projects.login('mallory', 'owner');
+    try {
+      assert.is(await refusal(client, sql), code);
+      const { rows } = await client.query('SELECT current_user::text AS name');
+      assert.is(rows[0].name, 'postgres.mallory');
+    } finally {
+      await client.end();
+    }
+  });
+}
+
+const OUTSIDE = ['p-victim', 'postgres', 'template1', 'template0'];
+for (const part of ['owner', 'authenticator', 'authAdmin'] as const) {
+  for (const database of OUTSIDE) {
+    test(`the ${part} can not connect to ${database}`, async ({ projects }) => {
+      const attempt = await projects.login('mallory', part, database).catch((error) => error);
+      assert.ok(attempt instanceof Error);
+      assert.ok(['42501', '55000'].includes((attempt as unknown as { code: string }).code));
+    });
+  }
+}
+
+test('nobody can log in as a shared role, even after a tenant has given it a password', async ({ projects }) => {
+  const mallory = await projects.login('mallory', 'owner');
+  await mallory.query(`SET ROLE anon; ALTER ROLE anon PASSWORD 'mine'; RESET ROLE`);
+  await mallory.end();
+  const { default: postgres } = await import('pg');
+  for (const database of ['p-mallory', 'p-victim']) {
+    const client = new postgres.Client({ ...projects.postgres.admin(database), user: 'anon', password: 'mine' });
+    const outcome = await client.connect().catch((error) => error.code);
+    assert.ok(outcome === '28000' || outcome === '28P01', `refused, not ${outcome}`);
+  }
+});
+
+test('the authenticator becomes the three API roles and no other, and RESET ROLE gives it nothing', async ({
+  projects,
+}) => {
+  const client = await projects.login('mallory', 'authenticator');
+  for (const role of ['anon', 'authenticated', 'service_role']) await client.query(`SET ROLE ${role}`);
+  await client.query('RESET ROLE');
+  for (const role of ['postgres', '"postgres.mallory"', '"auth_admin.mallory"', 'supabase_auth_admin']) {
+    assert.is(await refusal(client, `SET ROLE ${role}`), DENIED, role);
+  }
+  assert.is(await refusal(client, 'SELECT * FROM auth.users'), DENIED);
+  assert.is(await refusal(client, 'CREATE TABLE public.evil (id int)'), DENIED);
+  assert.is(await refusal(client, 'CREATE TEMP TABLE evil (id int)'), DENIED);
+  await client.end();
+});
+
+for (const role of ['anon', 'authenticated', 'service_role', 'postgres']) {
+  test(`what a tenant does as the shared role ${role} harms no neighbour: dropping and giving away all it owns`, async ({
+    projects,
+  }) => {
+    const mallory = await projects.login('mallory', 'owner');
+    await mallory.query(`BEGIN; DROP OWNED BY ${role}; ROLLBACK`);
+    await mallory.query(`DROP OWNED BY ${role}`).catch(() => {});
+    await mallory.query(`REASSIGN OWNED BY ${role} TO "postgres.mallory"`).catch(() => {});
+    await mallory.end();
+    const victim = await projects.login('victim', 'owner');
+    assert.equal(
+      ((await victim.query(`SET ROLE ${role}; SELECT * FROM public.secrets`)) as unknown as pg.QueryResult[])[1]?.rows,
+      [{ id: 1, body: 'of the victim' }],
+    );
+    await victim.end();
+    const authenticator = await projects.login('victim', 'authenticator');
+    await authenticator.query('SET ROLE anon');
+    await authenticator.end();
+  });
+}
+
+test('settings that a tenant puts on a shared role do not reach a neighbour', async ({ projects }) => {
+  const mallory = await projects.login('mallory', 'owner');
+  await mallory.query(
+    `SET ROLE anon; ALTER ROLE anon SET statement_timeout = '1ms'; ALTER ROLE anon IN DATABASE "p-victim" SET search_path = evil`,
+  );
+  await mallory.end();
+  const authenticator = await projects.login('victim', 'authenticator');
+  await authenticator.query('SET ROLE anon');
+  assert.is((await authenticator.query('SHOW statement_timeout')).rows[0].statement_timeout, '8s');
+  assert.not.match((await authenticator.query('SHOW search_path')).rows[0].search_path, /evil/);
+  await authenticator.end();
+});
+
+test('a tenant can not end a neighbour’s connections', async ({ projects }) => {
+  const victim = await projects.login('victim', 'authenticator');
+  const { rows } = await victim.query('SELECT pg_backend_pid() AS pid');
+  const mallory = await projects.login('mallory', 'owner');
+  for (const end of ['pg_terminate_backend', 'pg_cancel_backend']) {
+    assert.is(await refusal(mallory, `SELECT ${end}(${rows[0].pid})`), DENIED);
+  }
+  await victim.query('SELECT 1');
+  await mallory.end();
+  await victim.end();
+});
+
+test('more connections than a role may have are refused', async ({ projects }) => {
+  const sessions: pg.Client[] = [];
+  let code = '';
+  while (code === '' && sessions.length < 100) {
+    const session = await projects.login('mallory', 'authAdmin').catch((error) => error.code as string);
+    if (typeof session === 'string') code = session;
+    else sessions.push(session);
+  }
+  assert.is(code, '53300');
+  for (const session of sessions) await session.end();
+});
+
+test.run();
