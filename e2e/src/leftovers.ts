@@ -1,6 +1,7 @@
 /** What stands in Postgres under a project's name. */
 
 import { databaseOf } from '@slipway/crds';
+import { spareRef } from '@slipway/project-database';
 import pg from 'pg';
 import type { RunningPlatform } from './platform.js';
 
@@ -23,7 +24,8 @@ export async function allProjectObjects(platform: RunningPlatform): Promise<{ da
       `select datname as name from pg_database where datname like 'p-%' order by 1`,
     );
     const roles = await client.query<{ name: string }>(
-      `select rolname as name from pg_roles where rolname like '%.%' and rolname !~ 'slipway-(building|spare)-' order by 1`,
+      `select rolname as name from pg_roles where rolname like '%.%' and rolname not like '%.' || $1 order by 1`,
+      [`${spareRef('').replaceAll('_', '\\_')}%`],
     );
     return { databases: databases.rows.map(({ name }) => name), roles: roles.rows.map(({ name }) => name) };
   });

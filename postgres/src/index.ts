@@ -3,6 +3,7 @@
  * port. Out: a running server. Used by the one-machine program, and by tests through `./testing.js`.
  */
 export { postgresAccount } from './account.js';
+export { installedBinaries } from './binaries.js';
 export { endLeftover } from './leftover.js';
 export { newPassword, type PostgresOptions, type PostgresServer, SUPERUSER, startPostgres } from './server.js';
 export { freePort, startTestPostgres, type TestPostgres } from './testing.js';

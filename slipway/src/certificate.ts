@@ -46,16 +46,19 @@ const pairIn = (folder: string, name: string): Pair => ({
 
 /** Whether certificate and key are there, belong together, cover `names`, and last. */
 async function isUsable(pair: Pair, names: string[], issuer?: X509Certificate): Promise<boolean> {
-  const [certificate, key] = await Promise.all([readFile(pair.certificate), readFile(pair.key)]).catch(() => []);
-  if (!certificate || !key) return false;
-  const found = new X509Certificate(certificate);
-  const covers = (name: string) => (isIP(name) ? found.checkIP(name) : found.checkHost(name)) !== undefined;
-  return (
-    found.checkPrivateKey(createPrivateKey(key)) &&
-    found.validToDate.getTime() > Date.now() + RENEW_BEFORE_DAYS * DAY_MS &&
-    names.every(covers) &&
-    (!issuer || found.verify(issuer.publicKey))
-  );
+  try {
+    const found = new X509Certificate(await readFile(pair.certificate));
+    const covers = (name: string) => (isIP(name) ? found.checkIP(name) : found.checkHost(name)) !== undefined;
+    return (
+      found.checkPrivateKey(createPrivateKey(await readFile(pair.key))) &&
+      found.validToDate.getTime() > Date.now() + RENEW_BEFORE_DAYS * DAY_MS &&
+      names.every(covers) &&
+      (!issuer || found.verify(issuer.publicKey))
+    );
+  } catch {
+    // Missing or damaged: either way another one is issued.
+    return false;
+  }
 }
 
 /** Loaded only when something is issued, as it is large. */

@@ -1,0 +1,40 @@
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { readSettings } from './settings.js';
+
+test('with nothing set, everything is on loopback from port 4000 on, in .slipway', () => {
+  assert.equal(readSettings({}, '/repo'), {
+    home: '/repo/.slipway',
+    host: '127.0.0.1',
+    ports: { people: 4000, kubernetes: 4001, postgres: 4002 },
+    publicUrl: 'http://localhost:4000',
+    logLevel: 'info',
+  });
+});
+
+test('what people type follows from the address that is listened at, unless it is said', () => {
+  const url = (environment: Record<string, string>) => readSettings(environment, '/').publicUrl;
+  assert.is(url({ SLIPWAY_HOST: '192.168.1.5', SLIPWAY_PORT: '5000' }), 'http://192.168.1.5:5000');
+  assert.is(url({ SLIPWAY_HOST: '0.0.0.0' }), 'http://127.0.0.1:4000');
+  assert.is(url({ SLIPWAY_HOST: '::' }), 'http://[::1]:4000');
+  assert.is(url({ SLIPWAY_PUBLIC_URL: 'https://backend.example.com/' }), 'https://backend.example.com');
+});
+
+for (const [variable, value] of [
+  ['SLIPWAY_PORT', 'http'],
+  ['SLIPWAY_PORT', '0'],
+  ['SLIPWAY_PORT', '65534'],
+  ['SLIPWAY_HOST', 'everywhere'],
+  ['SLIPWAY_PUBLIC_URL', 'backend.example.com'],
+  ['SLIPWAY_PUBLIC_URL', 'https://user:word@example.com'],
+  ['SLIPWAY_LOG_LEVEL', 'loud'],
+] as const) {
+  test(`${variable}=${value} is refused by name, with what it may be`, () => {
+    assert.throws(
+      () => readSettings({ [variable]: value }, '/'),
+      (error: Error) => error.message.startsWith(`${variable} is "${value}": it must be`),
+    );
+  });
+}
+
+test.run();

@@ -1,0 +1,138 @@
+/** Starts that can't work: each must end with one clear line that names the fix. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { freePort, installedBinaries } from '@slipway/postgres';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { takeLock } from './lock.js';
+
+let home: string;
+
+test.before.each(async () => {
+  home = await mkdtemp(path.join(tmpdir(), 'slipway-test-'));
+  await chmod(home, 0o711);
+});
+
+test.after.each(() => rm(home, { recursive: true, force: true }));
+
+test('a second start over the same home names the first one’s process and the ways out', async () => {
+  const lock = await takeLock(home);
+  const line = await failingStart({ SLIPWAY_HOME: home });
+  lock?.release();
+  assert.is(
+    line,
+    `slipway: Slipway already runs over ${home} (process ${process.pid}): ` +
+      'end it with `npm stop`, or set SLIPWAY_HOME and SLIPWAY_PORT for a second one',
+  );
+});
+
+for (const [offset, use] of [
+  [0, 'SLIPWAY_PORT'],
+  [1, 'SLIPWAY_PORT + 1, for the Kubernetes API'],
+  [2, 'SLIPWAY_PORT + 2, for Postgres'],
+] as const) {
+  test(`a taken port is named, with its use: ${use}`, async () => {
+    const taken = createServer();
+    const port = await threeFreePorts();
+    await new Promise<void>((resolve) => taken.listen(port + offset, '127.0.0.1', resolve));
+    const line = await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(port) });
+    taken.close();
+    assert.is(
+      line,
+      `slipway: port ${port + offset} (${use}) is taken by another program: end it, or set SLIPWAY_PORT to another number`,
+    );
+  });
+}
+
+test('a home that is a file is named', async () => {
+  const file = path.join(home, 'file');
+  await writeFile(file, '');
+  const line = await failingStart({ SLIPWAY_HOME: file });
+  assert.is(line, `slipway: there is a file where a folder should be at ${file}: set SLIPWAY_HOME to another folder`);
+});
+
+test('a home that can’t be written is named', async () => {
+  const line = await failingStart({ SLIPWAY_HOME: '/proc/slipway' });
+  assert.match(line, /^slipway: .* at \/proc\/slipway: set SLIPWAY_HOME to /);
+});
+
+test('data of a newer Postgres is left alone', async () => {
+  const data = path.join(home, 'postgres');
+  await mkdir(data);
+  await writeFile(path.join(data, 'PG_VERSION'), '99\n');
+  await writeFile(path.join(data, 'slipway-initialised'), '');
+  const line = await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(await threeFreePorts()) });
+  const ours = (await installedBinaries()).version.split('.')[0];
+  assert.match(
+    line,
+    new RegExp(`^slipway: the data in ${data} is of Postgres 99, and this program brings Postgres ${ours}: `),
+  );
+});
+
+test('an unknown word on the command line is named', async () => {
+  assert.is(
+    await failingStart({ SLIPWAY_HOME: home }, ['begin']),
+    'slipway: there is no "begin": npm start -- --help tells what there is',
+  );
+});
+
+test('a stop where nothing runs says so', async () => {
+  assert.is(await failingStart({ SLIPWAY_HOME: home }, ['stop']), `slipway: nothing runs over ${home}`);
+});
+
+test('every secret that a start makes is its starter’s alone', async () => {
+  const data = path.join(home, 'postgres');
+  await mkdir(data);
+  await writeFile(path.join(data, 'PG_VERSION'), '99\n');
+  await writeFile(path.join(data, 'slipway-initialised'), '');
+  await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(await threeFreePorts()) });
+  for (const folder of ['secrets', 'tls', 'programs']) {
+    assert.is((await stat(path.join(home, folder))).mode & 0o777, 0o700, folder);
+    const files = await readdir(path.join(home, folder));
+    assert.is.not(files.length, 0);
+    for (const file of files) assert.is((await stat(path.join(home, folder, file))).mode & 0o777, 0o600, file);
+  }
+  assert.is((await stat(path.join(home, 'kubeconfig'))).mode & 0o777, 0o600);
+  const key = await readFile(path.join(home, 'secrets', 'apiserver-keys.json'), 'utf8');
+  assert.is.not(key, await readFile(path.join(home, 'secrets', 'api-keys.json'), 'utf8'));
+});
+
+/** What the program writes to standard error: one line, and status 1. */
+async function failingStart(environment: Record<string, string>, args: string[] = []): Promise<string> {
+  const main = fileURLToPath(new URL('./main.js', import.meta.url));
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], {
+    env: { PATH: process.env.PATH, ...environment },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    said += text;
+  });
+  const [code] = await once(child, 'close');
+  assert.is(code, 1, said);
+  assert.is(said.split('\n').length, 2, said);
+  return said.trimEnd();
+}
+
+async function threeFreePorts(): Promise<number> {
+  for (;;) {
+    const first = await freePort();
+    const free = await Promise.all([first + 1, first + 2].map(isFree));
+    if (first < 65_000 && free.every(Boolean)) return first;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.on('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
+}
+
+test.run();
