@@ -6,7 +6,7 @@ import { CoreV1Api, CustomObjectsApi, type KubeConfig } from '@kubernetes/client
 import { GROUP, LABEL_PROJECT, SECRETS, VERSION } from '@slipway/crds';
 import type { Logger } from 'pino';
 import type { Tenant } from '../tenant.js';
-import { type ProjectObject, type SecretObject, Tenants } from './tenants.js';
+import { type ProjectObject, type SecretObject, type SecretsByRef, Tenants } from './tenants.js';
 import { type Collection, CollectionWatch, type Page } from './watch.js';
 
 export interface Registry {
@@ -65,10 +65,8 @@ function projects(kubeConfig: KubeConfig, tenants: Tenants): Collection<ProjectO
   };
 }
 
-type SecretSink = Pick<Collection<SecretObject>, 'replace' | 'put' | 'remove'>;
-
 /** Only Secrets of that name: what users entrust to their projects isn't read here. */
-function secrets(kubeConfig: KubeConfig, name: string, sink: SecretSink): Collection<SecretObject> {
+function secrets(kubeConfig: KubeConfig, name: string, sink: SecretsByRef): Collection<SecretObject> {
   const api = kubeConfig.makeApiClient(CoreV1Api);
   const selectors = { labelSelector: LABEL_PROJECT, fieldSelector: `metadata.name=${name}` };
   return {
@@ -78,6 +76,8 @@ function secrets(kubeConfig: KubeConfig, name: string, sink: SecretSink): Collec
       api.listSecretForAllNamespaces({ ...selectors, limit, ...(from ? { _continue: from } : {}) }) as Promise<
         Page<SecretObject>
       >,
-    ...sink,
+    replace: (objects) => sink.replace(objects),
+    put: (object) => sink.put(object),
+    remove: (object) => sink.remove(object),
   };
 }

@@ -17,7 +17,7 @@ export interface SecretObject extends WatchedObject {
 type Values = Record<string, string>;
 
 /** The Secrets of one name, decoded, by the ref of whom they belong to. */
-class SecretsByRef {
+export class SecretsByRef {
   #values = new Map<string, Values>();
 
   constructor(private readonly onChange: (refs: Iterable<string>) => void) {}

@@ -1,0 +1,463 @@
+import { createHmac, randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { type ClientRequest, createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Writable } from 'node:stream';
+import { generateKeyPair, SignJWT, UnsecuredJWT } from 'jose';
+import { pino } from 'pino';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { readBody } from '../request-body.js';
+import type { Service } from '../service.js';
+import type { Tenant } from '../tenant.js';
+import { signToken } from '../testing/project.js';
+import { createManagement, type Management } from './management.js';
+import { createGateway } from './server.js';
+
+const LOGIN = { host: '/nowhere', port: 1, database: 'none', user: 'none', password: 'none' };
+const PUBLIC_URL = 'http://localhost:4000';
+
+async function newTenant(ref: string, jwtSecret = randomBytes(32).toString('hex')): Promise<Tenant> {
+  return {
+    ref,
+    revision: '1',
+    jwtSecret,
+    anonKey: await signToken({ role: 'anon' }, jwtSecret),
+    serviceRoleKey: await signToken({ role: 'service_role' }, jwtSecret),
+    url: `${PUBLIC_URL}/p/${ref}`,
+    authenticator: LOGIN,
+    authAdmin: LOGIN,
+  };
+}
+
+/** Says what the gateway decided. */
+const witness: Service = {
+  async handle({ tenant, caller, path, query, incoming, outgoing, tokenProblem }) {
+    const body = (await readBody(incoming, LIMITS.bodyBytes)).toString();
+    const problem = tokenProblem?.kind;
+    outgoing.writeHead(200, { 'Content-Type': 'application/json' });
+    outgoing.end(
+      JSON.stringify({ ref: tenant.ref, role: caller.role, claims: caller.claims, path, query, body, problem }),
+    );
+  },
+  forget: async () => undefined,
+  close: async () => undefined,
+};
+
+const LIMITS = { bodyBytes: 1000, headersMilliseconds: 200, requestMilliseconds: 400, checkMilliseconds: 50 };
+
+const tenants = new Map<string, Tenant>();
+const logged: string[] = [];
+let blog: Tenant;
+let shop: Tenant;
+let gateway: Server;
+let management: Management;
+let port: number;
+let folder: string;
+let complete = true;
+
+test.before(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'slipway-gateway-'));
+  blog = await newTenant('blog-x1');
+  shop = await newTenant('shop');
+  for (const tenant of [blog, shop]) tenants.set(tenant.ref, tenant);
+  management = createManagement(path.join(folder, 'api.sock'), PUBLIC_URL);
+  const sink = new Writable({ write: (line, _, done) => done(void logged.push(String(line))) });
+  gateway = createGateway({
+    publicUrl: PUBLIC_URL,
+    tenant: (ref) => tenants.get(ref),
+    complete: () => complete,
+    services: { auth: witness, rest: witness },
+    management,
+    log: pino({ level: 'debug' }, sink),
+    limits: LIMITS,
+  });
+  await new Promise<void>((resolve) => gateway.listen(0, '127.0.0.1', resolve));
+  port = (gateway.address() as AddressInfo).port;
+});
+
+test.after(async () => {
+  gateway.closeAllConnections();
+  gateway.close();
+  management.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+type Headers = Record<string, string>;
+interface Asked {
+  status: number;
+  headers: Headers;
+  body: Record<string, unknown>;
+}
+
+/** Not fetch: it may not set Host. */
+function ask(target: string, headers: Headers = {}, method = 'GET', body?: string): Promise<Asked> {
+  return new Promise((resolve, reject) => {
+    const outgoing = httpRequest({ host: '127.0.0.1', port, path: target, method, headers, agent: false });
+    outgoing.on('response', (answer) => resolve(answered(answer))).on('error', reject);
+    outgoing.end(body);
+  });
+}
+
+async function answered(answer: IncomingMessage): Promise<Asked> {
+  let text = '';
+  for await (const chunk of answer) text += chunk;
+  return {
+    status: answer.statusCode as number,
+    headers: answer.headers as Headers,
+    body: text ? JSON.parse(text) : {},
+  };
+}
+
+const REST = '/p/blog-x1/rest/v1/todos';
+const bearer = (token: string) => ({ apikey: blog.anonKey, authorization: `Bearer ${token}` });
+
+test('a project is found by path and by host name, whatever the case of the host', async () => {
+  for (const [target, headers] of [
+    ['/p/blog-x1/rest/v1/todos?id=eq.1', {}],
+    ['/rest/v1/todos?id=eq.1', { host: 'blog-x1.localhost:4000' }],
+    ['/rest/v1/todos?id=eq.1', { host: 'Blog-X1.LOCALHOST' }],
+  ] as const) {
+    const { status, body } = await ask(target, { ...headers, apikey: blog.anonKey });
+    assert.is(status, 200);
+    assert.equal([body.ref, body.path, body.query], ['blog-x1', '/todos', 'id=eq.1']);
+  }
+});
+
+test('a service sees the path as it was sent, with a slash at least', async () => {
+  const { body } = await ask('/p/blog-x1/rest/v1?select=%2e%2e', { apikey: blog.anonKey });
+  assert.equal([body.path, body.query], ['/', 'select=%2e%2e']);
+  const traversal = await ask('/p/blog-x1/rest/v1/../../shop/rest/v1/', { apikey: blog.anonKey });
+  assert.is(traversal.body.ref, 'blog-x1');
+});
+
+for (const [what, target, host] of [
+  ['an unknown ref', '/p/nobody/rest/v1/', undefined],
+  ['no ref', '/p/', undefined],
+  ['an unknown host', '/rest/v1/', 'nobody.localhost'],
+  ['a property of all objects', '/p/constructor/rest/v1/', undefined],
+  ['a host below a project', '/rest/v1/', 'x.blog-x1.localhost'],
+] as const) {
+  test(`${what} is 404`, async () => {
+    const { status, body } = await ask(target, { apikey: blog.anonKey, ...(host ? { host } : {}) });
+    assert.is(status, 404);
+    assert.match(body.message as string, /no project/);
+  });
+}
+
+test('until all projects are known, one that is not is 503', async () => {
+  complete = false;
+  const { status, headers } = await ask('/p/nobody/rest/v1/');
+  complete = true;
+  assert.is(status, 503);
+  assert.is(headers['retry-after'], '1');
+});
+
+for (const service of ['storage', 'functions', 'realtime']) {
+  test(`${service}, which is not there, is 404 and says so`, async () => {
+    const { status, body } = await ask(`/p/blog-x1/${service}/v1/x`, { apikey: blog.anonKey });
+    assert.is(status, 404);
+    assert.match(body.message as string, new RegExp(`^${service} is not available here`));
+  });
+}
+
+test('the key may be in a header, a Bearer token or the query, and is no parameter of the service', async () => {
+  for (const [target, headers] of [
+    [REST, { apikey: blog.anonKey }],
+    [REST, { authorization: `Bearer ${blog.anonKey}` }],
+    [`${REST}?select=id&apikey=${blog.anonKey}&limit=1`, {}],
+  ] as [string, Headers][]) {
+    const { status, body } = await ask(target, headers);
+    assert.is(status, 200);
+    assert.is(body.role, 'anon');
+    assert.not.match(body.query as string, /apikey/);
+  }
+});
+
+test('the Bearer token says who calls, and its claims are handed on', async () => {
+  const token = await signToken(
+    { role: 'authenticated', sub: 'u1', user_metadata: { role: 'service_role' } },
+    blog.jwtSecret,
+  );
+  for (let i = 0; i < 2; i++) {
+    const { body } = await ask(REST, bearer(token));
+    assert.is(body.role, 'authenticated');
+    assert.is(JSON.parse(body.claims as string).sub, 'u1');
+  }
+});
+
+test('no key is 401 in the words of upstream', async () => {
+  const { status, body } = await ask(REST);
+  assert.is(status, 401);
+  assert.is(body.message, 'No API key found in request');
+});
+
+const b64 = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+const withHeader = async (header: object, secret: string, claims: object = { role: 'service_role' }) =>
+  new SignJWT({ ...claims }).setProtectedHeader({ alg: 'HS256', ...header }).sign(new TextEncoder().encode(secret));
+
+const FORGERIES: { what: string; token: () => Promise<string> | string }[] = [
+  { what: 'alg none', token: () => new UnsecuredJWT({ role: 'service_role' }).encode() },
+  { what: 'alg NONE with a signature', token: () => `${b64({ alg: 'NONE' })}.${b64({ role: 'service_role' })}.AAAA` },
+  {
+    what: "another project's secret",
+    token: () => signToken({ role: 'service_role', ref: 'blog-x1' }, shop.jwtSecret),
+  },
+  { what: "another project's service_role key", token: () => shop.serviceRoleKey },
+  {
+    what: 'the empty secret',
+    token: () => {
+      const signed = `${b64({ alg: 'HS256' })}.${b64({ role: 'service_role' })}`;
+      return `${signed}.${createHmac('sha256', '').update(signed).digest('base64url')}`;
+    },
+  },
+  { what: 'HS512 and the right secret', token: () => withHeader({ alg: 'HS512' }, blog.jwtSecret) },
+  {
+    what: 'RS256',
+    token: async () => {
+      const { privateKey } = await generateKeyPair('RS256');
+      return new SignJWT({ role: 'service_role' }).setProtectedHeader({ alg: 'RS256' }).sign(privateKey);
+    },
+  },
+  {
+    what: 'a kid that is a path, signed with what the file holds',
+    token: () => withHeader({ kid: '../../../../dev/null' }, '\0'),
+  },
+  {
+    what: 'a key of its own in the header',
+    token: () => withHeader({ jwk: { kty: 'oct', k: 'AAAA' } }, 'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'),
+  },
+  {
+    what: 'an unknown critical header',
+    token: () => `${b64({ alg: 'HS256', crit: ['x'], x: 1 })}.${b64({ role: 'service_role' })}.AAAA`,
+  },
+  {
+    what: "the platform's own secret for its users",
+    token: () => signToken({ sub: '1', role: 'service_role' }, randomBytes(32).toString('hex')),
+  },
+  { what: 'an expiry long ago', token: () => signToken({ role: 'service_role', exp: 1_000_000 }, blog.jwtSecret) },
+  {
+    what: 'a time before which it is not good',
+    token: () => signToken({ role: 'service_role', nbf: 4_000_000_000 }, blog.jwtSecret),
+  },
+  { what: 'role postgres', token: () => signToken({ role: 'postgres' }, blog.jwtSecret) },
+  { what: 'role supabase_admin', token: () => signToken({ role: 'supabase_admin' }, blog.jwtSecret) },
+  { what: 'the login role of the project', token: () => signToken({ role: 'auth_admin.blog-x1' }, blog.jwtSecret) },
+  { what: 'a list of roles', token: () => signToken({ role: ['service_role'] }, blog.jwtSecret) },
+  { what: 'a personal access token', token: () => 'pat_0123456789abcdef0123456789abcdef' },
+  { what: 'nothing that is a token', token: () => 'x' },
+];
+
+for (const { what, token } of FORGERIES) {
+  test(`a token of ${what} is refused as key and as Bearer token, by every service`, async () => {
+    const forged = await token();
+    const asKey = await ask(REST, { apikey: forged });
+    assert.is(asKey.status, 401);
+    assert.is(asKey.body.message, 'Invalid API key');
+    for (const headers of [bearer(forged), { authorization: `Bearer ${forged}` }]) {
+      const { status, body } = await ask(REST, headers);
+      assert.ok([401, 403].includes(status), `${status}`);
+      assert.is(body.role, undefined);
+    }
+    assert.is((await ask('/p/blog-x1/auth/v1/signup', { authorization: `Bearer ${forged}` })).status, 403);
+    const overAuth = await ask('/p/blog-x1/auth/v1/signup', bearer(forged));
+    assert.is(overAuth.body.role, 'anon');
+    assert.ok(overAuth.body.problem);
+  });
+}
+
+test('rest refuses tokens in the words of PostgREST', async () => {
+  const expired = await ask(REST, bearer(await signToken({ role: 'anon', exp: 1_000_000 }, blog.jwtSecret)));
+  assert.is(expired.status, 401);
+  assert.equal(expired.body, { code: 'PGRST303', details: null, hint: null, message: 'JWT expired' });
+  assert.match(expired.headers['www-authenticate'] as string, /^Bearer error="invalid_token"/);
+  const forged = await ask(REST, bearer(await signToken({ role: 'anon' }, shop.jwtSecret)));
+  assert.is(forged.body.code, 'PGRST301');
+  const role = await ask(REST, bearer(await signToken({ role: 'postgres' }, blog.jwtSecret)));
+  assert.is(role.status, 403);
+  assert.is(role.body.code, '42501');
+});
+
+test('a remembered token is forgotten when it expires', async () => {
+  const now = Math.floor(Date.now() / 1000);
+  // Within the tolerance for clocks, but for a second only.
+  const token = await signToken({ role: 'authenticated', exp: now - 28 }, blog.jwtSecret);
+  assert.is((await ask(REST, bearer(token))).status, 200);
+  while (Date.now() < (now + 3) * 1000) await ask(REST, bearer(blog.anonKey));
+  assert.is((await ask(REST, bearer(token))).status, 401);
+});
+
+test('a remembered token is forgotten when the secret changes, and when the project goes', async () => {
+  const before = await newTenant('moving');
+  tenants.set('moving', before);
+  const target = '/p/moving/rest/v1/x';
+  assert.is((await ask(target, { apikey: before.anonKey })).status, 200);
+  tenants.set('moving', await newTenant('moving'));
+  assert.is((await ask(target, { apikey: before.anonKey })).status, 401);
+  tenants.delete('moving');
+  assert.is((await ask(target, { apikey: before.anonKey })).status, 404);
+});
+
+test("a browser's preflight is answered for any origin without a key", async () => {
+  const { status, headers } = await ask(
+    REST,
+    {
+      origin: 'https://app.example',
+      'access-control-request-method': 'PATCH',
+      'access-control-request-headers': 'apikey,content-profile,x-mine',
+    },
+    'OPTIONS',
+  );
+  assert.is(status, 200);
+  assert.is(headers['access-control-allow-origin'], '*');
+  assert.is(headers['access-control-allow-headers'], 'apikey,content-profile,x-mine');
+  assert.match(headers['access-control-allow-methods'] as string, /PATCH/);
+});
+
+test('answers and refusals to browsers can be read by them', async () => {
+  for (const key of [blog.anonKey, 'wrong']) {
+    const { headers } = await ask(REST, { origin: 'https://app.example', apikey: key });
+    assert.is(headers['access-control-allow-origin'], '*');
+    assert.match(headers['access-control-expose-headers'] as string, /Content-Range/);
+  }
+});
+
+test('a body that is too large is refused, announced or not', async () => {
+  const headers = { apikey: blog.anonKey };
+  const announced = await ask(REST, { ...headers, 'content-length': '1001' }, 'POST', 'x'.repeat(1001));
+  assert.is(announced.status, 413);
+  const chunked = await ask(REST, { ...headers, 'transfer-encoding': 'chunked' }, 'POST', 'x'.repeat(1001));
+  assert.is(chunked.status, 413);
+  const allowed = await ask(REST, headers, 'POST', 'x'.repeat(1000));
+  assert.is((allowed.body.body as string).length, 1000);
+});
+
+for (const [what, text] of [
+  ['headers', `GET ${REST} HTTP/1.1\r\nHost: x\r\n`],
+  ['a body', `POST ${REST} HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx`],
+] as const) {
+  test(`a client that never ends ${what} is cut off`, async () => {
+    const socket = connect(port, '127.0.0.1');
+    socket.write(text);
+    const chunks: string[] = [];
+    socket.on('data', (chunk) => chunks.push(String(chunk)));
+    await new Promise((resolve) => socket.on('close', resolve));
+    assert.match(chunks.join(''), /^HTTP\/1\.1 (408|401)/);
+  });
+}
+
+test('each answer has an id of its own, which the caller cannot choose', async () => {
+  const ids = new Set<string>();
+  for (let i = 0; i < 3; i++) {
+    ids.add((await ask(REST, { apikey: blog.anonKey, 'x-request-id': 'mine' })).headers['x-request-id'] as string);
+  }
+  assert.is(ids.size, 3);
+  assert.not.ok(ids.has('mine'));
+});
+
+test('the log names requests, but neither keys nor queries', async () => {
+  await ask(`${REST}?apikey=${blog.anonKey}&email=eq.al@example.com`, { authorization: 'Bearer canary' });
+  const text = logged.join('');
+  assert.match(text, /\/p\/blog-x1\/rest\/v1\/todos/);
+  for (const secret of [blog.anonKey, 'canary', 'al@example.com', blog.jwtSecret]) assert.not.ok(text.includes(secret));
+});
+
+async function withApi(work: (seen: IncomingMessage[]) => Promise<void>): Promise<void> {
+  const seen: IncomingMessage[] = [];
+  const api = createServer(async (incoming, outgoing) => {
+    seen.push(incoming);
+    let text = '';
+    for await (const chunk of incoming) text += chunk;
+    outgoing.writeHead(201, {
+      'content-type': 'application/json',
+      connection: 'x-hop',
+      'x-hop': '1',
+      'set-cookie': ['a=1', 'b=2'],
+    });
+    outgoing.end(JSON.stringify({ url: incoming.url, text }));
+  });
+  const socket = path.join(folder, 'api.sock');
+  await rm(socket, { force: true });
+  await new Promise<void>((resolve) => api.listen(socket, resolve));
+  try {
+    await work(seen);
+  } finally {
+    api.closeAllConnections();
+    await new Promise((resolve) => api.close(resolve));
+  }
+}
+
+test('all other requests are handed on to the API, both ways, without what belongs to one connection', async () => {
+  await withApi(async (seen) => {
+    const { status, headers, body } = await ask(
+      '/projects?page=2',
+      {
+        authorization: 'Bearer pat_x',
+        connection: 'keep-alive, x-mine',
+        'x-mine': '1',
+        te: 'trailers',
+        'content-length': '5',
+      },
+      'POST',
+      'hello',
+    );
+    assert.is(status, 201);
+    assert.equal(body, { url: '/projects?page=2', text: 'hello' });
+    assert.is(headers['x-hop'], undefined);
+    assert.equal(headers['set-cookie'] as unknown, ['a=1', 'b=2']);
+    assert.is(seen[0]?.headers.authorization, 'Bearer pat_x');
+    assert.is(seen[0]?.headers['x-mine'], undefined);
+    assert.is(seen[0]?.headers.te, undefined);
+  });
+});
+
+test('where a request came from is said by the gateway, never by the client', async () => {
+  await withApi(async (seen) => {
+    await ask('/auth/login', {
+      'x-forwarded-for': '6.6.6.6',
+      'x-forwarded-host': 'evil.example',
+      'x-forwarded-proto': 'https',
+      'x-forwarded-port': '666',
+      'x-real-ip': '6.6.6.6',
+      forwarded: 'for=6.6.6.6;host=evil.example',
+    });
+    const headers = seen[0]?.headers ?? {};
+    assert.is(headers['x-forwarded-for'], '127.0.0.1');
+    assert.is(headers['x-forwarded-host'], 'localhost:4000');
+    assert.is(headers['x-forwarded-proto'], 'http');
+    assert.not.match(JSON.stringify(headers), /6\.6\.6\.6|evil|666/);
+  });
+});
+
+test('while the API is away callers get a problem document, and answers as soon as it is back', async () => {
+  const { status, headers, body } = await ask('/projects');
+  assert.is(status, 502);
+  assert.match(headers['content-type'] as string, /^application\/problem\+json/);
+  assert.is(body.status, 502);
+  await withApi(async () => assert.is((await ask('/projects')).status, 201));
+  assert.is((await ask('/projects')).status, 502);
+  await withApi(async () => assert.is((await ask('/projects')).status, 201));
+});
+
+test('a caller who goes away ends the request at the API', async () => {
+  const api = createServer();
+  const socket = path.join(folder, 'api.sock');
+  await rm(socket, { force: true });
+  await new Promise<void>((resolve) => api.listen(socket, resolve));
+  let caller: ClientRequest | undefined;
+  const ended = new Promise<void>((resolve) => {
+    api.on('request', (incoming) => {
+      incoming.on('close', resolve);
+      caller?.destroy();
+    });
+  });
+  caller = httpRequest({ host: '127.0.0.1', port, path: '/projects', agent: false });
+  caller.on('error', () => undefined).end();
+  await ended;
+  api.closeAllConnections();
+  await new Promise((resolve) => api.close(resolve));
+});
+
+test.run();

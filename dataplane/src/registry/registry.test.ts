@@ -1,0 +1,227 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { CoreV1Api, CustomObjectsApi, KubeConfig, PatchStrategy, setHeaderOptions } from '@kubernetes/client-node';
+import { FINALIZER, GROUP, LABEL_PROJECT, namespaceOf, SECRETS, VERSION } from '@slipway/crds';
+import { pino } from 'pino';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { Tenant } from '../tenant.js';
+import { type FailingProxy, startFailingProxy } from '../testing/kubernetes.js';
+import { type Registry, startRegistry } from './index.js';
+
+const kubeConfig = new KubeConfig();
+kubeConfig.loadFromFile('/var/lib/testkube/kubeconfig');
+const core = kubeConfig.makeApiClient(CoreV1Api);
+const custom = kubeConfig.makeApiClient(CustomObjectsApi);
+const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
+const MERGE = setHeaderOptions('Content-Type', PatchStrategy.MergePatch);
+
+const log = pino({ level: 'silent' });
+const made: string[] = [];
+let proxy: FailingProxy;
+let registry: Registry;
+let forgotten: string[] = [];
+
+test.before(async () => {
+  proxy = await startFailingProxy(kubeConfig);
+  registry = startRegistry({
+    kubeConfig: proxy.kubeConfig,
+    publicUrl: 'http://localhost:4000',
+    log,
+    onForget: (ref) => forgotten.push(ref),
+  });
+  await until(() => registry.complete);
+});
+
+test.after(async () => {
+  await registry?.close();
+  await proxy?.close();
+  for (const ref of made) {
+    await custom
+      .patchClusterCustomObject({ ...PROJECTS, name: ref, body: { metadata: { finalizers: null } } }, MERGE)
+      .catch(() => undefined);
+    await custom.deleteClusterCustomObject({ ...PROJECTS, name: ref }).catch(() => undefined);
+    await core.deleteNamespace({ name: namespaceOf(ref) }).catch(() => undefined);
+  }
+});
+
+test.before.each(() => {
+  forgotten = [];
+});
+
+async function until(condition: () => unknown): Promise<void> {
+  const deadline = Date.now() + 20_000;
+  while (!condition()) {
+    if (Date.now() > deadline) throw new Error('what was waited for did not come');
+    await pause(10);
+  }
+}
+
+const newRef = () => `registry-${randomBytes(4).toString('hex')}`;
+
+async function makeProject(ref: string, spec: object = {}): Promise<void> {
+  made.push(ref);
+  await custom.createClusterCustomObject({
+    ...PROJECTS,
+    body: {
+      apiVersion: `${GROUP}/${VERSION}`,
+      kind: 'Project',
+      metadata: { name: ref, finalizers: [FINALIZER] },
+      spec: { owner: 'al@example.com', ...spec },
+    },
+  });
+  await core.createNamespace({ body: { metadata: { name: namespaceOf(ref) } } });
+}
+
+async function makeSecret(ref: string, name: string, values: Record<string, string>, namespace = namespaceOf(ref)) {
+  const metadata = { name, namespace, labels: { [LABEL_PROJECT]: ref } };
+  await core.createNamespacedSecret({ namespace, body: { metadata, stringData: values } });
+}
+
+const keysOf = (secret: string) => ({
+  [SECRETS.keys.jwtSecret]: secret,
+  [SECRETS.keys.anonKey]: 'anon',
+  [SECRETS.keys.serviceRoleKey]: 'service',
+});
+
+const DATABASE = {
+  [SECRETS.database.host]: '/run/postgres',
+  [SECRETS.database.port]: '4002',
+  [SECRETS.database.database]: 'p-x',
+  [SECRETS.database.authenticatorPassword]: 'one',
+  [SECRETS.database.authAdminPassword]: 'two',
+  [SECRETS.database.ownerPassword]: 'three',
+};
+
+async function makeTenant(): Promise<string> {
+  const ref = newRef();
+  await makeProject(ref);
+  await makeSecret(ref, SECRETS.keys.name, keysOf('first'));
+  await makeSecret(ref, SECRETS.database.name, DATABASE);
+  await until(() => registry.tenant(ref));
+  return ref;
+}
+
+async function setSecret(ref: string, values: Record<string, string>): Promise<void> {
+  const target = { name: SECRETS.keys.name, namespace: namespaceOf(ref) };
+  await core.patchNamespacedSecret({ ...target, body: { stringData: values } }, MERGE);
+}
+
+test('a project is served once it and both of its Secrets are there, with its logins', async () => {
+  const ref = newRef();
+  await makeProject(ref);
+  await makeSecret(ref, SECRETS.keys.name, keysOf('first'));
+  const witness = await makeTenant();
+  assert.is(registry.tenant(ref), undefined);
+  await makeSecret(ref, SECRETS.database.name, DATABASE);
+  await until(() => registry.tenant(ref));
+  const { revision, ...tenant } = registry.tenant(ref) as Tenant;
+  assert.ok(revision);
+  const address = { host: '/run/postgres', port: 4002, database: 'p-x' };
+  assert.equal(tenant, {
+    ref,
+    jwtSecret: 'first',
+    anonKey: 'anon',
+    serviceRoleKey: 'service',
+    url: `http://localhost:4000/p/${ref}`,
+    authenticator: { ...address, user: `authenticator.${ref}`, password: 'one' },
+    authAdmin: { ...address, user: `auth_admin.${ref}`, password: 'two' },
+  });
+  assert.ok(registry.tenant(witness));
+  assert.equal(forgotten, []);
+});
+
+test('a new secret gives the project a new revision, and what was held of the old one is let go', async () => {
+  const ref = await makeTenant();
+  const before = registry.tenant(ref)?.revision;
+  await setSecret(ref, { [SECRETS.keys.jwtSecret]: 'second' });
+  await until(() => registry.tenant(ref)?.jwtSecret === 'second');
+  assert.is.not(registry.tenant(ref)?.revision, before);
+  assert.equal(forgotten, [ref]);
+});
+
+test('a change that touches neither keys nor logins lets go of nothing', async () => {
+  const ref = await makeTenant();
+  const before = registry.tenant(ref);
+  await setSecret(ref, { note: 'x' });
+  await custom.patchClusterCustomObject({ ...PROJECTS, name: ref, body: { spec: { plan: 'pro' } } }, MERGE);
+  const later = await makeTenant();
+  assert.ok(registry.tenant(later));
+  assert.is(registry.tenant(ref), before);
+  assert.equal(forgotten, []);
+});
+
+test('a project that is being deleted is forgotten at once, though it still exists', async () => {
+  const ref = await makeTenant();
+  await custom.deleteClusterCustomObject({ ...PROJECTS, name: ref });
+  await until(() => registry.tenant(ref) === undefined);
+  assert.equal(forgotten, [ref]);
+  assert.ok(await custom.getClusterCustomObject({ ...PROJECTS, name: ref }));
+});
+
+test('a project without a secret to sign with is not served', async () => {
+  const ref = await makeTenant();
+  await setSecret(ref, { [SECRETS.keys.jwtSecret]: '' });
+  await until(() => registry.tenant(ref) === undefined);
+});
+
+test('a project of a type that has no services here is not served', async () => {
+  const ref = newRef();
+  await makeProject(ref, { type: 'frontend' });
+  await makeSecret(ref, SECRETS.keys.name, keysOf('first'));
+  await makeSecret(ref, SECRETS.database.name, DATABASE);
+  await makeTenant();
+  assert.is(registry.tenant(ref), undefined);
+});
+
+test("a Secret in another namespace is not taken for the project's, whatever its label says", async () => {
+  const victim = await makeTenant();
+  const attacker = newRef();
+  await makeProject(attacker);
+  const namespace = namespaceOf(attacker);
+  await makeSecret(victim, SECRETS.keys.name, keysOf('forged'), namespace);
+  await makeTenant();
+  assert.is(registry.tenant(victim)?.jwtSecret, 'first');
+});
+
+test('while the Kubernetes API is away what is known is served, and what changed meanwhile is seen after', async () => {
+  const kept = await makeTenant();
+  const changed = await makeTenant();
+  const deleted = await makeTenant();
+  proxy.cut();
+  await setSecret(changed, { [SECRETS.keys.jwtSecret]: 'second' });
+  await custom.deleteClusterCustomObject({ ...PROJECTS, name: deleted });
+  const fresh = newRef();
+  await makeProject(fresh);
+  await makeSecret(fresh, SECRETS.keys.name, keysOf('first'));
+  await makeSecret(fresh, SECRETS.database.name, DATABASE);
+  for (const ref of [kept, changed, deleted]) assert.ok(registry.tenant(ref));
+  assert.ok(registry.complete);
+  proxy.restore();
+  await until(() => registry.tenant(fresh) && !registry.tenant(deleted));
+  await until(() => registry.tenant(changed)?.jwtSecret === 'second');
+  assert.ok(registry.tenant(kept));
+  assert.equal(forgotten.sort(), [changed, deleted].sort());
+});
+
+test('a watch that breaks is resumed from where it was, without listing again', async () => {
+  await makeTenant();
+  const { length: watches } = proxy.watches;
+  const { length: lists } = proxy.lists;
+  proxy.cut();
+  proxy.restore();
+  await makeTenant();
+  await until(() => proxy.watches.length >= watches + 3);
+  assert.is(proxy.lists.length, lists);
+  assert.match(proxy.watches.at(-1) as string, /resourceVersion=[1-9]/);
+});
+
+test('a version that is too old to resume from is listed anew, and nothing is missed', async () => {
+  await makeTenant();
+  const { length: lists } = proxy.lists;
+  proxy.forgetVersion();
+  await makeTenant();
+  await until(() => proxy.lists.length > lists);
+});
+
+test.run();
