@@ -77,8 +77,12 @@ export const errorText = (error: FieldError) => `${error.field}: ${errorBody(err
 function printValue(value: unknown): string {
   if (value === undefined || value === null) return 'null';
   if (typeof value === 'string') return JSON.stringify(value);
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return typeof value === 'object' ? goJson(value) : String(value);
 }
+
+/** Go's encoder keeps HTML's own characters out of JSON. */
+const goJson = (value: object) =>
+  JSON.stringify(value).replaceAll('<', '\\u003c').replaceAll('>', '\\u003e').replaceAll('&', '\\u0026');
 
 /** The 422 that says what is wrong with object `name` of `kind`. */
 export function invalid(of: { group: string; kind: string }, name: string, errors: readonly FieldError[]): Status {

@@ -45,12 +45,15 @@ function caller(config: KubeConfig, agent: Agent): Call {
         response.setEncoding('utf8').on('data', (chunk: string) => {
           text += chunk;
         });
-        response.on('end', () => resolve({ code: response.statusCode ?? 0, body: JSON.parse(text) as JsonObject }));
+        response.on('end', () => resolve({ code: response.statusCode ?? 0, body: readObject(text) }));
       });
       sent.on('error', reject).end(body === undefined ? undefined : JSON.stringify(body));
     });
   };
 }
+
+/** What is not served yet is answered in plain text. */
+const readObject = (text: string) => (text.startsWith('{') ? (JSON.parse(text) as JsonObject) : { message: text });
 
 /** Makes a CustomResourceDefinition and waits until its resources are served. */
 export async function establish(call: Call, crd: JsonObject): Promise<void> {

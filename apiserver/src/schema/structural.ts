@@ -70,7 +70,7 @@ function typeErrors(schema: JsonSchema, field: string): FieldError[] {
     return TYPES.includes(schema.type) ? [] : [unsupported(`${field}.type`, schema.type, TYPES)];
   }
   const anyType = schema['x-kubernetes-int-or-string'] || schema['x-kubernetes-preserve-unknown-fields'];
-  if (anyType) return [];
+  if (anyType || '$ref' in schema) return [];
   const place = field.endsWith('.items') ? 'array items' : 'object fields';
   return [required(`${field}.type`, `must not be empty for specified ${place}`)];
 }

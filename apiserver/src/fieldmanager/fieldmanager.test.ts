@@ -1,0 +1,411 @@
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { JsonObject, JsonSchema } from '../schema/json-schema.js';
+import { type Call, establish, referenceServer } from '../schema/reference-server.js';
+import { paths } from './field-set.js';
+import { applyServerSide, trackUpdate } from './index.js';
+import { managersOf } from './managers.js';
+
+const GROUP = 'fieldtest.slipway.dev';
+const API_VERSION = `${GROUP}/v1`;
+const text: JsonSchema = { type: 'string' };
+
+const SCHEMA: JsonSchema = {
+  type: 'object',
+  properties: {
+    spec: {
+      type: 'object',
+      properties: {
+        x: text,
+        y: text,
+        nested: { type: 'object', properties: { a: text, b: text } },
+        map: { type: 'object', additionalProperties: text },
+        atomic: { type: 'object', 'x-kubernetes-map-type': 'atomic', additionalProperties: text },
+        list: { type: 'array', items: text },
+        set: { type: 'array', items: text, 'x-kubernetes-list-type': 'set' },
+        keyed: {
+          type: 'array',
+          'x-kubernetes-list-type': 'map',
+          'x-kubernetes-list-map-keys': ['name', 'port'],
+          items: {
+            type: 'object',
+            required: ['name'],
+            properties: { name: text, port: { type: 'integer', default: 80 }, v: text, w: text },
+          },
+        },
+        free: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+      },
+    },
+  },
+};
+
+const CRD = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: `fields.${GROUP}` },
+  spec: {
+    group: GROUP,
+    names: { kind: 'Field', plural: 'fields', singular: 'field', listKind: 'FieldList' },
+    scope: 'Cluster',
+    versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: SCHEMA } }],
+  },
+};
+
+interface Step {
+  /** `create` and `update` send the whole object, `apply` what the manager wants. */
+  by: `${'create' | 'update' | 'apply' | 'force'} ${string}`;
+  spec: JsonObject;
+  metadata?: JsonObject;
+  conflict?: string;
+  /** What is stored after it, where that is not what was sent. */
+  stored?: JsonObject;
+  owners?: Record<string, string[]>;
+}
+
+const SCENARIOS: Record<string, Step[]> = {
+  'a create is owned by its creator, maps and items included': [
+    {
+      by: 'create alice',
+      spec: { x: '1', map: { a: '1' }, set: ['s'], keyed: [{ name: 'n', port: 80, v: '1' }], list: ['l'] },
+      metadata: { labels: { l: '1' } },
+      owners: {
+        'alice Update': [
+          '.metadata.labels',
+          '.metadata.labels.l',
+          '.spec',
+          '.spec.keyed',
+          '.spec.keyed[name="n",port=80]',
+          '.spec.keyed[name="n",port=80].name',
+          '.spec.keyed[name="n",port=80].port',
+          '.spec.keyed[name="n",port=80].v',
+          '.spec.list',
+          '.spec.map',
+          '.spec.map.a',
+          '.spec.set',
+          '.spec.set[="s"]',
+          '.spec.x',
+        ],
+      },
+    },
+  ],
+  'an apply owns what it speaks of, and the map entries but not the named fields above': [
+    {
+      by: 'apply alice',
+      spec: {
+        x: '1',
+        nested: { a: '1' },
+        map: { a: '1' },
+        atomic: { z: '1' },
+        set: ['s'],
+        keyed: [{ name: 'n', port: 80, v: '1' }],
+        free: { deep: { er: [1] } },
+      },
+      owners: {
+        'alice Apply': [
+          '.spec.atomic',
+          '.spec.free.deep.er',
+          '.spec.keyed[name="n",port=80]',
+          '.spec.keyed[name="n",port=80].name',
+          '.spec.keyed[name="n",port=80].port',
+          '.spec.keyed[name="n",port=80].v',
+          '.spec.map.a',
+          '.spec.nested.a',
+          '.spec.set[="s"]',
+          '.spec.x',
+        ],
+      },
+    },
+  ],
+  'an update takes what it changes, and an emptied manager is gone': [
+    { by: 'create alice', spec: { x: '1' } },
+    {
+      by: 'update bob',
+      spec: { x: '2', y: '1' },
+      owners: { 'alice Update': ['.spec'], 'bob Update': ['.spec.x', '.spec.y'] },
+    },
+    { by: 'update carol', spec: { x: '2' }, owners: { 'alice Update': ['.spec'], 'bob Update': ['.spec.x'] } },
+    { by: 'update bob', spec: { x: '2' }, owners: { 'alice Update': ['.spec'], 'bob Update': ['.spec.x'] } },
+  ],
+  'an apply of what another set conflicts, and may be forced': [
+    { by: 'create alice', spec: { x: '1', y: '1' } },
+    {
+      by: 'apply bob',
+      spec: { x: '2' },
+      conflict: `Apply failed with 1 conflict: conflict with "alice" using ${API_VERSION}: .spec.x`,
+    },
+    {
+      by: 'apply bob',
+      spec: { x: '2', y: '2' },
+      conflict: `Apply failed with 2 conflicts: conflicts with "alice" using ${API_VERSION}:\n- .spec.x\n- .spec.y`,
+    },
+    {
+      by: 'force bob',
+      spec: { x: '2' },
+      stored: { x: '2', y: '1' },
+      owners: { 'alice Update': ['.spec', '.spec.y'], 'bob Apply': ['.spec.x'] },
+    },
+  ],
+  'two appliers of one value share it, and it stays until both let go': [
+    { by: 'apply alice', spec: { x: '1', y: '1' } },
+    {
+      by: 'apply bob',
+      spec: { x: '1' },
+      stored: { x: '1', y: '1' },
+      owners: { 'alice Apply': ['.spec.x', '.spec.y'], 'bob Apply': ['.spec.x'] },
+    },
+    { by: 'apply bob', spec: { x: '2' }, conflict: 'Apply failed with 1 conflict: conflict with "alice": .spec.x' },
+    { by: 'apply alice', spec: { y: '1' }, stored: { x: '1', y: '1' } },
+    { by: 'apply bob', spec: {}, stored: { y: '1' }, owners: { 'alice Apply': ['.spec.y'], 'bob Apply': ['.spec'] } },
+  ],
+  'what an applier drops goes, from maps, sets and keyed lists': [
+    {
+      by: 'apply alice',
+      spec: {
+        map: { a: '1', b: '1' },
+        set: ['s', 't'],
+        keyed: [
+          { name: 'n', port: 80 },
+          { name: 'm', port: 80 },
+        ],
+      },
+    },
+    {
+      by: 'apply bob',
+      spec: { map: { c: '1' }, set: ['t', 'u'], keyed: [{ name: 'm', port: 80, v: '1' }] },
+      stored: {
+        map: { a: '1', b: '1', c: '1' },
+        set: ['s', 't', 'u'],
+        keyed: [
+          { name: 'n', port: 80 },
+          { name: 'm', port: 80, v: '1' },
+        ],
+      },
+    },
+    {
+      by: 'apply alice',
+      spec: { map: { a: '1' }, set: ['s'], keyed: [] },
+      stored: { map: { a: '1', c: '1' }, set: ['s', 't', 'u'], keyed: [{ name: 'm', port: 80, v: '1' }] },
+    },
+    {
+      by: 'apply alice',
+      spec: { x: '1' },
+      stored: { x: '1', map: { c: '1' }, set: ['t', 'u'], keyed: [{ name: 'm', port: 80, v: '1' }] },
+    },
+  ],
+  'a keyed item conflicts by field, and atomic values as a whole': [
+    { by: 'apply alice', spec: { atomic: { a: '1' }, list: ['1'], keyed: [{ name: 'n', port: 80, v: '1' }] } },
+    {
+      by: 'apply bob',
+      spec: { keyed: [{ name: 'n', port: 80, w: '1' }] },
+      stored: {
+        atomic: { a: '1' },
+        list: ['1'],
+        keyed: [{ name: 'n', port: 80, v: '1', w: '1' }],
+      },
+    },
+    {
+      by: 'apply bob',
+      spec: { atomic: { b: '1' }, list: ['2'], keyed: [{ name: 'n', port: 80, v: '2' }] },
+      conflict:
+        'Apply failed with 3 conflicts: conflicts with "alice":\n- .spec.atomic\n- .spec.list\n- .spec.keyed[name="n",port=80].v',
+    },
+  ],
+  'an update of an applied field takes it from the applier': [
+    { by: 'apply alice', spec: { x: '1', keyed: [{ name: 'n', port: 80, v: '1' }] } },
+    {
+      by: 'update bob',
+      spec: {
+        x: '2',
+        keyed: [
+          { name: 'n', port: 80, v: '2' },
+          { name: 'o', port: 1 },
+        ],
+      },
+      owners: {
+        'alice Apply': [
+          '.spec.keyed[name="n",port=80]',
+          '.spec.keyed[name="n",port=80].name',
+          '.spec.keyed[name="n",port=80].port',
+        ],
+        'bob Update': [
+          '.spec.keyed[name="n",port=80].v',
+          '.spec.keyed[name="o",port=1]',
+          '.spec.keyed[name="o",port=1].name',
+          '.spec.keyed[name="o",port=1].port',
+          '.spec.x',
+        ],
+      },
+    },
+  ],
+};
+
+interface Outcome {
+  spec?: JsonObject;
+  owners?: Record<string, string[]>;
+  conflict?: string;
+}
+
+type Server = (
+  name: string,
+  step: Step,
+  live: JsonObject | undefined,
+) => Promise<{ object?: JsonObject; conflict?: string }>;
+
+function sent(name: string, step: Step, live: JsonObject | undefined): JsonObject {
+  const metadata = (live?.metadata ?? {}) as JsonObject;
+  const isWhole = /^(create|update)/.test(step.by);
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Field',
+    metadata: { ...(isWhole ? metadata : {}), name, ...step.metadata },
+    spec: structuredClone(step.spec),
+  };
+}
+
+const ours: Server = async (name, step, live) => {
+  const [operation, manager = ''] = step.by.split(' ');
+  const request = { manager, apiVersion: API_VERSION, subresource: '', schema: SCHEMA, now: new Date() };
+  const object = sent(name, step, live);
+  if (operation === 'create' || operation === 'update') {
+    return { object: trackUpdate({ ...request, before: live, after: object }) };
+  }
+  const result = applyServerSide({ ...request, live, applied: object, force: operation === 'force' });
+  return result.conflicts ? { conflict: result.conflicts.message } : { object: result.object };
+};
+
+const theirs =
+  (call: Call): Server =>
+  async (name, step, live) => {
+    const [operation, manager] = step.by.split(' ');
+    const base = `/apis/${API_VERSION}/fields`;
+    const object = sent(name, step, live);
+    const query = `fieldManager=${manager}`;
+    const { code, body } =
+      operation === 'create'
+        ? await call('POST', `${base}?${query}`, object)
+        : operation === 'update'
+          ? await call('PUT', `${base}/${name}?${query}`, object)
+          : await call(
+              'PATCH',
+              `${base}/${name}?${query}&force=${operation === 'force'}`,
+              object,
+              'application/apply-patch+yaml',
+            );
+    // The real server tells when an updater wrote; the table doesn't.
+    if (code === 409) return { conflict: String(body.message).replaceAll(/ at \d{4}-[^:]+:\d\d:\d\dZ/g, '') };
+    assert.ok(code < 300, JSON.stringify(body));
+    return { object: body };
+  };
+
+const withoutTimes = (conflict: string) => conflict.replaceAll(/ at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, '');
+
+const ownersOf = (object: JsonObject) =>
+  Object.fromEntries(
+    managersOf(object).map(({ manager, operation, fields }) => [`${manager} ${operation}`, paths(fields).sort()]),
+  );
+
+async function run(server: Server, name: string, steps: readonly Step[]): Promise<Outcome[]> {
+  let live: JsonObject | undefined;
+  const outcomes: Outcome[] = [];
+  for (const step of steps) {
+    const { object, conflict } = await server(name, step, live);
+    if (object) live = object;
+    outcomes.push(
+      conflict === undefined
+        ? { spec: live?.spec as JsonObject, owners: ownersOf(live ?? {}) }
+        : { conflict: withoutTimes(conflict) },
+    );
+  }
+  return outcomes;
+}
+
+function expectSteps(steps: readonly Step[], outcomes: readonly Outcome[]): void {
+  steps.forEach((step, index) => {
+    const outcome = outcomes[index];
+    assert.is(outcome?.conflict, step.conflict, `${index} ${step.by}`);
+    if (step.conflict !== undefined) return;
+    assert.equal(outcome?.spec, step.stored ?? step.spec, `${index} ${step.by}`);
+    if (step.owners) assert.equal(outcome?.owners, step.owners, `${index} ${step.by}`);
+  });
+}
+
+for (const [promise, steps] of Object.entries(SCENARIOS)) {
+  test(promise, async () => expectSteps(steps, await run(ours, 'object', steps)));
+}
+
+test('the real kube-apiserver agrees with every scenario, owner by owner', async () => {
+  const reference = referenceServer();
+  if (!reference) return;
+  const definition = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${CRD.metadata.name}`;
+  try {
+    await establish(reference.call, CRD);
+    for (const [index, [promise, steps]] of Object.entries(SCENARIOS).entries()) {
+      const real = await run(theirs(reference.call), `object-${index}`, steps);
+      expectSteps(steps, real);
+      assert.equal(await run(ours, 'object', steps), real, promise);
+    }
+  } finally {
+    await reference.call('DELETE', definition);
+    reference.close();
+  }
+});
+
+test('an apply that changes nothing returns an object equal to the live one', () => {
+  const request = { manager: 'alice', apiVersion: API_VERSION, subresource: '', schema: SCHEMA, force: false };
+  const applied = { apiVersion: API_VERSION, kind: 'Field', metadata: { name: 'a' }, spec: { x: '1', set: ['s'] } };
+  const first = applyServerSide({ ...request, live: undefined, applied, now: new Date(0) });
+  const second = applyServerSide({ ...request, live: first.object, applied, now: new Date(5000) });
+  assert.equal(second.object, first.object);
+});
+
+test('an update that changes nothing keeps managers and their times', () => {
+  const request = { apiVersion: API_VERSION, subresource: '', schema: SCHEMA };
+  const object = { apiVersion: API_VERSION, kind: 'Field', metadata: { name: 'a' }, spec: { x: '1' } };
+  const created = trackUpdate({ ...request, manager: 'alice', before: undefined, after: object, now: new Date(0) });
+  const again = trackUpdate({ ...request, manager: 'bob', before: created, after: created, now: new Date(5000) });
+  assert.equal(again, created);
+});
+
+test('more than ten updaters are gathered into one, and nothing that they own is lost', () => {
+  const request = { apiVersion: API_VERSION, subresource: '', schema: SCHEMA };
+  let live: JsonObject | undefined;
+  const map: Record<string, string> = {};
+  for (let index = 0; index < 14; index++) {
+    map[`k${index}`] = '1';
+    const after = {
+      metadata: { name: 'a', ...((live?.metadata as JsonObject) ?? {}) },
+      spec: { map: { ...map } },
+    };
+    live = trackUpdate({ ...request, manager: `m${index}`, before: live, after, now: new Date(index * 1000) });
+  }
+  const owners = ownersOf(live ?? {});
+  assert.is(Object.keys(owners).length, 10);
+  assert.ok(owners['ancient-changes Update']?.includes('.spec.map.k0'));
+  const owned = Object.values(owners).flat();
+  for (const key of Object.keys(map)) assert.ok(owned.includes(`.spec.map.${key}`), key);
+});
+
+test('one empty entry resets the managers', () => {
+  const object = { metadata: { name: 'a', managedFields: [{}] }, spec: { x: '1' } };
+  const before = trackUpdate({
+    before: undefined,
+    after: { metadata: { name: 'a' }, spec: { x: '1' } },
+    manager: 'alice',
+    apiVersion: API_VERSION,
+    subresource: '',
+    schema: SCHEMA,
+    now: new Date(0),
+  });
+  const after = trackUpdate({
+    before,
+    after: object,
+    manager: 'bob',
+    apiVersion: API_VERSION,
+    subresource: '',
+    schema: SCHEMA,
+    now: new Date(0),
+  });
+  assert.is((after.metadata as JsonObject).managedFields, undefined);
+});
+
+test.run();

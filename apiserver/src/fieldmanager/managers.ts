@@ -1,0 +1,134 @@
+import { isObject, type JsonObject } from '../schema/json-schema.js';
+import { difference, emptySet, type FieldSet, formatFields, isEmpty, parseFields, union } from './field-set.js';
+
+export type Operation = 'Apply' | 'Update';
+
+/** One entry of `metadata.managedFields`. */
+export interface Manager {
+  manager: string;
+  operation: Operation;
+  apiVersion: string;
+  subresource: string;
+  time: string | undefined;
+  fields: FieldSet;
+}
+
+/** More updaters than this are gathered under one name, oldest first. */
+const UPDATERS_KEPT = 10;
+const ANCIENT = 'ancient-changes';
+
+/** What nobody owns: the server's own fields, and the places that are in every object. */
+const UNTRACKED: FieldSet = parseFields({
+  'f:apiVersion': {},
+  'f:kind': {},
+  'f:metadata': {
+    '.': {},
+    'f:name': {},
+    'f:namespace': {},
+    'f:creationTimestamp': {},
+    'f:selfLink': {},
+    'f:uid': {},
+    'f:clusterName': {},
+    'f:generation': {},
+    'f:managedFields': {},
+    'f:resourceVersion': {},
+  },
+});
+
+export const tracked = (fields: FieldSet) => difference(fields, UNTRACKED);
+
+/** Who is told apart: an applier has one entry whatever the version, an updater one for each. */
+export function isSameManager(a: Omit<Manager, 'fields' | 'time'>, b: Omit<Manager, 'fields' | 'time'>): boolean {
+  return (
+    a.manager === b.manager &&
+    a.operation === b.operation &&
+    a.subresource === b.subresource &&
+    (a.operation === 'Apply' || a.apiVersion === b.apiVersion)
+  );
+}
+
+const metadataOf = (object: JsonObject | undefined): JsonObject => (isObject(object?.metadata) ? object.metadata : {});
+
+/** The managers an object names; none when the list is malformed. */
+export function managersOf(object: JsonObject | undefined): Manager[] {
+  const entries = metadataOf(object).managedFields;
+  if (!Array.isArray(entries)) return [];
+  try {
+    return entries.filter((entry) => isObject(entry) && Object.keys(entry).length > 0).map(readManager);
+  } catch {
+    // Whoever writes nonsense here loses what was known, as on the real server; the object itself is sound.
+    return [];
+  }
+}
+
+/** A client resets the list by sending one empty entry. */
+export function resetsManagers(object: JsonObject): boolean {
+  const entries = metadataOf(object).managedFields;
+  return Array.isArray(entries) && entries.length === 1 && isObject(entries[0]) && Object.keys(entries[0]).length === 0;
+}
+
+function readManager(entry: JsonObject): Manager {
+  if (entry.operation !== 'Apply' && entry.operation !== 'Update') throw new Error('operation is malformed');
+  return {
+    manager: String(entry.manager ?? ''),
+    operation: entry.operation,
+    apiVersion: String(entry.apiVersion ?? ''),
+    subresource: String(entry.subresource ?? ''),
+    time: typeof entry.time === 'string' ? entry.time : undefined,
+    fields: entry.fieldsV1 === undefined ? emptySet() : parseFields(entry.fieldsV1),
+  };
+}
+
+function writeManager({ manager, operation, apiVersion, subresource, time, fields }: Manager): JsonObject {
+  return {
+    manager,
+    operation,
+    apiVersion,
+    ...(time === undefined ? {} : { time }),
+    fieldsType: 'FieldsV1',
+    fieldsV1: formatFields(fields),
+    ...(subresource === '' ? {} : { subresource }),
+  };
+}
+
+/** `object` with `managers` as its managedFields, in the real server's order. */
+export function withManagers(object: JsonObject, managers: readonly Manager[]): JsonObject {
+  const { managedFields: _, ...metadata } = metadataOf(object);
+  const entries = gatherAncient(managers.filter(({ fields }) => !isEmpty(fields)))
+    .sort(byOperationAndAge)
+    .map(writeManager);
+  return { ...object, metadata: entries.length === 0 ? metadata : { ...metadata, managedFields: entries } };
+}
+
+const compareTexts = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+const byAge = (a: Manager, b: Manager) =>
+  compareTexts(a.time ?? '', b.time ?? '') ||
+  compareTexts(a.manager, b.manager) ||
+  compareTexts(a.apiVersion, b.apiVersion);
+const byOperationAndAge = (a: Manager, b: Manager) =>
+  compareTexts(a.operation, b.operation) || byAge(a, b) || compareTexts(a.subresource, b.subresource);
+
+/** Puts the oldest updaters of one version together until few enough are left. */
+function gatherAncient(managers: readonly Manager[]): Manager[] {
+  const updaters = managers.filter(({ operation }) => operation === 'Update').sort(byAge);
+  const gathered = new Map<string, Manager>();
+  const gone = new Set<Manager>();
+  let left = updaters.length;
+  for (const updater of updaters) {
+    if (left <= UPDATERS_KEPT) break;
+    const bucket = gathered.get(updater.apiVersion);
+    gone.add(updater);
+    if (bucket) left--;
+    const fields = bucket ? union(bucket.fields, updater.fields) : updater.fields;
+    gathered.set(updater.apiVersion, {
+      ...updater,
+      manager: bucket ? ANCIENT : updater.manager,
+      subresource: '',
+      fields,
+    });
+  }
+  return [...managers.filter((manager) => !gone.has(manager)), ...gathered.values()];
+}
+
+/** RFC 3339 in whole seconds, as metav1.Time. */
+export const timestamp = (now: Date) => `${now.toISOString().slice(0, 19)}Z`;
