@@ -9,7 +9,7 @@ import { sampleOf } from '../measure/request-template.js';
 import { type Contestant, interleave, type Measured, type Ratio, ratioOf } from '../measure/rounds.js';
 import { nextMessage, type Program, startProgram } from '../peers.js';
 import { Platform } from '../platform.js';
-import { fill, type Project, SCHEMA, type Session } from './dataset.js';
+import { fill, LITE_ROWS_PER_REQUEST, type Project, SCHEMA, type Session } from './dataset.js';
 import { startLiteOnSqlite } from './lite.js';
 import { loadJob, OPERATION_NAMES, OPERATIONS, type Operation, type OperationName } from './operations.js';
 import { findPgbench, Pgbench } from './pgbench.js';
@@ -82,7 +82,7 @@ async function setUp({ say, environment }: BenchContext, closers: (() => Promise
   say('filling @supabase/lite');
   const lite = await startLiteOnSqlite(SCHEMA);
   closers.push(() => lite.close());
-  const liteSession = await fill(onLoopback(lite));
+  const liteSession = await fill(onLoopback(lite), LITE_ROWS_PER_REQUEST);
   const { dataplane, postgres } = await platform.programs();
   if (!dataplane || !postgres) throw new Error('the platform runs no data plane or no Postgres');
   return { slipway, session, dataplane, postgres, bare, lite, liteSession, pgbench, statements };

@@ -1,2 +1,0 @@
-/** The benches are run by `npm run bench`; nothing imports them. */
-export {};
