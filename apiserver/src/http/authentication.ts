@@ -1,0 +1,32 @@
+/** Who calls: a bearer token of the tokens file. There is no authorization: whoever holds a token may do everything. */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { unauthorized } from '../status.js';
+
+export interface TokenUser {
+  token: string;
+  user: string;
+  groups: string[];
+}
+
+export type User = Omit<TokenUser, 'token'>;
+
+const digest = (text: string) => createHash('sha256').update(text).digest();
+
+export class Authentication {
+  readonly #users: { digest: Buffer; user: User }[];
+
+  constructor(tokens: readonly TokenUser[]) {
+    this.#users = tokens.map(({ token, user, groups }) => ({ digest: digest(token), user: { user, groups } }));
+  }
+
+  /** Compares with every token, in the same time wherever the difference is. */
+  authenticate({ headers }: IncomingMessage): User {
+    const [, token] = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '') ?? [];
+    const given = digest(token ?? '');
+    let found: User | undefined;
+    for (const { digest: wanted, user } of this.#users) if (timingSafeEqual(given, wanted)) found = user;
+    if (!found || token === undefined) throw unauthorized();
+    return found;
+  }
+}

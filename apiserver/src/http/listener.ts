@@ -1,0 +1,74 @@
+/** The HTTPS server: authentication first, then the route, and every refusal as a Status. */
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import type { Logger } from 'pino';
+import { ApiError, failure } from '../status.js';
+import type { Authentication } from './authentication.js';
+import { endConnection, type Request, requestOf, sendJson } from './request.js';
+import { answerPublic, PUBLIC_PATHS, type Routing, route } from './router.js';
+
+/** More connections than these are refused. */
+const MAX_CONNECTIONS = 2000;
+const KEEP_ALIVE_MS = 65_000;
+
+export interface Listener {
+  port: number;
+  close(): Promise<void>;
+}
+
+export interface ListenerSettings {
+  host: string;
+  port: number;
+  tls: { cert: string; key: string };
+  authentication: Authentication;
+  routing: Routing;
+  log: Logger;
+}
+
+export async function listen(settings: ListenerSettings): Promise<Listener> {
+  const { host, port, tls, routing } = settings;
+  const server = createServer({ ...tls, keepAliveTimeout: KEEP_ALIVE_MS }, (incoming, response) => {
+    void answer(incoming, response, settings);
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+  return { port: (server.address() as AddressInfo).port, close: () => close(server, routing) };
+}
+
+async function close(server: Server, { watches }: Routing): Promise<void> {
+  for (const stream of watches) stream.end();
+  const closed = new Promise((resolve) => server.close(resolve));
+  server.closeIdleConnections();
+  const cut = setTimeout(() => server.closeAllConnections(), 2000);
+  await closed;
+  clearTimeout(cut);
+}
+
+async function answer(incoming: IncomingMessage, response: ServerResponse, settings: ListenerSettings) {
+  const request = requestOf(incoming, response);
+  try {
+    if (PUBLIC_PATHS.has(request.path)) return answerPublic(request, settings.routing);
+    settings.authentication.authenticate(incoming);
+    await route(request, settings.routing);
+  } catch (error) {
+    refuse(request, error, settings.log);
+  }
+}
+
+function refuse(request: Request, error: unknown, log: Logger): void {
+  const known = error instanceof ApiError;
+  if (!known) log.error({ err: error, method: request.method, path: request.path }, 'a request failed');
+  const refusal = known ? error : failure(500, 'InternalError', 'Internal error occurred');
+  endConnection(request);
+  const { code } = refusal.status;
+  const headers = code === 429 || code === 503 || code === 504 ? { 'retry-after': '1' } : {};
+  sendJson(request, code, JSON.stringify(refusal.status), headers);
+}

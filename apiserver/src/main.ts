@@ -1,0 +1,22 @@
+/** The program: settings from the environment, and an end as soon as whoever started it is gone. */
+import { pino } from 'pino';
+import { startApiServer } from './server.js';
+import { readSettings } from './settings.js';
+
+const fail = (error: Error): never => {
+  process.stderr.write(`${error.message}\n`);
+  process.exit(1);
+};
+
+try {
+  const { level, ...settings } = readSettings(process.env);
+  const log = pino({ level, name: 'apiserver' });
+  const server = await startApiServer({ ...settings, log, onFatal: fail });
+  const stop = () => void server.close().then(() => process.exit(0), fail);
+  process.once('SIGTERM', stop);
+  process.once('SIGINT', stop);
+  if (process.channel) process.once('disconnect', () => process.exit(0));
+  process.send?.({ ready: true, url: server.url });
+} catch (error) {
+  fail(error as Error);
+}

@@ -1,0 +1,93 @@
+/** From what a client sent to an object of the resource: kind and version checked, unknown fields told or dropped, defaults set. */
+
+import type { KubeObject } from '../objects.js';
+import { isObject, type JsonObject } from '../schema/json-schema.js';
+import { badRequest } from '../status.js';
+import type { Resource } from './resource.js';
+
+export type FieldValidation = 'Ignore' | 'Warn' | 'Strict';
+
+export interface Decoding {
+  fieldValidation: FieldValidation;
+  /** Takes what is wrong but let through. */
+  warnings: string[];
+}
+
+export function decode(resource: Resource, value: unknown, decoding: Decoding): KubeObject {
+  const { kind, apiVersion } = resource;
+  if (!isObject(value)) {
+    throw badRequest(`the object provided is unrecognized (must be of type ${kind}): it is not a JSON object`);
+  }
+  checkKind(resource, value);
+  value.apiVersion = apiVersion;
+  value.kind = kind;
+  value.metadata ??= {};
+  if (!isObject(value.metadata))
+    throw cannotHandle(resource, 'json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta');
+  reportUnknown(resource, resource.schema.prune(value), decoding);
+  const problem = (resource.custom ? undefined : typeProblem(resource, value)) ?? resource.strategy.decode?.(value);
+  if (problem) throw cannotHandle(resource, problem);
+  resource.schema.applyDefaults(value);
+  return value as KubeObject;
+}
+
+function checkKind(resource: Resource, value: JsonObject): void {
+  const { kind, apiVersion, version, custom } = resource;
+  const text = () => JSON.stringify(value).slice(0, 1000);
+  if (custom) {
+    for (const [field, name] of [
+      ['kind', 'Kind'],
+      ['apiVersion', 'apiVersion'],
+    ] as const) {
+      if (value[field]) continue;
+      throw badRequest(
+        `the object provided is unrecognized (must be of type ${kind}): Object '${name}' is missing in '${text()}' (${text()})`,
+      );
+    }
+    if (value.apiVersion !== apiVersion) {
+      throw badRequest(
+        `the API version in the data (${value.apiVersion}) does not match the expected API version (${apiVersion})`,
+      );
+    }
+    if (value.kind === kind) return;
+    throw badRequest(
+      `${value.kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: converting (${value.kind}) to (${kind}): unknown conversion`,
+    );
+  }
+  if (value.apiVersion !== undefined && value.apiVersion !== '' && value.apiVersion !== apiVersion) {
+    throw badRequest(
+      `${value.kind} in version ${JSON.stringify(String(value.apiVersion).split('/').at(-1))} cannot be handled as a ${kind}: no kind ${JSON.stringify(value.kind)} is registered for version ${JSON.stringify(value.apiVersion)} in scheme "pkg/runtime/scheme.go:110"`,
+    );
+  }
+  if (value.kind !== undefined && value.kind !== '' && value.kind !== kind) {
+    throw badRequest(
+      `${value.kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: converting (${version}.${value.kind}) to (core.${kind}): unknown conversion`,
+    );
+  }
+}
+
+const cannotHandle = ({ kind, version }: Resource, why: string) =>
+  badRequest(`${kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: ${why}`);
+
+function reportUnknown(resource: Resource, paths: string[], { fieldValidation, warnings }: Decoding): void {
+  if (paths.length === 0 || fieldValidation === 'Ignore') return;
+  const words = paths.map((path) => `unknown field ${JSON.stringify(path)}`);
+  if (fieldValidation === 'Warn') return void warnings.push(...words);
+  throw cannotHandle(resource, `strict decoding error: ${words.join(', ')}`);
+}
+
+/** A builtin kind's fields have types that the wire format itself insists on, so a wrong one is a 400, not a 422. */
+function typeProblem({ schema, kind }: Resource, value: JsonObject): string | undefined {
+  const wrong = schema
+    .validate(value)
+    .find(({ type }) => type === 'FieldValueTypeInvalid' || type === 'FieldValueInvalid');
+  if (!wrong?.detail.includes('must be of type')) return undefined;
+  const wanted = /must be of type (\w+)/.exec(wrong.detail)?.[1];
+  const path = wrong.field.replace(/\[[^\]]*\]/g, '').replace(/^<nil>$/, '');
+  return `json: cannot unmarshal ${goType(wrong.detail)} into Go struct field ${kind}.${path} of type ${wanted}`;
+}
+
+const goType = (detail: string) => {
+  const got = /: "(\w+)"$/.exec(detail)?.[1] ?? 'value';
+  return got === 'integer' || got === 'float' ? 'number' : got === 'boolean' ? 'bool' : got;
+};
