@@ -157,8 +157,19 @@ test('a slow statement does not hold up others while a connection can be had', a
   await db.query('select 1');
   const slow = db.query('select pg_sleep(30)').catch(() => undefined);
   for (let i = 0; i < 20; i++) await db.query('select 1');
-  await db.close();
+  await pool().query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(30)%' and pid <> pg_backend_pid()`,
+  );
   await slow;
+});
+
+test('a closed pool lets what is under way finish and takes nothing new', async () => {
+  const db = pool();
+  await db.query('select 1');
+  const last = db.query(`select 'done' as it, pg_sleep(0.05)`);
+  await db.close();
+  assert.is((await last)[0]?.it, 'done');
+  assert.instance(await db.query('select 1').catch((error) => error), ConnectionError);
 });
 
 test('work beyond the bound of the queue is refused at once', async () => {

@@ -38,6 +38,7 @@ export const DEFAULT_LIMITS: PoolLimits = {
 /** Batches queue behind each other on a connection only while its present one is this young: a slow one delays nobody. */
 const SLOW_MS = 20;
 const SWEEP_MS = 1_000;
+const CLOSE_GRACE_MS = 5_000;
 /** After a connection was refused, those that are open must do for so long. */
 const OPEN_AGAIN_MS = 1_000;
 /** A connection that is silent for this long past the statement timeout is given up. */
@@ -72,6 +73,7 @@ export class Pool implements Queryable {
   private opening = 0;
   private openAgainAt = 0;
   private closed = false;
+  private onEmpty: () => void = () => undefined;
   private sweeper: NodeJS.Timeout | undefined;
 
   constructor(
@@ -99,6 +101,13 @@ export class Pool implements Queryable {
       if (error instanceof ConnectionError && repeatable && error.sent) return this.send(statements);
       throw error;
     }
+  }
+
+  /** Closes connections that nobody uses now, and tells how many. */
+  closeIdle(): number {
+    const idle = this.sessions.filter((session) => session.underway === 0 && !this.exclusive.has(session));
+    for (const session of idle) session.close();
+    return idle.length;
   }
 
   private async send(statements: readonly Statement[]): Promise<Result[]> {
@@ -137,11 +146,22 @@ export class Pool implements Queryable {
     }
   }
 
+  /** Takes no more work; what is under way may finish, for a while. */
   async close(): Promise<void> {
     this.closed = true;
     clearInterval(this.sweeper);
     for (const waiter of this.queue.splice(0)) waiter.refuse(new ConnectionError('the pool was closed', false));
-    for (const session of [...this.sessions]) session.close();
+    this.closeIdle();
+    if (this.sessions.length === 0) return;
+    const gone = Promise.withResolvers<void>();
+    this.onEmpty = gone.resolve;
+    const deadline = setTimeout(() => this.dropAll(), CLOSE_GRACE_MS);
+    await gone.promise;
+    clearTimeout(deadline);
+  }
+
+  private dropAll(): void {
+    for (const session of [...this.sessions]) session.drop(new ConnectionError('the pool was closed', true));
   }
 
   /** A connection that can take one more batch now, the least busy first. */
@@ -213,7 +233,7 @@ export class Pool implements Queryable {
       statementTimeoutMs: this.limits.statementTimeoutMs,
       maxStatements: this.limits.statementsPerConnection,
       onNotification: (channel, payload) => this.hooks.onNotification?.(channel, payload),
-      onReady: () => this.serveQueue(),
+      onReady: () => (this.closed ? this.closeIdle() : this.serveQueue()),
       onClose: (closed) => this.release(closed),
     });
     const channels = this.hooks.listen ?? [];
@@ -233,6 +253,7 @@ export class Pool implements Queryable {
     const at = this.sessions.indexOf(session);
     if (at >= 0) this.sessions.splice(at, 1);
     this.exclusive.delete(session);
+    if (this.sessions.length === 0) this.onEmpty();
     this.serveQueue();
   }
 

@@ -43,7 +43,7 @@ export interface SessionOptions {
   maxStatements: number;
   onNotification(channel: string, payload: string): void;
   /** A batch has been answered: there is room for another. */
-  onReady(): void;
+  onReady(): unknown;
   onClose(session: Session): void;
 }
 

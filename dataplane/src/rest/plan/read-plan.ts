@@ -1,0 +1,129 @@
+/**
+ * Resolves a read against the catalogue: which relationship each embedded resource is, and what is filtered, ordered and
+ * limited where. In: the parsed query. Out: a tree of ReadNodes, which the statement stage writes down.
+ */
+import type { Catalogue, Table } from '../catalogue/catalogue.js';
+import { isToOne, type Relationship } from '../catalogue/relationships.js';
+import { notImplemented, RestError } from '../errors.js';
+import type { At, Condition, EmbedItem, FieldItem, OrderTerm, QueryString } from '../request/grammar.js';
+import { findRelationship } from './embedding.js';
+
+export interface ReadNode {
+  /** Its columns' types; undefined for the result of a function that is no table's. */
+  table: Table | undefined;
+  name: string;
+  items: FieldItem[];
+  embeds: EmbedNode[];
+  conditions: Condition[];
+  order: OrderTerm[];
+  limit: number | undefined;
+  offset: number;
+}
+
+export interface EmbedNode {
+  /** What the rest of the request, and the result, call it. */
+  name: string;
+  relationship: Relationship;
+  join: 'inner' | 'left';
+  spread: boolean;
+  /** `rel()`: joined, but not in the result. */
+  hidden: boolean;
+  node: ReadNode;
+}
+
+export function planRead(
+  catalogue: Catalogue,
+  schema: string,
+  name: string,
+  table: Table | undefined,
+  query: QueryString,
+): ReadNode {
+  const root = nodeOf(catalogue, schema, name, table, query.select);
+  each(query.conditions, root, (node, condition) => node.conditions.push(condition));
+  each(query.order, root, (node, terms) => {
+    for (const term of terms) if (term.relation !== undefined) requireToOne(node, term.relation);
+    node.order.push(...terms);
+  });
+  each(query.limits, root, (node, { limit, offset }) => Object.assign(node, { limit, offset }));
+  checkEmbedFilters(root);
+  return root;
+}
+
+function nodeOf(
+  catalogue: Catalogue,
+  schema: string,
+  name: string,
+  table: Table | undefined,
+  select: QueryString['select'],
+): ReadNode {
+  const embeds = select
+    .filter((item): item is EmbedItem => item.kind === 'embed')
+    .map((item) => embedOf(catalogue, schema, name, table, item));
+  const items = select.filter((item): item is FieldItem => item.kind === 'field');
+  return { table, name, items, embeds, conditions: [], order: [], limit: undefined, offset: 0 };
+}
+
+function embedOf(
+  catalogue: Catalogue,
+  schema: string,
+  parent: string,
+  table: Table | undefined,
+  item: EmbedItem,
+): EmbedNode {
+  const relationship = findRelationship(catalogue, schema, table?.name ?? parent, table, item.relation, item.hint);
+  const { target } = relationship;
+  if (item.spread && !isToOne(relationship)) throw notImplemented(`Spreading '${item.relation}', which is not to-one`);
+  return {
+    name: item.alias ?? item.relation,
+    relationship,
+    join: item.join,
+    spread: item.spread,
+    hidden: item.select.length === 0,
+    node: nodeOf(catalogue, target.schema, target.name, catalogue.table(target.schema, target.name), item.select),
+  };
+}
+
+function each<T>(parts: At<T>[], root: ReadNode, apply: (node: ReadNode, value: T) => void): void {
+  for (const { path, value } of parts) {
+    let node = root;
+    for (const name of path) node = embedNamed(node, name).node;
+    apply(node, value);
+  }
+}
+
+export function embedNamed(node: ReadNode, name: string): EmbedNode {
+  const found =
+    node.embeds.find((embed) => embed.name === name) ?? node.embeds.find((embed) => embed.node.name === name);
+  if (found) return found;
+  throw new RestError(400, 'PGRST108', `'${name}' is not an embedded resource in this request`, {
+    hint: `Verify that '${name}' is included in the 'select' query parameter.`,
+  });
+}
+
+function requireToOne(node: ReadNode, name: string): void {
+  const embed = embedNamed(node, name);
+  if (isToOne(embed.relationship) && !embed.spread) return;
+  throw new RestError(400, 'PGRST118', `A related order on '${name}' is not possible`, {
+    details: `'${node.name}' and '${name}' do not form a many-to-one or one-to-one relationship`,
+  });
+}
+
+/** The embedded resource that a condition asks about as a whole: `rel=is.null`. */
+export function embedOfCondition(node: ReadNode, condition: Condition): EmbedNode | undefined {
+  if (condition.kind !== 'filter' || condition.field.path.length > 0 || node.table?.columns.has(condition.field.name))
+    return undefined;
+  return node.embeds.find(({ name }) => name === condition.field.name);
+}
+
+function checkEmbedFilters(node: ReadNode): void {
+  const check = (condition: Condition): void => {
+    if (condition.kind === 'tree') return condition.members.forEach(check);
+    const embed = embedOfCondition(node, condition);
+    if (embed && !(condition.operation.kind === 'is' && /null/.test(condition.operation.value)))
+      throw new RestError(400, 'PGRST120', `Bad operator on the '${embed.name}' embedded resource`, {
+        details: 'Only is null or not is null filters are allowed on embedded resources',
+      });
+  };
+  node.conditions.forEach(check);
+  for (const embed of node.embeds) checkEmbedFilters(embed.node);
+}

@@ -1,0 +1,121 @@
+/**
+ * An HTTP request in this service's terms. In: method, path, headers. Out: what is asked of which table or function, by
+ * whom it may be answered; errors are PostgREST's for requests that make no sense whatever the database holds.
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import { RestError } from '../errors.js';
+import type { Body } from './body.js';
+import { negotiate, type Representation } from './media.js';
+import { type Preferences, parsePreferences } from './preferences.js';
+import { isRange, type Parameters } from './query-string.js';
+
+export type Target = { kind: 'root' } | { kind: 'table' | 'function'; name: string };
+export type Action = 'read' | 'insert' | 'update' | 'delete' | 'put' | 'call' | 'describe' | 'info';
+
+/** What of a request decides its statement, values of the query apart; equal outlines share one. */
+export interface Outline {
+  action: Action;
+  method: string;
+  target: Target;
+  schema: string;
+  profileAsked: boolean;
+  headOnly: boolean;
+  accept: string;
+  prefer: string;
+}
+
+export interface ApiRequest extends Outline {
+  representation: Representation;
+  preferences: Preferences;
+  parameters: Parameters;
+  body: Body | undefined;
+  /** Whether the request's range has these: then they are parameters of the statement. */
+  hasLimit: boolean;
+  hasOffset: boolean;
+}
+
+const TABLE_ACTIONS: Record<string, Action> = {
+  GET: 'read',
+  HEAD: 'read',
+  POST: 'insert',
+  PATCH: 'update',
+  DELETE: 'delete',
+  PUT: 'put',
+  OPTIONS: 'info',
+};
+const FUNCTION_ACTIONS: Record<string, Action> = { GET: 'call', HEAD: 'call', POST: 'call', OPTIONS: 'info' };
+const ROOT_ACTIONS: Record<string, Action> = { GET: 'describe', HEAD: 'describe', OPTIONS: 'info' };
+
+export function outlineOf(
+  method: string,
+  path: string,
+  headers: IncomingHttpHeaders,
+  schemas: readonly string[],
+): Outline {
+  const target = targetOf(path);
+  const reads = method === 'GET' || method === 'HEAD';
+  const profile = headers[reads ? 'accept-profile' : 'content-profile'];
+  const schema = typeof profile === 'string' ? profile : (schemas[0] as string);
+  if (!schemas.includes(schema))
+    throw new RestError(406, 'PGRST106', `Invalid schema: ${schema}`, {
+      hint: `Only the following schemas are exposed: ${schemas.join(', ')}`,
+    });
+  return {
+    action: actionOf(method, target),
+    method,
+    target,
+    schema,
+    profileAsked: schemas.length > 1,
+    headOnly: method === 'HEAD',
+    accept: headers.accept ?? '*/*',
+    prefer: headerText(headers.prefer),
+  };
+}
+
+const headerText = (value: string | string[] | undefined) => (Array.isArray(value) ? value.join(',') : (value ?? ''));
+
+function targetOf(path: string): Target {
+  const segments = path.split('/').filter((segment, i) => i > 0 || segment !== '');
+  const [first = '', second, ...more] = segments.map(decodeSegment);
+  if (first === '' && second === undefined) return { kind: 'root' };
+  if (more.length === 0 && first === 'rpc' && second) return { kind: 'function', name: second };
+  if (first !== '' && second === undefined) return { kind: 'table', name: first };
+  throw new RestError(404, 'PGRST125', 'Invalid path specified in request URL');
+}
+
+function decodeSegment(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    throw new RestError(404, 'PGRST125', 'Invalid path specified in request URL');
+  }
+}
+
+function actionOf(method: string, target: Target): Action {
+  const actions = target.kind === 'root' ? ROOT_ACTIONS : target.kind === 'table' ? TABLE_ACTIONS : FUNCTION_ACTIONS;
+  const action = Object.hasOwn(actions, method) ? actions[method] : undefined;
+  if (action) return action;
+  if (target.kind === 'function' && Object.hasOwn(TABLE_ACTIONS, method))
+    throw new RestError(405, 'PGRST101', `Cannot use the ${method} method on RPC`);
+  throw new RestError(405, 'PGRST117', `Unsupported HTTP method: ${method}`);
+}
+
+export function apiRequest(
+  outline: Outline,
+  parameters: Parameters,
+  body: Body | undefined,
+  range: { limit: number | undefined; offset: number },
+): ApiRequest {
+  const preferences = parsePreferences(outline.prefer);
+  if (outline.action === 'put' && parameters.some(([name]) => isRange(name)))
+    throw new RestError(400, 'PGRST114', 'limit/offset querystring parameters are not allowed for PUT');
+  return {
+    ...outline,
+    representation: negotiate(outline.accept, outline.target.kind === 'root'),
+    preferences,
+    parameters,
+    body,
+    hasLimit: range.limit !== undefined,
+    hasOffset: range.offset > 0,
+  };
+}

@@ -1,0 +1,128 @@
+/** What a query string says, as data: the words that parsing gives to planning. */
+
+/** A column with an optional path into its JSON. */
+export interface Field {
+  name: string;
+  path: JsonStep[];
+}
+
+export interface JsonStep {
+  arrow: '->' | '->>';
+  key: string;
+  isIndex: boolean;
+}
+
+export interface FieldItem {
+  kind: 'field';
+  field: Field;
+  alias: string | undefined;
+  cast: string | undefined;
+}
+
+export interface EmbedItem {
+  kind: 'embed';
+  relation: string;
+  alias: string | undefined;
+  hint: string | undefined;
+  join: 'inner' | 'left';
+  spread: boolean;
+  select: SelectItem[];
+}
+
+export type SelectItem = FieldItem | EmbedItem;
+
+/** A value of a parameter of the query string, from `start` of it on: another request of the same shape has another there. */
+export interface Slot {
+  parameter: number;
+  start: number;
+}
+
+export interface Value {
+  text: string;
+  slot: Slot | undefined;
+}
+
+/** Operators that take one value, or with any/all an array of them. */
+export const COMPARISONS = {
+  eq: '=',
+  neq: '<>',
+  gt: '>',
+  gte: '>=',
+  lt: '<',
+  lte: '<=',
+  like: 'like',
+  ilike: 'ilike',
+  match: '~',
+  imatch: '~*',
+  isdistinct: 'is distinct from',
+  cs: '@>',
+  cd: '<@',
+  ov: '&&',
+  sl: '<<',
+  sr: '>>',
+  nxr: '&<',
+  nxl: '&>',
+  adj: '-|-',
+} as const;
+export type Comparison = keyof typeof COMPARISONS;
+
+export const QUANTIFIABLE: ReadonlySet<string> = new Set([
+  'eq',
+  'gt',
+  'gte',
+  'lt',
+  'lte',
+  'like',
+  'ilike',
+  'match',
+  'imatch',
+]);
+
+export const TEXT_SEARCHES = {
+  fts: 'to_tsquery',
+  plfts: 'plainto_tsquery',
+  phfts: 'phraseto_tsquery',
+  wfts: 'websearch_to_tsquery',
+} as const;
+export type TextSearch = keyof typeof TEXT_SEARCHES;
+
+export type Operation =
+  | { kind: 'compare'; operator: Comparison; quantifier: 'any' | 'all' | undefined; value: Value }
+  | { kind: 'in'; values: string[] }
+  | { kind: 'is'; value: 'null' | 'not_null' | 'true' | 'false' | 'unknown' }
+  | { kind: 'search'; operator: TextSearch; language: string | undefined; value: Value };
+
+export interface Filter {
+  kind: 'filter';
+  field: Field;
+  negated: boolean;
+  operation: Operation;
+}
+
+export type Condition = Filter | { kind: 'tree'; negated: boolean; operator: 'and' | 'or'; members: Condition[] };
+
+export interface OrderTerm {
+  /** Of an embedded resource, not of the resource itself. */
+  relation: string | undefined;
+  field: Field;
+  direction: 'asc' | 'desc' | undefined;
+  nulls: 'first' | 'last' | undefined;
+}
+
+/** Something said of the resource itself (`path` empty) or of one embedded in it. */
+export interface At<T> {
+  path: string[];
+  value: T;
+}
+
+export interface QueryString {
+  select: SelectItem[];
+  conditions: At<Condition>[];
+  order: At<OrderTerm[]>[];
+  /** Of embedded resources; those of the resource itself are the request's range. */
+  limits: At<{ limit: number | undefined; offset: number }>[];
+  columns: string[] | undefined;
+  onConflict: string[] | undefined;
+  /** Arguments of a function. */
+  parameters: { name: string; value: Value }[];
+}

@@ -1,0 +1,113 @@
+/**
+ * Writes INSERT, UPDATE and DELETE. The body is one parameter, expanded into rows by Postgres; what is returned is read by
+ * `readSql` from the rows that were written.
+ */
+import type { Table } from '../catalogue/catalogue.js';
+import type { ReadNode } from '../plan/read-plan.js';
+import type { Preferences } from '../request/preferences.js';
+import { type Scope, whereSql } from './condition.js';
+import { identifier, qualified, type Writer } from './writer.js';
+
+export interface Mutation {
+  table: Table;
+  /** Columns that the body sets. */
+  columns: string[];
+  bodyIsArray: boolean;
+  /** Absent keys become the columns' defaults rather than null. */
+  missingDefaults: boolean;
+  resolution: Preferences['resolution'];
+  /** Columns whose values decide that a row is there already. */
+  conflict: string[];
+  /** Filters, and what is selected of the written rows. */
+  node: ReadNode;
+  returning: 'columns' | 'keys' | 'nothing';
+}
+
+/** Counts rows that were inserted and not merged into one that was there; read after the rows are written. */
+const INSERTED = `coalesce(nullif(current_setting('pgrst.inserted', true), ''), '0')`;
+export const INSERTED_COUNT = `nullif(current_setting('pgrst.inserted', true), '')`;
+const counted = (change: string) => `set_config('pgrst.inserted', (${INSERTED}::int ${change})::text, true) <> ''`;
+
+const list = (columns: readonly string[]) => columns.map(identifier).join(', ');
+
+export function insertSql(writer: Writer, mutation: Mutation, isPut: boolean): string {
+  const { table, columns, node } = mutation;
+  const name = identifier(table.name);
+  const merges = mutation.conflict.length > 0 && mutation.resolution === 'merge-duplicates' && columns.length > 0;
+  const scope: Scope = { node, alias: 'pgrst_body', embeds: new Map() };
+  const filter = isPut ? whereSql(writer, scope, node.conditions) : '';
+  const where = merges ? `${filter ? `${filter} and` : ' where'} ${counted('+ 1')}` : filter;
+  const target = columns.length > 0 ? ` (${list(columns)})` : '';
+  const rows = `select ${list(columns)} from ${bodySql(writer, mutation)}${where}`;
+  return `insert into ${qualified(table)} as ${name}${target} ${rows}${conflictSql(mutation, merges)}${returningSql(mutation)}`;
+}
+
+function conflictSql({ conflict, resolution, columns }: Mutation, merges: boolean): string {
+  if (conflict.length === 0 || resolution === undefined) return '';
+  const on = ` on conflict (${list(conflict)})`;
+  if (!merges) return `${on} do nothing`;
+  const assignments = columns.map((column) => `${identifier(column)} = excluded.${identifier(column)}`);
+  return `${on} do update set ${assignments.join(', ')} where ${counted('- 1')}`;
+}
+
+export function updateSql(writer: Writer, mutation: Mutation): string {
+  const { table, columns, node } = mutation;
+  const scope: Scope = { node, alias: table.name, embeds: new Map() };
+  // Nothing to set is nothing to update.
+  if (columns.length === 0)
+    return `select ${columnsOf(mutation)} from ${qualified(table)} as ${identifier(table.name)} where false`;
+  const assignments = columns.map((column) => `${identifier(column)} = pgrst_body.${identifier(column)}`);
+  const body = `(select ${list(columns)} from ${bodySql(writer, mutation)} limit 1) as pgrst_body`;
+  return `update ${qualified(table)} as ${identifier(table.name)} set ${assignments.join(', ')} from ${body}${whereSql(writer, scope, node.conditions)}${returningSql(mutation)}`;
+}
+
+export function deleteSql(writer: Writer, mutation: Mutation): string {
+  const { table, node } = mutation;
+  const scope: Scope = { node, alias: table.name, embeds: new Map() };
+  return `delete from ${qualified(table)} as ${identifier(table.name)}${whereSql(writer, scope, node.conditions)}${returningSql(mutation)}`;
+}
+
+function bodySql(writer: Writer, { table, columns, bodyIsArray, missingDefaults }: Mutation): string {
+  const body = writer.add({ from: 'body' });
+  const json = missingDefaults ? 'jsonb' : 'json';
+  const array = bodyIsArray ? `${body}::${json}` : `${json}_build_array(${body}::${json})`;
+  // Without columns each row is all defaults, one for each object sent.
+  if (columns.length === 0) return `${json}_array_elements(${array}) as pgrst_body`;
+  const rows = missingDefaults ? withDefaults(table, columns, array) : array;
+  return `${json}_populate_recordset(null::${qualified(table)}, ${rows}) as pgrst_body`;
+}
+
+/** A default is an expression of the table's owner, as the catalogue has it. */
+function withDefaults(table: Table, columns: string[], array: string): string {
+  const pairs = columns.flatMap((column) => {
+    const expression = table.columns.get(column)?.default;
+    return expression ? [`${literal(column)}, ${expression}`] : [];
+  });
+  return `(select jsonb_agg(jsonb_build_object(${pairs.join(', ')}) || element) from jsonb_array_elements(${array}) element)`;
+}
+
+/** Of names that the catalogue knows; always with backslashes escaped, whatever the session's settings say. */
+const literal = (name: string) => `E'${name.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
+
+function returningSql(mutation: Mutation): string {
+  return ` returning ${columnsOf(mutation)}`;
+}
+
+/** Only what is asked for: a caller may read less than it may write. */
+function columnsOf({ table, node, returning }: Mutation): string {
+  if (returning === 'nothing') return '1';
+  const names = returning === 'keys' ? new Set(table.primaryKey) : neededColumns(node);
+  if (names.size === 0) return '1';
+  const alias = identifier(table.name);
+  return names.has('*') ? `${alias}.*` : [...names].map((name) => `${alias}.${identifier(name)}`).join(', ');
+}
+
+function neededColumns(node: ReadNode): Set<string> {
+  const names = new Set(node.items.map(({ field }) => field.name));
+  for (const { relation, field } of node.order) if (relation === undefined) names.add(field.name);
+  for (const { relationship } of node.embeds) {
+    const pairs = relationship.cardinality === 'many-to-many' ? relationship.near.pairs : relationship.pairs;
+    for (const [own] of pairs) names.add(own);
+  }
+  return names;
+}

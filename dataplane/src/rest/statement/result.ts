@@ -1,0 +1,62 @@
+/**
+ * Wraps the rows of a statement into the one row that is answered: the body as text and what the response's head needs. The
+ * order of its columns is RESULT_COLUMNS.
+ */
+import type { FunctionRow } from '../catalogue/catalogue.js';
+import type { Representation } from '../request/media.js';
+
+export const RESULT_COLUMNS = ['body', 'rows', 'total', 'inserted', 'keys', 'status', 'headers'] as const;
+
+export interface ResultParts {
+  /** Statements whose names may be read: `pgrst_source as (…)`. */
+  with: string[];
+  /** What selects the rows of the body. */
+  rows: string;
+  representation: Representation;
+  routine: FunctionRow | undefined;
+  /** Without it only rows are counted. */
+  wantsBody: boolean;
+  total?: string;
+  inserted?: string;
+  keys?: string;
+  /** Undoes the statement when it wrote more than so many rows; `exactly`: or fewer. */
+  bound?: { rows: number; exactly: boolean };
+}
+
+/** An error that we raise within Postgres, so that what was written is undone: a cast that can't be, naming the count. */
+export const BOUND_ERROR = /"pgrst-rows:(\d+)"/;
+
+export function resultSql(parts: ResultParts): string {
+  const { bound, total = 'null', inserted = 'null', keys = 'null' } = parts;
+  const rows = bound
+    ? `case when count(_t) ${bound.exactly ? '<>' : '>'} ${bound.rows} then ('pgrst-rows:' || count(_t))::int else count(_t) end`
+    : 'count(_t)';
+  const columns = [
+    parts.wantsBody ? bodyOf(parts) : 'null',
+    rows,
+    total,
+    inserted,
+    keys,
+    setting('status'),
+    setting('headers'),
+  ];
+  const page = `pgrst_page as materialized (${parts.rows})`;
+  const isCsv = parts.representation.media === 'csv';
+  const statements = isCsv ? [...parts.with, page] : parts.with;
+  const prefix = statements.length > 0 ? `with ${statements.join(', ')} ` : '';
+  return `${prefix}select ${columns.join(', ')} from ${isCsv ? 'pgrst_page' : `(${parts.rows})`} _t`;
+}
+
+const setting = (name: string) => `nullif(current_setting('response.${name}', true), '')`;
+
+function bodyOf({ representation, routine }: ResultParts): string {
+  if (representation.media === 'csv') return CSV;
+  const isScalar = routine?.returns === 'scalar';
+  const item = isScalar ? '_t.pgrst_scalar' : '_t';
+  const array = representation.stripNulls ? `json_strip_nulls(json_agg(${item}))` : `json_agg(${item})`;
+  const isOne = representation.media === 'object' || (routine !== undefined && !routine.returnsSet);
+  return isOne ? `coalesce((${array}->0)::text, 'null')` : `coalesce(${array}::text, '[]')`;
+}
+
+const CSV = `(select coalesce(string_agg(k, ','), '') from json_object_keys((select row_to_json(p) from pgrst_page p limit 1)) k)
+  || E'\\n' || coalesce(string_agg(substring(_t::text, 2, length(_t::text) - 2), E'\\n'), '')`;

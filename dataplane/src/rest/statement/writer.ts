@@ -1,0 +1,49 @@
+/** Text of one statement in the making: identifiers are quoted, every value becomes a parameter. */
+import type { Slot, Value } from '../request/grammar.js';
+
+/** Where a parameter's value comes from when the statement runs. */
+export type Source =
+  | { from: 'constant'; text: string }
+  | { from: 'query'; slot: Slot; pattern: boolean }
+  | { from: 'body' }
+  | { from: 'limit' }
+  | { from: 'offset' };
+
+export class Writer {
+  readonly sources: Source[] = [];
+  private readonly names = new Set<string>();
+
+  /** `pattern`: `*` stands for `%`. */
+  bind(value: Value, pattern = false): string {
+    if (value.slot === undefined) return this.constant(pattern ? likePattern(value.text) : value.text);
+    return this.add({ from: 'query', slot: value.slot, pattern });
+  }
+
+  constant(text: string): string {
+    return this.add({ from: 'constant', text });
+  }
+
+  add(source: Source): string {
+    return `$${this.sources.push(source)}`;
+  }
+
+  /** An alias that no other table of this statement has. */
+  alias(name: string): string {
+    let alias = name;
+    for (let i = 1; this.names.has(alias); i++) alias = `${name}_${i}`;
+    this.names.add(alias);
+    return alias;
+  }
+}
+
+export const likePattern = (text: string) => text.replaceAll('*', '%');
+
+/** Quoted, and cut where Postgres would cut it: a name can hold no NUL. */
+export const identifier = (name: string) => `"${name.replaceAll('\0', '').replaceAll('"', '""')}"`;
+
+export const qualified = ({ schema, name }: { schema: string; name: string }) =>
+  `${identifier(schema)}.${identifier(name)}`;
+
+/** Postgres' text form of an array of texts. */
+export const arrayLiteral = (values: readonly string[]) =>
+  `{${values.map((value) => `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`).join(',')}}`;

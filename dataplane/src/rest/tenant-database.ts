@@ -1,0 +1,115 @@
+/**
+ * What the service holds for one project: its pool, its catalogue and the requests compiled against it. The catalogue is read
+ * again when Postgres notifies of DDL, when connections were lost, and before an unknown name is answered.
+ */
+import { createHash } from 'node:crypto';
+import { DatabaseError, Pool, type PoolLimits } from '../sql/pool.js';
+import type { Tenant } from '../tenant.js';
+import type { Catalogue } from './catalogue/catalogue.js';
+import { loadCatalogue } from './catalogue/load.js';
+import type { CompiledRequest } from './compile.js';
+import { RestError } from './errors.js';
+
+/** `NOTIFY pgrst, 'reload schema'`, as tools for PostgREST send it. */
+const CHANNEL = 'pgrst';
+const RELOADS_AT_ONCE = 20;
+const RELOADS_A_SECOND = 5;
+const MAX_COMPILED = 500;
+
+export interface PreparedRequest {
+  compiled: CompiledRequest;
+  /** Of its statement; one a role, as Postgres plans row-level security by role. */
+  name: string;
+}
+
+export class TenantDatabase {
+  readonly pool: Pool;
+  private catalogue: Catalogue | undefined;
+  private loading: Promise<Catalogue> | undefined;
+  private stale = true;
+  private tokens = RELOADS_AT_ONCE;
+  private refilledAt = performance.now();
+  /** Least recently used first. */
+  private compiled = new Map<string, PreparedRequest>();
+  usedAt = performance.now();
+
+  constructor(
+    readonly tenant: Tenant,
+    private readonly schemas: readonly string[],
+    limits: Partial<PoolLimits>,
+  ) {
+    this.pool = new Pool(tenant.authenticator, limits, {
+      listen: [CHANNEL],
+      onNotification: (_, payload) => {
+        if (payload === '' || payload === 'reload schema') this.stale = true;
+      },
+      // Notifications may have been missed; a load that opened the connection reads after it listens.
+      onReconnect: () => {
+        if (!this.loading) this.stale = true;
+      },
+    });
+  }
+
+  /** The catalogue as far as it is known to be current. */
+  async current(): Promise<Catalogue> {
+    if (this.catalogue && !this.stale && this.pool.size > 0) return this.catalogue;
+    if (this.catalogue && !this.takeToken()) return this.catalogue;
+    return this.load();
+  }
+
+  /** Whether it may be tried again: the catalogue has been read anew since `seen`. */
+  async revalidate(seen: Catalogue): Promise<boolean> {
+    if (this.catalogue !== seen && !this.stale) return true;
+    if (!this.takeToken()) return false;
+    await this.load();
+    return true;
+  }
+
+  private load(): Promise<Catalogue> {
+    this.loading ??= this.read().finally(() => {
+      this.loading = undefined;
+    });
+    return this.loading;
+  }
+
+  private async read(): Promise<Catalogue> {
+    // Told of a change while it reads, it is stale again.
+    this.stale = false;
+    try {
+      this.catalogue = await loadCatalogue(this.pool, this.schemas);
+    } catch (error) {
+      this.stale = true;
+      if (!(error instanceof DatabaseError)) throw error;
+      throw new RestError(503, 'PGRST002', 'Could not query the database for the schema cache. Retrying.');
+    }
+    this.compiled = new Map();
+    return this.catalogue;
+  }
+
+  private takeToken(): boolean {
+    const now = performance.now();
+    this.tokens = Math.min(RELOADS_AT_ONCE, this.tokens + ((now - this.refilledAt) / 1000) * RELOADS_A_SECOND);
+    this.refilledAt = now;
+    if (this.tokens < 1) return false;
+    this.tokens--;
+    return true;
+  }
+
+  remembered(shape: string): PreparedRequest | undefined {
+    const found = this.compiled.get(shape);
+    if (found) {
+      this.compiled.delete(shape);
+      this.compiled.set(shape, found);
+    }
+    return found;
+  }
+
+  remember(shape: string, compiled: CompiledRequest): PreparedRequest {
+    const prepared = { compiled, name: createHash('sha1').update(compiled.statement.text).digest('base64url') };
+    if (!compiled.reusable) return prepared;
+    this.compiled.set(shape, prepared);
+    const [oldest] = this.compiled.keys();
+    if (this.compiled.size > MAX_COMPILED && oldest !== undefined) this.compiled.delete(oldest);
+    return prepared;
+  }
+}

@@ -1,0 +1,97 @@
+/** For tests: the REST service over a database of its own, behind a bare HTTP server that takes the caller from the token unverified. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { API_ROLES, type ApiRole } from '@slipway/crds';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { createClient, type SupabaseClient } from '@supabase/supabase-js';
+import pg from 'pg';
+import type { Caller, Tenant } from '../tenant.js';
+import { createRestService, type RestOptions } from './index.js';
+
+const ROLES = `
+  create role anon; create role authenticated; create role service_role bypassrls;
+  create role authenticator login noinherit password 'authenticator';
+  grant anon, authenticated, service_role to authenticator;
+  create schema auth; create schema extensions;
+  grant usage on schema auth, extensions, public to anon, authenticated, service_role;
+  create function auth.uid() returns uuid language sql stable as $$
+    select (nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub')::uuid $$;
+  alter default privileges in schema public grant all on tables to anon, authenticated, service_role;
+  alter default privileges in schema public grant all on sequences to anon, authenticated, service_role;
+  create function extensions.watch() returns event_trigger language plpgsql as $$ begin perform pg_notify('pgrst', 'reload schema'); end $$;
+  create event trigger ddl on ddl_command_end execute function extensions.watch();
+  create event trigger dropped on sql_drop execute function extensions.watch();
+`;
+
+export interface RestHarness {
+  postgres: TestPostgres;
+  url: string;
+  /** As superuser. */
+  sql(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>;
+  client(role: ApiRole, sub?: string): SupabaseClient;
+  fetch(path: string, init?: RequestInit & { role?: ApiRole; sub?: string }): Promise<Response>;
+  close(): Promise<void>;
+}
+
+const token = (claims: object) => `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`;
+
+function callerOf(authorization: string | undefined): Caller {
+  const claims = Buffer.from(authorization?.split('.')[1] ?? '', 'base64url').toString() || '{"role":"anon"}';
+  const { role } = JSON.parse(claims) as { role: ApiRole };
+  if (!API_ROLES.includes(role)) throw new Error(`no such role: ${role}`);
+  return { role, claims };
+}
+
+export async function startRestHarness(schema: string, options: RestOptions = {}): Promise<RestHarness> {
+  const postgres = await startTestPostgres();
+  const sql = async (text: string, values: unknown[] = []) => {
+    const client = new pg.Client(postgres.admin());
+    await client.connect();
+    try {
+      const { rows } = await client.query(text, values.length > 0 ? values : undefined);
+      return rows ?? [];
+    } finally {
+      await client.end();
+    }
+  };
+  await sql(ROLES);
+  await sql(schema);
+  const service = createRestService(options);
+  const authenticator = { ...postgres.admin(), user: 'authenticator', password: 'authenticator' };
+  const server = createServer((incoming, outgoing) => {
+    const [path = '/', query = ''] = (incoming.url ?? '/').replace(/^\/rest\/v1/, '').split(/\?(.*)/s);
+    const tenant: Tenant = {
+      ref: 'test',
+      revision: '1',
+      jwtSecret: '',
+      anonKey: '',
+      serviceRoleKey: '',
+      url: `http://${incoming.headers.host}`,
+      authenticator,
+      authAdmin: authenticator,
+    };
+    const caller = callerOf(incoming.headers.authorization);
+    void service.handle({ tenant, caller, path: path || '/', query, requestId: '1', incoming, outgoing });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const keyOf = (role: ApiRole, sub?: string) => token({ role, ...(sub ? { sub } : {}) });
+  return {
+    postgres,
+    url,
+    sql,
+    client: (role, sub) =>
+      createClient(url, keyOf(role, sub), { auth: { persistSession: false, autoRefreshToken: false } }),
+    fetch: (path, { role = 'service_role', sub, ...init } = {}) =>
+      fetch(`${url}/rest/v1${path}`, {
+        ...init,
+        headers: { ...init.headers, authorization: `Bearer ${keyOf(role, sub)}` },
+      }),
+    close: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      await service.close();
+      await postgres.close();
+    },
+  };
+}
