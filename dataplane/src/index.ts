@@ -9,10 +9,9 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { pino } from 'pino';
 import { createAuthService } from './auth/index.js';
 import { createManagement } from './gateway/management.js';
-import { notHere, refuse } from './gateway/refusals.js';
 import { createGateway } from './gateway/server.js';
 import { startRegistry } from './registry/index.js';
-import type { Service } from './service.js';
+import { createRestService } from './rest/index.js';
 import type { DataplaneSettings } from './settings.js';
 
 export type { DataplaneSettings } from './settings.js';
@@ -67,14 +66,6 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     await close();
     throw error;
   }
-}
-
-function createRestService(): Service {
-  return {
-    handle: async ({ outgoing }) => refuse(outgoing, notHere('rest', 'it is being built')),
-    forget: async () => undefined,
-    close: async () => undefined,
-  };
 }
 
 async function listen(server: Server, at: string): Promise<string> {

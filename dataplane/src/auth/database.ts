@@ -16,14 +16,18 @@ interface Entry {
 
 /** Under the connection limit of the role, and what one project's sign-ins need. */
 const LIMITS = { connections: 4, statementTimeoutMs: 10_000 };
+/** Of all projects together: beyond it, those that were asked for longest ago give up connections that do nothing. */
+const CONNECTIONS = 48;
 const UNDEFINED_TABLE = '42P01';
 
 export class AuthDatabases {
+  /** Least recently used first. */
   readonly #entries = new Map<string, Entry>();
 
   /** The project's pool, once its schema is current. */
   async pool(tenant: Tenant): Promise<Pool> {
     const entry = this.#entry(tenant);
+    if (entry.pool.size === 0) this.#makeRoom();
     entry.ready ??= bringUpToDate(tenant, entry.pool).catch((error: unknown) => {
       entry.ready = undefined;
       throw error;
@@ -43,12 +47,23 @@ export class AuthDatabases {
   }
 
   #entry(tenant: Tenant): Entry {
-    const known = this.#entries.get(tenant.ref);
-    if (known?.revision === tenant.revision) return known;
-    if (known) void known.pool.close();
-    const entry = { revision: tenant.revision, pool: new Pool(tenant.authAdmin, LIMITS), ready: undefined };
+    let entry = this.#entries.get(tenant.ref);
+    this.#entries.delete(tenant.ref);
+    if (entry?.revision !== tenant.revision) {
+      void entry?.pool.close();
+      entry = { revision: tenant.revision, pool: new Pool(tenant.authAdmin, LIMITS), ready: undefined };
+    }
     this.#entries.set(tenant.ref, entry);
     return entry;
+  }
+
+  #makeRoom(): void {
+    let held = LIMITS.connections;
+    for (const { pool } of this.#entries.values()) held += pool.size;
+    for (const { pool } of this.#entries.values()) {
+      if (held <= CONNECTIONS) return;
+      held -= pool.closeIdle();
+    }
   }
 }
 

@@ -50,7 +50,7 @@ test.before.each(() => {
 });
 
 async function until(condition: () => unknown): Promise<void> {
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 120_000;
   while (!condition()) {
     if (Date.now() > deadline) throw new Error('what was waited for did not come');
     await pause(10);

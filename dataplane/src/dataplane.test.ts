@@ -1,0 +1,176 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { CoreV1Api, CustomObjectsApi, KubeConfig, PatchStrategy, setHeaderOptions } from '@kubernetes/client-node';
+import { FINALIZER, GROUP, LABEL_PROJECT, namespaceOf, SECRETS, VERSION } from '@slipway/crds';
+import { freePort } from '@slipway/postgres';
+import { createClient } from '@supabase/supabase-js';
+import pg from 'pg';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { startTestCluster, type TestCluster, type TestProject } from './testing/project.js';
+
+const KUBECONFIG = '/var/lib/testkube/kubeconfig';
+const kubeConfig = new KubeConfig();
+kubeConfig.loadFromFile(KUBECONFIG);
+const core = kubeConfig.makeApiClient(CoreV1Api);
+const custom = kubeConfig.makeApiClient(CustomObjectsApi);
+const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
+const refs = ['first', 'second'].map((name) => `${name}-${randomBytes(4).toString('hex')}`) as [string, string];
+
+let cluster: TestCluster;
+let program: ChildProcess;
+let publicUrl: string;
+let first: TestProject;
+let second: TestProject;
+
+test.before(async () => {
+  cluster = await startTestCluster();
+  const port = await freePort();
+  publicUrl = `http://localhost:${port}`;
+  program = start(port);
+  first = await publish(await cluster.project(refs[0], publicUrl));
+  second = await publish(await cluster.project(refs[1], publicUrl));
+  for (const { url } of [first, second]) await until(async () => (await fetch(`${url}/auth/v1/health`)).status === 200);
+});
+
+test.after(async () => {
+  program?.kill();
+  for (const ref of refs) {
+    const name = { ...PROJECTS, name: ref };
+    const body = { metadata: { finalizers: null } };
+    await custom.patchClusterCustomObject(
+      { ...name, body },
+      setHeaderOptions('Content-Type', PatchStrategy.MergePatch),
+    );
+    await custom.deleteClusterCustomObject(name).catch(() => undefined);
+    await core.deleteNamespace({ name: namespaceOf(ref) });
+  }
+  await cluster?.close();
+});
+
+function start(port: number): ChildProcess {
+  return fork(fileURLToPath(new URL('./main.js', import.meta.url)), {
+    env: {
+      KUBECONFIG,
+      SLIPWAY_PUBLIC_URL: `http://localhost:${port}`,
+      SLIPWAY_LISTEN: `127.0.0.1:${port}`,
+      SLIPWAY_API_SOCKET: '/nonexistent/api.sock',
+      SLIPWAY_LOG_LEVEL: 'error',
+    },
+  });
+}
+
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 120_000;
+  while (!(await condition().catch(() => false))) {
+    if (Date.now() > deadline) throw new Error('what was waited for did not come');
+    await pause(20);
+  }
+}
+
+/** As the operator does it. */
+async function publish(project: TestProject): Promise<TestProject> {
+  const { ref, authenticator, authAdmin, owner } = project;
+  const namespace = namespaceOf(ref);
+  await core.createNamespace({ body: { metadata: { name: namespace } } });
+  const secret = (name: string, stringData: Record<string, string>) =>
+    core.createNamespacedSecret({
+      namespace,
+      body: { metadata: { name, labels: { [LABEL_PROJECT]: ref } }, stringData },
+    });
+  const { keys, database } = SECRETS;
+  await secret(keys.name, {
+    [keys.jwtSecret]: project.jwtSecret,
+    [keys.anonKey]: project.anonKey,
+    [keys.serviceRoleKey]: project.serviceRoleKey,
+  });
+  await secret(database.name, {
+    [database.host]: authAdmin.host,
+    [database.port]: String(authAdmin.port),
+    [database.database]: authAdmin.database,
+    [database.ownerPassword]: owner.password,
+    [database.authenticatorPassword]: authenticator.password,
+    [database.authAdminPassword]: authAdmin.password,
+  });
+  const metadata = { name: ref, finalizers: [FINALIZER] };
+  const spec = { owner: 'al@example.com' };
+  const body = { apiVersion: `${GROUP}/${VERSION}`, kind: 'Project', metadata, spec };
+  await custom.createClusterCustomObject({ ...PROJECTS, body });
+  return project;
+}
+
+const client = ({ url, anonKey }: TestProject, key = anonKey) =>
+  createClient(url, key, { auth: { persistSession: false, autoRefreshToken: false } });
+
+async function asOwner({ owner }: TestProject, sql: string): Promise<void> {
+  const session = new pg.Client(owner);
+  await session.connect();
+  await session.query(sql);
+  await session.end();
+}
+
+test('users of a project sign up and see their own rows and no others', async () => {
+  await asOwner(
+    first,
+    `create table public.notes (id bigint generated always as identity primary key, user_id uuid default auth.uid(), body text);
+     alter table public.notes enable row level security;
+     create policy own on public.notes using (user_id = auth.uid()) with check (user_id = auth.uid())`,
+  );
+  const [al, bo] = [client(first), client(first)];
+  for (const [user, email] of [
+    [al, 'al@example.com'],
+    [bo, 'bo@example.com'],
+  ] as const) {
+    assert.is((await user.auth.signUp({ email, password: 'correct horse' })).error, null);
+    assert.is((await user.from('notes').insert({ body: `of ${email}` })).error, null);
+  }
+  const seen = await al.from('notes').select('body');
+  assert.equal(seen.data, [{ body: 'of al@example.com' }]);
+  assert.equal((await client(first).from('notes').select('body')).data, []);
+  const all = await client(first, first.serviceRoleKey).from('notes').select('body');
+  assert.is(all.data?.length, 2);
+});
+
+test('no key or token of one project opens anything of another', async () => {
+  const { data } = await client(first).auth.signUp({ email: 'cy@example.com', password: 'correct horse' });
+  for (const token of [first.anonKey, first.serviceRoleKey, data.session?.access_token as string]) {
+    for (const path of ['/rest/v1/', '/auth/v1/user', '/auth/v1/admin/users']) {
+      for (const headers of [{ apikey: token }, { apikey: second.anonKey, authorization: `Bearer ${token}` }]) {
+        const { status } = await fetch(second.url + path, { headers });
+        assert.ok([401, 403].includes(status), `${path} ${status}`);
+      }
+    }
+  }
+});
+
+test('a project that is being deleted is gone from its address', async () => {
+  await custom.deleteClusterCustomObject({ ...PROJECTS, name: second.ref });
+  await until(async () => (await fetch(`${second.url}/auth/v1/health`)).status === 404);
+  assert.is((await fetch(`${first.url}/auth/v1/health`)).status, 200);
+});
+
+test('the program ends when the one that started it is gone', async () => {
+  const port = await freePort();
+  const child = start(port);
+  await new Promise((resolve) => child.once('message', resolve));
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.disconnect();
+  assert.is(await ended, 1);
+});
+
+test('a setting that is missing or wrong is named in one line', async () => {
+  const child = fork(fileURLToPath(new URL('./main.js', import.meta.url)), {
+    env: { SLIPWAY_LISTEN: '127.0.0.1:1', SLIPWAY_PUBLIC_URL: 'localhost' },
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+  });
+  let text = '';
+  child.stderr?.on('data', (chunk) => {
+    text += chunk;
+  });
+  assert.is(await new Promise((resolve) => child.once('exit', resolve)), 1);
+  assert.match(text, /^dataplane: SLIPWAY_PUBLIC_URL is "localhost": it is like http:\/\/localhost:4000\n$/);
+});
+
+test.run();
