@@ -1,5 +1,6 @@
 /** For tests: a Kubernetes API with our resources in it, and a Postgres. */
 import { KubeConfig } from '@kubernetes/client-node';
+import { startTestApiServer } from '@slipway/apiserver';
 import { customResourceDefinitions } from '@slipway/crds';
 import type { TestPostgres } from '@slipway/postgres';
 import { pino } from 'pino';
@@ -17,7 +18,7 @@ export interface TestKubernetes {
 /** SLIPWAY_TEST_KUBECONFIG names a real cluster to run against instead of our own API server. */
 export async function startTestKubernetes(): Promise<TestKubernetes> {
   const given = process.env.SLIPWAY_TEST_KUBECONFIG;
-  const { kubeconfig, close } = given ? { kubeconfig: given, close: async () => {} } : await ownApiServer();
+  const { kubeconfig, close } = given ? { kubeconfig: given, close: async () => {} } : await startTestApiServer();
   const client = await clientOf(kubeconfig);
   const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
   for (const definition of customResourceDefinitions) {
@@ -34,13 +35,6 @@ export async function startTestKubernetes(): Promise<TestKubernetes> {
       await close();
     },
   };
-}
-
-async function ownApiServer(): Promise<{ kubeconfig: string; close(): Promise<void> }> {
-  const { startTestApiServer } = (await import('@slipway/apiserver')) as unknown as {
-    startTestApiServer(): Promise<{ kubeconfig: string; close(): Promise<void> }>;
-  };
-  return startTestApiServer();
 }
 
 export function clientOf(kubeconfig: string): Promise<KubeClient> {

@@ -1,0 +1,272 @@
+/** The Project controller, whole: a real Kubernetes API and a real Postgres. In the data plane's place stands a small server, so that the test says what answers. */
+import { createHmac } from 'node:crypto';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { FINALIZER, LABEL_PROJECT, namespaceOf, type Project, SECRETS } from '@slipway/crds';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import pg from 'pg';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { type Operator, startOperator } from '../../index.js';
+import { isNotFound, type KubeObject } from '../../runtime/kube.js';
+import { adminUrl, deleteAndWait, startTestKubernetes, type TestKubernetes, until } from '../../testing.js';
+import { namespacePath, PROJECTS, plainText, projectPath, type Secret, secretData, secretsPath } from './resources.js';
+
+interface World {
+  kubernetes: TestKubernetes;
+  postgres: TestPostgres;
+  dataplane: Server;
+  operator: Operator;
+  /** What the data plane answers with. */
+  answer: { status: number };
+}
+
+const test = suite<World>('project controller');
+const run = `t${process.pid.toString(36)}`;
+const made: string[] = [];
+
+test.before(async (context) => {
+  context.kubernetes = await startTestKubernetes();
+  context.postgres = await startTestPostgres();
+  context.answer = { status: 200 };
+  context.dataplane = createServer((_, response) => response.writeHead(context.answer.status).end('{}'));
+  await new Promise<void>((resolve) => context.dataplane.listen(0, '127.0.0.1', resolve));
+  context.operator = await startOperator({
+    kubeconfig: context.kubernetes.kubeconfig,
+    publicUrl: 'http://localhost:4000',
+    listen: '127.0.0.1:0',
+    adminDatabaseUrl: adminUrl(context.postgres),
+    databasePublicAddress: `127.0.0.1:${context.postgres.port}`,
+    dataplaneUrl: `http://127.0.0.1:${(context.dataplane.address() as AddressInfo).port}`,
+    logLevel: 'silent',
+  });
+  await context.operator.leading;
+});
+
+test.after(async ({ kubernetes, postgres, dataplane, operator }) => {
+  await Promise.all(made.map((ref) => deleteAndWait(kubernetes.client, projectPath(ref))));
+  await operator.close();
+  dataplane.closeAllConnections();
+  dataplane.close();
+  await kubernetes.close();
+  await postgres.close();
+});
+
+type Wanted = Partial<Project['spec']>;
+
+async function create({ kubernetes }: World, name: string, spec: Wanted = {}): Promise<string> {
+  const ref = `${run}-${name}`;
+  made.push(ref);
+  await kubernetes.client.create<KubeObject & { spec: object }>(PROJECTS, {
+    apiVersion: 'slipway.dev/v1alpha1',
+    kind: 'Project',
+    metadata: { name: ref },
+    spec: { owner: `${run}@example.com`, ...spec },
+  });
+  return ref;
+}
+
+const get = ({ kubernetes }: World, ref: string) => kubernetes.client.get<Project>(projectPath(ref));
+
+const reaches = (world: World, ref: string, wanted: (project: Project) => boolean, what: string) =>
+  until(async () => {
+    const project = await get(world, ref);
+    return wanted(project) ? project : undefined;
+  }, `${ref}: ${what}`);
+
+const isHealthy = ({ status }: Project) => status?.phase === 'healthy';
+const condition = (project: Project, type: string) =>
+  project.status?.conditions?.find((candidate) => candidate.type === type);
+const hasReason = (reason: string) => (project: Project) => condition(project, 'Ready')?.reason === reason;
+
+const secretOf = async ({ kubernetes }: World, ref: string, name: string) =>
+  plainText(await kubernetes.client.get<Secret>(`${secretsPath(ref)}/${name}`));
+
+const remove = ({ kubernetes }: World, ref: string) => deleteAndWait(kubernetes.client, projectPath(ref));
+
+async function putSecret(
+  { kubernetes }: World,
+  ref: string,
+  name: string,
+  values: Record<string, string>,
+  labels = {},
+) {
+  const body = { apiVersion: 'v1', kind: 'Secret', metadata: { name, labels }, data: secretData(values) };
+  await kubernetes.client.create<KubeObject>(secretsPath(ref), body).catch(async () => {
+    await kubernetes.client.patch(`${secretsPath(ref)}/${name}`, { data: body.data });
+  });
+}
+
+async function loginWorks(url: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url });
+  const code = await client.connect().then(
+    () => 'in',
+    (error) => error.code as string,
+  );
+  await client.end().catch(() => {});
+  return code === 'in';
+}
+
+test('a Project becomes healthy with a namespace, keys that its secret signs, and a database that its URL opens', async (world) => {
+  const ref = await create(world, 'whole');
+  const project = await reaches(world, ref, isHealthy, 'healthy');
+  assert.is(project.status?.url, `http://localhost:4000/p/${ref}`);
+  assert.is(project.status?.observedGeneration, project.metadata.generation);
+  assert.ok(project.metadata.finalizers?.includes(FINALIZER));
+  for (const type of ['Ready', 'NamespaceReady', 'KeysReady', 'DatabaseReady', 'ServicesReady']) {
+    assert.is(condition(project, type)?.status, 'True', type);
+  }
+  assert.is(project.status?.services?.storage?.status, 'unavailable');
+  const namespace = await world.kubernetes.client.get<KubeObject>(namespacePath(ref));
+  assert.is(namespace.metadata.labels?.[LABEL_PROJECT], ref);
+  assert.is(namespace.metadata.ownerReferences?.[0]?.uid, project.metadata.uid);
+  const keys = await secretOf(world, ref, SECRETS.keys.name);
+  for (const [key, role] of [
+    [SECRETS.keys.anonKey, 'anon'],
+    [SECRETS.keys.serviceRoleKey, 'service_role'],
+  ] as const) {
+    const [header, claims, signature] = (keys[key] as string).split('.') as [string, string, string];
+    const expected = createHmac('sha256', keys[SECRETS.keys.jwtSecret] as string).update(`${header}.${claims}`);
+    assert.is(signature, expected.digest('base64url'));
+    const { iat, exp, ...rest } = JSON.parse(Buffer.from(claims, 'base64url').toString());
+    assert.equal(rest, { iss: 'slipway', ref, role });
+    assert.is(exp - iat, 10 * 365 * 24 * 3600);
+  }
+  const database = await secretOf(world, ref, SECRETS.database.name);
+  assert.ok(await loginWorks(database[SECRETS.database.url] as string));
+});
+
+test('what is well is not written again, however often it is looked at', async (world) => {
+  const ref = await create(world, 'steady');
+  await reaches(world, ref, isHealthy, 'healthy');
+  const keys = await world.kubernetes.client.get<Secret>(`${secretsPath(ref)}/${SECRETS.keys.name}`);
+  const { metadata } = await world.kubernetes.client.patch<Project>(projectPath(ref), {
+    metadata: { annotations: { look: 'again' } },
+  });
+  // A second project that is healthy means that the first was looked at: it was asked for earlier.
+  const later = await create(world, 'later', { name: 'later' });
+  await reaches(world, later, isHealthy, 'healthy');
+  assert.is((await get(world, ref)).metadata.resourceVersion, metadata.resourceVersion);
+  const after = await world.kubernetes.client.get<Secret>(`${secretsPath(ref)}/${SECRETS.keys.name}`);
+  assert.is(after.metadata.resourceVersion, keys.metadata.resourceVersion);
+});
+
+test('the owner is told why there is no project of a type that this installation lacks', async (world) => {
+  const ref = await create(world, 'vm', { type: 'dedicated' });
+  const project = await reaches(world, ref, hasReason('EngineUnavailable'), 'refused');
+  assert.is(project.status?.phase, 'error');
+  assert.match(project.status?.message ?? '', /type dedicated/);
+  assert.not(project.metadata.finalizers?.includes(FINALIZER));
+});
+
+test('of two projects with one name and owner the younger yields, until the elder is gone', async (world) => {
+  const elder = await create(world, 'a-elder', { name: 'shop' });
+  await reaches(world, elder, isHealthy, 'healthy');
+  const younger = await create(world, 'b-younger', { name: 'shop' });
+  const refused = await reaches(world, younger, hasReason('NameConflict'), 'refused');
+  assert.is(refused.status?.phase, 'error');
+  assert.match(refused.status?.message ?? '', new RegExp(elder));
+  await remove(world, elder);
+  await reaches(world, younger, isHealthy, 'healthy');
+});
+
+test('a namespace that is not marked as the project’s is neither used nor deleted', async (world) => {
+  const { client } = world.kubernetes;
+  const ref = `${run}-taken`;
+  await client.create('/api/v1/namespaces', {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: { name: namespaceOf(ref) },
+  });
+  await create(world, 'taken', { name: 'taken' });
+  await reaches(world, ref, hasReason('NamespaceTaken'), 'refused');
+  const secrets = await client.get<{ items: KubeObject[] }>(secretsPath(ref));
+  assert.equal(secrets.items, []);
+  await remove(world, ref);
+  const namespace = await client.get<KubeObject>(namespacePath(ref));
+  assert.not(namespace.metadata.deletionTimestamp);
+  await deleteAndWait(client, namespacePath(ref));
+});
+
+test('an owner’s own JWT secret is waited for, refused when short, used, and followed when it changes', async (world) => {
+  const ref = await create(world, 'moved', { name: 'moved', jwtSecretRef: { name: 'my-jwt' } });
+  const waiting = await reaches(world, ref, ({ status }) => /my-jwt/.test(status?.message ?? ''), 'waiting');
+  assert.is(waiting.status?.phase, 'provisioning');
+  assert.is(condition(waiting, 'DatabaseReady')?.status, 'True', 'the rest goes on meanwhile');
+  const labels = { [LABEL_PROJECT]: ref };
+  await putSecret(world, ref, 'my-jwt', { secret: 'too short' }, labels);
+  await reaches(world, ref, hasReason('JwtSecretTooShort'), 'refused');
+  const secret = 'a secret that is more than thirty-two characters long';
+  await putSecret(world, ref, 'my-jwt', { secret });
+  await reaches(world, ref, isHealthy, 'healthy');
+  const first = await secretOf(world, ref, SECRETS.keys.name);
+  assert.is(first[SECRETS.keys.jwtSecret], secret);
+  await putSecret(world, ref, 'my-jwt', { secret: `another ${secret}` });
+  const second = await until(async () => {
+    const keys = await secretOf(world, ref, SECRETS.keys.name);
+    return keys[SECRETS.keys.jwtSecret] !== secret ? keys : undefined;
+  }, 'new keys');
+  assert.is.not(second[SECRETS.keys.anonKey], first[SECRETS.keys.anonKey]);
+  assert.is(second[SECRETS.keys.webhookSecret], first[SECRETS.keys.webhookSecret]);
+});
+
+test('a Secret that somebody deleted is made anew, and the database takes its passwords', async (world) => {
+  const ref = await create(world, 'restored', { name: 'restored' });
+  await reaches(world, ref, isHealthy, 'healthy');
+  const before = await secretOf(world, ref, SECRETS.database.name);
+  await world.kubernetes.client.delete(`${secretsPath(ref)}/${SECRETS.database.name}`);
+  const after = await until(
+    () => secretOf(world, ref, SECRETS.database.name).catch(() => undefined),
+    'the Secret to be there again',
+  );
+  assert.is.not(after[SECRETS.database.ownerPassword], before[SECRETS.database.ownerPassword]);
+  await until(() => loginWorks(after[SECRETS.database.url] as string), 'the new password to work');
+  assert.not(await loginWorks(before[SECRETS.database.url] as string));
+});
+
+test('services that do not answer keep a project from being healthy, and the message names them', async (world) => {
+  world.answer.status = 503;
+  const ref = await create(world, 'silent', { name: 'silent' });
+  const waiting = await reaches(world, ref, ({ status }) => /HTTP 503/.test(status?.message ?? ''), 'waiting');
+  assert.is(waiting.status?.phase, 'provisioning');
+  assert.is(condition(waiting, 'ServicesReady')?.status, 'False');
+  world.answer.status = 200;
+  await reaches(world, ref, isHealthy, 'healthy');
+});
+
+test('transitions are told by Events on the Project, without secrets', async (world) => {
+  const ref = `${run}-whole`;
+  const { client } = world.kubernetes;
+  const events = await until(async () => {
+    const query = { fieldSelector: `involvedObject.name=${ref}` };
+    const list = await client.get<{ items: { reason: string; type: string; message: string }[] }>(
+      '/api/v1/namespaces/default/events',
+      query,
+    );
+    return list.items.some(({ reason }) => reason === 'Healthy') ? list.items : undefined;
+  }, 'the Event');
+  const keys = await secretOf(world, ref, SECRETS.keys.name);
+  const project = JSON.stringify(await get(world, ref));
+  for (const secret of Object.values(keys)) {
+    assert.not(JSON.stringify(events).includes(secret));
+    assert.not(project.includes(secret));
+  }
+});
+
+test('a deleted project leaves no database, role, namespace or Project', async (world) => {
+  const ref = await create(world, 'leaving', { name: 'leaving' });
+  await reaches(world, ref, isHealthy, 'healthy');
+  await remove(world, ref);
+  const gone = await world.kubernetes.client.get(namespacePath(ref)).catch((error) => error);
+  assert.ok(isNotFound(gone));
+  const admin = new pg.Client(world.postgres.admin());
+  await admin.connect();
+  const { rows } = await admin.query(
+    'SELECT datname FROM pg_database WHERE datname LIKE $1 UNION ALL SELECT rolname FROM pg_roles WHERE rolname LIKE $1',
+    [`%${ref}`],
+  );
+  await admin.end();
+  assert.equal(rows, []);
+});
+
+test.run();
