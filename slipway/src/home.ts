@@ -3,7 +3,7 @@
  * are in folders that only the starter enters; sockets are in a short one, as a socket's path may have 107 bytes.
  */
 import { createHash } from 'node:crypto';
-import { chmod, lstat, mkdir, realpath, rm, statfs, writeFile } from 'node:fs/promises';
+import { chmod, lstat, mkdir, realpath, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { postgresAccount } from '@slipway/postgres';
@@ -27,7 +27,7 @@ export interface Home {
 export async function openHome(folder: string): Promise<Home> {
   // Postgres, where it runs as another account, must pass through to its own folder; nobody else gains by it.
   const mode = (await postgresAccount()) ? 0o711 : 0o700;
-  await mkdir(folder, { recursive: true, mode });
+  await makeFolder(folder, mode);
   await chmod(folder, mode);
   const real = await realpath(folder);
   const home: Home = {
@@ -47,6 +47,19 @@ export async function openHome(folder: string): Promise<Home> {
   }
   await tryToWrite(home);
   return home;
+}
+
+/** Not by `recursive`, which never returns where a file system such as /proc says that the parent, though there, is missing. */
+async function makeFolder(folder: string, mode: number): Promise<void> {
+  const make = () =>
+    mkdir(folder, { mode }).catch(async (error) => {
+      if (error.code !== 'EEXIST' || !(await stat(folder)).isDirectory()) throw error;
+    });
+  await make().catch(async (error) => {
+    if (error.code !== 'ENOENT' || folder === path.dirname(folder)) throw error;
+    await makeFolder(path.dirname(folder), 0o755);
+    await make();
+  });
 }
 
 /** A start over a nearly full disk would only fail later, in Postgres, and less clearly. */

@@ -7,6 +7,7 @@ const REASONS: Record<string, (where: string) => string> = {
   EACCES: (where) => `may not write${where}: set SLIPWAY_HOME to a folder of yours`,
   EPERM: (where) => `may not write${where}: set SLIPWAY_HOME to a folder of yours`,
   EROFS: (where) => `the file system is read-only${where}: set SLIPWAY_HOME to a folder that can be written`,
+  ENOENT: (where) => `there can be no folder${where}: set SLIPWAY_HOME to a folder of yours`,
   ENOTDIR: (where) => `there is a file where a folder should be${where}: set SLIPWAY_HOME to another folder`,
   EEXIST: (where) => `there is a file where a folder should be${where}: set SLIPWAY_HOME to another folder`,
 };
