@@ -28,7 +28,9 @@ export function requestOf(incoming: IncomingMessage, response: ServerResponse): 
   };
 }
 
-export async function readBody({ incoming }: Request): Promise<string> {
+export const readText = async (request: Request): Promise<string> => (await readBody(request)).toString('utf8');
+
+export async function readBody({ incoming }: Request): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   const tooLarge = () => failure(413, 'RequestEntityTooLarge', `Request entity too large: limit is ${MAX_BODY_BYTES}`);
@@ -38,15 +40,15 @@ export async function readBody({ incoming }: Request): Promise<string> {
     if (size > MAX_BODY_BYTES) throw tooLarge();
     chunks.push(chunk);
   }
-  const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
-  if (body.length > 0 && body[0] === 0x6b && body.subarray(0, 4).toString('latin1') === 'k8s\0') {
-    throw failure(415, 'UnsupportedMediaType', unsupported(['application/json']));
-  }
-  return body.toString('utf8');
+  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
 }
 
-const unsupported = (accepted: readonly string[]) =>
-  `the body of the request was in an unknown format - accepted media types include: ${accepted.join(', ')}`;
+export const unsupportedMediaType = (accepted: readonly string[]) =>
+  failure(
+    415,
+    'UnsupportedMediaType',
+    `the body of the request was in an unknown format - accepted media types include: ${accepted.join(', ')}`,
+  );
 
 /** The media type of the body, which must be one of `accepted`. */
 export function contentType({ incoming }: Request, accepted: readonly string[]): string {
@@ -54,7 +56,7 @@ export function contentType({ incoming }: Request, accepted: readonly string[]):
   const type = (header.split(';')[0] ?? '').trim().toLowerCase();
   if (accepted.includes(type)) return type;
   if (type === '' && accepted.includes('application/json')) return 'application/json';
-  throw failure(415, 'UnsupportedMediaType', unsupported(accepted));
+  throw unsupportedMediaType(accepted);
 }
 
 export function parseJson(text: string, what: string): unknown {

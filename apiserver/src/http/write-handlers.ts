@@ -11,8 +11,9 @@ import { isObject } from '../schema/json-schema.js';
 import { ApiError, badRequest, failure, forbidden } from '../status.js';
 import type { Store } from '../storage/store.js';
 import { listJson, objectJson } from './presentation.js';
+import { fromProtobuf, PROTOBUF } from './protobuf.js';
 import { presentationOf, selectionOf } from './reads.js';
-import { contentType, parseJson, type Request, readBody, sendJson } from './request.js';
+import { contentType, parseJson, type Request, readBody, readText, sendJson, unsupportedMediaType } from './request.js';
 
 const JSON_TYPES = ['application/json'];
 const JSON_PATCH = 'application/json-patch+json';
@@ -47,7 +48,7 @@ export async function update(request: Request, { writes }: Context, target: Writ
 export async function patch(request: Request, { writes }: Context, target: WriteTarget, name: string): Promise<void> {
   const type = contentType(request, target.resource.custom ? CUSTOM_PATCHES : PATCHES);
   const options = writeOptions(request, 'PatchOptions');
-  const text = await readBody(request);
+  const text = await readText(request);
   if (type === APPLY) return applyPatch(request, { writes }, target, name, text, options);
   answer(request, target, await writes.edit(target, name, editOf(type, text), options));
 }
@@ -121,8 +122,13 @@ function answer(request: Request, target: WriteTarget, { stored, created }: Writ
 }
 
 async function readObject(request: Request, resource: Resource): Promise<unknown> {
-  contentType(request, JSON_TYPES);
-  const text = await readBody(request);
+  const type = contentType(request, [...JSON_TYPES, PROTOBUF]);
+  if (type === PROTOBUF) {
+    const object = fromProtobuf(await readBody(request));
+    if (!object || resource.custom) throw unsupportedMediaType(JSON_TYPES);
+    return object;
+  }
+  const text = await readText(request);
   return parseJson(
     text,
     `the object provided is unrecognized (must be of type ${resource.kind}): couldn't get version/kind`,
@@ -205,7 +211,7 @@ export async function removeCollection(
 
 /** From the body, or else from the parameters. */
 async function deleteOptions(request: Request): Promise<DeleteOptions> {
-  const text = await readBody(request);
+  const text = await readText(request);
   if (text !== '') contentType(request, JSON_TYPES);
   const body = text === '' ? {} : (parseJson(text, 'error decoding DeleteOptions') as JsonObject);
   if (!isObject(body)) throw badRequest('error decoding DeleteOptions: not an object');
