@@ -75,10 +75,15 @@ export function sameSet(a: FieldSet, b: FieldSet): boolean {
   return true;
 }
 
-/** Each member's path as people read it: `.spec.ports[name="http"].port`. */
+/** Each member's path as people read it, `.spec.ports[name="http"].port`, in the real server's order: members first. */
 export function paths(set: FieldSet, at = ''): string[] {
-  const own = set.member ? [at] : [];
-  return [...own, ...[...set.children].flatMap(([step, child]) => paths(child, at + printStep(step)))];
+  const children = [...set.children]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([step, child]) => ({ path: at + printStep(step), child }));
+  return [
+    ...children.filter(({ child }) => child.member).map(({ path }) => path),
+    ...children.flatMap(({ path, child }) => paths(child, path)),
+  ];
 }
 
 function printStep(step: string): string {
