@@ -2,23 +2,22 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { CoreV1Api, CustomObjectsApi, KubeConfig, PatchStrategy, setHeaderOptions } from '@kubernetes/client-node';
+import { PatchStrategy, setHeaderOptions } from '@kubernetes/client-node';
 import { FINALIZER, GROUP, LABEL_PROJECT, namespaceOf, SECRETS, VERSION } from '@slipway/crds';
 import { freePort } from '@slipway/postgres';
 import { createClient } from '@supabase/supabase-js';
 import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { startTestKubernetes, type TestKubernetes } from './testing/kubernetes.js';
 import { startTestCluster, type TestCluster, type TestProject } from './testing/project.js';
 
-const KUBECONFIG = '/var/lib/testkube/kubeconfig';
-const kubeConfig = new KubeConfig();
-kubeConfig.loadFromFile(KUBECONFIG);
-const core = kubeConfig.makeApiClient(CoreV1Api);
-const custom = kubeConfig.makeApiClient(CustomObjectsApi);
 const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
 const refs = ['first', 'second'].map((name) => `${name}-${randomBytes(4).toString('hex')}`) as [string, string];
 
+let kubernetes: TestKubernetes;
+let core: TestKubernetes['core'];
+let custom: TestKubernetes['custom'];
 let cluster: TestCluster;
 let program: ChildProcess;
 let publicUrl: string;
@@ -26,6 +25,8 @@ let first: TestProject;
 let second: TestProject;
 
 test.before(async () => {
+  kubernetes = await startTestKubernetes();
+  ({ core, custom } = kubernetes);
   cluster = await startTestCluster();
   const port = await freePort();
   publicUrl = `http://localhost:${port}`;
@@ -48,12 +49,13 @@ test.after(async () => {
     await core.deleteNamespace({ name: namespaceOf(ref) });
   }
   await cluster?.close();
+  await kubernetes?.close();
 });
 
 function start(port: number): ChildProcess {
   return fork(fileURLToPath(new URL('./main.js', import.meta.url)), {
     env: {
-      KUBECONFIG,
+      KUBECONFIG: kubernetes.file,
       SLIPWAY_PUBLIC_URL: `http://localhost:${port}`,
       SLIPWAY_LISTEN: `127.0.0.1:${port}`,
       SLIPWAY_API_SOCKET: '/nonexistent/api.sock',

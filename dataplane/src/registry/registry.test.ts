@@ -1,29 +1,35 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { CoreV1Api, CustomObjectsApi, KubeConfig, PatchStrategy, setHeaderOptions } from '@kubernetes/client-node';
+import { PatchStrategy, setHeaderOptions } from '@kubernetes/client-node';
 import { FINALIZER, GROUP, LABEL_PROJECT, namespaceOf, SECRETS, VERSION } from '@slipway/crds';
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Tenant } from '../tenant.js';
-import { type FailingProxy, startFailingProxy } from '../testing/kubernetes.js';
+import {
+  type FailingProxy,
+  startFailingProxy,
+  startTestKubernetes,
+  type TestKubernetes,
+} from '../testing/kubernetes.js';
 import { type Registry, startRegistry } from './index.js';
 
-const kubeConfig = new KubeConfig();
-kubeConfig.loadFromFile('/var/lib/testkube/kubeconfig');
-const core = kubeConfig.makeApiClient(CoreV1Api);
-const custom = kubeConfig.makeApiClient(CustomObjectsApi);
 const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
 const MERGE = setHeaderOptions('Content-Type', PatchStrategy.MergePatch);
 
 const log = pino({ level: 'silent' });
 const made: string[] = [];
+let kubernetes: TestKubernetes;
+let core: TestKubernetes['core'];
+let custom: TestKubernetes['custom'];
 let proxy: FailingProxy;
 let registry: Registry;
 let forgotten: string[] = [];
 
 test.before(async () => {
-  proxy = await startFailingProxy(kubeConfig);
+  kubernetes = await startTestKubernetes();
+  ({ core, custom } = kubernetes);
+  proxy = await startFailingProxy(kubernetes.kubeConfig);
   registry = startRegistry({
     kubeConfig: proxy.kubeConfig,
     publicUrl: 'http://localhost:4000',
@@ -43,6 +49,7 @@ test.after(async () => {
     await custom.deleteClusterCustomObject({ ...PROJECTS, name: ref }).catch(() => undefined);
     await core.deleteNamespace({ name: namespaceOf(ref) }).catch(() => undefined);
   }
+  await kubernetes?.close();
 });
 
 test.before.each(() => {

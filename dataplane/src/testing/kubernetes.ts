@@ -2,7 +2,31 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-import { KubeConfig } from '@kubernetes/client-node';
+import { CoreV1Api, CustomObjectsApi, KubeConfig } from '@kubernetes/client-node';
+import { startTestApiServer } from '@slipway/apiserver';
+import { customResourceDefinitions } from '@slipway/crds';
+
+export interface TestKubernetes {
+  kubeConfig: KubeConfig;
+  /** Path of a file that says the same. */
+  file: string;
+  core: CoreV1Api;
+  custom: CustomObjectsApi;
+  close(): Promise<void>;
+}
+
+/** SLIPWAY_TEST_KUBECONFIG names a real cluster, with our resources defined, to run against instead of our own API server. */
+export async function startTestKubernetes(): Promise<TestKubernetes> {
+  const given = process.env.SLIPWAY_TEST_KUBECONFIG;
+  const { kubeconfig: file, close } = given
+    ? { kubeconfig: given, close: async () => undefined }
+    : await startTestApiServer({ crds: customResourceDefinitions });
+  const kubeConfig = new KubeConfig();
+  kubeConfig.loadFromFile(file);
+  const core = kubeConfig.makeApiClient(CoreV1Api);
+  const custom = kubeConfig.makeApiClient(CustomObjectsApi);
+  return { kubeConfig, file, core, custom, close };
+}
 
 export interface FailingProxy {
   /** Reaches the API through the proxy. */
