@@ -1,0 +1,54 @@
+/** Passport's strategy for `Authorization: Bearer`: a user token or a personal access token becomes a Principal. */
+import { Injectable } from '@nestjs/common';
+import { PassportStrategy } from '@nestjs/passport';
+import type { FastifyRequest } from 'fastify';
+import { Strategy } from 'passport';
+import { accountOf } from '../accounts/account.schema.js';
+import { UserTokens } from '../accounts/user-tokens.js';
+import { UsersRepository } from '../accounts/users.repository.js';
+import { isTokenValue, TokensService } from '../tokens/tokens.service.js';
+import type { Principal } from './principal.js';
+import { ALL_SCOPES } from './scopes.js';
+
+export const BEARER = 'bearer';
+
+@Injectable()
+export class BearerStrategy extends PassportStrategy(Strategy, BEARER) {
+  constructor(
+    private readonly userTokens: UserTokens,
+    private readonly users: UsersRepository,
+    private readonly tokens: TokensService,
+  ) {
+    super();
+  }
+
+  // biome-ignore lint: passport calls this one.
+  override authenticate(request: unknown): void {
+    const value = bearerOf(request as FastifyRequest);
+    if (value === undefined) return this.fail('missing');
+    this.principalOf(value).then(
+      (principal) => (principal ? this.success(principal) : this.fail('invalid')),
+      (error: unknown) => this.error(error),
+    );
+  }
+
+  /** Passport's own hook, which a strategy that authenticates itself does not reach. */
+  validate(): never {
+    throw new Error('authenticate() decides');
+  }
+
+  private principalOf(value: string): Promise<Principal | undefined> {
+    return isTokenValue(value) ? this.tokens.principalOf(value) : this.ofUserToken(value);
+  }
+
+  private async ofUserToken(value: string): Promise<Principal | undefined> {
+    const id = await this.userTokens.userIdOf(value);
+    const user = id === undefined ? null : await this.users.byId(id);
+    if (!user) return undefined;
+    return { user: accountOf(user), scopes: ALL_SCOPES, projectIds: null, tokenEnds: null };
+  }
+}
+
+function bearerOf({ headers }: FastifyRequest): string | undefined {
+  return /^bearer +([\w.~+/=-]+)$/i.exec(headers.authorization ?? '')?.[1];
+}

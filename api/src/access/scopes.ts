@@ -1,0 +1,15 @@
+/** What a token may be allowed to do. A user token, from logging in, may do all of it. */
+export const SCOPES = {
+  'account:read': 'read the account (/auth/me)',
+  'tokens:read': 'list personal access tokens',
+  'tokens:write': 'create and revoke personal access tokens, never with more rights than the token itself has',
+  'projects:read': 'list and read projects and their status',
+  'projects:write': 'create, change and reprovision projects',
+  'projects:delete': 'delete projects',
+  'secrets:read':
+    "see a project's db_url, service_role_key, webhook_secret, webhook_url, env_vars and slack_webhook, which are null without it",
+  'database:query': "run SQL on a project's database",
+} as const;
+
+export type Scope = keyof typeof SCOPES;
+export const ALL_SCOPES = Object.keys(SCOPES) as Scope[];

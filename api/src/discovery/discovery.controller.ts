@@ -1,0 +1,36 @@
+import { Controller } from '@nestjs/common';
+import { ApiTags } from '@nestjs/swagger';
+import Type from 'typebox';
+import { Route } from '../http/route.js';
+import { BackendType, backendTypes, Plan, plans, Region, regions } from './catalogue.js';
+
+@ApiTags('discovery')
+@Controller()
+export class DiscoveryController {
+  @Route('GET', '/regions', {
+    summary: 'Where a project can run',
+    access: 'none',
+    answer: { status: 200, description: 'The regions.', schema: Type.Array(Region), example: regions },
+  })
+  listRegions(): Region[] {
+    return regions;
+  }
+
+  @Route('GET', '/plans', {
+    summary: 'What a project can use, and its price',
+    access: 'none',
+    answer: { status: 200, description: 'The plans.', schema: Type.Array(Plan), example: plans },
+  })
+  listPlans(): Plan[] {
+    return plans;
+  }
+
+  @Route('GET', '/backend-types', {
+    summary: 'What a project can be',
+    access: 'none',
+    answer: { status: 200, description: 'The backend types.', schema: Type.Array(BackendType), example: backendTypes },
+  })
+  listBackendTypes(): BackendType[] {
+    return backendTypes;
+  }
+}

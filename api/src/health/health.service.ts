@@ -1,0 +1,66 @@
+/** Whether all is ready: the database answers, Projects are followed, and an operator leads. Asked at most once a second. */
+import { MikroORM } from '@mikro-orm/postgresql';
+import { Injectable } from '@nestjs/common';
+import { type FieldError, Problem } from '../http/problem.js';
+import { Kubernetes } from '../kubernetes/client.js';
+import { ProjectCache } from '../kubernetes/project-cache.js';
+
+const FRESH_MS = 1000;
+const DATABASE_DEADLINE_MS = 2000;
+/** What a lease lasts where it does not say. */
+const LEASE_SECONDS = 15;
+
+@Injectable()
+export class HealthService {
+  private last: { at: number; errors: Promise<FieldError[]> } | undefined;
+
+  constructor(
+    private readonly orm: MikroORM,
+    private readonly kubernetes: Kubernetes,
+    private readonly cache: ProjectCache,
+  ) {}
+
+  async check(): Promise<void> {
+    const errors = await this.recent();
+    if (errors.length === 0) return;
+    const detail = errors.map(({ field, message }) => `${field}: ${message}`).join('; ');
+    throw new Problem('unavailable', detail, { errors, headers: { 'retry-after': '1' } });
+  }
+
+  private recent(): Promise<FieldError[]> {
+    const now = Date.now();
+    if (!this.last || now - this.last.at > FRESH_MS) this.last = { at: now, errors: this.look() };
+    return this.last.errors;
+  }
+
+  private async look(): Promise<FieldError[]> {
+    const found = await Promise.all([this.database(), this.watch(), this.operator()]);
+    return found.filter((error) => error !== undefined);
+  }
+
+  private async database(): Promise<FieldError | undefined> {
+    const late = AbortSignal.timeout(DATABASE_DEADLINE_MS);
+    const deadline = new Promise<never>((_, reject) => {
+      late.addEventListener('abort', () => reject(late.reason), { once: true });
+    });
+    const answers = await Promise.race([this.orm.em.fork().execute('select 1'), deadline]).then(
+      () => true,
+      () => false,
+    );
+    return answers ? undefined : { field: 'database', message: 'the platform database does not answer' };
+  }
+
+  private watch(): FieldError | undefined {
+    return this.cache.synced ? undefined : { field: 'kubernetes', message: 'the watch of Projects is not connected' };
+  }
+
+  private async operator(): Promise<FieldError | undefined> {
+    const lease = await this.kubernetes.operatorLease().catch(() => undefined);
+    const { holderIdentity, renewTime, leaseDurationSeconds } = lease?.spec ?? {};
+    const ends = renewTime
+      ? new Date(String(renewTime instanceof Date ? renewTime.toISOString() : renewTime)).getTime()
+      : 0;
+    const leads = holderIdentity && ends + (leaseDurationSeconds ?? LEASE_SECONDS) * 1000 > Date.now();
+    return leads ? undefined : { field: 'operator', message: 'no operator holds a fresh lease' };
+  }
+}

@@ -1,0 +1,63 @@
+/** Fastify as this API wants it: JSON bodies of at most 1 MiB, request ids, one log line a request without its query. */
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import { Problem } from './problem.js';
+import { answerProblem, pathOf } from './problem-filter.js';
+
+const BODY_LIMIT = 1024 * 1024;
+
+/** `behindSocket`: requests come through the data plane, which names the caller in X-Forwarded-For. */
+export function fastifyAdapter(log: Logger, behindSocket: boolean): FastifyAdapter {
+  const adapter = new FastifyAdapter({
+    bodyLimit: BODY_LIMIT,
+    trustProxy: behindSocket ? (_address: string, hop: number) => hop < 1 : false,
+    requestTimeout: 60_000,
+    connectionTimeout: 75_000,
+    genReqId: ({ headers }: IncomingMessage) => acceptableId(headers['x-request-id']) ?? randomUUID(),
+    frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
+      answerProblem(error, request, reply, log),
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
+  } as never);
+  const fastify = adapter.getInstance() as unknown as FastifyInstance;
+  parseJsonOnly(fastify);
+  observe(fastify, log);
+  return adapter;
+}
+
+const acceptableId = (id: unknown) => (typeof id === 'string' && /^[\w.-]{1,64}$/.test(id) ? id : undefined);
+
+/** An empty body is none, so that a client which always names a content type can call a route that takes nothing. */
+function parseJsonOnly(fastify: FastifyInstance) {
+  const parse = fastify.getDefaultJsonParser('error', 'error');
+  fastify.removeAllContentTypeParsers();
+  fastify.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
+    if (body === '') return done(null, undefined);
+    parse(request, body as string, (error, value) =>
+      error ? done(new Problem('malformed_json', 'The body is not valid JSON.')) : done(null, value),
+    );
+  });
+}
+
+function observe(fastify: FastifyInstance, log: Logger) {
+  fastify.addHook('onRequest', async (request, reply) => {
+    void reply.headers({
+      'x-request-id': request.id,
+      'x-content-type-options': 'nosniff',
+      'cache-control': 'no-store',
+    });
+  });
+  fastify.addHook('onResponse', async (request, reply) => {
+    const path = pathOf(request);
+    const entry = {
+      request: request.id,
+      method: request.method,
+      path,
+      status: reply.statusCode,
+      ms: Math.round(reply.elapsedTime),
+    };
+    log[path === '/health' ? 'debug' : 'info'](entry, 'request');
+  });
+}

@@ -1,0 +1,67 @@
+/** The edge where an error becomes an answer: a problem document, never a stack trace. */
+import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import { kindOfStatus, Problem, retryLater } from './problem.js';
+import { methodsOf } from './route.js';
+
+@Catch()
+export class ProblemFilter implements ExceptionFilter {
+  constructor(private readonly log: Logger) {}
+
+  catch(exception: unknown, host: ArgumentsHost) {
+    const http = host.switchToHttp();
+    answerProblem(exception, http.getRequest(), http.getResponse(), this.log);
+  }
+}
+
+export function answerProblem(exception: unknown, request: FastifyRequest, reply: FastifyReply, log: Logger) {
+  const problem = toProblem(exception, request);
+  if (problem.status >= 500)
+    log.error({ err: problem.extras.cause ?? exception, request: request.id }, problem.message);
+  void reply
+    .code(problem.status)
+    .headers(problem.extras.headers ?? {})
+    .type('application/problem+json')
+    .send(JSON.stringify(problem.document(pathOf(request))));
+}
+
+export const pathOf = (request: FastifyRequest) => (request.raw.url ?? '/').split('?', 1)[0] as string;
+
+function toProblem(exception: unknown, request: FastifyRequest): Problem {
+  if (exception instanceof Problem) return exception;
+  if (exception instanceof HttpException) return ofHttp(exception.getStatus(), exception.message, request);
+  const { statusCode, message } = exception as { statusCode?: number; message?: string };
+  if (statusCode !== undefined && statusCode < 500) return ofHttp(statusCode, message ?? '', request);
+  if (isConnectionLoss(exception)) {
+    const problem = retryLater('unavailable', 'The platform database does not answer. Try again.', 2);
+    return new Problem(problem.kind, problem.message, { ...problem.extras, cause: exception });
+  }
+  return new Problem('internal_error', `This is a fault of the platform; its log names it by ${request.id}.`, {
+    cause: exception,
+  });
+}
+
+function ofHttp(status: number, message: string, request: FastifyRequest): Problem {
+  if (status === 404) return unrouted(request);
+  if (status >= 500)
+    return new Problem(kindOfStatus(status), `This is a fault of the platform; its log names it by ${request.id}.`);
+  return new Problem(kindOfStatus(status), message);
+}
+
+function unrouted(request: FastifyRequest): Problem {
+  const methods = methodsOf(pathOf(request));
+  if (methods.length === 0) return new Problem('not_found', 'There is no such route; /openapi.json lists them all.');
+  const allow = methods.join(', ');
+  return new Problem('method_not_allowed', `This address takes ${allow}.`, { headers: { allow } });
+}
+
+/** Class 08 and 57P, and what a socket says: the database went away, or is not there yet. */
+function isConnectionLoss(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const code = String((cause as { code?: unknown }).code ?? '');
+    if (/^(08|57P|53)|^(ECONNREFUSED|ECONNRESET|ENOENT|EPIPE|ETIMEDOUT)$/.test(code)) return true;
+    if (/Connection terminated|timeout exceeded when trying to connect/.test(cause.message)) return true;
+  }
+  return false;
+}

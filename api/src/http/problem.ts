@@ -1,0 +1,129 @@
+/**
+ * Errors as values: every refusal is a Problem of a named kind, and becomes an RFC 9457 document at the edge
+ * (`problem-filter.ts`). Thrown by services; documented by `route.ts`.
+ */
+import Type from 'typebox';
+
+const KINDS = {
+  validation_failed: [400, 'The request is not valid'],
+  malformed_json: [400, 'The body is not JSON'],
+  bad_request: [400, 'The request is not valid'],
+  no_updatable_field: [400, 'Nothing to update'],
+  backend_type_unavailable: [400, 'This backend type is not available here'],
+  not_reprovisionable: [400, 'The project can not be provisioned again'],
+  no_database: [400, 'The project has no database'],
+  sql_error: [400, 'The database refused the statement'],
+  result_too_large: [400, 'The result is too large'],
+  statement_timeout: [400, 'The statement took too long'],
+  unauthorized: [401, 'Authentication is needed'],
+  missing_scope: [403, 'The token may not do this'],
+  not_allowed: [403, 'The token may not do this'],
+  project_limit: [403, 'Too many projects'],
+  token_limit: [403, 'Too many tokens'],
+  not_found: [404, 'Not found'],
+  method_not_allowed: [405, 'Method not allowed'],
+  email_taken: [409, 'The e-mail address is taken'],
+  name_taken: [409, 'The name is taken'],
+  project_deleting: [409, 'The project is being deleted'],
+  project_not_ready: [409, 'The project is not ready'],
+  conflict: [409, 'Conflict'],
+  body_too_large: [413, 'The body is too large'],
+  uri_too_long: [414, 'The address is too long'],
+  unsupported_media_type: [415, 'Unsupported media type'],
+  too_many_requests: [429, 'Too many requests'],
+  headers_too_large: [431, 'The headers are too large'],
+  internal_error: [500, 'Something went wrong here'],
+  unavailable: [503, 'Not available now'],
+} as const satisfies Record<string, readonly [number, string]>;
+
+export type ProblemKind = keyof typeof KINDS;
+export type FieldError = { field: string; message: string };
+
+export interface ProblemExtras {
+  /** Field by field, for a form. */
+  errors?: FieldError[];
+  headers?: Record<string, string>;
+  /** Further members of the document. */
+  members?: Record<string, unknown>;
+  cause?: unknown;
+}
+
+export class Problem extends Error {
+  readonly status: number;
+  readonly title: string;
+
+  constructor(
+    readonly kind: ProblemKind,
+    detail: string,
+    readonly extras: ProblemExtras = {},
+  ) {
+    super(detail, extras.cause === undefined ? undefined : { cause: extras.cause });
+    [this.status, this.title] = KINDS[kind];
+  }
+
+  document(instance: string) {
+    return {
+      type: `urn:slipway:problem:${this.kind.replaceAll('_', '-')}`,
+      title: this.title,
+      status: this.status,
+      detail: this.message,
+      instance,
+      code: this.kind,
+      ...(this.extras.errors ? { errors: this.extras.errors } : {}),
+      ...this.extras.members,
+    };
+  }
+}
+
+/** The kind that stands for a bare HTTP status, as the HTTP framework's own errors carry one. */
+export function kindOfStatus(status: number): ProblemKind {
+  if (status < 500) {
+    const kind = (Object.keys(KINDS) as ProblemKind[]).find((name) => KINDS[name][0] === status && !SPECIAL.has(name));
+    return kind ?? 'bad_request';
+  }
+  return status === 503 ? 'unavailable' : 'internal_error';
+}
+const SPECIAL = new Set<ProblemKind>([
+  'validation_failed',
+  'malformed_json',
+  'missing_scope',
+  'email_taken',
+  'name_taken',
+]);
+
+export const invalid = (field: string, message: string) =>
+  new Problem('validation_failed', `${field}: ${message}`, { errors: [{ field, message }] });
+
+export const missing = (what: string) => new Problem('not_found', `There is no such ${what}.`);
+
+export const retryLater = (kind: 'too_many_requests' | 'unavailable', detail: string, seconds: number) =>
+  new Problem(kind, detail, { headers: { 'retry-after': String(Math.max(1, Math.ceil(seconds))) } });
+
+export const ProblemDocument = Type.Object(
+  {
+    type: Type.String({ description: 'A URN that names the kind of problem.' }),
+    title: Type.String({ description: 'The kind of problem, for people.' }),
+    status: Type.Integer({ description: 'The HTTP status.' }),
+    detail: Type.String({ description: 'What is wrong with this request, and what to do.' }),
+    instance: Type.String({ description: 'The path that was asked for.' }),
+    code: Type.Unsafe<ProblemKind>({
+      type: 'string',
+      enum: Object.keys(KINDS),
+      description: 'The kind of problem, for programs.',
+    }),
+    errors: Type.Optional(
+      Type.Array(
+        Type.Object({
+          field: Type.String({ description: 'The field, its path written with dots.' }),
+          message: Type.String({ description: 'What is wrong with it.' }),
+        }),
+        { description: 'Field by field.' },
+      ),
+    ),
+    sqlstate: Type.Optional(Type.String({ description: 'Of an SQL error: the five-character SQLSTATE.' })),
+    position: Type.Optional(Type.Integer({ description: 'Of an SQL error: the character it was found at, from 1.' })),
+    sql_detail: Type.Optional(Type.String({ description: 'Of an SQL error: DETAIL.' })),
+    hint: Type.Optional(Type.String({ description: 'Of an SQL error: HINT.' })),
+  },
+  { $id: 'Problem', description: 'A problem document (RFC 9457).' },
+);

@@ -1,0 +1,19 @@
+/** Runs each route's checks (see `route.ts`) once the caller is known: what a handler gets is checked and typed. */
+import { type CallHandler, type ExecutionContext, type NestInterceptor } from '@nestjs/common';
+import { Reflector } from '@nestjs/core';
+import type { FastifyRequest } from 'fastify';
+import { ROUTE, type RouteRule } from './route.js';
+
+export class RouteInterceptor implements NestInterceptor {
+  constructor(private readonly reflector: Reflector) {}
+
+  intercept(context: ExecutionContext, next: CallHandler) {
+    const rule = this.reflector.get<RouteRule | undefined>(ROUTE, context.getHandler());
+    const request = context.switchToHttp().getRequest<FastifyRequest>();
+    const { params, query, body } = rule?.checks ?? {};
+    if (params) request.params = params(request.params);
+    if (query) request.query = query(request.query);
+    if (body) request.body = body(request.body);
+    return next.handle();
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * One decorator a handler: its method and path, who may call it, and the TypeBox schemas of all that it takes and answers.
+ * From these come the checks that `route-interceptor.ts` makes, the scope that `access/access-guard.ts` asks for, and the
+ * operation in `/openapi.json`: there is no second place to keep in step.
+ */
+import { applyDecorators, HttpCode, RequestMapping, RequestMethod, SetMetadata } from '@nestjs/common';
+import { ApiBearerAuth, ApiBody, ApiOperation, ApiParam, ApiQuery, ApiResponse } from '@nestjs/swagger';
+import type { TObject, TSchema } from 'typebox';
+import type { Scope } from '../access/scopes.js';
+import { ProblemDocument } from './problem.js';
+import { openApiSchema } from './schema.js';
+import { bodyCheck, type Check, textCheck } from './validation.js';
+
+export interface RouteOptions {
+  summary: string;
+  description?: string;
+  /** `none`: for everybody; otherwise a bearer token with this scope. */
+  access: 'none' | Scope;
+  params?: TObject;
+  query?: TObject;
+  body?: TSchema;
+  bodyExamples?: Record<string, unknown>;
+  answer: { status: 200 | 201; description: string; schema: TSchema; example: unknown; headers?: ResponseHeaders };
+  /** What can go wrong beyond what follows from the above, by status. */
+  problems?: Record<number, string>;
+  links?: Record<string, { operationId: string; parameters: Record<string, string>; description: string }>;
+}
+type ResponseHeaders = Record<string, { description: string; schema: { type: 'string' | 'integer' } }>;
+
+export interface RouteRule {
+  access: RouteOptions['access'];
+  checks: { params?: Check; query?: Check; body?: Check };
+}
+export const ROUTE = 'slipway:route';
+
+/** The schemas with an `$id`, for `components` of the document. */
+export const components: Record<string, unknown> = {};
+const known: { method: string; pattern: RegExp }[] = [];
+
+/** The methods that `path` has, for a 405 where another was used. */
+export const methodsOf = (path: string) =>
+  known.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
+
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
+
+/** `path` is written as OpenAPI does, `/projects/{id}`; the operation is named after the handler. */
+export function Route(method: Method, path: string, options: RouteOptions): MethodDecorator {
+  known.push({ method, pattern: new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}/?$`) });
+  return applyDecorators(
+    RequestMapping({ method: RequestMethod[method], path: path.replaceAll(/\{(\w+)\}/g, ':$1') }),
+    HttpCode(options.answer.status),
+    SetMetadata(ROUTE, ruleOf(options)),
+    ...documented(options),
+  );
+}
+
+function ruleOf({ access, params, query, body }: RouteOptions): RouteRule {
+  const checks: RouteRule['checks'] = {};
+  if (params) checks.params = textCheck(params);
+  if (query) checks.query = textCheck(query);
+  if (body) checks.body = bodyCheck(body);
+  return { access, checks };
+}
+
+function documented(options: RouteOptions): (MethodDecorator & ClassDecorator)[] {
+  const { summary, description, access } = options;
+  const needs = access === 'none' ? '' : `A personal access token needs the scope \`${access}\`.`;
+  const text = [description, needs].filter(Boolean).join('\n\n');
+  return [
+    ApiOperation({ summary, description: text, ...(access === 'none' ? { security: [] } : {}) }) as MethodDecorator &
+      ClassDecorator,
+    ...(access === 'none' ? [] : [ApiBearerAuth('bearer')]),
+    ...inputs(options),
+    ...answers(options),
+  ];
+}
+
+function inputs({ params, query, body, bodyExamples }: RouteOptions): (MethodDecorator & ClassDecorator)[] {
+  const inPath = propertiesOf(params).map(({ name, schema, description }) =>
+    ApiParam({ name, description, schema: schema as never }),
+  );
+  const inQuery = propertiesOf(query).map(({ name, schema, description, required }) =>
+    ApiQuery({ name, description, required, schema: schema as never }),
+  );
+  const examples = Object.fromEntries(Object.entries(bodyExamples ?? {}).map(([name, value]) => [name, { value }]));
+  const inBody = body
+    ? [ApiBody({ required: true, schema: openApiSchema(body, components) as never, examples: examples as never })]
+    : [];
+  return [...inPath, ...inQuery, ...inBody] as (MethodDecorator & ClassDecorator)[];
+}
+
+function propertiesOf(object: TObject | undefined) {
+  if (!object) return [];
+  const required = (object as unknown as { required?: string[] }).required ?? [];
+  return Object.entries(object.properties as Record<string, TSchema>).map(([name, schema]) => ({
+    name,
+    required: required.includes(name),
+    description: (schema as { description?: string }).description ?? '',
+    schema: openApiSchema(schema, components),
+  }));
+}
+
+function answers(options: RouteOptions) {
+  const { status, description, schema, example, headers } = options.answer;
+  const content = { 'application/json': { schema: openApiSchema(schema, components), example } };
+  const success = { status, description, content, headers: headers ?? {}, links: options.links ?? {} };
+  const problems = { ...impliedProblems(options), ...options.problems };
+  return [
+    ApiResponse(success as never),
+    ...Object.entries(problems).map(([problem, text]) => ApiResponse(problemResponse(Number(problem), text) as never)),
+  ];
+}
+
+function impliedProblems({ access, params, query, body }: RouteOptions): Record<number, string> {
+  return {
+    ...(params || query || body
+      ? { 400: 'A parameter or the body is not valid; `errors` says which field and why.' }
+      : {}),
+    ...(access === 'none'
+      ? {}
+      : { 401: 'No token was sent, or it is not valid (any more).', 403: 'The token lacks the scope that is named.' }),
+    ...(body ? { 413: 'The body is larger than 1 MiB.', 415: 'The body is not `application/json`.' } : {}),
+    503: 'A part that is needed for this does not answer now; `Retry-After` says when to try again.',
+  };
+}
+
+const HEADERS_OF: Record<number, ResponseHeaders> = {
+  401: { 'WWW-Authenticate': { description: 'The scheme: Bearer.', schema: { type: 'string' } } },
+  429: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } },
+  503: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } },
+};
+
+const problemResponse = (status: number, description: string) => ({
+  status,
+  description,
+  headers: HEADERS_OF[status] ?? {},
+  content: { 'application/problem+json': { schema: openApiSchema(ProblemDocument, components) } },
+});

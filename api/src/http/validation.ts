@@ -1,0 +1,97 @@
+/**
+ * Turns what came over the wire into what a handler may trust: parameters and query from text, and all of it checked
+ * against the route's TypeBox schemas. A refusal lists every field. Called by `route-interceptor.ts` alone.
+ */
+import type { TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { TLocalizedValidationError } from 'typebox/error';
+import { type FieldError, Problem } from './problem.js';
+
+export type Check = (value: unknown) => unknown;
+
+/** A check of `schema` for a body: JSON has types already. */
+export function bodyCheck(schema: TSchema): Check {
+  const validator = Compile(schema);
+  return (value) => {
+    if (value === undefined) throw new Problem('validation_failed', 'A JSON body is needed.', { errors: [] });
+    if (validator.Check(value)) return value;
+    throw refusal(fieldErrors(validator.Errors(value), schema));
+  };
+}
+
+/** A check of `schema`, an object, for path parameters or the query, where all is text. */
+export function textCheck(schema: TSchema): Check {
+  const validator = Compile(schema);
+  const types = (schema as unknown as { properties: Record<string, { type?: string }> }).properties;
+  return (value) => {
+    const typed = Object.fromEntries(
+      Object.entries((value ?? {}) as Record<string, unknown>).map(([name, text]) => [
+        name,
+        types[name]?.type === 'integer' ? toInteger(text) : text,
+      ]),
+    );
+    if (validator.Check(typed)) return typed;
+    throw refusal(fieldErrors(validator.Errors(typed), schema));
+  };
+}
+
+const toInteger = (text: unknown) => (typeof text === 'string' && /^-?\d{1,15}$/.test(text) ? Number(text) : text);
+
+function refusal(errors: FieldError[]) {
+  const detail = errors.map(({ field, message }) => (field ? `${field}: ${message}` : message)).join('; ');
+  return new Problem('validation_failed', detail || 'The request is not valid.', { errors });
+}
+
+function fieldErrors(errors: TLocalizedValidationError[], schema: TSchema): FieldError[] {
+  const byField = new Map<string, Set<string>>();
+  for (const error of errors.filter(isTelling)) {
+    for (const { field, message } of spread(error, schema)) {
+      byField.set(field, (byField.get(field) ?? new Set()).add(message));
+    }
+  }
+  if (byField.size === 0 && errors[0]) byField.set(pathOf(errors[0]), new Set(['is not of a form that is accepted']));
+  return [...byField].slice(0, 100).map(([field, messages]) => ({ field, message: [...messages].join(', or ') }));
+}
+
+/** Of a union's branches only what differs from "not null" tells a person something. */
+function isTelling(error: TLocalizedValidationError) {
+  // `boolean` is said of a field that is not known, beside the error that names it.
+  if (error.keyword === 'anyOf' || error.keyword === 'boolean') return false;
+  return !(error.keyword === 'type' && 'type' in error.params && error.params.type === 'null');
+}
+
+function spread(error: TLocalizedValidationError, schema: TSchema): FieldError[] {
+  const path = pathOf(error);
+  const inside = (name: string) => (path ? `${path}.${name}` : name);
+  if (error.keyword === 'required') {
+    return error.params.requiredProperties.map((name) => ({ field: inside(name), message: 'is required' }));
+  }
+  if (error.keyword === 'additionalProperties') {
+    return error.params.additionalProperties.map((name) => ({
+      field: inside(name.slice(0, 100)),
+      message: 'is not a field that is known here',
+    }));
+  }
+  if (error.keyword === 'enum') {
+    return [{ field: path, message: `must be one of ${error.params.allowedValues.join(', ')}` }];
+  }
+  return [{ field: path, message: (error.keyword === 'pattern' && described(error, schema)) || error.message }];
+}
+
+/** What a pattern stands for, in the words of its description: a long one tells a person nothing. */
+function described({ schemaPath }: TLocalizedValidationError, schema: TSchema): string | undefined {
+  let node: unknown = schema;
+  let description: string | undefined;
+  for (const part of schemaPath.split('/').slice(1)) {
+    node = (node as Record<string, unknown> | undefined)?.[part.replaceAll('~1', '/').replaceAll('~0', '~')];
+    description = (node as { description?: string } | undefined)?.description ?? description;
+  }
+  return description && `is not of the form that is wanted: ${description}`;
+}
+
+const pathOf = (error: TLocalizedValidationError) =>
+  error.instancePath
+    .slice(1)
+    .split('/')
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~').slice(0, 100))
+    .join('.');

@@ -1,0 +1,32 @@
+/** What every feature may ask for by injection and what is made before Nest is: settings, log, database, cluster. */
+import { MikroORM } from '@mikro-orm/postgresql';
+import { type DynamicModule, Module } from '@nestjs/common';
+import type { Logger } from 'pino';
+import { Kubernetes } from './kubernetes/client.js';
+import { ProjectCache } from './kubernetes/project-cache.js';
+import type { ApiSettings } from './settings.js';
+
+export const SETTINGS = Symbol('settings');
+export const LOG = Symbol('log');
+
+export interface Platform {
+  settings: ApiSettings;
+  log: Logger;
+  orm: MikroORM;
+  kubernetes: Kubernetes;
+  cache: ProjectCache;
+}
+
+@Module({})
+export class PlatformModule {
+  static of({ settings, log, orm, kubernetes, cache }: Platform): DynamicModule {
+    const providers = [
+      { provide: SETTINGS, useValue: settings },
+      { provide: LOG, useValue: log },
+      { provide: MikroORM, useValue: orm },
+      { provide: Kubernetes, useValue: kubernetes },
+      { provide: ProjectCache, useValue: cache },
+    ];
+    return { module: PlatformModule, global: true, providers, exports: providers.map(({ provide }) => provide) };
+  }
+}

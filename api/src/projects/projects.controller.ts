@@ -1,0 +1,162 @@
+import { Body, Controller, Param, Query, Res } from '@nestjs/common';
+import { ApiTags } from '@nestjs/swagger';
+import type { FastifyReply } from 'fastify';
+import Type from 'typebox';
+import { Caller } from '../access/caller.js';
+import type { Principal } from '../access/principal.js';
+import { Route } from '../http/route.js';
+import { OK, type Ok } from '../http/schema.js';
+import { pageLinks } from './page-links.js';
+import { EXAMPLES } from './project.examples.js';
+import {
+  FullProject,
+  ListedProject,
+  NewProject,
+  ProjectChange,
+  ProjectId,
+  ProjectQuery,
+  ProjectStatusAnswer,
+  Reprovisioned,
+} from './project.schema.js';
+import { statusOf } from './project-view.js';
+import { ProjectsService } from './projects.service.js';
+
+const MISSING = { 404: 'There is no such project, or it is not yours.' };
+const link = (operationId: string, description: string) => ({
+  operationId,
+  description,
+  parameters: { id: '$response.body#/id' },
+});
+const LINKS = {
+  read: link('readProject', 'Read it.'),
+  status: link('readProjectStatus', 'Follow its provisioning.'),
+  change: link('changeProject', 'Change its settings.'),
+  query: link('queryProject', 'Run SQL on its database.'),
+  reprovision: link('reprovisionProject', 'Try again after provisioning failed.'),
+  remove: link('deleteProject', 'Delete it.'),
+};
+
+@ApiTags('projects')
+@Controller()
+export class ProjectsController {
+  constructor(private readonly projects: ProjectsService) {}
+
+  @Route('GET', '/projects', {
+    summary: 'List your projects',
+    description:
+      'In the order of their ids. With `limit`, `Link` names the other pages and `X-Total-Count` says how many there are in all.',
+    access: 'projects:read',
+    query: ProjectQuery,
+    answer: {
+      status: 200,
+      description: 'The projects, without their secrets.',
+      schema: Type.Array(ListedProject),
+      example: EXAMPLES.list,
+      headers: {
+        Link: {
+          description: 'RFC 8288: rel first, prev, next, last, as far as there are such pages.',
+          schema: { type: 'string' },
+        },
+        'X-Total-Count': { description: 'How many there are on all pages.', schema: { type: 'integer' } },
+      },
+    },
+  })
+  async listProjects(
+    @Caller() caller: Principal,
+    @Query() query: ProjectQuery,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<ListedProject[]> {
+    const { page, total } = await this.projects.list(caller, query);
+    void reply.header('x-total-count', total);
+    const links = pageLinks(query, total);
+    if (links) void reply.header('link', links);
+    return page;
+  }
+
+  @Route('POST', '/projects', {
+    summary: 'Create a project',
+    description: 'It is answered at once; poll /projects/{id}/status until it is healthy.',
+    access: 'projects:write',
+    body: NewProject,
+    bodyExamples: EXAMPLES.creation,
+    answer: { status: 201, description: 'The project.', schema: FullProject, example: EXAMPLES.provisioning },
+    problems: { 409: 'You have a project of this name.' },
+    links: LINKS,
+  })
+  createProject(@Caller() caller: Principal, @Body() body: NewProject): Promise<FullProject> {
+    return this.projects.create(caller, body);
+  }
+
+  @Route('GET', '/projects/{id}', {
+    summary: 'Read a project',
+    access: 'projects:read',
+    params: ProjectId,
+    answer: { status: 200, description: 'The project with its secrets.', schema: FullProject, example: EXAMPLES.full },
+    problems: MISSING,
+  })
+  readProject(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<FullProject> {
+    return this.projects.read(caller, id);
+  }
+
+  @Route('PATCH', '/projects/{id}', {
+    summary: 'Change settings of a project',
+    description: 'What is not named stays; null puts the default back.',
+    access: 'projects:write',
+    params: ProjectId,
+    body: ProjectChange,
+    bodyExamples: EXAMPLES.change,
+    answer: { status: 200, description: 'The project as it is now.', schema: FullProject, example: EXAMPLES.full },
+    problems: { ...MISSING, 409: 'It is being deleted, or is not provisioned far enough for this.' },
+  })
+  changeProject(
+    @Caller() caller: Principal,
+    @Param() { id }: ProjectId,
+    @Body() body: ProjectChange,
+  ): Promise<FullProject> {
+    return this.projects.change(caller, id, body);
+  }
+
+  @Route('DELETE', '/projects/{id}', {
+    summary: 'Delete a project and all that it has',
+    description: 'It is answered at once. The project shows the status `deleting` until all is gone, and then 404.',
+    access: 'projects:delete',
+    params: ProjectId,
+    answer: { status: 200, description: 'It is being deleted.', schema: OK, example: { ok: true } },
+    problems: MISSING,
+  })
+  async deleteProject(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<Ok> {
+    await this.projects.remove(caller, id);
+    return { ok: true };
+  }
+
+  @Route('GET', '/projects/{id}/status', {
+    summary: 'How far a project is, and how its services are',
+    access: 'projects:read',
+    params: ProjectId,
+    answer: { status: 200, description: 'The status.', schema: ProjectStatusAnswer, example: EXAMPLES.status },
+    problems: MISSING,
+  })
+  async readProjectStatus(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<ProjectStatusAnswer> {
+    const { project } = await this.projects.find(caller, id);
+    return statusOf(project);
+  }
+
+  @Route('POST', '/projects/{id}/reprovision', {
+    summary: 'Provision a dedicated project again whose provisioning failed',
+    access: 'projects:write',
+    params: ProjectId,
+    answer: {
+      status: 200,
+      description: 'It begins anew.',
+      schema: Reprovisioned,
+      example: { ok: true, server_type: 'cpx11', location: 'fsn1' },
+    },
+    problems: {
+      ...MISSING,
+      400: 'The project is not dedicated, has a server already, or did not fail; or the id is not valid.',
+    },
+  })
+  reprovisionProject(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<Reprovisioned> {
+    return this.projects.reprovision(caller, id);
+  }
+}

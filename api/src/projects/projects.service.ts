@@ -1,0 +1,232 @@
+/** Projects: each call reads or writes the Project resource, which the operator drives to what it says. */
+import { randomInt } from 'node:crypto';
+import { Inject, Injectable } from '@nestjs/common';
+import { ANNOTATION_REPROVISION, API_VERSION, type Project, SECRETS } from '@slipway/crds';
+import { maySee, type Principal } from '../access/principal.js';
+import { backendType, plans, regions } from '../discovery/catalogue.js';
+import { missing, Problem } from '../http/problem.js';
+import { isConflict, Kubernetes } from '../kubernetes/client.js';
+import { ANNOTATION_UPDATED, ProjectCache, type SeenProject } from '../kubernetes/project-cache.js';
+import { SETTINGS } from '../platform.js';
+import type { ApiSettings } from '../settings.js';
+import type {
+  FullProject,
+  ListedProject,
+  NewProject,
+  ProjectChange,
+  ProjectQuery,
+  Reprovisioned,
+} from './project.schema.js';
+import { specPatch, variablesOf } from './project-change.js';
+import { ProjectIds } from './project-ids.js';
+import { SecretsOfProjects } from './project-secrets.js';
+import { fullOf, nameOf, ownerOf, type ProjectSecrets, phaseOf, summaryOf } from './project-view.js';
+import { ProjectsRepository } from './projects.repository.js';
+
+export const PROJECTS_PER_USER = 1000;
+const REF_LETTERS = 'abcdefghijklmnopqrstuvwxyz0123456789';
+
+export interface FoundProject {
+  id: number;
+  project: SeenProject;
+}
+
+@Injectable()
+export class ProjectsService {
+  constructor(
+    private readonly rows: ProjectsRepository,
+    private readonly ids: ProjectIds,
+    private readonly kubernetes: Kubernetes,
+    private readonly cache: ProjectCache,
+    private readonly secrets: SecretsOfProjects,
+    @Inject(SETTINGS) private readonly settings: ApiSettings,
+  ) {}
+
+  async create(caller: Principal, wish: NewProject): Promise<FullProject> {
+    this.refuse(caller, wish);
+    const ref = `${wish.name}-${randomLetters(8)}`;
+    const id = await this.rows.reserve(ref, caller.user.email, wish.name);
+    const project = await this.createResource(id, resourceOf(ref, caller, wish));
+    if (wish.jwt_secret !== undefined) await this.bringJwtSecret(project, wish.jwt_secret);
+    await this.rows.markCreated(id, project.metadata.uid);
+    return this.full(caller, { id, project }, {});
+  }
+
+  async list(
+    caller: Principal,
+    { limit, offset = 0, status, name }: ProjectQuery,
+  ): Promise<{ page: ListedProject[]; total: number }> {
+    const own = this.owned(caller).filter(
+      (project) => (!status || phaseOf(project) === status) && (name === undefined || nameOf(project) === name),
+    );
+    const ids = await this.ids.of(own);
+    const seen = own
+      .flatMap((project) => {
+        const id = ids.get(project.metadata.name);
+        return id === undefined || !maySee(caller, id) ? [] : [summaryOf(project, id, this.settings.publicUrl)];
+      })
+      .sort((a, b) => a.id - b.id);
+    return { page: seen.slice(offset, limit === undefined ? undefined : offset + limit), total: seen.length };
+  }
+
+  /** The caller's own; of any other a caller learns no more than of one that was never there. */
+  async find(caller: Principal, id: number): Promise<FoundProject> {
+    const row = maySee(caller, id) ? await this.rows.byId(id) : undefined;
+    const project = row && (this.cache.get(row.ref) ?? (await this.fetch(row.ref)));
+    const isIt = project && (row.uid === null || row.uid === project.metadata.uid);
+    if (!isIt || ownerOf(project) !== caller.user.email) throw missing('project');
+    return { id, project };
+  }
+
+  async read(caller: Principal, id: number): Promise<FullProject> {
+    const found = await this.find(caller, id);
+    return this.full(caller, found, await this.secrets.read(found.project));
+  }
+
+  async change(caller: Principal, id: number, change: ProjectChange): Promise<FullProject> {
+    if (Object.keys(change).length === 0) {
+      throw new Problem(
+        'no_updatable_field',
+        'Name at least one setting to change; see PATCH /projects/{id} in /openapi.json.',
+      );
+    }
+    const { project } = await this.find(caller, id);
+    refuseDeleting(project);
+    await this.putSecrets(project, change);
+    const patched = await this.patch(project, specPatch(change));
+    await this.removeSecrets(project, change);
+    return this.full(caller, { id, project: patched }, await this.secrets.read(patched));
+  }
+
+  async remove(caller: Principal, id: number): Promise<void> {
+    const { project } = await this.find(caller, id);
+    await this.rows.releaseName(id);
+    if (project.metadata.deletionTimestamp) return;
+    const { name, uid } = project.metadata;
+    const left = await this.kubernetes.deleteProject(name, uid);
+    if (left) this.cache.put(left);
+    else this.cache.remove(project);
+  }
+
+  async reprovision(caller: Principal, id: number): Promise<Reprovisioned> {
+    const { project } = await this.find(caller, id);
+    refuseReprovision(project);
+    await this.patch(project, {}, { [ANNOTATION_REPROVISION]: new Date().toISOString() });
+    const plan = plans.find((candidate) => candidate.id === (project.spec.plan ?? 'free'));
+    const region = regions.find((candidate) => candidate.id === (project.spec.region ?? 'eu-central'));
+    return { ok: true, server_type: plan?.server.type ?? '', location: region?.datacenter ?? '' };
+  }
+
+  private refuse(caller: Principal, wish: NewProject): void {
+    if (caller.projectIds !== null)
+      throw new Problem('not_allowed', 'This token is limited to some projects and can not create others.');
+    const { available, reason, id } = backendType(wish.backend_type ?? 'shared');
+    if (!available) {
+      throw new Problem('backend_type_unavailable', `backend_type ${id} can not be created here: ${reason}`, {
+        errors: [{ field: 'backend_type', message: `${reason} GET /backend-types lists what is available.` }],
+      });
+    }
+    if (this.owned(caller).length < PROJECTS_PER_USER) return;
+    throw new Problem('project_limit', `An account has at most ${PROJECTS_PER_USER} projects. Delete some first.`);
+  }
+
+  private owned({ user }: Principal): SeenProject[] {
+    return [...this.cache.all()].filter((project) => ownerOf(project) === user.email);
+  }
+
+  private async fetch(ref: string): Promise<SeenProject | undefined> {
+    const project = await this.kubernetes.getProject(ref);
+    return project && this.cache.put(project);
+  }
+
+  /** A refusal gives the id and the name back; of anything less certain `ProjectIds` finds out what became of it. */
+  private async createResource(id: number, resource: Project): Promise<SeenProject> {
+    try {
+      return this.cache.put(await this.kubernetes.createProject(resource));
+    } catch (error) {
+      if (!(error instanceof Problem && error.kind === 'unavailable')) await this.rows.remove(id);
+      throw error;
+    }
+  }
+
+  private async bringJwtSecret(project: SeenProject, secret: string): Promise<void> {
+    try {
+      await this.secrets.putJwtSecret(project, secret);
+    } catch (error) {
+      // Nobody is told of this project, so it must not stay; where this fails too, `ProjectIds` sees to it.
+      await this.kubernetes.deleteProject(project.metadata.name, project.metadata.uid).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** Before the Project names them. */
+  private async putSecrets(project: SeenProject, change: ProjectChange): Promise<void> {
+    const { webhook_secret, env_vars, github_token, slack_webhook } = change;
+    if (webhook_secret !== undefined && !(await this.secrets.changeWebhookSecret(project, webhook_secret))) {
+      throw new Problem(
+        'project_not_ready',
+        'webhook_secret can be set once the project is provisioned. Try again then.',
+      );
+    }
+    if (env_vars) await this.secrets.putEnv(project, variablesOf(env_vars));
+    if (github_token) await this.secrets.putGitToken(project, github_token);
+    if (slack_webhook) await this.secrets.putSlackWebhook(project, slack_webhook);
+  }
+
+  /** After the Project has let go of them. */
+  private async removeSecrets(project: SeenProject, change: ProjectChange): Promise<void> {
+    if (change.env_vars === null) await this.secrets.remove(project, SECRETS.env.name);
+    if (change.github_token === null) await this.secrets.remove(project, SECRETS.git.name);
+    if (change.slack_webhook === null) await this.secrets.remove(project, SECRETS.notifications.name);
+  }
+
+  /** Only what is named changes, so nothing that another writes meanwhile is lost. */
+  private async patch(
+    { metadata }: SeenProject,
+    spec: object,
+    annotations: Record<string, string> = {},
+  ): Promise<SeenProject> {
+    const { name, uid } = metadata;
+    const body = {
+      metadata: { uid, annotations: { ...annotations, [ANNOTATION_UPDATED]: new Date().toISOString() } },
+      spec,
+    };
+    const patched = await this.kubernetes.patchProject(name, body).catch((error: unknown) => {
+      if (isConflict(error)) return undefined;
+      throw error;
+    });
+    if (!patched) throw missing('project');
+    return this.cache.put(patched);
+  }
+
+  private full(caller: Principal, { id, project }: FoundProject, secrets: ProjectSecrets): FullProject {
+    return fullOf(project, id, this.settings.publicUrl, secrets, caller.scopes.includes('secrets:read'));
+  }
+}
+
+function resourceOf(ref: string, { user }: Principal, wish: NewProject): Project {
+  const { name, region = 'eu-central', plan = 'free', backend_type: type = 'shared' } = wish;
+  const jwt =
+    wish.jwt_secret === undefined ? {} : { jwtSecretRef: { name: SECRETS.jwt.name, key: SECRETS.jwt.secret } };
+  const spec = { name, owner: user.email, type, region, plan, ...jwt };
+  return { apiVersion: API_VERSION, kind: 'Project', metadata: { name: ref }, spec };
+}
+
+const randomLetters = (count: number) =>
+  Array.from({ length: count }, () => REF_LETTERS[randomInt(REF_LETTERS.length)]).join('');
+
+function refuseDeleting(project: SeenProject) {
+  if (project.metadata.deletionTimestamp)
+    throw new Problem('project_deleting', 'The project is being deleted and can not be changed.');
+}
+
+function refuseReprovision(project: SeenProject) {
+  const refusal = (detail: string) => new Problem('not_reprovisionable', detail);
+  if ((project.spec.type ?? 'shared') !== 'dedicated')
+    throw refusal('Only a dedicated project can be provisioned again.');
+  if (project.status?.server) throw refusal('A server exists already; restart its services instead.');
+  if (phaseOf(project) !== 'error')
+    throw refusal(
+      `Only a project whose provisioning failed can be provisioned again; this one is ${phaseOf(project)}.`,
+    );
+}

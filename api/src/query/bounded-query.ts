@@ -1,0 +1,135 @@
+/**
+ * One run of a person's SQL on one connection, of which only so much is kept. A single statement is run through a portal, so
+ * the server stops at the row limit; several go as one simple query, and rows past the limit are dropped as they come.
+ * In: SQL. Out: the outcome of each statement. Called by `query-connection.ts`; `pg` calls the `handle…` methods.
+ */
+import type { Connection, Submittable } from 'pg';
+
+/** More than PostgreSQL gives an array: what a result may be before it is refused, in rows and in bytes kept. */
+export interface Limits {
+  rows: number;
+  keptBytes: number;
+  receivedBytes: number;
+}
+
+export interface Field {
+  name: string;
+  dataTypeID: number;
+}
+
+export interface StatementOutcome {
+  fields: Field[];
+  rows: (string | null)[][];
+  /** SELECT, INSERT, CREATE TABLE, …; empty for an empty statement. */
+  command: string;
+  /** How many rows it returned or changed, as far as it is known. */
+  count: number;
+  truncated: boolean;
+}
+
+/** Of `pg`'s connection what its own queries call. */
+interface Wire {
+  parse(message: { text: string; types: number[] }): void;
+  bind(message: object): void;
+  describe(message: { type: 'P'; name: string }): void;
+  execute(message: { portal: string; rows: number }): void;
+  sync(): void;
+  query(text: string): void;
+  sendCopyFail(message: string): void;
+}
+
+export class TooMuchReceived extends Error {}
+
+export class BoundedQuery implements Submittable {
+  readonly outcome: Promise<StatementOutcome[]>;
+  private readonly done = Promise.withResolvers<StatementOutcome[]>();
+  private readonly outcomes: StatementOutcome[] = [];
+  private current = empty();
+  private kept = 0;
+  private received = 0;
+
+  constructor(
+    private readonly sql: string,
+    private readonly form: 'portal' | 'simple',
+    private readonly limits: Limits,
+  ) {
+    this.outcome = this.done.promise;
+  }
+
+  submit(connection: Connection): void {
+    const wire = connection as unknown as Wire;
+    if (this.form === 'simple') return wire.query(this.sql);
+    wire.parse({ text: this.sql, types: [] });
+    wire.bind({});
+    wire.describe({ type: 'P', name: '' });
+    // One more than is kept, to know whether there are more.
+    wire.execute({ portal: '', rows: this.limits.rows + 1 });
+    wire.sync();
+  }
+
+  handleRowDescription({ fields }: { fields: Field[] }): void {
+    this.current.fields = fields.map(({ name, dataTypeID }) => ({ name, dataTypeID }));
+  }
+
+  handleDataRow({ fields, length }: { fields: (string | null)[]; length: number }): void {
+    this.receive(length);
+    const full = this.current.rows.length >= this.limits.rows || this.kept + length > this.limits.keptBytes;
+    if (full || this.current.truncated) {
+      this.current.truncated = true;
+      return;
+    }
+    this.kept += length;
+    this.current.rows.push(fields);
+  }
+
+  handleCommandComplete({ text }: { text: string }): void {
+    const words = text.split(' ');
+    const count = Number(words.at(-1));
+    const counted = words.length > 1 && Number.isInteger(count);
+    this.current.command = words.filter((word) => !/^\d+$/.test(word)).join(' ');
+    this.current.count = counted ? count : 0;
+    this.next();
+  }
+
+  handlePortalSuspended(): void {
+    this.current.command = 'SELECT';
+    this.current.truncated = true;
+    this.current.count = this.current.rows.length;
+    this.next();
+  }
+
+  handleEmptyQuery(): void {
+    this.next();
+  }
+
+  handleCopyInResponse(connection: Connection): void {
+    (connection as unknown as Wire).sendCopyFail('COPY FROM STDIN has nowhere to read from here; use INSERT');
+  }
+
+  handleCopyData({ length }: { length: number }): void {
+    this.receive(length);
+    this.current.truncated = true;
+  }
+
+  /** The last that `pg` calls of a query that failed. */
+  handleError(error: Error): void {
+    this.done.reject(error);
+  }
+
+  handleReadyForQuery(): void {
+    this.done.resolve(this.outcomes);
+  }
+
+  private next(): void {
+    this.outcomes.push(this.current);
+    this.current = empty();
+  }
+
+  /** To read on would cost the server and us without end, so the connection goes, and with it what was not committed. */
+  private receive(bytes: number): void {
+    this.received += bytes;
+    if (this.received > this.limits.receivedBytes) this.done.reject(new TooMuchReceived());
+  }
+}
+
+const empty = (): StatementOutcome => ({ fields: [], rows: [], command: '', count: 0, truncated: false });

@@ -1,0 +1,37 @@
+import type { Socket } from 'node:net';
+
+const HEADER = 5;
+
+/**
+ * Ends `socket` when the server announces a message longer than `limit`: one value may be a gigabyte, and the protocol's
+ * parser would hold all of it before anybody could look. Must be put on before the parser reads the socket.
+ */
+export function guardMessages(socket: Socket, limit: number): void {
+  const header = Buffer.alloc(HEADER);
+  let have = 0;
+  let body = 0;
+  socket.on('data', (chunk: Buffer) => {
+    let at = 0;
+    while (at < chunk.length) {
+      if (body > 0) {
+        const skipped = Math.min(body, chunk.length - at);
+        body -= skipped;
+        at += skipped;
+        continue;
+      }
+      const taken = chunk.copy(header, have, at, Math.min(chunk.length, at + HEADER - have));
+      have += taken;
+      at += taken;
+      if (have < HEADER) return;
+      have = 0;
+      // The length counts itself, but not the letter before it.
+      body = header.readInt32BE(1) - 4;
+      if (body > limit) {
+        socket.destroy(new MessageTooLong());
+        return;
+      }
+    }
+  });
+}
+
+export class MessageTooLong extends Error {}

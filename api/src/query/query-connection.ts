@@ -1,0 +1,137 @@
+/**
+ * A connection to a project's database as its owner role, for one request and no other: nothing that SQL does to its
+ * session reaches another. Ends by a deadline that the SQL can not move.
+ */
+import { Socket } from 'node:net';
+import { databaseOf, ownerRole, SECRETS } from '@slipway/crds';
+import pg from 'pg';
+import { BoundedQuery, type Limits, type StatementOutcome } from './bounded-query.js';
+import { guardMessages } from './message-guard.js';
+
+export const STATEMENT_TIMEOUT_MS = 30_000;
+/** Past the server's own timeout, which SQL may have changed for itself. */
+const DEADLINE_MS = STATEMENT_TIMEOUT_MS + 2000;
+const CONNECT_TIMEOUT_MS = 5000;
+const LONGEST_MESSAGE = 16 * 1024 * 1024;
+export const LIMITS: Limits = { rows: 1000, keptBytes: 8 * 1024 * 1024, receivedBytes: 64 * 1024 * 1024 };
+
+export class DeadlineReached extends Error {}
+export class CannotConnect extends Error {}
+
+export interface QueryOutcome {
+  statements: StatementOutcome[];
+  /** Names of types that are not built in, by OID. */
+  typeNames: Map<number, string>;
+}
+
+type Credentials = Record<string, string>;
+
+/** `deadline` is for tests. */
+export async function runQuery(
+  ref: string,
+  credentials: Credentials,
+  sql: string,
+  deadline = DEADLINE_MS,
+): Promise<QueryOutcome> {
+  const client = await connect(ref, credentials);
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new DeadlineReached()), deadline);
+  late.catch(() => undefined);
+  let whole = false;
+  try {
+    const outcome = await Promise.race([run(client, sql), late]);
+    whole = true;
+    return outcome;
+  } finally {
+    clearTimeout(timer);
+    if (whole) void client.end().catch(() => undefined);
+    else await abandon(client, ref, credentials);
+  }
+}
+
+async function run(client: pg.Client, sql: string): Promise<QueryOutcome> {
+  const statements = await runBounded(client, sql);
+  return { statements, typeNames: await namesOfTypes(client, statements) };
+}
+
+async function runBounded(client: pg.Client, sql: string): Promise<StatementOutcome[]> {
+  try {
+    return await client.query(new BoundedQuery(sql, 'portal', LIMITS)).outcome;
+  } catch (error) {
+    if (!isSeveralStatements(error)) throw error;
+    return client.query(new BoundedQuery(sql, 'simple', LIMITS)).outcome;
+  }
+}
+
+/** Said before anything ran. A syntax error has the same SQLSTATE, but comes from the grammar. */
+const isSeveralStatements = (error: unknown) => {
+  const { code, routine } = error as { code?: string; routine?: string };
+  return code === '42601' && routine === 'exec_parse_message';
+};
+
+async function connect(ref: string, credentials: Credentials): Promise<pg.Client> {
+  const client = new pg.Client({
+    ...address(ref, credentials),
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    stream: () => guarded(),
+    options: `-c statement_timeout=${STATEMENT_TIMEOUT_MS} -c datestyle=ISO -c client_connection_check_interval=2000`,
+  });
+  // What ends the connection also ends the query, which tells.
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+  } catch (error) {
+    throw new CannotConnect('the database does not accept the connection', { cause: error });
+  }
+  return client;
+}
+
+function guarded(): Socket {
+  const socket = new Socket();
+  guardMessages(socket, LONGEST_MESSAGE);
+  return socket;
+}
+
+const address = (ref: string, credentials: Credentials) => ({
+  host: credentials[SECRETS.database.host] ?? '',
+  port: Number(credentials[SECRETS.database.port] ?? 5432),
+  database: credentials[SECRETS.database.database] ?? databaseOf(ref),
+  user: ownerRole(ref),
+  password: credentials[SECRETS.database.ownerPassword] ?? '',
+  application_name: 'slipway-query',
+});
+
+/** A backend that works does not notice that its client went; a role may end its own. */
+async function abandon(client: pg.Client, ref: string, credentials: Credentials): Promise<void> {
+  const { processID } = client as unknown as { processID?: number };
+  const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
+  stream.destroy();
+  if (!processID) return;
+  const killer = new pg.Client({
+    ...address(ref, credentials),
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: CONNECT_TIMEOUT_MS,
+  });
+  killer.on('error', () => undefined);
+  try {
+    await killer.connect();
+    await killer.query('select pg_terminate_backend($1)', [processID]);
+  } catch {
+    // The statement timeout is what is left to end it.
+  } finally {
+    await killer.end().catch(() => undefined);
+  }
+}
+
+/** Asked on the same connection, whose rights are the project's own; a session that can not answer leaves numbers. */
+async function namesOfTypes(client: pg.Client, statements: StatementOutcome[]): Promise<Map<number, string>> {
+  const oids = new Set(statements.flatMap(({ fields }) => fields.map(({ dataTypeID }) => dataTypeID)));
+  const unknown = [...oids].filter((oid) => oid >= FIRST_UNKNOWN_OID);
+  if (unknown.length === 0) return new Map();
+  const sql =
+    'select oid::int8::text, pg_catalog.format_type(oid, null) as name from pg_catalog.pg_type where oid = any($1::oid[])';
+  const { rows } = await client.query<{ oid: string; name: string }>(sql, [unknown]).catch(() => ({ rows: [] }));
+  return new Map(rows.map(({ oid, name }) => [Number(oid), name]));
+}
+/** Types that a database defines have OIDs from here. */
+const FIRST_UNKNOWN_OID = 16_384;

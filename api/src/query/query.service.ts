@@ -1,0 +1,182 @@
+/** Runs a person's SQL on their project's database, as its owner role and within bounds. */
+import { Injectable } from '@nestjs/common';
+import type { Principal } from '../access/principal.js';
+import { Problem, retryLater } from '../http/problem.js';
+import type { SeenProject } from '../kubernetes/project-cache.js';
+import { SecretsOfProjects } from '../projects/project-secrets.js';
+import { hasDatabase, phaseOf, typeOf } from '../projects/project-view.js';
+import { ProjectsService } from '../projects/projects.service.js';
+import { type StatementOutcome, TooMuchReceived } from './bounded-query.js';
+import { MessageTooLong } from './message-guard.js';
+import type { QueryResult, StatementResult } from './query.schema.js';
+import {
+  CannotConnect,
+  DeadlineReached,
+  LIMITS,
+  type QueryOutcome,
+  runQuery,
+  STATEMENT_TIMEOUT_MS,
+} from './query-connection.js';
+import { jsonValue, typeName } from './values.js';
+
+const AT_ONCE_PER_PROJECT = 4;
+const AT_ONCE = 32;
+
+@Injectable()
+export class QueryService {
+  private readonly running = new Map<string, number>();
+  private total = 0;
+
+  constructor(
+    private readonly projects: ProjectsService,
+    private readonly secrets: SecretsOfProjects,
+  ) {}
+
+  async run(caller: Principal, id: number, sql: string): Promise<QueryResult> {
+    const { project } = await this.projects.find(caller, id);
+    refuseUnready(project);
+    const ref = project.metadata.name;
+    this.enter(ref);
+    try {
+      const credentials = await this.secrets.database(project);
+      if (!credentials) throw notReady('its database is not there yet');
+      const start = performance.now();
+      const outcome = await runQuery(ref, credentials, sql).catch((error: unknown) => {
+        throw asProblem(error);
+      });
+      return answer(outcome, performance.now() - start);
+    } finally {
+      this.leave(ref);
+    }
+  }
+
+  private enter(ref: string): void {
+    const running = this.running.get(ref) ?? 0;
+    if (running >= AT_ONCE_PER_PROJECT) {
+      throw retryLater(
+        'too_many_requests',
+        `A project runs at most ${AT_ONCE_PER_PROJECT} queries at once over this route.`,
+        1,
+      );
+    }
+    if (this.total >= AT_ONCE) throw retryLater('unavailable', 'Too many queries run now. Try again.', 1);
+    this.running.set(ref, running + 1);
+    this.total += 1;
+  }
+
+  private leave(ref: string): void {
+    const running = (this.running.get(ref) ?? 1) - 1;
+    if (running > 0) this.running.set(ref, running);
+    else this.running.delete(ref);
+    this.total -= 1;
+  }
+}
+
+function refuseUnready(project: SeenProject): void {
+  if (!hasDatabase(project)) throw new Problem('no_database', `A ${typeOf(project)} project has no database.`);
+  const phase = phaseOf(project);
+  if (phase === 'deleting') throw new Problem('project_deleting', 'The project is being deleted.');
+  // One that fell ill may still have a database that answers, and a query is how to look.
+  if (phase === 'provisioning') throw notReady('it is being provisioned');
+}
+
+const notReady = (why: string) =>
+  new Problem(
+    'project_not_ready',
+    `The project is not ready: ${why}. Poll /projects/{id}/status until it is healthy.`,
+    {
+      headers: { 'retry-after': '1' },
+    },
+  );
+
+function answer({ statements, typeNames }: QueryOutcome, milliseconds: number): QueryResult {
+  const results = statements.map((statement) => resultOf(statement, typeNames));
+  const last = results.at(-1) ?? { columns: [], rows: [], row_count: 0, command: '', truncated: false };
+  return { ...last, duration_ms: Math.round(milliseconds * 100) / 100, results };
+}
+
+function resultOf(
+  { fields, rows, command, count, truncated }: StatementOutcome,
+  typeNames: Map<number, string>,
+): StatementResult {
+  const names = distinct(fields.map(({ name }) => name));
+  const oids = fields.map(({ dataTypeID }) => dataTypeID);
+  return {
+    columns: names.map((name, index) => ({ name, type: nameOfType(oids[index] as number, typeNames) })),
+    rows: rows.map((row) =>
+      Object.fromEntries(row.map((text, index) => [names[index], jsonValue(text, oids[index] as number)])),
+    ),
+    row_count: fields.length > 0 ? rows.length : count,
+    command,
+    truncated,
+  };
+}
+
+const nameOfType = (oid: number, names: Map<number, string>) => typeName(oid) ?? names.get(oid) ?? `oid ${oid}`;
+
+/** A name that comes again is given a number, so that no column is lost from a row. */
+function distinct(names: string[]): string[] {
+  const taken = new Set(names);
+  const seen = new Set<string>();
+  return names.map((name) => {
+    let free = name;
+    for (let number = 2; seen.has(free); number += 1) {
+      const candidate = `${name}_${number}`;
+      if (!taken.has(candidate)) free = candidate;
+    }
+    seen.add(free);
+    taken.add(free);
+    return free;
+  });
+}
+
+interface DatabaseError {
+  code: string;
+  message: string;
+  position?: string;
+  detail?: string;
+  hint?: string;
+}
+
+function asProblem(error: unknown): Problem {
+  if (error instanceof DeadlineReached) return tooSlow();
+  if (error instanceof TooMuchReceived || error instanceof MessageTooLong) {
+    return new Problem(
+      'result_too_large',
+      `The result is larger than ${LIMITS.receivedBytes >> 20} MiB, or one row than 16 MiB; nothing was committed. Ask for less, as with LIMIT.`,
+    );
+  }
+  if (error instanceof CannotConnect) {
+    return new Problem('unavailable', "The project's database does not accept connections now. Try again.", {
+      headers: { 'retry-after': '2' },
+      cause: error,
+    });
+  }
+  if (isDatabaseError(error)) return error.code === '57014' ? tooSlow() : sqlProblem(error);
+  return new Problem('unavailable', "The connection to the project's database was lost. Try again.", {
+    headers: { 'retry-after': '2' },
+    cause: error,
+  });
+}
+
+const isDatabaseError = (error: unknown): error is DatabaseError =>
+  /^[0-9A-Z]{5}$/.test((error as DatabaseError)?.code ?? '') && 'severity' in (error as object);
+
+const tooSlow = () =>
+  new Problem(
+    'statement_timeout',
+    `The query did not end within ${STATEMENT_TIMEOUT_MS / 1000} seconds and was cancelled.`,
+    {
+      members: { sqlstate: '57014' },
+    },
+  );
+
+function sqlProblem({ code, message, position, detail, hint }: DatabaseError): Problem {
+  const members = {
+    sqlstate: code,
+    ...(position ? { position: Number(position) } : {}),
+    ...(detail ? { sql_detail: detail } : {}),
+    ...(hint ? { hint } : {}),
+  };
+  return new Problem('sql_error', message, { members });
+}

@@ -1,0 +1,83 @@
+/** What the API must be told to run: read once from the environment by `main.ts`, or given by a test. */
+import { readFileSync } from 'node:fs';
+
+export interface ApiSettings {
+  /** `host:port`, or the path of a Unix socket. */
+  listen: string;
+  /** What people type, without a slash at the end. */
+  publicUrl: string;
+  /** The platform database. */
+  databaseUrl: string;
+  /** A kubeconfig file; without one, the service account of the pod. */
+  kubeconfig?: string;
+  /** Signs user tokens. */
+  jwtSecret: string;
+  encryptionKeys: { current: string; keys: Record<string, string> };
+  logLevel: string;
+}
+
+export function settingsFromEnvironment(environment: NodeJS.ProcessEnv): ApiSettings {
+  const settings: ApiSettings = {
+    listen: needed(environment, 'SLIPWAY_LISTEN'),
+    publicUrl: publicUrl(needed(environment, 'SLIPWAY_PUBLIC_URL')),
+    databaseUrl: needed(environment, 'SLIPWAY_DATABASE_URL'),
+    jwtSecret: jwtSecret(fileOf(environment, 'SLIPWAY_JWT_SECRET')),
+    encryptionKeys: encryptionKeys(fileOf(environment, 'SLIPWAY_ENCRYPTION_KEYS')),
+    logLevel: logLevel(environment.SLIPWAY_LOG_LEVEL ?? 'info'),
+  };
+  return environment.KUBECONFIG ? { ...settings, kubeconfig: environment.KUBECONFIG } : settings;
+}
+
+function needed(environment: NodeJS.ProcessEnv, variable: string): string {
+  const value = environment[variable];
+  if (!value) throw new Error(`${variable} is not set`);
+  return value;
+}
+
+function fileOf(environment: NodeJS.ProcessEnv, variable: string): string {
+  const path = needed(environment, variable);
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch (error) {
+    throw new Error(`${variable}: ${path} can not be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+}
+
+function publicUrl(value: string): string {
+  if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol)) {
+    throw new Error('SLIPWAY_PUBLIC_URL must be an http or https URL');
+  }
+  return value.replace(/\/+$/, '');
+}
+
+function jwtSecret(value: string): string {
+  if (Buffer.byteLength(value) < 32) throw new Error('SLIPWAY_JWT_SECRET: the file must hold at least 32 bytes');
+  return value;
+}
+
+function logLevel(value: string): string {
+  const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
+  if (!levels.includes(value)) throw new Error(`SLIPWAY_LOG_LEVEL must be one of ${levels.join(', ')}`);
+  return value;
+}
+
+function encryptionKeys(text: string): ApiSettings['encryptionKeys'] {
+  const wrong = (why: string) => new Error(`SLIPWAY_ENCRYPTION_KEYS: ${why}`);
+  let parsed: { current?: unknown; keys?: unknown };
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    throw wrong('the file is not JSON');
+  }
+  const { current, keys } = parsed;
+  if (typeof current !== 'string' || typeof keys !== 'object' || keys === null || !(current in keys)) {
+    throw wrong(
+      'the file must be {"current": "<id>", "keys": {"<id>": "<32 bytes, base64>"}}, with the current id among the keys',
+    );
+  }
+  for (const [id, key] of Object.entries(keys)) {
+    if (typeof key !== 'string' || Buffer.from(key, 'base64').length !== 32)
+      throw wrong(`key ${id} is not 32 bytes of base64`);
+  }
+  return { current, keys: keys as Record<string, string> };
+}

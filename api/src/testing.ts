@@ -1,0 +1,230 @@
+/**
+ * For tests: the API over a Kubernetes API server and a Postgres of its own. No operator runs here: where a test needs what
+ * an operator writes, it writes that itself with `operator`, as the operator would; the end-to-end suite runs the real one.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { Agent, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import {
+  CoordinationV1Api,
+  CoreV1Api,
+  CustomObjectsApi,
+  KubeConfig,
+  setHeaderOptions,
+  V1MicroTime,
+} from '@kubernetes/client-node';
+import { startTestApiServer } from '@slipway/apiserver';
+import {
+  API_VERSION,
+  customResourceDefinitions,
+  GROUP,
+  LABEL_PROJECT,
+  namespaceOf,
+  OPERATOR_LEASE,
+  ownerRole,
+  type Project,
+  type ProjectSpec,
+  type ProjectStatus,
+  SECRETS,
+  SYSTEM_NAMESPACE,
+  VERSION,
+} from '@slipway/crds';
+import pg from 'pg';
+import { type ApiSettings, startApi } from './index.js';
+
+const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
+
+export interface Answer {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  // biome-ignore lint: a test says itself what it expects.
+  body: any;
+}
+
+export interface CallOptions {
+  token?: string | undefined;
+  json?: unknown;
+  body?: string;
+  headers?: Record<string, string>;
+}
+
+export type TestApi = Awaited<ReturnType<typeof startTestApi>>;
+
+export async function startTestApi() {
+  const cluster = await startTestApiServer({ crds: customResourceDefinitions });
+  const folder = await mkdtemp(path.join(tmpdir(), 'slipway-api-'));
+  const { host, port, user, password } = cluster.postgres.admin();
+  const admin = new pg.Client(cluster.postgres.admin());
+  await admin.connect();
+  await admin.query('create database platform');
+  const settings: ApiSettings = {
+    listen: path.join(folder, 'api.sock'),
+    publicUrl: 'http://localhost:4000',
+    databaseUrl: `postgresql://${user}:${password}@/platform?host=${encodeURIComponent(host)}&port=${port}`,
+    kubeconfig: cluster.kubeconfig,
+    jwtSecret: 'a secret of the tests, of 32 bytes or more',
+    encryptionKeys: { current: 'a', keys: { a: Buffer.alloc(32, 1).toString('base64') } },
+    logLevel: 'silent',
+  };
+  let api = await startApi(settings);
+  const agent = new Agent({ keepAlive: false });
+  return {
+    settings,
+    cluster,
+    folder,
+    admin,
+    operator: operatorOf(cluster.kubeconfig, cluster.postgres.admin()),
+    call: (method: string, url: string, options?: CallOptions) => call(agent, settings.listen, method, url, options),
+    /** Ends the API and starts it anew over the same data. */
+    async restart() {
+      await api.close();
+      api = await startApi(settings);
+    },
+    async close() {
+      await api.close();
+      await admin.end();
+      await cluster.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function call(
+  agent: Agent,
+  socketPath: string,
+  method: string,
+  url: string,
+  options: CallOptions = {},
+): Promise<Answer> {
+  const { token, json, headers = {} } = options;
+  const body = json === undefined ? options.body : JSON.stringify(json);
+  const sent = {
+    ...(token ? { authorization: `Bearer ${token}` } : {}),
+    ...(body === undefined
+      ? {}
+      : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) }),
+    ...headers,
+  };
+  return new Promise((resolve, reject) => {
+    const outgoing = request({ agent, socketPath, method, path: url, headers: sent }, (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (chunk: string) => {
+        text += chunk;
+      });
+      response.on('end', () => {
+        const isJson = /json/.test(response.headers['content-type'] ?? '');
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          body: isJson ? JSON.parse(text) : text,
+        });
+      });
+    });
+    outgoing.on('error', reject);
+    outgoing.end(body);
+  });
+}
+
+/** What the operator writes, and what a person does with kubectl. */
+function operatorOf(kubeconfig: string, postgres: pg.ClientConfig) {
+  const config = new KubeConfig();
+  config.loadFromFile(kubeconfig);
+  const objects = config.makeApiClient(CustomObjectsApi);
+  const core = config.makeApiClient(CoreV1Api);
+  const leases = config.makeApiClient(CoordinationV1Api);
+  const merge = setHeaderOptions('Content-Type', 'application/merge-patch+json');
+
+  const apply = (name: string, spec: ProjectSpec): Promise<Project> =>
+    objects.createClusterCustomObject({
+      ...PROJECTS,
+      body: { apiVersion: API_VERSION, kind: 'Project', metadata: { name }, spec },
+    });
+  const get = (name: string): Promise<Project> => objects.getClusterCustomObject({ ...PROJECTS, name });
+  const patch = (name: string, body: object): Promise<Project> =>
+    objects.patchClusterCustomObject({ ...PROJECTS, name, body }, merge);
+  const setStatus = (name: string, status: ProjectStatus): Promise<Project> =>
+    objects.patchClusterCustomObjectStatus({ ...PROJECTS, name, body: { status } }, merge);
+  const remove = (name: string) => objects.deleteClusterCustomObject({ ...PROJECTS, name });
+
+  async function secret(ref: string, name: string, stringData: Record<string, string>) {
+    const metadata = { name, namespace: namespaceOf(ref), labels: { [LABEL_PROJECT]: ref } };
+    await core.createNamespacedSecret({ namespace: namespaceOf(ref), body: { metadata, stringData } });
+  }
+
+  /** A database of its own and its owner role, as its db_url has. */
+  async function provision(ref: string) {
+    const { host, port, user, password } = postgres;
+    const admin = new pg.Client(postgres);
+    await admin.connect();
+    await admin.query(`create role "${ownerRole(ref)}" login password 'owner'`);
+    await admin.query(`create database "p-${ref}" owner "${ownerRole(ref)}"`);
+    await admin.query(`revoke connect on database "p-${ref}" from public`);
+    await admin.end();
+    void [user, password];
+    await core
+      .createNamespace({ body: { metadata: { name: namespaceOf(ref), labels: { [LABEL_PROJECT]: ref } } } })
+      .catch(() => undefined);
+    const { keys, database } = SECRETS;
+    await secret(ref, keys.name, {
+      [keys.jwtSecret]: 'j'.repeat(32),
+      [keys.anonKey]: 'anon-key-of-it',
+      [keys.serviceRoleKey]: 'service-role-key-of-it',
+      [keys.webhookSecret]: 'webhook-secret-of-it',
+    });
+    await secret(ref, database.name, {
+      [database.host]: String(host),
+      [database.port]: String(port),
+      [database.database]: `p-${ref}`,
+      [database.ownerPassword]: 'owner',
+      [database.url]: `postgresql://${ownerRole(ref)}:owner@localhost:4002/p-${ref}`,
+    });
+    await setStatus(ref, {
+      phase: 'healthy',
+      message: 'Ready',
+      url: `http://localhost:4000/p/${ref}`,
+      services: { database: { up: true, status: 'running' }, storage: { up: false, status: 'unavailable' } },
+      conditions: [
+        {
+          type: 'Ready',
+          status: 'True',
+          reason: 'Provisioned',
+          message: 'All parts are up',
+          lastTransitionTime: '2026-01-05T09:00:01Z',
+        },
+      ],
+    });
+  }
+
+  async function lead(renewTime = new Date()) {
+    const namespace = SYSTEM_NAMESPACE;
+    await core.createNamespace({ body: { metadata: { name: namespace } } }).catch(() => undefined);
+    const spec = { holderIdentity: 'test', leaseDurationSeconds: 15, renewTime: new V1MicroTime(renewTime) };
+    const body = { metadata: { name: OPERATOR_LEASE, namespace }, spec };
+    await leases
+      .createNamespacedLease({ namespace, body })
+      .catch(() => leases.replaceNamespacedLease({ name: OPERATOR_LEASE, namespace, body }));
+  }
+
+  return { apply, get, patch, setStatus, remove, secret, provision, lead, core };
+}
+
+/** Asks until `accept` accepts; the deadline is only there so that a test that fails ends. */
+export async function until<T>(ask: () => Promise<T>, accept: (answer: T) => boolean): Promise<T> {
+  const deadline = Date.now() + 20_000;
+  for (;;) {
+    const answer = await ask();
+    if (accept(answer)) return answer;
+    if (Date.now() > deadline) throw new Error(`still: ${JSON.stringify(answer)?.slice(0, 500)}`);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+let people = 0;
+/** Somebody new, logged in. */
+export async function register(api: Pick<TestApi, 'call'>): Promise<{ email: string; token: string }> {
+  people += 1;
+  const email = `person${people}@example.com`;
+  const { body } = await api.call('POST', '/auth/register', { json: { email, password: 'correct horse' } });
+  return { email, token: body.token };
+}

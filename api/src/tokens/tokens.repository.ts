@@ -1,0 +1,45 @@
+import { MikroORM } from '@mikro-orm/postgresql';
+import { Injectable } from '@nestjs/common';
+import { User } from '../accounts/user.entity.js';
+import { Token } from './token.entity.js';
+
+export type TokenFields = Pick<Token, 'name' | 'hash' | 'hint' | 'scopes'> & {
+  projectIds: number[] | null;
+  expiresAt: Date | null;
+};
+
+@Injectable()
+export class TokensRepository {
+  constructor(private readonly orm: MikroORM) {}
+
+  async add(userId: number, fields: TokenFields): Promise<Token> {
+    const em = this.orm.em.fork();
+    const token = em.create(Token, { ...fields, user: em.getReference(User, userId), createdAt: new Date() });
+    await em.flush();
+    return token;
+  }
+
+  of(userId: number): Promise<Token[]> {
+    return this.orm.em.fork().find(Token, { user: userId }, { orderBy: { id: 'asc' } });
+  }
+
+  count(userId: number): Promise<number> {
+    return this.orm.em.fork().count(Token, { user: userId });
+  }
+
+  /** With its user; null when there is none, or it has ended. */
+  live(hash: Buffer): Promise<(Token & { user: User }) | null> {
+    const inTime = { $or: [{ expiresAt: null }, { expiresAt: { $gt: new Date() } }] };
+    return this.orm.em.fork().findOne(Token, { hash, ...inTime }, { populate: ['user'] }) as Promise<
+      (Token & { user: User }) | null
+    >;
+  }
+
+  async remove(userId: number, id: number): Promise<boolean> {
+    return (await this.orm.em.fork().nativeDelete(Token, { id, user: userId })) > 0;
+  }
+
+  async touch(id: number, at: Date): Promise<void> {
+    await this.orm.em.fork().nativeUpdate(Token, { id }, { lastUsedAt: at });
+  }
+}

@@ -1,0 +1,109 @@
+/** Personal access tokens: 256 random bits, of which only the SHA-256 is kept. */
+import { createHash, randomBytes } from 'node:crypto';
+import { Inject, Injectable } from '@nestjs/common';
+import type { Logger } from 'pino';
+import type { Principal } from '../access/principal.js';
+import type { Scope } from '../access/scopes.js';
+import { accountOf } from '../accounts/account.schema.js';
+import { invalid, missing, Problem } from '../http/problem.js';
+import { LOG } from '../platform.js';
+import type { Token } from './token.entity.js';
+import { type CreatedToken, type ListedToken, listed, type NewToken } from './token.schema.js';
+import { TokensRepository } from './tokens.repository.js';
+
+const PREFIX = 'pat_';
+const HINT_LENGTH = PREFIX.length + 4;
+export const TOKENS_PER_USER = 500;
+const USE_IS_NOTED_EVERY_MS = 60_000;
+
+export const isTokenValue = (value: string) => value.startsWith(PREFIX);
+const hashOf = (value: string) => createHash('sha256').update(value).digest();
+
+@Injectable()
+export class TokensService {
+  private readonly noting = new Set<number>();
+
+  constructor(
+    private readonly tokens: TokensRepository,
+    @Inject(LOG) private readonly log: Logger,
+  ) {}
+
+  async list(caller: Principal): Promise<ListedToken[]> {
+    return (await this.tokens.of(caller.user.id)).map(listed);
+  }
+
+  async create(caller: Principal, wish: NewToken): Promise<CreatedToken> {
+    await this.refuseTooMany(caller);
+    const value = PREFIX + randomBytes(32).toString('base64url');
+    const token = await this.tokens.add(caller.user.id, {
+      name: wish.name ?? '',
+      hash: hashOf(value),
+      hint: value.slice(0, HINT_LENGTH),
+      scopes: scopesWithin(caller, wish.scopes),
+      projectIds: projectsWithin(caller, wish.project_ids),
+      expiresAt: expiryWithin(caller, wish.expires_in),
+    });
+    return { ...listed(token), token: value };
+  }
+
+  async revoke(caller: Principal, id: number): Promise<void> {
+    if (!(await this.tokens.remove(caller.user.id, id))) throw missing('token');
+  }
+
+  async principalOf(value: string): Promise<Principal | undefined> {
+    const token = await this.tokens.live(hashOf(value));
+    if (!token) return undefined;
+    this.noteUse(token);
+    return {
+      user: accountOf(token.user),
+      scopes: token.scopes,
+      projectIds: token.projectIds ?? null,
+      tokenEnds: token.expiresAt ?? null,
+    };
+  }
+
+  private async refuseTooMany({ user }: Principal): Promise<void> {
+    if ((await this.tokens.count(user.id)) < TOKENS_PER_USER) return;
+    throw new Problem(
+      'token_limit',
+      `An account has at most ${TOKENS_PER_USER} tokens. Revoke some with DELETE /tokens/{id}.`,
+    );
+  }
+
+  /** Beside the request, which neither waits for it nor fails by it. */
+  private noteUse({ id, lastUsedAt }: Token): void {
+    const now = new Date();
+    const fresh = lastUsedAt && now.getTime() - lastUsedAt.getTime() < USE_IS_NOTED_EVERY_MS;
+    if (fresh || this.noting.has(id)) return;
+    this.noting.add(id);
+    this.tokens
+      .touch(id, now)
+      .catch((error: unknown) => this.log.warn({ err: error, token: id }, 'the use of a token could not be noted'))
+      .finally(() => this.noting.delete(id));
+  }
+}
+
+function scopesWithin(caller: Principal, wished: Scope[] | undefined): Scope[] {
+  const lacking = wished?.find((scope) => !caller.scopes.includes(scope));
+  if (lacking) {
+    throw new Problem('missing_scope', `A token can not give more than it has: this one lacks the scope ${lacking}.`);
+  }
+  return [...new Set(wished ?? caller.scopes)];
+}
+
+function projectsWithin({ projectIds }: Principal, wished: number[] | undefined): number[] | null {
+  if (projectIds === null) return wished ? [...new Set(wished)] : null;
+  if (wished?.some((id) => !projectIds.includes(id))) {
+    throw new Problem('not_allowed', 'A token can not give more than it has: this one is limited to other projects.');
+  }
+  return [...new Set(wished ?? projectIds)];
+}
+
+function expiryWithin(caller: Principal, seconds: number | undefined): Date | null {
+  const expiry = seconds === undefined ? null : new Date(Date.now() + seconds * 1000);
+  const limit = caller.tokenEnds;
+  if (limit === null) return expiry;
+  if (expiry && expiry > limit)
+    throw invalid('expires_in', `must not outlast the token it is made with, which ends at ${limit.toISOString()}`);
+  return expiry ?? limit;
+}
