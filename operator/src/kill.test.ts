@@ -20,7 +20,7 @@ const run = `k${process.pid.toString(36)}`;
 const refOf = (index: number) => `${run}-${index}`;
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 /** A run that fills its spares, makes a project and removes another comes by about this many points. */
-const POINTS = 30;
+const POINTS = 48;
 
 const create = (client: KubeClient, index: number) =>
   client.create<KubeObject & { spec: object }>(PROJECTS, {

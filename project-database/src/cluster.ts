@@ -50,7 +50,7 @@ async function closedDatabases(session: Session): Promise<string[]> {
 }
 
 /** A tenant can SET ROLE to a group and then ALTER ROLE … SET on it; as it is shared, nobody may find such settings. */
-export async function forgetGroupSettings(session: Session): Promise<void> {
+async function forgetGroupSettings(session: Session): Promise<void> {
   const { rows } = await session.query(`
     SELECT format('ALTER ROLE %I %s RESET ALL', rolname, 'IN DATABASE ' || quote_ident(datname)) AS statement
     FROM pg_db_role_setting

@@ -3,7 +3,7 @@
  * sessions, passwords. Out: databases. Used by the operator's engine; the data plane uses `migrateAuth`.
  */
 export { authMigrations, type Migration } from './auth/index.js';
-export { forgetGroupSettings, prepareCluster } from './cluster.js';
+export { prepareCluster } from './cluster.js';
 export { migrateAuth } from './migrate-auth.js';
 export { createRole, LOGIN_ROLES, type LoginRole, type ProjectPasswords, roleAttributes } from './roles.js';
 export { scramVerifier, verifierMatches } from './scram.js';

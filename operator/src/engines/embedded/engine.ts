@@ -3,8 +3,9 @@
  * a superuser's URL, the data plane's address. Out: the verbs of `Engine`.
  */
 import { databaseOf } from '@slipway/crds';
-import { dropDatabase, forgetGroupSettings, prepareCluster, takeSpare, transaction } from '@slipway/project-database';
+import { dropDatabase, prepareCluster, takeSpare, transaction } from '@slipway/project-database';
 import type { Logger } from 'pino';
+import { Limit } from '../../runtime/limit.js';
 import type { DatabaseAddress, DatabaseRequest, Engine, EngineOutcome, Services, ServicesRequest } from '../engine.js';
 import { ClusterSessions } from './cluster-sessions.js';
 import { observe, repairs } from './project-database.js';
@@ -23,6 +24,8 @@ export interface EmbeddedEngineSettings {
   log: Logger;
 }
 
+/** DROP DATABASE waits for a checkpoint: many at once would leave no connection to who wants a database. */
+const REMOVALS = 2;
 /** Of a spare that another took or that is gone: the next may be there. */
 const SPARE_TRIES = 3;
 const UNDEFINED_DATABASE = '3D000';
@@ -33,6 +36,7 @@ export class EmbeddedEngine implements Engine {
   readonly #sessions: ClusterSessions;
   readonly #spares: Spares;
   readonly #probe: ServiceProbe;
+  readonly #removals = new Limit(REMOVALS);
   #started: Promise<void> | undefined;
 
   constructor(settings: EmbeddedEngineSettings) {
@@ -71,7 +75,7 @@ export class EmbeddedEngine implements Engine {
 
   remove(ref: string): Promise<EngineOutcome> {
     return this.#withPostgres(async () => {
-      await dropDatabase(this.#sessions, databaseOf(ref), ref);
+      await this.#removals.run(() => dropDatabase(this.#sessions, databaseOf(ref), ref));
       return { state: 'ready', value: undefined };
     });
   }
@@ -125,12 +129,6 @@ export class EmbeddedEngine implements Engine {
       this.#settings.log.warn({ code, why: message }, 'Postgres refused');
       return { state: 'failed', reason: 'PostgresUnavailable', message: explain(code), retry: true };
     }
-  }
-
-  /** Settings that a tenant put on a shared role are taken away again. */
-  async sweep(): Promise<void> {
-    await this.start();
-    await forgetGroupSettings(this.#sessions);
   }
 }
 

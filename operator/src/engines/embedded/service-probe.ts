@@ -5,6 +5,8 @@ import type { EngineOutcome, Services } from '../engine.js';
 const TIMEOUT_MS = 3_000;
 const CONNECTIONS = 16;
 const LOOK_AGAIN_MS = 2_000;
+/** A data plane that hangs must not hold a worker for longer. */
+const PATIENCE_MS = 1_500;
 /** A project's data plane follows its Secrets by watch, which takes milliseconds: worth a few quick looks. */
 const QUICK_LOOKS_MS = [3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 400];
 
@@ -42,9 +44,10 @@ export class ServiceProbe {
   }
 
   async #untilAnswered(ref: string, anonKey: string, probe: (typeof PROBES)[number]): Promise<string> {
+    const end = performance.now() + PATIENCE_MS;
     let said = await this.#look(ref, anonKey, probe);
     for (const pause of QUICK_LOOKS_MS) {
-      if (said === 'running') break;
+      if (said === 'running' || performance.now() > end) break;
       await new Promise((resolve) => setTimeout(resolve, pause));
       said = await this.#look(ref, anonKey, probe);
     }

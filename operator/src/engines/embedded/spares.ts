@@ -105,7 +105,7 @@ export class Spares {
     }
   }
 
-  /** What can't be dropped now is dropped at the next start or sweep. */
+  /** What can't be dropped now is dropped before the next is made. */
   #clean(id: string): Promise<void> {
     return dropDatabase(this.#sessions, BUILDING_PREFIX + id, spareRef(id)).catch((error: Error) => {
       this.#log.warn({ why: error.message }, 'a half-made spare database is left for the next sweep');
@@ -117,7 +117,10 @@ export class Spares {
     this.#resting = true;
     const signal = this.#stop.signal;
     sleep(delayOf(BACKOFF, this.#failures), undefined, { signal, ref: false })
-      .catch(() => {})
+      .then(() => this.#dropLeftovers())
+      .catch((error: Error) => {
+        if (!signal.aborted) this.#log.warn({ why: error.message }, 'leftovers could not be dropped');
+      })
       .finally(() => {
         this.#resting = false;
         this.#pump();
@@ -132,6 +135,7 @@ export class Spares {
          OR datname LIKE ${literal(`${SPARE_PREFIX}%`)} AND datname NOT LIKE ${literal(`${SPARE_PREFIX}${version}-%`)}
          OR datname LIKE ${literal(`${TEMPLATE_PREFIX}%`)} AND datname <> ${literal(TEMPLATE)}`);
     for (const { datname, datistemplate } of rows as { datname: string; datistemplate: boolean }[]) {
+      if (this.#builds.has(datname.slice(BUILDING_PREFIX.length))) continue;
       if (datistemplate) await this.#sessions.query(`ALTER DATABASE ${identifier(datname)} IS_TEMPLATE false`);
       await dropDatabase(this.#sessions, datname, spareRef(datname.replace(/^slipway-(building|spare|template)-/, '')));
     }
@@ -143,10 +147,12 @@ export class Spares {
       (role) => `rolname LIKE ${literal(`${role.name(spareRef(''))}%`.replaceAll('_', '\\_'))}`,
     );
     const { rows } = await this.#sessions.query(`
-      SELECT rolname FROM pg_roles WHERE (${patterns.join(' OR ')}) AND NOT EXISTS (
-        SELECT FROM pg_database
-        WHERE datname = ${literal(SPARE_PREFIX)} || substring(rolname FROM '\\.spare_(.*)$'))`);
-    for (const row of rows) await this.#sessions.query(`DROP ROLE IF EXISTS ${identifier(String(row.rolname))}`);
+      SELECT rolname, substring(rolname FROM '\\.spare_(.*)$') AS id FROM pg_roles
+      WHERE (${patterns.join(' OR ')}) AND NOT EXISTS (
+        SELECT FROM pg_database WHERE datname = ${literal(SPARE_PREFIX)} || substring(rolname FROM '\\.spare_(.*)$'))`);
+    for (const { rolname, id } of rows as { rolname: string; id: string }[]) {
+      if (!this.#builds.has(id)) await this.#sessions.query(`DROP ROLE IF EXISTS ${identifier(rolname)}`);
+    }
   }
 
   async #found(): Promise<string[]> {
