@@ -1,5 +1,6 @@
 /** What is served: groups, versions and resources. Made anew only when a definition changed. */
 import { createHash } from 'node:crypto';
+import { openApiDocuments } from '../openapi/index.js';
 import type { Registry } from '../resources/registry.js';
 import type { Resource } from '../resources/resource.js';
 import type { JsonObject } from '../schema/index.js';
@@ -51,6 +52,7 @@ function documents(resources: readonly Resource[]): Map<string, string> {
       resources: members.flatMap(discovered),
     });
   }
+  for (const [path, document] of openApiDocuments(resources)) made.set(path, document);
   return new Map([...made].map(([path, document]) => [path, JSON.stringify(document)]));
 }
 
