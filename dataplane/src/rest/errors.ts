@@ -113,7 +113,7 @@ function fromPostgres(error: DatabaseError, anonymous: boolean): RestError {
 function statusOf({ code, message }: DatabaseError, anonymous: boolean): number {
   if (code === '42501') return anonymous ? 401 : 403;
   if (code === '21000' && message.endsWith('requires a WHERE clause')) return 400;
-  if (/^PT[1-9]\d\d$/.test(code)) return Number(code.slice(2));
+  if (/^PT[2-9]\d\d$/.test(code)) return Number(code.slice(2));
   if (code.startsWith('PT')) return 500;
   return STATUS_OF_SQLSTATE[code] ?? STATUS_OF_SQLSTATE[code.slice(0, 2)] ?? 400;
 }

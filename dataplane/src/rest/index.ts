@@ -84,15 +84,22 @@ const NO_RANGE: RowRange = { limit: undefined, offset: 0 };
 const hasBody = ({ action, method }: Outline) =>
   action === 'insert' || action === 'update' || action === 'put' || (action === 'call' && method === 'POST');
 
+/** Of these one reads the catalogue; others may find that somebody has just begun to. */
+const ATTEMPTS = 3;
+
 /** Names that nothing is known of are answered only after the catalogue has been read anew. */
 async function execute(exchange: Exchange): Promise<Answer> {
-  const catalogue = await exchange.database.current();
-  try {
-    return await executeWith(catalogue, exchange);
-  } catch (error) {
-    if (!mayBeStale(error) || !(await exchange.database.revalidate(catalogue))) throw error;
+  for (let attempt = 1, last = false; ; attempt++) {
+    const catalogue = await exchange.database.current();
+    try {
+      return await executeWith(catalogue, exchange);
+    } catch (error) {
+      if (last || attempt === ATTEMPTS || !mayBeStale(error)) throw error;
+      const outcome = await exchange.database.revalidate(catalogue);
+      if (outcome === 'refused') throw error;
+      last = outcome === 'read';
+    }
   }
-  return executeWith(await exchange.database.current(), exchange);
 }
 
 const mayBeStale = (error: unknown) =>
@@ -221,6 +228,7 @@ function errorAnswer(error: RestError, { incoming }: ServiceRequest): Answer {
 }
 
 function write({ incoming, outgoing }: ServiceRequest, { status, headers, body }: Answer): void {
+  if (status === 204 || status === 304) body = undefined;
   if (body) headers['Content-Length'] = String(body.length);
   else if (status !== 204 && incoming.method !== 'HEAD') headers['Content-Length'] = '0';
   outgoing.writeHead(status, headers);

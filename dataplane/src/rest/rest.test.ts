@@ -471,6 +471,13 @@ test('DDL is noticed by the very next request: created, altered, retyped, droppe
   assert.equal((await ids()).body, [{ other: ANN }]);
 });
 
+test('a table is found by each of a hundred requests that come at once right after its creation', async () => {
+  assert.is((await get('/crowded')).status, 404);
+  await rest.sql('create table crowded (id int)');
+  const answers = await Promise.all(Array.from({ length: 100 }, () => get('/crowded')));
+  assert.equal(new Set(answers.map(({ status }) => status)), new Set([200]));
+});
+
 test('requests work again by themselves after all connections were lost', async () => {
   assert.is((await get('/books')).status, 200);
   await rest.sql(`select pg_terminate_backend(pid) from pg_stat_activity where usename = 'authenticator'`);

@@ -52,17 +52,25 @@ export class TenantDatabase {
 
   /** The catalogue as far as it is known to be current. */
   async current(): Promise<Catalogue> {
+    if (this.loading) return this.loading;
     if (this.catalogue && !this.stale && this.pool.size > 0) return this.catalogue;
     if (this.catalogue && !this.takeToken()) return this.catalogue;
     return this.load();
   }
 
-  /** Whether it may be tried again: the catalogue has been read anew since `seen`. */
-  async revalidate(seen: Catalogue): Promise<boolean> {
-    if (this.catalogue !== seen && !this.stale) return true;
-    if (!this.takeToken()) return false;
+  /**
+   * Sees to it that `current` is newer than `seen`. `joined`: by a read that others began, perhaps before the change that is
+   * looked for; `refused`: it has been read too often of late.
+   */
+  async revalidate(seen: Catalogue): Promise<'read' | 'joined' | 'refused'> {
+    if (this.loading) {
+      await this.loading;
+      return 'joined';
+    }
+    if (this.catalogue !== seen) return 'joined';
+    if (!this.takeToken()) return 'refused';
     await this.load();
-    return true;
+    return 'read';
   }
 
   private load(): Promise<Catalogue> {

@@ -1,0 +1,135 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { Catalogue, type Column, type TableRow } from './catalogue/catalogue.js';
+import { compile } from './compile.js';
+import { apiRequest, outlineOf } from './request/api-request.js';
+import { parseBody } from './request/body.js';
+import { splitQuery } from './request/query-string.js';
+import { rowRange } from './request/range.js';
+import { shapeOf } from './request/shape.js';
+
+const test = suite('compile');
+
+const column = (name: string, base = 'text'): Column => ({
+  name,
+  type: base,
+  base,
+  nullable: true,
+  default: name === 'd' ? "'x'::text" : null,
+  generated: false,
+  comment: null,
+});
+const table = (name: string, columns: Column[], foreignKeys: TableRow['foreignKeys'] = []): TableRow => ({
+  schema: 'public',
+  name,
+  comment: null,
+  insertable: true,
+  updatable: true,
+  deletable: true,
+  columns,
+  primaryKey: ['id'],
+  uniques: [['id']],
+  foreignKeys,
+});
+const catalogue = new Catalogue({
+  tables: [
+    table(
+      'a',
+      [column('id', 'int4'), column('d'), column('j', 'jsonb'), column('b_id', 'int4')],
+      [{ constraint: 'a_b', columns: ['b_id'], schema: 'public', table: 'b', foreignColumns: ['id'] }],
+    ),
+    table('b', [column('id', 'int4'), column('name')]),
+    table('we"ird', [column('id', 'int4'), column('q"; drop table a; --')]),
+  ],
+  functions: [],
+});
+
+function compiled(method: string, path: string, query = '', body?: unknown, headers = {}) {
+  const outline = outlineOf(method, path, headers, ['public']);
+  const parameters = splitQuery(query);
+  const parsed = body === undefined ? undefined : parseBody(Buffer.from(JSON.stringify(body)), undefined);
+  const range = rowRange(parameters, undefined);
+  const result = compile(catalogue, apiRequest(outline, parameters, parsed, range));
+  return { ...result, text: result.statement.text, shape: shapeOf(outline, parameters, parsed, range) };
+}
+
+test('values are parameters, whatever they hold', () => {
+  const { text, statement } = compiled(
+    'GET',
+    '/a',
+    `id=eq.canary1&or=(d.like.canary2*,d.in.(canary3))&j->canary4=gt.canary5&d=fts(canary6).canary7&limit=3`,
+  );
+  assert.not.match(text, 'canary');
+  assert.is(statement.sources.length, 8);
+});
+
+test('names are quoted identifiers, whatever they hold', () => {
+  assert.match(
+    compiled('GET', '/a', `select=${encodeURIComponent('"x\\"; drop table a; --"')}`).text,
+    '"a"."x""; drop table a; --"',
+  );
+  assert.match(compiled('GET', '/we%22ird').text, 'from "public"."we""ird" as "we""ird"');
+  assert.match(compiled('GET', '/a', 'select=id::evil%20type').text, 'as "evil type"');
+  assert.match(compiled('POST', '/we%22ird', '', { 'q"; drop table a; --': 1 }).text, '("q""; drop table a; --")');
+});
+
+test('requests of one shape share a statement; those that differ in more do not share a shape', () => {
+  const one = compiled('GET', '/a', 'id=eq.1&limit=2');
+  const other = compiled('GET', '/a', 'id=eq.77&limit=5');
+  assert.is(one.shape, other.shape);
+  assert.is(one.text, other.text);
+  assert.ok(one.reusable);
+  const different = [
+    'id=eq.1',
+    'id=neq.1&limit=2',
+    'd=eq.1&limit=2',
+    'id=not.eq.1&limit=2',
+    'id=eq.1&limit=2&offset=1',
+    'id=in.(1)&limit=2',
+    'id=in.(2)&limit=2',
+  ];
+  assert.is(
+    new Set([one, ...different.map((query) => compiled('GET', '/a', query))].map(({ shape }) => shape)).size,
+    8,
+  );
+  assert.is.not(compiled('GET', '/a', '', undefined, { accept: 'text/csv' }).shape, compiled('GET', '/a').shape);
+});
+
+test('what one parameter holds can not be taken for two', () => {
+  const two = compiled('GET', '/a', 'select=id&d=eq.1');
+  const one = compiled('GET', '/a', `select=${encodeURIComponent('"id\nd\neq.\u0001"')}`);
+  assert.is.not(one.shape, two.shape);
+  assert.equal(JSON.parse(one.shape).at(-1), '"id\nd\neq.\u0001"');
+});
+
+test('an embedded resource is joined by its key, and inner joins bind', () => {
+  assert.match(
+    compiled('GET', '/a', 'select=id,b(name)').text,
+    'left join lateral (select row_to_json(r) as body from (select "b"."name" as "name" from "public"."b" as "b" where "a"."b_id" = "b"."id") r) "embed" on true',
+  );
+  assert.match(compiled('GET', '/b', 'select=a!inner(id)').text, '"embed".body is not null');
+});
+
+test('a body is one parameter, expanded by Postgres', () => {
+  const insert = compiled('POST', '/a', '', [{ id: 1, d: 'x' }]);
+  assert.equal(insert.statement.sources, [{ from: 'body' }]);
+  assert.match(
+    insert.text,
+    `insert into "public"."a" as "a" ("id", "d") select "id", "d" from json_populate_recordset(null::"public"."a", $1::json) as pgrst_body returning 1`,
+  );
+  const update = compiled('PATCH', '/a', 'id=eq.1', { d: 'y' });
+  assert.equal(
+    update.statement.sources.map(({ from }) => from),
+    ['body', 'query'],
+  );
+});
+
+test('only what is returned is read: a caller may write what it can not read', () => {
+  assert.match(compiled('DELETE', '/a', 'id=eq.1').text, 'returning 1');
+  assert.match(
+    compiled('DELETE', '/a', 'select=d,b(name)', undefined, { prefer: 'return=representation' }).text,
+    'returning "a"."d", "a"."b_id"',
+  );
+});
+
+test.run();
