@@ -97,6 +97,8 @@ async function call<T>(url: string, method: string, path: string, body?: unknown
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     signal: AbortSignal.timeout(30_000),
+  }).catch((error: Error) => {
+    throw new Error(`${method} ${path}: ${error.message}`, { cause: error });
   });
   const text = await response.text();
   return { status: response.status, body: (text ? JSON.parse(text) : undefined) as T };
