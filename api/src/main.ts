@@ -1,5 +1,8 @@
-/** The API as a program: settings from the environment, and an end when the supervisor's channel or a signal says so. */
+/** The API as a program: settings from the environment, and an end when a signal says so, or at once when the channel of its starter is gone. */
 import { settingsFromEnvironment, startApi } from './index.js';
+
+// Also while it is still starting: without its starter it has no business.
+if (process.channel) process.once('disconnect', () => process.exit(1));
 
 try {
   const api = await startApi(settingsFromEnvironment(process.env));
@@ -8,7 +11,6 @@ try {
     ending ??= api.close();
     void ending.finally(() => process.exit(0));
   };
-  process.once('disconnect', end);
   process.once('SIGTERM', end);
   process.once('SIGINT', end);
 } catch (error) {

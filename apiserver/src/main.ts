@@ -8,6 +8,9 @@ const fail = (error: Error): never => {
   process.exit(1);
 };
 
+// Also while it is still starting: without its starter it has no business.
+if (process.channel) process.once('disconnect', () => process.exit(1));
+
 try {
   const { level, ...settings } = readSettings(process.env);
   const log = pino({ level, name: 'apiserver' });
@@ -15,7 +18,6 @@ try {
   const stop = () => void server.close().then(() => process.exit(0), fail);
   process.once('SIGTERM', stop);
   process.once('SIGINT', stop);
-  if (process.channel) process.once('disconnect', () => process.exit(0));
   process.send?.({ ready: true, url: server.url });
 } catch (error) {
   fail(error as Error);
