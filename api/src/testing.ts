@@ -154,14 +154,13 @@ function operatorOf(kubeconfig: string, postgres: pg.ClientConfig) {
 
   /** A database of its own and its owner role, as its db_url has. */
   async function provision(ref: string) {
-    const { host, port, user, password } = postgres;
+    const { host, port } = postgres;
     const admin = new pg.Client(postgres);
     await admin.connect();
     await admin.query(`create role "${ownerRole(ref)}" login password 'owner'`);
     await admin.query(`create database "p-${ref}" owner "${ownerRole(ref)}"`);
     await admin.query(`revoke connect on database "p-${ref}" from public`);
     await admin.end();
-    void [user, password];
     await core
       .createNamespace({ body: { metadata: { name: namespaceOf(ref), labels: { [LABEL_PROJECT]: ref } } } })
       .catch(() => undefined);
@@ -203,7 +202,7 @@ function operatorOf(kubeconfig: string, postgres: pg.ClientConfig) {
     const body = { metadata: { name: OPERATOR_LEASE, namespace }, spec };
     await leases
       .createNamespacedLease({ namespace, body })
-      .catch(() => leases.replaceNamespacedLease({ name: OPERATOR_LEASE, namespace, body }));
+      .catch(() => leases.patchNamespacedLease({ name: OPERATOR_LEASE, namespace, body: { spec } }, merge));
   }
 
   return { apply, get, patch, setStatus, remove, secret, provision, lead, core };

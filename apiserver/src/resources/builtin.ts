@@ -1,6 +1,7 @@
 /** The kinds that are there without a definition. */
 
 import { builtinSchema } from '../fieldmanager/index.js';
+import { builtinResources } from '../openapi/index.js';
 import { compileSchema } from '../schema/index.js';
 import { configMap } from './builtin/config-map.js';
 import { customResourceDefinition } from './builtin/custom-resource-definition.js';
@@ -10,31 +11,24 @@ import { namespace } from './builtin/namespace.js';
 import { secret } from './builtin/secret.js';
 import { ALL_VERBS, apiVersionOf, type Resource, storageName } from './resource.js';
 
-/** What a kind's own file says of it. */
+/** What a kind's own file says of it; names and schema are with the OpenAPI documents. */
 export type BuiltinKind = Pick<Resource, 'columns' | 'strategy'> & Partial<Resource> & { kind: string };
 
-const KINDS: readonly (BuiltinKind & Pick<Resource, 'group' | 'version' | 'plural' | 'namespaced'>)[] = [
-  { ...namespace, group: '', version: 'v1', plural: 'namespaces', namespaced: false },
-  { ...secret, group: '', version: 'v1', plural: 'secrets', namespaced: true },
-  { ...configMap, group: '', version: 'v1', plural: 'configmaps', namespaced: true },
-  { ...event, group: '', version: 'v1', plural: 'events', namespaced: true },
-  { ...lease, group: 'coordination.k8s.io', version: 'v1', plural: 'leases', namespaced: true },
-  {
-    ...customResourceDefinition,
-    ...{ group: 'apiextensions.k8s.io', version: 'v1', plural: 'customresourcedefinitions', namespaced: false },
-  },
-];
+const KINDS: readonly BuiltinKind[] = [namespace, secret, configMap, event, lease, customResourceDefinition];
 
 export function builtins(): Resource[] {
   return KINDS.map((kind) => {
-    const apiVersion = apiVersionOf(kind.group, kind.version);
+    const documented = builtinResources.find((resource) => resource.kind === kind.kind);
+    if (!documented) throw new Error(`no schema of ${kind.kind}`);
+    const { group, version, plural, listKind, namespaced, schema } = documented;
+    const apiVersion = apiVersionOf(group, version);
     return {
-      ...{ apiVersion, listKind: `${kind.kind}List`, singular: kind.kind.toLowerCase() },
+      ...{ group, version, apiVersion, plural, listKind, namespaced, singular: kind.kind.toLowerCase() },
       ...{ shortNames: [], categories: [], verbs: ALL_VERBS, custom: false, subresources: [], generation: false },
       ...{ unconditionalUpdate: true, createOnUpdate: false, nameRule: 'subdomain' as const },
-      storage: storageName(kind.group, kind.plural),
+      storage: storageName(group, plural),
       storedApiVersion: apiVersion,
-      schema: compileSchema({ type: 'object', 'x-kubernetes-preserve-unknown-fields': true }),
+      schema: compileSchema(schema),
       applySchema: builtinSchema(apiVersion, kind.kind),
       ...kind,
     };

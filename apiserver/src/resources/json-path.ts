@@ -11,10 +11,11 @@ const TOKEN =
 export function compileJsonPath(path: string): (object: unknown) => unknown[] {
   const text = path.startsWith('.') || path.startsWith('[') ? path : `.${path}`;
   const steps: Step[] = [];
-  TOKEN.lastIndex = 0;
-  while (TOKEN.lastIndex < text.length) {
-    const at = TOKEN.lastIndex;
-    const match = TOKEN.exec(text);
+  // A condition's path is compiled within: each has a position of its own.
+  const token = new RegExp(TOKEN);
+  while (token.lastIndex < text.length) {
+    const at = token.lastIndex;
+    const match = token.exec(text);
     if (!match) throw new Error(`unrecognized JSONPath at ${JSON.stringify(text.slice(at))}`);
     steps.push(stepOf(match));
   }

@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type KubeObject, timestamp } from '../../objects.js';
-import { type JsonObject, validateCustomResourceDefinition } from '../../schema/index.js';
+import { type FieldError, type JsonObject, validateCustomResourceDefinition } from '../../schema/index.js';
 import type { BuiltinKind } from '../builtin.js';
 import { createdAtColumn, nameColumn, type PrinterColumn } from '../columns.js';
+import { compileJsonPath } from '../json-path.js';
 
 /** On a definition until its objects are gone. */
 export const CLEANUP_FINALIZER = 'customresourcecleanup.apiextensions.k8s.io';
@@ -87,9 +88,31 @@ export const customResourceDefinition: BuiltinKind = {
         storedVersions: [...new Set([...status.storedVersions, ...stored])],
       };
     },
-    validate: (object, old) => validateCustomResourceDefinition(object, old),
+    validate: (object, old) => [...validateCustomResourceDefinition(object, old), ...pathErrors(object)],
   },
 };
+
+/** Columns and selectable fields must be paths that can be followed. */
+function pathErrors(object: KubeObject): FieldError[] {
+  const versions = definitionOf(object).spec?.versions ?? [];
+  return versions.flatMap(({ additionalPrinterColumns = [], selectableFields = [] }, index) => [
+    ...additionalPrinterColumns.flatMap(({ jsonPath }, at) =>
+      pathError(`spec.versions[${index}].additionalPrinterColumns[${at}].jsonPath`, jsonPath),
+    ),
+    ...selectableFields.flatMap(({ jsonPath }, at) =>
+      pathError(`spec.versions[${index}].selectableFields[${at}].jsonPath`, jsonPath),
+    ),
+  ]);
+}
+
+function pathError(field: string, jsonPath: string): FieldError[] {
+  try {
+    compileJsonPath(jsonPath);
+    return [];
+  } catch (error) {
+    return [{ type: 'FieldValueInvalid', field, badValue: jsonPath, detail: (error as Error).message }];
+  }
+}
 
 function setDefaults(object: KubeObject): void {
   const spec = object.spec as unknown as (DefinitionSpec & { conversion?: object }) | undefined;

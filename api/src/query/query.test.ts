@@ -1,0 +1,164 @@
+/** A real database and owner role; the test plays the operator's writes on the resource. */
+
+import { ownerRole } from '@slipway/crds';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { register, startTestApi, until } from '../testing.js';
+import { DeadlineReached, runQuery } from './query-connection.js';
+
+const api = await startTestApi();
+test.after(() => api.close());
+
+const { token } = await register(api);
+const { id, ref } = (await api.call('POST', '/projects', { token, json: { name: 'queried' } })).body;
+const query = (sql: string) => api.call('POST', `/projects/${id}/query`, { token, json: { sql } });
+
+test('a project that is not provisioned yet says so', async () => {
+  const { status, body } = await query('select 1');
+  assert.is(status, 409);
+  assert.is(body.code, 'project_not_ready');
+});
+
+test('a query answers columns, rows, command and counts', async () => {
+  await api.operator.provision(ref);
+  const { body } = await until(
+    () => query("select 1 as id, 'a' as name, null as nothing"),
+    ({ status }) => status === 200,
+  );
+  assert.equal(body.rows, [{ id: 1, name: 'a', nothing: null }]);
+  assert.equal(body.columns.slice(0, 2), [
+    { name: 'id', type: 'int4' },
+    { name: 'name', type: 'text' },
+  ]);
+  assert.equal([body.command, body.row_count, body.truncated], ['SELECT', 1, false]);
+  assert.type(body.duration_ms, 'number');
+});
+
+for (const [sql, value] of [
+  ['9007199254740993::int8', '9007199254740993'],
+  ['42::int8', 42],
+  ['1.5::numeric', 1.5],
+  ['12345678901234567890.5::numeric', '12345678901234567890.5'],
+  ["'NaN'::float8", 'NaN'],
+  ['0.1::float8', 0.1],
+  ['true', true],
+  [`'{"a":[1]}'::jsonb`, { a: [1] }],
+  ["array['a b', null]", ['a b', null]],
+  [
+    'array[[1,2],[3,4]]',
+    [
+      [1, 2],
+      [3, 4],
+    ],
+  ],
+  ["'\\xdeadbeef'::bytea", '\\xdeadbeef'],
+  ["timestamptz '2026-01-05 09:00:00.5+00'", '2026-01-05T09:00:00.5+00:00'],
+  ["timestamp '2026-01-05 09:00:00'", '2026-01-05T09:00:00'],
+  ["date '2026-01-05'", '2026-01-05'],
+] as const) {
+  test(`${sql} is ${JSON.stringify(value)}`, async () => {
+    const { body } = await query(`set timezone = 'UTC'; select ${sql} as value`);
+    assert.equal(body.rows?.[0]?.value, value);
+  });
+}
+
+test('several statements run as one transaction, the last is answered and all are told', async () => {
+  const { body } = await query(
+    'create table t (a int); insert into t select generate_series(1, 3); select sum(a) as sum, sum(a) as sum from t',
+  );
+  assert.equal(body.rows, [{ sum: 6, sum_2: 6 }]);
+  assert.equal(
+    body.results.map(({ command, row_count }: Record<string, unknown>) => [command, row_count]),
+    [
+      ['CREATE TABLE', 0],
+      ['INSERT', 3],
+      ['SELECT', 1],
+    ],
+  );
+  assert.is((await query('insert into t values (9); select 1/0')).body.sqlstate, '22012');
+  assert.equal((await query('select count(*) from t')).body.rows, [{ count: 3 }]);
+});
+
+test('an SQL error is a 400 with SQLSTATE, position and hint', async () => {
+  const { status, body } = await query('select * from tt');
+  assert.is(status, 400);
+  assert.equal([body.code, body.sqlstate, body.position], ['sql_error', '42P01', 15]);
+  assert.is((await query('selec 1')).body.sqlstate, '42601');
+  assert.match((await query('select 1 where a = 1; select 2; select * from t where aa = 1')).body.sqlstate, /42703/);
+});
+
+test('no more than 1000 rows are answered, and it says so; what a statement changed is changed all the same', async () => {
+  const one = await query('select * from generate_series(1, 100000)');
+  assert.equal([one.body.rows.length, one.body.truncated, one.body.row_count], [1000, true, 1000]);
+  const whole = await query('select * from generate_series(1, 1000)');
+  assert.equal([whole.body.rows.length, whole.body.truncated], [1000, false]);
+  const changed = await query(
+    'create table many (a int); insert into many select generate_series(1, 5000) returning a',
+  );
+  assert.is(changed.body.truncated, true);
+  assert.equal((await query('select count(*) from many')).body.rows, [{ count: 5000 }]);
+  await query('insert into many select generate_series(1, 5000) returning a');
+  assert.equal((await query('select count(*) from many')).body.rows, [{ count: 10_000 }]);
+});
+
+test('a result that would fill memory is refused, by one value or by many', async () => {
+  assert.is((await query("select repeat('x', 100000000)")).body.code, 'result_too_large');
+  const many = await query("select 1; select repeat('x', 100000) from generate_series(1, 2000)");
+  assert.is(many.body.code, 'result_too_large');
+  const kept = await query("select repeat('x', 1000000) from generate_series(1, 20)");
+  assert.equal([kept.body.truncated, kept.body.rows.length < 20], [true, true]);
+});
+
+test("it runs as the project's own role, and leaves nothing to the next query", async () => {
+  const who = await query('set search_path = pg_catalog; set role none; select session_user::text as who');
+  assert.equal(who.body.rows, [{ who: ownerRole(ref) }]);
+  await query("select set_config('my.secret', 'x', false); create temporary table left_over (a int); listen me");
+  assert.equal((await query("select current_setting('my.secret', true) as s")).body.rows, [{ s: null }]);
+  assert.is((await query('select * from left_over')).body.sqlstate, '42P01');
+  assert.is((await query('begin; create table never (a int)')).status, 200);
+  assert.is((await query('select * from never')).body.sqlstate, '42P01');
+});
+
+for (const sql of [
+  "copy (select 1) to program 'id'",
+  "select pg_read_file('/etc/passwd')",
+  'alter system set work_mem = 1',
+  'create role evil superuser',
+  'set role postgres',
+  'copy t from stdin',
+]) {
+  test(`${sql} is refused`, async () => {
+    assert.is((await query(sql)).status, 400);
+  });
+}
+
+test('an endless query that turns its own timeout off is ended on the server too', async () => {
+  const credentials = {
+    host: String(api.cluster.postgres.admin().host),
+    port: String(api.cluster.postgres.admin().port),
+    database: `p-${ref}`,
+    'owner-password': 'owner',
+  };
+  const sql =
+    'set statement_timeout = 0; do $$ begin loop begin perform pg_sleep(1000); exception when query_canceled then null; end; end loop; end $$';
+  const outcome = await runQuery(ref, credentials, sql, 500).catch((error: unknown) => error);
+  assert.instance(outcome, DeadlineReached);
+  await until(
+    async () =>
+      (
+        await api.admin.query("select from pg_stat_activity where usename = $1 and query ~ 'query_canceled'", [
+          ownerRole(ref),
+        ])
+      ).rowCount,
+    (count) => count === 0,
+  );
+});
+
+test('more than four at once of one project are turned away with Retry-After', async () => {
+  const answers = await Promise.all(Array.from({ length: 6 }, () => query('select pg_sleep(1)')));
+  const refused = answers.filter(({ status }) => status === 429);
+  assert.is(refused.length, 2);
+  assert.ok(refused[0]?.headers['retry-after']);
+});
+
+test.run();

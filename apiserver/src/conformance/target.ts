@@ -1,0 +1,123 @@
+/** A server under test, ours or the real one: raw requests, watches and kubectl, all through the same kubeconfig. */
+import { execFile } from 'node:child_process';
+import type { IncomingMessage } from 'node:http';
+import { Agent, request } from 'node:https';
+import { createInterface } from 'node:readline';
+import { KubeConfig } from '@kubernetes/client-node';
+
+/** Answers are JSON of every shape. */
+export type Json = any;
+
+export interface Answer {
+  code: number;
+  headers: IncomingMessage['headers'];
+  text: string;
+  body: Json;
+}
+
+export interface RequestOptions {
+  type?: string;
+  headers?: Record<string, string>;
+  /** Sent as it is. */
+  raw?: string;
+  anonymous?: boolean;
+}
+
+export interface WatchEvent {
+  type: string;
+  object: Json;
+}
+
+export class Target {
+  readonly #agent: Agent;
+  readonly #headers: Record<string, string>;
+  readonly #server: string;
+  readonly #bare: Agent;
+  readonly config = new KubeConfig();
+  /** In every name that is made, so that runs don't meet. */
+  readonly run = `c${Date.now().toString(36)}${Math.random().toString(36).slice(2, 6)}`;
+
+  constructor(
+    readonly name: string,
+    readonly kubeconfig: string,
+  ) {
+    this.config.loadFromFile(kubeconfig);
+    const cluster = this.config.getCurrentCluster();
+    const user = this.config.getCurrentUser();
+    const pem = (data?: string) => (data ? Buffer.from(data, 'base64') : undefined);
+    const ca = pem(cluster?.caData);
+    const [cert, key] = [pem(user?.certData), pem(user?.keyData)];
+    this.#server = cluster?.server ?? '';
+    this.#agent = new Agent({ keepAlive: true, ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) });
+    this.#bare = new Agent({ ...(ca && { ca }) });
+    this.#headers = user?.token ? { authorization: `Bearer ${user.token}` } : {};
+  }
+
+  async send(method: string, path: string, body?: Json, options: RequestOptions = {}): Promise<Answer> {
+    const text = options.raw ?? (body === undefined ? undefined : JSON.stringify(body));
+    const response = await this.#open(method, path, text, options);
+    const chunks: Buffer[] = [];
+    for await (const chunk of response) chunks.push(chunk as Buffer);
+    const answer = Buffer.concat(chunks).toString();
+    const isJson = response.headers['content-type']?.startsWith('application/json');
+    const { statusCode: code = 0, headers } = response;
+    return { code, headers, text: answer, body: isJson && answer !== '' ? JSON.parse(answer) : undefined };
+  }
+
+  #open(method: string, path: string, body: string | undefined, options: RequestOptions): Promise<IncomingMessage> {
+    const { type = 'application/json', anonymous } = options;
+    return new Promise((resolve, reject) => {
+      const headers = {
+        ...(anonymous ? {} : this.#headers),
+        'user-agent': 'conformance/1',
+        ...(body !== undefined && { 'content-type': type, 'content-length': Buffer.byteLength(body) }),
+        ...options.headers,
+      };
+      const agent = anonymous ? this.#bare : this.#agent;
+      const outgoing = request(this.#server + path, { method, agent, headers }, resolve);
+      outgoing.on('error', reject).end(body);
+    });
+  }
+
+  /** Events of a watch until `enough` says so or the server ends it. */
+  async watch(path: string, enough: (events: WatchEvent[]) => boolean, meanwhile?: () => Promise<unknown>) {
+    const response = await this.#open('GET', path, undefined, {});
+    const events: WatchEvent[] = [];
+    const work = meanwhile?.();
+    for await (const line of createInterface({ input: response })) {
+      events.push(JSON.parse(line));
+      if (enough(events)) break;
+    }
+    response.destroy();
+    await work;
+    return events;
+  }
+
+  kubectl(args: readonly string[], { input = '', env = {} } = {}): Promise<{ code: number; out: string; err: string }> {
+    return new Promise((resolve) => {
+      const child = execFile(
+        'kubectl',
+        ['--kubeconfig', this.kubeconfig, '--cache-dir', `/tmp/kubectl-${this.run}`, ...args],
+        { env: { ...process.env, ...env }, timeout: 60_000 },
+        (error, out, err) => resolve({ code: error ? Number(error.code ?? 1) : 0, out, err }),
+      );
+      child.stdin?.end(input);
+    });
+  }
+
+  /** Asks again until the answer is as wanted; fails after half a minute. */
+  async until(path: string, wanted: (answer: Answer) => boolean): Promise<Answer> {
+    const end = Date.now() + 30_000;
+    for (;;) {
+      const answer = await this.send('GET', path);
+      if (wanted(answer)) return answer;
+      if (Date.now() > end) throw new Error(`${path} never became as wanted: ${answer.text.slice(0, 2000)}`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
+  close(): void {
+    this.#agent.destroy();
+    this.#bare.destroy();
+  }
+}
