@@ -1,6 +1,6 @@
 /**
- * `npm test [-- part-of-a-path …]`: compiles, then runs each *.test.js in a process of its own, two at a time, and adds up what uvu
- * counted. Ends with 'N passed, N failed, N skipped'.
+ * `npm test [-- part-of-a-path …]`: compiles, runs the linter (with no part given), then each *.test.js in a process of its own, two
+ * at a time, and adds up what uvu counted. What a test file says in lines that begin with '# ' is shown. Ends with 'N passed, N failed'.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -38,9 +38,11 @@ async function main() {
   const files = testFiles().filter(isWanted).sort();
   const total = { passed: 0, failed: 0, skipped: 0 };
   if (files.length === 0) console.log(`no test has ${wanted.join(' or ')} in its path`);
+  if (wanted.length === 0) await lint(total);
   const queue = [...files];
   await Promise.all(Array.from({ length: Math.min(2, availableParallelism()) }, () => worker(queue, total)));
-  console.log(`${total.passed} passed, ${total.failed} failed${total.skipped ? `, ${total.skipped} skipped` : ''}`);
+  if (total.skipped > 0) console.log(`${total.skipped} skipped, for the reasons above`);
+  console.log(`${total.passed} passed, ${total.failed} failed`);
   if (total.failed > 0 || total.passed === 0) process.exitCode = 1;
 }
 
@@ -49,23 +51,31 @@ async function worker(queue, total) {
     const begin = Date.now();
     const { output, code } = await run(file);
     const count = (name) => Number(output.match(new RegExp(`^\\s+${name}:\\s+(\\d+)`, 'm'))?.[1] ?? 0);
-    const [ran, passed, skipped] = ['Total', 'Passed', 'Skipped'].map(count);
-    const failed = Math.max(ran - passed, code === 0 && ran > 0 ? 0 : 1);
+    const notes = [...output.matchAll(/^# .*$/gm)].map(([line]) => line);
+    const [ran, passed] = ['Total', 'Passed'].map(count);
+    const saidWhy = notes.some((line) => line.startsWith('# skipped'));
+    const failed = Math.max(ran - passed, code === 0 && (ran > 0 || saidWhy) ? 0 : 1);
     total.passed += passed;
     total.failed += failed;
-    total.skipped += skipped;
+    total.skipped += count('Skipped') + notes.filter((line) => line.startsWith('# skipped')).length;
     const seconds = ((Date.now() - begin) / 1000).toFixed(1);
     console.log(`${failed ? '✗' : '✓'} ${nameOf(file)} — ${passed} passed, ${failed} failed (${seconds} s)`);
-    for (const line of output.matchAll(/^# .*$/gm)) console.log(`  ${line[0]}`);
+    for (const line of notes) console.log(`  ${line}`);
     if (failed) console.log(output);
   }
 }
 
-function run(file) {
+async function lint(total) {
+  const { output, code } = await run('node_modules/@biomejs/biome/bin/biome', ['check', '.']);
+  total[code === 0 ? 'passed' : 'failed'] += 1;
+  console.log(code === 0 ? '✓ lint' : `✗ lint\n${output}`);
+}
+
+function run(file, args = []) {
   return new Promise((resolve) => {
     const child = spawn(
       nodeBinary(),
-      ['--enable-source-maps', '--disable-warning=ExperimentalWarning', path.join(root, file)],
+      ['--enable-source-maps', '--disable-warning=ExperimentalWarning', path.join(root, file), ...args],
       {
         cwd: root,
         env: { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' },

@@ -18,6 +18,7 @@ export interface Platform {
 }
 
 @Module({})
+// biome-ignore lint/complexity/noStaticOnlyClass: a dynamic module of Nest is a class with a static maker.
 export class PlatformModule {
   static of({ settings, log, orm, kubernetes, cache }: Platform): DynamicModule {
     const providers = [

@@ -22,7 +22,6 @@ export class BearerStrategy extends PassportStrategy(Strategy, BEARER) {
     super();
   }
 
-  // biome-ignore lint: passport calls this one.
   override authenticate(request: unknown): void {
     const value = bearerOf(request as FastifyRequest);
     if (value === undefined) return this.fail('missing');

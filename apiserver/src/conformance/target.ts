@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { KubeConfig } from '@kubernetes/client-node';
 
 /** Answers are JSON of every shape. */
+// biome-ignore lint/suspicious/noExplicitAny: a case says itself what it expects.
 export type Json = any;
 
 export interface Answer {

@@ -96,7 +96,7 @@ function discovered(resource: Resource): JsonObject[] {
     ...{ name: plural, singularName: singular, namespaced, kind, verbs },
     ...(shortNames.length > 0 && { shortNames }),
     ...(categories.length > 0 && { categories }),
-    storageVersionHash: createHash('sha256').update(`${storage}/${kind}`).digest('base64').slice(0, 11) + '=',
+    storageVersionHash: `${createHash('sha256').update(`${storage}/${kind}`).digest('base64').slice(0, 11)}=`,
   };
   const subordinate = subresources.map((name) => ({
     ...{ name: `${plural}/${name}`, singularName: '', namespaced, kind },

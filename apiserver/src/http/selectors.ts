@@ -136,12 +136,12 @@ export function fieldSelector(text: string | null, resource: Resource): FieldSel
   const own = terms.some(({ field }) => !field.startsWith('metadata.'));
   const matches: Matcher = (object) => {
     const fields = own ? (resource.strategy.fields?.(object) ?? {}) : undefined;
-    return terms.every(({ field, equal, value }) => (valueOf(object, field, fields) === value) === equal);
+    return terms.every(({ field, equal, value }) => (fieldValue(object, field, fields) === value) === equal);
   };
   return { matches, name };
 }
 
-function valueOf({ metadata }: KubeObject, field: string, fields: Record<string, string> | undefined): string {
+function fieldValue({ metadata }: KubeObject, field: string, fields: Record<string, string> | undefined): string {
   if (field === 'metadata.name') return metadata.name;
   return field === 'metadata.namespace' ? (metadata.namespace ?? '') : (fields?.[field] ?? '');
 }

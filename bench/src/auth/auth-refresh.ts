@@ -12,7 +12,7 @@ const SLIPWAY = 'slipway';
 const LITE = '@supabase/lite';
 
 export const authRefresh: Bench = async (context) => {
-  const closers: (() => Promise<unknown> | void)[] = [];
+  const closers: (() => unknown)[] = [];
   try {
     return await measure(context, closers);
   } finally {
@@ -20,7 +20,7 @@ export const authRefresh: Bench = async (context) => {
   }
 };
 
-async function measure({ plan, say }: BenchContext, closers: (() => Promise<unknown> | void)[]) {
+async function measure({ plan, say }: BenchContext, closers: (() => unknown)[]) {
   say(`starting a platform and @supabase/lite, and signing ${plan.connections} users up at each`);
   const platform = await Platform.start();
   closers.push(() => platform.close());

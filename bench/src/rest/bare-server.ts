@@ -79,7 +79,7 @@ async function read(request: IncomingMessage): Promise<Asked> {
   return id ? { name: 'select by key', id, body: '' } : { name: 'select 10 rows', id: '', body: '' };
 }
 
-function valueOf(value: PlannedValue, { id, body }: Asked): string | null {
+function bound(value: PlannedValue, { id, body }: Asked): string | null {
   if (value.kind === 'constant') return value.text;
   return value.kind === 'id' ? id : body;
 }
@@ -90,7 +90,7 @@ async function answer(request: IncomingMessage): Promise<{ status: number; body:
   const statements = planned[asked.name].map(({ text, values }, index) => ({
     name: `${asked.name} ${index}`,
     text,
-    values: values.map((value) => valueOf(value, asked)),
+    values: values.map((value) => bound(value, asked)),
   }));
   const body = await runOneSync(statements);
   return request.method === 'GET' ? { status: 200, body } : { status: 201, body: '' };

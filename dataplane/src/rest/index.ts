@@ -133,7 +133,7 @@ function statementsOf({ compiled, name }: PreparedRequest, exchange: Exchange): 
     path,
     readOnly: compiled.readOnly,
   });
-  const values = ({ sources }: CompiledStatement) => sources.map((source) => valueOf(source, exchange));
+  const values = ({ sources }: CompiledStatement) => sources.map((source) => boundValue(source, exchange));
   const main = {
     text: compiled.statement.text,
     values: values(compiled.statement),
@@ -144,7 +144,7 @@ function statementsOf({ compiled, name }: PreparedRequest, exchange: Exchange): 
     : [identity, main];
 }
 
-function valueOf(source: Source, { parameters, body, range }: Exchange): string | Buffer | null {
+function boundValue(source: Source, { parameters, body, range }: Exchange): string | Buffer | null {
   switch (source.from) {
     case 'constant':
       return source.text;

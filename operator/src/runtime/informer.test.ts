@@ -139,13 +139,13 @@ async function watched(
   }
 }
 
-const valueOf = (informer: Informer<ConfigMap>, name: string) => informer.get(name, 'default')?.data?.value;
+const dataOf = (informer: Informer<ConfigMap>, name: string) => informer.get(name, 'default')?.data?.value;
 
 test('a started informer holds what is there, follows changes, and finds objects by index', async ({ kubernetes }) => {
   await watched(kubernetes, 'follow', async ({ informer, write }) => {
     await write('a', 'one');
     await informer.start();
-    assert.is(valueOf(informer, 'follow-a'), 'one');
+    assert.is(dataOf(informer, 'follow-a'), 'one');
     await write('a', 'two');
     await write('b', 'two');
     await until(() => informer.find('value', 'two').length === 2, 'both under two');
@@ -166,7 +166,7 @@ test('a dropped connection loses no change, and is resumed where it was rather t
       await until(() => path.watches.length >= round, 'a watch');
       path.breakConnections();
       await write('a', String(round));
-      await until(() => valueOf(informer, 'drop-a') === String(round), `change ${round}`);
+      await until(() => dataOf(informer, 'drop-a') === String(round), `change ${round}`);
     }
     for (const { url } of path.watches) assert.match(url, /resourceVersion=\d+/);
   });
@@ -187,7 +187,7 @@ test('a version that the server no longer has is answered by a new list, which t
     await kubernetes.client.delete(`${CONFIG_MAPS}/gone-b`);
     path.gone = 1;
     path.breakConnections();
-    await until(() => valueOf(informer, 'gone-a') === 'two', 'the new list');
+    await until(() => dataOf(informer, 'gone-a') === 'two', 'the new list');
     await until(() => informer.list().length === 1, 'the deletion');
     assert.equal(told.sort(), ['one→-', 'one→two', '-→one', '-→one'].sort());
     assert.match(
@@ -206,7 +206,7 @@ test('a connection that has died without a word is noticed and replaced', async 
     await write('a', 'two');
     // The first watch stays silent for ever: its lines are gone.
     await until(() => path.watches.length > 1, 'another watch');
-    await until(() => valueOf(informer, 'dead-a') === 'two', 'the change');
+    await until(() => dataOf(informer, 'dead-a') === 'two', 'the change');
   };
   await watched(kubernetes, 'dead', work, 1);
 });
@@ -219,7 +219,7 @@ test('an API server that is away for a while is waited for', async ({ kubernetes
     await path.close();
     await write('a', 'one');
     await new Promise<void>((resolve) => path.server.listen(address.port, '127.0.0.1', resolve));
-    await until(() => valueOf(informer, 'away-a') === 'one', 'the change');
+    await until(() => dataOf(informer, 'away-a') === 'one', 'the change');
   });
 });
 

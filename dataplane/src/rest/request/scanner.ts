@@ -103,7 +103,8 @@ export class Scanner {
   jsonPath(): JsonStep[] {
     const path: JsonStep[] = [];
     while (this.sees('->')) {
-      const arrow = this.take('->>') ? '->>' : (this.expect('->'), '->' as const);
+      const arrow = this.take('->>') ? '->>' : '->';
+      if (arrow === '->') this.expect('->');
       const index = this.match(INDEX);
       path.push({ arrow, key: index ?? this.name(), isIndex: index !== undefined });
     }
