@@ -16,7 +16,7 @@ const CONCURRENCY = Math.max(1, availableParallelism() - 1);
 const MAX_WAITING = 200;
 
 /** Of no password that anyone knows: what a login of nobody is checked against, so that it takes as long. */
-const nobodysHash = bcryptHash(randomBytes(24).toString('hex'), { cost: COST });
+const nobodysHash = bcryptHash(randomBytes(24).toString('hex'), COST);
 
 let running = 0;
 const waiting: (() => void)[] = [];
@@ -46,7 +46,7 @@ export function checkStrength(password: string): void {
   }
 }
 
-export const hashPassword = (password: string) => bounded(() => bcryptHash(password, { cost: COST }));
+export const hashPassword = (password: string) => bounded(() => bcryptHash(password, COST));
 
 /** No hash, or one that we don't take: false, after as long as a check takes. */
 export function verifyPassword(password: string, hash: string | null | undefined): Promise<boolean> {
