@@ -3,6 +3,8 @@ import type { Plan } from './measure/rounds.js';
 
 export interface BenchContext {
   plan: Plan;
+  /** The one part to be measured, by a bench that has parts; undefined: all of it. */
+  only: string | undefined;
   /** Of this process: PATH says where programs are looked for, and what is started inherits it. */
   environment: NodeJS.ProcessEnv;
   /** Of a real Kubernetes API server, where there is one. */
@@ -34,5 +36,12 @@ export interface BenchResult {
 }
 
 export type Bench = (context: BenchContext) => Promise<BenchResult>;
+
+/** The parts that are to be measured. */
+export function chosen<T>(parts: readonly T[], name: (part: T) => string, only: string | undefined): readonly T[] {
+  const found = parts.filter((part) => only === undefined || name(part) === only);
+  if (found.length === 0) throw new Error(`there is no part ${only}; there are: ${parts.map(name).join(', ')}`);
+  return found;
+}
 
 export const isMet = ({ value, target, bound }: Target) => (bound === 'at least' ? value >= target : value <= target);

@@ -1,4 +1,8 @@
-/** `node bench/dist/main.js [name …]`: runs the benches that are named, or all, one after another; prints tables and writes JSON. */
+/**
+ * `node bench/dist/main.js [name …] [--rounds=5] [--seconds=3] [--only=part]`: runs the benches that are named, or all, one after
+ * another; prints tables and writes JSON. A run of one part alone (`--only=insert`) is printed and not written.
+ */
+import { parseArgs } from 'node:util';
 import { authRefresh } from './auth/auth-refresh.js';
 import type { Bench, BenchContext } from './bench.js';
 import { describeMachine } from './measure/machine.js';
@@ -18,24 +22,50 @@ const BENCHES: Record<string, Bench> = {
 /** Run when no name is given: the others answer a question that is answered once. */
 const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile'];
 
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { rounds: { type: 'string' }, seconds: { type: 'string' }, only: { type: 'string' } },
+});
+const names = positionals.length > 0 ? positionals : USUAL;
+
 const context: BenchContext = {
-  plan: { connections: 32, rounds: 5, seconds: 3, warmUpSeconds: 2 },
+  plan: {
+    connections: 32,
+    rounds: atLeastOne('rounds', options.rounds ?? '5'),
+    seconds: atLeastOne('seconds', options.seconds ?? '3'),
+    warmUpSeconds: 2,
+  },
+  only: options.only,
   environment: process.env,
   kubeconfig: process.env.KUBECONFIG || undefined,
   say: (text) => process.stderr.write(`  ${text}\n`),
 };
 
-const names = process.argv.length > 2 ? process.argv.slice(2) : USUAL;
 const unknown = names.filter((name) => !BENCHES[name]);
 if (unknown.length > 0) {
-  process.stderr.write(`no bench is called ${unknown.join(', ')}; there are: ${Object.keys(BENCHES).join(', ')}\n`);
-  process.exit(2);
+  refuse(`no bench is called ${unknown.join(', ')}; there are: ${Object.keys(BENCHES).join(', ')}`);
 }
 for (const name of names) {
   process.stderr.write(`${name}\n`);
   const begin = performance.now();
   const result = await (BENCHES[name] as Bench)(context);
-  const file = await writeResult(name, describeMachine(), context.plan, result);
   process.stdout.write(`\n${render(result)}\n\n`);
-  process.stderr.write(`✓ ${name} (${((performance.now() - begin) / 1000).toFixed(0)} s), in ${file}\n`);
+  const seconds = ((performance.now() - begin) / 1000).toFixed(0);
+  if (options.only !== undefined) process.stderr.write(`✓ ${options.only} of ${name} (${seconds} s), not written\n`);
+  else {
+    const file = await writeResult(name, describeMachine(), context.plan, result);
+    process.stderr.write(`✓ ${name} (${seconds} s), in ${file}\n`);
+  }
+}
+
+function atLeastOne(name: string, text: string): number {
+  const value = Number(text);
+  return Number.isInteger(value) && value >= 1
+    ? value
+    : refuse(`--${name} must be a whole number of at least 1, not ${text}`);
+}
+
+function refuse(why: string): never {
+  process.stderr.write(`${why}\n`);
+  process.exit(2);
 }

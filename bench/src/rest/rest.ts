@@ -3,7 +3,7 @@
  * same project's database in the same Postgres, as the same login.
  */
 import { fileURLToPath } from 'node:url';
-import type { Bench, BenchContext, BenchResult } from '../bench.js';
+import { type Bench, type BenchContext, type BenchResult, chosen } from '../bench.js';
 import { LoadGenerator } from '../measure/load.js';
 import { sampleOf } from '../measure/request-template.js';
 import { type Contestant, interleave, type Measured, type Ratio, ratioOf } from '../measure/rounds.js';
@@ -47,10 +47,11 @@ interface Stage {
 
 export const rest: Bench = async (context) => {
   const closers: (() => Promise<unknown>)[] = [];
+  const operations = chosen(OPERATIONS, ({ name }) => name, context.only);
   try {
     const stage = await setUp(context, closers);
     const results: OperationResult[] = [];
-    for (const operation of OPERATIONS) results.push(await measure(operation, stage, context));
+    for (const operation of operations) results.push(await measure(operation, stage, context));
     return summarise(results, stage);
   } finally {
     for (const close of closers.reverse()) await close();
