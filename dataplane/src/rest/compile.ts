@@ -119,9 +119,9 @@ function explainStatement(node: ReadNode, source: string): CompiledStatement {
   return { text: `explain (format json) ${rows}`, sources: writer.sources };
 }
 
-function rangeSql(writer: Writer, { hasLimit, hasOffset }: ApiRequest): string {
-  const limit = hasLimit ? ` limit ${writer.add({ from: 'limit' })}::bigint` : '';
-  return `${limit}${hasOffset ? ` offset ${writer.add({ from: 'offset' })}::bigint` : ''}`;
+function rangeSql(writer: Writer, { limit, hasOffset }: ApiRequest): string {
+  const limited = limit === undefined ? '' : ` limit ${limit}`;
+  return `${limited}${hasOffset ? ` offset ${writer.add({ from: 'offset' })}::bigint` : ''}`;
 }
 
 function mutationStatement(

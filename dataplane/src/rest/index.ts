@@ -154,8 +154,6 @@ function boundValue(source: Source, { parameters, body, range }: Exchange): stri
     }
     case 'body':
       return body && body.form !== 'empty' ? body.bytes : '{}';
-    case 'limit':
-      return range.limit === undefined ? null : String(range.limit);
     case 'offset':
       return String(range.offset);
   }

@@ -29,8 +29,9 @@ export interface ApiRequest extends Outline {
   preferences: Preferences;
   parameters: Parameters;
   body: Body | undefined;
-  /** Whether the request's range has these: then they are parameters of the statement. */
-  hasLimit: boolean;
+  /** Written into the statement: Postgres plans one whose limit it doesn't know for many rows, and so anew each time. */
+  limit: number | undefined;
+  /** Whether the range has one: then it is a parameter of the statement. */
   hasOffset: boolean;
 }
 
@@ -115,7 +116,7 @@ export function apiRequest(
     preferences,
     parameters,
     body,
-    hasLimit: range.limit !== undefined,
+    limit: range.limit,
     hasOffset: range.offset > 0,
   };
 }

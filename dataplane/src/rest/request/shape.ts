@@ -42,7 +42,7 @@ export function shapeOf(
     schema,
     accept,
     prefer,
-    range.limit === undefined ? '' : 'l',
+    range.limit === undefined ? '' : `l${range.limit}`,
     range.offset > 0 ? 'o' : '',
   ];
   for (const [key, value] of parameters) {

@@ -125,6 +125,6 @@ function orderSql(writer: Writer, scope: Scope): string {
 }
 
 function limitSql(writer: Writer, { limit, offset }: ReadNode): string {
-  const limited = limit === undefined ? '' : ` limit ${writer.constant(String(limit))}::bigint`;
+  const limited = limit === undefined ? '' : ` limit ${limit}`;
   return `${limited}${offset === 0 ? '' : ` offset ${writer.constant(String(offset))}::bigint`}`;
 }

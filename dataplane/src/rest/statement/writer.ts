@@ -6,7 +6,6 @@ export type Source =
   | { from: 'constant'; text: string }
   | { from: 'query'; slot: Slot; pattern: boolean }
   | { from: 'body' }
-  | { from: 'limit' }
   | { from: 'offset' };
 
 export class Writer {
