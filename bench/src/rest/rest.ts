@@ -3,8 +3,9 @@
  * same project's database in the same Postgres, as the same login.
  */
 import { fileURLToPath } from 'node:url';
+import { Client } from 'pg';
 import { type Bench, type BenchContext, type BenchResult, chosen } from '../bench.js';
-import { LoadGenerator } from '../measure/load.js';
+import { LoadGenerator, type LoadRun } from '../measure/load.js';
 import { sampleOf } from '../measure/request-template.js';
 import { type Contestant, interleave, type Measured, type Ratio, ratioOf } from '../measure/rounds.js';
 import { nextMessage, type Program, startProgram } from '../peers.js';
@@ -42,6 +43,8 @@ interface Stage {
   lite: Program;
   liteSession: Session;
   pgbench: Pgbench | undefined;
+  /** Lets the login have more connections than the platform gives a project; the platform puts its limit back now and then. */
+  liftConnectionLimit(): Promise<unknown>;
   statements: Record<string, PlannedStatement[]>;
 }
 
@@ -69,6 +72,10 @@ async function setUp({ say, environment }: BenchContext, closers: (() => Promise
   await platform.query(project, 'analyze todos');
   const login = await platform.authenticatorLogin(project);
   const scripts = await recordAll(platform, login.user, slipway, session);
+  const admin = new Client(await platform.running.admin());
+  await admin.connect();
+  closers.push(() => admin.end());
+  const liftConnectionLimit = () => admin.query(`alter role ${admin.escapeIdentifier(login.user)} connection limit -1`);
   const statements = Object.fromEntries(OPERATION_NAMES.map((name) => [name, scripts[name].statements]));
   const { accessToken } = session;
   const bare = await startProgram(fileURLToPath(new URL('./bare-server.js', import.meta.url)), {
@@ -86,7 +93,7 @@ async function setUp({ say, environment }: BenchContext, closers: (() => Promise
   const liteSession = await fill(onLoopback(lite), LITE_ROWS_PER_REQUEST);
   const { dataplane, postgres } = await platform.programs();
   if (!dataplane || !postgres) throw new Error('the platform runs no data plane or no Postgres');
-  return { slipway, session, dataplane, postgres, bare, lite, liteSession, pgbench, statements };
+  return { slipway, session, dataplane, postgres, bare, lite, liteSession, pgbench, liftConnectionLimit, statements };
 }
 
 const SAMPLE_ID = 7123;
@@ -116,7 +123,7 @@ async function recordAll(platform: Platform, role: string, project: Project, ses
 const onLoopback = ({ port }: Program): Project => ({ baseUrl: `http://127.0.0.1:${port}`, anonKey: 'none' });
 
 async function measure(operation: Operation, stage: Stage, { plan, say }: BenchContext): Promise<OperationResult> {
-  const { slipway, session, bare, lite, liteSession, pgbench } = stage;
+  const { slipway, session, bare, lite, liteSession, pgbench, liftConnectionLimit } = stage;
   await operation.verify(slipway, session);
   await operation.verify(onLoopback(bare), session, slipway);
   await operation.verify(onLoopback(lite), liteSession);
@@ -126,7 +133,7 @@ async function measure(operation: Operation, stage: Stage, { plan, say }: BenchC
     lite: new LoadGenerator(loadJob(operation, onLoopback(lite), liteSession)),
   };
   try {
-    const poolSize = await bestPoolSize(bare, generators.bare, plan.connections);
+    const poolSize = await bestPoolSize(stage, generators.bare, plan.connections);
     say(
       `${operation.name}: the bare server is fastest on ${poolSize} connections; ${plan.rounds} rounds of ${plan.seconds} s`,
     );
@@ -136,8 +143,13 @@ async function measure(operation: Operation, stage: Stage, { plan, say }: BenchC
       { name: BARE, run: (run) => generators.bare.run(run), processes: { server: bare.pid, postgres } },
       { name: LITE, run: (run) => generators.lite.run(run), processes: { server: lite.pid } },
     ];
-    if (pgbench)
-      contestants.push({ name: PGBENCH, run: (run) => pgbench.run(operation.name, run), processes: { postgres } });
+    if (pgbench) {
+      const run = async (asked: LoadRun) => {
+        await liftConnectionLimit();
+        return await pgbench.run(operation.name, asked);
+      };
+      contestants.push({ name: PGBENCH, run, processes: { postgres } });
+    }
     const measured = await interleave(contestants, plan);
     const ratios = [
       ratioOf(measured, SLIPWAY, BARE, AT_LEAST_OF_BARE),
@@ -151,8 +163,13 @@ async function measure(operation: Operation, stage: Stage, { plan, say }: BenchC
 }
 
 /** Leaves the bare server on the number of connections that it was fastest with. */
-async function bestPoolSize(bare: Program, generator: LoadGenerator, connections: number): Promise<number> {
+async function bestPoolSize(
+  { bare, liftConnectionLimit }: Stage,
+  generator: LoadGenerator,
+  connections: number,
+): Promise<number> {
   const setPoolSize = async (poolSize: number) => {
+    await liftConnectionLimit();
     bare.child.send({ poolSize });
     await nextMessage(bare.child);
   };
