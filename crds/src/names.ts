@@ -58,6 +58,8 @@ export const SECRETS = {
     /** For people: a `postgresql://` URL of the owner, at the address they reach. */
     url: 'url',
   },
+  /** Made by the owner, if at all: settings of the project's auth, GOTRUE_* keys as docs/auth.md lists them. */
+  auth: { name: 'auth-config' },
   /** Made by the API: spec.env points at it. One key per variable. */
   env: { name: 'project-env' },
   /** Made by the API: spec.source.tokenSecretRef points at it. The value is encrypted by the API's own keys. */

@@ -1,9 +1,10 @@
 /**
- * Who calls, from a token that the project's JWT secret signed. In: a tenant and a token. Out: the caller, or why not.
+ * Who calls, from a token that the project's JWT secret or one of its keys signed. In: a tenant and a token. Out: the caller, or why not.
  * A verified token is remembered by its bytes until it expires or the tenant's keys change; how many is bounded.
  */
 import { API_ROLES, type ApiRole } from '@slipway/crds';
-import { errors, jwtVerify } from 'jose';
+import { decodeProtectedHeader, errors, jwtVerify } from 'jose';
+import { signingKeysOf } from '../signing-keys.js';
 import type { Caller, Tenant } from '../tenant.js';
 
 /** Why a token was refused; each service says it in its own words. */
@@ -51,8 +52,9 @@ export class Tokens {
   async verify(tenant: Tenant, token: string): Promise<Caller | TokenProblem> {
     if (token.length > MAX_TOKEN_LENGTH) return new TokenProblem('malformed');
     try {
-      const { payload } = await jwtVerify(token, new TextEncoder().encode(tenant.jwtSecret), {
-        algorithms: ['HS256'],
+      const { algorithm, key } = keyFor(tenant, token);
+      const { payload } = await jwtVerify(token, key, {
+        algorithms: [algorithm],
         clockTolerance: CLOCK_TOLERANCE_SECONDS,
       });
       const role = payload.role ?? 'anon';
@@ -72,6 +74,27 @@ export class Tokens {
       this.#remembered = new Map();
     }
     this.#remembered.set(token, entry);
+  }
+}
+
+/** A key has one algorithm, decided by us: what a token says of itself only chooses among the keys of the project. */
+function keyFor(tenant: Tenant, token: string) {
+  const { alg, kid } = headerOf(token);
+  if (alg === 'HS256') return { algorithm: alg, key: new TextEncoder().encode(tenant.jwtSecret) };
+  const known = typeof kid === 'string' ? signingKeysOf(tenant).verification.get(kid) : undefined;
+  if (known === undefined) {
+    if (alg === 'ES256' || alg === 'RS256') throw new errors.JWSSignatureVerificationFailed();
+    throw new errors.JOSEAlgNotAllowed();
+  }
+  if (known.algorithm !== alg) throw new errors.JOSEAlgNotAllowed();
+  return known;
+}
+
+function headerOf(token: string) {
+  try {
+    return decodeProtectedHeader(token);
+  } catch {
+    throw new errors.JWSInvalid();
   }
 }
 
