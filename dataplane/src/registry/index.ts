@@ -30,6 +30,7 @@ export function startRegistry({ kubeConfig, publicUrl, log, onForget }: Registry
     new CollectionWatch(kubeConfig, projects(kubeConfig, tenants), log),
     new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.keys.name, tenants.keys), log),
     new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.database.name, tenants.databases), log),
+    new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.auth.name, tenants.authConfigs), log),
   ];
   let complete = false;
   void Promise.all(watches.map((watch) => watch.start())).then(() => {

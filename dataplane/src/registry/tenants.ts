@@ -53,6 +53,8 @@ export class SecretsByRef {
 export class Tenants {
   readonly keys = new SecretsByRef((refs) => this.#review(refs));
   readonly databases = new SecretsByRef((refs) => this.#review(refs));
+  /** Optional: a project without one has every default. */
+  readonly authConfigs = new SecretsByRef((refs) => this.#review(refs));
   readonly #tenants = new Map<string, Tenant>();
   #projects = new Map<string, ProjectObject>();
 
@@ -106,7 +108,8 @@ export class Tenants {
     const anonKey = keys[SECRETS.keys.anonKey] ?? '';
     const serviceRoleKey = keys[SECRETS.keys.serviceRoleKey] ?? '';
     const url = `${this.publicUrl}/p/${ref}`;
-    const tenant = { ref, jwtSecret, anonKey, serviceRoleKey, url, authenticator, authAdmin };
+    const authConfig = this.authConfigs.get(ref) ?? {};
+    const tenant = { ref, jwtSecret, anonKey, serviceRoleKey, url, authenticator, authAdmin, authConfig };
     return { ...tenant, revision: digest(project.metadata.uid, tenant) };
   }
 }
