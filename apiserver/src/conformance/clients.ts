@@ -73,6 +73,62 @@ export const clients: Cases = (test, fixture) => {
     assert.is(JSON.parse(await kubectl('get', resource, 'applied', '-o', 'json')).spec.size, 4);
   });
 
+  test('kubectl edit tells what is wrong with an edit', async () => {
+    // An editor that changes the file each time would be opened again for ever.
+    const env = { KUBE_EDITOR: 'sed -i "s/size: 4$/size: 0/"' };
+    const { code, err } = await target.kubectl(['--namespace', namespace, 'edit', resource, 'applied'], { env });
+    assert.is(code, 1);
+    assert.match(err, 'is invalid');
+  });
+
+  test('kubectl explain tells every field, and the built-in kinds', async () => {
+    assert.match(await kubectl('explain', resource, '--recursive'), /size\t<integer> -required-/);
+    for (const kind of ['namespace', 'secret', 'configmap', 'event', 'lease', 'customresourcedefinition']) {
+      assert.match(await kubectl('explain', kind), /metadata\t<ObjectMeta>/, kind);
+    }
+  });
+
+  test('kubectl apply only warns of an unknown field when asked to', async () => {
+    const { code, err } = await apply(widget('warnedof', { size: 1, nope: 1 }), '--validate=warn');
+    assert.is(code, 0, err);
+    assert.match(err, 'Warning: unknown field "spec.nope"');
+  });
+
+  test('a server-side apply by kubectl conflicts with another manager until it is forced', async () => {
+    const by = (manager: string, size: number, ...more: string[]) =>
+      apply(widget('rival', { size }), '--server-side', `--field-manager=${manager}`, ...more);
+    assert.is((await by('a', 1)).code, 0);
+    assert.match((await by('b', 2)).err, 'Apply failed with 1 conflict: conflict with "a": .spec.size');
+    assert.is((await by('b', 2, '--force-conflicts')).code, 0);
+  });
+
+  test('an object of client-side apply moves to server-side apply, and drops what is no longer applied', async () => {
+    await apply(widget('moving', { size: 1, tags: ['a'] }));
+    const moved = await apply(widget('moving', { size: 2 }), '--server-side', '--force-conflicts');
+    assert.is(moved.code, 0, moved.err);
+    const { body } = await target.send('GET', `${fixture.widgets}/moving`);
+    assert.equal(body.spec, { size: 2, color: 'red' });
+    assert.equal(body.metadata.managedFields.map(({ manager, operation }: Json) => `${manager} ${operation}`).sort(), [
+      'kubectl Apply',
+      'kubectl-last-applied Apply',
+    ]);
+  });
+
+  test('a dry run of kubectl on the server tells what would be and keeps nothing', async () => {
+    await apply(widget('rehearsed'));
+    const { out } = await apply(widget('rehearsed', { size: 3 }), '--dry-run=server', '-o=json');
+    assert.equal(JSON.parse(out).spec, { size: 3, color: 'red' });
+    assert.is((await target.send('GET', `${fixture.widgets}/rehearsed`)).body.spec.size, 1);
+  });
+
+  test('kubectl patches and applies built-in kinds', async () => {
+    await kubectl('create', 'configmap', 'patched', '--from-literal=a=1');
+    await kubectl('patch', 'configmap', 'patched', '-p', '{"data":{"b":"2"}}');
+    await apply(fixture.configMap('patched', { data: { c: '3' } }), '--server-side');
+    const { body } = await target.send('GET', `${fixture.configMaps}/patched`);
+    assert.equal(body.data, { a: '1', b: '2', c: '3' });
+  });
+
   test('kubectl create makes namespaces, secrets and config maps, and delete waits for their end', async () => {
     const name = `${target.run}-kubectl`;
     await kubectl('create', 'namespace', name);

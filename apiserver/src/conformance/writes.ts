@@ -119,14 +119,14 @@ const REFUSALS: readonly Refusal[] = [
     ...{ method: 'POST', path: () => '/api/v1/namespaces', body: { metadata: { name: 'A_b' } }, code: 422 },
     reason: 'Invalid',
     message:
-      "Namespace \"A_b\" is invalid: metadata.name: Invalid value: \"A_b\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name', or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+      "Namespace \"A_b\" is invalid: metadata.name: Invalid value: \"A_b\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
   },
   {
     promise: 'a Secret of a type has that type’s keys, named as keys may be',
     ...{ method: 'POST', path: (at) => at.secrets, code: 422, reason: 'Invalid' },
     body: { metadata: { name: 's' }, data: { 'a b': 'aaaa' }, type: 'kubernetes.io/tls' },
     message:
-      "Secret \"s\" is invalid: [data[a b]: Invalid value: \"a b\": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name', or 'KEY_NAME', or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+'), data[tls.crt]: Required value, data[tls.key]: Required value]",
+      "Secret \"s\" is invalid: [data[a b]: Invalid value: \"a b\": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+'), data[tls.crt]: Required value, data[tls.key]: Required value]",
   },
   {
     promise: 'a Secret’s data is base64',
@@ -245,7 +245,7 @@ export const writes: Cases = (test, fixture) => {
     assert.is(blind.code, 422);
     assert.is(
       blind.body.message,
-      `Widget.${group} "updated" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update`,
+      `widgets.${group} "updated" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update`,
     );
   });
 
@@ -275,7 +275,10 @@ export const writes: Cases = (test, fixture) => {
     const type = 'application/merge-patch+json';
     const { code, body } = await target.send('PATCH', `${fixture.widgets}/ruled`, { spec: { fixed: 'b' } }, { type });
     assert.is(code, 422);
-    assert.is(body.message, `Widget.${group} "ruled" is invalid: spec.fixed: Invalid value: "b": fixed is immutable`);
+    assert.is(
+      body.message,
+      `Widget.${group} "ruled" is invalid: spec.fixed: Invalid value: "string": fixed is immutable`,
+    );
   });
 
   test('stringData becomes data, and an immutable Secret stays as it is', async () => {

@@ -1,7 +1,7 @@
 /** From what a client sent to an object of the resource: kind and version checked, unknown fields told or dropped, defaults set. */
 
 import type { KubeObject } from '../objects.js';
-import { isObject, type JsonObject } from '../schema/json-schema.js';
+import { isObject, type JsonObject, type JsonSchema } from '../schema/json-schema.js';
 import { badRequest } from '../status.js';
 import type { Resource } from './resource.js';
 
@@ -24,11 +24,21 @@ export function decode(resource: Resource, value: unknown, decoding: Decoding): 
   value.metadata ??= {};
   if (!isObject(value.metadata))
     throw cannotHandle(resource, 'json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta');
+  dropEmpty(value.metadata);
   reportUnknown(resource, resource.schema.prune(value), decoding);
   const problem = (resource.custom ? undefined : typeProblem(resource, value)) ?? resource.strategy.decode?.(value);
   if (problem) throw cannotHandle(resource, problem);
   resource.schema.applyDefaults(value);
   return value as KubeObject;
+}
+
+/** What is empty here is as if it were left out; managedFields mean something when empty. */
+function dropEmpty(metadata: JsonObject): void {
+  for (const field of ['labels', 'annotations', 'finalizers', 'ownerReferences']) {
+    const value = metadata[field];
+    const empty = Array.isArray(value) ? value.length === 0 : isObject(value) && Object.keys(value).length === 0;
+    if (empty) delete metadata[field];
+  }
 }
 
 function checkKind(resource: Resource, value: JsonObject): void {
@@ -80,11 +90,26 @@ function reportUnknown(resource: Resource, paths: string[], { fieldValidation, w
 function typeProblem({ schema, kind }: Resource, value: JsonObject): string | undefined {
   const wrong = schema
     .validate(value)
-    .find(({ type }) => type === 'FieldValueTypeInvalid' || type === 'FieldValueInvalid');
-  if (!wrong?.detail.includes('must be of type')) return undefined;
+    .find(({ type, detail }) => (type === 'FieldValueTypeInvalid' || type === 'FieldValueInvalid') && isOfType(detail));
+  if (!wrong) return undefined;
   const wanted = /must be of type (\w+)/.exec(wrong.detail)?.[1];
-  const path = wrong.field.replace(/\[[^\]]*\]/g, '').replace(/^<nil>$/, '');
+  const path = goPath(schema.source, wrong.field.replace(/\[[^\]]*\]/g, '').replace(/^<nil>$/, ''));
   return `json: cannot unmarshal ${goType(wrong.detail)} into Go struct field ${kind}.${path} of type ${wanted}`;
+}
+
+/** Base64 that can't be read is told in words of its own, by the kind. */
+const isOfType = (detail: string) => detail.includes('must be of type') && !detail.includes('must be of type byte');
+
+/** Go names the field that holds a map, not the map's key. */
+function goPath(schema: JsonSchema, path: string): string {
+  const names = path.split('.');
+  let within: JsonSchema | undefined = schema;
+  for (const [index, name] of names.entries()) {
+    within = within?.items ?? within;
+    if (isObject(within?.additionalProperties)) return names.slice(0, index).join('.');
+    within = within?.properties?.[name];
+  }
+  return path;
 }
 
 const goType = (detail: string) => {

@@ -343,10 +343,11 @@ function decodeApplied({ resource, namespace }: WriteTarget, name: string, appli
   return sent;
 }
 
-function versionRequired({ group, kind }: Resource, name: string): ApiError {
+/** Told of the resource, not of its kind, as by the real server. */
+function versionRequired({ group, plural }: Resource, name: string): ApiError {
   const field = 'metadata.resourceVersion';
   return new ApiError(
-    invalid({ group, kind }, name, [
+    invalid({ group, kind: plural }, name, [
       { type: 'FieldValueInvalid', field, badValue: 0, detail: 'must be specified for an update' },
     ]),
   );

@@ -2,13 +2,10 @@
  * For tests only: the real kube-apiserver, where the machine has one, so that a table of expectations is held against it
  * too. `referenceServer()` is undefined, and says so, where there is none.
  */
-import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { Agent, request } from 'node:https';
 import { KubeConfig } from '@kubernetes/client-node';
+import { referenceKubeconfig } from '../reference-kubeconfig.js';
 import type { JsonObject } from './json-schema.js';
-
-const KUBE = new URL('../../../../shared/kube/kube', import.meta.url).pathname;
 
 export interface Answer {
   code: number;
@@ -23,13 +20,10 @@ export interface ReferenceServer {
 }
 
 export function referenceServer(): ReferenceServer | undefined {
-  if (!existsSync(KUBE)) {
-    console.log('# skipped: no real kube-apiserver on this machine; expectations are held against our code alone');
-    return undefined;
-  }
-  const path = execFileSync(KUBE, ['up', '--api-only'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  const kubeconfig = referenceKubeconfig();
+  if (kubeconfig === undefined) return undefined;
   const config = new KubeConfig();
-  config.loadFromFile(path.trim().split('\n').at(-1) ?? '');
+  config.loadFromFile(kubeconfig);
   const agent = new Agent({ keepAlive: true });
   return { call: caller(config, agent), close: () => agent.destroy() };
 }

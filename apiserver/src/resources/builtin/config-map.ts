@@ -1,7 +1,7 @@
 import type { KubeObject } from '../../objects.js';
 import type { BuiltinKind } from '../builtin.js';
 import { ageColumn, nameColumn } from '../columns.js';
-import { dataErrors, immutabilityErrors } from './data.js';
+import { base64DataProblem, dataErrors, immutabilityErrors } from './data.js';
 
 export const configMap: BuiltinKind = {
   kind: 'ConfigMap',
@@ -17,6 +17,7 @@ export const configMap: BuiltinKind = {
     ageColumn,
   ],
   strategy: {
+    decode: ({ binaryData }) => base64DataProblem(binaryData),
     validate: (object, old) => [
       ...dataErrors(object.data),
       ...dataErrors(object.binaryData, 'binaryData'),

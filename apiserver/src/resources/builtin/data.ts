@@ -2,10 +2,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { KubeObject } from '../../objects.js';
 import type { FieldError } from '../../schema/index.js';
+import { base64Problem } from '../base64.js';
 
 const KEY = /^[-._a-zA-Z0-9]+$/;
 const KEY_WORDS =
-  "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name', or 'KEY_NAME', or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+  "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 /** Of one object's data. */
 const MAX_BYTES = 1024 * 1024;
 
@@ -25,6 +26,14 @@ export function dataErrors(data: unknown, field = 'data'): FieldError[] {
     errors.push({ type: 'FieldValueTooLong', field, detail: `may not be more than ${MAX_BYTES} bytes` });
   }
   return errors;
+}
+
+export function base64DataProblem(data: unknown): string | undefined {
+  for (const value of Object.values((data ?? {}) as Record<string, unknown>)) {
+    const problem = typeof value === 'string' ? base64Problem(value) : undefined;
+    if (problem) return problem;
+  }
+  return undefined;
 }
 
 export function immutabilityErrors(object: KubeObject, old: KubeObject | undefined, fields: string[]): FieldError[] {

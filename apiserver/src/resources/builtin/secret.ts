@@ -1,9 +1,8 @@
 import type { KubeObject } from '../../objects.js';
-import type { FieldError, JsonObject } from '../../schema/index.js';
-import { base64Problem } from '../base64.js';
+import type { FieldError } from '../../schema/index.js';
 import type { BuiltinKind } from '../builtin.js';
 import { ageColumn, nameColumn } from '../columns.js';
-import { dataErrors, immutabilityErrors } from './data.js';
+import { base64DataProblem, dataErrors, immutabilityErrors } from './data.js';
 
 /** The keys that each type must have. */
 const REQUIRED: Record<string, string[]> = {
@@ -34,7 +33,7 @@ export const secret: BuiltinKind = {
     ageColumn,
   ],
   strategy: {
-    decode,
+    decode: ({ data }) => base64DataProblem(data),
     prepareCreate: moveStringData,
     prepareUpdate(object, old) {
       moveStringData(object);
@@ -51,14 +50,6 @@ export const secret: BuiltinKind = {
     fields: (object) => ({ type: String(object.type ?? '') }),
   },
 };
-
-function decode({ data }: JsonObject): string | undefined {
-  for (const value of Object.values((data ?? {}) as Record<string, unknown>)) {
-    const problem = typeof value === 'string' ? base64Problem(value) : undefined;
-    if (problem) return problem;
-  }
-  return undefined;
-}
 
 /** `stringData` is for writing only: its values are stored with the others. */
 function moveStringData(object: KubeObject): void {
