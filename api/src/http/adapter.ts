@@ -5,7 +5,7 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { Problem } from './problem.js';
-import { answerProblem, pathOf } from './problem-filter.js';
+import { answerProblem, pathOf, unrouted } from './problem-filter.js';
 
 const BODY_LIMIT = 1024 * 1024;
 
@@ -48,6 +48,8 @@ function observe(fastify: FastifyInstance, log: Logger) {
       'x-content-type-options': 'nosniff',
       'cache-control': 'no-store',
     });
+    // Before the body is looked at: what is wrong with it matters to nobody where there is no route.
+    if (request.is404 && request.method !== 'OPTIONS') throw unrouted(request);
   });
   fastify.addHook('onResponse', async (request, reply) => {
     const path = pathOf(request);

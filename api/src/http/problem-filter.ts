@@ -19,6 +19,9 @@ export function answerProblem(exception: unknown, request: FastifyRequest, reply
   const problem = toProblem(exception, request);
   if (problem.status >= 500)
     log.error({ err: problem.extras.cause ?? exception, request: request.id }, problem.message);
+  // Fastify closes on a body that it did not read, and who still sends it would see a reset connection in place of the
+  // answer. Kept open, Node reads the rest and drops it, for as long as a request may take.
+  reply.removeHeader('connection');
   void reply
     .code(problem.status)
     .headers(problem.extras.headers ?? {})
@@ -49,7 +52,7 @@ function ofHttp(status: number, message: string, request: FastifyRequest): Probl
   return new Problem(kindOfStatus(status), message);
 }
 
-function unrouted(request: FastifyRequest): Problem {
+export function unrouted(request: FastifyRequest): Problem {
   const methods = methodsOf(pathOf(request));
   if (methods.length === 0) return new Problem('not_found', 'There is no such route; /openapi.json lists them all.');
   const allow = methods.join(', ');

@@ -8,7 +8,6 @@ const KINDS = {
   validation_failed: [400, 'The request is not valid'],
   malformed_json: [400, 'The body is not JSON'],
   bad_request: [400, 'The request is not valid'],
-  no_updatable_field: [400, 'Nothing to update'],
   backend_type_unavailable: [400, 'This backend type is not available here'],
   not_reprovisionable: [400, 'The project can not be provisioned again'],
   no_database: [400, 'The project has no database'],
@@ -90,6 +89,13 @@ const SPECIAL = new Set<ProblemKind>([
   'email_taken',
   'name_taken',
 ]);
+
+/** For the documentation: a document as a route answers it with `status`. */
+export function exampleProblem(status: number, detail: string, instance: string) {
+  const example = { 400: 'validation_failed', 403: 'missing_scope' } as const;
+  const kind = example[status as keyof typeof example] ?? kindOfStatus(status);
+  return new Problem(kind, detail).document(instance);
+}
 
 export const invalid = (field: string, message: string) =>
   new Problem('validation_failed', `${field}: ${message}`, { errors: [{ field, message }] });

@@ -7,7 +7,7 @@ import { applyDecorators, HttpCode, RequestMapping, RequestMethod, SetMetadata }
 import { ApiBearerAuth, ApiBody, ApiOperation, ApiParam, ApiQuery, ApiResponse } from '@nestjs/swagger';
 import type { TObject, TSchema } from 'typebox';
 import type { Scope } from '../access/scopes.js';
-import { ProblemDocument } from './problem.js';
+import { exampleProblem, ProblemDocument } from './problem.js';
 import { openApiSchema } from './schema.js';
 import { bodyCheck, type Check, textCheck } from './validation.js';
 
@@ -50,7 +50,7 @@ export function Route(method: Method, path: string, options: RouteOptions): Meth
     RequestMapping({ method: RequestMethod[method], path: path.replaceAll(/\{(\w+)\}/g, ':$1') }),
     HttpCode(options.answer.status),
     SetMetadata(ROUTE, ruleOf(options)),
-    ...documented(options),
+    ...documented(path, options),
   );
 }
 
@@ -62,7 +62,7 @@ function ruleOf({ access, params, query, body }: RouteOptions): RouteRule {
   return { access, checks };
 }
 
-function documented(options: RouteOptions): (MethodDecorator & ClassDecorator)[] {
+function documented(path: string, options: RouteOptions): (MethodDecorator & ClassDecorator)[] {
   const { summary, description, access } = options;
   const needs = access === 'none' ? '' : `A personal access token needs the scope \`${access}\`.`;
   const text = [description, needs].filter(Boolean).join('\n\n');
@@ -71,7 +71,7 @@ function documented(options: RouteOptions): (MethodDecorator & ClassDecorator)[]
       ClassDecorator,
     ...(access === 'none' ? [] : [ApiBearerAuth('bearer')]),
     ...inputs(options),
-    ...answers(options),
+    ...answers(options, path.replaceAll(/\{\w+\}/g, '1')),
   ];
 }
 
@@ -100,14 +100,16 @@ function propertiesOf(object: TObject | undefined) {
   }));
 }
 
-function answers(options: RouteOptions) {
+function answers(options: RouteOptions, examplePath: string) {
   const { status, description, schema, example, headers } = options.answer;
   const content = { 'application/json': { schema: openApiSchema(schema, components), example } };
   const success = { status, description, content, headers: headers ?? {}, links: options.links ?? {} };
   const problems = { ...impliedProblems(options), ...options.problems };
   return [
     ApiResponse(success as never),
-    ...Object.entries(problems).map(([problem, text]) => ApiResponse(problemResponse(Number(problem), text) as never)),
+    ...Object.entries(problems).map(([problem, text]) =>
+      ApiResponse(problemResponse(Number(problem), text, examplePath) as never),
+    ),
   ];
 }
 
@@ -130,9 +132,14 @@ const HEADERS_OF: Record<number, ResponseHeaders> = {
   503: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } },
 };
 
-const problemResponse = (status: number, description: string) => ({
+const problemResponse = (status: number, description: string, instance: string) => ({
   status,
   description,
   headers: HEADERS_OF[status] ?? {},
-  content: { 'application/problem+json': { schema: openApiSchema(ProblemDocument, components) } },
+  content: {
+    'application/problem+json': {
+      schema: openApiSchema(ProblemDocument, components),
+      example: exampleProblem(status, description, instance),
+    },
+  },
 });

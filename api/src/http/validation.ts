@@ -75,13 +75,14 @@ function spread(error: TLocalizedValidationError, schema: TSchema): FieldError[]
   if (error.keyword === 'enum') {
     return [{ field: path, message: `must be one of ${error.params.allowedValues.join(', ')}` }];
   }
-  return [{ field: path, message: (error.keyword === 'pattern' && described(error, schema)) || error.message }];
+  return [{ field: path, message: (DESCRIBED.has(error.keyword) && described(error, schema)) || error.message }];
 }
 
+const DESCRIBED = new Set(['pattern', 'minProperties']);
 /** What a pattern stands for, in the words of its description: a long one tells a person nothing. */
 function described({ schemaPath }: TLocalizedValidationError, schema: TSchema): string | undefined {
   let node: unknown = schema;
-  let description: string | undefined;
+  let description: string | undefined = (schema as { description?: string }).description;
   for (const part of schemaPath.split('/').slice(1)) {
     node = (node as Record<string, unknown> | undefined)?.[part.replaceAll('~1', '/').replaceAll('~0', '~')];
     description = (node as { description?: string } | undefined)?.description ?? description;

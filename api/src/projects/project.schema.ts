@@ -114,7 +114,12 @@ export const ProjectChange = Type.Object(
       }),
     ),
   },
-  { $id: 'ProjectChange', additionalProperties: false, description: 'At least one field; null puts the default back.' },
+  {
+    $id: 'ProjectChange',
+    additionalProperties: false,
+    minProperties: 1,
+    description: 'At least one field; null puts the default back.',
+  },
 );
 export type ProjectChange = Type.Static<typeof ProjectChange>;
 

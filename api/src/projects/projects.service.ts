@@ -84,12 +84,6 @@ export class ProjectsService {
   }
 
   async change(caller: Principal, id: number, change: ProjectChange): Promise<FullProject> {
-    if (Object.keys(change).length === 0) {
-      throw new Problem(
-        'no_updatable_field',
-        'Name at least one setting to change; see PATCH /projects/{id} in /openapi.json.',
-      );
-    }
     const { project } = await this.find(caller, id);
     refuseDeleting(project);
     await this.putSecrets(project, change);
