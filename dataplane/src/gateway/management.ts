@@ -43,6 +43,8 @@ export function createManagement(socketPath: string, publicUrl: string): Managem
         answerUnreachable(outgoing);
       }
     });
+    // The API may answer, or go, before it has all of the body: who sends must be able to end, to read the answer.
+    upstream.once('close', () => incoming.unpipe(upstream).resume());
     outgoing.once('close', () => {
       if (!outgoing.writableFinished) upstream.destroy();
     });
