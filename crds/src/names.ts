@@ -35,6 +35,15 @@ export const authAdminRole = (ref: string) => `auth_admin.${ref}`;
 export const API_ROLES = ['anon', 'authenticated', 'service_role'] as const;
 export type ApiRole = (typeof API_ROLES)[number];
 
+/**
+ * Reads the write-ahead log of every tenant's database, for realtime. A login of the platform's alone: no tenant may ever have it, as
+ * whoever has it can stream the whole cluster. Its password is in REPLICATION_SECRET, in SYSTEM_NAMESPACE.
+ */
+export const REPLICATION_ROLE = 'slipway_realtime';
+export const REPLICATION_SECRET = { name: 'slipway-realtime', password: 'password' } as const;
+/** The replication slot of a project: one, by which its changes are read while somebody listens. */
+export const replicationSlotOf = (ref: string) => `realtime_${ref.replaceAll('-', '_')}`;
+
 /** Secrets in the project's namespace, each labelled LABEL_PROJECT=<ref>, and their keys. Values are plain text. */
 export const SECRETS = {
   /** Made by the operator. */

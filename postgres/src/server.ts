@@ -50,6 +50,11 @@ const SETTINGS: Record<string, string> = {
   wal_level: 'logical',
   max_slot_wal_keep_size: '1GB',
   max_wal_size: '2GB',
+  // One of each for every project whose changes somebody listens to.
+  max_wal_senders: '100',
+  max_replication_slots: '100',
+  // A slot that nobody reads holds back the log no longer than this, whoever forgot it.
+  idle_replication_slot_timeout: '10min',
   password_encryption: 'scram-sha-256',
   // A statement may hold a secret: no part of it is logged, not even of a failing one.
   log_min_error_statement: 'panic',

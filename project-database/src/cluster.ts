@@ -2,7 +2,8 @@
  * What all projects' databases share: group roles without login, and no way in for PUBLIC. In: a superuser's session in
  * any database that no tenant owns. Called by the operator's engine at start; running it again changes nothing.
  */
-import { API_ROLES } from '@slipway/crds';
+import { API_ROLES, REPLICATION_ROLE } from '@slipway/crds';
+import { scramVerifier } from './scram.js';
 import { identifier, literal, type Session, transaction } from './session.js';
 
 /** The group whose members are the projects' owners. */
@@ -34,11 +35,26 @@ export async function prepareCluster(session: Session): Promise<void> {
   const missing = GROUP_ROLES.filter((role) => !present.has(role)).map((role) => `CREATE ROLE ${identifier(role)}`);
   const attributes = GROUP_ROLES.map((role) => `ALTER ROLE ${identifier(role)} WITH ${groupAttributes(role)}`);
   await session.query(transaction([...missing, ...attributes, ...(await closedDatabases(session))]));
+  await prepareReplicationRole(session);
   await forgetGroupSettings(session);
 }
 
 const groupAttributes = (role: string) =>
   `NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION ${role === 'service_role' ? 'BYPASSRLS' : 'NOBYPASSRLS'} PASSWORD NULL`;
+
+/** It can't log in until it is given a password. */
+async function prepareReplicationRole(session: Session): Promise<void> {
+  const { rows } = await session.query(`SELECT FROM pg_roles WHERE rolname = ${literal(REPLICATION_ROLE)}`);
+  if (rows.length === 0) await session.query(`CREATE ROLE ${identifier(REPLICATION_ROLE)} REPLICATION NOLOGIN`);
+}
+
+/** Lets the data plane's reader of changes log in with `password`. */
+export async function openReplication(session: Session, password: string): Promise<void> {
+  const verifier = literal(await scramVerifier(password));
+  await session.query(
+    `ALTER ROLE ${identifier(REPLICATION_ROLE)} WITH LOGIN REPLICATION NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS PASSWORD ${verifier}`,
+  );
+}
 
 /** Only tenants' own databases are left alone: theirs were closed before they became theirs. */
 async function closedDatabases(session: Session): Promise<string[]> {

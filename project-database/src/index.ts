@@ -3,8 +3,9 @@
  * sessions, passwords. Out: databases. Used by the operator's engine; the data plane uses `migrateAuth`.
  */
 export { authMigrations, type Migration } from './auth/index.js';
-export { prepareCluster } from './cluster.js';
+export { openReplication, prepareCluster } from './cluster.js';
 export { migrateAuth } from './migrate-auth.js';
+export { migrateRealtime, realtimeMigrations } from './realtime/index.js';
 export { createRole, LOGIN_ROLES, type LoginRole, type ProjectPasswords, roleAttributes } from './roles.js';
 export { scramVerifier, verifierMatches } from './scram.js';
 export { identifier, literal, type Session, transaction } from './session.js';

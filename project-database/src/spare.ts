@@ -4,10 +4,11 @@
  * database without one.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { API_ROLES, authAdminRole, authenticatorRole, databaseOf, ownerRole } from '@slipway/crds';
+import { API_ROLES, authAdminRole, authenticatorRole, databaseOf, ownerRole, REPLICATION_ROLE } from '@slipway/crds';
 import { authMigrations } from './auth/index.js';
 import { OWNERS_ROLE, TEMPLATE_AUTH_ROLE } from './cluster.js';
 import { migrateAuth } from './migrate-auth.js';
+import { migrateRealtime, realtimeMigrations } from './realtime/index.js';
 import { createRole, LOGIN_ROLES, type ProjectPasswords } from './roles.js';
 import { scramVerifier } from './scram.js';
 import { identifier, literal, type Session, transaction } from './session.js';
@@ -46,7 +47,7 @@ const ownership = (ref: string) => [
 /** Closed to all but its three roles; nobody can connect until the last of these ran. */
 const databaseAccess = (database: string, ref: string) => [
   `REVOKE ALL ON DATABASE ${identifier(database)} FROM PUBLIC`,
-  ...[authenticatorRole(ref), authAdminRole(ref)].map(
+  ...[authenticatorRole(ref), authAdminRole(ref), REPLICATION_ROLE].map(
     (role) => `GRANT CONNECT ON DATABASE ${identifier(database)} TO ${identifier(role)}`,
   ),
   `ALTER DATABASE ${identifier(database)} SET search_path = "$user", public, extensions`,
@@ -54,7 +55,7 @@ const databaseAccess = (database: string, ref: string) => [
 ];
 
 const SCHEMA_VERSION = createHash('sha256')
-  .update(JSON.stringify([TEMPLATE_SQL, authMigrations, LOGIN_ROLES]))
+  .update(JSON.stringify([TEMPLATE_SQL, authMigrations, realtimeMigrations, LOGIN_ROLES]))
   .update([...ownership('x'), ...databaseAccess('x', 'x')].join())
   .digest('hex')
   .slice(0, 8);
@@ -75,6 +76,7 @@ export async function ensureTemplate(admin: Session, connect: Connect): Promise<
   );
   await within(connect, building, async (session) => {
     await session.query(`BEGIN; ${TEMPLATE_SQL} CREATE SCHEMA auth AUTHORIZATION ${TEMPLATE_AUTH_ROLE}; COMMIT`);
+    await migrateRealtime(session);
     await session.query(`SET SESSION AUTHORIZATION ${TEMPLATE_AUTH_ROLE}`);
     await migrateAuth(session);
   });
@@ -124,8 +126,19 @@ export async function takeSpare(admin: Session, id: string, ref: string, passwor
   await admin.query(transaction([rename, ...roles.flat()]));
 }
 
+/** A database can't be dropped while a slot of it is read: its reader is sent away, and can't come back. */
+async function dropReplicationSlots(admin: Session, database: string): Promise<void> {
+  const { rows } = await admin.query(`SELECT FROM pg_database WHERE datname = ${literal(database)}`);
+  if (rows.length === 0) return;
+  await admin.query(`ALTER DATABASE ${identifier(database)} ALLOW_CONNECTIONS false`);
+  const slots = `FROM pg_replication_slots WHERE database = ${literal(database)}`;
+  await admin.query(`SELECT pg_terminate_backend(active_pid, 5000) ${slots} AND active`);
+  await admin.query(`SELECT pg_drop_replication_slot(slot_name) ${slots}`);
+}
+
 /** Drops `database` and the roles of `ref`, whichever of them are there. */
 export async function dropDatabase(admin: Session, database: string, ref: string): Promise<void> {
+  await dropReplicationSlots(admin, database);
   await admin.query(`DROP DATABASE IF EXISTS ${identifier(database)} WITH (FORCE)`);
   const names = LOGIN_ROLES.map((role) => identifier(role.name(ref))).join(', ');
   await admin.query(`DROP ROLE IF EXISTS ${names}`);

@@ -2,6 +2,7 @@
  * The platform's database and the login roles of its programs. In: a superuser's connection. Run at each start: it makes what
  * is missing and leaves the rest.
  */
+import { REPLICATION_ROLE } from '@slipway/crds';
 import pg from 'pg';
 
 export const PLATFORM_DATABASE = 'slipway';
@@ -18,7 +19,7 @@ export interface PlatformPasswords {
 /** Who may log in from where: the platform's own roles and database only over the Unix socket, and nobody without a password. */
 export const ACCESS_RULES = `
 local all all scram-sha-256
-host all slipway,${PLATFORM_ROLES.apiserver.role},${PLATFORM_ROLES.api.role} all reject
+host all slipway,${PLATFORM_ROLES.apiserver.role},${PLATFORM_ROLES.api.role},${REPLICATION_ROLE} all reject
 host ${PLATFORM_DATABASE},postgres,template0,template1 all all reject
 host all all all scram-sha-256
 `;

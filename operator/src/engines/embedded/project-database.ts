@@ -1,5 +1,5 @@
 /** What a project's database and roles are, seen from outside of it, and what must be done to put them right. */
-import { databaseOf } from '@slipway/crds';
+import { databaseOf, REPLICATION_ROLE } from '@slipway/crds';
 import {
   createRole,
   identifier,
@@ -32,7 +32,8 @@ export async function observe(sessions: ClusterSessions, ref: string): Promise<O
     SELECT datname AS name, true AS is_database, NULL AS verifier,
       datallowconn AND datconnlimit = -1 AND NOT EXISTS (
         SELECT FROM aclexplode(coalesce(datacl, acldefault('d', datdba)))
-        WHERE grantee NOT IN (SELECT oid FROM pg_roles WHERE rolname IN (${names}))) AS good,
+        WHERE grantee NOT IN (SELECT oid FROM pg_roles WHERE rolname IN (${names}, ${literal(REPLICATION_ROLE)})))
+        AND has_database_privilege(${literal(REPLICATION_ROLE)}, datname, 'CONNECT') AS good,
       0 AS connections
     FROM pg_database WHERE datname = ${literal(databaseOf(ref))}
     UNION ALL
@@ -69,6 +70,8 @@ export async function repairs(ref: string, observed: Observed, passwords: Projec
   return statements;
 }
 
+const mayConnect = (ref: string) => [...LOGIN_ROLES.map((role) => role.name(ref)), REPLICATION_ROLE];
+
 /** An owner may open its database or put a limit on it; both would harm what serves it. */
 const closeDatabase = (ref: string) => {
   const database = identifier(databaseOf(ref));
@@ -80,12 +83,12 @@ const closeDatabase = (ref: string) => {
         CROSS JOIN LATERAL aclexplode(coalesce(datacl, acldefault('d', datdba)))
         LEFT JOIN pg_roles ON pg_roles.oid = grantee
         WHERE datname = ${literal(databaseOf(ref))}
-          AND (rolname IS NULL OR rolname NOT IN (${LOGIN_ROLES.map((role) => literal(role.name(ref))).join(', ')}))
+          AND (rolname IS NULL OR rolname NOT IN (${mayConnect(ref).map(literal).join(', ')}))
       LOOP
         EXECUTE format('REVOKE ALL ON DATABASE %I FROM %s', ${literal(databaseOf(ref))},
           CASE WHEN stranger.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(stranger.rolname) END);
       END LOOP;
     END $$`,
-    ...LOGIN_ROLES.map((role) => `GRANT CONNECT ON DATABASE ${database} TO ${identifier(role.name(ref))}`),
+    ...mayConnect(ref).map((role) => `GRANT CONNECT ON DATABASE ${database} TO ${identifier(role)}`),
   ];
 };
