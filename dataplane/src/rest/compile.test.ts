@@ -1,6 +1,8 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { Catalogue, type Column, type TableRow } from './catalogue/catalogue.js';
+import { Catalogue, type Column, type RelationRow } from './catalogue/catalogue.js';
+import type { KeyRow } from './catalogue/keys.js';
+import { restSettings } from './catalogue/settings.js';
 import { compile } from './compile.js';
 import { apiRequest, outlineOf } from './request/api-request.js';
 import { parseBody } from './request/body.js';
@@ -10,7 +12,7 @@ import { shapeOf } from './request/shape.js';
 
 const test = suite('compile');
 
-const column = (name: string, base = 'text'): Column => ({
+const column = (name: string, base = 'text'): Omit<Column, 'number'> => ({
   name,
   type: base,
   base,
@@ -18,38 +20,58 @@ const column = (name: string, base = 'text'): Column => ({
   default: name === 'd' ? "'x'::text" : null,
   generated: false,
   comment: null,
+  labels: null,
+  maxLength: null,
+  toJson: null,
+  fromJson: null,
+  fromText: null,
 });
-const table = (name: string, columns: Column[], foreignKeys: TableRow['foreignKeys'] = []): TableRow => ({
+const table = (oid: number, name: string, columns: Omit<Column, 'number'>[]): RelationRow => ({
+  oid,
   schema: 'public',
   name,
   comment: null,
+  isView: false,
   insertable: true,
   updatable: true,
   deletable: true,
-  columns,
-  primaryKey: ['id'],
-  uniques: [['id']],
-  foreignKeys,
+  columns: columns.map((each, i) => ({ ...each, number: i + 1 })),
 });
-const catalogue = new Catalogue({
-  tables: [
-    table(
-      'a',
-      [column('id', 'int4'), column('d'), column('j', 'jsonb'), column('b_id', 'int4')],
-      [{ constraint: 'a_b', columns: ['b_id'], schema: 'public', table: 'b', foreignColumns: ['id'] }],
-    ),
-    table('b', [column('id', 'int4'), column('name')]),
-    table('we"ird', [column('id', 'int4'), column('q"; drop table a; --')]),
-  ],
-  functions: [],
+const primaryKey = (relation: number): KeyRow => ({
+  constraint: `key_${relation}`,
+  kind: 'p',
+  relation,
+  columns: [1],
+  foreign: null,
+  foreignColumns: null,
 });
+const settings = restSettings({}, ['public']);
+const catalogue = new Catalogue(
+  {
+    relations: [
+      table(1, 'a', [column('id', 'int4'), column('d'), column('j', 'jsonb'), column('b_id', 'int4')]),
+      table(2, 'b', [column('id', 'int4'), column('name')]),
+      table(3, 'we"ird', [column('id', 'int4'), column('q"; drop table a; --')]),
+    ],
+    keys: [
+      ...[1, 2, 3].map(primaryKey),
+      { constraint: 'a_b', kind: 'f', relation: 1, columns: [4], foreign: 2, foreignColumns: [1] },
+    ],
+    views: [],
+    functions: [],
+    computed: [],
+    handlers: [],
+    comments: {},
+  },
+  settings,
+);
 
 function compiled(method: string, path: string, query = '', body?: unknown, headers = {}) {
-  const outline = outlineOf(method, path, headers, ['public']);
+  const outline = outlineOf(method, path, headers, settings);
   const parameters = splitQuery(query);
-  const parsed = body === undefined ? undefined : parseBody(Buffer.from(JSON.stringify(body)), undefined);
+  const parsed = body === undefined ? undefined : parseBody(Buffer.from(JSON.stringify(body)), undefined, false);
   const range = rowRange(parameters, undefined);
-  const result = compile(catalogue, apiRequest(outline, parameters, parsed, range));
+  const result = compile(catalogue, apiRequest(outline, parameters, parsed, range, settings));
   return { ...result, text: result.statement.text, shape: shapeOf(outline, parameters, parsed, range) };
 }
 

@@ -7,9 +7,10 @@ import { invalidBody, RestError } from './errors.js';
 import { type CallPlan, planCall } from './plan/call-plan.js';
 import { planRead, type ReadNode } from './plan/read-plan.js';
 import { closest } from './plan/similar.js';
-import type { ApiRequest } from './request/api-request.js';
+import type { ApiRequest, RepresentedRequest } from './request/api-request.js';
 import { requireUniformRows } from './request/body.js';
 import type { Condition } from './request/grammar.js';
+import { type CustomMedia, negotiate } from './request/media.js';
 import { parseQueryString } from './request/query-string.js';
 import { valueStart } from './request/shape.js';
 import { type Arguments, callSql } from './statement/call.js';
@@ -24,7 +25,7 @@ export interface CompiledStatement {
 }
 
 export interface CompiledRequest {
-  request: ApiRequest;
+  request: RepresentedRequest;
   statement: CompiledStatement;
   /** EXPLAIN of the rows that a planned or estimated count is of. */
   explain: CompiledStatement | undefined;
@@ -40,6 +41,9 @@ export const ESTIMATE_FROM = 1000;
 
 export function compile(catalogue: Catalogue, request: ApiRequest): CompiledRequest {
   const compiled = request.action === 'call' ? compileCall(catalogue, request) : compileTable(catalogue, request);
+  const { plan } = compiled.request.representation;
+  if (plan)
+    compiled.statement.text = `explain (${[`format ${plan.format}`, ...plan.options].join(', ')}) ${compiled.statement.text}`;
   return { ...compiled, reusable: isReusable(request, compiled.statement.sources) };
 }
 
@@ -57,15 +61,47 @@ function isReusable(request: ApiRequest, sources: Source[]): boolean {
   return cut.length === bound.size && cut.every((slot) => bound.has(slot));
 }
 
-function compileTable(catalogue: Catalogue, request: ApiRequest): Compiled {
-  const { schema, action } = request;
-  const name = request.target.kind === 'root' ? '' : request.target.name;
+function compileTable(catalogue: Catalogue, asked: ApiRequest): Compiled {
+  const { schema, action } = asked;
+  const name = asked.target.kind === 'root' ? '' : asked.target.name;
   const table = catalogue.table(schema, name) ?? fail(tableNotFound(catalogue, schema, name));
-  const query = parseQueryString(request.parameters, false);
+  const query = parseQueryString(asked.parameters, false);
   const node = planRead(catalogue, schema, name, table, query);
+  const request = represented(catalogue, asked, node, undefined);
   const base = { request, table, call: undefined };
   if (action === 'read') return { ...base, ...readStatements(request, node, qualified(table), []), readOnly: true };
   return { ...base, ...mutationStatement(request, table, node, query), explain: undefined, readOnly: false };
+}
+
+function represented(
+  catalogue: Catalogue,
+  request: ApiRequest,
+  node: ReadNode,
+  call: CallPlan | undefined,
+): RepresentedRequest {
+  const { settings } = catalogue;
+  const custom = (type: string) => customMedia(catalogue, node, call, type);
+  return { ...request, representation: negotiate(request.accept, { plan: settings.plan, custom }) };
+}
+
+/** The media type of a table is that of whole rows: it needs all columns. */
+function customMedia(
+  catalogue: Catalogue,
+  node: ReadNode,
+  call: CallPlan | undefined,
+  type: string,
+): CustomMedia | undefined {
+  if (type.startsWith('application/vnd.pgrst.')) return undefined;
+  const named = (domain: string) => (domain !== '*/*' ? domain : type === '*/*' ? 'application/octet-stream' : type);
+  const own = call?.routine.media;
+  if (own && (own.type === type || own.type === '*/*'))
+    return { type: named(own.type), isBytes: own.isBytes, aggregate: undefined };
+  if (catalogue.handlers.length === 0) return undefined;
+  const handler = catalogue.handler(node.table, type) ?? catalogue.handler(node.table, '*/*');
+  if (!handler) return undefined;
+  const isOfTable = handler.table !== null;
+  if (isOfTable && (node.embeds.length > 0 || node.items.some(({ field }) => field.name !== '*'))) return undefined;
+  return { type: named(handler.media), isBytes: handler.isBytes, aggregate: { ...handler, isOfTable } };
 }
 
 function fail(error: RestError): never {
@@ -82,11 +118,12 @@ function tableNotFound(catalogue: Catalogue, schema: string, name: string): Rest
 
 /** `before`: statements whose result `source` names. */
 function readStatements(
-  request: ApiRequest,
+  request: RepresentedRequest,
   node: ReadNode,
   source: string,
   before: ((writer: Writer) => string)[],
   call?: CallPlan,
+  bound?: { rows: number; exactly: boolean },
 ) {
   const writer = new Writer();
   const alias = writer.alias(node.name);
@@ -104,8 +141,10 @@ function readStatements(
     rows,
     representation: request.representation,
     routine: call?.routine,
+    table: node.table,
     wantsBody: !request.headOnly,
     ...(total === undefined ? {} : { total }),
+    ...(bound ? { bound } : {}),
   });
   const plans = !call && (count === 'planned' || count === 'estimated');
   return { statement: { text, sources: writer.sources }, explain: plans ? explainStatement(node, source) : undefined };
@@ -125,7 +164,7 @@ function rangeSql(writer: Writer, { limit, hasOffset }: ApiRequest): string {
 }
 
 function mutationStatement(
-  request: ApiRequest,
+  request: RepresentedRequest,
   table: Table,
   node: ReadNode,
   query: ReturnType<typeof parseQueryString>,
@@ -145,6 +184,7 @@ function mutationStatement(
     rows,
     representation: request.representation,
     routine: undefined,
+    table,
     wantsBody,
     ...(mutation.returning === 'keys'
       ? { keys: `(select row_to_json(k) from (select ${keys} from pgrst_source limit 1) k)` }
@@ -155,7 +195,7 @@ function mutationStatement(
   return { statement: { text, sources: writer.sources } };
 }
 
-function boundOf({ preferences, representation, action }: ApiRequest) {
+function boundOf({ preferences, representation, action }: RepresentedRequest) {
   if (representation.media === 'object' && preferences.return === 'representation') return { rows: 1, exactly: true };
   const counts = action === 'update' || action === 'delete';
   if (!counts || preferences.handling !== 'strict' || preferences.maxAffected === undefined) return undefined;
@@ -224,18 +264,13 @@ function requireKeyFilters(table: Table, conditions: Condition[]): void {
     throw new RestError(405, 'PGRST105', "Filters must include all and only primary key columns with 'eq' operators");
 }
 
-function compileCall(catalogue: Catalogue, request: ApiRequest): Compiled {
-  const { schema, body, method } = request;
-  const name = request.target.kind === 'function' ? request.target.name : '';
-  const query = parseQueryString(request.parameters, true);
+function compileCall(catalogue: Catalogue, asked: ApiRequest): Compiled {
+  const { schema, body, method } = asked;
+  const name = asked.target.kind === 'function' ? asked.target.name : '';
+  const query = parseQueryString(asked.parameters, true);
   const posted = method === 'POST';
-  if (posted && query.parameters.length > 0) query.parameters = [];
-  const names = posted
-    ? body?.form === 'object'
-      ? body.keys
-      : []
-    : [...new Set(query.parameters.map((each) => each.name))];
-  const call = planCall(catalogue, schema, name, names, posted);
+  const names = posted ? postedNames(body, query.columns) : [...new Set(query.parameters.map((each) => each.name))];
+  const call = planCall(catalogue, schema, name, names, posted ? (body?.type ?? 'json') : undefined);
   const { returnsTable, volatility, returns } = call.routine;
   const table = returnsTable ? catalogue.table(returnsTable.schema, returnsTable.name) : undefined;
   const shaped =
@@ -243,7 +278,33 @@ function compileCall(catalogue: Catalogue, request: ApiRequest): Compiled {
       ? query
       : { ...query, select: parseQueryString([], true).select, conditions: [], order: [] };
   const node = planRead(catalogue, schema, name, table, shaped);
+  const request = represented(catalogue, asked, node, call);
   const given: Arguments = posted ? { from: 'body', names } : { from: 'query', values: query.parameters };
-  const statements = readStatements(request, node, 'pgrst_source', [(writer) => callSql(writer, call, given)], call);
+  const bound = callBound(request, call);
+  const statements = readStatements(
+    request,
+    node,
+    'pgrst_source',
+    [(writer) => callSql(writer, call, given)],
+    call,
+    bound,
+  );
   return { request, ...statements, readOnly: !posted || volatility !== 'v', table, call };
+}
+
+const postedNames = (body: ApiRequest['body'], columns: string[] | undefined) =>
+  body?.form === 'object' ? (columns ?? body.keys) : [];
+
+/** A function's rows are counted before they are answered: what it wrote for more than allowed is undone. */
+function callBound({ preferences, representation }: RepresentedRequest, { routine }: CallPlan) {
+  if (representation.media === 'object' && routine.returnsSet && routine.volatility === 'v')
+    return { rows: 1, exactly: true };
+  if (preferences.handling !== 'strict' || preferences.maxAffected === undefined) return undefined;
+  if (!routine.returnsSet)
+    throw new RestError(
+      400,
+      'PGRST128',
+      'Function must return SETOF or TABLE when max-affected preference is used with handling=strict',
+    );
+  return { rows: preferences.maxAffected, exactly: false };
 }

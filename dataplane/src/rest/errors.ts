@@ -3,6 +3,7 @@
  * what a stage found wrong, or an error of the pool. Out: what the response stage writes.
  */
 import { ConnectionError, DatabaseError, PoolBusyError } from '../sql/pool.js';
+import { isFraming, isLine, isToken } from './header-text.js';
 
 export interface RestErrorParts {
   details?: unknown;
@@ -30,8 +31,9 @@ export class RestError extends Error {
     this.statusText = statusText;
   }
 
-  get body(): string {
-    return JSON.stringify({ code: this.code, details: this.details, hint: this.hint, message: this.message });
+  body(verbose = true): string {
+    const { code, details, hint, message } = this;
+    return JSON.stringify(verbose ? { code, details, hint, message } : { code, message });
   }
 }
 
@@ -51,6 +53,13 @@ export const singularity = (rows: number | string) =>
 export const maxAffectedExceeded = (rows: number | string) =>
   new RestError(400, 'PGRST124', 'Query result exceeds max-affected preference constraint', {
     details: `The query affects ${rows} rows`,
+  });
+
+export const aggregatesNotAllowed = () => new RestError(400, 'PGRST123', 'Use of aggregate functions is not allowed');
+
+export const invalidPreferences = (invalid: readonly string[]) =>
+  new RestError(400, 'PGRST122', 'Invalid preferences given with handling=strict', {
+    details: `Invalid preferences: ${invalid.join(', ')}`,
   });
 
 export const notImplemented = (details: string) =>
@@ -131,13 +140,15 @@ function fromRaise({ message, fields }: DatabaseError): RestError {
         ? 'DETAIL is missing in the RAISE statement'
         : `Invalid JSON value for DETAIL: '${fields.detail}'`,
     );
+  const headers = Object.entries(object(head.headers) ?? {}).map(([name, value]) => [name, String(value)] as const);
+  const statusText = typeof head.status_text === 'string' ? head.status_text : undefined;
+  const isSendable = headers.every(([name, value]) => isToken(name) && isLine(value)) && isLine(statusText ?? '');
+  if (!isSendable) return raiseUnreadable(`Invalid JSON value for DETAIL: '${fields.detail}'`);
   return new RestError(status, body.code, body.message, {
     details: body.details ?? null,
     hint: typeof body.hint === 'string' ? body.hint : null,
-    headers: Object.fromEntries(
-      Object.entries(object(head.headers) ?? {}).map(([name, value]) => [name, String(value)]),
-    ),
-    ...(typeof head.status_text === 'string' ? { statusText: head.status_text } : {}),
+    headers: Object.fromEntries(headers.filter(([name]) => !isFraming(name))),
+    ...(statusText === undefined ? {} : { statusText }),
   });
 }
 

@@ -3,13 +3,12 @@ import type { IncomingMessage } from 'node:http';
 import type { ApiRole } from '@slipway/crds';
 import type { Statement } from '../sql/pool.js';
 import type { Caller } from '../tenant.js';
-import { identifier } from './statement/writer.js';
 
 /** As on Supabase; a statement of service_role may be maintenance. */
 const STATEMENT_TIMEOUT: Record<ApiRole, string> = { anon: '3s', authenticated: '8s', service_role: '30s' };
 
-/** After the exposed schema; where a project's extensions live. */
-const EXTRA_SCHEMAS = ['public', 'extensions'];
+/** A function may ask for a time of its own, not for more than this. */
+const MAX_TIMEOUT_MS = 30_000;
 
 const SETTINGS = [
   'search_path',
@@ -21,24 +20,35 @@ const SETTINGS = [
   'statement_timeout',
   'transaction_read_only',
 ];
-const TEXT = `select ${SETTINGS.map((setting, i) => `set_config('${setting}', $${i + 1}, true)`).join(', ')}`;
+const textOf = (settings: string[]) =>
+  `select ${settings.map((setting, i) => `set_config('${setting}', $${i + 1}, true)`).join(', ')}`;
+const TEXT = textOf(SETTINGS);
+const TEXT_WITH_TIMEZONE = textOf([...SETTINGS, 'timezone']);
+
+export interface Circumstances {
+  searchPath: string;
+  path: string;
+  readOnly: boolean;
+  /** Of the function that is called, if it says. */
+  timeoutMs: number | null | undefined;
+  timezone: string | undefined;
+}
 
 export function identityStatement(
   incoming: IncomingMessage,
   caller: Caller,
-  { schema, path, readOnly }: { schema: string; path: string; readOnly: boolean },
+  { searchPath, path, readOnly, timeoutMs, timezone }: Circumstances,
 ): Statement {
-  const searchPath = [...new Set([schema, ...EXTRA_SCHEMAS])].map(identifier).join(', ');
-  const headers = JSON.stringify(incoming.headers);
   const values = [
     searchPath,
     caller.role,
     caller.claims,
     incoming.method,
     path,
-    headers,
-    STATEMENT_TIMEOUT[caller.role],
+    JSON.stringify(incoming.headers),
+    timeoutMs ? `${Math.min(timeoutMs, MAX_TIMEOUT_MS)}ms` : STATEMENT_TIMEOUT[caller.role],
     readOnly ? 'on' : 'off',
   ];
-  return { name: 'identity', text: TEXT, values };
+  if (timezone === undefined) return { name: 'identity', text: TEXT, values };
+  return { name: 'identity-timezone', text: TEXT_WITH_TIMEZONE, values: [...values, timezone] };
 }

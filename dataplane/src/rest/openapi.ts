@@ -1,100 +1,222 @@
-/** Describes the exposed tables and functions as PostgREST's root does: an OpenAPI 2.0 document. Pure. */
-import type { Catalogue, Column, FunctionRow, Table } from './catalogue/catalogue.js';
+/** Describes exposed tables and functions as PostgREST's root does: an OpenAPI 2.0 document. Pure. */
+import type { Catalogue, Column, FunctionParameter, FunctionRow, Table } from './catalogue/catalogue.js';
+import { isToOne } from './catalogue/relationships.js';
+import { COMMON_PARAMETERS, references } from './openapi-parameters.js';
 
-const JSON_TYPES: Record<string, object> = {
-  bool: { type: 'boolean' },
-  int2: { type: 'integer' },
-  int4: { type: 'integer' },
-  int8: { type: 'integer' },
-  float4: { type: 'number' },
-  float8: { type: 'number' },
-  numeric: { type: 'number' },
-  json: {},
-  jsonb: {},
+/** What a role may use. */
+export interface Accessible {
+  tables: { name: string; select: boolean; insert: boolean; update: boolean; delete: boolean }[];
+  functions: string[];
+}
+
+type Rights = Omit<Accessible['tables'][number], 'name'>;
+
+const ALL: Rights = { select: true, insert: true, update: true, delete: true };
+
+const SWAGGER_TYPES: Record<string, string | undefined> = {
+  boolean: 'boolean',
+  smallint: 'integer',
+  integer: 'integer',
+  bigint: 'integer',
+  numeric: 'number',
+  real: 'number',
+  'double precision': 'number',
+  json: undefined,
+  jsonb: undefined,
 };
 
-const typeOf = (base: string): object =>
-  base.startsWith('_') ? { type: 'array', items: {} } : (JSON_TYPES[base] ?? { type: 'string' });
+const bare = (type: string) => type.replace(/\(.*?\)/g, '');
 
-export function describe(catalogue: Catalogue, schema: string, url: string): string {
-  const tables = [...catalogue.tables.values()].filter((table) => table.schema === schema);
-  const functions = [...catalogue.functions.values()].flatMap(([first]) => (first?.schema === schema ? [first] : []));
-  const { host, pathname, protocol } = new URL(url);
+function typeOf(type: string): Record<string, unknown> {
+  const name = bare(type);
+  if (name.endsWith('[]')) return { type: 'array', items: typeOf(name.slice(0, -2)) };
+  const known = Object.hasOwn(SWAGGER_TYPES, name) ? SWAGGER_TYPES[name] : 'string';
+  return known === undefined ? {} : { type: known };
+}
+
+/** Without `accessible` all is described, whoever asks. */
+export function describe(catalogue: Catalogue, schema: string, url: string, accessible?: Accessible): string {
+  const rights = new Map(accessible?.tables.map(({ name, ...each }) => [name, each]));
+  const rightsTo = ({ name }: Table) => (accessible ? rights.get(name) : ALL);
+  const tables = [...catalogue.tables.values()].filter((table) => {
+    const may = rightsTo(table);
+    return table.schema === schema && may !== undefined && Object.values(may).some(Boolean);
+  });
+  const functions = [...catalogue.functions.values()].flatMap(([first]) =>
+    first?.schema === schema && (accessible?.functions.includes(first.name) ?? true) ? [first] : [],
+  );
   return JSON.stringify({
     swagger: '2.0',
-    info: { title: 'PostgREST API', description: 'Tables, views and functions of this project', version: '12' },
-    host,
-    basePath: pathname,
-    schemes: [protocol.slice(0, -1)],
-    consumes: ['application/json', 'application/vnd.pgrst.object+json'],
-    produces: ['application/json', 'application/vnd.pgrst.object+json', 'text/csv'],
+    info: { ...titleOf(catalogue.comments[schema]), version: '14' },
+    ...place(url),
+    consumes: TYPES,
+    produces: TYPES,
     paths: Object.fromEntries([
+      ['/', ROOT_PATH],
       ...tables.map((table) => [`/${table.name}`, tablePath(table)]),
       ...functions.map((routine) => [`/rpc/${routine.name}`, functionPath(routine)]),
     ]),
     definitions: Object.fromEntries(tables.map((table) => [table.name, definition(table)])),
+    parameters: { ...COMMON_PARAMETERS, ...Object.fromEntries(tables.flatMap(tableParameters)) },
+    externalDocs: { description: 'PostgREST Documentation', url: 'https://postgrest.org/en/v14/references/api.html' },
   });
 }
 
-function definition({ columns, comment, primaryKey }: Table) {
+const TYPES = [
+  'application/json',
+  'application/vnd.pgrst.object+json;nulls=stripped',
+  'application/vnd.pgrst.object+json',
+  'text/csv',
+];
+
+const ROOT_PATH = {
+  get: {
+    tags: ['Introspection'],
+    summary: 'OpenAPI description (this document)',
+    produces: ['application/openapi+json', 'application/json'],
+    responses: { 200: { description: 'OK' } },
+  },
+};
+
+function place(url: string) {
+  const { host, pathname, protocol } = new URL(url);
+  return { host, basePath: pathname, schemes: [protocol.slice(0, -1)] };
+}
+
+/** A comment's first line is its title, the rest its description. */
+function split(comment: string | null | undefined): [first: string | undefined, rest: string | undefined] {
+  if (comment === null || comment === undefined) return [undefined, undefined];
+  const [first = '', ...rest] = comment.split('\n');
+  const text = rest.join('\n').replace(/^\n+/, '');
+  return [first, text === '' ? undefined : text];
+}
+
+function titleOf(comment: string | null | undefined) {
+  const [title = 'PostgREST API', description = 'This is a dynamic API generated by PostgREST'] = split(comment);
+  return { title, description };
+}
+
+function definition(table: Table) {
+  const { columns, comment } = table;
   const list = [...columns.values()];
   return {
     type: 'object',
     ...(comment === null ? {} : { description: comment }),
-    required: list
-      .filter((column) => !column.nullable && column.default === null && !column.generated)
-      .map(({ name }) => name),
-    properties: Object.fromEntries(list.map((column) => [column.name, property(column, primaryKey)])),
+    required: list.filter(({ nullable }) => !nullable).map(({ name }) => name),
+    properties: Object.fromEntries(list.map((column) => [column.name, property(column, table)])),
   };
 }
 
-function property(column: Column, primaryKey: string[]) {
-  const key = primaryKey.includes(column.name) ? 'Note:\nThis is a Primary Key.<pk/>' : undefined;
-  const description = [column.comment, key].filter(Boolean).join('\n\n');
+function property(column: Column, table: Table) {
+  const notes = [
+    ...(table.primaryKey.includes(column.name) ? ['This is a Primary Key.<pk/>'] : []),
+    ...foreignKeyNote(column, table),
+  ];
+  const note = notes.length > 0 ? ['Note:', ...notes].join('\n') : undefined;
+  const description = [column.comment, note].filter(Boolean).join('\n\n');
+  const value = defaultOf(column);
   return {
-    ...typeOf(column.base),
-    format: column.type,
-    ...(column.default === null ? {} : { default: column.default }),
+    ...typeOf(column.type),
+    format: bare(column.type),
+    ...(value === undefined ? {} : { default: value }),
+    ...(column.labels ? { enum: column.labels } : {}),
+    ...(column.maxLength === null ? {} : { maxLength: column.maxLength }),
     ...(description === '' ? {} : { description }),
   };
 }
 
+function foreignKeyNote({ name }: Column, { relationships }: Table): string[] {
+  const [first] = relationships
+    .filter((each) => isToOne(each) && 'pairs' in each && each.pairs.length === 1 && each.pairs[0]?.[0] === name)
+    .sort((one, other) => Number(one.targetIsView) - Number(other.targetIsView));
+  if (!first || !('pairs' in first)) return [];
+  const { target, pairs } = first;
+  const foreign = pairs[0]?.[1];
+  return [`This is a Foreign Key to \`${target.name}.${foreign}\`.<fk table='${target.name}' column='${foreign}'/>`];
+}
+
+/** As JSON where the type is JSON's own, else the expression's text without its cast. */
+function defaultOf({ default: expression, type }: Column): unknown {
+  if (expression === null) return undefined;
+  const name = bare(type);
+  const text = expression.endsWith(`::${name}`)
+    ? expression.slice(0, -name.length - 2).replace(/^'|'$/g, '')
+    : expression;
+  if (typeOf(type).type === 'string') return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function tableParameters(table: Table): [string, object][] {
+  const { name, columns } = table;
+  const body = { name, in: 'body', description: name, required: false, schema: { $ref: `#/definitions/${name}` } };
+  return [
+    [`body.${name}`, body],
+    ...[...columns.values()].map(({ name: column, comment }): [string, object] => [
+      `rowFilter.${name}.${column}`,
+      {
+        name: column,
+        in: 'query',
+        type: 'string',
+        required: false,
+        ...(comment === null ? {} : { description: comment }),
+      },
+    ]),
+  ];
+}
+
+function described(comment: string | null) {
+  const [summary, description] = split(comment);
+  return { ...(summary === undefined ? {} : { summary }), ...(description === undefined ? {} : { description }) };
+}
+
 function tablePath(table: Table) {
-  const schema = { $ref: `#/definitions/${table.name}` };
-  const filters = [...table.columns.values()].map(({ name, type }) => ({
-    name,
-    in: 'query',
-    type: 'string',
-    format: type,
-    required: false,
-  }));
-  const body = { name: 'body', in: 'body', required: true, schema };
-  const operation = (parameters: object[], status: string, content?: object) => ({
-    tags: [table.name],
-    parameters,
-    responses: { [status]: { description: 'OK', ...(content ? { schema: content } : {}) } },
+  const { name, columns, comment, insertable, updatable, deletable } = table;
+  const filters = [...columns.keys()].map((column) => `rowFilter.${name}.${column}`);
+  const operation = (parameters: string[], responses: object) => ({
+    tags: [name],
+    ...described(comment),
+    parameters: references(parameters),
+    responses,
   });
+  const rows = { type: 'array', items: { $ref: `#/definitions/${name}` } };
+  const read = [...filters, 'select', 'order', 'range', 'rangeUnit', 'offset', 'limit', 'preferCount'];
+  const get = operation(read, { 200: { description: 'OK', schema: rows }, 206: { description: 'Partial Content' } });
+  if (!insertable && !updatable && !deletable) return { get };
   return {
-    get: operation(filters, '200', { type: 'array', items: schema }),
-    ...(table.insertable ? { post: operation([body], '201') } : {}),
-    ...(table.updatable ? { patch: operation([...filters, body], '204') } : {}),
-    ...(table.deletable ? { delete: operation(filters, '204') } : {}),
+    get,
+    post: operation([`body.${name}`, 'select', 'preferPost'], { 201: { description: 'Created' } }),
+    patch: operation([...filters, `body.${name}`, 'preferReturn'], { 204: { description: 'No Content' } }),
+    delete: operation([...filters, 'preferReturn'], { 204: { description: 'No Content' } }),
   };
 }
 
-function functionPath({ name, comment, parameters }: FunctionRow) {
+function functionPath({ name, comment, parameters, volatility }: FunctionRow) {
   const named = parameters.filter((each) => each.name !== '');
+  const operation = (list: object[]) => ({
+    tags: [`(rpc) ${name}`],
+    ...described(comment),
+    produces: TYPES.slice(0, 3),
+    parameters: list,
+    responses: { 200: { description: 'OK' } },
+  });
   const schema = {
     type: 'object',
+    ...(comment === null ? {} : { description: comment }),
     required: named.filter(({ required }) => required).map((each) => each.name),
-    properties: Object.fromEntries(named.map((each) => [each.name, { format: each.type }])),
+    properties: Object.fromEntries(named.map(({ name: key, type }) => [key, { ...typeOf(type), format: type }])),
   };
-  return {
-    post: {
-      tags: [`(rpc) ${name}`],
-      ...(comment === null ? {} : { summary: comment }),
-      parameters: [{ name: 'args', in: 'body', required: true, schema }],
-      responses: { 200: { description: 'OK' } },
-    },
-  };
+  const post = operation([{ name: 'args', in: 'body', required: true, schema }, { $ref: '#/parameters/preferParams' }]);
+  return volatility === 'v' ? { post } : { get: operation(named.map(queryArgument)), post };
+}
+
+function queryArgument({ name, type, required, variadic }: FunctionParameter) {
+  const base = { name, in: 'query', required };
+  const swagger = typeOf(type);
+  if (variadic) return { ...base, type: 'array', collectionFormat: 'multi', items: swagger.items };
+  // Arrays are written in Postgres' way.
+  return { ...base, type: swagger.type === 'array' ? 'string' : (swagger.type ?? 'string'), format: type };
 }

@@ -3,7 +3,8 @@ import type { Row } from '../sql/decoder.js';
 import type { CompiledRequest } from './compile.js';
 import { ESTIMATE_FROM } from './compile.js';
 import { invalidRange, RestError, singularity } from './errors.js';
-import type { ApiRequest } from './request/api-request.js';
+import { isFraming, isLine, isToken } from './header-text.js';
+import type { RepresentedRequest } from './request/api-request.js';
 import { contentType } from './request/media.js';
 import { type Preference, preferenceApplied } from './request/preferences.js';
 import { contentRange, type RowRange, rangeStatus } from './request/range.js';
@@ -11,6 +12,7 @@ import type { RESULT_COLUMNS } from './statement/result.js';
 
 export interface Answer {
   status: number;
+  statusText?: string;
   headers: Record<string, string>;
   body: Buffer | undefined;
 }
@@ -43,8 +45,10 @@ export function answerOf(
   return overridden(answer, result);
 }
 
-function applied(request: ApiRequest, names: Preference[]): Record<string, string> {
-  const words = preferenceApplied(request.preferences, names);
+function applied(request: RepresentedRequest, names: Preference[]): Record<string, string> {
+  const { handling } = request.preferences;
+  const counted = handling === 'strict' ? names : names.filter((name) => name !== 'maxAffected');
+  const words = preferenceApplied(request.preferences, [...counted, 'tx', 'timezone']);
   return words === undefined ? {} : { 'Preference-Applied': words };
 }
 
@@ -72,11 +76,25 @@ function readAnswer(
   headers['Content-Type'] = contentType(request.representation);
   if (!call && request.target.kind === 'table')
     headers['Content-Location'] = contentLocation(request.target.name, query);
-  return { status, headers, body: request.headOnly ? undefined : (result.body ?? undefined) };
+  return { status, headers, body: request.headOnly ? undefined : bodyOf(compiled, result) };
+}
+
+/** Postgres writes bytes as text; only those of a media type of the project's own are turned back. */
+function bodyOf({ request }: CompiledRequest, { body }: Result): Buffer | undefined {
+  if (!request.representation.custom) return body ?? undefined;
+  if (!body || !request.representation.custom.isBytes) return body ?? Buffer.alloc(0);
+  return Buffer.from(body.subarray(2).toString('latin1'), 'hex');
+}
+
+/** What Postgres would do, in its own words. */
+export function planAnswer({ request }: CompiledRequest, lines: (Buffer | null)[]): Answer {
+  const body = Buffer.from(lines.map((line) => line?.toString() ?? '').join('\n'));
+  const headers = { 'Content-Type': contentType(request.representation) };
+  return { status: 200, headers, body: request.headOnly ? undefined : body };
 }
 
 function totalOf(
-  { preferences }: ApiRequest,
+  { preferences }: RepresentedRequest,
   counted: number | undefined,
   planned: number | undefined,
 ): number | undefined {
@@ -105,7 +123,7 @@ function writeAnswer(compiled: CompiledRequest, result: Result): Answer {
   };
   if (action === 'insert' && result.keys) headers.Location = location(compiled, result.keys);
   if (full) headers['Content-Type'] = contentType(request.representation);
-  return { status: writeStatus(request, result, rows), headers, body: full ? (result.body ?? undefined) : undefined };
+  return { status: writeStatus(request, result, rows), headers, body: full ? bodyOf(compiled, result) : undefined };
 }
 
 function appliedToWrite({ request: { action, parameters }, table }: CompiledRequest): Preference[] {
@@ -116,7 +134,7 @@ function appliedToWrite({ request: { action, parameters }, table }: CompiledRequ
   return [...(resolves ? (['resolution'] as const) : []), 'missing', 'return', 'count', 'handling'];
 }
 
-function writeStatus({ action, preferences }: ApiRequest, result: Result, rows: number): number {
+function writeStatus({ action, preferences }: RepresentedRequest, result: Result, rows: number): number {
   const full = preferences.return === 'representation';
   const inserted = number(result.inserted) ?? 0;
   if (action === 'insert')
@@ -147,11 +165,6 @@ function overridden(answer: Answer, result: Result): Answer {
   return { ...answer, status };
 }
 
-/** Headers that frame the message are not a function's to set. */
-const FRAMING: ReadonlySet<string> = new Set(['connection', 'content-length', 'transfer-encoding', 'upgrade']);
-const TOKEN = /^[!#$%&'*+\-.^_`|~\w]+$/;
-const LINE = /^[\t\x20-\x7e\x80-\xff]*$/;
-
 function headersOf(text: string, present: Record<string, string>): Record<string, string> {
   const wrong = new RestError(
     500,
@@ -169,9 +182,8 @@ function headersOf(text: string, present: Record<string, string>): Record<string
   const headers: Record<string, string> = {};
   for (const entry of list) {
     const [[name, value] = [], second] = entry && typeof entry === 'object' ? Object.entries(entry) : [];
-    if (name === undefined || second || typeof value !== 'string' || !TOKEN.test(name) || !LINE.test(value))
-      throw wrong;
-    if (!FRAMING.has(name.toLowerCase())) headers[spelling.get(name.toLowerCase()) ?? name] = value;
+    if (name === undefined || second || typeof value !== 'string' || !isToken(name) || !isLine(value)) throw wrong;
+    if (!isFraming(name)) headers[spelling.get(name.toLowerCase()) ?? name] = value;
   }
   return headers;
 }

@@ -31,6 +31,7 @@ export class TenantDatabase {
   private refilledAt = performance.now();
   /** Least recently used first. */
   private compiled = new Map<string, PreparedRequest>();
+  private timezoneNames: Promise<ReadonlySet<string>> | undefined;
   usedAt = performance.now();
 
   constructor(
@@ -41,13 +42,18 @@ export class TenantDatabase {
     this.pool = new Pool(tenant.authenticator, limits, {
       listen: [CHANNEL],
       onNotification: (_, payload) => {
-        if (payload === '' || payload === 'reload schema') this.stale = true;
+        if (payload === '' || payload === 'reload schema' || payload === 'reload config') this.stale = true;
       },
       // Notifications may have been missed; a load that opened the connection reads after it listens.
       onReconnect: () => {
         if (!this.loading) this.stale = true;
       },
     });
+  }
+
+  /** Whether errors tell details and hint. */
+  get isVerbose(): boolean {
+    return this.catalogue?.settings.verboseErrors ?? true;
   }
 
   /** The catalogue as far as it is known to be current. */
@@ -92,6 +98,17 @@ export class TenantDatabase {
     }
     this.compiled = new Map();
     return this.catalogue;
+  }
+
+  /** Asked for by few, and slow to read: once, when it is first asked. */
+  timezones(): Promise<ReadonlySet<string>> {
+    this.timezoneNames ??= this.pool
+      .query<{ name: string }>('select name from pg_catalog.pg_timezone_names')
+      .then((rows) => new Set(rows.map(({ name }) => name)));
+    this.timezoneNames.catch(() => {
+      this.timezoneNames = undefined;
+    });
+    return this.timezoneNames;
   }
 
   private takeToken(): boolean {

@@ -69,6 +69,10 @@ export async function startRestHarness(schema: string, options: RestOptions = {}
       url: `http://${incoming.headers.host}`,
       authenticator,
       authAdmin: authenticator,
+      owner: authenticator,
+      type: 'shared',
+      plan: 'free',
+      services: new Set(['rest']),
     };
     const caller = callerOf(incoming.headers.authorization);
     void service.handle({ tenant, caller, path: path || '/', query, requestId: '1', incoming, outgoing });

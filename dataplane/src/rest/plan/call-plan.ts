@@ -1,6 +1,7 @@
 /** Chooses the function that `/rpc/name` means by the names of its arguments, or says as PostgREST does why it can't. */
 import type { Catalogue, FunctionRow } from '../catalogue/catalogue.js';
 import { RestError } from '../errors.js';
+import type { Body } from '../request/body.js';
 import { closest } from './similar.js';
 
 export interface CallPlan {
@@ -9,51 +10,66 @@ export interface CallPlan {
   wholeBody: boolean;
 }
 
+/** `bodyType`: of a POST's body; undefined for a GET. */
 export function planCall(
   catalogue: Catalogue,
   schema: string,
   name: string,
   names: string[],
-  hasBody: boolean,
+  bodyType: Body['type'] | undefined,
 ): CallPlan {
   const overloads = catalogue.overloads(schema, name);
-  const named = overloads.filter((routine) => accepts(routine, names));
-  const whole = hasBody ? overloads.filter(takesWholeBody) : [];
+  const isWhole = bodyType !== undefined && bodyType !== 'json';
+  const named = overloads.filter((routine) => accepts(routine, names, isWhole));
+  const whole = overloads.filter((routine) => takesWholeBody(routine, bodyType));
   const candidates = named.length > 0 ? named : whole;
   const [routine, second] = candidates;
-  if (!routine) throw noFunction(catalogue, schema, name, names, hasBody);
+  if (!routine) throw noFunction(catalogue, schema, name, names, bodyType);
   if (second) throw ambiguous(candidates);
   return { routine, wholeBody: named.length === 0 };
 }
 
-function accepts({ parameters }: FunctionRow, names: string[]): boolean {
+function accepts({ parameters }: FunctionRow, names: string[], isWhole: boolean): boolean {
+  if (parameters.length === 0) return names.length === 0 && !isWhole;
   const known = parameters.map((parameter) => parameter.name);
   if (known.includes('')) return false;
   return (
     names.every((name) => known.includes(name)) &&
-    parameters.every(({ name, required, variadic }) => !required || variadic || names.includes(name))
+    parameters.every(({ name, required }) => !required || names.includes(name))
   );
 }
 
-function takesWholeBody({ parameters }: FunctionRow): boolean {
+const WHOLE_TYPES: Record<Body['type'], readonly string[]> = {
+  json: ['json', 'jsonb'],
+  text: ['text'],
+  xml: ['xml'],
+  bytea: ['bytea'],
+};
+
+function takesWholeBody({ parameters }: FunctionRow, bodyType: Body['type'] | undefined): boolean {
   const [only] = parameters;
-  return parameters.length === 1 && only?.name === '' && (only.type === 'json' || only.type === 'jsonb');
+  if (bodyType === undefined || parameters.length !== 1 || only?.name !== '') return false;
+  return WHOLE_TYPES[bodyType].includes(only.type);
 }
 
-function noFunction(catalogue: Catalogue, schema: string, name: string, names: string[], hasBody: boolean): RestError {
+function noFunction(
+  catalogue: Catalogue,
+  schema: string,
+  name: string,
+  names: string[],
+  bodyType: Body['type'] | undefined,
+): RestError {
+  const isWhole = bodyType !== undefined && bodyType !== 'json';
   const list = names.join(', ');
   const withNames =
     names.length === 0 ? ' without parameters' : ` with parameter${names.length > 1 ? 's' : ''} ${list}`;
-  const orWhole = hasBody ? ' or with a single unnamed json/jsonb parameter' : '';
-  return new RestError(
-    404,
-    'PGRST202',
-    `Could not find the function ${schema}.${name}${names.length === 0 ? ' without parameters' : `(${list})`} in the schema cache`,
-    {
-      details: `Searched for the function ${schema}.${name}${withNames}${orWhole}, but no matches were found in the schema cache.`,
-      hint: meant(catalogue, schema, name, names),
-    },
-  );
+  const orWhole = bodyType === 'json' ? ' or with a single unnamed json/jsonb parameter' : '';
+  const searched = isWhole ? ` with a single unnamed ${bodyType} parameter` : `${withNames}${orWhole}`;
+  const called = isWhole ? '' : names.length === 0 ? ' without parameters' : `(${list})`;
+  return new RestError(404, 'PGRST202', `Could not find the function ${schema}.${name}${called} in the schema cache`, {
+    details: `Searched for the function ${schema}.${name}${searched}, but no matches were found in the schema cache.`,
+    hint: isWhole ? null : meant(catalogue, schema, name, names),
+  });
 }
 
 function meant(catalogue: Catalogue, schema: string, name: string, names: string[]): string | null {

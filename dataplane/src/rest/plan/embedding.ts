@@ -1,6 +1,6 @@
 /** Finds the one relationship that `select=target!hint(…)` means, or says as PostgREST does that there is none or more than one. */
 import type { Catalogue, Table } from '../catalogue/catalogue.js';
-import type { Relationship } from '../catalogue/relationships.js';
+import { isComputed, type Relationship } from '../catalogue/relationships.js';
 import { RestError } from '../errors.js';
 import { closest } from './similar.js';
 
@@ -16,34 +16,35 @@ export function findRelationship(
   const [first, second] = found;
   if (first && !second) return first;
   if (!first || !second) throw noRelationship(catalogue, schema, origin, table, target, hint);
-  return withinItself(found, origin) ?? fail(ambiguous(origin, target, found));
-}
-
-function fail(error: RestError): never {
-  throw error;
+  throw ambiguous(origin, target, found);
 }
 
 function matches(relationship: Relationship, target: string, hint: string | undefined): boolean {
+  if (isComputed(relationship)) return target === relationship.routine.name;
+  const isNamed = target === relationship.target.name;
+  if (relationship.isSelf) return matchesSelf(relationship, isNamed, target, hint);
   if (relationship.cardinality === 'many-to-many') {
-    if (target !== relationship.target.name) return false;
     const ends = [relationship.junction.name, relationship.near.constraint, relationship.far.constraint];
-    return hint === undefined || ends.includes(hint);
+    return isNamed && (hint === undefined || ends.includes(hint));
   }
-  const { constraint, pairs } = relationship;
+  const { constraint, pairs, targetIsView } = relationship;
   const single = pairs.length === 1 ? pairs[0] : undefined;
-  if (hint !== undefined)
-    return target === relationship.target.name && (hint === constraint || (single?.includes(hint) ?? false));
-  return target === relationship.target.name || target === constraint || target === single?.[0];
+  if (hint !== undefined) return isNamed && (hint === constraint || (single?.includes(hint) ?? false));
+  return isNamed || (!targetIsView && (target === constraint || target === single?.[0]));
 }
 
-/** A table that refers to itself is embedded as its children; the column as hint means the parent. */
-function withinItself(found: Relationship[], origin: string): Relationship | undefined {
-  const [one, other] = found;
-  if (found.length !== 2 || !one || !other || one.target.name !== origin) return undefined;
-  if (one.cardinality === 'many-to-many' || other.cardinality === 'many-to-many') return undefined;
-  return one.constraint === other.constraint
-    ? found.find(({ cardinality }) => cardinality === 'one-to-many')
-    : undefined;
+/** A table that refers to itself is embedded as its children by its own name, and as the parent by the column's. */
+function matchesSelf(
+  relationship: Exclude<Relationship, { cardinality: 'computed-one' | 'computed-many' }>,
+  isNamed: boolean,
+  target: string,
+  hint: string | undefined,
+): boolean {
+  if (relationship.cardinality === 'many-to-many') return false;
+  const single = relationship.pairs.length === 1 ? relationship.pairs[0] : undefined;
+  if (relationship.cardinality === 'one-to-many')
+    return isNamed && (hint === undefined || hint === single?.[1] || hint === relationship.constraint);
+  return hint === undefined && target === single?.[0];
 }
 
 function noRelationship(
@@ -74,9 +75,7 @@ function noRelationship(
 }
 
 function ambiguous(origin: string, target: string, found: Relationship[]) {
-  const choices = found.map(
-    (each) => `'${each.target.name}!${each.cardinality === 'many-to-many' ? each.junction.name : each.constraint}'`,
-  );
+  const choices = found.map((each) => `'${each.target.name}!${hintOf(each)}'`);
   return new RestError(
     300,
     'PGRST201',
@@ -92,7 +91,13 @@ function ambiguous(origin: string, target: string, found: Relationship[]) {
   );
 }
 
+function hintOf(relationship: Relationship): string {
+  if (isComputed(relationship)) return relationship.routine.name;
+  return relationship.cardinality === 'many-to-many' ? relationship.junction.name : relationship.constraint;
+}
+
 function described(origin: string, relationship: Relationship): string {
+  if (isComputed(relationship)) return relationship.routine.name;
   const columns = (names: string[]) => `(${names.join(', ')})`;
   if (relationship.cardinality === 'many-to-many') {
     const { junction, near, far } = relationship;

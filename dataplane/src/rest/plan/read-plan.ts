@@ -4,7 +4,7 @@
  */
 import type { Catalogue, Table } from '../catalogue/catalogue.js';
 import { isToOne, type Relationship } from '../catalogue/relationships.js';
-import { notImplemented, RestError } from '../errors.js';
+import { aggregatesNotAllowed, notImplemented, RestError } from '../errors.js';
 import type { At, Condition, EmbedItem, FieldItem, OrderTerm, QueryString } from '../request/grammar.js';
 import { findRelationship } from './embedding.js';
 
@@ -18,6 +18,8 @@ export interface ReadNode {
   order: OrderTerm[];
   limit: number | undefined;
   offset: number;
+  /** Its rows, or those of a resource spread into it, are aggregated: what is not is grouped by. */
+  isGrouped: boolean;
 }
 
 export interface EmbedNode {
@@ -38,29 +40,49 @@ export function planRead(
   table: Table | undefined,
   query: QueryString,
 ): ReadNode {
-  const root = nodeOf(catalogue, schema, name, table, query.select);
+  const root = nodeOf(catalogue, schema, name, table, query.select, false);
+  if (!catalogue.settings.aggregates && root.items.some(({ aggregate }) => aggregate)) throw aggregatesNotAllowed();
   each(query.conditions, root, (node, condition) => node.conditions.push(condition));
   each(query.order, root, (node, terms) => {
     for (const term of terms) if (term.relation !== undefined) requireToOne(node, term.relation);
     node.order.push(...terms);
   });
-  each(query.limits, root, (node, { limit, offset }) => Object.assign(node, { limit, offset }));
+  each(query.limits, root, (node, { limit, offset }) => {
+    node.limit = atMost(limit, catalogue.settings.maxRows);
+    node.offset = offset;
+  });
   checkEmbedFilters(root);
   return root;
 }
 
+/** `spread`: into another, which then aggregates in its stead. */
 function nodeOf(
   catalogue: Catalogue,
   schema: string,
   name: string,
   table: Table | undefined,
   select: QueryString['select'],
+  spread: boolean,
 ): ReadNode {
   const embeds = select
     .filter((item): item is EmbedItem => item.kind === 'embed')
     .map((item) => embedOf(catalogue, schema, name, table, item));
   const items = select.filter((item): item is FieldItem => item.kind === 'field');
-  return { table, name, items, embeds, conditions: [], order: [], limit: undefined, offset: 0 };
+  const isGrouped = !spread && (items.some(({ aggregate }) => aggregate) || embeds.some(bringsAggregates));
+  const node = { table, name, items, embeds, conditions: [], order: [], limit: undefined, offset: 0, isGrouped };
+  return isGrouped || (table?.isRepresented ?? false) ? { ...node, items: expanded(node) } : node;
+}
+
+/** A resource spread into another gives it aggregates of its own columns, or of those spread into it. */
+export const bringsAggregates = ({ spread, node }: EmbedNode): boolean =>
+  spread && (node.items.some(({ aggregate }) => aggregate) || node.embeds.some(bringsAggregates));
+
+/** Each column by its name, where `*` would not do: to group by it, or to show it as its domain says. */
+function expanded({ items, table }: ReadNode): FieldItem[] {
+  return items.flatMap((item) => {
+    if (item.field.name !== '*' || item.aggregate || !table) return [item];
+    return [...table.columns.keys()].map((name) => ({ ...item, field: { name, path: [] } }));
+  });
 }
 
 function embedOf(
@@ -72,16 +94,25 @@ function embedOf(
 ): EmbedNode {
   const relationship = findRelationship(catalogue, schema, table?.name ?? parent, table, item.relation, item.hint);
   const { target } = relationship;
-  if (item.spread && !isToOne(relationship)) throw notImplemented(`Spreading '${item.relation}', which is not to-one`);
+  const targetTable = catalogue.table(target.schema, target.name);
+  const spread = item.spread && isToOne(relationship);
+  const node = nodeOf(catalogue, target.schema, target.name, targetTable, item.select, spread);
+  if (!isToOne(relationship)) node.limit = catalogue.settings.maxRows;
+  if (item.spread && !spread && node.isGrouped)
+    throw notImplemented('Aggregates are not implemented for one-to-many or many-to-many spreads.');
+  if (!catalogue.settings.aggregates && node.items.some(({ aggregate }) => aggregate)) throw aggregatesNotAllowed();
   return {
     name: item.alias ?? item.relation,
     relationship,
     join: item.join,
     spread: item.spread,
     hidden: item.select.length === 0,
-    node: nodeOf(catalogue, target.schema, target.name, catalogue.table(target.schema, target.name), item.select),
+    node: item.spread && !spread ? { ...node, items: expanded(node) } : node,
   };
 }
+
+const atMost = (limit: number | undefined, most: number | undefined) =>
+  limit === undefined || most === undefined ? (limit ?? most) : Math.min(limit, most);
 
 function each<T>(parts: At<T>[], root: ReadNode, apply: (node: ReadNode, value: T) => void): void {
   for (const { path, value } of parts) {
@@ -102,7 +133,7 @@ export function embedNamed(node: ReadNode, name: string): EmbedNode {
 
 function requireToOne(node: ReadNode, name: string): void {
   const embed = embedNamed(node, name);
-  if (isToOne(embed.relationship) && !embed.spread) return;
+  if (isToOne(embed.relationship)) return;
   throw new RestError(400, 'PGRST118', `A related order on '${name}' is not possible`, {
     details: `'${node.name}' and '${name}' do not form a many-to-one or one-to-one relationship`,
   });

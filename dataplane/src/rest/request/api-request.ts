@@ -3,9 +3,10 @@
  * whom it may be answered; errors are PostgREST's for requests that make no sense whatever the database holds.
  */
 import type { IncomingHttpHeaders } from 'node:http';
+import type { RestSettings } from '../catalogue/settings.js';
 import { RestError } from '../errors.js';
 import type { Body } from './body.js';
-import { negotiate, type Representation } from './media.js';
+import type { Representation } from './media.js';
 import { type Preferences, parsePreferences } from './preferences.js';
 import { isRange, type Parameters } from './query-string.js';
 
@@ -24,8 +25,8 @@ export interface Outline {
   prefer: string;
 }
 
+/** What the caller asked for; how it is represented is decided when it is known what is answered. */
 export interface ApiRequest extends Outline {
-  representation: Representation;
   preferences: Preferences;
   parameters: Parameters;
   body: Body | undefined;
@@ -33,6 +34,10 @@ export interface ApiRequest extends Outline {
   limit: number | undefined;
   /** Whether the range has one: then it is a parameter of the statement. */
   hasOffset: boolean;
+}
+
+export interface RepresentedRequest extends ApiRequest {
+  representation: Representation;
 }
 
 const TABLE_ACTIONS: Record<string, Action> = {
@@ -51,7 +56,7 @@ export function outlineOf(
   method: string,
   path: string,
   headers: IncomingHttpHeaders,
-  schemas: readonly string[],
+  { schemas }: Pick<RestSettings, 'schemas'>,
 ): Outline {
   const target = targetOf(path);
   const reads = method === 'GET' || method === 'HEAD';
@@ -106,13 +111,15 @@ export function apiRequest(
   parameters: Parameters,
   body: Body | undefined,
   range: { limit: number | undefined; offset: number },
+  { transactionEnd }: Pick<RestSettings, 'transactionEnd'>,
+  timezones?: ReadonlySet<string>,
 ): ApiRequest {
-  const preferences = parsePreferences(outline.prefer);
+  const preferences = parsePreferences(outline.prefer, timezones);
+  if (!transactionEnd.endsWith('-allow-override')) preferences.tx = undefined;
   if (outline.action === 'put' && parameters.some(([name]) => isRange(name)))
     throw new RestError(400, 'PGRST114', 'limit/offset querystring parameters are not allowed for PUT');
   return {
     ...outline,
-    representation: negotiate(outline.accept, outline.target.kind === 'root'),
     preferences,
     parameters,
     body,

@@ -17,6 +17,15 @@ export interface FieldItem {
   field: Field;
   alias: string | undefined;
   cast: string | undefined;
+  aggregate: Aggregate | undefined;
+}
+
+export const AGGREGATES = ['avg', 'count', 'max', 'min', 'sum'] as const;
+
+export interface Aggregate {
+  name: (typeof AGGREGATES)[number];
+  /** Of its result. */
+  cast: string | undefined;
 }
 
 export interface EmbedItem {

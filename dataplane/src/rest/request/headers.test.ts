@@ -44,15 +44,15 @@ const MEDIA: [accept: string, type: string][] = [
   ],
 ];
 for (const [accept, type] of MEDIA)
-  test(`Accept: ${accept} is answered with ${type}`, () => assert.is(contentType(negotiate(accept, false)), type));
+  test(`Accept: ${accept} is answered with ${type}`, () => assert.is(contentType(negotiate(accept, {})), type));
 
 test('what cannot be given is PGRST107, a name of Object’s own included', () => {
   for (const accept of ['image/png', 'constructor', 'application/openapi+json'])
     assert.is(
-      codeOf(() => negotiate(accept, false)),
+      codeOf(() => negotiate(accept, {})),
       'PGRST107',
     );
-  assert.is(negotiate('application/openapi+json', true).media, 'openapi');
+  assert.is(negotiate('application/openapi+json', { root: true }).media, 'openapi');
 });
 
 test('limit and offset are narrowed by Range', () => {
@@ -88,7 +88,7 @@ test('limit and offset are narrowed by Range', () => {
 });
 
 test('bodies are told by their form; what is no JSON, or rows of different keys, is PGRST102', () => {
-  const body = (text: string, type?: string) => parseBody(Buffer.from(text), type);
+  const body = (text: string, type?: string) => parseBody(Buffer.from(text), type, false);
   assert.equal(body('{"a":1}').keys, ['a']);
   assert.equal(
     [body('[]').form, body('').form, body('3').form, body('[{"x":1}]').form],
@@ -113,7 +113,8 @@ test('bodies are told by their form; what is no JSON, or rows of different keys,
 });
 
 test('paths and methods are told apart', () => {
-  const outline = (method: string, path: string, headers = {}) => outlineOf(method, path, headers, ['public', 'other']);
+  const outline = (method: string, path: string, headers = {}) =>
+    outlineOf(method, path, headers, { schemas: ['public', 'other'] });
   assert.equal(outline('GET', '/').target, { kind: 'root' });
   assert.equal(outline('POST', '/rpc/f').target, { kind: 'function', name: 'f' });
   assert.equal(outline('GET', '/my%20table').target, { kind: 'table', name: 'my table' });

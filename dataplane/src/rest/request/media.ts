@@ -1,21 +1,51 @@
 /** The representations that this service can give, chosen by the Accept header. */
 import { RestError } from '../errors.js';
 
-export type Media = 'array' | 'object' | 'csv' | 'openapi';
+export type Media = 'array' | 'object' | 'csv' | 'openapi' | 'custom' | 'plan';
+
+/** What a project's own aggregate makes of the rows, or a function's result is already. */
+export interface CustomMedia {
+  type: string;
+  isBytes: boolean;
+  /** Undefined: the function's result itself. */
+  aggregate: { schema: string; name: string; isOfTable: boolean } | undefined;
+}
+
+export interface Plan {
+  format: 'json' | 'text';
+  options: readonly string[];
+}
 
 export interface Representation {
   media: Media;
   stripNulls: boolean;
+  custom?: CustomMedia;
+  /** What Postgres would do to give this representation, in its stead. */
+  plan?: Plan;
+}
+
+/** What this request may be answered with beside the media types that are always there. */
+export interface Offers {
+  root?: boolean;
+  plan?: boolean;
+  custom?: (type: string) => CustomMedia | undefined;
 }
 
 const JSON_UTF8 = 'application/json; charset=utf-8';
 
-export function contentType({ media, stripNulls }: Representation): string {
+export function contentType({ media, stripNulls, custom, plan }: Representation): string {
+  if (plan) return planType(plan, contentType({ media, stripNulls, ...(custom ? { custom } : {}) }));
+  if (custom) return custom.type;
   if (media === 'csv') return 'text/csv; charset=utf-8';
   if (media === 'openapi') return 'application/openapi+json; charset=utf-8';
   const nulls = stripNulls ? '; nulls=stripped' : '';
   if (media === 'object') return `application/vnd.pgrst.object+json${nulls}; charset=utf-8`;
   return stripNulls ? `application/vnd.pgrst.array+json${nulls}; charset=utf-8` : JSON_UTF8;
+}
+
+function planType({ format, options }: Plan, of: string): string {
+  const chosen = options.length > 0 ? `; options=${options.join('|')}` : '';
+  return `application/vnd.pgrst.plan+${format}; for="${of.replace('; charset=utf-8', '')}"${chosen}; charset=utf-8`;
 }
 
 const MEDIA: Record<string, Media> = {
@@ -30,15 +60,17 @@ const MEDIA: Record<string, Media> = {
   'text/*': 'csv',
 };
 
-export function negotiate(accept: string, isRoot: boolean): Representation {
-  const offers = isRoot ? { ...MEDIA, 'application/openapi+json': 'openapi' as const } : MEDIA;
+const PLAN = /^application\/vnd\.pgrst\.plan(?:\+(json|text))?$/;
+const PLAN_OPTIONS: readonly string[] = ['analyze', 'verbose', 'settings', 'buffers', 'wal'];
+
+export function negotiate(accept: string, offers: Offers): Representation {
   const wanted = accept
     .split(',')
     .map(parseRange)
     .sort((one, other) => other.quality - one.quality);
-  for (const { type, stripNulls } of wanted) {
-    const media = Object.hasOwn(offers, type) ? (offers as Record<string, Media>)[type] : undefined;
-    if (media) return { media, stripNulls };
+  for (const range of wanted) {
+    const representation = offered(range.type, range.parameters, offers);
+    if (representation) return representation;
   }
   throw new RestError(
     406,
@@ -47,12 +79,27 @@ export function negotiate(accept: string, isRoot: boolean): Representation {
   );
 }
 
+function offered(type: string, parameters: string[], offers: Offers): Representation | undefined {
+  const custom = offers.custom?.(type);
+  if (custom) return { media: 'custom', stripNulls: false, custom };
+  if (offers.root && type === 'application/openapi+json') return { media: 'openapi', stripNulls: false };
+  const plan = offers.plan ? PLAN.exec(type) : null;
+  if (plan) return planned(plan[1] === 'json' ? 'json' : 'text', parameters, offers);
+  const media = Object.hasOwn(MEDIA, type) ? MEDIA[type] : undefined;
+  return media && { media, stripNulls: parameters.includes('nulls=stripped') };
+}
+
+function planned(format: Plan['format'], parameters: string[], offers: Offers): Representation | undefined {
+  const value = (name: string) =>
+    parameters.find((parameter) => parameter.startsWith(`${name}=`))?.slice(name.length + 1);
+  const options = (value('options') ?? '').split('|').filter((option) => PLAN_OPTIONS.includes(option));
+  const of = value('for')?.replaceAll('"', '') ?? 'application/json';
+  const explained = offered(of, parameters, { ...offers, plan: false });
+  return explained && { ...explained, plan: { format, options } };
+}
+
 function parseRange(range: string) {
   const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
   const quality = parameters.find((parameter) => parameter.startsWith('q='));
-  return {
-    type,
-    stripNulls: parameters.includes('nulls=stripped'),
-    quality: quality ? Number(quality.slice(2)) || 0 : 1,
-  };
+  return { type, parameters, quality: quality ? Number(quality.slice(2)) || 0 : 1 };
 }

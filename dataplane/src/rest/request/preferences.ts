@@ -1,5 +1,5 @@
 /** The Prefer header: what was asked, what of it was applied, and PGRST122 for unknown ones under handling=strict. */
-import { RestError } from '../errors.js';
+import { invalidPreferences } from '../errors.js';
 
 export interface Preferences {
   return: 'representation' | 'minimal' | 'headers-only' | undefined;
@@ -7,7 +7,9 @@ export interface Preferences {
   resolution: 'merge-duplicates' | 'ignore-duplicates' | undefined;
   missing: 'default' | 'null' | undefined;
   handling: 'strict' | 'lenient' | undefined;
+  tx: 'commit' | 'rollback' | undefined;
   maxAffected: number | undefined;
+  timezone: string | undefined;
 }
 
 export type Preference = keyof Preferences;
@@ -18,26 +20,26 @@ const CHOICES: Record<string, readonly string[]> = {
   resolution: ['merge-duplicates', 'ignore-duplicates'],
   missing: ['default', 'null'],
   handling: ['strict', 'lenient'],
+  tx: ['commit', 'rollback'],
 };
 
-export function parsePreferences(header: string): Preferences {
+/** `timezones`: names that Postgres knows; without them none is accepted. */
+export function parsePreferences(header: string, timezones?: ReadonlySet<string>): Preferences {
   const preferences: Record<string, string | number | undefined> = {};
   const invalid: string[] = [];
   for (const preference of header.split(',').map((part) => part.trim())) {
     if (preference === '') continue;
     const [name = '', value = ''] = preference.split('=').map((part) => part.trim());
     if (name === 'max-affected' && /^\d{1,9}$/.test(value)) preferences.maxAffected ??= Number(value);
+    else if (name === 'timezone' && timezones?.has(value)) preferences.timezone ??= value;
     else if (Object.hasOwn(CHOICES, name) && CHOICES[name]?.includes(value)) preferences[name] ??= value;
     else invalid.push(preference);
   }
-  if (preferences.handling === 'strict' && invalid.length > 0)
-    throw new RestError(400, 'PGRST122', 'Invalid preferences given with handling=strict', {
-      details: `Invalid preferences: ${invalid.join(', ')}`,
-    });
+  if (preferences.handling === 'strict' && invalid.length > 0) throw invalidPreferences(invalid);
   return preferences as unknown as Preferences;
 }
 
-const ORDER = ['resolution', 'missing', 'return', 'count', 'handling', 'maxAffected'] as const;
+const ORDER = ['resolution', 'missing', 'return', 'count', 'tx', 'handling', 'timezone', 'maxAffected'] as const;
 
 export function preferenceApplied(preferences: Preferences, applied: readonly Preference[]): string | undefined {
   const words = ORDER.filter((name) => applied.includes(name) && preferences[name] !== undefined).map(

@@ -12,6 +12,7 @@ const column = (name: string, rest: object = {}) => ({
   field: { name, path: [] },
   alias: undefined,
   cast: undefined,
+  aggregate: undefined,
   ...rest,
 });
 const embed = (relation: string, select: object[], rest: object = {}) => ({

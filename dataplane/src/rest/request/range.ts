@@ -9,7 +9,13 @@ export interface RowRange {
 
 const HEADER = /^(\d{1,15})-(\d{1,15})?$/;
 
-export function rowRange(parameters: Parameters, header: string | undefined): RowRange {
+/** `most`: rows that any answer may have. */
+export function rowRange(parameters: Parameters, header: string | undefined, most?: number): RowRange {
+  const range = askedRange(parameters, header);
+  return most === undefined ? range : { ...range, limit: Math.min(range.limit ?? most, most) };
+}
+
+function askedRange(parameters: Parameters, header: string | undefined): RowRange {
   const number = (name: string) => wholeNumber(parameters.find(([key]) => key === name)?.[1] ?? '');
   const limit = number('limit');
   if (limit !== undefined && limit < 0) throw invalidRange('Limit should be greater than or equal to zero.');

@@ -1,9 +1,8 @@
-/** The grammar of `select`: columns with casts, aliases and JSON paths, and embedded resources. */
-import { RestError } from '../errors.js';
-import type { EmbedItem, FieldItem, SelectItem } from './grammar.js';
+/** The grammar of `select=`: columns with aliases, casts and aggregates, and embedded resources with hints and joins. */
+import { AGGREGATES, type Aggregate, type EmbedItem, type FieldItem, type SelectItem } from './grammar.js';
 import { Scanner } from './scanner.js';
 
-const AGGREGATE = /(?:\.(?:avg|count|max|min|sum))\(\)/y;
+const AGGREGATE = new RegExp(`(?:${AGGREGATES.join('|')})\\(\\)`, 'y');
 
 export function parseSelect(text: string): SelectItem[] {
   const scanner = new Scanner(text, 'select parameter');
@@ -19,13 +18,13 @@ function selectList(scanner: Scanner): SelectItem[] {
 }
 
 function selectItem(scanner: Scanner): SelectItem {
-  const item = scanner.take('...') ? embed(scanner, undefined, true) : aliased(scanner);
+  const item = scanner.take('...') || scanner.take('..') ? embed(scanner, undefined, true) : aliased(scanner);
   scanner.space();
   return item;
 }
 
 function aliased(scanner: Scanner): SelectItem {
-  if (scanner.take('*')) return { kind: 'field', field: { name: '*', path: [] }, alias: undefined, cast: undefined };
+  if (scanner.take('*')) return everything();
   const alias = scanner.attempt(() => {
     const name = scanner.optionalName();
     return name !== undefined && !scanner.sees('::') && scanner.take(':') ? name : undefined;
@@ -45,17 +44,35 @@ function isEmbed(scanner: Scanner): boolean {
 
 const isCount = (scanner: Scanner) => scanner.sees('count()');
 
+const everything = (alias?: string, aggregate?: Aggregate): FieldItem => ({
+  kind: 'field',
+  field: { name: '*', path: [] },
+  alias,
+  cast: undefined,
+  aggregate,
+});
+
+const castOf = (scanner: Scanner) => (scanner.take('::') ? scanner.name('letter or digit') : undefined);
+
 function column(scanner: Scanner, alias: string | undefined): FieldItem {
-  if (isCount(scanner)) throw aggregatesNotAllowed();
-  const field = scanner.field();
-  const cast = scanner.take('::') ? scanner.name('letter or digit') : undefined;
-  if (scanner.match(AGGREGATE)) throw aggregatesNotAllowed();
+  const counted = isCount(scanner) ? aggregateOf(scanner) : undefined;
+  const item = counted ? everything(alias, counted) : plainColumn(scanner, alias);
   if (!scanner.ended && !scanner.sees(',') && !scanner.sees(')'))
     scanner.fail('letter, digit, "-", "->>", "->", "::", ")", "," or end of input');
-  return { kind: 'field', field, alias, cast };
+  return item;
 }
 
-const aggregatesNotAllowed = () => new RestError(400, 'PGRST123', 'Use of aggregate functions is not allowed');
+function plainColumn(scanner: Scanner, alias: string | undefined): FieldItem {
+  const field = scanner.field();
+  const cast = castOf(scanner);
+  const aggregate = scanner.attempt(() => (scanner.take('.') ? aggregateOf(scanner) : undefined));
+  return { kind: 'field', field, alias, cast, aggregate };
+}
+
+function aggregateOf(scanner: Scanner): Aggregate | undefined {
+  const name = scanner.match(AGGREGATE)?.slice(0, -2);
+  return name === undefined ? undefined : { name: name as Aggregate['name'], cast: castOf(scanner) };
+}
 
 function embed(scanner: Scanner, alias: string | undefined, spread: boolean): EmbedItem {
   const relation = scanner.name();

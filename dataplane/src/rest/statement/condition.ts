@@ -16,6 +16,9 @@ const JSON_TYPES: ReadonlySet<string> = new Set(['json', 'jsonb']);
 const SEARCHABLE_TYPES: ReadonlySet<string> = new Set(['text', 'varchar', 'bpchar', 'json', 'jsonb']);
 const PATTERNS: ReadonlySet<string> = new Set(['like', 'ilike']);
 
+/** Marks in a resource that is spread that there was one; others have their JSON as `body`. */
+export const FOUND = 'pgrst_found';
+
 /** Where a condition's columns are found, and what its embedded resources are called in the statement. */
 export interface Scope {
   node: ReadNode;
@@ -49,27 +52,34 @@ function conditionSql(writer: Writer, scope: Scope, condition: Condition): strin
   const embed = embedOfCondition(scope.node, condition);
   if (!embed) return `${not}(${filterSql(writer, scope, condition)})`;
   const isNull = condition.operation.kind === 'is' && condition.operation.value === 'null';
-  return `${not}(${identifier(scope.embeds.get(embed.name) as string)}.body is ${isNull ? '' : 'not '}null)`;
+  return `${not}(${identifier(scope.embeds.get(embed.name) as string)}.${embed.spread ? FOUND : 'body'} is ${isNull ? '' : 'not '}null)`;
 }
 
 const IS = { null: 'null', not_null: 'not null', true: 'true', false: 'false', unknown: 'unknown' };
 
 function filterSql(writer: Writer, scope: Scope, { field, operation }: Filter): string {
   const left = fieldSql(writer, scope, field);
+  const parse = field.path.length === 0 ? scope.node.table?.columns.get(field.name)?.fromText : undefined;
   switch (operation.kind) {
     case 'in':
-      return `${left} = any(${writer.constant(arrayLiteral(operation.values))})`;
+      return `${left} = any(${parsedList(writer.constant(arrayLiteral(operation.values)), parse)})`;
     case 'is':
       return `${left} is ${IS[operation.value]}`;
     case 'search':
       return searchSql(writer, scope, field, left, operation);
     case 'compare': {
-      const value = writer.bind(operation.value, PATTERNS.has(operation.operator));
-      const right = operation.quantifier ? `${operation.quantifier}(${value})` : value;
+      const isPattern = PATTERNS.has(operation.operator);
+      const value = writer.bind(operation.value, isPattern);
+      const one = parse && !isPattern ? `${parse}(${value})` : value;
+      const right = operation.quantifier ? `${operation.quantifier}(${parsedList(value, parse)})` : one;
       return `${left} ${COMPARISONS[operation.operator]} ${right}`;
     }
   }
 }
+
+/** `parse`: the function of a domain that reads its values. */
+const parsedList = (list: string, parse: string | null | undefined) =>
+  parse ? `select ${parse}(v) from unnest(${list}::text[]) v` : list;
 
 function searchSql(
   writer: Writer,

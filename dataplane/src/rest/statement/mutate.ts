@@ -3,6 +3,7 @@
  * `readSql` from the rows that were written.
  */
 import type { Table } from '../catalogue/catalogue.js';
+import { isComputed } from '../catalogue/relationships.js';
 import type { ReadNode } from '../plan/read-plan.js';
 import type { Preferences } from '../request/preferences.js';
 import { type Scope, whereSql } from './condition.js';
@@ -74,7 +75,18 @@ function bodySql(writer: Writer, { table, columns, bodyIsArray, missingDefaults 
   // Without columns each row is all defaults, one for each object sent.
   if (columns.length === 0) return `${json}_array_elements(${array}) as pgrst_body`;
   const rows = missingDefaults ? withDefaults(table, columns, array) : array;
+  if (columns.some((column) => table.columns.get(column)?.fromJson)) return representedRows(table, columns, json, rows);
   return `${json}_populate_recordset(null::${qualified(table)}, ${rows}) as pgrst_body`;
+}
+
+/** Columns whose domain says how its values are read from JSON. */
+function representedRows(table: Table, columns: string[], json: string, rows: string): string {
+  const known = columns.flatMap((name) => table.columns.get(name) ?? []);
+  const typed = known.map(({ name, type, fromJson }) => `${identifier(name)} ${fromJson ? 'json' : type}`);
+  const read = known.map(({ name, fromJson }) =>
+    fromJson ? `${fromJson}(${identifier(name)}) as ${identifier(name)}` : identifier(name),
+  );
+  return `(select ${read.join(', ')} from ${json}_to_recordset(${rows}) as _(${typed.join(', ')})) as pgrst_body`;
 }
 
 /** A default is an expression of the table's owner, as the catalogue has it. */
@@ -106,6 +118,8 @@ function neededColumns(node: ReadNode): Set<string> {
   const names = new Set(node.items.map(({ field }) => field.name));
   for (const { relation, field } of node.order) if (relation === undefined) names.add(field.name);
   for (const { relationship } of node.embeds) {
+    // The function takes the whole row.
+    if (isComputed(relationship)) return new Set(['*']);
     const pairs = relationship.cardinality === 'many-to-many' ? relationship.near.pairs : relationship.pairs;
     for (const [own] of pairs) names.add(own);
   }

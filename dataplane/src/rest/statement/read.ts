@@ -2,11 +2,12 @@
  * Writes a ReadNode as one SELECT: each embedded resource is a lateral join whose `body` is its JSON, so that Postgres builds
  * the whole result. Called for reads, and for what a mutation or a function returns.
  */
-import { isToOne, type Pairs } from '../catalogue/relationships.js';
+import { isComputed, isToOne, type Pairs } from '../catalogue/relationships.js';
+import { notImplemented } from '../errors.js';
 import { type EmbedNode, embedNamed, embedOfCondition, type ReadNode } from '../plan/read-plan.js';
-import type { Condition, FieldItem, OrderTerm } from '../request/grammar.js';
-import { castType } from './casts.js';
-import { columnSql, fieldSql, type Scope, whereSql } from './condition.js';
+import type { Condition, OrderTerm } from '../request/grammar.js';
+import { columnSql, FOUND, fieldSql, type Scope, whereSql } from './condition.js';
+import { type Output, Selection } from './selection.js';
 import { identifier, qualified, type Writer } from './writer.js';
 
 /** Where the rows of a node come from: written after FROM, with the conditions that tie it to the row around it. */
@@ -17,7 +18,7 @@ interface Origin {
 
 /** `source`: a table, or the name of what was read before, under `alias`. */
 export function readSql(writer: Writer, node: ReadNode, source: string, alias: string, range: string): string {
-  return nodeSql(writer, node, alias, { from: `${source} as ${identifier(alias)}`, ties: [] }, [], range);
+  return nodeSql(writer, node, alias, { from: `${source} as ${identifier(alias)}`, ties: [] }, [], range, false).sql;
 }
 
 /** Counts what `readSql` would give without limits. */
@@ -25,14 +26,20 @@ export function countSql(writer: Writer, node: ReadNode, source: string, alias: 
   const deciding = node.embeds.filter(
     (embed) => embed.join === 'inner' || node.conditions.some((each) => asksAbout(node, each, embed)),
   );
-  const counted = { ...node, items: [], embeds: deciding.map((embed) => ({ ...embed, hidden: true })), order: [] };
+  const embeds = deciding.map((embed) => ({ ...embed, hidden: true }));
+  const counted = { ...node, items: [], embeds, order: [], isGrouped: false };
   const from = `${source} as ${identifier(alias)}`;
-  return `select count(*) from (${nodeSql(writer, counted, alias, { from, ties: [] }, [], limit)}) c`;
+  return `select count(*) from (${nodeSql(writer, counted, alias, { from, ties: [] }, [], limit, false).sql}) c`;
 }
 
 function asksAbout(node: ReadNode, condition: Condition, embed: EmbedNode): boolean {
   if (condition.kind === 'tree') return condition.members.some((member) => asksAbout(node, member, embed));
   return embedOfCondition(node, condition) === embed;
+}
+
+interface Rows {
+  sql: string;
+  outputs: Output[];
 }
 
 /** `extra`: columns of this node that the row around it is ordered by; they stay out of the JSON. */
@@ -43,47 +50,38 @@ function nodeSql(
   origin: Origin,
   extra: string[],
   range: string,
-): string {
+  spread: boolean,
+): Rows {
   const embeds = new Map(node.embeds.map((embed) => [embed.name, writer.alias('embed')]));
   const scope: Scope = { node, alias, embeds };
+  const selection = new Selection(writer, scope, spread);
+  for (const item of node.items) selection.addItem(item);
   const related = node.order.filter(({ relation }) => relation !== undefined);
-  const items = [
-    ...node.items.map((item) => itemSql(writer, scope, item)),
-    ...node.embeds
-      .filter(({ hidden }) => !hidden)
-      .map((embed) => embedItemSql(embed, embeds.get(embed.name) as string)),
-  ].join(', ');
-  const joins = node.embeds
-    .map((embed) => {
-      const ordered = related.filter(({ relation }) => embedNamed(node, relation as string) === embed);
-      return embedSql(writer, scope, embed, ordered);
-    })
-    .join('');
-  const selected = extra.length === 0 ? items : `${rowJson(items)} as body, ${extra.join(', ')}`;
+  let joins = '';
+  for (const embed of node.embeds) {
+    const ordered = related.filter(({ relation }) => embedNamed(node, relation as string) === embed);
+    const { sql, outputs } = embedSql(writer, scope, embed, ordered);
+    joins += sql;
+    if (!embed.hidden) selection.addEmbed(embed, embeds.get(embed.name) as string, outputs);
+  }
+  if (extra.length > 0 && node.isGrouped)
+    throw notImplemented(`Ordering by '${node.name}' while it is aggregated is not implemented`);
+  const items = [...selection.columns, ...(spread ? [...extra, `true as ${FOUND}`] : [])].join(', ');
+  const selected = extra.length === 0 || spread ? items : `${rowJson(items)} as body, ${extra.join(', ')}`;
   const where = whereSql(writer, scope, node.conditions);
   const ties = origin.ties.length === 0 ? where : `${where ? `${where} and ` : ' where '}${origin.ties.join(' and ')}`;
-  return `select ${selected} from ${origin.from}${joins}${ties}${orderSql(writer, scope)}${range}`;
+  const order = orderTerms(writer, scope);
+  const grouped = node.isGrouped ? selection.groupBy(order.filter(({ isRelated }) => isRelated)) : '';
+  const sql = `select ${selected} from ${origin.from}${joins}${ties}${grouped}${orderSql(order)}${range}`;
+  return { sql, outputs: selection.outputs };
 }
 
 const rowJson = (items: string) => `(select row_to_json(r) from (select ${items}) r)`;
 
-function itemSql(writer: Writer, scope: Scope, { field, alias, cast }: FieldItem): string {
-  if (field.name === '*') return columnSql(scope, '*');
-  const value = fieldSql(writer, scope, field);
-  const name = alias ?? [...field.path].reverse().find(({ isIndex }) => !isIndex)?.key ?? field.name;
-  return `${cast === undefined ? value : `cast(${value} as ${castType(cast)})`} as ${identifier(name)}`;
-}
-
-function embedItemSql({ name, relationship, spread }: EmbedNode, alias: string): string {
-  if (spread) return `${identifier(alias)}.*`;
-  const body = `${identifier(alias)}.body`;
-  return `${isToOne(relationship) ? body : `coalesce(${body}, '[]')`} as ${identifier(name)}`;
-}
-
 const orderColumn = (i: number) => identifier(`order_${i}`);
 
-function embedSql(writer: Writer, scope: Scope, embed: EmbedNode, ordered: OrderTerm[]): string {
-  const { node, relationship, join } = embed;
+function embedSql(writer: Writer, scope: Scope, embed: EmbedNode, ordered: OrderTerm[]): Rows {
+  const { node, relationship, join, spread } = embed;
   const name = identifier(scope.embeds.get(embed.name) as string);
   const alias = writer.alias(node.name);
   const origin = originOf(writer, scope, embed, alias);
@@ -92,14 +90,25 @@ function embedSql(writer: Writer, scope: Scope, embed: EmbedNode, ordered: Order
     ({ field }) =>
       `${fieldSql(writer, inner, field)} as ${orderColumn(scope.node.order.findIndex((term) => term.field === field))}`,
   );
-  const rows = nodeSql(writer, node, alias, origin, extra, limitSql(writer, node));
-  const body = isToOne(relationship) ? 'row_to_json(r)' : 'json_agg(r)';
-  const lateral = embed.spread || extra.length > 0 ? rows : `select ${body} as body from (${rows}) r`;
-  const on = join === 'inner' && !isToOne(relationship) ? `${name}.body is not null` : 'true';
-  return ` ${join} join lateral (${lateral}) ${name} on ${on}`;
+  const toOne = isToOne(relationship);
+  const rows = nodeSql(writer, node, alias, origin, extra, limitSql(writer, node), spread && toOne);
+  const on = join === 'inner' && !toOne ? `${name}.${spread ? FOUND : 'body'} is not null` : 'true';
+  return { sql: ` ${join} join lateral (${lateralSql(embed, rows, extra)}) ${name} on ${on}`, outputs: rows.outputs };
+}
+
+function lateralSql({ spread, relationship }: EmbedNode, { sql, outputs }: Rows, extra: string[]): string {
+  const toOne = isToOne(relationship);
+  if (toOne) return spread || extra.length > 0 ? sql : `select row_to_json(r) as body from (${sql}) r`;
+  if (!spread) return `select json_agg(r) as body from (${sql}) r`;
+  const lists = outputs.map(({ name }) => `json_agg(r.${identifier(name)}) as ${identifier(name)}`);
+  return `select ${[...lists, `case when count(*) > 0 then true end as ${FOUND}`].join(', ')} from (${sql}) r`;
 }
 
 function originOf(writer: Writer, scope: Scope, { relationship, node }: EmbedNode, alias: string): Origin {
+  if (isComputed(relationship)) {
+    const row = `${identifier(scope.alias)}::${qualified(relationship.origin)}`;
+    return { from: `${qualified(relationship.routine)}(${row}) as ${identifier(alias)}`, ties: [] };
+  }
   const from = `${qualified(relationship.target)} as ${identifier(alias)}`;
   const equal = (left: string, right: string, pairs: Pairs) =>
     pairs.map(([own, foreign]) => `${columnSql({ alias: left }, own)} = ${columnSql({ alias: right }, foreign)}`);
@@ -111,18 +120,26 @@ function originOf(writer: Writer, scope: Scope, { relationship, node }: EmbedNod
   };
 }
 
-function orderSql(writer: Writer, scope: Scope): string {
+interface OrderSql {
+  value: string;
+  suffix: string;
+  isRelated: boolean;
+}
+
+function orderTerms(writer: Writer, scope: Scope): OrderSql[] {
   const { node, embeds } = scope;
-  if (node.order.length === 0) return '';
-  const terms = node.order.map(({ relation, field, direction, nulls }, i) => {
+  return node.order.map(({ relation, field, direction, nulls }, i) => {
     const embed = relation === undefined ? undefined : embedNamed(node, relation);
     const value = embed
       ? `${identifier(embeds.get(embed.name) as string)}.${orderColumn(i)}`
       : fieldSql(writer, scope, field);
-    return `${value}${direction ? ` ${direction}` : ''}${nulls ? ` nulls ${nulls}` : ''}`;
+    const suffix = `${direction ? ` ${direction}` : ''}${nulls ? ` nulls ${nulls}` : ''}`;
+    return { value, suffix, isRelated: embed !== undefined };
   });
-  return ` order by ${terms.join(', ')}`;
 }
+
+const orderSql = (terms: OrderSql[]) =>
+  terms.length === 0 ? '' : ` order by ${terms.map(({ value, suffix }) => `${value}${suffix}`).join(', ')}`;
 
 function limitSql(writer: Writer, { limit, offset }: ReadNode): string {
   const limited = limit === undefined ? '' : ` limit ${limit}`;

@@ -3,7 +3,8 @@
  * order of its columns is RESULT_COLUMNS.
  */
 import type { FunctionRow } from '../catalogue/catalogue.js';
-import type { Representation } from '../request/media.js';
+import type { CustomMedia, Representation } from '../request/media.js';
+import { qualified } from './writer.js';
 
 export const RESULT_COLUMNS = ['body', 'rows', 'total', 'inserted', 'keys', 'status', 'headers'] as const;
 
@@ -14,6 +15,7 @@ export interface ResultParts {
   rows: string;
   representation: Representation;
   routine: FunctionRow | undefined;
+  table: { schema: string; name: string } | undefined;
   /** Without it only rows are counted. */
   wantsBody: boolean;
   total?: string;
@@ -44,18 +46,27 @@ export function resultSql(parts: ResultParts): string {
   const isCsv = parts.representation.media === 'csv';
   const statements = isCsv ? [...parts.with, page] : parts.with;
   const prefix = statements.length > 0 ? `with ${statements.join(', ')} ` : '';
-  return `${prefix}select ${columns.join(', ')} from ${isCsv ? 'pgrst_page' : `(${parts.rows})`} _t`;
+  const named = columns.map((column, i) => `${column} as ${RESULT_COLUMNS[i]}`);
+  return `${prefix}select ${named.join(', ')} from ${isCsv ? 'pgrst_page' : `(${parts.rows})`} _t`;
 }
 
 const setting = (name: string) => `nullif(current_setting('response.${name}', true), '')`;
 
-function bodyOf({ representation, routine }: ResultParts): string {
+function bodyOf(parts: ResultParts): string {
+  const { representation, routine } = parts;
   if (representation.media === 'csv') return CSV;
+  if (representation.custom) return customOf(representation.custom, parts);
   const isScalar = routine?.returns === 'scalar';
   const item = isScalar ? '_t.pgrst_scalar' : '_t';
   const array = representation.stripNulls ? `json_strip_nulls(json_agg(${item}))` : `json_agg(${item})`;
   const isOne = representation.media === 'object' || (routine !== undefined && !routine.returnsSet);
   return isOne ? `coalesce((${array}->0)::text, 'null')` : `coalesce(${array}::text, '[]')`;
+}
+
+function customOf({ aggregate }: CustomMedia, { routine, table }: ResultParts): string {
+  if (!aggregate) return '(array_agg(_t.pgrst_scalar))[1]::text';
+  const row = aggregate.isOfTable && table ? `_t::${qualified(table)}` : '_t';
+  return `${qualified(aggregate)}(${routine?.returns === 'scalar' ? '_t.pgrst_scalar' : row})::text`;
 }
 
 const CSV = `(select coalesce(string_agg(k, ','), '') from json_object_keys((select row_to_json(p) from pgrst_page p limit 1)) k)

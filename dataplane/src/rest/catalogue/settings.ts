@@ -1,0 +1,72 @@
+/**
+ * What a project's owner has set for REST inside its database: PostgREST's `pgrst.…` settings, of the login role or of the
+ * database. In: names and values as the database has them. Out: settings, where one that makes no sense is as if it were not set.
+ */
+export interface RestSettings {
+  /** Exposed schemas; the first is the default. */
+  schemas: readonly string[];
+  /** Searched after the exposed one. */
+  extraSearchPath: readonly string[];
+  aggregates: boolean;
+  plan: boolean;
+  maxRows: number | undefined;
+  /** Called before each request, under the caller's role. */
+  preRequest: { schema: string; name: string } | undefined;
+  transactionEnd: 'commit' | 'commit-allow-override' | 'rollback' | 'rollback-allow-override';
+  openapi: 'follow-privileges' | 'ignore-privileges' | 'disabled';
+  /** Answers name an error's details and hint. */
+  verboseErrors: boolean;
+}
+
+/** Names without their prefix. */
+export const SETTING_NAMES = [
+  'db_schemas',
+  'db_extra_search_path',
+  'db_aggregates_enabled',
+  'db_plan_enabled',
+  'db_max_rows',
+  'db_pre_request',
+  'db_tx_end',
+  'openapi_mode',
+  'client_error_verbosity',
+] as const;
+
+export type SettingName = (typeof SETTING_NAMES)[number];
+
+/** Never exposed, whatever is set. */
+const INTERNAL: ReadonlySet<string> = new Set(['pg_catalog', 'information_schema']);
+const MAX_SCHEMAS = 100;
+
+export function restSettings(set: Partial<Record<SettingName, string>>, schemas: readonly string[]): RestSettings {
+  const asked = names(set.db_schemas).filter((name) => !INTERNAL.has(name));
+  const maxRows = /^\d{1,9}$/.test(set.db_max_rows ?? '') ? Number(set.db_max_rows) : undefined;
+  return {
+    schemas: asked.length > 0 ? asked.slice(0, MAX_SCHEMAS) : schemas,
+    extraSearchPath:
+      set.db_extra_search_path === undefined ? ['public', 'extensions'] : names(set.db_extra_search_path),
+    aggregates: isTrue(set.db_aggregates_enabled),
+    plan: isTrue(set.db_plan_enabled),
+    maxRows,
+    preRequest: routine(set.db_pre_request),
+    transactionEnd: choice(set.db_tx_end, ['commit', 'commit-allow-override', 'rollback', 'rollback-allow-override']),
+    openapi: choice(set.openapi_mode, ['follow-privileges', 'ignore-privileges', 'disabled']),
+    verboseErrors: set.client_error_verbosity !== 'minimal',
+  };
+}
+
+const names = (list: string | undefined) =>
+  (list ?? '')
+    .split(',')
+    .map((name) => name.trim().replace(/^"(.*)"$/s, '$1'))
+    .filter((name) => name !== '');
+
+const isTrue = (value: string | undefined) => /^(true|t|on|yes|1)$/i.test(value ?? '');
+
+const choice = <T extends string>(value: string | undefined, choices: readonly [T, ...T[]]): T =>
+  choices.find((each) => each === value) ?? choices[0];
+
+function routine(value: string | undefined): RestSettings['preRequest'] {
+  const [schema, name, more] = (value ?? '').split('.').map((part) => part.trim().replace(/^"(.*)"$/s, '$1'));
+  if (!schema || more !== undefined) return undefined;
+  return name ? { schema, name } : { schema: 'public', name: schema };
+}

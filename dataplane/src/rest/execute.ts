@@ -1,0 +1,159 @@
+/**
+ * Runs one request against a project's database: compiled once for its shape, sent with the caller's identity in one round trip.
+ * In: the request, taken apart. Out: its answer, or an error.
+ */
+import type { ServiceRequest } from '../service.js';
+import type { Result, Statement } from '../sql/pool.js';
+import { DatabaseError } from '../sql/pool.js';
+import type { Catalogue } from './catalogue/catalogue.js';
+import { type CompiledRequest, type CompiledStatement, compile } from './compile.js';
+import { maxAffectedExceeded, singularity } from './errors.js';
+import { identityStatement } from './identity.js';
+import { apiRequest, type Outline } from './request/api-request.js';
+import type { Body } from './request/body.js';
+import type { Parameters } from './request/query-string.js';
+import type { RowRange } from './request/range.js';
+import { shapeOf } from './request/shape.js';
+import { type Answer, answerOf, planAnswer, resultOf } from './response.js';
+import { BOUND_ERROR, RESULT_COLUMNS } from './statement/result.js';
+import { likePattern, qualified, type Source } from './statement/writer.js';
+import type { PreparedRequest, TenantDatabase } from './tenant-database.js';
+
+export interface Exchange {
+  request: ServiceRequest;
+  database: TenantDatabase;
+  outline: Outline;
+  parameters: Parameters;
+  body: Body | undefined;
+  range: RowRange;
+}
+
+export async function execute(catalogue: Catalogue, exchange: Exchange): Promise<Answer> {
+  const timezones = exchange.outline.prefer.includes('timezone') ? await exchange.database.timezones() : undefined;
+  const prepared = prepare(catalogue, exchange, timezones);
+  const { compiled } = prepared;
+  const statements = statementsOf(catalogue, prepared, exchange);
+  const run = endsInRollback(catalogue, compiled) ? runAndRollBack : runAndCommit;
+  const results = await run(exchange.database, statements, compiled).catch((error) => {
+    throw boundError(error, compiled);
+  });
+  const rows = results.at(-1)?.rows ?? [];
+  if (compiled.request.representation.plan)
+    return planAnswer(
+      compiled,
+      rows.map(([line]) => line ?? null),
+    );
+  const planned = plannedRows(compiled, results);
+  return answerOf(compiled, resultOf(rows[0] ?? []), exchange.range, planned, exchange.request.query);
+}
+
+function prepare(
+  catalogue: Catalogue,
+  { database, outline, parameters, body, range }: Exchange,
+  timezones: ReadonlySet<string> | undefined,
+): PreparedRequest {
+  const shape = shapeOf(outline, parameters, body, range);
+  const remembered = database.remembered(shape);
+  if (remembered) return remembered;
+  const request = apiRequest(outline, parameters, body, range, catalogue.settings, timezones);
+  return database.remember(shape, compile(catalogue, request));
+}
+
+const runAndCommit = ({ pool }: TenantDatabase, statements: Statement[], { readOnly }: CompiledRequest) =>
+  pool.batch(statements, { repeatable: readOnly });
+
+function endsInRollback({ settings }: Catalogue, { request }: CompiledRequest): boolean {
+  return (request.preferences.tx ?? settings.transactionEnd.split('-')[0]) === 'rollback';
+}
+
+/** Ends the work of a transaction without an error of its own. */
+class RolledBack extends Error {
+  constructor(readonly results: Result[]) {
+    super('rolled back as asked');
+  }
+}
+
+/** For those who try out: slower, as its transaction takes round trips of its own. */
+async function runAndRollBack({ pool }: TenantDatabase, statements: Statement[], compiled: CompiledRequest) {
+  const isPlan = compiled.request.representation.plan !== undefined;
+  try {
+    return await pool.transaction<Result[]>(async (transaction) => {
+      const results: Result[] = [];
+      for (const { text, values = [] } of statements) {
+        const rows = await transaction.query(text, values);
+        results.push({ command: '', fields: [], rows: rows.map((row) => cells(row, isPlan)) });
+      }
+      throw new RolledBack(results);
+    });
+  } catch (error) {
+    if (error instanceof RolledBack) return error.results;
+    throw error;
+  }
+}
+
+function cells(row: Record<string, unknown>, isPlan: boolean): (Buffer | null)[] {
+  const names = isPlan || !Object.hasOwn(row, RESULT_COLUMNS[0]) ? Object.keys(row) : RESULT_COLUMNS;
+  return names.map((name) => {
+    const value = row[name] ?? null;
+    if (value === null) return null;
+    return Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
+  });
+}
+
+function statementsOf(catalogue: Catalogue, { compiled, name }: PreparedRequest, exchange: Exchange): Statement[] {
+  const { caller, incoming, path } = exchange.request;
+  const { request, call, readOnly } = compiled;
+  const identity = identityStatement(incoming, caller, {
+    searchPath: catalogue.searchPath(exchange.outline.schema),
+    path,
+    readOnly,
+    timeoutMs: call?.routine.timeoutMs,
+    timezone: request.preferences.timezone,
+  });
+  const values = ({ sources }: CompiledStatement) => sources.map((source) => boundValue(source, exchange));
+  const main = {
+    text: compiled.statement.text,
+    values: values(compiled.statement),
+    ...(compiled.reusable ? { name: `${name}-${caller.role}` } : {}),
+  };
+  const { preRequest } = catalogue.settings;
+  const before = preRequest ? [identity, { text: `select ${qualified(preRequest)}()` }] : [identity];
+  return compiled.explain
+    ? [...before, { text: compiled.explain.text, values: values(compiled.explain) }, main]
+    : [...before, main];
+}
+
+function boundValue(source: Source, { parameters, body, range }: Exchange): string | Buffer | null {
+  switch (source.from) {
+    case 'constant':
+      return source.text;
+    case 'query': {
+      const text = parameters[source.slot.parameter]?.[1].slice(source.slot.start) ?? '';
+      return source.pattern ? likePattern(text) : text;
+    }
+    case 'body':
+      return body && body.form !== 'empty' ? body.bytes : '{}';
+    case 'offset':
+      return String(range.offset);
+  }
+}
+
+function plannedRows({ explain }: CompiledRequest, results: Result[]): number | undefined {
+  if (!explain) return undefined;
+  const [plan] = JSON.parse(
+    results
+      .at(-2)
+      ?.rows.map(([line]) => line?.toString())
+      .join('\n') ?? '[]',
+  ) as {
+    Plan: { 'Plan Rows': number };
+  }[];
+  return plan?.Plan['Plan Rows'];
+}
+
+function boundError(error: unknown, { request }: CompiledRequest): unknown {
+  const rows =
+    error instanceof DatabaseError && error.code === '22P02' ? BOUND_ERROR.exec(error.message)?.[1] : undefined;
+  if (rows === undefined) return error;
+  return request.representation.media === 'object' ? singularity(rows) : maxAffectedExceeded(rows);
+}
