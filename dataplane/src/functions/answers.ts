@@ -1,0 +1,38 @@
+/** What the platform itself answers in place of a function, in the words of upstream's edge runtime. */
+import type { Refusal } from '../gateway/refusals.js';
+import type { EndReason } from './isolate.js';
+
+const relay = (status: number, code: string, message: string, headers: Record<string, string> = {}): Refusal => ({
+  status,
+  body: { code, message },
+  // functions-js makes a FunctionsRelayError of it: no answer of the function's own.
+  headers: { 'x-relay-error': 'true', ...headers },
+});
+
+export const NOT_FOUND: Refusal = {
+  status: 404,
+  body: { code: 'NOT_FOUND', message: 'Requested function was not found' },
+};
+
+export const NO_TOKEN: Refusal = {
+  status: 401,
+  body: { code: 'UNAUTHORIZED_NO_AUTH_HEADER', message: 'Missing authorization header' },
+};
+
+export const TOO_LATE = relay(504, 'IDLE_TIMEOUT', 'Function did not answer in time');
+export const CANNOT_REACH = relay(500, 'WORKER_ERROR', 'Function exited due to an error (please check logs)');
+
+const NO_RESOURCES = relay(
+  546,
+  'WORKER_LIMIT',
+  'Function failed due to not having enough compute resources (please check logs)',
+);
+
+/** For a request whose isolate ended under it. */
+export function endedUnder(reason: EndReason | undefined): Refusal {
+  if (reason === 'wall') return TOO_LATE;
+  return reason === 'cpu' || reason === 'memory' ? NO_RESOURCES : CANNOT_REACH;
+}
+
+export const unavailable = (code: string, message: string, seconds: number): Refusal =>
+  relay(code === 'TOO_MANY_REQUESTS' ? 429 : 503, code, message, { 'Retry-After': String(seconds) });

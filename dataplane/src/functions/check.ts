@@ -1,0 +1,139 @@
+/**
+ * Whether a source can be deployed: it parses, what it imports is there and is fetched into the project's cache, and it imports
+ * no file of this machine. Nothing of it is run. Out: what is wrong, with lines and columns that count from 1.
+ */
+import { spawn } from 'node:child_process';
+import path from 'node:path';
+import type { Account } from './account.js';
+import { confined, type Deno, denoEnvironment, OWN_CONFIGURATION_ONLY } from './deno.js';
+
+export interface SourceProblem {
+  message: string;
+  line?: number;
+  column?: number;
+}
+
+export interface CheckOptions {
+  deno: Deno;
+  /** The folder with `index.ts`. */
+  source: string;
+  cache: string;
+  account: Account | undefined;
+  milliseconds: number;
+}
+
+interface Span {
+  start: { line: number; character: number };
+}
+interface Graph {
+  roots: string[];
+  modules: {
+    specifier: string;
+    error?: string;
+    dependencies?: { specifier: string; isDynamic?: boolean; code?: { specifier?: string; span?: Span } }[];
+  }[];
+}
+
+export async function checkSource(options: CheckOptions): Promise<SourceProblem[]> {
+  const inspected = await run(options, ['info', '--json', ...OWN_CONFIGURATION_ONLY, 'index.ts']);
+  const graph = parseGraph(inspected.stdout);
+  if (graph === undefined) return [problemOf(options.source, inspected)];
+  const problems = problemsOf(graph);
+  if (problems.length > 0) return problems;
+  // The types of a package change nothing about how it runs.
+  const cached = await run(options, ['cache', '--quiet', '--no-check', ...OWN_CONFIGURATION_ONLY, 'index.ts']);
+  return cached.code === 0 ? [] : [problemOf(options.source, cached)];
+}
+
+/** Imports of files come first: a problem within such a file would quote it. */
+function problemsOf({ roots, modules }: Graph): SourceProblem[] {
+  const root = modules.find(({ specifier }) => specifier === roots[0]);
+  const files = modules
+    .flatMap(({ dependencies = [] }) => dependencies)
+    .filter(({ code }) => /^file:/i.test(code?.specifier ?? '') && code?.specifier !== roots[0]);
+  if (files.length > 0) {
+    return files.map(({ specifier, code }) => ({
+      message: `${JSON.stringify(specifier)} is a file: a function is one source, and imports only npm:, jsr:, node: and https: modules`,
+      ...placeOf(code?.span),
+    }));
+  }
+  if (root?.error !== undefined) return [parseProblem(root.error)];
+  const importOf = (missing: string) =>
+    modules
+      .flatMap(({ dependencies = [] }) => dependencies)
+      .find(({ code, isDynamic }) => code?.specifier === missing && !isDynamic);
+  return modules.flatMap(({ specifier, error }) => {
+    const found = error === undefined ? undefined : importOf(specifier);
+    return found ? [{ message: importProblem(found.specifier, error as string), ...placeOf(found.code?.span) }] : [];
+  });
+}
+
+function importProblem(specifier: string, error: string): string {
+  const why = error.startsWith('Requires import access') ? 'functions import from no such host' : firstLine(error);
+  return `${JSON.stringify(specifier)} can't be imported: ${why}`;
+}
+
+const placeOf = (span: Span | undefined) =>
+  span ? { line: span.start.line + 1, column: span.start.character + 1 } : {};
+
+interface Result {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+  late: boolean;
+}
+
+function problemOf(source: string, { stderr, late }: Result): SourceProblem {
+  if (late) return { message: 'what the function imports could not be fetched in time' };
+  return parseProblem(stderr.replaceAll(`file://${source}/`, ''));
+}
+
+/** Deno says: what is wrong, the line it is in, `at <file>:3:28`. */
+function parseProblem(text: string): SourceProblem {
+  const place = /\bat [^\s:]*(?:file:\/\/)?[^\s:]*index\.ts:(\d+):(\d+)/.exec(text);
+  const message = firstLine(
+    text.replace(/^[\s\S]*?\berror: /, '').replaceAll(/file:\/\/\/\S*\/index\.ts/g, 'index.ts'),
+  );
+  return { message, ...(place ? { line: Number(place[1]), column: Number(place[2]) } : {}) };
+}
+
+const firstLine = (text: string) =>
+  (text.split('\n').find((line) => line.trim() !== '') ?? 'it could not be read').trim().slice(0, 400);
+
+function parseGraph(text: string): Graph | undefined {
+  try {
+    return JSON.parse(text) as Graph;
+  } catch {
+    return undefined;
+  }
+}
+
+const OUTPUT_LIMIT = 4 * 1024 * 1024;
+
+function run({ deno, source, cache, account, milliseconds }: CheckOptions, args: string[]): Promise<Result> {
+  const { command, args: all, ...identity } = confined(deno.program, args, account);
+  const child = spawn(command, all, {
+    cwd: path.resolve(source),
+    env: denoEnvironment(cache),
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...identity,
+  });
+  const result: Result = { code: null, stdout: '', stderr: '', late: false };
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].on('data', (chunk: Buffer) => {
+      if (result[name].length < OUTPUT_LIMIT) result[name] += chunk;
+      else child.kill('SIGKILL');
+    });
+  }
+  const timer = setTimeout(() => {
+    result.late = true;
+    child.kill('SIGKILL');
+  }, milliseconds);
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code) => {
+      clearTimeout(timer);
+      resolve({ ...result, code });
+    });
+  });
+}

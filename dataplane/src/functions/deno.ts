@@ -1,0 +1,167 @@
+/**
+ * How Deno is called: where its program is, and what an isolate may do. In: folders. Out: a command line. The whole list of
+ * what a function is allowed stands here.
+ */
+import { spawnSync } from 'node:child_process';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Account, isReachable, isRoot, systemProgram } from './account.js';
+
+/** Where accounts that may not enter the platform's own folders find what they run. */
+const SHARED_HOME = '/var/lib/slipway';
+
+export interface Deno {
+  program: string;
+  version: string;
+}
+
+/** The binary that npm installed for this machine; a copy of it where it can't be reached by other accounts. */
+export function installedDeno(): Deno {
+  const name = `@deno/${process.platform}-${process.arch}${process.platform === 'linux' ? '-glibc' : ''}`;
+  let manifest: string;
+  try {
+    manifest = fileURLToPath(import.meta.resolve(`${name}/package.json`));
+  } catch {
+    throw new Error(`there is no Deno for ${process.platform} on ${process.arch} (${name} is not installed)`);
+  }
+  const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string };
+  const program = path.join(path.dirname(manifest), 'deno');
+  // npm keeps no executable bit for a file that isn't a `bin`.
+  if ((statSync(program).mode & 0o111) !== 0o111) chmodSync(program, 0o755);
+  return { program: isRoot() && !isReachable(program) ? reachableCopy(program, version) : program, version };
+}
+
+function reachableCopy(program: string, version: string): string {
+  const copy = path.join(SHARED_HOME, `deno-${version}`);
+  if (existsSync(copy)) return copy;
+  mkdirSync(SHARED_HOME, { recursive: true });
+  chmodSync(SHARED_HOME, 0o755);
+  const unfinished = `${copy}.${process.pid}`;
+  copyFileSync(program, unfinished);
+  chmodSync(unfinished, 0o755);
+  renameSync(unfinished, copy);
+  return copy;
+}
+
+/** `folder`, or one that other accounts can reach where they can't reach it. */
+export function reachableFolder(folder: string, name: string): string {
+  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  if (!isRoot() || isReachable(path.join(folder, 'x'))) return folder;
+  const elsewhere = path.join(SHARED_HOME, name);
+  mkdirSync(elsewhere, { recursive: true, mode: 0o711 });
+  chmodSync(SHARED_HOME, 0o755);
+  return elsewhere;
+}
+
+/** Deno compares addresses after it has resolved a name, so neither DNS nor a redirect leads around these. */
+const PRIVATE_NETWORKS = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '224.0.0.0/4',
+  '240.0.0.0/4',
+];
+
+/** Deno takes no ranges of IPv6: this machine's own addresses and the known ones of metadata services, one by one. */
+function deniedIpv6(): string[] {
+  const own = Object.values(networkInterfaces())
+    .flatMap((addresses = []) => addresses)
+    .filter(({ family }) => family === 'IPv6')
+    .map(({ address }) => `[${address.split('%')[0]}]`);
+  return [...new Set(['[::]', '[::1]', '[fd00:ec2::254]', '[fe80::a9fe:a9fe]', ...own])];
+}
+
+export interface IsolateFolders {
+  /** The function's own source. */
+  source: string;
+  /** Deno's cache of what the project's functions import. */
+  cache: string;
+  /** The Unix socket that the isolate answers at. */
+  socket: string;
+  /** The Unix socket where it reaches the public URL. */
+  gateway: string;
+}
+
+export interface IsolateBounds {
+  heapMegabytes: number;
+}
+
+export function isolateArguments(
+  bootstrap: string,
+  folders: IsolateFolders,
+  { heapMegabytes }: IsolateBounds,
+): string[] {
+  const { source, cache, socket, gateway } = folders;
+  return [
+    'run',
+    '--quiet',
+    '--no-prompt',
+    ...OWN_CONFIGURATION_ONLY,
+    '--cached-only',
+    `--v8-flags=--max-old-space-size=${heapMegabytes}`,
+    '--allow-net',
+    `--deny-net=${[...PRIVATE_NETWORKS, ...deniedIpv6()].join(',')}`,
+    // All of its environment, as it is made for this process alone: packages look for names that are not there.
+    '--allow-env',
+    `--allow-read=${[source, path.join(cache, 'npm'), socket, gateway].join(',')}`,
+    `--allow-write=${socket},${gateway}`,
+    '--deny-run',
+    '--deny-ffi',
+    '--deny-sys',
+    bootstrap,
+  ];
+}
+
+/** No file beside the source, and none above it, changes how it runs. */
+export const OWN_CONFIGURATION_ONLY = ['--no-config', '--no-lock', '--node-modules-dir=none'];
+
+/** For Deno itself. HOME is a folder that is not there: nothing of any account's settings is read. */
+export const denoEnvironment = (cache: string): Record<string, string> => ({
+  DENO_DIR: cache,
+  DENO_NO_UPDATE_CHECK: '1',
+  DENO_NO_PROMPT: '1',
+  NO_COLOR: '1',
+  HOME: '/nonexistent',
+  PATH: '/usr/bin:/bin',
+});
+
+let confinement: { setpriv: string | undefined } | undefined;
+
+/**
+ * The command that runs Deno as `account`, with no way to more rights, and that ends when this process does, even when it is
+ * killed. Where the system has no `setpriv`, Node changes the account, and the isolate notices itself that its parent is gone.
+ */
+export function confined(program: string, args: string[], account: Account | undefined) {
+  confinement ??= { setpriv: workingSetpriv() };
+  const { setpriv } = confinement;
+  if (setpriv === undefined) return { command: program, args, ...account };
+  const identity = account
+    ? [
+        '--reuid',
+        String(account.uid),
+        '--regid',
+        String(account.gid),
+        '--clear-groups',
+        '--bounding-set=-all',
+        '--inh-caps=-all',
+      ]
+    : [];
+  return { command: setpriv, args: ['--pdeathsig', 'KILL', '--no-new-privs', ...identity, '--', program, ...args] };
+}
+
+function workingSetpriv(): string | undefined {
+  const program = systemProgram('setpriv');
+  if (program === undefined) return undefined;
+  const { status } = spawnSync(program, ['--pdeathsig', 'KILL', '--no-new-privs', '--', '/bin/true'], {
+    timeout: 5_000,
+  });
+  return status === 0 ? program : undefined;
+}

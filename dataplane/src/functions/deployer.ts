@@ -1,0 +1,138 @@
+/**
+ * Deployments, one at a time for each function. In: source and version, from the operator. Out: served, or what is wrong with
+ * it. Asked for what is served already it does nothing, so it may be asked as often as one likes.
+ */
+import { createHash } from 'node:crypto';
+import type { Logger } from 'pino';
+import { accountOf } from './account.js';
+import { checkSource, type SourceProblem } from './check.js';
+import type { Deno } from './deno.js';
+import { type EdgeFunction, keyOf, Unavailable } from './function.js';
+
+import { BootFailed } from './isolate.js';
+import type { FunctionLimits } from './limits.js';
+import type { LogLine } from './logs.js';
+import type { Deployment, FunctionStore } from './store.js';
+
+export interface DeployRequest {
+  ref: string;
+  name: string;
+  version: number;
+  code: string;
+  verifyJwt: boolean;
+}
+
+export type DeployOutcome =
+  | { state: 'ready' }
+  /** What is served, if anything, is as it was. */
+  | { state: 'refused'; problems: SourceProblem[] }
+  | { state: 'busy'; message: string };
+
+export interface DeployerOptions {
+  store: FunctionStore;
+  functions: Map<string, EdgeFunction>;
+  make(ref: string, name: string, deployment: Deployment): EdgeFunction;
+  deno: Deno;
+  limits: FunctionLimits;
+  log: Logger;
+}
+
+const NAME = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,62}$/;
+const REF = /^[a-z0-9][a-z0-9-]{0,62}$/;
+
+export class Deployer {
+  readonly #options: DeployerOptions;
+  readonly #queues = new Map<string, Promise<unknown>>();
+
+  constructor(options: DeployerOptions) {
+    this.#options = options;
+  }
+
+  deploy(request: DeployRequest): Promise<DeployOutcome> {
+    if (!REF.test(request.ref) || !NAME.test(request.name) || !Number.isSafeInteger(request.version)) {
+      throw new Error('a project, a name or a version is not as it should be');
+    }
+    return this.#inTurn(keyOf(request.ref, request.name), () => this.#deploy(request));
+  }
+
+  remove(ref: string, name: string): Promise<void> {
+    const { functions, store } = this.#options;
+    return this.#inTurn(keyOf(ref, name), async () => {
+      if (!REF.test(ref) || !NAME.test(name)) return;
+      const found = functions.get(keyOf(ref, name));
+      functions.delete(keyOf(ref, name));
+      await found?.remove();
+      await store.remove(ref, name);
+    });
+  }
+
+  /** Undefined: nothing of that name is deployed. */
+  logs(ref: string, name: string, after: number, limit: number): LogLine[] | undefined {
+    return this.#options.functions.get(keyOf(ref, name))?.log.read(after, limit);
+  }
+
+  async #deploy({ ref, name, version, code, verifyJwt }: DeployRequest): Promise<DeployOutcome> {
+    const { functions, store, make, log } = this.#options;
+    const deployment = { version, verifyJwt, digest: createHash('sha256').update(code).digest('base64url') };
+    const served = functions.get(keyOf(ref, name));
+    if (served?.deployment.version === version && served.deployment.digest === deployment.digest) {
+      if (served.deployment.verifyJwt !== verifyJwt) {
+        served.deployment = deployment;
+        await store.commit(ref, name, deployment);
+      }
+      return { state: 'ready' };
+    }
+    await store.put(ref, name, version, code);
+    const target = served ?? make(ref, name, deployment);
+    const outcome = await this.#bringUp(target, deployment);
+    if (outcome.state !== 'ready') {
+      if (served?.deployment.version !== version) await store.discard(ref, name, version);
+      return outcome;
+    }
+    await store.commit(ref, name, deployment);
+    functions.set(keyOf(ref, name), target);
+    log.info({ ref, function: name, version }, 'a function is deployed');
+    return outcome;
+  }
+
+  async #bringUp(target: EdgeFunction, deployment: Deployment): Promise<DeployOutcome> {
+    const { store, deno, limits } = this.#options;
+    const { ref, name } = target;
+    const problems = await checkSource({
+      deno,
+      source: store.source(ref, name, deployment.version),
+      cache: store.cache(ref),
+      account: accountOf(ref),
+      milliseconds: limits.resolveMilliseconds,
+    });
+    if (problems.length > 0) return { state: 'refused', problems };
+    try {
+      await target.deploy(deployment);
+      return { state: 'ready' };
+    } catch (error) {
+      if (error instanceof BootFailed) return { state: 'refused', problems: [bootProblem(error)] };
+      if (error instanceof Unavailable) return { state: 'busy', message: error.message };
+      throw error;
+    }
+  }
+
+  async #inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#queues.get(key) ?? Promise.resolve();
+    const turn = before.then(work, work);
+    const settled = turn.catch(() => undefined);
+    this.#queues.set(key, settled);
+    try {
+      return await turn;
+    } finally {
+      if (this.#queues.get(key) === settled) this.#queues.delete(key);
+    }
+  }
+}
+
+/** Where the error was thrown, if the function's own source says so. */
+function bootProblem({ message }: BootFailed): SourceProblem {
+  const place = /index\.ts:(\d+):(\d+)/.exec(message);
+  const text = message.split('\n', 1)[0]?.replaceAll(/file:\/\/\/\S*\/index\.ts/g, 'index.ts') ?? '';
+  const at = place ? { line: Number(place[1]), column: Number(place[2]) } : {};
+  return { message: `it does not start: ${text}`.slice(0, 400), ...at };
+}

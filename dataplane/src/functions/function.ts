@@ -1,0 +1,188 @@
+/**
+ * One function of one project: which version callers get, and the isolate that answers them. In: deployments, calls, changes of
+ * the environment. Out: an isolate that serves. A swap begins the new one before it lets go of the old, so no call fails.
+ */
+import type { Account } from './account.js';
+import { BootFailed, type EndReason, Isolate, type IsolateOptions } from './isolate.js';
+import type { FunctionLimits } from './limits.js';
+import { FunctionLog } from './logs.js';
+import type { Deployment } from './store.js';
+
+export interface FunctionSurroundings {
+  limits: FunctionLimits;
+  deno: IsolateOptions['deno'];
+  bootstrap: string;
+  sockets: string;
+  gateway: string;
+  publicOrigin: string;
+  account: Account | undefined;
+  cache: string;
+  source(version: number): string;
+  /** Asked whenever an isolate is started. */
+  environment(): Record<string, string>;
+  /** Makes room for one more; false where there is none. */
+  admit(): boolean;
+  started(isolate: Isolate, log: (message: string) => void): void;
+}
+
+export class Unavailable extends Error {
+  constructor(
+    readonly code: 'BOOT_ERROR' | 'TOO_MANY_REQUESTS' | 'NO_ROOM',
+    message: string,
+    readonly retryAfterSeconds: number,
+  ) {
+    super(message);
+  }
+}
+
+/** What functions are found by. */
+export const keyOf = (ref: string, name: string) => `${ref}/${name}`;
+
+const FIRST_BACKOFF_MS = 500;
+const LONGEST_BACKOFF_MS = 30_000;
+
+export class EdgeFunction {
+  readonly log: FunctionLog;
+  deployment: Deployment;
+  #current: Isolate | undefined;
+  #starting: Promise<Isolate> | undefined;
+  /** Starts that failed in a row, and isolates that ended soon after. */
+  #failures = 0;
+  #notBefore = 0;
+  #removed = false;
+
+  constructor(
+    readonly ref: string,
+    readonly name: string,
+    deployment: Deployment,
+    private readonly surroundings: FunctionSurroundings,
+  ) {
+    this.deployment = deployment;
+    this.log = new FunctionLog(surroundings.limits);
+  }
+
+  /** One that serves, with a place in it taken. Without a promise where it runs already, as it nearly always does. */
+  acquire(): Isolate | Promise<Isolate> {
+    const isolate = this.#current;
+    return isolate === undefined ? this.#start().then((started) => this.#enter(started)) : this.#enter(isolate);
+  }
+
+  get idleSince(): number | undefined {
+    return this.#current?.active === 0 ? this.#current.lastUsed : undefined;
+  }
+
+  /** Serves this version from now on; throws `BootFailed`, and nothing has changed, where it does not come up. */
+  async deploy(deployment: Deployment): Promise<void> {
+    const isolate = this.#make(deployment.version);
+    await isolate.serving;
+    const before = this.#current;
+    this.deployment = deployment;
+    this.#failures = 0;
+    this.#notBefore = 0;
+    this.#current = isolate;
+    this.log.add('system', deployment.version, `version ${deployment.version} is deployed`);
+    before?.drain();
+  }
+
+  /** The next call gets an isolate with the environment as it is now. */
+  refresh(): void {
+    this.#current?.drain();
+    this.#current = undefined;
+    this.#notBefore = 0;
+  }
+
+  /** Ends what is idle, to make room. */
+  rest(): void {
+    this.#current?.end('asked');
+    this.#current = undefined;
+  }
+
+  remove(): Promise<void> {
+    this.#removed = true;
+    const isolate = this.#current;
+    this.#current = undefined;
+    isolate?.drain();
+    return Promise.resolve();
+  }
+
+  async end(): Promise<void> {
+    this.#removed = true;
+    this.#current?.end('asked');
+    await this.#current?.ended;
+  }
+
+  #enter(isolate: Isolate): Isolate {
+    if (isolate.active >= this.surroundings.limits.concurrency) {
+      throw new Unavailable('TOO_MANY_REQUESTS', 'Too many requests to this function are under way', 1);
+    }
+    isolate.begin();
+    return isolate;
+  }
+
+  #start(): Promise<Isolate> {
+    if (this.#starting) return this.#starting;
+    const wait = this.#notBefore - performance.now();
+    if (wait > 0) {
+      const message = 'Function failed to start (please check logs)';
+      return Promise.reject(new Unavailable('BOOT_ERROR', message, Math.ceil(wait / 1_000)));
+    }
+    this.#starting = this.#boot().finally(() => {
+      this.#starting = undefined;
+    });
+    return this.#starting;
+  }
+
+  async #boot(): Promise<Isolate> {
+    const { version } = this.deployment;
+    const isolate = this.#make(version);
+    try {
+      await isolate.serving;
+    } catch (error) {
+      this.#backOff();
+      if (!(error instanceof BootFailed)) throw error;
+      throw new Unavailable('BOOT_ERROR', 'Function failed to start (please check logs)', 1);
+    }
+    // Deployed anew, removed, or given another environment while it started: those who waited get what is now.
+    if (this.deployment.version !== version && this.#current) {
+      isolate.drain();
+      return this.#current;
+    }
+    if (this.#removed) isolate.drain();
+    else this.#current = isolate;
+    return isolate;
+  }
+
+  #make(version: number): Isolate {
+    const { admit, started, source, ...rest } = this.surroundings;
+    if (!admit()) throw new Unavailable('NO_ROOM', 'Too many functions run on this machine now', 2);
+    const isolate: Isolate = new Isolate({
+      ...rest,
+      source: source(version),
+      environment: rest.environment(),
+      log: (level, message) => this.log.add(level, version, message),
+      onEnd: (ended) => this.#onEnd(ended),
+    });
+    started(isolate, (message) => this.log.add('system', version, message));
+    return isolate;
+  }
+
+  #onEnd(isolate: Isolate): void {
+    if (isolate !== this.#current) return;
+    this.#current = undefined;
+    const ownFault: EndReason[] = ['crash', 'cpu', 'memory'];
+    if (isolate.endReason && ownFault.includes(isolate.endReason)) this.#backOff();
+  }
+
+  /** The first end of one that ran is an accident, and the next call starts another at once. */
+  #backOff(): void {
+    this.#failures += 1;
+    if (this.#failures < 3) return;
+    const pause = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (this.#failures - 3));
+    this.#notBefore = performance.now() + pause;
+  }
+
+  /** An answer that came to its end: whatever failed before is over. */
+  succeeded(): void {
+    this.#failures = 0;
+  }
+}

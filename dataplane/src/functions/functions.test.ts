@@ -1,0 +1,270 @@
+import { createClient, FunctionsHttpError, FunctionsRelayError } from '@supabase/supabase-js';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { startTestFunctions, type TestFunctions, until } from './testing.js';
+
+let functions: TestFunctions;
+
+test.before(async () => {
+  functions = await startTestFunctions();
+});
+test.after(() => functions?.close());
+
+const client = (ref: string) =>
+  createClient(functions.url(ref).replace('/functions/v1', ''), 'a-key', {
+    auth: { persistSession: false, autoRefreshToken: false },
+  }).functions;
+
+const deployed = async (ref: string, name: string, code: string, options?: { verifyJwt?: boolean }) => {
+  const outcome = await functions.deploy(ref, name, code, options);
+  assert.equal(outcome, { state: 'ready' });
+};
+
+const ECHO = `Deno.serve(async (request: Request) => {
+  const { method, url } = request;
+  const { pathname, search } = new URL(url);
+  const headers = Object.fromEntries(request.headers);
+  return Response.json({ method, url, pathname, search, headers, body: await request.text() });
+});`;
+
+test('a function answers every method, and sees its name first in the path, the query, headers and body', async () => {
+  await deployed('one', 'echo', ECHO);
+  for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const) {
+    const body = ['GET', 'OPTIONS'].includes(method) ? null : 'what was sent';
+    const response = await fetch(`${functions.url('one')}/echo/deeper?x=1`, {
+      method,
+      body,
+      headers: { 'x-own': 'yes' },
+    });
+    const seen = (await response.json()) as Record<string, string> & { headers: Record<string, string> };
+    assert.is(seen.method, method);
+    assert.is(seen.pathname, '/echo/deeper');
+    assert.is(seen.search, '?x=1');
+    assert.is(seen.headers['x-own'], 'yes');
+    assert.is(seen.body, body ?? '');
+    assert.match(seen.url, /^http:\/\/localhost:\d+\/echo\/deeper\?x=1$/);
+  }
+});
+
+test('supabase-js sends text, JSON, bytes and forms, and reads each answer as what it is', async () => {
+  await deployed(
+    'one',
+    'mirror',
+    `Deno.serve(async (request) => {
+      const type = request.headers.get('content-type') ?? '';
+      return new Response(await request.arrayBuffer(), { headers: { 'content-type': type, 'x-type': type } });
+    });`,
+  );
+  const invoke = async (body: never) => (await client('one').invoke('mirror', { body })).data;
+  assert.is(await invoke('plain text' as never), 'plain text');
+  assert.equal(await invoke({ a: [1, 'two'] } as never), { a: [1, 'two'] });
+  const bytes = (await invoke(new Uint8Array([0, 255, 7]) as never)) as Blob;
+  assert.equal([...new Uint8Array(await bytes.arrayBuffer())], [0, 255, 7]);
+  const form = new FormData();
+  form.set('field', 'value');
+  form.set('file', new Blob(['in a file']), 'a.txt');
+  const answered = (await invoke(form as never)) as FormData;
+  assert.is(answered.get('field'), 'value');
+  assert.is(await (answered.get('file') as File).text(), 'in a file');
+  const { data } = await client('one').invoke('echo', { method: 'PATCH', region: 'us-east-1' as never, body: {} });
+  assert.is(data.method, 'PATCH');
+  assert.is(data.headers['x-region'], 'us-east-1');
+});
+
+test('an error of the function is a FunctionsHttpError with its body, one of the platform a FunctionsRelayError', async () => {
+  await deployed('one', 'teapot', `Deno.serve(() => new Response('short and stout', { status: 418 }));`);
+  const { error } = await client('one').invoke('teapot');
+  assert.instance(error, FunctionsHttpError);
+  assert.is(error.context.status, 418);
+  assert.is(await error.context.text(), 'short and stout');
+  await deployed('one', 'dying', `import process from 'node:process'; Deno.serve(() => { Deno.exit(3); });`);
+  const died = await client('one').invoke('dying');
+  assert.instance(died.error, FunctionsRelayError);
+  assert.is((await died.error.context.json()).code, 'WORKER_ERROR');
+  const missing = await client('one').invoke('nothing-of-that-name');
+  assert.instance(missing.error, FunctionsHttpError);
+  assert.is(missing.error.context.status, 404);
+});
+
+test('bodies stream both ways: each piece arrives before the next is sent', async () => {
+  await deployed(
+    'one',
+    'pipe',
+    `Deno.serve((request) => new Response(request.body?.pipeThrough(new TransformStream({
+      transform(chunk, out) { out.enqueue(new TextEncoder().encode(new TextDecoder().decode(chunk).toUpperCase())); },
+    }))));`,
+  );
+  const { readable, writable } = new TransformStream<Uint8Array>();
+  const sending = writable.getWriter();
+  const answering = fetch(`${functions.url('one')}/pipe`, {
+    method: 'POST',
+    body: readable,
+    duplex: 'half',
+  } as RequestInit);
+  void sending.write(new TextEncoder().encode('one'));
+  const reading = ((await answering).body as ReadableStream<Uint8Array>).getReader();
+  assert.is(Buffer.from((await reading.read()).value as Uint8Array).toString(), 'ONE');
+  void sending.write(new TextEncoder().encode('two'));
+  assert.is(Buffer.from((await reading.read()).value as Uint8Array).toString(), 'TWO');
+  void sending.close();
+  assert.is((await reading.read()).done, true);
+});
+
+test('a function that exports fetch by default is served as one that calls Deno.serve', async () => {
+  await deployed(
+    'one',
+    'exporting',
+    `export default { fetch: (request: Request) => new Response(new URL(request.url).pathname) };`,
+  );
+  assert.is(await (await fetch(`${functions.url('one')}/exporting`)).text(), '/exporting');
+});
+
+test('functions see what their owner set and the project’s address and keys, and nothing of the platform', async () => {
+  functions.setEnvironment('env', { OWN: 'mine', SUPABASE_URL: 'http://evil.example', LD_PRELOAD: '/tmp/x.so' });
+  await deployed('env', 'env', `Deno.serve(() => Response.json(Deno.env.toObject()));`);
+  const { LD_PRELOAD: _, ...seen } = (await (await fetch(`${functions.url('env')}/env`)).json()) as Record<string, string>;
+  assert.equal(seen, {
+    OWN: 'mine',
+    SUPABASE_URL: functions.url('env').replace('/functions/v1', ''),
+    SUPABASE_ANON_KEY: 'anon-key-of-env',
+    SUPABASE_SERVICE_ROLE_KEY: 'service-role-key-of-env',
+  });
+});
+
+test('a changed secret reaches the next call without a deploy', async () => {
+  await deployed('env', 'secret', `Deno.serve(() => new Response(Deno.env.get('SECRET') ?? 'none'));`);
+  for (const value of ['first', 'second']) {
+    functions.setEnvironment('env', { SECRET: value });
+    assert.is(await (await fetch(`${functions.url('env')}/secret`)).text(), value);
+  }
+});
+
+test('a function reaches the public URL, though that is an address of this machine', async () => {
+  await deployed(
+    'one',
+    'calling',
+    `Deno.serve(async () => new Response(await (await fetch(Deno.env.get('SUPABASE_URL') + '/x')).text()));`,
+  );
+  assert.is(await (await fetch(`${functions.url('one')}/calling`)).text(), 'the platform: /p/one/x');
+});
+
+test('packages of npm are fetched when a function is deployed', async () => {
+  await deployed(
+    'one',
+    'padded',
+    `import leftPad from 'npm:left-pad@1.3.0';\nDeno.serve(() => new Response(leftPad('7', 3, '0')));`,
+  );
+  assert.is(await (await fetch(`${functions.url('one')}/padded`)).text(), '007');
+});
+
+const BROKEN: [string, string, RegExp, number, number][] = [
+  [
+    'a syntax error',
+    'const a = 1;\nDeno.serve(() => {\n  return new Response("x" +);\n});',
+    /Expression expected/,
+    3,
+    28,
+  ],
+  ['a type that is never closed', 'type A = { b: string\nDeno.serve(() => new Response());', /./, 2, 5],
+  ['TypeScript that can’t be stripped', 'namespace A { export const b = ; }', /Expression expected/, 1, 32],
+  [
+    'a package that is not there',
+    '\nimport a from "npm:this-is-no-package-of-anyone-0";',
+    /no-package-of-anyone/,
+    2,
+    15,
+  ],
+  ['a file of the machine', 'import a from "/etc/passwd" with { type: "text" };', /is a file/, 1, 15],
+  ['a file beside it', 'import "./other.ts";', /is a file/, 1, 8],
+  ['a dynamic import of a file', 'await import("file:///etc/passwd");', /is a file/, 1, 14],
+  ['a host of the platform', 'import "https://127.0.0.1:4001/x.ts";', /from no such host/, 1, 8],
+  ['an error while it starts', 'const a = 1;\nthrow new Error("no " + a);', /does not start: .*no 1/, 2, 7],
+  ['no server', 'export const a = 1;', /serves nothing/, 0, 0],
+];
+for (const [what, code, message, line, column] of BROKEN) {
+  test(`a deploy with ${what} is refused, naming line and column, and the one before goes on answering`, async () => {
+    await deployed('broken', 'kept', `Deno.serve(() => new Response('the one before'));`);
+    const outcome = await functions.deploy('broken', 'kept', code);
+    assert.is(outcome.state, 'refused');
+    const [problem] = outcome.state === 'refused' ? outcome.problems : [];
+    assert.match(problem?.message ?? '', message);
+    assert.not.match(problem?.message ?? '', /root:|slipway-test/);
+    if (line > 0) assert.equal([problem?.line, problem?.column], [line, column], problem?.message);
+    assert.is(await (await fetch(`${functions.url('broken')}/kept`)).text(), 'the one before');
+  });
+}
+
+test('a deploy swaps versions under load without one failed request', async () => {
+  await deployed('swap', 'load', `Deno.serve(() => new Response('0'));`);
+  const statuses = new Map<number, number>();
+  const seen = new Set<string>();
+  let done = false;
+  const callers = Array.from({ length: 4 }, async () => {
+    while (!done) {
+      const response = await fetch(`${functions.url('swap')}/load`, { method: 'POST', body: 'x' });
+      statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
+      seen.add(await response.text());
+    }
+  });
+  for (let version = 1; version <= 4; version++) {
+    await deployed('swap', 'load', `Deno.serve(() => new Response('${version}'));`);
+    await until(() => seen.has(String(version)), `version ${version}`);
+  }
+  done = true;
+  await Promise.all(callers);
+  assert.equal([...statuses.keys()], [200]);
+});
+
+test('a request under way when its version is replaced ends as it began', async () => {
+  await deployed('swap', 'slow', `Deno.serve(async (request) => new Response('old ' + await request.text()));`);
+  const { readable, writable } = new TransformStream<Uint8Array>();
+  const slow = fetch(`${functions.url('swap')}/slow`, {
+    method: 'POST',
+    body: readable,
+    duplex: 'half',
+  } as RequestInit);
+  const writer = writable.getWriter();
+  await writer.write(new TextEncoder().encode('but '));
+  await deployed('swap', 'slow', `Deno.serve(() => new Response('new'));`);
+  assert.is(await (await fetch(`${functions.url('swap')}/slow`)).text(), 'new');
+  await writer.write(new TextEncoder().encode('whole'));
+  await writer.close();
+  assert.is(await (await slow).text(), 'old but whole');
+});
+
+test('what a function writes is read back, standard error as errors, and only so much is kept', async () => {
+  await deployed(
+    'one',
+    'chatty',
+    `Deno.serve(() => { console.log('to the log'); console.error('to the errors'); return new Response(); });`,
+  );
+  await fetch(`${functions.url('one')}/chatty`);
+  const lines = await until(() => {
+    const found = functions.logs('one', 'chatty').filter(({ level }) => level !== 'system');
+    return found.length === 2 ? found : undefined;
+  }, 'both lines');
+  assert.equal(lines.map(({ level, message }) => [level, message]).sort(), [
+    ['error', 'to the errors'],
+    ['info', 'to the log'],
+  ]);
+});
+
+test('a function that asks for tokens refuses a call without one, and one that does not, does not', async () => {
+  const code = `Deno.serve(() => new Response('in'));`;
+  await deployed('one', 'guarded', code, { verifyJwt: true });
+  const { status } = await fetch(`${functions.url('one')}/guarded`);
+  assert.is(status, 401);
+  const headers = { authorization: 'Bearer good' };
+  assert.is(await (await fetch(`${functions.url('one')}/guarded`, { headers })).text(), 'in');
+  assert.is((await fetch(`${functions.url('one')}/guarded`, { method: 'OPTIONS' })).status, 200);
+});
+
+test('a removed function is gone, and others of the project are not', async () => {
+  await deployed('gone', 'a', ECHO);
+  await deployed('gone', 'b', ECHO);
+  await functions.service.deployer.remove('gone', 'a');
+  assert.is((await fetch(`${functions.url('gone')}/a`)).status, 404);
+  assert.is((await fetch(`${functions.url('gone')}/b`)).status, 200);
+});
+
+test.run();

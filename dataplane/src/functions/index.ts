@@ -1,0 +1,212 @@
+/**
+ * The service behind `/functions/v1`. In: calls; deployments, from the operator over the control socket; each project's
+ * environment, from the registry. Out: answers of functions, each run by a Deno process of its own. Parts: `function.ts` (which
+ * version and isolate), `isolate.ts` (the process), `deno.ts` (what it may), `watchdog.ts` (what it uses), `store.ts` (on disk).
+ */
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer, type Server as NetServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Logger } from 'pino';
+import { refuse } from '../gateway/refusals.js';
+import type { Service, ServiceRequest } from '../service.js';
+import type { Tenant } from '../tenant.js';
+import { accountOf } from './account.js';
+import { NO_TOKEN, NOT_FOUND, unavailable } from './answers.js';
+import { type Deno, installedDeno, reachableFolder } from './deno.js';
+import { Deployer } from './deployer.js';
+import { EdgeFunction, keyOf, Unavailable } from './function.js';
+import { type FunctionLimits, LIMITS } from './limits.js';
+import { carry } from './proxy.js';
+import { FunctionStore } from './store.js';
+import { Watchdog } from './watchdog.js';
+
+export interface FunctionsOptions {
+  /** Where sources and what they import are kept. */
+  home: string;
+  publicUrl: string;
+  tenant(ref: string): Tenant | undefined;
+  /** What a project's owner has set, and the database's URL, as they are now. */
+  environment(ref: string): Record<string, string>;
+  log: Logger;
+  limits?: Partial<FunctionLimits>;
+}
+
+export interface FunctionsService extends Service {
+  readonly deployer: Deployer;
+  /** Where isolates reach the public URL: the caller hands what connects there to the gateway. */
+  onGatewayConnection(listener: Parameters<typeof createServer>[1]): void;
+  /** The environment of a project has changed. */
+  refresh(ref: string): void;
+}
+
+interface Folders {
+  root: string;
+  sockets: string;
+  bootstrap: string;
+  gateway: string;
+}
+
+export async function createFunctionsService(options: FunctionsOptions): Promise<FunctionsService> {
+  const limits = { ...LIMITS, ...options.limits };
+  const deno = installedDeno();
+  const folders = prepareFolders(options.home);
+  const functions = new Map<string, EdgeFunction>();
+  const watchdog = new Watchdog(limits);
+  const store = new FunctionStore(folders.root);
+  const surroundings = surroundingsOf({ options, limits, deno, folders, functions, watchdog, store });
+  const make = (ref: string, name: string, deployment: EdgeFunction['deployment']) =>
+    new EdgeFunction(ref, name, deployment, surroundings(ref, name));
+  for (const { ref, name, deployment } of await store.all())
+    functions.set(keyOf(ref, name), make(ref, name, deployment));
+  const deployer = new Deployer({ store, functions, make, deno, limits, log: options.log });
+  const { host } = new URL(options.publicUrl);
+
+  async function handle(request: ServiceRequest): Promise<void> {
+    const { tenant, path: target, query, incoming, outgoing } = request;
+    const name = nameOf(target);
+    const found = name === undefined ? undefined : functions.get(keyOf(tenant.ref, name));
+    if (found === undefined) {
+      refuse(outgoing, NOT_FOUND);
+      return;
+    }
+    const refusal = found.deployment.verifyJwt && incoming.method !== 'OPTIONS' ? tokenRefusal(request) : undefined;
+    if (refusal !== undefined) {
+      refuse(outgoing, refusal);
+      return;
+    }
+    let isolate: Awaited<ReturnType<EdgeFunction['acquire']>>;
+    try {
+      const acquired = found.acquire();
+      isolate = acquired instanceof Promise ? await acquired : acquired;
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+      refuse(outgoing, unavailable(error.code, error.message, error.retryAfterSeconds));
+      return;
+    }
+    try {
+      const whole = await carry(
+        isolate,
+        { target: query === '' ? target : `${target}?${query}`, host, incoming, outgoing },
+        limits,
+      );
+      if (whole) found.succeeded();
+    } finally {
+      isolate.finish();
+    }
+  }
+
+  let gateway: NetServer | undefined;
+  return {
+    deployer,
+    handle,
+    onGatewayConnection: (listener) => {
+      gateway = createServer(listener).listen(folders.gateway, () => chmodSync(folders.gateway, 0o666));
+    },
+    refresh: (ref) => {
+      for (const found of functions.values()) if (found.ref === ref) found.refresh();
+    },
+    forget: async (ref) => {
+      for (const found of functions.values()) if (found.ref === ref) found.refresh();
+    },
+    close: async () => {
+      watchdog.close();
+      await Promise.all([...functions.values()].map((found) => found.end()));
+      gateway?.close();
+      rmSync(folders.sockets, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A call needs a token of the project, as its bearer or, as from a browser's link, as its key. */
+function tokenRefusal({ refusal, incoming }: ServiceRequest) {
+  if (refusal === undefined) return undefined;
+  return incoming.headers.authorization === undefined && incoming.headers.apikey === undefined ? NO_TOKEN : refusal;
+}
+
+/** `/hello/deeper` → hello. */
+function nameOf(target: string): string | undefined {
+  const end = target.indexOf('/', 1);
+  const name = end === -1 ? target.slice(1) : target.slice(1, end);
+  return name === '' ? undefined : name;
+}
+
+interface Parts {
+  options: FunctionsOptions;
+  limits: FunctionLimits;
+  deno: Deno;
+  folders: Folders;
+  functions: Map<string, EdgeFunction>;
+  watchdog: Watchdog;
+  store: FunctionStore;
+}
+
+/** What every function of this machine shares, made for one of them. */
+function surroundingsOf({ options, limits, deno, folders, functions, watchdog, store }: Parts) {
+  let running = 0;
+  /** Whoever has waited longest for a call gives way. */
+  const admit = () => {
+    if (running < limits.isolates) return true;
+    const idle = [...functions.values()].filter(({ idleSince }) => idleSince !== undefined);
+    idle.sort((a, b) => (a.idleSince as number) - (b.idleSince as number))[0]?.rest();
+    return idle.length > 0;
+  };
+  return (ref: string, name: string): ConstructorParameters<typeof EdgeFunction>[3] => ({
+    limits,
+    deno,
+    bootstrap: folders.bootstrap,
+    sockets: folders.sockets,
+    gateway: folders.gateway,
+    publicOrigin: options.publicUrl,
+    account: accountOf(ref),
+    cache: store.cache(ref),
+    source: (version) => store.source(ref, name, version),
+    environment: () => environmentOf(options.tenant(ref), options.environment(ref)),
+    admit,
+    started: (isolate, log) => {
+      running += 1;
+      void isolate.ended.then(() => {
+        running -= 1;
+      });
+      watchdog.watch({ isolate, log });
+    },
+  });
+}
+
+/** The platform's own names are not for the owner to change, as functions rely on them. */
+const environmentOf = (tenant: Tenant | undefined, own: Record<string, string>): Record<string, string> => ({
+  ...own,
+  ...(tenant && {
+    SUPABASE_URL: tenant.url,
+    SUPABASE_ANON_KEY: tenant.anonKey,
+    SUPABASE_SERVICE_ROLE_KEY: tenant.serviceRoleKey,
+  }),
+});
+
+const BOOTSTRAP = fileURLToPath(new URL('./runtime/bootstrap.js', import.meta.url));
+const LAST_SOCKETS = 'sockets';
+
+/** Sockets are in the system's folder for what is temporary, as the path of one may be no longer than about a hundred bytes. */
+function prepareFolders(home: string): Folders {
+  mkdirSync(home, { recursive: true, mode: 0o711 });
+  const last = path.join(home, LAST_SOCKETS);
+  if (existsSync(last)) rmSync(readFileSync(last, 'utf8'), { recursive: true, force: true });
+  const sockets = mkdtempSync(path.join(tmpdir(), 'slipway-fn-'));
+  chmodSync(sockets, 0o711);
+  writeFileSync(last, sockets);
+  const bootstrap = path.join(sockets, 'bootstrap.js');
+  copyFileSync(BOOTSTRAP, bootstrap);
+  chmodSync(bootstrap, 0o644);
+  const root = reachableFolder(path.join(home, 'deployed'), `functions-${path.basename(path.dirname(home))}`);
+  return { root, sockets, bootstrap, gateway: path.join(sockets, 'gateway') };
+}

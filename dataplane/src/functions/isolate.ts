@@ -1,0 +1,176 @@
+/**
+ * One Deno process that serves one version of one function. In: where its source is and its environment. Out: a Unix socket to
+ * call, until it is told to end, uses too much, or dies. Started by `function.ts`; looked at by `watchdog.ts`.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chownSync, mkdirSync, rmSync } from 'node:fs';
+import { Agent } from 'node:http';
+import path from 'node:path';
+import type { Account } from './account.js';
+import { confined, type Deno, denoEnvironment, isolateArguments } from './deno.js';
+import type { FunctionLimits } from './limits.js';
+import { LineSplitter, type LogLine } from './logs.js';
+
+export interface IsolateOptions {
+  deno: Deno;
+  /** The compiled `runtime/bootstrap.js`, where the isolate's account can read it. */
+  bootstrap: string;
+  /** A folder in which the isolate gets one for its socket. */
+  sockets: string;
+  gateway: string;
+  publicOrigin: string;
+  source: string;
+  cache: string;
+  account: Account | undefined;
+  environment: Record<string, string>;
+  limits: FunctionLimits;
+  log(level: LogLine['level'], message: string): void;
+  onEnd(isolate: Isolate): void;
+}
+
+/** Why an isolate was ended by us, for those whose requests it took along. */
+export type EndReason = 'cpu' | 'memory' | 'wall' | 'crash' | 'asked';
+
+export class BootFailed extends Error {}
+
+let count = 0;
+
+export class Isolate {
+  readonly socketPath: string;
+  readonly agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY, maxFreeSockets: 64 });
+  readonly serving: Promise<void>;
+  readonly ended: Promise<void>;
+  /** Requests under way. */
+  active = 0;
+  lastUsed = performance.now();
+  endReason: EndReason | undefined;
+  /** Milliseconds of CPU that it may still use. */
+  cpuCredit: number;
+  readonly #folder: string;
+  readonly #process: ChildProcess;
+  readonly #options: IsolateOptions;
+  #draining = false;
+
+  constructor(options: IsolateOptions) {
+    this.#options = options;
+    this.cpuCredit = options.limits.cpuMillisecondsAtMost;
+    this.#folder = path.join(options.sockets, (++count).toString(36));
+    this.socketPath = path.join(this.#folder, 's');
+    mkdirSync(this.#folder, { mode: 0o700 });
+    if (options.account) chownSync(this.#folder, options.account.uid, options.account.gid);
+    this.#process = this.#spawn();
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    this.ended = ended;
+    this.serving = this.#untilItServes();
+    // Whoever started it awaits it too; without this a failure before that would end the program.
+    this.serving.catch(() => undefined);
+    this.#process.once('close', (code, signal) => {
+      this.endReason ??= 'crash';
+      if (this.endReason === 'crash') options.log('system', `the isolate ended (${signal ?? `exit code ${code}`})`);
+      this.agent.destroy();
+      rmSync(this.#folder, { recursive: true, force: true });
+      options.onEnd(this);
+      end();
+    });
+    this.#process.once('error', () => this.#process.emit('close', null, 'not started'));
+  }
+
+  get pid(): number | undefined {
+    return this.#process.exitCode === null && this.#process.signalCode === null ? this.#process.pid : undefined;
+  }
+
+  get isDraining(): boolean {
+    return this.#draining;
+  }
+
+  begin(): void {
+    this.active += 1;
+    const { cpuMillisecondsAtMost, cpuMillisecondsPerRequest } = this.#options.limits;
+    this.cpuCredit = Math.min(cpuMillisecondsAtMost, this.cpuCredit + cpuMillisecondsPerRequest);
+  }
+
+  finish(): void {
+    this.active -= 1;
+    this.lastUsed = performance.now();
+    if (this.#draining && this.active === 0) this.end('asked');
+  }
+
+  /** No more requests will come: it ends after the last that it has. */
+  drain(): void {
+    this.#draining = true;
+    if (this.active === 0) this.end('asked');
+  }
+
+  end(reason: EndReason): void {
+    this.endReason ??= reason;
+    this.#process.kill('SIGKILL');
+  }
+
+  #spawn(): ChildProcess {
+    const { deno, bootstrap, source, cache, gateway, account, limits } = this.#options;
+    const folders = { source, cache, socket: this.socketPath, gateway };
+    const { command, args, ...identity } = confined(
+      deno.program,
+      isolateArguments(bootstrap, folders, limits),
+      account,
+    );
+    const child = spawn(command, args, {
+      cwd: source,
+      env: denoEnvironment(cache),
+      stdio: ['pipe', 'pipe', 'pipe'],
+      ...identity,
+    });
+    child.stdin?.on('error', () => undefined);
+    return child;
+  }
+
+  async #untilItServes(): Promise<void> {
+    const { limits, log, environment, source, gateway, publicOrigin } = this.#options;
+    const token = randomBytes(16).toString('hex');
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const onLine = (line: string) => {
+      if (line === `${token} serves`) resolve();
+      else if (line === `${token} failed`) reject(new BootFailed('it failed while it started'));
+      else if (line !== '') log('info', line);
+    };
+    this.#read(this.#process.stdout, onLine);
+    const complaints: string[] = [];
+    this.#read(this.#process.stderr, (line) => {
+      if (complaints.length < 20) complaints.push(line);
+      log('error', line);
+    });
+    this.#process.once('close', () => reject(new BootFailed('it ended while it started')));
+    const timer = setTimeout(() => reject(new BootFailed('it did not serve in time')), limits.bootMilliseconds);
+    const entry = `file://${path.join(source, 'index.ts')}`;
+    const configuration = { token, socket: this.socketPath, gateway, publicOrigin, entry, environment };
+    this.#process.stdin?.write(`${JSON.stringify(configuration)}\n`);
+    try {
+      await promise;
+    } catch (error) {
+      this.end('asked');
+      await this.ended;
+      throw new BootFailed(complaints.join('\n') || (error as Error).message);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Reads at most so much a second: what writes more waits, and not we. */
+  #read(stream: NodeJS.ReadableStream | null, onLine: (line: string) => void): void {
+    const { logLineBytes, logBytesPerSecond } = this.#options.limits;
+    const lines = new LineSplitter(logLineBytes * 2, onLine);
+    let second = 0;
+    let bytes = 0;
+    stream?.on('data', (chunk: Buffer) => {
+      lines.push(chunk);
+      const now = Math.floor(performance.now() / 1_000);
+      bytes = now === second ? bytes + chunk.length : chunk.length;
+      second = now;
+      if (bytes < logBytesPerSecond) return;
+      stream.pause();
+      setTimeout(() => stream.resume(), 1_000).unref();
+    });
+    stream?.on('end', () => lines.end());
+  }
+}

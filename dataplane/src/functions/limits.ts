@@ -1,0 +1,50 @@
+/** What a function may use, and how long things may take. One object, so that a test may bring a smaller one. */
+export interface FunctionLimits {
+  /** Of V8's old generation, in MiB: past it the isolate ends itself. */
+  heapMegabytes: number;
+  /** Of the process, in MiB: past it the isolate is ended. Array buffers count here, and not in the heap. */
+  residentMegabytes: number;
+  /** CPU that a request brings along; an isolate that used up what its requests brought is ended. */
+  cpuMillisecondsPerRequest: number;
+  /** CPU of an isolate before its first request, and the most that requests can save up. */
+  cpuMillisecondsAtMost: number;
+  /** To the first byte of an answer. */
+  firstByteMilliseconds: number;
+  /** To the last byte of an answer. */
+  wallMilliseconds: number;
+  /** From its start until an isolate serves. */
+  bootMilliseconds: number;
+  /** To resolve and fetch what a function imports. */
+  resolveMilliseconds: number;
+  /** Requests in one isolate at once; the next is refused. */
+  concurrency: number;
+  /** Isolates at once on this machine. */
+  isolates: number;
+  /** An isolate without a request for so long is ended. */
+  idleMilliseconds: number;
+  /** What is kept of a function's log. */
+  logLines: number;
+  logLineBytes: number;
+  /** Of output that is read from one isolate a second; one that writes more is slowed down. */
+  logBytesPerSecond: number;
+  /** How often CPU and memory are looked at. */
+  lookMilliseconds: number;
+}
+
+export const LIMITS: FunctionLimits = {
+  heapMegabytes: 256,
+  residentMegabytes: 512,
+  cpuMillisecondsPerRequest: 2_000,
+  cpuMillisecondsAtMost: 20_000,
+  firstByteMilliseconds: 150_000,
+  wallMilliseconds: 400_000,
+  bootMilliseconds: 15_000,
+  resolveMilliseconds: 120_000,
+  concurrency: 100,
+  isolates: 64,
+  idleMilliseconds: 120_000,
+  logLines: 1_000,
+  logLineBytes: 4_096,
+  logBytesPerSecond: 512 * 1024,
+  lookMilliseconds: 200,
+};

@@ -1,0 +1,141 @@
+/**
+ * Carries one request to an isolate and its answer back, streaming both ways. What belongs to one connection stays there; what
+ * says where a request came from is written here.
+ */
+import {
+  type ClientRequest,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  request,
+  type ServerResponse,
+} from 'node:http';
+import { type Refusal, refuse } from '../gateway/refusals.js';
+import { endedUnder, TOO_LATE } from './answers.js';
+import type { Isolate } from './isolate.js';
+import type { FunctionLimits } from './limits.js';
+
+export interface Carried {
+  /** With the query: what the function sees. */
+  target: string;
+  /** Who the function takes itself to be. */
+  host: string;
+  incoming: IncomingMessage;
+  outgoing: ServerResponse;
+}
+
+const OF_ONE_CONNECTION = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** Resolves to whether the whole answer was carried. */
+export function carry(isolate: Isolate, carried: Carried, limits: FunctionLimits): Promise<boolean> {
+  return new Promise((resolve) => attempt(isolate, carried, limits, resolve, true));
+}
+
+function attempt(
+  isolate: Isolate,
+  carried: Carried,
+  limits: FunctionLimits,
+  done: (whole: boolean) => void,
+  again: boolean,
+) {
+  const { incoming, outgoing, target } = carried;
+  const headers = requestHeaders(carried);
+  const hasBody =
+    incoming.headers['content-length'] !== undefined || incoming.headers['transfer-encoding'] !== undefined;
+  const upstream = request({
+    socketPath: isolate.socketPath,
+    agent: isolate.agent,
+    method: incoming.method,
+    path: target,
+    headers,
+  });
+  const clock = startClock(isolate, upstream, limits);
+  let settled = false;
+  const settle = (whole: boolean) => {
+    if (settled) return;
+    settled = true;
+    clock.stop();
+    done(whole);
+  };
+  upstream.once('response', (answer) => {
+    clock.firstByte();
+    outgoing.writeHead(answer.statusCode as number, endToEnd(answer));
+    // What the function sends goes on as it comes, the headers too: they may be all for a while.
+    if (!answer.readableLength) outgoing.flushHeaders();
+    answer.once('error', () => outgoing.destroy());
+    answer.pipe(outgoing);
+  });
+  upstream.once('error', () => {
+    // An idle connection may be closed by the isolate in the moment that it is taken from the agent.
+    if (again && upstream.reusedSocket && !hasBody && !outgoing.headersSent && !outgoing.destroyed && isolate.pid) {
+      clock.stop();
+      settled = true;
+      attempt(isolate, carried, limits, done, false);
+      return;
+    }
+    void answerFailure(isolate, clock.late, outgoing).then(() => settle(false));
+  });
+  outgoing.once('close', () => {
+    if (!outgoing.writableFinished) upstream.destroy();
+    settle(outgoing.writableFinished);
+  });
+  if (hasBody) incoming.pipe(upstream);
+  else upstream.end();
+}
+
+/** The isolate's end is known a moment after its connections'; why it ended decides the answer. */
+async function answerFailure(isolate: Isolate, late: boolean, outgoing: ServerResponse): Promise<void> {
+  const refusal: Refusal = late
+    ? TOO_LATE
+    : endedUnder(isolate.pid === undefined ? await reasonOf(isolate) : isolate.endReason);
+  refuse(outgoing, { ...refusal, headers: { ...refusal.headers, Connection: 'close' } });
+}
+
+const reasonOf = (isolate: Isolate) => isolate.ended.then(() => isolate.endReason);
+
+function startClock(isolate: Isolate, upstream: ClientRequest, limits: FunctionLimits) {
+  const clock = { late: false, firstByte: () => clearTimeout(first), stop: () => {} };
+  const giveUp = () => {
+    clock.late = true;
+    upstream.destroy(new Error('the function took too long'));
+    // It may never come back: a new one answers whoever comes next.
+    isolate.end('wall');
+  };
+  const first = setTimeout(giveUp, limits.firstByteMilliseconds);
+  const all = setTimeout(giveUp, limits.wallMilliseconds);
+  clock.stop = () => {
+    clearTimeout(first);
+    clearTimeout(all);
+  };
+  return clock;
+}
+
+function requestHeaders({ incoming, host }: Carried): OutgoingHttpHeaders {
+  const headers = endToEnd(incoming);
+  for (const name of Object.keys(headers)) {
+    if (name === 'forwarded' || name.startsWith('x-forwarded-') || name === 'x-real-ip') delete headers[name];
+  }
+  headers.host = host;
+  if (incoming.headers['transfer-encoding'] !== undefined) headers['transfer-encoding'] = 'chunked';
+  headers['x-forwarded-for'] = incoming.socket.remoteAddress ?? '';
+  return headers;
+}
+
+/** All headers but those that belong to one connection; Node frames the body anew. */
+function endToEnd(message: IncomingMessage): OutgoingHttpHeaders {
+  const named = message.headers.connection?.toLowerCase().split(/\s*,\s*/);
+  const headers: OutgoingHttpHeaders = {};
+  for (const name in message.headers) {
+    if (!OF_ONE_CONNECTION.has(name) && !named?.includes(name)) headers[name] = message.headers[name];
+  }
+  return headers;
+}

@@ -1,0 +1,121 @@
+/** For tests: the functions of some projects behind a bare server, which stands in for the gateway. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { pino } from 'pino';
+import type { Tenant } from '../tenant.js';
+import type { DeployOutcome } from './deployer.js';
+import { createFunctionsService, type FunctionsService } from './index.js';
+import type { FunctionLimits } from './limits.js';
+import type { LogLine } from './logs.js';
+
+export interface TestFunctions {
+  home: string;
+  service: FunctionsService;
+  /** Of a project's functions, without a slash at the end. */
+  url(ref: string): string;
+  /** Each source is a version of its own. */
+  deploy(
+    ref: string,
+    name: string,
+    code: string,
+    options?: { verifyJwt?: boolean; version?: number },
+  ): Promise<DeployOutcome>;
+  setEnvironment(ref: string, environment: Record<string, string>): void;
+  logs(ref: string, name: string): LogLine[];
+  /** Keeps what is deployed. */
+  close(): Promise<void>;
+}
+
+export async function startTestFunctions(limits: Partial<FunctionLimits> = {}, home?: string): Promise<TestFunctions> {
+  const folder = home ?? mkdtempSync(path.join(tmpdir(), 'slipway-test-'));
+  const environments = new Map<string, Record<string, string>>();
+  let answer: (incoming: IncomingMessage, outgoing: ServerResponse) => void = () => undefined;
+  const server = createServer((incoming, outgoing) => answer(incoming, outgoing));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const publicUrl = `http://localhost:${(server.address() as AddressInfo).port}`;
+  const tenant = (ref: string) => testTenant(ref, publicUrl);
+  const service = await createFunctionsService({
+    home: path.join(folder, 'functions'),
+    publicUrl,
+    tenant,
+    environment: (ref) => environments.get(ref) ?? {},
+    log: pino({ level: 'silent' }),
+    limits: { lookMilliseconds: 50, ...limits },
+  });
+  service.onGatewayConnection((socket) => server.emit('connection', socket));
+  answer = (incoming, outgoing) => {
+    const [, ref, target, query] = /^\/p\/([^/]+)\/functions\/v1([^?]*)\??(.*)$/.exec(incoming.url as string) ?? [];
+    if (ref === undefined || target === undefined) {
+      outgoing.end(`the platform: ${incoming.url}`);
+      return;
+    }
+    const refusal = incoming.headers.authorization
+      ? undefined
+      : { status: 401, body: { message: 'No API key found in request' } };
+    const caller = { role: 'anon', claims: '{}' } as const;
+    service
+      .handle({
+        tenant: tenant(ref),
+        caller,
+        path: target,
+        query: query ?? '',
+        requestId: '1',
+        incoming,
+        outgoing,
+        refusal,
+      })
+      .catch((error: unknown) => outgoing.destroy(error as Error));
+  };
+  let version = 0;
+  return {
+    home: folder,
+    service,
+    url: (ref) => `${publicUrl}/p/${ref}/functions/v1`,
+    deploy: (ref, name, code, options = {}) =>
+      service.deployer.deploy({ ref, name, code, verifyJwt: false, version: ++version + Date.now(), ...options }),
+    setEnvironment: (ref, environment) => {
+      environments.set(ref, environment);
+      service.refresh(ref);
+    },
+    logs: (ref, name) => service.deployer.logs(ref, name, 0, 10_000) ?? [],
+    close: async () => {
+      await service.close();
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      if (home === undefined) rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+const testTenant = (ref: string, publicUrl: string): Tenant => {
+  const login = { host: '/nonexistent', port: 5432, database: `p-${ref}`, user: 'nobody', password: 'none' };
+  return {
+    ref,
+    revision: '1',
+    jwtSecret: 'a secret that nothing signs with here',
+    anonKey: `anon-key-of-${ref}`,
+    serviceRoleKey: `service-role-key-of-${ref}`,
+    url: `${publicUrl}/p/${ref}`,
+    type: 'dedicated',
+    plan: 'free',
+    services: new Set(['functions']),
+    authenticator: login,
+    authAdmin: login,
+    owner: login,
+  } as unknown as Tenant;
+};
+
+/** What `look` returns once it is truthy; a minute is for a machine that does much else. */
+export async function until<T>(look: () => Promise<T> | T, what: string): Promise<NonNullable<T>> {
+  const end = Date.now() + 60_000;
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
+    await pause(10);
+  }
+}

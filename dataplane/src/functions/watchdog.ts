@@ -1,0 +1,76 @@
+/**
+ * Looks at what isolates use and ends those that use too much, or that nobody has called for long. One timer for all, which
+ * runs only while there are isolates. Where the system has no /proc, memory is bounded by V8's heap and CPU by the wall clock.
+ */
+import { readFile } from 'node:fs/promises';
+import type { Isolate } from './isolate.js';
+import type { FunctionLimits } from './limits.js';
+
+export interface Watched {
+  isolate: Isolate;
+  log(message: string): void;
+}
+
+/** USER_HZ, which Linux fixes at 100 for what it shows to programs. */
+const MILLISECONDS_PER_TICK = 10;
+const KIB_PER_MIB = 1024;
+
+export class Watchdog {
+  readonly #watched = new Map<Isolate, { log(message: string): void; cpu: number }>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(private readonly limits: FunctionLimits) {}
+
+  watch({ isolate, log }: Watched): void {
+    this.#watched.set(isolate, { log, cpu: 0 });
+    this.#timer ??= setInterval(() => void this.#look(), this.limits.lookMilliseconds).unref();
+    void isolate.ended.then(() => {
+      this.#watched.delete(isolate);
+      if (this.#watched.size === 0) this.close();
+    });
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  async #look(): Promise<void> {
+    await Promise.all([...this.#watched].map(([isolate, state]) => this.#lookAt(isolate, state)));
+  }
+
+  async #lookAt(isolate: Isolate, state: { log(message: string): void; cpu: number }): Promise<void> {
+    const { idleMilliseconds, residentMegabytes } = this.limits;
+    if (isolate.active === 0 && performance.now() - isolate.lastUsed > idleMilliseconds) {
+      isolate.end('asked');
+      return;
+    }
+    const usage = isolate.pid === undefined ? undefined : await usageOf(isolate.pid);
+    if (usage === undefined) return;
+    isolate.cpuCredit -= usage.cpuMilliseconds - state.cpu;
+    state.cpu = usage.cpuMilliseconds;
+    if (usage.residentMegabytes > residentMegabytes) {
+      state.log(`memory limit exceeded: the isolate used more than ${residentMegabytes} MiB and was ended`);
+      isolate.end('memory');
+    } else if (isolate.cpuCredit < 0) {
+      state.log('CPU limit exceeded: the isolate computed for longer than its requests allow and was ended');
+      isolate.end('cpu');
+    }
+  }
+}
+
+async function usageOf(pid: number) {
+  try {
+    const [stat, status] = await Promise.all([
+      readFile(`/proc/${pid}/stat`, 'utf8'),
+      readFile(`/proc/${pid}/status`, 'utf8'),
+    ]);
+    // The name of the program, in parentheses, may itself have spaces.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const ticks = Number(fields[11]) + Number(fields[12]);
+    const resident = Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0);
+    return { cpuMilliseconds: ticks * MILLISECONDS_PER_TICK, residentMegabytes: resident / KIB_PER_MIB };
+  } catch {
+    return undefined;
+  }
+}
