@@ -1,5 +1,6 @@
 /** What the API must be told to run: read once from the environment by `main.ts`, or given by a test. */
 import { readFileSync } from 'node:fs';
+import { type OpenedServices, openedServices, SHARED_SERVICES_SETTING } from '@slipway/crds';
 
 export interface ApiSettings {
   /** `host:port`, or the path of a Unix socket. */
@@ -13,6 +14,8 @@ export interface ApiSettings {
   /** Signs user tokens. */
   jwtSecret: string;
   encryptionKeys: { current: string; keys: Record<string, string> };
+  /** What projects have beyond the availability matrix. */
+  openedServices?: OpenedServices;
   logLevel: string;
 }
 
@@ -23,6 +26,7 @@ export function settingsFromEnvironment(environment: NodeJS.ProcessEnv): ApiSett
     databaseUrl: needed(environment, 'SLIPWAY_DATABASE_URL'),
     jwtSecret: jwtSecret(fileOf(environment, 'SLIPWAY_JWT_SECRET')),
     encryptionKeys: encryptionKeys(fileOf(environment, 'SLIPWAY_ENCRYPTION_KEYS')),
+    openedServices: openedServices(environment[SHARED_SERVICES_SETTING]),
     logLevel: logLevel(environment.SLIPWAY_LOG_LEVEL ?? 'info'),
   };
   return environment.KUBECONFIG ? { ...settings, kubeconfig: environment.KUBECONFIG } : settings;

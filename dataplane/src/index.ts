@@ -12,6 +12,7 @@ import { createManagement } from './gateway/management.js';
 import { createGateway } from './gateway/server.js';
 import { startRegistry } from './registry/index.js';
 import { createRestService } from './rest/index.js';
+import type { Services } from './service.js';
 import type { DataplaneSettings } from './settings.js';
 
 export type { DataplaneSettings } from './settings.js';
@@ -31,10 +32,11 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   if (settings.kubeconfig === undefined) kubeConfig.loadFromCluster();
   else kubeConfig.loadFromFile(settings.kubeconfig);
 
-  const services = { auth: createAuthService({ log }), rest: createRestService() };
+  const services: Services = { auth: createAuthService({ log }), rest: createRestService() };
   const registry = startRegistry({
     kubeConfig,
     publicUrl: settings.publicUrl,
+    openedServices: settings.openedServices,
     log,
     onForget: (ref) => {
       for (const service of Object.values(services)) {
@@ -48,6 +50,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     tenant: registry.tenant,
     complete: () => registry.complete,
     services,
+    rateLimit: settings.rateLimit,
     management,
     log,
   });

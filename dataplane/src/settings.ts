@@ -1,4 +1,6 @@
 /** The data plane's settings from the environment: read once, checked, with the wrong variable named. */
+import { type OpenedServices, openedServices, SHARED_SERVICES_SETTING } from '@slipway/crds';
+
 export interface DataplaneSettings {
   /** `host:port`, or the path of a Unix socket. */
   listen: string;
@@ -8,6 +10,12 @@ export interface DataplaneSettings {
   apiSocket: string;
   /** Undefined: the service account of the pod. */
   kubeconfig: string | undefined;
+  /** What projects have beyond the availability matrix. */
+  openedServices: OpenedServices;
+  /** Requests a second of one address to one project; 0: no limit; undefined: the default, from which loopback is spared. */
+  rateLimit: number | undefined;
+  /** Where the storage service keeps files. */
+  storageDirectory: string | undefined;
   logLevel: string;
 }
 
@@ -27,6 +35,15 @@ export function readSettings(environment: Record<string, string | undefined>): D
     publicUrl: text('SLIPWAY_PUBLIC_URL', /^https?:\/\/[^/?#@]+\/?$/, 'http://localhost:4000').replace(/\/$/, ''),
     apiSocket: text('SLIPWAY_API_SOCKET', /^\//, '/run/slipway/api.sock'),
     kubeconfig: environment.KUBECONFIG || undefined,
+    openedServices: openedServices(environment[SHARED_SERVICES_SETTING]),
+    rateLimit: rateLimit(environment.SLIPWAY_RATE_LIMIT),
+    storageDirectory: environment.SLIPWAY_STORAGE_DIR || undefined,
     logLevel,
   };
+}
+
+function rateLimit(text: string | undefined): number | undefined {
+  if (text === undefined || text === '') return undefined;
+  if (!/^\d{1,9}$/.test(text)) throw new Error(`SLIPWAY_RATE_LIMIT is ${JSON.stringify(text)}: it is like 1000`);
+  return Number(text);
 }

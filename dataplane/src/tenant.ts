@@ -1,5 +1,5 @@
 /** A project as the data plane sees it: who may call, and how to reach its database. */
-import type { ApiRole } from '@slipway/crds';
+import type { ApiRole, Plan, ProjectService, ProjectType } from '@slipway/crds';
 
 /** How one login role reaches the project's database, as `pg` takes it. */
 export interface Login {
@@ -19,8 +19,16 @@ export interface Tenant {
   serviceRoleKey: string;
   /** Base address of the project's services, without a slash at the end. */
   url: string;
+  /** What its Secret `auth-config` holds, as text; read by auth, and its signing keys by the gateway. */
+  authConfig?: Readonly<Record<string, string>>;
+  type: ProjectType;
+  plan: Plan;
+  /** Which services it has in this installation, whether or not this data plane runs them. */
+  services: ReadonlySet<ProjectService>;
   authenticator: Login;
   authAdmin: Login;
+  /** Who owns the database and all in it but schema `auth`: for migrations of what the owner may change itself. */
+  owner: Login;
 }
 
 /** Who calls: decided by the gateway from a verified token, never by the request itself. */

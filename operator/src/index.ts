@@ -3,7 +3,7 @@
  * API, Postgres as superuser, the data plane to probe. Out: databases, Secrets, status. Started by the one-machine program.
  */
 import { KubeConfig } from '@kubernetes/client-node';
-import { OPERATOR_LEASE, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { OPERATOR_LEASE, type OpenedServices, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { type Logger, pino } from 'pino';
 import { projectCaches, projectController } from './controllers/project/controller.js';
 import { EmbeddedEngine } from './engines/embedded/engine.js';
@@ -25,6 +25,8 @@ export interface OperatorSettings {
   adminDatabaseUrl: string;
   databasePublicAddress: string;
   dataplaneUrl: string;
+  /** What projects have beyond the availability matrix. */
+  openedServices?: OpenedServices;
   logLevel: string;
   /** Names this operator in the Lease; another than `processIdentity()` only where several run in one process. */
   identity?: string;

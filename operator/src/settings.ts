@@ -1,4 +1,5 @@
 /** The operator's settings from the environment: read once, checked, with the wrong variable named. */
+import { openedServices, SHARED_SERVICES_SETTING } from '@slipway/crds';
 import type { OperatorSettings } from './index.js';
 
 type Environment = Record<string, string | undefined>;
@@ -26,6 +27,7 @@ export function readSettings(environment: Environment): OperatorSettings {
     ),
     databasePublicAddress: text('SLIPWAY_DATABASE_PUBLIC_ADDRESS', /^.+:\d+$/, '127.0.0.1:4002'),
     dataplaneUrl: text('SLIPWAY_DATAPLANE_URL', /^https?:\/\/[^/]+\/?$/, 'http://127.0.0.1:4000'),
+    openedServices: openedServices(environment[SHARED_SERVICES_SETTING]),
     logLevel,
   };
 }

@@ -20,6 +20,8 @@ export interface Home {
   /** Compiled code of the programs, so that the next start is faster. */
   cache: string;
   postgres: string;
+  /** Files of the projects' storage. */
+  storage: string;
   sockets: { folder: string; postgres: string; api: string; operator: string };
 }
 
@@ -39,6 +41,7 @@ export async function openHome(folder: string): Promise<Home> {
     logs: path.join(real, 'logs'),
     cache: path.join(real, 'cache'),
     postgres: path.join(real, 'postgres'),
+    storage: path.join(real, 'storage'),
     sockets: socketsOf(real),
   };
   for (const each of [home.secrets, home.tls, home.programs, home.logs, home.cache]) {

@@ -51,7 +51,12 @@ export function planOf(name: ProgramName, platform: Platform): ProgramPlan {
 }
 
 function common({ settings, home }: Platform): Record<string, string> {
-  return { NODE_ENV: 'production', NODE_COMPILE_CACHE: home.cache, SLIPWAY_LOG_LEVEL: settings.logLevel };
+  return {
+    ...settings.passedOn,
+    NODE_ENV: 'production',
+    NODE_COMPILE_CACHE: home.cache,
+    SLIPWAY_LOG_LEVEL: settings.logLevel,
+  };
 }
 
 const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan, 'environment' | 'address'>> = {
@@ -95,6 +100,7 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       SLIPWAY_PUBLIC_URL: settings.publicUrl,
       SLIPWAY_LISTEN: `${inUrl(settings.host)}:${settings.ports.people}`,
       SLIPWAY_API_SOCKET: home.sockets.api,
+      SLIPWAY_STORAGE_DIR: settings.passedOn.SLIPWAY_STORAGE_DIR ?? home.storage,
     },
   }),
 };

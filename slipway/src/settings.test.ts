@@ -8,6 +8,7 @@ test('with nothing set, everything is on loopback from port 4000 on, in .slipway
     host: '127.0.0.1',
     ports: { people: 4000, kubernetes: 4001, postgres: 4002 },
     publicUrl: 'http://localhost:4000',
+    passedOn: {},
     logLevel: 'info',
   });
 });
@@ -36,5 +37,11 @@ for (const [variable, value] of [
     );
   });
 }
+
+test('what opens services to shared projects is handed on as it is, and a name that is no service refused', () => {
+  const shared = (value: string) => readSettings({ SLIPWAY_SERVICES_SHARED: value }, '/').passedOn;
+  assert.equal(shared('storage,functions'), { SLIPWAY_SERVICES_SHARED: 'storage,functions' });
+  assert.throws(() => shared('disk'), /SLIPWAY_SERVICES_SHARED names "disk"/);
+});
 
 test.run();

@@ -1,6 +1,7 @@
 /** What a person may set, read once from the environment by `main.ts` and checked here; everything else follows from it. */
 import { isIP } from 'node:net';
 import path from 'node:path';
+import { openedServices, SHARED_SERVICES_SETTING } from '@slipway/crds';
 import { StartProblem } from './problem.js';
 
 export interface Settings {
@@ -11,8 +12,13 @@ export interface Settings {
   ports: { people: number; kubernetes: number; postgres: number };
   /** What people type, without a slash at the end. */
   publicUrl: string;
+  /** As they were set, for the programs that read them. */
+  passedOn: Readonly<Record<string, string>>;
   logLevel: string;
 }
+
+/** Each program checks those that it reads; SLIPWAY_SERVICES_SHARED is checked here, as three of them read it. */
+const PASSED_ON = [SHARED_SERVICES_SETTING, 'SLIPWAY_RATE_LIMIT', 'SLIPWAY_STORAGE_DIR'];
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
 
@@ -23,6 +29,13 @@ export const SETTINGS_HELP = `
                       the Kubernetes API and of Postgres                 (4000)
   SLIPWAY_HOST        the IP address to listen at; 0.0.0.0 for all       (127.0.0.1)
   SLIPWAY_PUBLIC_URL  what people type to get here                       (http://localhost:4000)
+  SLIPWAY_SERVICES_SHARED
+                      services that shared projects have beyond the
+                      availability matrix, such as storage,functions     (none)
+  SLIPWAY_RATE_LIMIT  requests a second of one address to one project;
+                      0 for no limit (without it this machine's own
+                      addresses have none)                               (1000)
+  SLIPWAY_STORAGE_DIR the folder of the storage service's files          (<home>/storage)
   SLIPWAY_LOG_LEVEL   ${LOG_LEVELS.join(', ')}  (info)
 `;
 
@@ -37,6 +50,7 @@ export function readSettings(environment: NodeJS.ProcessEnv, folder: string): Se
     publicUrl: publicUrl(
       environment.SLIPWAY_PUBLIC_URL || `http://${isLoopback(host) ? 'localhost' : inUrl(reachableAt(host))}:${port}`,
     ),
+    passedOn: passedOn(environment),
     logLevel: logLevel(environment.SLIPWAY_LOG_LEVEL || 'info'),
   };
 }
@@ -49,6 +63,15 @@ export function reachableAt(host: string): string {
 
 export const inUrl = (host: string) => (isIP(host) === 6 ? `[${host}]` : host);
 export const isLoopback = (host: string) => host.startsWith('127.') || host === '::1';
+
+function passedOn(environment: NodeJS.ProcessEnv): Record<string, string> {
+  try {
+    openedServices(environment[SHARED_SERVICES_SETTING]);
+  } catch (error) {
+    throw new StartProblem((error as Error).message);
+  }
+  return Object.fromEntries(PASSED_ON.flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])));
+}
 
 function portNumber(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;

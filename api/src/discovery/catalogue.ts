@@ -1,5 +1,5 @@
 /** What can be chosen for a project: regions, plans and backend types. */
-import { PLANS, PROJECT_TYPES, type ProjectType, REGIONS } from '@slipway/crds';
+import { availableServices, type OpenedServices, PLANS, PROJECT_TYPES, type ProjectType, REGIONS } from '@slipway/crds';
 import Type from 'typebox';
 import { Nullable, oneOf } from '../http/schema.js';
 
@@ -86,7 +86,7 @@ export const backendTypes: BackendType[] = [
     description: 'A database of its own on a shared cluster, with auth and a REST API.',
     provisioning_time: 'about 2 seconds',
     provisioning_seconds: { min: 0, max: 2 },
-    services: ['database', 'rest', 'auth'],
+    services: ['database', ...availableServices('shared', 'free', {})],
     available: true,
     reason: null,
     default: true,
@@ -97,7 +97,7 @@ export const backendTypes: BackendType[] = [
     description: 'A private virtual machine at a cloud provider, with every service.',
     provisioning_time: '3-8 minutes',
     provisioning_seconds: { min: 180, max: 480 },
-    services: ['database', 'rest', 'auth', 'storage', 'realtime', 'functions'],
+    services: ['database', ...availableServices('dedicated', 'free', {})],
     available: false,
     reason: NO_ENGINE,
     default: false,
@@ -126,5 +126,12 @@ export const backendTypes: BackendType[] = [
     default: false,
   },
 ];
+
+/** With the services that this installation opens beyond the availability matrix. */
+export const openedBackendTypes = (opened: OpenedServices): BackendType[] =>
+  backendTypes.map((type) => {
+    const more = opened[type.id]?.filter((name) => !type.services.includes(name)) ?? [];
+    return { ...type, services: [...type.services, ...more] };
+  });
 
 export const backendType = (type: ProjectType) => backendTypes.find(({ id }) => id === type) as BackendType;

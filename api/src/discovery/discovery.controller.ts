@@ -1,12 +1,16 @@
-import { Controller } from '@nestjs/common';
+import { Controller, Inject } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import Type from 'typebox';
 import { Route } from '../http/route.js';
-import { BackendType, backendTypes, Plan, plans, Region, regions } from './catalogue.js';
+import { SETTINGS } from '../platform.js';
+import { type ApiSettings } from '../settings.js';
+import { BackendType, backendTypes, openedBackendTypes, Plan, plans, Region, regions } from './catalogue.js';
 
 @ApiTags('discovery')
 @Controller()
 export class DiscoveryController {
+  constructor(@Inject(SETTINGS) private readonly settings: ApiSettings) {}
+
   @Route('GET', '/regions', {
     summary: 'Where a project can run',
     access: 'none',
@@ -31,6 +35,6 @@ export class DiscoveryController {
     answer: { status: 200, description: 'The backend types.', schema: Type.Array(BackendType), example: backendTypes },
   })
   listBackendTypes(): BackendType[] {
-    return backendTypes;
+    return openedBackendTypes(this.settings.openedServices ?? {});
   }
 }

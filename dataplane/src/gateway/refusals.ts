@@ -1,5 +1,6 @@
 /** What the gateway itself answers, in the words that clients know from upstream: status, body and headers as data. */
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { type ProjectService, type ProjectType, SHARED_SERVICES_SETTING } from '@slipway/crds';
 import type { TokenProblem } from './tokens.js';
 
 export interface Refusal {
@@ -52,11 +53,54 @@ export const BODY_TOO_LARGE: Refusal = {
   headers: { Connection: 'close' },
 };
 
+export const TOO_SLOW: Refusal = {
+  status: 408,
+  body: { message: 'The request did not arrive in time' },
+  headers: { Connection: 'close' },
+};
+
+export const TOO_MANY_REQUESTS: Refusal = {
+  status: 429,
+  body: {
+    message: 'Too many requests from this address; try again in a second',
+    hint: 'The installation sets the limit by SLIPWAY_RATE_LIMIT.',
+  },
+  headers: { 'Retry-After': '1' },
+};
+
+/** A service whose database or process is away: it is asked anew by the next request. */
+export const serviceDown = (service: string): Refusal => ({
+  status: 502,
+  body: {
+    type: 'about:blank',
+    title: 'Bad Gateway',
+    status: 502,
+    detail: `The ${service} service does not answer; it may be starting. Try again in a moment.`,
+  },
+  headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '1' },
+});
+
+export const NO_UPGRADE: Refusal = {
+  status: 400,
+  body: { message: 'There is nothing here that speaks another protocol than HTTP' },
+};
+
 export const FAILED: Refusal = { status: 500, body: { message: 'An unexpected error occurred' } };
 
 export const notHere = (service: string, why: string): Refusal => ({
   status: 404,
   body: { message: `${service} is not available here: ${why}` },
+});
+
+/** By the availability matrix: the installation's own choice, which one setting changes. */
+export const unavailable = (service: ProjectService, type: ProjectType): Refusal => ({
+  status: 404,
+  body: {
+    message: `${service} is not available here: ${type} projects of this installation have no ${service}`,
+    ...(type === 'shared'
+      ? { hint: `Whoever runs it opens ${service} to them by the setting ${SHARED_SERVICES_SETTING}=${service}.` }
+      : {}),
+  },
 });
 
 /** As PostgREST says it: https://docs.postgrest.org/en/stable/references/errors.html#group-3-jwt */
@@ -102,3 +146,46 @@ const AUTH_WORDS = {
   claims: 'token has invalid claims',
   role: 'token has invalid claims: role is not allowed',
 } as const;
+
+/** As Supabase's storage says it; `message` and `hint` are one there. */
+export function storageRefusal({ status, body, headers }: Refusal): Refusal {
+  const { message, detail, hint } = body as { message?: string; detail?: string; hint?: string };
+  const words = [message ?? detail, hint].filter((part) => part !== undefined).join('. ');
+  return {
+    status,
+    body: { statusCode: String(status), error: STORAGE_ERRORS[status] ?? 'Error', message: words },
+    ...(headers ? { headers: { ...headers, 'Content-Type': 'application/json; charset=utf-8' } } : {}),
+  };
+}
+
+const STORAGE_ERRORS: Readonly<Record<number, string>> = {
+  400: 'InvalidRequest',
+  401: 'Unauthorized',
+  404: 'not_found',
+  408: 'Timeout',
+  413: 'Payload too large',
+  429: 'too_many_requests',
+  500: 'Internal',
+  502: 'Bad Gateway',
+  503: 'SlowDown',
+};
+
+export const storageTokenRefusal = ({ kind }: TokenProblem): Refusal => ({
+  status: 400,
+  body: { statusCode: '403', error: 'Unauthorized', message: STORAGE_TOKEN_WORDS[kind] },
+});
+
+const STORAGE_TOKEN_WORDS = {
+  malformed: 'Invalid Compact JWS',
+  algorithm: '"alg" (Algorithm) Header Parameter value not allowed',
+  signature: 'signature verification failed',
+  expired: '"exp" claim timestamp check failed',
+  'not-yet-valid': '"nbf" claim timestamp check failed',
+  claims: 'unexpected claim value',
+  role: 'unexpected "role" claim value',
+} as const;
+
+export const functionsTokenRefusal = (_problem: TokenProblem): Refusal => ({
+  status: 401,
+  body: { code: 401, message: 'Invalid JWT' },
+});

@@ -3,28 +3,44 @@
  * Decides which project and who calls; a service sees only requests of callers whose key was good.
  */
 import { randomBytes } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { ProjectService } from '@slipway/crds';
 import type { Logger } from 'pino';
 import { MAX_BODY_BYTES } from '../request-body.js';
-import type { Service } from '../service.js';
+import type { Service, Services } from '../service.js';
+import { ConnectionError, PoolBusyError } from '../sql/errors.js';
 import type { Caller, Tenant } from '../tenant.js';
 import { projectAddress, type ServiceAddress, serviceAddress } from './address.js';
 import { allowOrigin, answerPreflight, isPreflight } from './cors.js';
-import { type Credentials, credentialsOf, decideCaller, knownCaller, withoutKey } from './credentials.js';
-import type { Management } from './management.js';
 import {
-  authTokenRefusal,
+  type Credentials,
+  credentialsOf,
+  type Decision,
+  decideCaller,
+  knownCaller,
+  withoutKey,
+} from './credentials.js';
+import type { Management } from './management.js';
+import { RateLimit } from './rate-limit.js';
+import {
   BODY_TOO_LARGE,
   FAILED,
   INVALID_KEY,
   NO_KEY,
+  NO_UPGRADE,
   notHere,
   type Refusal,
   refuse,
-  restTokenRefusal,
   STARTING,
+  serviceDown,
+  TOO_MANY_REQUESTS,
   UNKNOWN_PROJECT,
+  unavailable,
 } from './refusals.js';
+import { RULES, type ServiceRules } from './rules.js';
+import { type Patience, SlowClients } from './slow-clients.js';
 import { type TokenProblem, Tokens } from './tokens.js';
 
 export interface GatewayOptions {
@@ -32,52 +48,79 @@ export interface GatewayOptions {
   tenant(ref: string): Tenant | undefined;
   /** Whether every project is known: before that, one that isn't may only not be known yet. */
   complete(): boolean;
-  services: { auth: Service; rest: Service };
+  services: Services;
+  /** Requests a second of one address to one project; 0: no limit; undefined: the default. */
+  rateLimit?: number | undefined;
   management: Management;
   log: Logger;
   limits?: Partial<GatewayLimits>;
 }
 
-export interface GatewayLimits {
+export interface GatewayLimits extends Patience {
   bodyBytes: number;
   /** For a client to send its headers. */
   headersMilliseconds: number;
-  /** For a client to send its whole request. */
-  requestMilliseconds: number;
-  /** How often connections are looked over for those that are too slow. */
-  checkMilliseconds: number;
 }
 
 const LIMITS: GatewayLimits = {
   bodyBytes: MAX_BODY_BYTES,
   headersMilliseconds: 15_000,
   requestMilliseconds: 120_000,
+  stillMilliseconds: 60_000,
   checkMilliseconds: 5_000,
 };
 
-/** Services that the availability matrix names but that a project here has not. */
-const ABSENT: Readonly<Record<string, string>> = {
-  storage: 'shared projects have no storage service',
-  functions: 'shared projects have no edge functions',
-  realtime: 'this installation does not run the realtime service',
-  graphql: 'this installation does not run the GraphQL service',
-};
+/** A service that this data plane runs, and what the gateway does differently for it. */
+interface Entry {
+  name: ProjectService;
+  service: Service;
+  rules: ServiceRules;
+}
 
 const NOBODY: Caller = { role: 'anon', claims: '{"role":"anon"}' };
 
 export function createGateway(options: GatewayOptions): Server {
-  const { services, management, log, tenant: tenantOf } = options;
   const limits = { ...LIMITS, ...options.limits };
-  const domain = `.${new URL(options.publicUrl).hostname.toLowerCase()}`;
-  const tokens = new Tokens();
-  const nextId = requestIds();
+  const server = createServer({
+    headersTimeout: limits.headersMilliseconds,
+    // How long a body may take depends on the service: SlowClients sees to it.
+    requestTimeout: 0,
+    connectionsCheckingInterval: limits.checkMilliseconds,
+    keepAliveTimeout: 65_000,
+    noDelay: true,
+    shouldUpgradeCallback: (incoming) => incoming.headers.upgrade?.toLowerCase() === 'websocket',
+  });
+  const rateLimit = new RateLimit(options.rateLimit);
+  const gateway = new Gateway(options, limits, rateLimit, new SlowClients(server, limits));
+  server.on('request', (incoming, outgoing) => gateway.onRequest(incoming, outgoing));
+  server.on('upgrade', (incoming, socket, head) => void gateway.onUpgrade(incoming, socket, head));
+  server.once('close', () => rateLimit.close());
+  return server;
+}
 
-  function onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    const requestId = nextId();
-    if (log.isLevelEnabled('debug')) logWhenDone(log, incoming, outgoing, requestId);
-    const address = projectAddress(incoming.url as string, incoming.headers.host, domain);
+class Gateway {
+  readonly #entries: ReadonlyMap<string, Entry>;
+  readonly #domain: string;
+  readonly #tokens = new Tokens();
+  readonly #nextId = requestIds();
+
+  constructor(
+    private readonly options: GatewayOptions,
+    private readonly limits: GatewayLimits,
+    private readonly rateLimit: RateLimit,
+    private readonly slowClients: SlowClients,
+  ) {
+    this.#entries = entriesOf(options.services);
+    this.#domain = `.${new URL(options.publicUrl).hostname.toLowerCase()}`;
+  }
+
+  onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    const requestId = this.#nextId();
+    if (this.options.log.isLevelEnabled('debug')) logWhenDone(this.options.log, incoming, outgoing, requestId);
+    const address = projectAddress(incoming.url as string, incoming.headers.host, this.#domain);
     if (address === undefined) {
-      management.forward(incoming, outgoing, requestId);
+      if (hasBody(incoming)) this.slowClients.watch(incoming, outgoing, false);
+      this.options.management.forward(incoming, outgoing, requestId);
       return;
     }
     outgoing.setHeader('X-Request-Id', requestId);
@@ -86,31 +129,39 @@ export function createGateway(options: GatewayOptions): Server {
       return;
     }
     if (incoming.headers.origin !== undefined) allowOrigin(outgoing);
-    const tenant = tenantOf(address.ref);
-    if (tenant === undefined) {
-      refuse(outgoing, options.complete() ? UNKNOWN_PROJECT : STARTING);
-      return;
-    }
-    if (Number(incoming.headers['content-length']) > limits.bodyBytes) {
-      refuse(outgoing, BODY_TOO_LARGE);
-      return;
-    }
+    const tenant = this.options.tenant(address.ref);
     const place = serviceAddress(address.target);
-    if (place === undefined || !(place.service === 'rest' || place.service === 'auth')) {
-      refuse(outgoing, absent(place));
-      return;
-    }
-    if (place.service === 'auth' && place.path === '/health') {
-      serve(tenant, place, NOBODY, requestId, incoming, outgoing);
+    const entry = place && this.#entries.get(place.service);
+    if (hasBody(incoming)) this.slowClients.watch(incoming, outgoing, entry?.rules.streams === true);
+    const refusal = this.#refusalOf(tenant, place, entry, incoming);
+    if (tenant === undefined || place === undefined || entry === undefined || refusal !== undefined) {
+      refuse(outgoing, worded(entry, refusal ?? UNKNOWN_PROJECT));
       return;
     }
     const credentials = credentialsOf(incoming, place.query);
-    const caller = knownCaller(tokens, tenant, credentials);
-    if (caller !== undefined) serve(tenant, place, caller, requestId, incoming, outgoing);
-    else void decide(tenant, place, credentials, requestId, incoming, outgoing);
+    const caller = knownCaller(this.#tokens, tenant, credentials);
+    if (caller !== undefined) this.#serve(entry, tenant, place, caller, requestId, incoming, outgoing);
+    else void this.#decide(entry, tenant, place, credentials, requestId, incoming, outgoing);
   }
 
-  async function decide(
+  /** Why a request is refused whoever calls; undefined: all three are there, and it may go on. */
+  #refusalOf(
+    tenant: Tenant | undefined,
+    place: ServiceAddress | undefined,
+    entry: Entry | undefined,
+    incoming: IncomingMessage,
+  ): Refusal | undefined {
+    if (tenant === undefined) return this.options.complete() ? UNKNOWN_PROJECT : STARTING;
+    if (this.rateLimit.exceeded(tenant.ref, incoming.socket.remoteAddress)) return TOO_MANY_REQUESTS;
+    if (entry?.rules.streams !== true && Number(incoming.headers['content-length']) > this.limits.bodyBytes) {
+      return BODY_TOO_LARGE;
+    }
+    if (entry === undefined) return absent(place, tenant);
+    return tenant.services.has(entry.name) ? undefined : unavailable(entry.name, tenant.type);
+  }
+
+  async #decide(
+    entry: Entry,
     tenant: Tenant,
     place: ServiceAddress,
     credentials: Credentials,
@@ -118,26 +169,29 @@ export function createGateway(options: GatewayOptions): Server {
     incoming: IncomingMessage,
     outgoing: ServerResponse,
   ): Promise<void> {
+    const { rules } = entry;
     try {
-      const decision = await decideCaller(tokens, tenant, credentials);
+      const decision = await decideCaller(this.#tokens, tenant, credentials);
       if ('caller' in decision) {
-        serve(tenant, place, decision.caller, requestId, incoming, outgoing);
-      } else if (decision.refused !== 'invalid-token') {
-        refuse(outgoing, decision.refused === 'no-key' ? NO_KEY : INVALID_KEY);
-      } else if (place.service === 'rest') {
-        refuse(outgoing, restTokenRefusal(decision.problem));
-      } else if (decision.keyCaller === undefined) {
-        refuse(outgoing, authTokenRefusal(decision.problem));
-      } else {
+        this.#serve(entry, tenant, place, decision.caller, requestId, incoming, outgoing);
+        return;
+      }
+      const refusal = worded(entry, refusalFor(decision, rules));
+      if (rules.open?.(incoming.method as string, place.path)) {
+        this.#serve(entry, tenant, place, NOBODY, requestId, incoming, outgoing, undefined, refusal);
+      } else if (decision.refused === 'invalid-token' && rules.servesBadTokens && decision.keyCaller !== undefined) {
         // Auth has routes that ask for no user: a client with a worn-out session may still sign in.
-        serve(tenant, place, decision.keyCaller, requestId, incoming, outgoing, decision.problem);
+        this.#serve(entry, tenant, place, decision.keyCaller, requestId, incoming, outgoing, decision.problem);
+      } else {
+        refuse(outgoing, refusal);
       }
     } catch (error) {
-      fail(error, requestId, outgoing);
+      this.#fail(error, entry, requestId, outgoing);
     }
   }
 
-  function serve(
+  #serve(
+    entry: Entry,
     tenant: Tenant,
     place: ServiceAddress,
     caller: Caller,
@@ -145,40 +199,103 @@ export function createGateway(options: GatewayOptions): Server {
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     tokenProblem?: TokenProblem,
+    refusal?: Refusal,
   ): void {
-    const { path, query } = place;
-    const service = place.service === 'rest' ? services.rest : services.auth;
-    service
-      .handle({ tenant, caller, path, query: withoutKey(query), requestId, incoming, outgoing, tokenProblem })
-      .catch((error: unknown) => fail(error, requestId, outgoing));
+    const { path } = place;
+    const query = withoutKey(place.query);
+    entry.service
+      .handle({ tenant, caller, path, query, requestId, incoming, outgoing, tokenProblem, refusal })
+      .catch((error: unknown) => this.#fail(error, entry, requestId, outgoing));
   }
 
-  function fail(error: unknown, requestId: string, outgoing: ServerResponse): void {
+  #fail(error: unknown, entry: Entry, requestId: string, outgoing: ServerResponse): void {
     if ((error as { status?: unknown } | null)?.status === 413) {
-      refuse(outgoing, BODY_TOO_LARGE);
+      refuse(outgoing, worded(entry, BODY_TOO_LARGE));
       return;
     }
-    log.error({ err: error, requestId }, 'a request failed');
-    refuse(outgoing, FAILED);
+    if (outgoing.destroyed && !outgoing.writableFinished) {
+      this.options.log.debug({ err: error, requestId }, 'a caller went away');
+      return;
+    }
+    const down = error instanceof ConnectionError || error instanceof PoolBusyError;
+    this.options.log.error(
+      { err: error, requestId },
+      down ? 'a service can not reach its database' : 'a request failed',
+    );
+    refuse(outgoing, worded(entry, down ? serviceDown(entry.name) : FAILED));
   }
 
-  const server = createServer(
-    {
-      headersTimeout: limits.headersMilliseconds,
-      requestTimeout: limits.requestMilliseconds,
-      connectionsCheckingInterval: limits.checkMilliseconds,
-      keepAliveTimeout: 65_000,
-      noDelay: true,
-    },
-    onRequest,
-  );
-  return server;
+  /** Decides as for any request, and hands the socket itself to the service. */
+  async onUpgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const requestId = this.#nextId();
+    socket.on('error', () => socket.destroy());
+    const outgoing = answerOn(socket, incoming);
+    if (this.options.log.isLevelEnabled('debug')) logWhenDone(this.options.log, incoming, outgoing, requestId);
+    outgoing.setHeader('X-Request-Id', requestId);
+    const address = projectAddress(incoming.url as string, incoming.headers.host, this.#domain);
+    if (address === undefined) return refuse(outgoing, NO_UPGRADE);
+    const tenant = this.options.tenant(address.ref);
+    const place = serviceAddress(address.target);
+    const entry = place && this.#entries.get(place.service);
+    const refusal = this.#refusalOf(tenant, place, entry, incoming);
+    if (tenant === undefined || place === undefined || entry === undefined || refusal !== undefined) {
+      return refuse(outgoing, worded(entry, refusal ?? UNKNOWN_PROJECT));
+    }
+    if (entry.service.upgrade === undefined) return refuse(outgoing, worded(entry, NO_UPGRADE));
+    try {
+      const decision = await decideCaller(this.#tokens, tenant, credentialsOf(incoming, place.query));
+      if (!('caller' in decision)) return refuse(outgoing, worded(entry, refusalFor(decision, entry.rules)));
+      if (socket.destroyed) return;
+      outgoing.detachSocket(incoming.socket);
+      const { path } = place;
+      const query = withoutKey(place.query);
+      entry.service.upgrade({ tenant, caller: decision.caller, path, query, requestId, incoming, socket, head });
+    } catch (error) {
+      this.options.log.error({ err: error, requestId }, 'an upgrade failed');
+      if (outgoing.socket) refuse(outgoing, worded(entry, FAILED));
+      else socket.destroy();
+    }
+  }
 }
 
-function absent(place: ServiceAddress | undefined): Refusal {
-  const why = place && ABSENT[place.service];
-  if (why) return notHere(place.service, why);
+const entriesOf = (services: Services) =>
+  new Map<string, Entry>(
+    (Object.entries(services) as [ProjectService, Service][]).map(([name, service]) => [
+      name,
+      { name, service, rules: RULES[name] },
+    ]),
+  );
+
+const hasBody = ({ headers }: IncomingMessage) =>
+  headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
+
+const worded = (entry: Entry | undefined, refusal: Refusal): Refusal => entry?.rules.reworded?.(refusal) ?? refusal;
+
+function refusalFor(decision: Exclude<Decision, { caller: Caller }>, rules: ServiceRules): Refusal {
+  if (decision.refused === 'invalid-token') return rules.tokenRefusal(decision.problem);
+  return decision.refused === 'no-key' ? NO_KEY : INVALID_KEY;
+}
+
+/** A service that the matrix gives but that nobody started, one that it doesn't, and what is no service at all. */
+function absent(place: ServiceAddress | undefined, tenant: Tenant): Refusal {
+  const name = place?.service;
+  if (name !== undefined && isProjectService(name)) {
+    if (!tenant.services.has(name)) return unavailable(name, tenant.type);
+    return notHere(name, `this installation does not run the ${name} service`);
+  }
+  if (name === 'graphql') return notHere(name, 'this installation does not run the GraphQL service');
   return { status: 404, body: { message: 'no Route matched with those values' } };
+}
+
+const isProjectService = (name: string): name is ProjectService => Object.hasOwn(RULES, name);
+
+/** An ordinary answer on a socket that node:http has given up; it closes the connection. */
+function answerOn(socket: Duplex, incoming: IncomingMessage): ServerResponse {
+  const outgoing = new ServerResponse(incoming);
+  outgoing.shouldKeepAlive = false;
+  outgoing.assignSocket(socket as Socket);
+  outgoing.once('finish', () => (socket as Socket).destroySoon());
+  return outgoing;
 }
 
 /** Ids that no two requests share, of this process or another; a caller can't choose one. */

@@ -3,7 +3,7 @@
  * for every request; goes on answering from what it knows while that API is away.
  */
 import { CoreV1Api, CustomObjectsApi, type KubeConfig } from '@kubernetes/client-node';
-import { GROUP, LABEL_PROJECT, SECRETS, VERSION } from '@slipway/crds';
+import { GROUP, LABEL_PROJECT, type OpenedServices, SECRETS, VERSION } from '@slipway/crds';
 import type { Logger } from 'pino';
 import type { Tenant } from '../tenant.js';
 import { type ProjectObject, type SecretObject, type SecretsByRef, Tenants } from './tenants.js';
@@ -19,13 +19,14 @@ export interface Registry {
 export interface RegistryOptions {
   kubeConfig: KubeConfig;
   publicUrl: string;
+  openedServices?: OpenedServices;
   log: Logger;
   /** A project is gone, or its credentials changed. */
   onForget(ref: string): void;
 }
 
-export function startRegistry({ kubeConfig, publicUrl, log, onForget }: RegistryOptions): Registry {
-  const tenants = new Tenants(publicUrl, onForget);
+export function startRegistry({ kubeConfig, publicUrl, openedServices, log, onForget }: RegistryOptions): Registry {
+  const tenants = new Tenants(publicUrl, onForget, openedServices);
   const watches = [
     new CollectionWatch(kubeConfig, projects(kubeConfig, tenants), log),
     new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.keys.name, tenants.keys), log),

@@ -3,7 +3,16 @@
  * Secrets. A project is here when all three are, its type has services here, and it isn't being deleted.
  */
 import { createHash } from 'node:crypto';
-import { authAdminRole, authenticatorRole, namespaceOf, type Project, SECRETS } from '@slipway/crds';
+import {
+  authAdminRole,
+  authenticatorRole,
+  availableServices,
+  namespaceOf,
+  type OpenedServices,
+  ownerRole,
+  type Project,
+  SECRETS,
+} from '@slipway/crds';
 import type { Login, Tenant } from '../tenant.js';
 import type { WatchedObject } from './watch.js';
 
@@ -62,6 +71,8 @@ export class Tenants {
     private readonly publicUrl: string,
     /** Called when a project is gone or any of its credentials changed. */
     private readonly onForget: (ref: string) => void,
+    /** What this installation opens beyond the availability matrix. */
+    private readonly opened: OpenedServices = {},
   ) {}
 
   get(ref: string): Tenant | undefined {
@@ -99,18 +110,22 @@ export class Tenants {
     const keys = this.keys.get(ref);
     const database = this.databases.get(ref);
     if (project === undefined || keys === undefined || database === undefined) return undefined;
-    if (project.metadata.deletionTimestamp || (project.spec.type ?? 'shared') !== 'shared') return undefined;
+    const { type = 'shared', plan = 'free' } = project.spec;
+    if (project.metadata.deletionTimestamp || type !== 'shared') return undefined;
     const jwtSecret = keys[SECRETS.keys.jwtSecret];
     const authenticator = login(database, authenticatorRole(ref), SECRETS.database.authenticatorPassword);
     const authAdmin = login(database, authAdminRole(ref), SECRETS.database.authAdminPassword);
+    const owner = login(database, ownerRole(ref), SECRETS.database.ownerPassword);
     // Without a secret every token would verify against the empty one.
-    if (!jwtSecret || !authenticator || !authAdmin) return undefined;
+    if (!jwtSecret || !authenticator || !authAdmin || !owner) return undefined;
     const anonKey = keys[SECRETS.keys.anonKey] ?? '';
     const serviceRoleKey = keys[SECRETS.keys.serviceRoleKey] ?? '';
     const url = `${this.publicUrl}/p/${ref}`;
     const authConfig = this.authConfigs.get(ref) ?? {};
-    const tenant = { ref, jwtSecret, anonKey, serviceRoleKey, url, authenticator, authAdmin, authConfig };
-    return { ...tenant, revision: digest(project.metadata.uid, tenant) };
+    const services = availableServices(type, plan, this.opened);
+    const kind = { ref, url, type, plan };
+    const tenant = { ...kind, jwtSecret, anonKey, serviceRoleKey, authenticator, authAdmin, owner, authConfig };
+    return { ...tenant, services: new Set(services), revision: digest(project.metadata.uid, tenant, services) };
   }
 }
 

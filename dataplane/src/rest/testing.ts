@@ -23,6 +23,21 @@ const ROLES = `
   create event trigger dropped on sql_drop execute function extensions.watch();
 `;
 
+export interface Asked {
+  headers?: Record<string, string>;
+  body?: unknown;
+  role?: ApiRole;
+  sub?: string;
+}
+
+export interface Told {
+  status: number;
+  headers: Headers;
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: a test knows what it asked for
+  body: any;
+}
+
 export interface RestHarness {
   postgres: TestPostgres;
   url: string;
@@ -30,6 +45,8 @@ export interface RestHarness {
   sql(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>;
   client(role: ApiRole, sub?: string): SupabaseClient;
   fetch(path: string, init?: RequestInit & { role?: ApiRole; sub?: string }): Promise<Response>;
+  /** Sends, and parses what comes if it is JSON; a body that is no text is sent as JSON. */
+  ask(method: string, path: string, asked?: Asked): Promise<Told>;
   close(): Promise<void>;
 }
 
@@ -40,6 +57,14 @@ function callerOf(authorization: string | undefined): Caller {
   const { role } = JSON.parse(claims) as { role: ApiRole };
   if (!API_ROLES.includes(role)) throw new Error(`no such role: ${role}`);
   return { role, claims };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 export async function startRestHarness(schema: string, options: RestOptions = {}): Promise<RestHarness> {
@@ -80,17 +105,28 @@ export async function startRestHarness(schema: string, options: RestOptions = {}
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const keyOf = (role: ApiRole, sub?: string) => token({ role, ...(sub ? { sub } : {}) });
+  const send: RestHarness['fetch'] = (path, { role = 'service_role', sub, ...init } = {}) =>
+    fetch(`${url}/rest/v1${path}`, {
+      ...init,
+      headers: { ...init.headers, authorization: `Bearer ${keyOf(role, sub)}` },
+    });
   return {
     postgres,
     url,
     sql,
+    ask: async (method, path, { headers = {}, body, ...who } = {}) => {
+      const response = await send(path, {
+        method,
+        headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+        ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+        ...who,
+      });
+      const text = await response.text();
+      return { status: response.status, headers: response.headers, text, body: parsed(text) };
+    },
     client: (role, sub) =>
       createClient(url, keyOf(role, sub), { auth: { persistSession: false, autoRefreshToken: false } }),
-    fetch: (path, { role = 'service_role', sub, ...init } = {}) =>
-      fetch(`${url}/rest/v1${path}`, {
-        ...init,
-        headers: { ...init.headers, authorization: `Bearer ${keyOf(role, sub)}` },
-      }),
+    fetch: send,
     close: async () => {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

@@ -1,6 +1,6 @@
 /** For tests: projects with real databases on a Postgres of one's own, and the tokens that go with them. */
 import { randomBytes } from 'node:crypto';
-import { authAdminRole, authenticatorRole, databaseOf, ownerRole } from '@slipway/crds';
+import { authAdminRole, authenticatorRole, databaseOf, ownerRole, PROJECT_SERVICES } from '@slipway/crds';
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
 import { buildSpare, ensureTemplate, newSpareId, prepareCluster, takeSpare } from '@slipway/project-database';
 import { type JWTPayload, SignJWT } from 'jose';
@@ -13,9 +13,7 @@ export interface TestCluster {
   close(): Promise<void>;
 }
 
-export interface TestProject extends Tenant {
-  owner: Login;
-}
+export type TestProject = Tenant;
 
 export async function startTestCluster(): Promise<TestCluster> {
   const postgres = await startTestPostgres();
@@ -46,6 +44,9 @@ export async function startTestCluster(): Promise<TestCluster> {
       anonKey: await signToken({ role: 'anon', ref, iss: 'slipway' }, jwtSecret),
       serviceRoleKey: await signToken({ role: 'service_role', ref, iss: 'slipway' }, jwtSecret),
       url: `${publicUrl}/p/${ref}`,
+      type: 'shared',
+      plan: 'free',
+      services: new Set(PROJECT_SERVICES),
       authenticator: login(authenticatorRole(ref), passwords.authenticator),
       authAdmin: login(authAdminRole(ref), passwords.authAdmin),
       owner: login(ownerRole(ref), passwords.owner),

@@ -109,11 +109,11 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
 
   test('services that do not answer are named, and ready only when all do', async ({ under }) => {
     await under.engine.ensureDatabase(request('served'));
-    const outcome = await under.engine.ensureServices({ ref: 'served', anonKey: 'key' });
+    const outcome = await under.engine.ensureServices({ ref: 'served', anonKey: 'key', plan: 'free' });
     assert.is(outcome.state, 'ready');
     assert.ok(outcome.state === 'ready' && outcome.value.auth?.up && outcome.value.rest?.up);
     assert.is(outcome.state === 'ready' && outcome.value.storage?.status, 'unavailable');
-    const silent = await under.engine.ensureServices({ ref: 'silent', anonKey: 'key' });
+    const silent = await under.engine.ensureServices({ ref: 'silent', anonKey: 'key', plan: 'free' });
     assert.is(silent.state, 'progressing');
     assert.match(silent.state === 'progressing' ? silent.message : '', /auth \(HTTP 404\) and rest/);
   });

@@ -2,7 +2,7 @@
  * What drives a project's parts: databases in the embedded Postgres, or objects on a cluster. Few coarse verbs, each
  * idempotent and safe to be cut short anywhere: called again, it goes on. `engine.suite.ts` is what every engine must pass.
  */
-import type { ProjectStatus } from '@slipway/crds';
+import type { Plan, ProjectStatus } from '@slipway/crds';
 import type { ProjectPasswords } from '@slipway/project-database';
 
 export type EngineOutcome<T = undefined> =
@@ -32,6 +32,7 @@ export interface DatabaseRequest {
 export interface ServicesRequest {
   ref: string;
   anonKey: string;
+  plan: Plan;
 }
 
 export type Services = NonNullable<ProjectStatus['services']>;

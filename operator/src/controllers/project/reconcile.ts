@@ -93,8 +93,9 @@ async function ensureFinalizer(context: Context): Promise<StepOutcome> {
 }
 
 async function ensureServices(context: Context): Promise<StepOutcome> {
-  const { world, ref, found } = context;
-  const outcome = await world.engine.ensureServices({ ref, anonKey: found.anonKey as string });
+  const { world, ref, found, project } = context;
+  const { plan = 'free' } = project.spec;
+  const outcome = await world.engine.ensureServices({ ref, anonKey: found.anonKey as string, plan });
   if (outcome.state !== 'ready') return outcome;
   found.services = { database: { up: true, status: 'running' }, ...outcome.value };
   return ready;

@@ -2,7 +2,7 @@
  * The engine of one machine: each project is a database in the embedded Postgres, and one data plane serves them all. In:
  * a superuser's URL, the data plane's address. Out: the verbs of `Engine`.
  */
-import { databaseOf } from '@slipway/crds';
+import { availableServices, databaseOf, type OpenedServices } from '@slipway/crds';
 import { dropDatabase, prepareCluster, takeSpare, transaction } from '@slipway/project-database';
 import type { Logger } from 'pino';
 import { Limit } from '../../runtime/limit.js';
@@ -21,6 +21,8 @@ export interface EmbeddedEngineSettings {
   dataplaneUrl: string;
   /** The address of a project's services, for its status. */
   projectUrl(ref: string): string;
+  /** What projects have beyond the availability matrix. */
+  openedServices?: OpenedServices;
   log: Logger;
 }
 
@@ -69,8 +71,8 @@ export class EmbeddedEngine implements Engine {
     });
   }
 
-  ensureServices({ ref, anonKey }: ServicesRequest): Promise<EngineOutcome<Services>> {
-    return this.#probe.ask(ref, anonKey);
+  ensureServices({ ref, anonKey, plan }: ServicesRequest): Promise<EngineOutcome<Services>> {
+    return this.#probe.ask(ref, anonKey, availableServices('shared', plan, this.#settings.openedServices ?? {}));
   }
 
   remove(ref: string): Promise<EngineOutcome> {

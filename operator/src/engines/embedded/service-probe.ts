@@ -1,4 +1,5 @@
 /** Asks the data plane whether a project's services answer, as its clients would. */
+import { PROJECT_SERVICES, type ProjectService } from '@slipway/crds';
 import { Agent } from 'undici';
 import type { EngineOutcome, Services } from '../engine.js';
 
@@ -10,10 +11,25 @@ const PATIENCE_MS = 1_500;
 /** A project's data plane follows its Secrets by watch, which takes milliseconds: worth a few quick looks. */
 const QUICK_LOOKS_MS = [3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 400];
 
-const PROBES = [
-  { name: 'auth', method: 'GET', path: '/auth/v1/health', answers: (status: number) => status === 200 },
-  { name: 'rest', method: 'HEAD', path: '/rest/v1/', answers: (status: number) => status < 500 && status !== 404 },
-] as const;
+interface Probe {
+  method: 'GET' | 'HEAD';
+  path: string;
+  answers(status: number): boolean;
+}
+
+const isOk = (status: number) => status === 200;
+
+const PROBES: Readonly<Record<ProjectService, Probe>> = {
+  auth: { method: 'GET', path: '/auth/v1/health', answers: isOk },
+  rest: { method: 'HEAD', path: '/rest/v1/', answers: (status) => status < 500 && status !== 404 },
+  realtime: { method: 'GET', path: '/realtime/v1/api/health', answers: isOk },
+  storage: { method: 'GET', path: '/storage/v1/status', answers: isOk },
+  functions: { method: 'GET', path: '/functions/v1/_internal/health', answers: isOk },
+};
+
+/** Without these it is no backend; another that the data plane has no service for is shown as unavailable. */
+const NEEDED: readonly ProjectService[] = ['auth', 'rest'];
+const NOT_RUN = 'HTTP 404';
 
 export class ServiceProbe {
   readonly #dataplaneUrl: string;
@@ -25,29 +41,37 @@ export class ServiceProbe {
     this.#projectUrl = projectUrl;
   }
 
-  async ask(ref: string, anonKey: string): Promise<EngineOutcome<Services>> {
+  /** `available`: what the project has by its type and plan. */
+  async ask(ref: string, anonKey: string, available: readonly ProjectService[]): Promise<EngineOutcome<Services>> {
     const asked = await Promise.all(
-      PROBES.map(async (probe) => ({ ...probe, said: await this.#untilAnswered(ref, anonKey, probe) })),
+      available.map(async (name) => ({ name, said: await this.#untilAnswered(ref, anonKey, name) })),
     );
-    const silent = asked.filter(({ said }) => said !== 'running');
+    const silent = asked.filter(({ name, said }) => said !== 'running' && !isAbsent(name, said));
     if (silent.length > 0) {
       const message = `waiting for ${silent.map(({ name, said }) => `${name} (${said})`).join(' and ')} to answer`;
       return { state: 'progressing', message, lookAgainMs: LOOK_AGAIN_MS };
     }
     const url = this.#projectUrl(ref);
-    const running = asked.map(({ name }) => [name, { up: true, status: 'running', endpoint: `${url}/${name}/v1` }]);
-    return { state: 'ready', value: { ...Object.fromEntries(running), ...UNAVAILABLE } };
+    const running = new Set(asked.filter(({ said }) => said === 'running').map(({ name }) => name));
+    const services = PROJECT_SERVICES.map((name) => [
+      name,
+      running.has(name)
+        ? { up: true, status: 'running', endpoint: `${url}/${name}/v1` }
+        : { up: false, status: 'unavailable' },
+    ]);
+    return { state: 'ready', value: Object.fromEntries(services) };
   }
 
   close(): Promise<void> {
     return this.#agent.destroy();
   }
 
-  async #untilAnswered(ref: string, anonKey: string, probe: (typeof PROBES)[number]): Promise<string> {
+  async #untilAnswered(ref: string, anonKey: string, name: ProjectService): Promise<string> {
+    const probe = PROBES[name];
     const end = performance.now() + PATIENCE_MS;
     let said = await this.#look(ref, anonKey, probe);
     for (const pause of QUICK_LOOKS_MS) {
-      if (said === 'running' || performance.now() > end) break;
+      if (said === 'running' || isAbsent(name, said) || performance.now() > end) break;
       await new Promise((resolve) => setTimeout(resolve, pause));
       said = await this.#look(ref, anonKey, probe);
     }
@@ -55,7 +79,7 @@ export class ServiceProbe {
   }
 
   /** `running`, or what it said instead, in a few words. */
-  async #look(ref: string, anonKey: string, { method, path, answers }: (typeof PROBES)[number]): Promise<string> {
+  async #look(ref: string, anonKey: string, { method, path, answers }: Probe): Promise<string> {
     try {
       const { statusCode, body } = await this.#agent.request({
         origin: this.#dataplaneUrl,
@@ -72,7 +96,4 @@ export class ServiceProbe {
   }
 }
 
-const UNAVAILABLE: Services = {
-  storage: { up: false, status: 'unavailable' },
-  realtime: { up: false, status: 'unavailable' },
-};
+const isAbsent = (name: ProjectService, said: string) => said === NOT_RUN && !NEEDED.includes(name);
