@@ -88,17 +88,20 @@ export async function ensureTemplate(admin: Session, connect: Connect): Promise<
   );
 }
 
+/** Of a spare in the making, which is dropped after a crash: what takes it waits for the disk, and so for all before it. */
+const unhurried = (statements: readonly string[]) => transaction(['SET LOCAL synchronous_commit = off', ...statements]);
+
 /** Makes the spare `id`: a database and its three roles, which nobody can log in as yet. */
 export async function buildSpare(admin: Session, connect: Connect, id: string): Promise<void> {
   const ref = spareRef(id);
   const building = `${BUILDING_PREFIX}${id}`;
-  await admin.query(transaction(LOGIN_ROLES.flatMap((role) => createRole(role, ref))));
+  await admin.query(unhurried(LOGIN_ROLES.flatMap((role) => createRole(role, ref))));
   await admin.query(
     `CREATE DATABASE ${identifier(building)} TEMPLATE ${identifier(TEMPLATE)} OWNER ${identifier(ownerRole(ref))} ALLOW_CONNECTIONS false`,
   );
-  await admin.query(transaction(databaseAccess(building, ref)));
-  await within(connect, building, (session) => session.query(transaction(ownership(ref))));
-  await admin.query(`ALTER DATABASE ${identifier(building)} RENAME TO ${identifier(SPARE_PREFIX + id)}`);
+  await admin.query(unhurried(databaseAccess(building, ref)));
+  await within(connect, building, (session) => session.query(unhurried(ownership(ref))));
+  await admin.query(unhurried([`ALTER DATABASE ${identifier(building)} RENAME TO ${identifier(SPARE_PREFIX + id)}`]));
 }
 
 async function within<T>(connect: Connect, database: string, work: (session: Session) => Promise<T>): Promise<T> {
