@@ -116,5 +116,10 @@ function write({ incoming, outgoing }: ServiceRequest, { status, statusText, hea
   else if (status !== 204 && incoming.method !== 'HEAD') headers['Content-Length'] = '0';
   if (statusText === undefined) outgoing.writeHead(status, headers);
   else outgoing.writeHead(status, statusText, headers);
-  outgoing.end(body);
+  // Node sends head and text in one buffer, head and bytes in two; latin1 keeps each byte as it is.
+  if (body && body.length <= ONE_WRITE_BYTES) outgoing.end(body.toString('latin1'), 'latin1');
+  else outgoing.end(body);
 }
+
+/** Beyond it a copy costs more than a second buffer. */
+const ONE_WRITE_BYTES = 32 * 1024;

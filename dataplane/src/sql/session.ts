@@ -90,6 +90,8 @@ const newResult = (): Result => ({ command: '', rows: [], fields: [] });
 export class Session {
   private readonly socket: Socket;
   private readonly batches: Batch[] = [];
+  /** Encoded since the event loop's last turn: requests that arrive together go to Postgres in one system call. */
+  private unsent: Buffer[] = [];
   /** Least recently used first. */
   private readonly statements = new Set<string>();
   private closed = false;
@@ -176,8 +178,18 @@ export class Session {
       }
       batch.startedAt = performance.now();
       this.batches.push(batch);
-      this.socket.write(bytes);
+      this.send(bytes);
     });
+  }
+
+  private send(bytes: Buffer): void {
+    if (this.unsent.push(bytes) === 1) setImmediate(() => this.flush());
+  }
+
+  private flush(): void {
+    const bytes = this.unsent.length === 1 ? (this.unsent[0] as Buffer) : Buffer.concat(this.unsent);
+    this.unsent = [];
+    if (bytes.length > 0 && !this.socket.destroyed) this.socket.write(bytes);
   }
 
   private encode(statements: readonly Statement[], batch: Batch): void {
@@ -288,7 +300,7 @@ export class Session {
       reject: ignore,
     };
     this.batches.push(batch);
-    this.socket.write(
+    this.send(
       encoded(() => {
         for (const name of known) encode.closeStatement(name);
         encode.sync();
