@@ -1,0 +1,79 @@
+/**
+ * What a caller may do on a private topic, asked of the policies on `realtime.messages` as upstream asks them: a message is
+ * put there, read or written as the caller, and all of it rolled back. In: a caller and a topic. Out: what is allowed.
+ */
+import { DatabaseError, type Pool, type Queryable } from '../../sql/pool.js';
+import type { Caller } from '../../tenant.js';
+import { assume, SERVICE } from '../identity.js';
+
+export interface Allowed {
+  broadcast: boolean;
+  presence: boolean;
+}
+
+const EXTENSIONS = ['broadcast', 'presence'] as const;
+const NOTHING: Allowed = { broadcast: false, presence: false };
+
+/** Ends the transaction without keeping anything of it. */
+class RollBack extends Error {}
+
+export function mayRead(pool: Pool, caller: Caller, topic: string): Promise<Allowed> {
+  return rolledBack(pool, async (transaction) => {
+    await become(transaction, SERVICE, topic);
+    const probes = await transaction.query<{ id: string; extension: keyof Allowed }>(
+      `insert into realtime.messages (topic, extension, private) values ($1, 'broadcast', true), ($1, 'presence', true) returning id::text, extension`,
+      [topic],
+    );
+    await become(transaction, caller, topic);
+    const seen = await transaction.query<{ extension: keyof Allowed }>(
+      'select extension from realtime.messages where topic = $1 and id = any($2::uuid[])',
+      [topic, `{${probes.map(({ id }) => id).join()}}`],
+    );
+    return allowed(new Set(seen.map(({ extension }) => extension)));
+  });
+}
+
+export function mayWrite(pool: Pool, caller: Caller, topic: string): Promise<Allowed> {
+  return rolledBack(pool, async (transaction) => {
+    await become(transaction, caller, topic);
+    const written = new Set<keyof Allowed>();
+    for (const extension of EXTENSIONS) {
+      await transaction.query('savepoint probe');
+      try {
+        await transaction.query('insert into realtime.messages (topic, extension, private) values ($1, $2, true)', [
+          topic,
+          extension,
+        ]);
+        written.add(extension);
+      } catch (error) {
+        if (!(error instanceof DatabaseError)) throw error;
+      }
+      await transaction.query('rollback to savepoint probe');
+    }
+    return allowed(written);
+  });
+}
+
+const allowed = (extensions: Set<keyof Allowed>): Allowed => ({
+  broadcast: extensions.has('broadcast'),
+  presence: extensions.has('presence'),
+});
+
+async function become(transaction: Queryable, caller: Caller, topic: string): Promise<void> {
+  const { text, values = [] } = assume(caller, topic);
+  await transaction.query(text, values);
+}
+
+/** A policy that fails allows nothing; a database that can't be reached is the caller's to tell. */
+async function rolledBack(pool: Pool, work: (transaction: Queryable) => Promise<Allowed>): Promise<Allowed> {
+  let result = NOTHING;
+  try {
+    await pool.transaction(async (transaction) => {
+      result = await work(transaction);
+      throw new RollBack();
+    });
+  } catch (error) {
+    if (!(error instanceof RollBack) && !(error instanceof DatabaseError)) throw error;
+  }
+  return result;
+}

@@ -1,0 +1,111 @@
+/**
+ * Messages that the database sends: rows of `realtime.messages`, each delivered once when its transaction has committed, in the
+ * order in which they were written. A notification only wakes it; what is read is what the last snapshot did not show, so that a
+ * broken connection loses and doubles nothing. In: the project's pool, which listens. Out: messages. Called by the project's hub.
+ */
+import type { Pool } from '../../sql/pool.js';
+import { assume, SERVICE } from '../identity.js';
+
+export interface DatabaseMessage {
+  id: string;
+  topic: string;
+  event: string;
+  /** JSON text. */
+  payload: string;
+  isPrivate: boolean;
+}
+
+export const NOTIFICATIONS = 'realtime';
+/** For notifications that a broken connection swallowed. */
+const LOOK_MS = 10_000;
+
+const NEW_MESSAGES = `
+with now as materialized (select pg_current_snapshot() as snapshot),
+fresh as (
+  select id, topic, event, payload, private, inserted_at from realtime.messages
+  where txid >= pg_snapshot_xmin($1::pg_snapshot) and not pg_visible_in_snapshot(txid, $1::pg_snapshot)
+    and extension = 'broadcast' and event is not null and payload is not null
+)
+select (select snapshot::text from now), id::text, topic, event, payload::text, coalesce(private, true)::text
+from (select) as one left join fresh on true
+order by inserted_at, id`;
+
+export class MessageFeed {
+  #snapshot: string | undefined;
+  #running: Promise<void> | undefined;
+  #again = false;
+  #closed = false;
+  readonly #timer = setInterval(() => void this.look(), LOOK_MS).unref();
+
+  constructor(
+    private readonly pool: Pool,
+    private readonly deliver: (message: DatabaseMessage) => void,
+    private readonly onFailure: (error: Error) => void,
+  ) {}
+
+  /** Resolves when messages that are committed from now on will come. */
+  async start(): Promise<void> {
+    if (this.#snapshot !== undefined) return;
+    const [, answer] = await this.pool.batch([assume(SERVICE), { text: 'select pg_current_snapshot()::text' }]);
+    this.#snapshot ??= answer?.rows[0]?.[0]?.toString();
+  }
+
+  /** There may be something new. */
+  look(): Promise<void> {
+    this.#again = true;
+    this.#running ??= this.#read().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearInterval(this.#timer);
+  }
+
+  async #read(): Promise<void> {
+    while (this.#again && !this.#closed && this.#snapshot !== undefined) {
+      this.#again = false;
+      try {
+        await this.#readOnce(this.#snapshot);
+      } catch (error) {
+        // Nothing is forgotten: the next look begins where this one did.
+        this.onFailure(error as Error);
+        return;
+      }
+    }
+  }
+
+  async #readOnce(since: string): Promise<void> {
+    const statement = { name: 'realtime-messages', text: NEW_MESSAGES, values: [since] };
+    const [, answer] = await this.pool.batch([assume(SERVICE), statement], { repeatable: true });
+    const all = (answer?.rows ?? []).map((row) => row.map((value) => value?.toString() ?? ''));
+    if (this.#closed) return;
+    this.#snapshot = all[0]?.[0] ?? since;
+    for (const [, id = '', topic = '', event = '', payload = '', isPrivate] of all) {
+      if (id !== '') this.deliver({ id, topic, event, payload, isPrivate: isPrivate === 'true' });
+    }
+  }
+}
+
+const REPLAY = `
+select id::text, event, payload::text from (
+  select id, event, payload, inserted_at from realtime.messages
+  where topic = $1 and private and extension = 'broadcast' and event is not null and payload is not null
+    and inserted_at >= (to_timestamp($2::float8 / 1000) at time zone 'utc')
+  order by inserted_at desc limit $3
+) latest order by inserted_at`;
+
+/** The last messages of a private topic, for a caller that may read it. */
+export async function replayed(pool: Pool, topic: string, since: number, limit: number): Promise<DatabaseMessage[]> {
+  const statement = { name: 'realtime-replay', text: REPLAY, values: [topic, since, limit] };
+  const [, answer] = await pool.batch([assume(SERVICE), statement], { repeatable: true });
+  return (answer?.rows ?? []).map(([id, event, payload]) => ({
+    id: String(id),
+    topic,
+    event: String(event),
+    payload: String(payload),
+    isPrivate: true,
+  }));
+}

@@ -1,0 +1,85 @@
+/** What a project may use of realtime, by its plan: upstream's quotas. Data; who enforces each says so in upstream's words. */
+import type { Plan } from '@slipway/crds';
+
+export interface RealtimeLimits {
+  /** Sockets at once. */
+  connections: number;
+  channelsPerConnection: number;
+  joinsPerSecond: number;
+  /** Broadcasts, from clients, REST and the database together. */
+  eventsPerSecond: number;
+  presenceEventsPerSecond: number;
+  /** Of a broadcast's or a presence's payload. */
+  payloadBytes: number;
+  /** Of a change: a larger record is cut to its small values. */
+  recordBytes: number;
+}
+
+const KIB = 1024;
+const SMALL: RealtimeLimits = {
+  connections: 200,
+  channelsPerConnection: 100,
+  joinsPerSecond: 100,
+  eventsPerSecond: 100,
+  presenceEventsPerSecond: 20,
+  payloadBytes: 256 * KIB,
+  recordBytes: 1024 * KIB,
+};
+const MIDDLE: RealtimeLimits = {
+  ...SMALL,
+  connections: 500,
+  joinsPerSecond: 500,
+  eventsPerSecond: 500,
+  presenceEventsPerSecond: 50,
+  payloadBytes: 3000 * KIB,
+};
+const LARGE: RealtimeLimits = {
+  ...MIDDLE,
+  connections: 10_000,
+  joinsPerSecond: 2500,
+  eventsPerSecond: 2500,
+  presenceEventsPerSecond: 1000,
+};
+
+export const LIMITS: Readonly<Record<Plan, RealtimeLimits>> = {
+  free: SMALL,
+  starter: SMALL,
+  pro: MIDDLE,
+  team: LARGE,
+  enterprise: LARGE,
+};
+
+/** The largest message that is read off a socket at all: any plan's payload and what is around it. */
+export const MAX_MESSAGE_BYTES = 3200 * KIB;
+/** What may wait for a client that reads slowly; beyond it its socket is closed with SLOW_CLIENT. */
+export const MAX_BUFFERED_BYTES = 8 * KIB * KIB;
+/** Close codes of ours: 1013 is "try again later" (RFC 6455 registry). */
+export const SLOW_CLIENT = { code: 1013, reason: 'client reads too slowly' } as const;
+export const TOO_MANY_JOINS = { code: 1008, reason: 'too many joins' } as const;
+export const IDLE = { code: 1000, reason: 'no heartbeat' } as const;
+export const GOING_AWAY = { code: 1001, reason: 'the project changed or the server stops' } as const;
+/** A client that sends nothing, heartbeats included, for so long is gone. */
+export const IDLE_MS = 60_000;
+
+/** So much may come at once, in seconds of the rate: clients send in bursts. */
+const BURST_SECONDS = 2;
+
+/** A rate with a burst: `take` says whether `count` more fit. */
+export class RateLimit {
+  private tokens: number;
+  private refilledAt = performance.now();
+
+  constructor(private readonly perSecond: number) {
+    this.tokens = perSecond * BURST_SECONDS;
+  }
+
+  take(count = 1): boolean {
+    const now = performance.now();
+    const refill = ((now - this.refilledAt) / 1000) * this.perSecond;
+    this.tokens = Math.min(this.perSecond * BURST_SECONDS, this.tokens + refill);
+    this.refilledAt = now;
+    if (this.tokens < count) return false;
+    this.tokens -= count;
+    return true;
+  }
+}

@@ -1,0 +1,97 @@
+/** What a client asks for when it joins a channel. In: the payload of phx_join. Out: a checked, complete wish. */
+export interface ChangeWish {
+  /** As the client sent it: the answer repeats it. */
+  params: Record<string, unknown>;
+  /** Names the same wish of any client, so that one frame serves all who have it. */
+  id: number;
+  event: '*' | 'INSERT' | 'UPDATE' | 'DELETE';
+  schema: string;
+  /** `*`: every published table of the schema. */
+  table: string;
+  filter: string | undefined;
+  select: readonly string[] | undefined;
+}
+
+export interface JoinWish {
+  accessToken: string | undefined;
+  isPrivate: boolean;
+  broadcast: { self: boolean; ack: boolean; replay: { since: number; limit: number } | undefined; tellsReady: boolean };
+  presence: { enabled: boolean; key: string };
+  changes: ChangeWish[];
+}
+
+const MAX_WISHES = 100;
+const MAX_REPLAYED = 25;
+const EVENTS = ['*', 'INSERT', 'UPDATE', 'DELETE'] as const;
+
+type Fields = Record<string, unknown>;
+const fields = (value: unknown): Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {};
+const text = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined);
+
+/** A string instead: what is wrong with it. */
+export function readJoin(payload: unknown): JoinWish | string {
+  const asked = fields(payload);
+  const config = fields(asked.config);
+  const broadcast = fields(config.broadcast);
+  const presence = fields(config.presence);
+  const wished = Array.isArray(config.postgres_changes) ? config.postgres_changes.filter((wish) => wish !== null) : [];
+  if (wished.length > MAX_WISHES) return `config.postgres_changes has more than ${MAX_WISHES} entries`;
+  const changes: ChangeWish[] = [];
+  for (const wish of wished) {
+    const read = readChangeWish(fields(wish));
+    if (typeof read === 'string') return read;
+    changes.push(read);
+  }
+  const isPrivate = config.private === true;
+  const replay = readReplay(broadcast.replay, isPrivate);
+  if (typeof replay === 'string') return replay;
+  return {
+    accessToken: text(asked.access_token) ?? text(asked.user_token),
+    isPrivate,
+    broadcast: {
+      self: broadcast.self === true,
+      ack: broadcast.ack === true,
+      replay,
+      tellsReady: broadcast.replication_ready === true,
+    },
+    presence: { enabled: presence.enabled === true, key: text(presence.key)?.slice(0, 255) ?? crypto.randomUUID() },
+    changes,
+  };
+}
+
+function readReplay(replay: unknown, isPrivate: boolean) {
+  if (replay === undefined || replay === null) return undefined;
+  if (!isPrivate) return 'UnableToReplayMessages: Replay is not allowed for public channels';
+  const { since, limit = MAX_REPLAYED } = fields(replay);
+  const fits = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value) && value >= 0;
+  if (!fits(since) || !fits(limit)) return 'UnableToReplayMessages: Replay params are not valid';
+  return { since, limit: Math.min(Math.floor(limit), MAX_REPLAYED) };
+}
+
+function readChangeWish(params: Fields): ChangeWish | string {
+  const event = (text(params.event) ?? '*').toUpperCase();
+  if (!EVENTS.includes(event as never)) return `config.postgres_changes: event is one of ${EVENTS.join(', ')}`;
+  const select = params.select;
+  if (select !== undefined && !(Array.isArray(select) && select.every((name) => typeof name === 'string'))) {
+    return 'config.postgres_changes: select is a list of column names';
+  }
+  return {
+    params,
+    id: hash(JSON.stringify(params)),
+    event: event as ChangeWish['event'],
+    schema: text(params.schema) ?? 'public',
+    table: text(params.table) ?? '*',
+    filter: text(params.filter),
+    select: select as string[] | undefined,
+  };
+}
+
+/** FNV-1a, 32 bits, never 0: clients take 0 for no id. */
+function hash(value: string): number {
+  let result = 0x811c9dc5;
+  for (let at = 0; at < value.length; at++) {
+    result = Math.imul(result ^ value.charCodeAt(at), 0x01000193);
+  }
+  return result >>> 0 || 1;
+}
