@@ -177,6 +177,13 @@ const REFUSALS: readonly Refusal[] = [
   },
 ];
 
+/** A message with its errors sorted: the real server walks maps in no order. */
+function errorsOf(message: string | undefined): string[] | undefined {
+  const [, head = '', list] = /^(.*? is invalid: )\[(.*)\]$/s.exec(message ?? '') ?? [];
+  if (list === undefined) return message === undefined ? undefined : [message];
+  return [head, ...list.split(/, (?=[^\s"',]+: )/).sort()];
+}
+
 export const writes: Cases = (test, fixture) => {
   const { target, namespace, group, configMap, widget } = fixture;
   const filled = (value: Json): Json =>
@@ -185,7 +192,7 @@ export const writes: Cases = (test, fixture) => {
   for (const { promise, method, path, body, options, code, reason, message, details } of REFUSALS) {
     test(promise, async () => {
       const answer = await target.send(method, path(fixture), filled(body), options);
-      assert.is(answer.body?.message, filled(message));
+      assert.equal(errorsOf(answer.body?.message), errorsOf(filled(message)));
       assert.is(answer.code, code);
       assert.is(answer.body.code, code);
       assert.is(answer.body.reason, reason);

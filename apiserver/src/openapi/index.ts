@@ -4,5 +4,4 @@
  */
 
 export { builtinResources } from './builtin-kinds.js';
-export { type DocumentedResource, openApiV3Document, openApiV3Index } from './documents.js';
 export { openApiDocuments, type ServedResource } from './served.js';
