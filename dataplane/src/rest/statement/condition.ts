@@ -34,7 +34,7 @@ export function fieldSql(writer: Writer, scope: Scope, { name, path }: Field): s
   const column = columnSql(scope, name);
   if (path.length === 0) return column;
   const isJson = JSON_TYPES.has(scope.node.table?.columns.get(name)?.base ?? '');
-  const steps = path.map(({ arrow, key, isIndex }) => `${arrow}${writer.constant(key)}::${isIndex ? 'int' : 'text'}`);
+  const steps = path.map(({ arrow, key, isIndex }) => `${arrow}${writer.typed(key, isIndex ? 'int' : 'text')}`);
   return `(${isJson ? column : `to_jsonb(${column})`}${steps.join('')})`;
 }
 

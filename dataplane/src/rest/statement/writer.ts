@@ -11,6 +11,7 @@ export type Source =
 export class Writer {
   readonly sources: Source[] = [];
   private readonly names = new Set<string>();
+  private readonly steps = new Map<string, string>();
 
   /** `pattern`: `*` stands for `%`. */
   bind(value: Value, pattern = false): string {
@@ -20,6 +21,16 @@ export class Writer {
 
   constant(text: string): string {
     return this.add({ from: 'constant', text });
+  }
+
+  /** The same for the same text, so that Postgres sees two expressions with it as equal. */
+  typed(text: string, type: 'int' | 'text'): string {
+    const key = `${type}:${text}`;
+    const known = this.steps.get(key);
+    if (known !== undefined) return known;
+    const parameter = `${this.constant(text)}::${type}`;
+    this.steps.set(key, parameter);
+    return parameter;
   }
 
   add(source: Source): string {
