@@ -5,6 +5,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Writable } from 'node:stream';
+import { availableServices, PROJECT_SERVICES } from '@slipway/crds';
 import { generateKeyPair, SignJWT, UnsecuredJWT } from 'jose';
 import { pino } from 'pino';
 import { test } from 'uvu';
@@ -29,6 +30,10 @@ async function newTenant(ref: string, jwtSecret = randomBytes(32).toString('hex'
     url: `${PUBLIC_URL}/p/${ref}`,
     authenticator: LOGIN,
     authAdmin: LOGIN,
+    owner: LOGIN,
+    type: 'shared',
+    plan: 'free',
+    services: new Set(availableServices('shared', 'free', {})),
   };
 }
 
@@ -46,7 +51,42 @@ const witness: Service = {
   close: async () => undefined,
 };
 
-const LIMITS = { bodyBytes: 1000, headersMilliseconds: 200, requestMilliseconds: 400, checkMilliseconds: 50 };
+/** Takes as much as it is sent, and says how much it was. */
+const taker: Service = {
+  ...witness,
+  async handle({ path: asked, incoming, outgoing }) {
+    let bytes = 0;
+    for await (const chunk of incoming) bytes += (chunk as Buffer).length;
+    if (asked === '/endless') {
+      outgoing.writeHead(200);
+      const more = () => {
+        while (outgoing.write(Buffer.alloc(65_536)));
+      };
+      outgoing.on('drain', more);
+      more();
+      return;
+    }
+    outgoing.end(JSON.stringify({ bytes }));
+  },
+};
+
+/** Speaks another protocol: says who it was told calls, and then what it hears. */
+const speaker: Service = {
+  ...witness,
+  upgrade({ tenant, caller, path: asked, query, socket, head }) {
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+    socket.write(`${JSON.stringify({ ref: tenant.ref, role: caller.role, path: asked, query })}${head}`);
+    socket.pipe(socket);
+  },
+};
+
+const LIMITS = {
+  bodyBytes: 1000,
+  headersMilliseconds: 200,
+  requestMilliseconds: 400,
+  stillMilliseconds: 300,
+  checkMilliseconds: 50,
+};
 
 const tenants = new Map<string, Tenant>();
 const logged: string[] = [];
@@ -69,7 +109,8 @@ test.before(async () => {
     publicUrl: PUBLIC_URL,
     tenant: (ref) => tenants.get(ref),
     complete: () => complete,
-    services: { auth: witness, rest: witness },
+    services: { auth: witness, rest: witness, realtime: speaker, functions: witness, storage: taker },
+    rateLimit: 0,
     management,
     log: pino({ level: 'debug' }, sink),
     limits: LIMITS,
@@ -155,13 +196,23 @@ test('until all projects are known, one that is not is 503', async () => {
   assert.is(headers['retry-after'], '1');
 });
 
-for (const service of ['storage', 'functions', 'realtime']) {
-  test(`${service}, which is not there, is 404 and says so`, async () => {
+test('a service that the matrix does not give is 404 and names the setting that opens it', async () => {
+  for (const service of ['storage', 'functions']) {
     const { status, body } = await ask(`/p/blog-x1/${service}/v1/x`, { apikey: blog.anonKey });
     assert.is(status, 404);
-    assert.match(body.message as string, new RegExp(`^${service} is not available here`));
-  });
-}
+    assert.match(
+      JSON.stringify(body),
+      new RegExp(`${service} is not available here.*SLIPWAY_SERVICES_SHARED=${service}`),
+    );
+  }
+  assert.is((await ask('/p/blog-x1/storage/v1/x', { apikey: blog.anonKey })).body.statusCode, '404');
+});
+
+test('what is no service at all is 404', async () => {
+  for (const name of ['constructor', '__proto__', 'graphql', 'x']) {
+    assert.is((await ask(`/p/blog-x1/${name}/v1/x`, { apikey: blog.anonKey })).status, 404, name);
+  }
+});
 
 test('the key may be in a header, a Bearer token or the query, and is no parameter of the service', async () => {
   for (const [target, headers] of [
@@ -347,6 +398,155 @@ for (const [what, text] of [
     assert.match(chunks.join(''), /^HTTP\/1\.1 (408|401)/);
   });
 }
+
+async function openTenant(ref: string): Promise<Tenant> {
+  const tenant = { ...(await newTenant(ref)), services: new Set(PROJECT_SERVICES) };
+  tenants.set(ref, tenant);
+  return tenant;
+}
+
+/** What a raw connection is answered, until it is closed or `enough` is in it. */
+function spoken(text: string, enough: RegExp): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(text));
+    let heard = '';
+    socket.on('data', (chunk) => {
+      heard += chunk;
+      if (enough.test(heard)) socket.destroy();
+    });
+    socket.on('error', () => undefined).on('close', () => resolve(heard));
+  });
+}
+
+const websocket = (target: string, more = '') =>
+  `GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${more}\r\n`;
+
+test('a request to change the protocol is decided as any other, and its socket handed to the service', async () => {
+  const target = `/p/blog-x1/realtime/v1/websocket?vsn=1.0.0&apikey=${blog.anonKey}`;
+  const heard = await spoken(`${websocket(target)}hello`, /hello/);
+  assert.match(heard, /^HTTP\/1\.1 101 /);
+  assert.match(heard, /"ref":"blog-x1","role":"anon","path":"\/websocket","query":"vsn=1.0.0"/);
+});
+
+for (const [what, target, status] of [
+  ['no key', '/p/blog-x1/realtime/v1/websocket', 401],
+  ['a wrong key', '/p/blog-x1/realtime/v1/websocket?apikey=x', 401],
+  ['an unknown project', '/p/nobody/realtime/v1/websocket', 404],
+  ['a service that speaks HTTP alone', '/p/blog-x1/rest/v1/x', 400],
+  ['a service that the project has not', '/p/blog-x1/functions/v1/x', 404],
+  ['the platform itself', '/projects', 400],
+] as const) {
+  test(`a request to change the protocol of ${what} is answered ${status} and the connection closed`, async () => {
+    const key = what === 'a service that speaks HTTP alone' ? `apikey: ${blog.anonKey}\r\n` : '';
+    const heard = await spoken(websocket(target, key), /never/);
+    assert.match(heard, new RegExp(`^HTTP/1\\.1 ${status} `));
+    assert.match(heard, /\r\n\r\n\{.*\}$/);
+  });
+}
+
+test('a route that is open is served without a key, as nobody, and told what the key would have been refused for', async () => {
+  const { ref, serviceRoleKey } = await openTenant('open');
+  const nobody = await ask(`/p/${ref}/functions/v1/hello`);
+  assert.is(nobody.body.role, 'anon');
+  const forged = await ask(`/p/${ref}/functions/v1/hello`, { authorization: `Bearer ${shop.serviceRoleKey}` });
+  assert.is(forged.body.role, 'anon');
+  assert.is((await ask(`/p/${ref}/functions/v1/hello`, { apikey: serviceRoleKey })).body.role, 'service_role');
+});
+
+test('storage opens what is public or signed without a key, and nothing else', async () => {
+  const { ref } = await openTenant('files');
+  for (const [method, route, status] of [
+    ['GET', '/object/public/b/a.txt', 200],
+    ['HEAD', '/object/public/b/a.txt', 200],
+    ['GET', '/object/sign/b/a.txt?token=x', 200],
+    ['GET', '/render/image/public/b/a.png', 200],
+    ['PUT', '/object/upload/sign/b/a.txt?token=x', 200],
+    ['GET', '/status', 200],
+    ['POST', '/object/sign/b/a.txt', 401],
+    ['POST', '/object/public/b/a.txt', 401],
+    ['GET', '/object/b/a.txt', 401],
+    ['GET', '/object/authenticated/b/a.txt', 401],
+    ['GET', '/render/image/authenticated/b/a.png', 401],
+    ['GET', '/bucket', 401],
+    ['GET', '/statusx', 401],
+    ['POST', '/upload/resumable', 401],
+  ] as const) {
+    const refused = await new Promise<number>((resolve) => {
+      httpRequest({ host: '127.0.0.1', port, path: `/p/${ref}/storage/v1${route}`, method, agent: false })
+        .on('response', (answer) => resolve(answer.resume().statusCode as number))
+        .end();
+    });
+    assert.is(refused, status, `${method} ${route}`);
+  }
+});
+
+test('a service that streams takes bodies without bound, for as long as they move', async () => {
+  const { ref, anonKey } = await openTenant('streams');
+  const outgoing = httpRequest({
+    host: '127.0.0.1',
+    port,
+    path: `/p/${ref}/storage/v1/object/b/x`,
+    method: 'POST',
+    headers: { apikey: anonKey, 'content-length': '20' },
+    agent: false,
+  });
+  const answer = new Promise<IncomingMessage>((resolve, reject) =>
+    outgoing.on('response', resolve).on('error', reject),
+  );
+  const began = performance.now();
+  let sent = 0;
+  const tick = setInterval(() => {
+    outgoing.write('x');
+    if (++sent === 20) {
+      clearInterval(tick);
+      outgoing.end();
+    }
+  }, 50);
+  assert.equal((await answered(await answer)).body, { bytes: 20 });
+  assert.ok(performance.now() - began > LIMITS.requestMilliseconds);
+  const large = await ask(
+    `/p/${ref}/storage/v1/object/b/x`,
+    { apikey: anonKey, 'content-length': '5000' },
+    'POST',
+    'x'.repeat(5000),
+  );
+  assert.equal(large.body, { bytes: 5000 });
+});
+
+test('a client that stops in the middle of an upload, or stops reading a download, is cut off', async () => {
+  const { ref, anonKey } = await openTenant('still');
+  const head = `/p/${ref}/storage/v1/object/b/x HTTP/1.1\r\nHost: x\r\napikey: ${anonKey}\r\n`;
+  assert.match(await spoken(`POST ${head}Content-Length: 1000\r\n\r\nx`, /never/), /^(HTTP\/1\.1 408 .*)?$/s);
+  const cut = new Promise((resolve) => gateway.once('connection', (socket) => socket.once('close', resolve)));
+  const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+  socket.write(`GET /p/${ref}/storage/v1/endless HTTP/1.1\r\nHost: x\r\napikey: ${anonKey}\r\n\r\n`);
+  await cut;
+  socket.destroy();
+});
+
+test('an address that sends too many requests to a project in a second is told so, and other projects are as before', async () => {
+  const limited = createGateway({
+    publicUrl: PUBLIC_URL,
+    tenant: (ref) => tenants.get(ref),
+    complete: () => complete,
+    services: { rest: witness },
+    rateLimit: 3,
+    management,
+    log: pino({ level: 'silent' }),
+  });
+  await new Promise<void>((resolve) => limited.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(limited.address() as AddressInfo).port}`;
+  const send = ({ ref, anonKey }: Tenant) => fetch(`${url}/p/${ref}/rest/v1/x`, { headers: { apikey: anonKey } });
+  // A second may turn between them, but not so often.
+  const answers = await Promise.all(Array.from({ length: 30 }, () => send(blog)));
+  const refused = answers.find(({ status }) => status === 429);
+  assert.is(refused?.headers.get('retry-after'), '1');
+  assert.match(JSON.stringify(await refused?.json()), /Too many requests/);
+  assert.is((await send(shop)).status, 200);
+  while ((await send(blog)).status === 429);
+  limited.closeAllConnections();
+  limited.close();
+});
 
 test('each answer has an id of its own, which the caller cannot choose', async () => {
   const ids = new Set<string>();

@@ -78,7 +78,7 @@ export class SlowClients {
       return false;
     }
     // Where we are who doesn't read, it isn't the client that is slow.
-    if (streams && (socket.bytesRead !== connection.received || incoming.readableFlowing === false)) {
+    if (streams && (socket.bytesRead !== connection.received || incoming.readableLength > 0)) {
       connection.received = socket.bytesRead;
       connection.since = now;
     }
