@@ -1,13 +1,20 @@
-/** A table for the terminal that is also Markdown: the first column reads, the others are numbers. */
+/** A table for the terminal that is also Markdown: columns of numbers stand to the right. */
 export function renderTable(head: string[], rows: string[][]): string {
-  const widths = head.map((title, column) =>
-    Math.max(...[head, ...rows].map((row) => (row[column] ?? '').length), title.length),
-  );
-  const line = (row: string[]) =>
-    `| ${row.map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0))).join(' | ')} |`;
-  const rule = widths.map((width, column) => (column === 0 ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`));
+  const columns = head.map((title, column) => {
+    const cells = rows.map((row) => row[column] ?? '');
+    return { width: Math.max(...[title, ...cells].map(({ length }) => length)), numbers: cells.every(isNumber) };
+  });
+  const cell = (text: string, column: number) => {
+    const { width, numbers } = columns[column] as (typeof columns)[number];
+    return numbers ? text.padStart(width) : text.padEnd(width);
+  };
+  const line = (row: string[]) => `| ${head.map((_, column) => cell(row[column] ?? '', column)).join(' | ')} |`;
+  const rule = columns.map(({ width, numbers }) => (numbers ? `${'-'.repeat(width - 1)}:` : '-'.repeat(width)));
   return [line(head), line(rule), ...rows.map(line)].join('\n');
 }
+
+/** A number, a range of them, or nothing. */
+const isNumber = (text: string) => /^[\d.,]*( – [\d.,]+)?$/.test(text);
 
 export const whole = (value: number) => Math.round(value).toLocaleString('en');
 export const decimals = (value: number, digits = 2) => value.toFixed(digits);
