@@ -129,6 +129,8 @@ export const denoEnvironment = (cache: string): Record<string, string> => ({
   DENO_NO_UPDATE_CHECK: '1',
   DENO_NO_PROMPT: '1',
   NO_COLOR: '1',
+  // A registry behind an authority of the machine's own is reached as by everyone else on it.
+  DENO_TLS_CA_STORE: 'mozilla,system',
   HOME: '/nonexistent',
   PATH: '/usr/bin:/bin',
 });

@@ -36,7 +36,9 @@ test('a function answers every method, and sees its name first in the path, the 
       body,
       headers: { 'x-own': 'yes' },
     });
-    const seen = (await response.json()) as Record<string, string> & { headers: Record<string, string> };
+    const seen = (await response.json()) as Record<'method' | 'url' | 'pathname' | 'search' | 'body', string> & {
+      headers: Record<string, string>;
+    };
     assert.is(seen.method, method);
     assert.is(seen.pathname, '/echo/deeper');
     assert.is(seen.search, '?x=1');
@@ -58,7 +60,7 @@ test('supabase-js sends text, JSON, bytes and forms, and reads each answer as wh
   const invoke = async (body: never) => (await client('one').invoke('mirror', { body })).data;
   assert.is(await invoke('plain text' as never), 'plain text');
   assert.equal(await invoke({ a: [1, 'two'] } as never), { a: [1, 'two'] });
-  const bytes = (await invoke(new Uint8Array([0, 255, 7]) as never)) as Blob;
+  const bytes = (await invoke(new Uint8Array([0, 255, 7]).buffer as never)) as Blob;
   assert.equal([...new Uint8Array(await bytes.arrayBuffer())], [0, 255, 7]);
   const form = new FormData();
   form.set('field', 'value');
@@ -122,7 +124,10 @@ test('a function that exports fetch by default is served as one that calls Deno.
 test('functions see what their owner set and the project’s address and keys, and nothing of the platform', async () => {
   functions.setEnvironment('env', { OWN: 'mine', SUPABASE_URL: 'http://evil.example', LD_PRELOAD: '/tmp/x.so' });
   await deployed('env', 'env', `Deno.serve(() => Response.json(Deno.env.toObject()));`);
-  const { LD_PRELOAD: _, ...seen } = (await (await fetch(`${functions.url('env')}/env`)).json()) as Record<string, string>;
+  const { LD_PRELOAD: _, ...seen } = (await (await fetch(`${functions.url('env')}/env`)).json()) as Record<
+    string,
+    string
+  >;
   assert.equal(seen, {
     OWN: 'mine',
     SUPABASE_URL: functions.url('env').replace('/functions/v1', ''),

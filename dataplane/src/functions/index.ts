@@ -13,7 +13,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { createServer, type Server as NetServer } from 'node:net';
+import { createServer, type RequestListener, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -44,8 +44,8 @@ export interface FunctionsOptions {
 
 export interface FunctionsService extends Service {
   readonly deployer: Deployer;
-  /** Where isolates reach the public URL: the caller hands what connects there to the gateway. */
-  onGatewayConnection(listener: Parameters<typeof createServer>[1]): void;
+  /** Where isolates reach the public URL: the caller hands these requests to the gateway. */
+  onGatewayRequest(listener: RequestListener): void;
   /** The environment of a project has changed. */
   refresh(ref: string): void;
 }
@@ -106,12 +106,16 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
     }
   }
 
-  let gateway: NetServer | undefined;
+  let gateway: Server | undefined;
   return {
     deployer,
     handle,
-    onGatewayConnection: (listener) => {
-      gateway = createServer(listener).listen(folders.gateway, () => chmodSync(folders.gateway, 0o666));
+    onGatewayRequest: (listener) => {
+      gateway = createServer((incoming, outgoing) => {
+        // Deno takes the socket for a proxy, and names the whole address.
+        incoming.url = (incoming.url as string).replace(/^http:\/\/[^/]*/, '');
+        listener(incoming, outgoing);
+      }).listen(folders.gateway, () => chmodSync(folders.gateway, 0o666));
     },
     refresh: (ref) => {
       for (const found of functions.values()) if (found.ref === ref) found.refresh();
@@ -123,6 +127,7 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
       watchdog.close();
       await Promise.all([...functions.values()].map((found) => found.end()));
       gateway?.close();
+      gateway?.closeAllConnections();
       rmSync(folders.sockets, { recursive: true, force: true });
     },
   };

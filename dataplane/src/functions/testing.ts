@@ -46,7 +46,7 @@ export async function startTestFunctions(limits: Partial<FunctionLimits> = {}, h
     log: pino({ level: 'silent' }),
     limits: { lookMilliseconds: 50, ...limits },
   });
-  service.onGatewayConnection((socket) => server.emit('connection', socket));
+  service.onGatewayRequest((incoming, outgoing) => answer(incoming, outgoing));
   answer = (incoming, outgoing) => {
     const [, ref, target, query] = /^\/p\/([^/]+)\/functions\/v1([^?]*)\??(.*)$/.exec(incoming.url as string) ?? [];
     if (ref === undefined || target === undefined) {
