@@ -7,50 +7,105 @@ import type { Logger } from 'pino';
 import { BodyTooLargeError } from '../request-body.js';
 import type { Service, ServiceRequest } from '../service.js';
 import { ConnectionError, DatabaseError, PoolBusyError } from '../sql/errors.js';
-import type { Answer, Context, Route } from './context.js';
+import type { Tenant } from '../tenant.js';
+import { deleteFactor, listFactors } from './admin/factors.js';
+import { generateLink, invite } from './admin/links.js';
+import { createUser, deleteUser, getUserById, listUsers, updateUserById } from './admin/users.js';
+import { type AuthConfig, type ConfigProblem, readAuthConfig } from './config.js';
+import type { Answer, NamedRoute, Route } from './context.js';
 import { AuthDatabases } from './database.js';
 import { AuthError } from './errors.js';
-import { type RateLimit, RateLimiter } from './rate-limit.js';
-import { createUser, deleteUser, getUserById, listUsers, updateUserById } from './routes/admin.js';
+import { Limits } from './limits.js';
+import { Outbox } from './mail/outbox.js';
+import { challengeFactor, enrollFactor, unenrollFactor } from './mfa/factors.js';
+import { verifyFactor } from './mfa/verify.js';
+import { authorize } from './oauth/authorize.js';
+import { callback } from './oauth/callback.js';
+import type { RateLimit } from './rate-limit.js';
+import { authorizeIdentity, deleteIdentity } from './routes/identities.js';
 import { logout } from './routes/logout.js';
+import { otp } from './routes/otp.js';
+import { reauthenticate } from './routes/reauthenticate.js';
+import { recover } from './routes/recover.js';
+import { resend } from './routes/resend.js';
 import { health, settings } from './routes/settings.js';
 import { signup } from './routes/signup.js';
-import { takeAttempt, token } from './routes/token.js';
+import { token } from './routes/token.js';
 import { getUser, updateUser } from './routes/user.js';
+import { verifyByApp, verifyByLink } from './routes/verify.js';
+import { jwks, openidConfiguration } from './routes/well-known.js';
 
 const ROUTES: Readonly<Record<string, Route>> = {
   'GET /health': health,
   'GET /settings': settings,
-  'POST /signup': (context) => {
-    takeAttempt(context);
-    return signup(context);
-  },
+  'GET /.well-known/jwks.json': jwks,
+  'GET /.well-known/openid-configuration': openidConfiguration,
+  'POST /signup': signup,
   'POST /token': token,
+  'POST /otp': otp,
+  'POST /magiclink': otp,
+  'POST /recover': recover,
+  'POST /resend': resend,
+  'GET /verify': verifyByLink,
+  'POST /verify': verifyByApp,
+  'GET /authorize': authorize,
+  'GET /callback': callback,
+  'POST /callback': callback,
   'GET /user': getUser,
   'PUT /user': updateUser,
+  'GET /user/identities/authorize': authorizeIdentity,
+  'GET /reauthenticate': reauthenticate,
   'POST /logout': logout,
+  'POST /factors': enrollFactor,
+  'POST /invite': invite,
   'GET /admin/users': listUsers,
   'POST /admin/users': createUser,
+  'POST /admin/generate_link': generateLink,
 };
 
-const USER_ROUTES: Readonly<Record<string, (context: Context, id: string) => Promise<Answer>>> = {
-  GET: getUserById,
-  PUT: updateUserById,
-  DELETE: deleteUser,
+/** Routes whose path names one thing, `*`; and those that name two. */
+const NAMED_ROUTES: Readonly<Record<string, NamedRoute>> = {
+  'DELETE /user/identities/*': deleteIdentity,
+  'DELETE /factors/*': unenrollFactor,
+  'POST /factors/*/challenge': challengeFactor,
+  'POST /factors/*/verify': verifyFactor,
+  'GET /admin/users/*': getUserById,
+  'PUT /admin/users/*': updateUserById,
+  'DELETE /admin/users/*': deleteUser,
+  'GET /admin/users/*/factors': listFactors,
 };
+const FACTOR_OF_USER = /^\/admin\/users\/([^/]+)\/factors\/([^/]+)$/;
 
-const USER_PATH = '/admin/users/';
+interface ProjectSettings {
+  config: AuthConfig;
+  problems: readonly ConfigProblem[];
+}
 
-const ATTEMPTS: RateLimit = { burst: 300, perSecond: 5 };
-
-export function createAuthService({ log, attempts: limit = ATTEMPTS }: { log: Logger; attempts?: RateLimit }): Service {
+export function createAuthService({ log, attempts }: { log: Logger; attempts?: RateLimit }): Service {
   const databases = new AuthDatabases();
-  const attempts = new RateLimiter(limit);
+  const limits = new Limits(attempts);
+  const outbox = new Outbox(log);
+  /** A tenant whose settings change is another object. */
+  const settingsOf = new WeakMap<Tenant, ProjectSettings>();
+
+  function projectSettings(tenant: Tenant): ProjectSettings {
+    let found = settingsOf.get(tenant);
+    if (found === undefined) {
+      found = readAuthConfig(tenant.authConfig);
+      for (const { key, message } of found.problems) {
+        log.warn({ ref: tenant.ref, key, reason: message }, 'a setting of a project counts as absent');
+      }
+      settingsOf.set(tenant, found);
+    }
+    return found;
+  }
 
   async function answer(request: ServiceRequest): Promise<Answer> {
     const route = routeOf(request);
     if (!route) throw new AuthError(404, 'not_found', 'There is no such route, or it is not available here');
-    return route({ request, attempts, pool: await databases.pool(request.tenant) });
+    const { config, problems } = projectSettings(request.tenant);
+    const pool = await databases.pool(request.tenant);
+    return route({ request, pool, config, configProblems: problems, limits, outbox, log });
   }
 
   return {
@@ -63,18 +118,32 @@ export function createAuthService({ log, attempts: limit = ATTEMPTS }: { log: Lo
       }
     },
     forget: (ref) => databases.forget(ref),
-    close: () => databases.close(),
+    close: async () => {
+      await outbox.close();
+      await databases.close();
+    },
   };
 }
 
 function routeOf({ incoming, path }: ServiceRequest): Route | undefined {
   const { method = '' } = incoming;
-  if (path.startsWith(USER_PATH)) {
-    const route = Object.hasOwn(USER_ROUTES, method) ? USER_ROUTES[method] : undefined;
-    return route && ((context) => route(context, path.slice(USER_PATH.length)));
+  const name = `${method === 'HEAD' ? 'GET' : method} ${path}`;
+  if (Object.hasOwn(ROUTES, name)) return ROUTES[name];
+  const [, userId, factorId] = (method === 'DELETE' && FACTOR_OF_USER.exec(path)) || [];
+  if (userId && factorId) return (context) => deleteFactor(context, userId, factorId);
+  return namedRoute(method, path);
+}
+
+function namedRoute(method: string, path: string): Route | undefined {
+  const parts = path.split('/');
+  for (const at of [2, 3]) {
+    const id = parts[at];
+    if (id === undefined || id === '') continue;
+    const name = `${method} ${parts.toSpliced(at, 1, '*').join('/')}`;
+    const route = Object.hasOwn(NAMED_ROUTES, name) ? NAMED_ROUTES[name] : undefined;
+    if (route) return (context) => route(context, id);
   }
-  const name = `${method} ${path}`;
-  return Object.hasOwn(ROUTES, name) ? ROUTES[name] : undefined;
+  return undefined;
 }
 
 function asAuthError(error: unknown, { requestId, tenant }: ServiceRequest, log: Logger): AuthError {
@@ -96,11 +165,12 @@ const VERSION_HEADER = 'x-supabase-api-version';
 const VERSION = '2024-01-01';
 
 /** Clients that say they know the newer form of errors get it. */
-function sendError(request: ServiceRequest, { status, code, message, details }: AuthError): void {
+function sendError(request: ServiceRequest, { status, code, message, details, headers }: AuthError): void {
   const version = request.incoming.headers[VERSION_HEADER];
   const newer = typeof version === 'string' && /^\d{4}-\d\d-\d\d$/.test(version) && version >= VERSION;
   const body = newer ? { code, message, ...details } : { code: status, error_code: code, msg: message, ...details };
-  send(request, { status, body, ...(newer ? { headers: { 'X-Supabase-Api-Version': VERSION } } : {}) });
+  const versioned = newer ? { 'X-Supabase-Api-Version': VERSION } : {};
+  send(request, { status, body, headers: { 'X-Sb-Error-Code': code, ...versioned, ...headers } });
 }
 
 function send({ outgoing }: ServiceRequest, { status, body, headers }: Answer): void {

@@ -1,7 +1,18 @@
-/** Statements that make a user with its identities; sign-up and administrators use them. */
+/** Statements that make a user with its identities; every way to become one uses them. */
 import type { Statement } from '../sql/pool.js';
 import { DatabaseError } from '../sql/pool.js';
+import type { Context } from './context.js';
+import { deviceOf } from './context.js';
+import { emailExists, phoneExists } from './errors.js';
+import { invokeHook } from './hooks/invoke.js';
 import { AUDIENCE } from './session.js';
+
+export interface NewIdentity {
+  provider: string;
+  /** Who they are there; the user's own id for e-mail and phone. */
+  providerId: string;
+  data: Record<string, unknown>;
+}
 
 export interface NewUser {
   id: string;
@@ -14,56 +25,129 @@ export interface NewUser {
   appMetadata: Record<string, unknown>;
   userMetadata: Record<string, unknown>;
   bannedUntil: Date | null;
+  anonymous?: boolean;
+  invited?: boolean;
+  /** Of another provider; addresses have theirs without it. */
+  identity?: NewIdentity;
+}
+
+/** A user who signs up by themselves: with nothing that only administrators may give. */
+export const ordinaryUser = (id: string, rest: Partial<NewUser> & Pick<NewUser, 'userMetadata'>): NewUser => ({
+  id,
+  email: null,
+  phone: null,
+  passwordHash: null,
+  emailConfirmed: false,
+  phoneConfirmed: false,
+  role: AUDIENCE,
+  appMetadata: {},
+  bannedUntil: null,
+  ...rest,
+});
+
+/** What upstream puts into the metadata of those who sign up with an address. */
+export const addressMetadata = (user: {
+  id: string;
+  email?: string | null;
+  phone?: string | null;
+  verified?: boolean;
+}) => ({
+  sub: user.id,
+  ...(user.email ? { email: user.email } : {}),
+  ...(user.phone ? { phone: user.phone } : {}),
+  email_verified: Boolean(user.email && user.verified),
+  phone_verified: Boolean(user.phone && user.verified),
+});
+
+/** Asks the project's hook whether there may be such a user. */
+export async function allowNewUser(context: Context, user: NewUser): Promise<void> {
+  if (context.config.hooks.before_user_created === undefined) return;
+  const { appMetadata, identities } = derived(user);
+  const now = new Date().toISOString();
+  await invokeHook(context, 'before_user_created', {
+    metadata: {
+      uuid: context.request.requestId,
+      time: now,
+      name: 'before-user-created',
+      ip_address: deviceOf(context.request).address,
+    },
+    user: {
+      id: user.id,
+      aud: AUDIENCE,
+      role: user.role,
+      email: user.email ?? '',
+      phone: user.phone ?? '',
+      app_metadata: appMetadata,
+      user_metadata: user.userMetadata,
+      identities: identities.map(({ provider, data }) => ({ provider, identity_data: data })),
+      is_anonymous: user.anonymous ?? false,
+      created_at: now,
+      updated_at: now,
+    },
+  });
+}
+
+function derived(user: NewUser): { appMetadata: Record<string, unknown>; identities: NewIdentity[] } {
+  const { id, email, phone } = user;
+  const identities: NewIdentity[] = [];
+  if (user.identity) identities.push(user.identity);
+  else {
+    const verified = { email_verified: user.emailConfirmed, phone_verified: user.phoneConfirmed };
+    if (email) {
+      const data = { sub: id, email, ...verified, phone_verified: false };
+      identities.push({ provider: 'email', providerId: id, data });
+    }
+    if (phone) {
+      const data = { sub: id, phone, ...verified, email_verified: false };
+      identities.push({ provider: 'phone', providerId: id, data });
+    }
+  }
+  const providers = identities.map(({ provider }) => provider);
+  const named = providers.length > 0 ? { provider: providers[0], providers } : {};
+  return { appMetadata: { ...named, ...user.appMetadata }, identities };
 }
 
 export function insertUser(user: NewUser): Statement[] {
-  const { id, email, phone } = user;
-  const providers = [...(email ? ['email'] : []), ...(phone ? ['phone'] : [])];
-  const appMetadata = { provider: providers[0], providers, ...user.appMetadata };
+  const { appMetadata, identities } = derived(user);
   const values = [
-    id,
+    user.id,
     AUDIENCE,
     user.role,
-    email,
-    phone,
+    user.email,
+    user.phone,
     user.passwordHash ?? '',
     user.emailConfirmed,
     user.phoneConfirmed,
     JSON.stringify(appMetadata),
     JSON.stringify(user.userMetadata),
     user.bannedUntil,
+    user.anonymous ?? false,
+    user.invited ?? false,
   ];
-  const identities = [
-    ...(email
-      ? [insertIdentity(id, 'email', { email, email_verified: user.emailConfirmed, phone_verified: false })]
-      : []),
-    ...(phone
-      ? [insertIdentity(id, 'phone', { phone, email_verified: false, phone_verified: user.phoneConfirmed })]
-      : []),
+  return [
+    { name: 'auth.new-user', text: INSERT_USER, values },
+    ...identities.map((identity) => insertIdentity(user.id, identity)),
   ];
-  return [{ name: 'auth.new-user', text: INSERT_USER, values }, ...identities];
 }
 
 /** The unencoded tokens are empty rather than null: that is what upstream's own code can read. */
 const INSERT_USER = `
 insert into auth.users (instance_id, id, aud, role, email, phone, encrypted_password, email_confirmed_at,
-  phone_confirmed_at, raw_app_meta_data, raw_user_meta_data, banned_until, confirmation_token, recovery_token,
-  email_change_token_new, email_change, created_at, updated_at)
+  phone_confirmed_at, raw_app_meta_data, raw_user_meta_data, banned_until, is_anonymous, invited_at, confirmation_token,
+  recovery_token, email_change_token_new, email_change, created_at, updated_at)
 values ('00000000-0000-0000-0000-000000000000', $1::uuid, $2, $3, $4, $5, $6,
   case when $7::boolean then now() end, case when $8::boolean then now() end, $9::text::jsonb, $10::text::jsonb,
-  $11::timestamptz, '', '', '', '', now(), now())`;
+  $11::timestamptz, $12::boolean, case when $13::boolean then now() end, '', '', '', '', now(), now())`;
 
-export function insertIdentity(userId: string, provider: string, data: Record<string, unknown>): Statement {
-  return {
-    name: 'auth.new-identity',
-    text: INSERT_IDENTITY,
-    values: [userId, provider, JSON.stringify({ sub: userId, ...data })],
-  };
-}
+export const insertIdentity = (userId: string, { provider, providerId, data }: NewIdentity): Statement => ({
+  name: 'auth.new-identity',
+  text: INSERT_IDENTITY,
+  values: [userId, provider, JSON.stringify(data), providerId],
+});
 
 const INSERT_IDENTITY = `
 insert into auth.identities (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
-values ($1::text, $1::text::uuid, $3::text::jsonb, $2, now(), now(), now())`;
+values ($4, $1::uuid, $3::text::jsonb, $2, now(), now(), now())`;
 
 const UNIQUE_VIOLATION = '23505';
 const OF_EMAIL = 'users_email_partial_key';
@@ -75,3 +159,14 @@ export function takenAddress(error: unknown): 'email' | 'phone' | undefined {
   const { constraint } = error.fields;
   return constraint === OF_EMAIL ? 'email' : constraint === OF_PHONE ? 'phone' : undefined;
 }
+
+export function refuseTakenAddress(error: unknown): never {
+  const address = takenAddress(error);
+  if (address === 'email') throw emailExists();
+  if (address === 'phone') throw phoneExists();
+  throw error;
+}
+
+const OF_ID = 'users_pkey';
+export const takenId = (error: unknown): boolean =>
+  error instanceof DatabaseError && error.code === UNIQUE_VIOLATION && error.fields.constraint === OF_ID;

@@ -6,12 +6,9 @@ import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { promisify } from 'node:util';
 import { hash as bcryptHash, verify as bcryptVerify } from '@node-rs/bcrypt';
-import { AuthError, validationFailed, weakPassword } from './errors.js';
+import { AuthError } from './errors.js';
 
 const COST = 10;
-const MIN_LENGTH = 6;
-/** bcrypt reads no further. */
-const MAX_BYTES = 72;
 const CONCURRENCY = Math.max(1, availableParallelism() - 1);
 const MAX_WAITING = 200;
 
@@ -34,15 +31,6 @@ async function bounded<T>(work: () => Promise<T>): Promise<T> {
     const next = waiting.shift();
     if (next) next();
     else running--;
-  }
-}
-
-export function checkStrength(password: string): void {
-  if (Buffer.byteLength(password) > MAX_BYTES) {
-    throw validationFailed(`Password cannot be longer than ${MAX_BYTES} characters`);
-  }
-  if (password.length < MIN_LENGTH) {
-    throw weakPassword(`Password should be at least ${MIN_LENGTH} characters.`, ['length']);
   }
 }
 

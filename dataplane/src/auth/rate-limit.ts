@@ -1,6 +1,6 @@
 /**
- * How often an address may try to sign up or in at one project: a bucket that fills again with time. Memory is bounded:
- * when too many addresses are known, those not heard of lately are forgotten first.
+ * How often somebody may do something: a bucket that fills again with time. Memory is bounded: when too many are known,
+ * those not heard of lately are forgotten first.
  */
 export interface RateLimit {
   /** How many may come at once. */
@@ -18,23 +18,22 @@ export class RateLimiter {
   #older = new Map<string, Bucket>();
 
   constructor(
-    private readonly limit: RateLimit,
     private readonly capacity = 20_000,
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** Takes one; false when there is none left. */
-  take(key: string): boolean {
-    const bucket = this.#bucket(key);
-    if (bucket.tokens < 1) return false;
+  /** Takes one; else says in how many seconds there is one again. */
+  take(key: string, limit: RateLimit): number {
+    const bucket = this.#bucket(key, limit);
+    if (bucket.tokens < 1) return limit.perSecond > 0 ? Math.ceil((1 - bucket.tokens) / limit.perSecond) : Infinity;
     bucket.tokens--;
-    return true;
+    return 0;
   }
 
-  #bucket(key: string): Bucket {
+  #bucket(key: string, limit: RateLimit): Bucket {
     const now = this.now();
-    const bucket = this.#recent.get(key) ?? this.#older.get(key) ?? { tokens: this.limit.burst, filled: now };
-    bucket.tokens = Math.min(this.limit.burst, bucket.tokens + ((now - bucket.filled) / 1000) * this.limit.perSecond);
+    const bucket = this.#recent.get(key) ?? this.#older.get(key) ?? { tokens: limit.burst, filled: now };
+    bucket.tokens = Math.min(limit.burst, bucket.tokens + ((now - bucket.filled) / 1000) * limit.perSecond);
     bucket.filled = now;
     if (!this.#recent.has(key)) {
       if (this.#recent.size >= this.capacity / 2) {

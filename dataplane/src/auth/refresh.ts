@@ -3,15 +3,13 @@
  * own, so that the second of two simultaneous exchanges sees what the first did and gets the same new token.
  */
 import type { Pool, Statement } from '../sql/pool.js';
+import type { AuthConfig } from './config.js';
 import { badRequest } from './errors.js';
 import { type Device, jsonRows, newRefreshToken, type SignedIn, sessionJson } from './session.js';
 import { userJson } from './user.js';
 
-/** A token that was exchanged may be sent again for so long: its answer may have been lost. */
-const REUSE_SECONDS = 10;
-
 interface Exchange extends SignedIn {
-  outcome: 'exchanged' | 'current' | 'reused' | 'banned' | 'expired';
+  outcome: 'exchanged' | 'current' | keyof typeof REFUSALS;
   refreshToken: string | null;
 }
 
@@ -26,7 +24,8 @@ for no key update of s`;
  */
 const EXCHANGE = `
 with presented as (
-  select t.id, t.token, t.revoked, t.updated_at, t.session_id, s.user_id, s.not_after
+  select t.id, t.token, t.revoked, t.updated_at, t.session_id, s.user_id, s.not_after, s.created_at,
+    coalesce(s.refreshed_at at time zone 'utc', s.created_at) as refreshed_at
   from auth.refresh_tokens t join auth.sessions s on s.id = t.session_id where t.token = $1
 ), newest as (
   select t.token, t.parent from auth.refresh_tokens t, presented p
@@ -34,10 +33,13 @@ with presented as (
 ), verdict as (
   select p.*, n.token as newest, case
     when u.banned_until > now() then 'banned'
-    when p.not_after < now() then 'expired'
+    when p.not_after < now() or p.created_at + make_interval(secs => $6::double precision) < now() then 'expired'
+    when p.refreshed_at + make_interval(secs => $7::double precision) < now() then 'inactive'
+    when $8::boolean and exists (
+      select from auth.sessions n where n.user_id = p.user_id and n.created_at > p.created_at) then 'replaced'
     when not coalesce(p.revoked, false) then 'exchanged'
     when n.parent = p.token then 'current'
-    when n.token is not null and p.updated_at + make_interval(secs => ${REUSE_SECONDS}) >= now() then 'exchanged'
+    when n.token is not null and p.updated_at + make_interval(secs => $5::double precision) >= now() then 'exchanged'
     else 'reused' end as outcome
   from presented p join auth.users u on u.id = p.user_id left join newest n on true
 ), spent as (
@@ -64,16 +66,32 @@ const REFUSALS = {
   reused: ['refresh_token_already_used', 'Invalid Refresh Token: Already Used'],
   banned: ['user_banned', 'Invalid Refresh Token: User Banned'],
   expired: ['session_expired', 'Invalid Refresh Token: Session Expired'],
+  inactive: ['session_expired', 'Invalid Refresh Token: Session Expired (Inactivity)'],
+  replaced: ['session_expired', 'Invalid Refresh Token: Session Expired (Revoked by Newer Login)'],
 } as const;
 
 export async function exchange(
   pool: Pool,
   token: string,
   device: Device,
+  limits: AuthConfig['sessions'],
 ): Promise<SignedIn & { refreshToken: string }> {
   const statements: Statement[] = [
     { name: 'auth.refresh.lock', text: LOCK, values: [token] },
-    { name: 'auth.refresh', text: EXCHANGE, values: [token, newRefreshToken(), device.userAgent, device.address] },
+    {
+      name: 'auth.refresh',
+      text: EXCHANGE,
+      values: [
+        token,
+        newRefreshToken(),
+        device.userAgent,
+        device.address,
+        limits.reuseSeconds,
+        limits.timeboxSeconds ?? null,
+        limits.inactivitySeconds ?? null,
+        limits.single,
+      ],
+    },
   ];
   const [, result] = await pool.batch(statements);
   const [found] = jsonRows<Exchange>(result);

@@ -1,8 +1,7 @@
-/** A signed-in session as SQL makes and reads it, and as clients get it: access token, refresh token, user. */
-import { createHmac, randomBytes } from 'node:crypto';
+/** A signed-in session as SQL makes and reads it. */
+import { randomBytes } from 'node:crypto';
 import type { Result, Statement } from '../sql/pool.js';
-import type { Tenant } from '../tenant.js';
-import { presentable, type User, userJson } from './user.js';
+import { type User, userJson } from './user.js';
 
 export interface Session {
   id: string;
@@ -21,7 +20,6 @@ export interface SignedIn {
   session: Session;
 }
 
-export const ACCESS_TOKEN_SECONDS = 3600;
 export const AUDIENCE = 'authenticated';
 
 /** SQL for the session in row `s` of auth.sessions. */
@@ -36,31 +34,42 @@ export const newRefreshToken = () => randomBytes(16).toString('base64url');
 export interface NewSession {
   id: string;
   userId: string;
-  /** The hash that the password was checked against: a session isn't made once it has changed. */
-  passwordHash: string | null;
+  /** The hash that a password was checked against: a session isn't made once it has changed. Undefined: no password was asked for. */
+  passwordHash?: string | null | undefined;
+  /** How they proved who they are: `password`, `otp`, `oauth`, `anonymous`. */
+  method: string;
   refreshToken: string;
   device: Device;
 }
 
 /** Statements that sign a user in; the last one's row is a SignedIn, or there is none when the user is gone. */
-export function signIn({ id, userId, passwordHash, refreshToken, device }: NewSession): Statement[] {
+export function signIn({ id, userId, passwordHash, method, refreshToken, device }: NewSession): Statement[] {
+  const checked = passwordHash !== undefined;
   return [
     {
       name: 'auth.sign-in.session',
       text: INSERT_SESSION,
-      values: [id, userId, passwordHash, device.userAgent, device.address],
+      values: [id, userId, passwordHash ?? null, device.userAgent, device.address, checked],
     },
     { name: 'auth.sign-in.token', text: INSERT_TOKEN, values: [id, refreshToken] },
-    { name: 'auth.sign-in.method', text: INSERT_METHOD, values: [id] },
+    { name: 'auth.sign-in.method', text: INSERT_METHOD, values: [id, method] },
     { name: 'auth.sign-in.time', text: UPDATE_SIGN_IN_TIME, values: [id] },
-    { name: 'auth.sign-in.read', text: SELECT_SIGNED_IN, values: [id] },
+    selectSignedIn(id),
   ];
 }
 
+export const selectSignedIn = (id: string): Statement => ({
+  name: 'auth.sign-in.read',
+  text: SELECT_SIGNED_IN,
+  values: [id],
+});
+
+/** Whoever was banned or deleted since they were looked up gets no session. */
 const INSERT_SESSION = `
 insert into auth.sessions (id, user_id, created_at, updated_at, aal, user_agent, ip)
 select $1::uuid, u.id, now(), now(), 'aal1', $4, $5::text::inet from auth.users u
-where u.id = $2::uuid and u.encrypted_password is not distinct from $3::text`;
+where u.id = $2::uuid and (not $6::boolean or u.encrypted_password is not distinct from $3::text)
+  and u.deleted_at is null and coalesce(u.banned_until <= now(), true)`;
 
 const INSERT_TOKEN = `
 insert into auth.refresh_tokens (instance_id, token, user_id, session_id, revoked, created_at, updated_at)
@@ -69,7 +78,7 @@ from auth.sessions s where s.id = $1::uuid`;
 
 const INSERT_METHOD = `
 insert into auth.mfa_amr_claims (id, session_id, created_at, updated_at, authentication_method)
-select gen_random_uuid(), s.id, now(), now(), 'password' from auth.sessions s where s.id = $1::uuid`;
+select gen_random_uuid(), s.id, now(), now(), $2 from auth.sessions s where s.id = $1::uuid`;
 
 const UPDATE_SIGN_IN_TIME = `
 update auth.users u set last_sign_in_at = now(), updated_at = now()
@@ -82,40 +91,3 @@ from auth.sessions s join auth.users u on u.id = s.user_id where s.id = $1::uuid
 /** The rows of a statement that selects one JSON value each. */
 export const jsonRows = <T>(result: Result | undefined): T[] =>
   result?.rows.map(([value]) => JSON.parse(String(value)) as T) ?? [];
-
-/** What a client gets for having signed in, as JSON text. */
-export function grant(tenant: Tenant, { user, session }: SignedIn, refreshToken: string): string {
-  const now = Math.floor(Date.now() / 1000);
-  const expires = now + ACCESS_TOKEN_SECONDS;
-  return JSON.stringify({
-    access_token: accessToken(tenant, user, session, now, expires),
-    token_type: 'bearer',
-    expires_in: ACCESS_TOKEN_SECONDS,
-    expires_at: expires,
-    refresh_token: refreshToken,
-    user: presentable(user),
-  });
-}
-
-const HEADER = Buffer.from('{"alg":"HS256","typ":"JWT"}').toString('base64url');
-
-function accessToken(tenant: Tenant, user: User, session: Session, now: number, expires: number): string {
-  const claims = {
-    iss: `${tenant.url}/auth/v1`,
-    sub: user.id,
-    aud: user.aud,
-    exp: expires,
-    iat: now,
-    email: user.email,
-    phone: user.phone,
-    app_metadata: user.app_metadata,
-    user_metadata: user.user_metadata,
-    role: user.role,
-    aal: session.aal ?? 'aal1',
-    amr: session.amr,
-    session_id: session.id,
-    is_anonymous: user.is_anonymous,
-  };
-  const signed = `${HEADER}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}`;
-  return `${signed}.${createHmac('sha256', tenant.jwtSecret).update(signed).digest('base64url')}`;
-}

@@ -1,27 +1,33 @@
 /** The user whose access token the request carries: must exist, and so must the session that the token was issued for. */
-import { bearerClaims, type Context, isUuid } from './context.js';
-import { forbidden } from './errors.js';
+import { isUuid } from './body.js';
+import { bearerClaims, type Context } from './context.js';
+import { forbidden, insufficientAal } from './errors.js';
 import { jsonRows } from './session.js';
-import { type User, userJson } from './user.js';
+import { hasVerifiedFactor, type User, userJson } from './user.js';
 
 export interface SignedInUser {
   user: User;
   /** Null for tokens that were signed elsewhere with the project's secret. */
   sessionId: string | null;
+  /** Whether both the session and this very token were proven by a second factor. */
+  secondFactor: boolean;
+  sessionAgeSeconds: number | null;
   passwordHash: string | null;
 }
 
-interface Found extends SignedInUser {
+interface Found extends Omit<SignedInUser, 'secondFactor'> {
   banned: boolean;
+  aal: string | null;
 }
 
 const SELECT_USER = `
 select json_build_object('user', ${userJson('u')}, 'sessionId', s.id, 'passwordHash', u.encrypted_password,
+  'aal', s.aal, 'sessionAgeSeconds', extract(epoch from now() - s.created_at),
   'banned', coalesce(u.banned_until > now(), false))
 from auth.users u left join auth.sessions s on s.id = $2::uuid and s.user_id = u.id where u.id = $1::uuid`;
 
 export async function signedInUser({ request, pool }: Context): Promise<SignedInUser> {
-  const { sub, session_id: sessionId } = bearerClaims(request);
+  const { sub, session_id: sessionId, aal: tokenAal } = bearerClaims(request);
   if (!sub) throw forbidden('bad_jwt', 'invalid claim: missing sub claim');
   if (!isUuid(sub)) throw forbidden('bad_jwt', 'invalid claim: sub claim must be a UUID');
   if (sessionId && !isUuid(sessionId)) throw forbidden('bad_jwt', 'invalid claim: session_id claim must be a UUID');
@@ -33,5 +39,11 @@ export async function signedInUser({ request, pool }: Context): Promise<SignedIn
     throw forbidden('session_not_found', 'Session from session_id claim in JWT does not exist');
   }
   if (found.banned) throw forbidden('user_banned', 'User is banned');
-  return found;
+  const { banned: _, aal, ...rest } = found;
+  return { ...rest, secondFactor: tokenAal === 'aal2' && aal === 'aal2' };
+}
+
+/** Who has a second factor must have shown it before they change how they sign in. */
+export function requireSecondFactor({ user, secondFactor }: SignedInUser, status: number, message: string): void {
+  if (hasVerifiedFactor(user) && !secondFactor) throw insufficientAal(status, message);
 }

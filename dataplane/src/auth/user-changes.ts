@@ -44,28 +44,43 @@ update auth.users set encrypted_password = $2, confirmation_token = '', confirma
   reauthentication_sent_at = null, updated_at = now()
 where id = $1::uuid`;
 
-/** A user without an identity for their address gets one. */
+/** As proven: a user without an identity for their address gets one, and is nobody anonymous any more. */
 export const setEmail = (id: string, email: string) => setAddress(id, 'email', email);
 export const setPhone = (id: string, phone: string) => setAddress(id, 'phone', phone);
 
 function setAddress(id: string, kind: 'email' | 'phone', address: string): Statement[] {
   return [
     {
-      text: `update auth.users set ${kind} = $2, updated_at = now() where id = $1::uuid`,
+      text: `
+update auth.users set ${kind} = $2, ${kind}_change = '', is_anonymous = false, updated_at = now() where id = $1::uuid`,
       values: [id, address],
     },
     {
       text: `
 insert into auth.identities (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
-select u.id::text, u.id, jsonb_build_object('sub', u.id, '${kind}', $2::text, '${kind}_verified', true), '${kind}',
-  now(), now(), now()
+select u.id::text, u.id,
+  jsonb_build_object('sub', u.id, '${kind}', $2::text, 'email_verified', false, 'phone_verified', false)
+    || jsonb_build_object('${kind}_verified', true), '${kind}', now(), now(), now()
 from auth.users u where u.id = $1::uuid
 on conflict (provider_id, provider) do update set
-  identity_data = auth.identities.identity_data || jsonb_build_object('${kind}', $2::text), updated_at = now()`,
+  identity_data = auth.identities.identity_data || jsonb_build_object('${kind}', $2::text, '${kind}_verified', true),
+  updated_at = now()`,
       values: [id, address],
     },
+    setProviders(id),
   ];
 }
+
+/** app_metadata names the ways in that a user has. */
+export const setProviders = (id: string): Statement => ({
+  text: `
+update auth.users u set updated_at = now(), raw_app_meta_data = coalesce(u.raw_app_meta_data, '{}') || coalesce((
+  select jsonb_build_object('provider', (array_agg(i.provider order by i.created_at, i.id))[1],
+    'providers', jsonb_agg(i.provider order by i.created_at, i.id))
+  from auth.identities i where i.user_id = u.id having count(*) > 0), '{}')
+where u.id = $1::uuid`,
+  values: [id],
+});
 
 export const setUserMetadata = (id: string, changes: Record<string, unknown>) =>
   mergeMetadata(id, 'raw_user_meta_data', changes);
@@ -89,12 +104,23 @@ export const setRole = (id: string, role: string): Statement => ({
   values: [id, role],
 });
 
-export const confirm = (id: string, kind: 'email' | 'phone'): Statement => ({
-  text: `
-update auth.users set ${kind}_confirmed_at = coalesce(${kind}_confirmed_at, now()), updated_at = now()
+/** The address was proven to be theirs; their metadata and identity say so too. */
+export const confirm = (id: string, kind: 'email' | 'phone'): Statement[] => [
+  {
+    text: `
+update auth.users set ${kind}_confirmed_at = coalesce(${kind}_confirmed_at, now()), updated_at = now(),
+  raw_user_meta_data = case when raw_user_meta_data ? '${kind}_verified'
+    then raw_user_meta_data || '{"${kind}_verified": true}' else raw_user_meta_data end
 where id = $1::uuid`,
-  values: [id],
-});
+    values: [id],
+  },
+  {
+    text: `
+update auth.identities set identity_data = identity_data || '{"${kind}_verified": true}', updated_at = now()
+where user_id = $1::uuid and provider = '${kind}'`,
+    values: [id],
+  },
+];
 
 export const setBan = (id: string, until: Date | null): Statement => ({
   text: 'update auth.users set banned_until = $2::timestamptz, updated_at = now() where id = $1::uuid',

@@ -1,4 +1,21 @@
 /** A user as clients see one. The database builds it as JSON; here absent values are left out, as upstream does. */
+export interface Identity {
+  identity_id: string;
+  id: string;
+  user_id: string;
+  identity_data: Record<string, unknown>;
+  provider: string;
+  [optional: string]: unknown;
+}
+
+export interface Factor {
+  id: string;
+  friendly_name?: string | null;
+  factor_type: string;
+  status: 'verified' | 'unverified';
+  [optional: string]: unknown;
+}
+
 export interface User {
   id: string;
   aud: string;
@@ -7,7 +24,8 @@ export interface User {
   phone: string;
   app_metadata: Record<string, unknown>;
   user_metadata: Record<string, unknown>;
-  identities: unknown[];
+  identities: Identity[];
+  factors?: Factor[] | null;
   is_anonymous: boolean;
   created_at: string;
   updated_at: string;
@@ -15,7 +33,7 @@ export interface User {
 }
 
 const utc = (column: string) => `to_char(${column} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
-const timeMembers = (table: string, columns: readonly string[]) =>
+export const timeMembers = (table: string, columns: readonly string[]) =>
   columns.map((column) => `'${column}', ${utc(`${table}.${column}`)}`).join(', ');
 
 const USER_TIMES = [
@@ -34,6 +52,11 @@ const USER_TIMES = [
   'banned_until',
   'deleted_at',
 ];
+const FACTOR_TIMES = ['created_at', 'updated_at', 'last_challenged_at'];
+
+/** SQL for the factor in row `f` of auth.mfa_factors. */
+export const factorJson = (f: string) => `json_build_object('id', ${f}.id, 'friendly_name', ${f}.friendly_name,
+  'factor_type', ${f}.factor_type, 'status', ${f}.status, ${timeMembers(f, FACTOR_TIMES)})`;
 
 /** SQL for the user in row `u` of auth.users. */
 export const userJson = (u: string) => `json_build_object(
@@ -43,6 +66,7 @@ export const userJson = (u: string) => `json_build_object(
   'new_email', nullif(${u}.email_change, ''), 'new_phone', nullif(${u}.phone_change, ''),
   'app_metadata', coalesce(${u}.raw_app_meta_data, '{}'), 'user_metadata', coalesce(${u}.raw_user_meta_data, '{}'),
   'is_anonymous', ${u}.is_anonymous,
+  'factors', (select json_agg(${factorJson('f')} order by f.created_at) from auth.mfa_factors f where f.user_id = ${u}.id),
   'identities', (
     select coalesce(json_agg(json_build_object(
       'identity_id', i.id, 'id', i.provider_id, 'user_id', i.user_id, 'identity_data', i.identity_data,
@@ -51,6 +75,15 @@ export const userJson = (u: string) => `json_build_object(
     from auth.identities i where i.user_id = ${u}.id))`;
 
 export function presentable(user: User): User {
-  for (const name of [...USER_TIMES, 'new_email', 'new_phone']) if (user[name] === null) delete user[name];
+  for (const name of [...USER_TIMES, 'new_email', 'new_phone', 'factors']) if (user[name] === null) delete user[name];
+  for (const factor of user.factors ?? []) presentableFactor(factor);
   return user;
 }
+
+export function presentableFactor(factor: Factor): Factor {
+  if (factor.last_challenged_at === null) delete factor.last_challenged_at;
+  if (!factor.friendly_name) delete factor.friendly_name;
+  return factor;
+}
+
+export const hasVerifiedFactor = (user: User) => user.factors?.some(({ status }) => status === 'verified') ?? false;

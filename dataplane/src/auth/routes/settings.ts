@@ -1,28 +1,36 @@
 /** GET /settings: which ways to sign in there are. GET /health: whether the project's users can be reached. */
-import type { Answer, Context } from '../context.js';
+import { confirmsEmail } from '../config.js';
+import { type Answer, type Context, ok } from '../context.js';
 
-export async function settings(): Promise<Answer> {
-  return {
-    status: 200,
-    body: {
-      external: { ...Object.fromEntries(PROVIDERS.map((name) => [name, false])), email: true },
-      disable_signup: false,
-      mailer_autoconfirm: true,
-      phone_autoconfirm: false,
-      sms_provider: '',
-      saml_enabled: false,
+export async function settings({ config, configProblems, request }: Context): Promise<Answer> {
+  const providers = Object.fromEntries([...config.providers.keys()].map((name) => [name, true]));
+  return ok({
+    external: {
+      ...Object.fromEntries(PROVIDERS.map((name) => [name, false])),
+      ...providers,
+      anonymous_users: config.anonymousEnabled,
+      email: config.emailEnabled,
+      phone: config.phoneEnabled,
     },
-  };
+    disable_signup: config.disableSignup,
+    mailer_autoconfirm: !confirmsEmail(config),
+    phone_autoconfirm: config.sms.autoconfirm,
+    sms_provider: config.hooks.send_sms ? 'hook' : '',
+    saml_enabled: false,
+    passkeys_enabled: false,
+    // Whoever may change the settings may see which of them are wrong.
+    ...(request.caller.role === 'service_role' ? { config_problems: configProblems } : {}),
+  });
 }
 
 const PROVIDERS = [
-  ...['anonymous_users', 'apple', 'azure', 'bitbucket', 'discord', 'facebook', 'figma', 'fly', 'github', 'gitlab'],
-  ...['google', 'kakao', 'keycloak', 'linkedin', 'linkedin_oidc', 'notion', 'phone', 'slack', 'slack_oidc'],
+  ...['apple', 'azure', 'bitbucket', 'discord', 'facebook', 'figma', 'fly', 'github', 'gitlab'],
+  ...['google', 'kakao', 'keycloak', 'linkedin', 'linkedin_oidc', 'notion', 'slack', 'slack_oidc'],
   ...['snapchat', 'spotify', 'twitch', 'twitter', 'workos', 'zoom'],
 ];
 
 /** Has reached the database by the time it is called: the pool was made ready for it. */
 export async function health({ pool }: Context): Promise<Answer> {
   await pool.batch([{ text: 'select 1' }], { repeatable: true });
-  return { status: 200, body: { name: 'GoTrue', version: 'slipway', description: 'Users and sessions of a project' } };
+  return ok({ name: 'GoTrue', version: 'slipway', description: 'Users and sessions of a project' });
 }

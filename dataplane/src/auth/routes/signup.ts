@@ -1,51 +1,140 @@
-/** POST /signup: a new user, who is confirmed and signed in at once as no mail is sent here. */
+/** POST /signup: a new user, by e-mail, phone or as nobody yet. Who isn't confirmed at once is written to. */
 import { randomUUID } from 'node:crypto';
-import { type Answer, type Context, deviceOf, object, readJson, text, validEmail } from '../context.js';
+import { type Body, emailMember, object, phoneMember, readJson, text } from '../body.js';
+import { confirmsEmail } from '../config.js';
+import { type Answer, type Context, ok, wantedRedirect } from '../context.js';
 import { badRequest, unprocessable, validationFailed } from '../errors.js';
-import { insertUser, takenAddress } from '../new-user.js';
-import { checkStrength, hashPassword } from '../passwords.js';
-import { grant, jsonRows, newRefreshToken, type SignedIn, signIn } from '../session.js';
+import { type Address, byAddress, findUser } from '../find-user.js';
+import { type Challenge, challengeInBody } from '../flow-state.js';
+import { askToConfirm } from '../messages.js';
+import { addressMetadata, allowNewUser, insertUser, type NewUser, ordinaryUser, takenAddress } from '../new-user.js';
+import { checkStrength } from '../password-rules.js';
+import { hashPassword } from '../passwords.js';
+import { startSessionOrRefuse } from '../sign-in.js';
+import { requirePhone } from '../sms.js';
+import { readUser } from '../user-changes.js';
 
-export async function signup({ request, pool }: Context): Promise<Answer> {
-  const body = await readJson(request);
-  const { email, password, userMetadata } = parameters(body);
-  const passwordHash = await hashPassword(password);
-  const userId = randomUUID();
-  const refreshToken = newRefreshToken();
-  const statements = [
-    ...insertUser({
-      id: userId,
-      email,
-      phone: null,
-      passwordHash,
-      emailConfirmed: true,
-      phoneConfirmed: false,
-      role: 'authenticated',
-      appMetadata: {},
-      userMetadata: { sub: userId, email, email_verified: true, phone_verified: false, ...userMetadata },
-      bannedUntil: null,
-    }),
-    ...signIn({ id: randomUUID(), userId, passwordHash, refreshToken, device: deviceOf(request) }),
-  ];
-  const results = await pool.batch(statements).catch((error: unknown) => {
-    throw takenAddress(error) ? unprocessable('user_already_exists', 'User already registered') : error;
-  });
-  const [signedIn] = jsonRows<SignedIn>(results.at(-1));
-  return { status: 200, body: grant(request.tenant, signedIn as SignedIn, refreshToken) };
+interface Wanted {
+  address: Address;
+  password: string;
+  data: Record<string, unknown>;
+  challenge: Challenge | undefined;
 }
 
-function parameters(body: Record<string, unknown>) {
-  const email = text(body, 'email');
-  const phone = text(body, 'phone');
-  const password = text(body, 'password');
-  if (!email && !phone && !password) {
-    throw unprocessable('anonymous_provider_disabled', 'Anonymous sign-ins are disabled');
+export async function signup(context: Context): Promise<Answer> {
+  const { request, config, limits } = context;
+  const body = await readJson(request);
+  if (!body.email && !body.phone && !body.password) return signUpAnonymously(context, body);
+  limits.byAddress('attempts', context);
+  if (config.disableSignup) throw unprocessable('signup_disabled', 'Signups not allowed for this instance');
+  const wanted = parameters(context, body);
+  const confirmed = isConfirmedAtOnce(context, wanted.address);
+  const user = await newUser(wanted, confirmed);
+  if (!confirmed) limitMessages(context, wanted.address);
+  await allowNewUser(context, user);
+  try {
+    await context.pool.batch(insertUser(user));
+  } catch (error) {
+    if (!takenAddress(error)) throw error;
+    if (confirmed) throw unprocessable('user_already_exists', 'User already registered');
+    return pretend(context, wanted, user);
   }
+  if (confirmed) return ok(await startSessionOrRefuse(context, { userId: user.id, method: 'password' }));
+  await writeTo(context, wanted, user.id);
+  return ok(await readUser(context.pool, user.id));
+}
+
+function parameters({ config }: Context, body: Body): Wanted {
+  const [email, phone] = [emailMember(body), phoneMember(body)];
+  const password = text(body, 'password');
   if (!password) throw validationFailed('Signup requires a valid password');
-  checkStrength(password);
+  checkStrength(password, config.passwords);
   if (email && phone) {
     throw validationFailed('Only an email address or phone number should be provided on signup.');
   }
-  if (phone) throw badRequest('phone_provider_disabled', 'Phone signups are disabled');
-  return { email: validEmail(email ?? ''), password, userMetadata: object(body, 'data') ?? {} };
+  if (!email && !phone) throw validationFailed('Unable to validate email address: invalid format');
+  if (email && !config.emailEnabled) throw badRequest('email_provider_disabled', 'Email signups are disabled');
+  if (phone && !config.phoneEnabled) throw badRequest('phone_provider_disabled', 'Phone signups are disabled');
+  const address = email ? { email } : { phone: phone as string };
+  return { address, password, data: object(body, 'data') ?? {}, challenge: challengeInBody(body) };
+}
+
+function isConfirmedAtOnce(context: Context, address: Address): boolean {
+  if ('email' in address) return !confirmsEmail(context.config);
+  if (context.config.sms.autoconfirm) return true;
+  requirePhone(context);
+  return false;
+}
+
+async function newUser({ address, password, data }: Wanted, confirmed: boolean): Promise<NewUser> {
+  const id = randomUUID();
+  const passwordHash = await hashPassword(password);
+  const userMetadata = { ...addressMetadata({ id, ...address, verified: confirmed }), ...data };
+  const isEmail = 'email' in address;
+  return ordinaryUser(id, {
+    ...address,
+    passwordHash,
+    userMetadata,
+    emailConfirmed: confirmed && isEmail,
+    phoneConfirmed: confirmed && !isEmail,
+  });
+}
+
+function limitMessages(context: Context, address: Address): void {
+  if ('email' in address) context.limits.email(context, 'signup', address.email);
+  else context.limits.sms(context, 'sms', address.phone);
+}
+
+async function writeTo(context: Context, { address, challenge }: Wanted, userId: string): Promise<void> {
+  await askToConfirm(context, { userId, address, challenge, redirectTo: wantedRedirect(context) });
+}
+
+/** The address is taken: its owner may learn that from the mail, but whoever asks here gets the answer of a new user. */
+async function pretend(context: Context, wanted: Wanted, user: NewUser): Promise<Answer> {
+  const known = await findUser(context.pool, byAddress(wanted.address));
+  const confirmed = 'email' in wanted.address ? known?.emailConfirmed : known?.phoneConfirmed;
+  if (known && !confirmed && !known.banned) {
+    await writeTo(context, wanted, known.user.id);
+  }
+  const kind = 'email' in wanted.address ? 'email' : 'phone';
+  const now = new Date().toISOString().replace('Z', '000Z');
+  return ok({
+    id: user.id,
+    aud: 'authenticated',
+    role: 'authenticated',
+    email: user.email ?? '',
+    phone: user.phone ?? '',
+    confirmation_sent_at: now,
+    app_metadata: { provider: kind, providers: [kind] },
+    user_metadata: user.userMetadata,
+    is_anonymous: false,
+    identities: [
+      {
+        identity_id: randomUUID(),
+        id: user.id,
+        user_id: user.id,
+        identity_data: { sub: user.id, ...wanted.address, email_verified: false, phone_verified: false },
+        provider: kind,
+        last_sign_in_at: now,
+        created_at: now,
+        updated_at: now,
+        email: user.email,
+      },
+    ],
+    created_at: now,
+    updated_at: now,
+  });
+}
+
+async function signUpAnonymously(context: Context, body: Body): Promise<Answer> {
+  const { config, limits, pool } = context;
+  if (config.disableSignup) throw unprocessable('signup_disabled', 'Signups not allowed for this instance');
+  if (!config.anonymousEnabled) {
+    throw unprocessable('anonymous_provider_disabled', 'Anonymous sign-ins are disabled');
+  }
+  limits.byAddress('anonymous', context);
+  const user = ordinaryUser(randomUUID(), { anonymous: true, userMetadata: object(body, 'data') ?? {} });
+  await allowNewUser(context, user);
+  await pool.batch(insertUser(user));
+  return ok(await startSessionOrRefuse(context, { userId: user.id, method: 'anonymous' }));
 }

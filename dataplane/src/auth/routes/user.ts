@@ -1,42 +1,138 @@
 /** GET and PUT /user: the user who calls, by their access token. */
-import { type Answer, type Context, object, readJson, text, validEmail } from '../context.js';
-import { badRequest, emailExists, forbidden, unprocessable } from '../errors.js';
-import { takenAddress } from '../new-user.js';
-import { checkStrength, hashPassword, verifyPassword } from '../passwords.js';
-import { signedInUser } from '../signed-in-user.js';
+
+import type { Statement } from '../../sql/pool.js';
+import { type Body, emailMember, object, phoneMember, readJson, text } from '../body.js';
+import { canMail } from '../config.js';
+import { type Answer, type Context, ok, wantedRedirect } from '../context.js';
+import { badRequest, emailExists, forbidden, phoneExists, unprocessable } from '../errors.js';
+import { byAddress, findUser } from '../find-user.js';
+import { type Challenge, challengeInBody } from '../flow-state.js';
+import { mailAddressChange, textCode } from '../messages.js';
+import { refuseTakenAddress } from '../new-user.js';
+import { checkStrength } from '../password-rules.js';
+import { hashPassword, verifyPassword } from '../passwords.js';
+import { checkNonce } from '../reauthentication.js';
+import { requireSecondFactor, type SignedInUser, signedInUser } from '../signed-in-user.js';
+import { requirePhone } from '../sms.js';
 import { presentable } from '../user.js';
-import { readUser, setEmail, setPassword, setUserMetadata } from '../user-changes.js';
+import { confirm, readUser, setEmail, setPassword, setPhone, setUserMetadata } from '../user-changes.js';
 
 export async function getUser(context: Context): Promise<Answer> {
   const { user } = await signedInUser(context);
-  return { status: 200, body: presentable(user) };
+  return ok(presentable(user));
+}
+
+interface Changes {
+  email: string | undefined;
+  phone: string | undefined;
+  password: string | undefined;
+  nonce: string | undefined;
+  data: Record<string, unknown> | undefined;
+  challenge: Challenge | undefined;
 }
 
 export async function updateUser(context: Context): Promise<Answer> {
-  const { user, sessionId, passwordHash } = await signedInUser(context);
-  const body = await readJson(context.request);
-  const { email, password, data } = parameters(body);
-  if (password !== undefined && (await verifyPassword(password, passwordHash))) {
+  const signedIn = await signedInUser(context);
+  const changes = parameters(context, await readJson(context.request), signedIn);
+  mayChange(context, changes, signedIn);
+  await refuseAddressesOfOthers(context, changes);
+  const statements = [
+    ...(await passwordStatements(context, changes, signedIn)),
+    ...(changes.data === undefined ? [] : [setUserMetadata(signedIn.user.id, changes.data)]),
+    ...addressesAtOnce(context, changes, signedIn),
+  ];
+  const user = await readUser(context.pool, signedIn.user.id, statements, refuseTakenAddress);
+  return ok((await proveAddresses(context, changes, signedIn)) ? await readUser(context.pool, user.id) : user);
+}
+
+/** What a user may say of themselves: these members and no other. An address that they have already is no change. */
+function parameters({ config }: Context, body: Body, { user }: SignedInUser): Changes {
+  if (body.app_metadata) throw forbidden('not_admin', 'Updating app_metadata requires admin privileges');
+  const [email, phone] = [emailMember(body), phoneMember(body)];
+  const password = text(body, 'password') || undefined;
+  if (password !== undefined) checkStrength(password, config.passwords);
+  return {
+    email: email === user.email ? undefined : email,
+    phone: phone === user.phone ? undefined : phone,
+    password,
+    nonce: text(body, 'nonce'),
+    data: object(body, 'data'),
+    challenge: challengeInBody(body),
+  };
+}
+
+function mayChange(context: Context, { email, phone, password }: Changes, signedIn: SignedInUser): void {
+  if (email !== undefined || phone !== undefined || password !== undefined) {
+    requireSecondFactor(signedIn, 401, 'AAL2 session is required to update email or password when MFA is enabled.');
+  }
+  if (signedIn.user.is_anonymous && password !== undefined && !email && !phone) {
+    throw unprocessable(
+      'validation_failed',
+      'Updating password of an anonymous user without an email or phone is not allowed',
+    );
+  }
+  if (phone !== undefined && !context.config.sms.autoconfirm) requirePhone(context);
+  if (email !== undefined && !context.config.emailEnabled) {
+    throw badRequest('email_provider_disabled', 'Email logins are disabled');
+  }
+}
+
+async function refuseAddressesOfOthers({ pool }: Context, { email, phone }: Changes): Promise<void> {
+  if (email !== undefined && (await findUser(pool, byAddress({ email })))) throw emailExists();
+  if (phone !== undefined && (await findUser(pool, byAddress({ phone })))) throw phoneExists();
+}
+
+const DAY_SECONDS = 86_400;
+
+async function passwordStatements(
+  context: Context,
+  { password, nonce }: Changes,
+  { user, passwordHash, sessionId, sessionAgeSeconds }: SignedInUser,
+): Promise<Statement[]> {
+  if (password === undefined) return [];
+  const recent = sessionAgeSeconds !== null && sessionAgeSeconds < DAY_SECONDS;
+  if (context.config.passwords.reauthenticate && !recent) {
+    if (!nonce) throw badRequest('reauthentication_needed', 'Password update requires reauthentication');
+    await checkNonce(context, user, nonce);
+  }
+  if (passwordHash && (await verifyPassword(password, passwordHash))) {
     throw unprocessable('same_password', 'New password should be different from the old password.');
   }
-  const newHash = password === undefined ? undefined : await hashPassword(password);
-  const statements = [
-    ...(newHash === undefined ? [] : setPassword(user.id, newHash, sessionId)),
-    ...(data === undefined ? [] : [setUserMetadata(user.id, data)]),
-    ...(email === undefined || email === user.email ? [] : setEmail(user.id, email)),
+  return setPassword(user.id, await hashPassword(password), sessionId);
+}
+
+/** Where nothing can be sent nobody could prove an address; and who was nobody is taken at their word as at a sign-up. */
+function addressesAtOnce({ config }: Context, { email, phone }: Changes, { user }: SignedInUser): Statement[] {
+  const emailAtOnce = email !== undefined && isAtOnce(config, user.is_anonymous);
+  return [
+    ...(emailAtOnce ? [...setEmail(user.id, email), ...confirm(user.id, 'email')] : []),
+    ...(phone !== undefined && config.sms.autoconfirm
+      ? [...setPhone(user.id, phone), ...confirm(user.id, 'phone')]
+      : []),
   ];
-  return { status: 200, body: await readUser(context.pool, user.id, statements, takenEmail) };
 }
 
-function parameters(body: Record<string, unknown>) {
-  const email = text(body, 'email') || undefined;
-  const password = text(body, 'password');
-  if (text(body, 'phone')) throw badRequest('phone_provider_disabled', 'Phone numbers cannot be confirmed here');
-  if (body.app_metadata) throw forbidden('not_admin', 'Updating app_metadata requires admin privileges');
-  if (password !== undefined) checkStrength(password);
-  return { email: email && validEmail(email), password, data: object(body, 'data') };
-}
+const isAtOnce = (config: Context['config'], anonymous: boolean) =>
+  !canMail(config) || (anonymous && config.mail.autoconfirm === true);
 
-function takenEmail(error: unknown): never {
-  throw takenAddress(error) ? emailExists() : error;
+async function proveAddresses(context: Context, changes: Changes, { user }: SignedInUser): Promise<boolean> {
+  const { config, limits, pool } = context;
+  const { email, phone, challenge } = changes;
+  const byMail = email !== undefined && !isAtOnce(config, user.is_anonymous);
+  const byText = phone !== undefined && !config.sms.autoconfirm;
+  if (byMail) {
+    limits.email(context, 'email_change', user.email || email);
+    await mailAddressChange(context, user, email, { challenge, redirectTo: wantedRedirect(context) });
+  }
+  if (byText) {
+    limits.sms(context, 'phone_change', phone);
+    await pool.batch([
+      {
+        text: 'update auth.users set phone_change = $2, updated_at = now() where id = $1::uuid',
+        values: [user.id, phone],
+      },
+    ]);
+    await textCode(context, user, phone, 'phone_change');
+  }
+  return byMail || byText;
 }

@@ -1,20 +1,13 @@
 /** /admin/users: what a project's own server does to users with its service_role key. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import {
-  type Answer,
-  type Context,
-  flag,
-  isUuid,
-  object,
-  readJson,
-  requireAdmin,
-  text,
-  validEmail,
-  validPhone,
-} from '../context.js';
-import { AuthError, emailExists, unprocessable, validationFailed } from '../errors.js';
-import { insertUser, takenAddress } from '../new-user.js';
-import { checkStrength, hashPassword, isPasswordHash } from '../passwords.js';
+import { type Body, flag, isUuid, object, readJson, text, validEmail, validPhone } from '../body.js';
+import type { AuthConfig } from '../config.js';
+import { duration } from '../config-values.js';
+import { type Answer, type Context, requireAdmin } from '../context.js';
+import { AuthError, unprocessable, validationFailed } from '../errors.js';
+import { insertUser, refuseTakenAddress, takenId } from '../new-user.js';
+import { checkStrength } from '../password-rules.js';
+import { hashPassword, isPasswordHash } from '../passwords.js';
 import { AUDIENCE, jsonRows } from '../session.js';
 import { presentable, type User, userJson } from '../user.js';
 import {
@@ -92,10 +85,10 @@ interface Wanted {
   bannedUntil: Date | null | undefined;
 }
 
-export async function createUser({ request, pool }: Context): Promise<Answer> {
+export async function createUser({ request, pool, config }: Context): Promise<Answer> {
   requireAdmin(request);
   const body = await readJson(request);
-  const wanted = await parameters(body);
+  const wanted = await parameters(body, config);
   if (!wanted.email && !wanted.phone) {
     throw validationFailed('Cannot create a user without either an email or phone');
   }
@@ -116,15 +109,15 @@ export async function createUser({ request, pool }: Context): Promise<Answer> {
   return { status: 200, body: await readUser(pool, id, statements, taken) };
 }
 
-export async function updateUserById({ request, pool }: Context, name: string): Promise<Answer> {
+export async function updateUserById({ request, pool, config }: Context, name: string): Promise<Answer> {
   requireAdmin(request);
   const id = userId(name);
-  const wanted = await parameters(await readJson(request));
+  const wanted = await parameters(await readJson(request), config);
   const { email, phone, passwordHash, role, userMetadata, appMetadata, bannedUntil } = wanted;
   const statements = [
     ...(role === undefined ? [] : [setRole(id, role)]),
-    ...(wanted.emailConfirm ? [confirm(id, 'email')] : []),
-    ...(wanted.phoneConfirm ? [confirm(id, 'phone')] : []),
+    ...(wanted.emailConfirm ? confirm(id, 'email') : []),
+    ...(wanted.phoneConfirm ? confirm(id, 'phone') : []),
     ...(passwordHash === undefined ? [] : setPassword(id, passwordHash, null)),
     ...(email === undefined ? [] : setEmail(id, email)),
     ...(phone === undefined ? [] : setPhone(id, phone)),
@@ -135,7 +128,7 @@ export async function updateUserById({ request, pool }: Context, name: string): 
   return { status: 200, body: await readUser(pool, id, statements, taken) };
 }
 
-async function parameters(body: Record<string, unknown>): Promise<Wanted> {
+async function parameters(body: Body, { passwords }: AuthConfig): Promise<Wanted> {
   const email = text(body, 'email') || undefined;
   const phone = text(body, 'phone') || undefined;
   return {
@@ -147,11 +140,19 @@ async function parameters(body: Record<string, unknown>): Promise<Wanted> {
     userMetadata: object(body, 'user_metadata'),
     appMetadata: object(body, 'app_metadata'),
     bannedUntil: bannedUntil(text(body, 'ban_duration') || undefined),
-    passwordHash: await passwordHash(text(body, 'password') || undefined, text(body, 'password_hash') || undefined),
+    passwordHash: await passwordHash(
+      text(body, 'password') || undefined,
+      text(body, 'password_hash') || undefined,
+      passwords,
+    ),
   };
 }
 
-async function passwordHash(password: string | undefined, hash: string | undefined): Promise<string | undefined> {
+async function passwordHash(
+  password: string | undefined,
+  hash: string | undefined,
+  rules: AuthConfig['passwords'],
+): Promise<string | undefined> {
   if (password !== undefined && hash !== undefined) {
     throw validationFailed('Only a password or a password hash should be provided');
   }
@@ -159,25 +160,25 @@ async function passwordHash(password: string | undefined, hash: string | undefin
     throw validationFailed('password_hash must be a bcrypt hash of cost 14 or less, or an argon2 hash');
   }
   if (password === undefined) return hash;
-  checkStrength(password);
+  checkStrength(password, rules);
   return hashPassword(password);
 }
 
-const SECONDS = { h: 3600, m: 60, s: 1, ms: 0.001 };
-
 /** As Go writes durations: `24h`, `1h30m`, or `none`. */
-function bannedUntil(duration: string | undefined): Date | null | undefined {
-  if (duration === undefined) return undefined;
-  if (duration === 'none') return null;
-  if (!/^(\d+(\.\d+)?(h|ms|m|s))+$/.test(duration)) {
+function bannedUntil(text: string | undefined): Date | null | undefined {
+  if (text === undefined) return undefined;
+  if (text === 'none') return null;
+  return new Date(Date.now() + Math.min(banSeconds(text), LONGEST_BAN_SECONDS) * 1000);
+}
+
+const LONGEST_BAN_SECONDS = 1000 * 365 * 86_400;
+
+function banSeconds(text: string): number {
+  try {
+    return duration(text);
+  } catch {
     throw validationFailed('invalid format for ban duration: use a form such as 24h or 1h30m, or none');
   }
-  let seconds = 0;
-  for (const [, amount, unit] of duration.matchAll(/(\d+(?:\.\d+)?)(h|ms|m|s)/g)) {
-    seconds += Number(amount) * SECONDS[unit as keyof typeof SECONDS];
-  }
-  const longest = 1000 * 365 * 24 * 3600;
-  return new Date(Date.now() + Math.min(seconds, longest) * 1000);
 }
 
 export async function deleteUser({ request, pool }: Context, name: string): Promise<Answer> {
@@ -220,10 +221,6 @@ function userId(name: string): string {
 }
 
 function taken(error: unknown): never {
-  const address = takenAddress(error);
-  if (address === 'email') throw emailExists();
-  if (address === 'phone') {
-    throw unprocessable('phone_exists', 'A user with this phone number has already been registered');
-  }
-  throw error;
+  if (takenId(error)) throw unprocessable('email_exists', 'A user with this id exists already');
+  return refuseTakenAddress(error);
 }

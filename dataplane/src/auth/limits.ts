@@ -1,0 +1,72 @@
+/** What may be done how often, by whom: each limit by its name, with the amount that the project's settings give it. */
+import type { AuthConfig } from './config.js';
+import type { Context } from './context.js';
+import { tooManyMessages, tooManyRequests, tooSoon } from './errors.js';
+import { networkOf, type RateLimit, RateLimiter } from './rate-limit.js';
+
+export const ATTEMPTS: RateLimit = { burst: 300, perSecond: 5 };
+
+const evenly = (amount: number, seconds: number): RateLimit => ({ burst: amount, perSecond: amount / seconds });
+const FIVE_MINUTES = 300;
+const HOUR = 3600;
+
+/** Guesses at the codes of one user, from wherever they come: a million codes last for years of them. */
+const CODE_GUESSES = evenly(20, HOUR);
+
+type ByAddress = 'attempts' | 'verify' | 'otp' | 'anonymous';
+
+export class Limits {
+  readonly #limiter = new RateLimiter();
+
+  constructor(private readonly attempts: RateLimit = ATTEMPTS) {}
+
+  /** One of what a caller's network may do; throws when it did so too often. */
+  byAddress(what: ByAddress, { request, config }: Context): void {
+    const network = networkOf(request.incoming.socket.remoteAddress ?? '');
+    this.#take(`${what} ${request.tenant.ref} ${network}`, this.#ofAddress(what, config));
+  }
+
+  /** `subject`: an address whose code somebody guesses, known here or not. */
+  codeGuess({ request }: Context, subject: string): void {
+    this.#take(`code ${request.tenant.ref} ${subject}`, CODE_GUESSES);
+  }
+
+  mfaGuess({ request, config }: Context, userId: string): void {
+    this.#take(`mfa ${request.tenant.ref} ${userId}`, evenly(config.mfa.attemptsPerMinute, 60));
+  }
+
+  /** A mail to `address`, asked for whether or not there is a user: the answer must not tell. */
+  email({ request, config }: Context, kind: string, address: string): void {
+    const { ref } = request.tenant;
+    const code = 'over_email_send_rate_limit';
+    this.#space(`mail ${ref} ${kind} ${address}`, config.mail.frequencySeconds, code);
+    const wait = this.#limiter.take(`mails ${ref}`, evenly(config.limits.emailsPerHour, HOUR));
+    if (wait > 0) throw tooManyMessages(code, 'email', wait);
+  }
+
+  sms({ request, config }: Context, kind: string, phone: string): void {
+    const { ref } = request.tenant;
+    const code = 'over_sms_send_rate_limit';
+    this.#space(`sms ${ref} ${kind} ${phone}`, config.sms.frequencySeconds, code);
+    const wait = this.#limiter.take(`smses ${ref}`, evenly(config.limits.smsPerHour, HOUR));
+    if (wait > 0) throw tooManyMessages(code, 'SMS', wait);
+  }
+
+  #ofAddress(what: ByAddress, { limits }: AuthConfig): RateLimit {
+    if (what === 'verify') return evenly(limits.verifyPer5Minutes, FIVE_MINUTES);
+    if (what === 'otp') return evenly(limits.otpPer5Minutes, FIVE_MINUTES);
+    if (what === 'anonymous') return evenly(limits.anonymousPerHour, HOUR);
+    return limits.tokenPer5Minutes === undefined ? this.attempts : evenly(limits.tokenPer5Minutes, FIVE_MINUTES);
+  }
+
+  #take(key: string, limit: RateLimit): void {
+    const wait = this.#limiter.take(key, limit);
+    if (wait > 0) throw tooManyRequests(wait);
+  }
+
+  #space(key: string, seconds: number, code: string): void {
+    if (seconds <= 0) return;
+    const wait = this.#limiter.take(key, { burst: 1, perSecond: 1 / seconds });
+    if (wait > 0) throw tooSoon(code, wait);
+  }
+}

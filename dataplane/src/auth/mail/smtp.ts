@@ -1,0 +1,38 @@
+/** Hands a mail to the project's SMTP server, by its GOTRUE_SMTP_* settings. */
+import { createTransport } from 'nodemailer';
+import type { AuthConfig } from '../config.js';
+
+export interface Mail {
+  to: string;
+  subject: string;
+  html: string;
+}
+
+const TIMEOUT_MS = 10_000;
+const IMPLICIT_TLS_PORT = 465;
+
+export async function sendBySmtp({ mail }: AuthConfig, { to, subject, html }: Mail): Promise<void> {
+  const transport = createTransport({
+    host: mail.host as string,
+    port: mail.port,
+    secure: mail.port === IMPLICIT_TLS_PORT,
+    ...(mail.user === undefined ? {} : { auth: { user: mail.user, pass: mail.password ?? '' } }),
+    connectionTimeout: TIMEOUT_MS,
+    greetingTimeout: TIMEOUT_MS,
+    socketTimeout: TIMEOUT_MS,
+    // A template is text: it may not name files or addresses to read.
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+  try {
+    const from = mail.from ?? `noreply@${mail.host}`;
+    await transport.sendMail({
+      from: mail.senderName === undefined ? from : { name: mail.senderName, address: from },
+      to: { name: '', address: to },
+      subject,
+      html,
+    });
+  } finally {
+    transport.close();
+  }
+}

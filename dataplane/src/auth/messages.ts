@@ -1,0 +1,111 @@
+/**
+ * The mails and texts that prove an address: a code is made and kept, and its message posted. In: whom to write to and why.
+ * Called by the routes; how often one may ask is their business.
+ */
+import type { Context } from './context.js';
+import { type Address, byId, findUser } from './find-user.js';
+import { beginFlow, type Challenge } from './flow-state.js';
+import { mail, mailLater } from './mail/send.js';
+import { hashOf, keepToken, newToken, type TokenType } from './one-time-token.js';
+import { allowedRedirect } from './redirect.js';
+import { textLater } from './sms.js';
+import type { User } from './user.js';
+
+interface Ask {
+  challenge: Challenge | undefined;
+  redirectTo: string | null;
+}
+
+/** Of a sign-up: by mail or by text. */
+export async function askToConfirm(context: Context, ask: Ask & { userId: string; address: Address }): Promise<void> {
+  const known = await findUser(context.pool, byId(ask.userId));
+  if (known === undefined) return;
+  if ('email' in ask.address) await mailCode(context, known.user, 'signup', ask);
+  else await textCode(context, known.user, ask.address.phone, 'sms');
+}
+
+const KEPT_AS: Readonly<Record<MailedToUser, TokenType>> = {
+  signup: 'confirmation_token',
+  invite: 'confirmation_token',
+  recovery: 'recovery_token',
+  magiclink: 'recovery_token',
+};
+export type MailedToUser = 'signup' | 'invite' | 'recovery' | 'magiclink';
+
+/** What the session will have been made by, when the link is followed with PKCE. */
+const METHOD_OF: Readonly<Record<MailedToUser, string>> = {
+  signup: 'email/signup',
+  invite: 'invite',
+  recovery: 'recovery',
+  magiclink: 'magiclink',
+};
+
+/** To the address that the user has. `waiting`: whoever asks is told of a failure. */
+export async function mailCode(
+  context: Context,
+  user: User,
+  action: MailedToUser,
+  { challenge, redirectTo, waiting = false }: Ask & { waiting?: boolean },
+): Promise<void> {
+  const { config, pool } = context;
+  const token = newToken(user.email, config.mail.otpLength, challenge !== undefined);
+  await pool.batch([
+    ...keepToken(user.id, KEPT_AS[action], token.hash, user.email),
+    ...(challenge === undefined ? [] : beginFlow(user.id, challenge, METHOD_OF[action])),
+  ]);
+  const letter = { action, user, to: user.email, token, redirectTo: allowedRedirect(redirectTo, config) };
+  if (waiting) await mail(context, letter);
+  else mailLater(context, letter);
+}
+
+export async function textCode(
+  context: Context,
+  user: User,
+  phone: string,
+  type: 'sms' | 'phone_change',
+): Promise<void> {
+  const { config, pool } = context;
+  const fixed = config.sms.testCodes.get(phone);
+  const token = fixed ? { code: fixed, hash: hashOf(phone, fixed) } : newToken(phone, config.sms.otpLength);
+  const kept = type === 'sms' ? 'confirmation_token' : 'phone_change_token';
+  await pool.batch(keepToken(user.id, kept, token.hash, phone));
+  textLater(context, { user, phone, code: token.code, type });
+}
+
+/** A change of address is proven at the new one, and at the present one too where the project asks for both. */
+export async function mailAddressChange(context: Context, user: User, newEmail: string, ask: Ask): Promise<void> {
+  const { config, pool } = context;
+  const length = config.mail.otpLength;
+  const pkce = ask.challenge !== undefined;
+  const both = config.mail.secureEmailChange && user.email !== '';
+  const tokenNew = newToken(newEmail, length, pkce);
+  const tokenCurrent = both ? newToken(user.email, length, pkce) : undefined;
+  await pool.batch([
+    {
+      text: `
+update auth.users set email_change = $2, email_change_confirm_status = 0, email_change_token_current = '',
+  updated_at = now() where id = $1::uuid`,
+      values: [user.id, newEmail],
+    },
+    {
+      text: `delete from auth.one_time_tokens where user_id = $1::uuid and token_type = 'email_change_token_current'`,
+      values: [user.id],
+    },
+    ...keepToken(user.id, 'email_change_token_new', tokenNew.hash, newEmail),
+    ...(tokenCurrent ? keepToken(user.id, 'email_change_token_current', tokenCurrent.hash, user.email) : []),
+    ...(ask.challenge === undefined ? [] : beginFlow(user.id, ask.challenge, 'email_change')),
+  ]);
+  const redirectTo = allowedRedirect(ask.redirectTo, config);
+  const letter = { action: 'email_change' as const, user, newEmail, redirectTo };
+  if (config.hooks.send_email !== undefined) {
+    // As upstream has it: the hashes are crossed over when there are two.
+    const crossed = tokenCurrent && {
+      token: { code: tokenCurrent.code, hash: tokenNew.hash },
+      tokenNew: { code: tokenNew.code, hash: tokenCurrent.hash },
+    };
+    await mail(context, { ...letter, to: newEmail, ...(crossed ?? { token: tokenNew }) });
+    return;
+  }
+  await mail(context, { ...letter, to: newEmail, token: tokenNew });
+  if (tokenCurrent) await mail(context, { ...letter, to: user.email, token: tokenCurrent });
+}

@@ -1,0 +1,158 @@
+/**
+ * Somebody whom a provider vouches for becomes a user: the one who has this identity already, the one whose proven address
+ * the provider has proven too, or a new one.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Statement } from '../../sql/pool.js';
+import { canMail, confirmsEmail } from '../config.js';
+import type { Context } from '../context.js';
+import { AuthError, emailExists, forbidden, unprocessable } from '../errors.js';
+import { byAddress, findUser } from '../find-user.js';
+import { mailCode } from '../messages.js';
+import { allowNewUser, insertIdentity, insertUser, ordinaryUser, takenAddress } from '../new-user.js';
+import { jsonRows } from '../session.js';
+import { confirm, readUser, setProviders, setUserMetadata } from '../user-changes.js';
+import type { ProviderConfig } from './config.js';
+
+export interface Person {
+  /** Who they are at the provider. */
+  id: string;
+  email: string | undefined;
+  emailVerified: boolean;
+  /** What is kept of them, under upstream's names. */
+  data: Record<string, unknown>;
+}
+
+interface Owner {
+  userId: string;
+  banned: boolean;
+}
+
+const OWNER = `
+select json_build_object('userId', u.id, 'banned', coalesce(u.banned_until > now(), false) or u.deleted_at is not null)
+from auth.identities i join auth.users u on u.id = i.user_id where i.provider = $1 and i.provider_id = $2`;
+
+/** Out: the id of the user to sign in. */
+export async function signInPerson(context: Context, provider: ProviderConfig, person: Person): Promise<string> {
+  const owner = await ownerOf(context, provider, person);
+  if (owner !== undefined) {
+    if (owner.banned) throw forbidden('user_banned', 'User is banned');
+    await context.pool.batch([refreshIdentity(provider, person), setUserMetadata(owner.userId, person.data)]);
+    return owner.userId;
+  }
+  if (!person.email && !provider.emailOptional) {
+    throw new AuthError(500, 'unexpected_failure', 'Error getting user email from external provider');
+  }
+  const linked = person.email && person.emailVerified ? await linkByEmail(context, provider, person) : undefined;
+  return linked ?? newPerson(context, provider, person);
+}
+
+/** Adds the identity to a user who has signed in and asks for it. */
+export async function linkPerson(
+  context: Context,
+  userId: string,
+  provider: ProviderConfig,
+  person: Person,
+): Promise<void> {
+  const owner = await ownerOf(context, provider, person);
+  if (owner !== undefined) {
+    throw unprocessable(
+      'identity_already_exists',
+      owner.userId === userId ? 'Identity is already linked' : 'Identity is already linked to another user',
+    );
+  }
+  await context.pool.batch([
+    ...addIdentity(userId, provider, person),
+    ...(await adoptAddress(context, userId, person)),
+  ]);
+}
+
+async function ownerOf({ pool }: Context, provider: ProviderConfig, person: Person): Promise<Owner | undefined> {
+  const [result] = await pool.batch([{ name: 'auth.identity.owner', text: OWNER, values: [provider.name, person.id] }]);
+  return jsonRows<Owner>(result)[0];
+}
+
+const refreshIdentity = (provider: ProviderConfig, { id, data }: Person): Statement => ({
+  name: 'auth.identity.refresh',
+  text: `
+update auth.identities set identity_data = $3::text::jsonb, last_sign_in_at = now(), updated_at = now()
+where provider = $1 and provider_id = $2`,
+  values: [provider.name, id, JSON.stringify(data)],
+});
+
+const addIdentity = (userId: string, provider: ProviderConfig, { id, data }: Person): Statement[] => [
+  insertIdentity(userId, { provider: provider.name, providerId: id, data }),
+  setProviders(userId),
+  setUserMetadata(userId, data),
+];
+
+async function linkByEmail(context: Context, provider: ProviderConfig, person: Person): Promise<string | undefined> {
+  const known = await findUser(context.pool, byAddress({ email: person.email as string }));
+  if (known === undefined) return undefined;
+  if (known.banned) throw forbidden('user_banned', 'User is banned');
+  const { id } = known.user;
+  await context.pool.batch([
+    ...(known.emailConfirmed ? [] : forgetUnproven(id)),
+    ...addIdentity(id, provider, person),
+    ...confirm(id, 'email'),
+  ]);
+  return id;
+}
+
+/** Whoever signed up first with an address that wasn't theirs keeps nothing of it: no password, no session, no identity. */
+const forgetUnproven = (id: string): Statement[] => [
+  {
+    text: "update auth.users set encrypted_password = '', raw_user_meta_data = '{}' where id = $1::uuid",
+    values: [id],
+  },
+  { text: 'delete from auth.identities where user_id = $1::uuid', values: [id] },
+  { text: 'delete from auth.sessions where user_id = $1::uuid', values: [id] },
+  { text: 'delete from auth.mfa_factors where user_id = $1::uuid', values: [id] },
+  { text: 'delete from auth.one_time_tokens where user_id = $1::uuid', values: [id] },
+];
+
+async function newPerson(context: Context, provider: ProviderConfig, person: Person): Promise<string> {
+  const { config, pool } = context;
+  if (config.disableSignup) throw unprocessable('signup_disabled', 'Signups not allowed for this instance');
+  const id = randomUUID();
+  const proven = person.emailVerified || !confirmsEmail(config);
+  const user = ordinaryUser(id, {
+    email: person.email ?? null,
+    emailConfirmed: person.email !== undefined && proven,
+    userMetadata: person.data,
+    identity: { provider: provider.name, providerId: person.id, data: person.data },
+  });
+  await allowNewUser(context, user);
+  await pool.batch(insertUser(user)).catch((error: unknown) => {
+    // Only the provider's own proof may lead to the account of somebody who is here already.
+    throw takenAddress(error) ? emailExists() : error;
+  });
+  if (person.email !== undefined && !proven) await refuseUntilProven(context, id, provider);
+  return id;
+}
+
+async function refuseUntilProven(context: Context, id: string, { name }: ProviderConfig): Promise<never> {
+  if (canMail(context.config)) {
+    const user = await readUser(context.pool, id);
+    await mailCode(context, user, 'signup', { challenge: undefined, redirectTo: null });
+  }
+  throw unprocessable(
+    'provider_email_needs_verification',
+    `Unverified email with ${name}. A confirmation email has been sent to your ${name} email`,
+  );
+}
+
+/** Who was nobody has the provider's address from now, if it is proven and free. */
+async function adoptAddress({ pool }: Context, userId: string, { email, emailVerified }: Person): Promise<Statement[]> {
+  const free = email !== undefined && emailVerified && (await findUser(pool, byAddress({ email }))) === undefined;
+  return [
+    {
+      text: `
+update auth.users set is_anonymous = false, updated_at = now(),
+  email = case when coalesce(email, '') = '' then coalesce($2::text, email) else email end,
+  email_confirmed_at = case when coalesce(email, '') = '' and $2::text is not null then now() else email_confirmed_at end
+where id = $1::uuid`,
+      values: [userId, free ? email : null],
+    },
+  ];
+}

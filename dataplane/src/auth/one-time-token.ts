@@ -1,0 +1,88 @@
+/**
+ * Codes and links that prove an address: made, kept as a hash, found again, used once. What is kept is the hash of address
+ * and code together, in auth.one_time_tokens and in upstream's column of auth.users.
+ */
+import { createHash, randomInt, randomUUID } from 'node:crypto';
+import type { Statement } from '../sql/pool.js';
+
+/** Where upstream keeps each kind. */
+export type TokenType =
+  | 'confirmation_token'
+  | 'recovery_token'
+  | 'email_change_token_new'
+  | 'email_change_token_current'
+  | 'phone_change_token'
+  | 'reauthentication_token';
+
+const SENT_AT: Readonly<Record<TokenType, string>> = {
+  confirmation_token: 'confirmation_sent_at',
+  recovery_token: 'recovery_sent_at',
+  email_change_token_new: 'email_change_sent_at',
+  email_change_token_current: 'email_change_sent_at',
+  phone_change_token: 'phone_change_sent_at',
+  reauthentication_token: 'reauthentication_sent_at',
+};
+
+export interface OneTimeToken {
+  code: string;
+  hash: string;
+}
+
+export const PKCE_PREFIX = 'pkce_';
+
+/** `address`: the e-mail or phone that it is sent to. With PKCE the link carries that it is. */
+export function newToken(address: string, length: number, pkce = false): OneTimeToken {
+  const code = String(randomInt(10 ** length)).padStart(length, '0');
+  return { code, hash: (pkce ? PKCE_PREFIX : '') + hashOf(address, code) };
+}
+
+export const hashOf = (address: string, code: string) =>
+  createHash('sha224')
+    .update(address + code)
+    .digest('hex');
+
+/** Keeps a token in place of the one of its kind before it. */
+export function keepToken(userId: string, type: TokenType, hash: string, address: string): Statement[] {
+  return [
+    {
+      name: `auth.token.${type}`,
+      text: `update auth.users set ${type} = $2, ${SENT_AT[type]} = now(), updated_at = now() where id = $1::uuid`,
+      values: [userId, hash],
+    },
+    { name: 'auth.token.keep', text: KEEP, values: [randomUUID(), userId, type, hash, address] },
+  ];
+}
+
+const KEEP = `
+insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to, created_at, updated_at)
+values ($1::uuid, $2::uuid, $3::text::auth.one_time_token_type, $4, $5, now() at time zone 'utc', now() at time zone 'utc')
+on conflict (user_id, token_type) do update set token_hash = excluded.token_hash, relates_to = excluded.relates_to,
+  created_at = excluded.created_at, updated_at = excluded.updated_at`;
+
+/**
+ * Takes a token out of use: its row tells whose it was, and there is none for whoever comes second or too late. A hash is
+ * the same with and without the mark of PKCE, as the code that is typed doesn't carry it.
+ */
+export function useToken(hashes: readonly string[], types: readonly TokenType[], seconds: number): Statement {
+  return { name: 'auth.token.use', text: USE, values: [JSON.stringify(hashes), JSON.stringify(types), seconds] };
+}
+
+const USE = `
+delete from auth.one_time_tokens
+where token_hash in (select jsonb_array_elements_text($1::text::jsonb))
+  and token_type::text in (select jsonb_array_elements_text($2::text::jsonb))
+  and created_at > (now() at time zone 'utc') - make_interval(secs => $3::double precision)
+returning json_build_object('userId', user_id, 'type', token_type, 'address', relates_to)`;
+
+export interface UsedToken {
+  userId: string;
+  type: TokenType;
+  address: string;
+}
+
+/** The columns follow what became of the tokens. */
+export const clearToken = (userId: string, type: TokenType): Statement => ({
+  name: `auth.token.clear.${type}`,
+  text: `update auth.users set ${type} = '', updated_at = now() where id = $1::uuid`,
+  values: [userId],
+});

@@ -1,0 +1,38 @@
+/** The code that a user must bring to change the password of an old session: sent on demand, taken once. */
+import type { Context } from './context.js';
+import { unprocessable } from './errors.js';
+import { mail, requireMail } from './mail/send.js';
+import { clearToken, hashOf, keepToken, newToken, useToken } from './one-time-token.js';
+import { sendText } from './sms.js';
+import { inTransaction } from './transaction.js';
+import type { User } from './user.js';
+
+export async function sendNonce(context: Context, user: User): Promise<void> {
+  const { config, limits, pool } = context;
+  if (user.email) {
+    requireMail(context);
+    limits.email(context, 'reauthentication', user.email);
+    const token = newToken(user.email, config.mail.otpLength);
+    await pool.batch(keepToken(user.id, 'reauthentication_token', token.hash, user.email));
+    await mail(context, { action: 'reauthentication', user, to: user.email, token, redirectTo: config.siteUrl });
+    return;
+  }
+  limits.sms(context, 'reauthentication', user.phone);
+  const token = newToken(user.phone, config.sms.otpLength);
+  await pool.batch(keepToken(user.id, 'reauthentication_token', token.hash, user.phone));
+  await sendText(context, { user, phone: user.phone, code: token.code, type: 'reauthentication' });
+}
+
+export async function checkNonce(context: Context, user: User, nonce: string): Promise<void> {
+  const address = user.email || user.phone;
+  context.limits.codeGuess(context, address);
+  const seconds = user.email ? context.config.mail.otpSeconds : context.config.sms.otpSeconds;
+  const used = await inTransaction(context.pool, async (work) => {
+    const found = await work.first(useToken([hashOf(address, nonce)], ['reauthentication_token'], seconds));
+    if (found !== undefined) await work.run([clearToken(user.id, 'reauthentication_token')]);
+    return found;
+  });
+  if (used === undefined) {
+    throw unprocessable('reauthentication_not_valid', 'Nonce has expired or is invalid');
+  }
+}

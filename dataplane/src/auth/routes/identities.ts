@@ -1,0 +1,60 @@
+/** /user/identities: the ways to sign in that a user has: one more, or one less, but never none. */
+import { isUuid } from '../body.js';
+import { type Answer, type Context, ok, queryOf, redirect } from '../context.js';
+import { notFound, unprocessable } from '../errors.js';
+import { authorizationUrl } from '../oauth/authorize.js';
+import { requireSecondFactor, signedInUser } from '../signed-in-user.js';
+import { inTransaction } from '../transaction.js';
+import type { Identity } from '../user.js';
+import { setProviders } from '../user-changes.js';
+
+export function requireManualLinking({ config }: Context): void {
+  if (!config.manualLinking) throw notFound('manual_linking_disabled', 'Manual linking is disabled');
+}
+
+export async function authorizeIdentity(context: Context): Promise<Answer> {
+  requireManualLinking(context);
+  const signedIn = await signedInUser(context);
+  requireSecondFactor(signedIn, 403, 'AAL2 session is required to link an identity when MFA is enabled.');
+  const url = await authorizationUrl(context, signedIn.user.id);
+  return queryOf(context).get('skip_http_redirect') === 'true' ? ok({ url }) : redirect(url, 302);
+}
+
+export async function deleteIdentity(context: Context, id: string): Promise<Answer> {
+  requireManualLinking(context);
+  if (!isUuid(id)) throw notFound('validation_failed', 'identity_id must be an UUID');
+  const signedIn = await signedInUser(context);
+  requireSecondFactor(signedIn, 403, 'AAL2 session is required to unlink an identity when MFA is enabled.');
+  const userId = signedIn.user.id;
+  await inTransaction(context.pool, async (work) => {
+    // Locked, so that two that are unlinked at once can't be the last two.
+    await work.run([{ text: 'select id from auth.users where id = $1::uuid for update', values: [userId] }]);
+    const identities = await work.first<Identity[]>({
+      text: `select coalesce(json_agg(json_build_object('identity_id', id, 'provider', provider, 'email', email)), '[]')
+from auth.identities where user_id = $1::uuid`,
+      values: [userId],
+    });
+    const gone = identities?.find((identity) => identity.identity_id === id.toLowerCase());
+    if (gone === undefined) throw notFound('identity_not_found', "Identity doesn't exist");
+    if ((identities?.length ?? 0) <= 1) {
+      throw unprocessable('single_identity_not_deletable', 'User must have at least 1 identity after unlinking');
+    }
+    await work.run([
+      { text: 'delete from auth.identities where id = $1::uuid', values: [id] },
+      ...(gone.provider === 'phone' ? [FORGET_PHONE(userId)] : []),
+      ...(gone.provider === 'email' ? [FORGET_PASSWORD(userId)] : []),
+      setProviders(userId),
+    ]);
+  });
+  return ok();
+}
+
+const FORGET_PHONE = (id: string) => ({
+  text: 'update auth.users set phone = null, phone_confirmed_at = null where id = $1::uuid',
+  values: [id],
+});
+/** The password belongs to the way in that is gone. */
+const FORGET_PASSWORD = (id: string) => ({
+  text: "update auth.users set encrypted_password = '' where id = $1::uuid",
+  values: [id],
+});

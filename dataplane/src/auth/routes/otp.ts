@@ -1,0 +1,74 @@
+/** POST /otp and /magiclink: a code or link to sign in with, for whoever has the address; whether anybody has it isn't told. */
+import { randomUUID } from 'node:crypto';
+import { type Body, emailMember, flag, object, phoneMember, readJson } from '../body.js';
+import { confirmsEmail } from '../config.js';
+import { type Answer, type Context, ok, wantedRedirect } from '../context.js';
+import { validationFailed } from '../errors.js';
+import { type Address, byAddress, byId, type FoundUser, findUser } from '../find-user.js';
+import { challengeInBody } from '../flow-state.js';
+import { requireMail } from '../mail/send.js';
+import { mailCode, textCode } from '../messages.js';
+import { addressMetadata, allowNewUser, insertUser, ordinaryUser, takenAddress } from '../new-user.js';
+import { requirePhone } from '../sms.js';
+
+export async function otp(context: Context): Promise<Answer> {
+  context.limits.byAddress('otp', context);
+  const body = await readJson(context.request);
+  const [email, phone] = [emailMember(body), phoneMember(body)];
+  if (email && phone) {
+    throw validationFailed('Only an email address or phone number should be provided');
+  }
+  if (phone) return byPhone(context, body, phone);
+  if (!email) throw validationFailed('One of email or phone must be set');
+  return byEmail(context, body, email);
+}
+
+async function byEmail(context: Context, body: Body, email: string): Promise<Answer> {
+  const challenge = challengeInBody(body);
+  requireMail(context);
+  context.limits.email(context, 'magiclink', email);
+  const found = await findOrMake(context, body, { email });
+  if (found !== undefined) {
+    const action = found.emailConfirmed || !confirmsEmail(context.config) ? 'magiclink' : 'signup';
+    const { ref } = context.request.tenant;
+    const redirectTo = wantedRedirect(context);
+    // Even what the database does for a user who is there is done while nobody waits.
+    context.outbox.post({
+      ref,
+      kind: action,
+      send: () => mailCode(context, found.user, action, { challenge, redirectTo, waiting: true }),
+    });
+  }
+  return ok();
+}
+
+async function byPhone(context: Context, body: Body, phone: string): Promise<Answer> {
+  requirePhone(context);
+  context.limits.sms(context, 'sms', phone);
+  const found = await findOrMake(context, body, { phone });
+  if (found !== undefined) {
+    const { ref } = context.request.tenant;
+    context.outbox.post({ ref, kind: 'sms', send: () => textCode(context, found.user, phone, 'sms') });
+  }
+  return ok({ message_id: '' });
+}
+
+async function findOrMake(context: Context, body: Body, address: Address): Promise<FoundUser | undefined> {
+  const { pool, config } = context;
+  const create = flag(body, 'create_user', true);
+  const data = object(body, 'data') ?? {};
+  const known = await findUser(pool, byAddress(address));
+  if (known) return known.banned ? undefined : known;
+  if (!create || config.disableSignup) return undefined;
+  const id = randomUUID();
+  const user = ordinaryUser(id, { ...address, userMetadata: { ...addressMetadata({ id, ...address }), ...data } });
+  await allowNewUser(context, user);
+  try {
+    await pool.batch(insertUser(user));
+  } catch (error) {
+    // Somebody was faster with the same address.
+    if (!takenAddress(error)) throw error;
+    return findUser(pool, byAddress(address));
+  }
+  return findUser(pool, byId(id));
+}

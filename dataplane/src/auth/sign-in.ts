@@ -1,0 +1,32 @@
+/** Makes a session for a user who has proven who they are, and the answer that the client gets for it. */
+import { randomUUID } from 'node:crypto';
+import type { Context } from './context.js';
+import { deviceOf } from './context.js';
+import { forbidden } from './errors.js';
+import { type Grant, grant } from './grant.js';
+import { jsonRows, newRefreshToken, type SignedIn, signIn } from './session.js';
+
+export interface Proof {
+  userId: string;
+  method: string;
+  /** The hash that the password was checked against. */
+  passwordHash?: string | null;
+}
+
+/** Undefined: since the proof the user has been banned or deleted, or has another password. */
+export async function startSession(
+  context: Context,
+  { userId, method, passwordHash }: Proof,
+): Promise<Grant | undefined> {
+  const refreshToken = newRefreshToken();
+  const device = deviceOf(context.request);
+  const statements = signIn({ id: randomUUID(), userId, passwordHash, method, refreshToken, device });
+  const [signedIn] = jsonRows<SignedIn>((await context.pool.batch(statements)).at(-1));
+  return signedIn && grant(context, signedIn, refreshToken, method);
+}
+
+export async function startSessionOrRefuse(context: Context, proof: Proof): Promise<Grant> {
+  const started = await startSession(context, proof);
+  if (started === undefined) throw forbidden('user_banned', 'User is banned');
+  return started;
+}
