@@ -277,6 +277,5 @@ export class Channel {
     if (denied || revoked) {
       return this.shutDown(`You no longer have permission to read from this Channel topic: ${this.name}`);
     }
-    this.hub.changes.reidentify(this);
   }
 }

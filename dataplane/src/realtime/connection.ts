@@ -98,7 +98,9 @@ export class Connection {
       return this.reply(message, 'error', { reason: 'TopicNameRequired: You must provide a topic name' });
     }
     if (topic.includes('\0') || topic.length > 255) {
-      return this.reply(message, 'error', { reason: 'TopicNameInvalid: A topic has at most 255 characters and no NUL' });
+      return this.reply(message, 'error', {
+        reason: 'TopicNameInvalid: A topic has at most 255 characters and no NUL',
+      });
     }
     // A client that joins again has forgotten the first.
     this.#channels.get(topic)?.end('phx_close');

@@ -66,7 +66,8 @@ class RealtimeService implements Service {
     const version = (new URLSearchParams(query).get('vsn') ?? '1.0.0') as Version;
     if (!VERSIONS.includes(version)) return refuse(socket, 400, 'Bad Request');
     const hub = this.#hub(tenant);
-    if (hub.connectionCount >= hub.limits.connections * SOCKETS_PER_USER) return refuse(socket, 429, 'Too Many Requests');
+    if (hub.connectionCount >= hub.limits.connections * SOCKETS_PER_USER)
+      return refuse(socket, 429, 'Too Many Requests');
     this.#server.handleUpgrade(incoming, socket, head, (webSocket) => {
       hub.addConnection(new Connection(hub, version, caller, webSocket, socket));
     });

@@ -86,7 +86,13 @@ function isJson(bytes: Buffer): boolean {
 }
 
 /** `payload` is JSON text. */
-export function pushFrame(version: Version, topic: string, event: string, payload: string, joinRef: string | null): Frame {
+export function pushFrame(
+  version: Version,
+  topic: string,
+  event: string,
+  payload: string,
+  joinRef: string | null,
+): Frame {
   const [name, kind] = [JSON.stringify(topic), JSON.stringify(event)];
   if (version === '1.0.0') return textFrame(`{"topic":${name},"event":${kind},"payload":${payload},"ref":null}`);
   return textFrame(`[${JSON.stringify(joinRef)},null,${name},${kind},${payload}]`);

@@ -1,0 +1,143 @@
+/**
+ * One replication connection to one database: makes, drops and reads a slot. `pg` logs in and runs the commands; from
+ * START_REPLICATION on the stream is read here. In: a login that may replicate. Out: WAL messages with their place in the log.
+ */
+import { Socket } from 'node:net';
+import { Client } from 'pg';
+import { decodeError, MessageReader } from '../../sql/decoder.js';
+import { ConnectionError, DatabaseError } from '../../sql/errors.js';
+import type { Login } from '../../tenant.js';
+import { decodeWal, type WalMessage } from './pgoutput.js';
+
+export interface ReplicationEvents {
+  onMessage(message: WalMessage): void;
+  /** All before this place has been sent. */
+  onCaughtUp(lsn: bigint, wantsReply: boolean): void;
+}
+
+const CONNECT_TIMEOUT_MS = 5_000;
+/** Postgres says something every 30 s at least. */
+const SILENCE_MS = 60_000;
+/** A tenant may give its database settings of its own: how values are written and what decoding may use is not among them. */
+const OPTIONS = [
+  ...['datestyle=ISO', 'intervalstyle=postgres', 'extra_float_digits=1', 'bytea_output=hex', 'timezone=UTC'],
+  ...['logical_decoding_work_mem=16MB', 'wal_sender_timeout=60s', 'statement_timeout=0', 'search_path='],
+]
+  .map((setting) => `-c ${setting}`)
+  .join(' ');
+
+const QUERY = 0x51;
+const COPY_DATA = 0x64;
+const XLOG_DATA = 0x77;
+const KEEPALIVE = 0x6b;
+const STATUS = 0x72;
+const POSTGRES_EPOCH_MS = 946_684_800_000;
+
+export class ReplicationSession {
+  private constructor(
+    private readonly client: Client,
+    private readonly socket: Socket,
+  ) {}
+
+  static async open(login: Login): Promise<ReplicationSession> {
+    const socket = new Socket();
+    const client = new Client({
+      ...login,
+      application_name: 'slipway-realtime',
+      // `pg` knows both, its types do not.
+      ...({ replication: 'database', options: OPTIONS } as object),
+      stream: () => socket,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    });
+    client.on('error', () => undefined);
+    try {
+      await client.connect();
+    } catch (error) {
+      socket.destroy();
+      const { message, code } = error as Error & { code?: string };
+      if (code && /^[0-9A-Z]{5}$/.test(code)) throw new DatabaseError(message, code);
+      throw new ConnectionError(`the database can't be reached: ${message}`, false, { cause: error });
+    }
+    return new ReplicationSession(client, socket);
+  }
+
+  /** A slot that begins now; one of that name that nobody reads is dropped first. */
+  async createSlot(name: string): Promise<void> {
+    await this.dropSlot(name);
+    await this.#command(`CREATE_REPLICATION_SLOT "${name}" LOGICAL pgoutput (SNAPSHOT 'nothing')`);
+  }
+
+  async dropSlot(name: string): Promise<void> {
+    await this.#command(`DROP_REPLICATION_SLOT "${name}" WAIT`).catch((error: DatabaseError) => {
+      if (error.code !== UNDEFINED_OBJECT) throw error;
+    });
+  }
+
+  async #command(text: string): Promise<void> {
+    try {
+      await this.client.query(text);
+    } catch (error) {
+      const { message, code } = error as Error & { code?: string };
+      throw code ? new DatabaseError(message, code) : new ConnectionError(message, true, { cause: error });
+    }
+  }
+
+  /** Resolves never; rejects when the stream ends, however it does. */
+  read(slot: string, publication: string, events: ReplicationEvents): Promise<never> {
+    const { socket } = this;
+    socket.removeAllListeners('data');
+    const ended = Promise.withResolvers<never>();
+    const fail = (error: Error) => {
+      socket.destroy();
+      ended.reject(error);
+    };
+    const reader = new MessageReader((type, body) => {
+      if (type === 0x45) fail(decodeError(body));
+      else if (type === 0x63) fail(new ConnectionError('the database ended the stream', true));
+      else if (type === COPY_DATA && body[0] === XLOG_DATA) events.onMessage(decodeWal(body.subarray(25)));
+      else if (type === COPY_DATA && body[0] === KEEPALIVE) events.onCaughtUp(body.readBigUInt64BE(1), body[17] === 1);
+    });
+    socket.on('data', (chunk) => {
+      try {
+        reader.push(chunk);
+      } catch (error) {
+        fail(error as Error);
+      }
+    });
+    socket.on('close', () => fail(new ConnectionError('the replication connection was lost', true)));
+    socket.setTimeout(SILENCE_MS, () => fail(new ConnectionError('the replication connection is silent', true)));
+    const options = `proto_version '1', publication_names '"${publication}"'`;
+    socket.write(message(QUERY, Buffer.from(`START_REPLICATION SLOT "${slot}" LOGICAL 0/0 (${options})\0`)));
+    return ended.promise;
+  }
+
+  /** Postgres may forget what is before `lsn`. */
+  confirm(lsn: bigint): void {
+    if (this.socket.destroyed) return;
+    const body = Buffer.alloc(34);
+    body[0] = STATUS;
+    for (const at of [1, 9, 17]) body.writeBigUInt64BE(lsn, at);
+    body.writeBigUInt64BE(BigInt(Date.now() - POSTGRES_EPOCH_MS) * 1000n, 25);
+    this.socket.write(message(COPY_DATA, body));
+  }
+
+  pause(): void {
+    this.socket.pause();
+  }
+  resume(): void {
+    this.socket.resume();
+  }
+
+  close(): void {
+    this.socket.destroy();
+  }
+}
+
+const UNDEFINED_OBJECT = '42704';
+
+function message(type: number, body: Buffer): Buffer {
+  const header = Buffer.alloc(5);
+  header[0] = type;
+  header.writeInt32BE(body.length + 4, 1);
+  return Buffer.concat([header, body]);
+}

@@ -1,0 +1,221 @@
+/**
+ * The changes of one project's published tables, each once and in order of commit, from when it starts until it stops. A broken
+ * connection is taken up again where the slot stands, and what came before is skipped by its place in the log. A slot that
+ * Postgres gave up, because nobody read it for too long, is told as lost: changes may have been missed. Called by `Changes`.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import { REPLICATION_ROLE, replicationSlotOf } from '@slipway/crds';
+import type { Logger } from 'pino';
+import { DatabaseError } from '../../sql/errors.js';
+import type { Tenant } from '../../tenant.js';
+import type { OldTuple, Relation, Tuple, WalMessage } from './pgoutput.js';
+import { ReplicationSession } from './replication-session.js';
+
+/** The password of REPLICATION_ROLE, which no tenant has. */
+export type ReplicationLogin = () => Promise<string>;
+
+export interface Change {
+  type: 'INSERT' | 'UPDATE' | 'DELETE';
+  relation: Relation;
+  committedAt: Date;
+  record: Tuple | undefined;
+  old: OldTuple | undefined;
+}
+
+export interface StreamEvents {
+  /** Takes changes in order; the next ones wait until it resolves. */
+  deliver(changes: readonly Change[]): Promise<void>;
+  /** Changes have been missed. */
+  onLost(): void;
+  /** It can't be read now, and is tried again. */
+  onTrouble(error: Error): void;
+}
+
+const PUBLICATION = 'supabase_realtime';
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 5_000;
+/** Changes that wait to be delivered: above it the log is read no further. */
+const MAX_WAITING = 2_000;
+const AT_ONCE = 200;
+const CONFIRM_MS = 5_000;
+/** A slot that can't be read so often in a row is begun anew. */
+const GIVE_UP_AFTER = 8;
+
+type Item = { change: Change } | { endLsn: bigint };
+
+export class ChangeStream {
+  readonly #slot: string;
+  readonly #stopped = new AbortController();
+  readonly #relations = new Map<number, Relation>();
+  readonly #waiting: Item[] = [];
+  #session: ReplicationSession | undefined;
+  #hasSlot = false;
+  #running: Promise<void> | undefined;
+  #ready = Promise.withResolvers<void>();
+  #delivering = false;
+  /** The transaction that is being read. */
+  #transaction = { finalLsn: 0n, committedAt: new Date(0), index: 0 };
+  /** What has been taken over from the log: the `index` first changes of the transaction that commits at `finalLsn`. */
+  #taken = { finalLsn: 0n, index: 0 };
+  #confirmed = 0n;
+
+  constructor(
+    private readonly tenant: Tenant,
+    private readonly login: ReplicationLogin,
+    private readonly events: StreamEvents,
+    private readonly log: Logger,
+  ) {
+    this.#slot = replicationSlotOf(tenant.ref);
+    this.#ready.promise.catch(() => undefined);
+  }
+
+  /** Resolves when changes that are committed from now on will be delivered. */
+  start(): Promise<void> {
+    this.#running ??= this.#run();
+    return this.#ready.promise;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped.abort();
+    this.#session?.close();
+    this.#ready.reject(new Error('stopped'));
+    await this.#running;
+    if (this.#hasSlot)
+      await this.#dropSlot().catch(() => this.log.warn({ slot: this.#slot }, 'a slot was left behind'));
+  }
+
+  async #run(): Promise<void> {
+    const confirming = setInterval(() => this.#confirm(), CONFIRM_MS);
+    let failures = 0;
+    while (!this.#stopped.signal.aborted) {
+      const begun = performance.now();
+      try {
+        await this.#read();
+      } catch (error) {
+        if (this.#stopped.signal.aborted) break;
+        failures = performance.now() - begun > LONGEST_PAUSE_MS ? 1 : failures + 1;
+        this.#onFailure(error as Error, failures);
+        const longest = Math.min(FIRST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS);
+        await pause(longest * (0.5 + Math.random() / 2), undefined, this.#stopped).catch(() => undefined);
+      }
+    }
+    clearInterval(confirming);
+  }
+
+  async #read(): Promise<void> {
+    const session = await ReplicationSession.open(await this.#replicationLogin());
+    this.#session = session;
+    try {
+      if (!this.#hasSlot) await this.#begin(session);
+      const ended = session.read(this.#slot, PUBLICATION, {
+        onMessage: (message) => this.#take(message),
+        onCaughtUp: (lsn, wantsReply) => this.#caughtUp(lsn, wantsReply),
+      });
+      this.#ready.resolve();
+      await ended;
+    } finally {
+      this.#session = undefined;
+      session.close();
+    }
+  }
+
+  async #replicationLogin() {
+    return { ...this.tenant.authenticator, user: REPLICATION_ROLE, password: await this.login() };
+  }
+
+  /** Waits for transactions that are under way, as Postgres must to see all that follow whole. */
+  async #begin(session: ReplicationSession): Promise<void> {
+    await session.createSlot(this.#slot);
+    this.#hasSlot = true;
+    this.#taken = { finalLsn: 0n, index: 0 };
+    this.#confirmed = 0n;
+  }
+
+  #onFailure(error: Error, failures: number): void {
+    this.log.warn({ why: error.message, slot: this.#slot }, 'changes of a database can not be read now');
+    this.events.onTrouble(error);
+    const isLost = error instanceof DatabaseError && LOST.has(error.code) && /replication slot/.test(error.message);
+    const isHopeless = error instanceof DatabaseError && failures >= GIVE_UP_AFTER;
+    if (!this.#hasSlot || !(isLost || isHopeless)) return;
+    this.#hasSlot = false;
+    this.events.onLost();
+  }
+
+  #take(message: WalMessage): void {
+    const transaction = this.#transaction;
+    switch (message.kind) {
+      case 'begin':
+        this.#transaction = { finalLsn: message.finalLsn, committedAt: message.committedAt, index: 0 };
+        break;
+      case 'relation':
+        this.#relations.set(message.relation.oid, message.relation);
+        break;
+      case 'commit':
+        this.#waiting.push({ endLsn: message.endLsn });
+        this.#transaction = { ...transaction, index: 0 };
+        void this.#deliver();
+        break;
+      case 'insert':
+      case 'update':
+      case 'delete':
+        transaction.index++;
+        if (this.#isNew(transaction)) this.#add(message, transaction.committedAt);
+        break;
+      default:
+    }
+  }
+
+  #isNew({ finalLsn, index }: { finalLsn: bigint; index: number }): boolean {
+    const taken = this.#taken;
+    if (finalLsn < taken.finalLsn || (finalLsn === taken.finalLsn && index <= taken.index)) return false;
+    this.#taken = { finalLsn, index };
+    return true;
+  }
+
+  #add(message: WalMessage & { kind: 'insert' | 'update' | 'delete' }, committedAt: Date): void {
+    const relation = this.#relations.get(message.oid);
+    if (relation === undefined) return;
+    const type = message.kind.toUpperCase() as Change['type'];
+    const record = message.kind === 'delete' ? undefined : message.record;
+    const old = message.kind === 'insert' ? undefined : message.old;
+    this.#waiting.push({ change: { type, relation, committedAt, record, old } });
+    if (this.#waiting.length > MAX_WAITING) this.#session?.pause();
+    void this.#deliver();
+  }
+
+  async #deliver(): Promise<void> {
+    if (this.#delivering) return;
+    this.#delivering = true;
+    while (this.#waiting.length > 0 && !this.#stopped.signal.aborted) {
+      const items = this.#waiting.slice(0, AT_ONCE);
+      const changes = items.flatMap((item) => ('change' in item ? item.change : []));
+      if (changes.length > 0) await this.events.deliver(changes);
+      this.#waiting.splice(0, items.length);
+      for (const item of items) if ('endLsn' in item && item.endLsn > this.#confirmed) this.#confirmed = item.endLsn;
+      if (this.#waiting.length < MAX_WAITING / 2) this.#session?.resume();
+    }
+    this.#delivering = false;
+  }
+
+  /** Other databases' changes move the log on too: what is not ours is not held back. */
+  #caughtUp(lsn: bigint, wantsReply: boolean): void {
+    if (this.#waiting.length === 0 && this.#transaction.index === 0 && lsn > this.#confirmed) this.#confirmed = lsn;
+    if (wantsReply) this.#confirm();
+  }
+
+  #confirm(): void {
+    if (this.#confirmed > 0n) this.#session?.confirm(this.#confirmed);
+  }
+
+  async #dropSlot(): Promise<void> {
+    const session = await ReplicationSession.open(await this.#replicationLogin());
+    try {
+      await session.dropSlot(this.#slot);
+    } finally {
+      session.close();
+    }
+  }
+}
+
+/** The slot is gone, or Postgres has invalidated it. */
+const LOST = new Set(['42704', '55000']);

@@ -1,0 +1,60 @@
+/**
+ * Who may read a changed row: each identity is asked for it by its primary key, under row-level security. In: rows of one
+ * table, and identities. Out: which rows each may see. One round trip asks for many identities.
+ */
+import type { Statement } from '../../sql/pool.js';
+import { DatabaseError, type Pool, type Result } from '../../sql/pool.js';
+import type { Caller } from '../../tenant.js';
+import { assume } from '../identity.js';
+import type { Table } from './tables.js';
+
+export interface Question {
+  identity: Caller;
+  table: Table;
+  /** Primary keys in Postgres' text, in the order of the table's primaryKey. */
+  keys: readonly (readonly (string | null)[])[];
+}
+
+/** Places of the keys whose row may be seen; `failed`: a policy could not be evaluated. */
+export type Seen = ReadonlySet<number> | 'failed';
+
+const QUESTIONS_AT_ONCE = 40;
+
+export async function seenBy(pool: Pool, questions: readonly Question[]): Promise<Seen[]> {
+  const groups: Question[][] = [];
+  for (let at = 0; at < questions.length; at += QUESTIONS_AT_ONCE)
+    groups.push(questions.slice(at, at + QUESTIONS_AT_ONCE));
+  return (await Promise.all(groups.map((group) => ask(pool, group)))).flat();
+}
+
+async function ask(pool: Pool, questions: Question[]): Promise<Seen[]> {
+  const statements = questions.flatMap((question) => [assume(question.identity), rowsOf(question)]);
+  try {
+    const answers = await pool.batch(statements, { repeatable: true });
+    return questions.map((_, at) => places(answers[at * 2 + 1]));
+  } catch (error) {
+    if (!(error instanceof DatabaseError)) throw error;
+    // One identity's policy failed: the others are asked without it.
+    if (questions.length === 1) return ['failed'];
+    return (await Promise.all(questions.map((question) => ask(pool, [question])))).flat();
+  }
+}
+
+const places = (answer: Result | undefined): Seen => new Set(answer?.rows.map((row) => Number(row[0]) - 1));
+
+const identifier = (name: string) => `"${name.replaceAll('"', '""')}"`;
+
+function rowsOf({ table, keys }: Question): Statement {
+  const { primaryKey } = table;
+  const given = primaryKey.map(({ sqlType }, at) => `$${at + 1}::${sqlType}[]`).join(', ');
+  const names = primaryKey.map((_, at) => `k${at}`).join(', ');
+  const same = primaryKey.map(({ name }, at) => `t.${identifier(name)} = k.k${at}`).join(' and ');
+  const text =
+    `select k.place::text from unnest(${given}) with ordinality as k(${names}, place) ` +
+    `where exists (select from ${identifier(table.schema)}.${identifier(table.name)} t where ${same})`;
+  const values = primaryKey.map((_, column) => arrayLiteral(keys.map((key) => key[column] ?? null)));
+  return { text, values };
+}
+
+const arrayLiteral = (values: (string | null)[]) =>
+  `{${values.map((value) => (value === null ? 'NULL' : `"${value.replace(/["\\]/g, '\\$&')}"`)).join()}}`;
