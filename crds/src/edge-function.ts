@@ -13,7 +13,11 @@ export const EdgeFunctionSpec = Type.Object(
       Type.Boolean({ default: true, description: 'Whether a call needs a token that the project issued.' }),
     ),
     deployedGeneration: Type.Optional(
-      Type.Integer({ minimum: 0, description: 'The generation that callers get; 0 or absent: not deployed yet.' }),
+      Type.Integer({
+        minimum: 0,
+        description:
+          'Which version callers get: the newest that was made at or before this generation. Absent: always the newest; 0: none.',
+      }),
     ),
   },
   { description: 'What the owner wants.' },
@@ -25,6 +29,20 @@ export const EdgeFunctionStatus = Type.Object(
     message: Type.Optional(Type.String({ maxLength: 500, description: 'What is wrong, if anything.' })),
     observedGeneration: Type.Optional(Type.Integer({ description: 'The generation that this status is of.' })),
     url: Type.Optional(Type.String({ maxLength: 2048, description: 'Where it is called.' })),
+    deployedVersion: Type.Optional(
+      Type.Integer({ description: 'The version that callers get: the generation in which its code was new.' }),
+    ),
+    newestVersion: Type.Optional(Type.Integer({ description: 'The version of the code in spec.' })),
+    problems: Type.Optional(
+      Type.Array(
+        Type.Object({
+          message: Type.String({ maxLength: 500, description: 'What is wrong with the code.' }),
+          line: Type.Optional(Type.Integer({ description: 'Counted from 1.' })),
+          column: Type.Optional(Type.Integer({ description: 'Counted from 1.' })),
+        }),
+        { maxItems: 20, description: 'Why the version that was asked for was not deployed.' },
+      ),
+    ),
     conditions: Conditions,
   },
   { description: 'What the operator last saw.' },
@@ -46,6 +64,7 @@ export const edgeFunctionDefinition: ResourceDefinition = {
   validations: [],
   columns: [
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Version', type: 'integer', jsonPath: '.status.deployedVersion' },
     { name: 'URL', type: 'string', jsonPath: '.status.url' },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],

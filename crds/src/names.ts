@@ -18,6 +18,11 @@ export const LABEL_PROJECT = 'slipway.dev/project';
 export const LABEL_PART = 'slipway.dev/part';
 export const LABEL_MANAGED_BY = 'app.kubernetes.io/managed-by';
 export const MANAGED_BY = 'slipway';
+/** LABEL_PART of the ConfigMaps that hold an EdgeFunction's versions, one each: `<name>-v<version>` with the key `code`. */
+export const PART_FUNCTION_VERSION = 'function-version';
+export const LABEL_FUNCTION = 'slipway.dev/function';
+export const LABEL_FUNCTION_VERSION = 'slipway.dev/function-version';
+export const functionVersionName = (name: string, version: number) => `${name}-v${version}`;
 /** On a Project until its engine has let go of all that garbage collection can't reach. */
 export const FINALIZER = 'slipway.dev/engine';
 /** Changing its value makes the operator provision again. */

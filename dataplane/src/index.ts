@@ -8,6 +8,8 @@ import type { AddressInfo } from 'node:net';
 import { KubeConfig } from '@kubernetes/client-node';
 import { pino } from 'pino';
 import { createAuthService } from './auth/index.js';
+import { startFunctionsControl } from './functions/control.js';
+import { createFunctionsService } from './functions/index.js';
 import { createManagement } from './gateway/management.js';
 import { createGateway } from './gateway/server.js';
 import { startRegistry } from './registry/index.js';
@@ -33,11 +35,22 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   else kubeConfig.loadFromFile(settings.kubeconfig);
 
   const services: Services = { auth: createAuthService({ log }), rest: createRestService() };
+  const functions =
+    settings.functions &&
+    (await createFunctionsService({
+      home: settings.functions.home,
+      publicUrl: settings.publicUrl,
+      tenant: (ref) => registry.tenant(ref),
+      environment: (ref) => registry.environment(ref),
+      log,
+    }));
+  if (functions) services.functions = functions;
   const registry = startRegistry({
     kubeConfig,
     publicUrl: settings.publicUrl,
     openedServices: settings.openedServices,
     log,
+    onEnvironment: (ref) => functions?.refresh(ref),
     onForget: (ref) => {
       for (const service of Object.values(services)) {
         service.forget(ref).catch((error: unknown) => log.error({ err: error, ref }, 'a service did not let go'));
@@ -55,8 +68,15 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     log,
   });
 
+  functions?.onGatewayRequest((incoming, outgoing) => server.emit('request', incoming, outgoing));
+  const control =
+    functions &&
+    settings.functions &&
+    (await startFunctionsControl(settings.functions.socket, functions.deployer, log));
+
   const close = async () => {
     await endRequests(server);
+    control?.close();
     management.close();
     await registry.close();
     await Promise.all(Object.values(services).map((service) => service.close()));

@@ -16,6 +16,8 @@ export interface DataplaneSettings {
   rateLimit: number | undefined;
   /** Where the storage service keeps files. */
   storageDirectory: string | undefined;
+  /** Where deployed functions are kept, and the Unix socket that the platform's programs deploy them at; undefined: no functions. */
+  functions: { home: string; socket: string } | undefined;
   logLevel: string;
 }
 
@@ -38,8 +40,16 @@ export function readSettings(environment: Record<string, string | undefined>): D
     openedServices: openedServices(environment[SHARED_SERVICES_SETTING]),
     rateLimit: rateLimit(environment.SLIPWAY_RATE_LIMIT),
     storageDirectory: environment.SLIPWAY_STORAGE_DIR || undefined,
+    functions: functions(environment.SLIPWAY_FUNCTIONS_DIR, environment.SLIPWAY_FUNCTIONS_SOCKET),
     logLevel,
   };
+}
+
+function functions(home: string | undefined, socket: string | undefined): DataplaneSettings['functions'] {
+  if (!home && !socket) return undefined;
+  if (!home) throw new Error('SLIPWAY_FUNCTIONS_DIR is not set: it is like /var/lib/slipway/functions');
+  if (!socket) throw new Error('SLIPWAY_FUNCTIONS_SOCKET is not set: it is like /run/slipway/functions.sock');
+  return { home, socket };
 }
 
 function rateLimit(text: string | undefined): number | undefined {

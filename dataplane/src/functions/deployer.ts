@@ -31,6 +31,8 @@ export type DeployOutcome =
 export interface DeployerOptions {
   store: FunctionStore;
   functions: Map<string, EdgeFunction>;
+  /** Whether the project is known here: without its keys no function of it is started. */
+  knows(ref: string): boolean;
   make(ref: string, name: string, deployment: Deployment): EdgeFunction;
   deno: Deno;
   limits: FunctionLimits;
@@ -82,6 +84,7 @@ export class Deployer {
       }
       return { state: 'ready' };
     }
+    if (!this.#options.knows(ref)) return { state: 'busy', message: 'the data plane does not know the project yet' };
     await store.put(ref, name, version, code);
     const target = served ?? make(ref, name, deployment);
     const outcome = await this.#bringUp(target, deployment);

@@ -18,16 +18,14 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
-import { refuse } from '../gateway/refusals.js';
-import type { Service, ServiceRequest } from '../service.js';
+import type { Service } from '../service.js';
 import type { Tenant } from '../tenant.js';
 import { accountOf } from './account.js';
-import { NO_TOKEN, NOT_FOUND, unavailable } from './answers.js';
+import { answering } from './calls.js';
 import { type Deno, installedDeno, reachableFolder } from './deno.js';
 import { Deployer } from './deployer.js';
-import { EdgeFunction, keyOf, Unavailable } from './function.js';
+import { EdgeFunction, keyOf } from './function.js';
 import { type FunctionLimits, LIMITS } from './limits.js';
-import { carry } from './proxy.js';
 import { FunctionStore } from './store.js';
 import { Watchdog } from './watchdog.js';
 
@@ -69,43 +67,16 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
     new EdgeFunction(ref, name, deployment, surroundings(ref, name));
   for (const { ref, name, deployment } of await store.all())
     functions.set(keyOf(ref, name), make(ref, name, deployment));
-  const deployer = new Deployer({ store, functions, make, deno, limits, log: options.log });
-  const { host } = new URL(options.publicUrl);
-
-  async function handle(request: ServiceRequest): Promise<void> {
-    const { tenant, path: target, query, incoming, outgoing } = request;
-    const name = nameOf(target);
-    const found = name === undefined ? undefined : functions.get(keyOf(tenant.ref, name));
-    if (found === undefined) {
-      refuse(outgoing, NOT_FOUND);
-      return;
-    }
-    const refusal = found.deployment.verifyJwt && incoming.method !== 'OPTIONS' ? tokenRefusal(request) : undefined;
-    if (refusal !== undefined) {
-      refuse(outgoing, refusal);
-      return;
-    }
-    let isolate: Awaited<ReturnType<EdgeFunction['acquire']>>;
-    try {
-      const acquired = found.acquire();
-      isolate = acquired instanceof Promise ? await acquired : acquired;
-    } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
-      refuse(outgoing, unavailable(error.code, error.message, error.retryAfterSeconds));
-      return;
-    }
-    try {
-      const whole = await carry(
-        isolate,
-        { target: query === '' ? target : `${target}?${query}`, host, incoming, outgoing },
-        limits,
-      );
-      if (whole) found.succeeded();
-    } finally {
-      isolate.finish();
-    }
-  }
-
+  const deployer = new Deployer({
+    store,
+    functions,
+    make,
+    knows: (ref) => options.tenant(ref) !== undefined,
+    deno,
+    limits,
+    log: options.log,
+  });
+  const handle = answering({ functions, limits, host: new URL(options.publicUrl).host });
   let gateway: Server | undefined;
   return {
     deployer,
@@ -131,19 +102,6 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
       rmSync(folders.sockets, { recursive: true, force: true });
     },
   };
-}
-
-/** A call needs a token of the project, as its bearer or, as from a browser's link, as its key. */
-function tokenRefusal({ refusal, incoming }: ServiceRequest) {
-  if (refusal === undefined) return undefined;
-  return incoming.headers.authorization === undefined && incoming.headers.apikey === undefined ? NO_TOKEN : refusal;
-}
-
-/** `/hello/deeper` → hello. */
-function nameOf(target: string): string | undefined {
-  const end = target.indexOf('/', 1);
-  const name = end === -1 ? target.slice(1) : target.slice(1, end);
-  return name === '' ? undefined : name;
 }
 
 interface Parts {

@@ -11,6 +11,8 @@ import { type Collection, CollectionWatch, type Page } from './watch.js';
 
 export interface Registry {
   tenant(ref: string): Tenant | undefined;
+  /** What the project's owner has set for its functions, and its database's URL. */
+  environment(ref: string): Record<string, string>;
   /** False until everything was listed once: before that a project may be missing only because it isn't known yet. */
   readonly complete: boolean;
   close(): Promise<void>;
@@ -23,15 +25,19 @@ export interface RegistryOptions {
   log: Logger;
   /** A project is gone, or its credentials changed. */
   onForget(ref: string): void;
+  /** What functions find has changed. */
+  onEnvironment?(ref: string): void;
 }
 
-export function startRegistry({ kubeConfig, publicUrl, openedServices, log, onForget }: RegistryOptions): Registry {
-  const tenants = new Tenants(publicUrl, onForget, openedServices);
+export function startRegistry(options: RegistryOptions): Registry {
+  const { kubeConfig, publicUrl, openedServices, log, onForget, onEnvironment } = options;
+  const tenants = new Tenants(publicUrl, onForget, openedServices, onEnvironment);
   const watches = [
     new CollectionWatch(kubeConfig, projects(kubeConfig, tenants), log),
     new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.keys.name, tenants.keys), log),
     new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.database.name, tenants.databases), log),
     new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.auth.name, tenants.authConfigs), log),
+    new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.env.name, tenants.environments), log),
   ];
   let complete = false;
   void Promise.all(watches.map((watch) => watch.start())).then(() => {
@@ -39,6 +45,7 @@ export function startRegistry({ kubeConfig, publicUrl, openedServices, log, onFo
   });
   return {
     tenant: (ref) => tenants.get(ref),
+    environment: (ref) => tenants.environment(ref),
     get complete() {
       return complete;
     },
@@ -67,7 +74,7 @@ function projects(kubeConfig: KubeConfig, tenants: Tenants): Collection<ProjectO
   };
 }
 
-/** Only Secrets of that name: what users entrust to their projects isn't read here. */
+/** Only Secrets of that name: of what users entrust to their projects only what their functions are to find is read here. */
 function secrets(kubeConfig: KubeConfig, name: string, sink: SecretsByRef): Collection<SecretObject> {
   const api = kubeConfig.makeApiClient(CoreV1Api);
   const selectors = { labelSelector: LABEL_PROJECT, fieldSelector: `metadata.name=${name}` };

@@ -64,6 +64,10 @@ export class Tenants {
   readonly databases = new SecretsByRef((refs) => this.#review(refs));
   /** Optional: a project without one has every default. */
   readonly authConfigs = new SecretsByRef((refs) => this.#review(refs));
+  /** What owners set for their functions; no other service reads it. */
+  readonly environments = new SecretsByRef((refs) => {
+    for (const ref of refs) this.onEnvironment(ref);
+  });
   readonly #tenants = new Map<string, Tenant>();
   #projects = new Map<string, ProjectObject>();
 
@@ -73,10 +77,17 @@ export class Tenants {
     private readonly onForget: (ref: string) => void,
     /** What this installation opens beyond the availability matrix. */
     private readonly opened: OpenedServices = {},
+    private readonly onEnvironment: (ref: string) => void = () => undefined,
   ) {}
 
   get(ref: string): Tenant | undefined {
     return this.#tenants.get(ref);
+  }
+
+  /** What a project's functions find, beside its address and keys. */
+  environment(ref: string): Values {
+    const url = this.databases.get(ref)?.[SECRETS.database.url];
+    return { ...this.environments.get(ref), ...(url && { SUPABASE_DB_URL: url }) };
   }
 
   replaceProjects(projects: ProjectObject[]): void {
