@@ -22,3 +22,4 @@ export {
   TEMPLATE_PREFIX,
   takeSpare,
 } from './spare.js';
+export { migrateStorage, storageMigrations } from './storage/index.js';

@@ -12,6 +12,7 @@ import { migrateRealtime, realtimeMigrations } from './realtime/index.js';
 import { createRole, LOGIN_ROLES, type ProjectPasswords } from './roles.js';
 import { scramVerifier } from './scram.js';
 import { identifier, literal, type Session, transaction } from './session.js';
+import { migrateStorage, storageMigrations } from './storage/index.js';
 import { TEMPLATE_SQL } from './template.js';
 
 /** A session that is closed after use. */
@@ -55,7 +56,7 @@ const databaseAccess = (database: string, ref: string) => [
 ];
 
 const SCHEMA_VERSION = createHash('sha256')
-  .update(JSON.stringify([TEMPLATE_SQL, authMigrations, realtimeMigrations, LOGIN_ROLES]))
+  .update(JSON.stringify([TEMPLATE_SQL, authMigrations, realtimeMigrations, storageMigrations, LOGIN_ROLES]))
   .update([...ownership('x'), ...databaseAccess('x', 'x')].join())
   .digest('hex')
   .slice(0, 8);
@@ -77,6 +78,7 @@ export async function ensureTemplate(admin: Session, connect: Connect): Promise<
   await within(connect, building, async (session) => {
     await session.query(`BEGIN; ${TEMPLATE_SQL} CREATE SCHEMA auth AUTHORIZATION ${TEMPLATE_AUTH_ROLE}; COMMIT`);
     await migrateRealtime(session);
+    await migrateStorage(session);
     await session.query(`SET SESSION AUTHORIZATION ${TEMPLATE_AUTH_ROLE}`);
     await migrateAuth(session);
   });
