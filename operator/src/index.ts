@@ -5,8 +5,10 @@
 import { KubeConfig } from '@kubernetes/client-node';
 import { OPERATOR_LEASE, type OpenedServices, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { type Logger, pino } from 'pino';
+import { functionCache, functionController } from './controllers/edge-function/controller.js';
 import { projectCaches, projectController } from './controllers/project/controller.js';
 import { EmbeddedEngine } from './engines/embedded/engine.js';
+import { EmbeddedFunctions, noFunctions } from './engines/embedded/functions.js';
 import type { Controller } from './runtime/controller.js';
 import { EventRecorder } from './runtime/events.js';
 import { KubeClient } from './runtime/kube.js';
@@ -27,6 +29,8 @@ export interface OperatorSettings {
   dataplaneUrl: string;
   /** What projects have beyond the availability matrix. */
   openedServices?: OpenedServices;
+  /** The Unix socket at which the data plane takes functions; undefined: this installation runs none. */
+  functionsSocket?: string | undefined;
   logLevel: string;
   /** Names this operator in the Lease; another than `processIdentity()` only where several run in one process. */
   identity?: string;
@@ -49,7 +53,9 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
   const engine = new EmbeddedEngine({ ...settings, projectUrl, log });
   const events = new EventRecorder({ client, component: 'slipway-operator', log });
   const caches = projectCaches(client, metrics, log);
-  const informers = Object.values(caches);
+  const functions = functionCache(client, metrics, log);
+  const functionEngine = settings.functionsSocket ? new EmbeddedFunctions(settings.functionsSocket) : undefined;
+  const informers = [...Object.values(caches), functions];
   let filled = false;
   const server = await startStatusServer({ listen: settings.listen, metrics, isReady: () => filled });
   await Promise.all(informers.map((informer) => informer.start()));
@@ -68,24 +74,24 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
     },
     log,
   });
-  let controller: Controller | undefined;
+  let controllers: Controller[] = [];
   const leading = election.acquire().then((leads) => {
     if (!leads) return;
     log.info('leading');
     metrics.leading.set(1);
     beginEngine(engine, log);
-    controller = projectController(
-      { client, engine, events, log, projectUrl, now: () => new Date(), ...caches },
-      metrics,
-    );
-    controller.start();
+    const world = { client, engine, events, log, projectUrl, now: () => new Date(), ...caches };
+    const functionWorld = { ...world, engine: functionEngine ?? noFunctions, functions };
+    controllers = [projectController(world, metrics), functionController(functionWorld, metrics)];
+    for (const controller of controllers) controller.start();
   });
 
   const close = async () => {
-    const released = controller?.close();
+    const released = Promise.all(controllers.map((controller) => controller.close()));
     await Promise.all(informers.map((informer) => informer.close()));
     await released;
     await engine.close();
+    await functionEngine?.close();
     await events.close();
     await election.close();
     await new Promise((resolve) => {

@@ -28,6 +28,7 @@ export function readSettings(environment: Environment): OperatorSettings {
     databasePublicAddress: text('SLIPWAY_DATABASE_PUBLIC_ADDRESS', /^.+:\d+$/, '127.0.0.1:4002'),
     dataplaneUrl: text('SLIPWAY_DATAPLANE_URL', /^https?:\/\/[^/]+\/?$/, 'http://127.0.0.1:4000'),
     openedServices: openedServices(environment[SHARED_SERVICES_SETTING]),
+    functionsSocket: environment.SLIPWAY_FUNCTIONS_SOCKET || undefined,
     logLevel,
   };
 }

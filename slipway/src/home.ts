@@ -22,7 +22,9 @@ export interface Home {
   postgres: string;
   /** Files of the projects' storage. */
   storage: string;
-  sockets: { folder: string; postgres: string; api: string; operator: string };
+  /** Sources of the projects' functions, and what they import. */
+  functions: string;
+  sockets: { folder: string; postgres: string; api: string; operator: string; functions: string };
 }
 
 /** Makes what is missing of SLIPWAY_HOME and checks that it can be written. */
@@ -42,6 +44,7 @@ export async function openHome(folder: string): Promise<Home> {
     cache: path.join(real, 'cache'),
     postgres: path.join(real, 'postgres'),
     storage: path.join(real, 'storage'),
+    functions: path.join(real, 'functions'),
     sockets: socketsOf(real),
   };
   for (const each of [home.secrets, home.tls, home.programs, home.logs, home.cache]) {
@@ -94,11 +97,12 @@ export function socketsOf(home: string): Home['sockets'] {
     postgres: path.join(folder, 'postgres'),
     api: path.join(folder, 'api.sock'),
     operator: path.join(folder, 'operator.sock'),
+    functions: path.join(folder, 'functions.sock'),
   };
 }
 
 /** The folder's parent may be everyone's: whatever stands there already must be a folder of ours. */
-export async function openSocketFolder({ folder, api, operator }: Home['sockets']): Promise<void> {
+export async function openSocketFolder({ folder, api, operator, functions }: Home['sockets']): Promise<void> {
   const mode = (await postgresAccount()) ? 0o711 : 0o700;
   await mkdir(folder, { mode }).catch((error) => {
     if (error.code !== 'EEXIST') throw error;
@@ -108,5 +112,5 @@ export async function openSocketFolder({ folder, api, operator }: Home['sockets'
     throw new StartProblem(`${folder} belongs to someone else: remove it, or set TMPDIR to a folder of yours`);
   }
   await chmod(folder, mode);
-  for (const leftover of [api, operator]) await rm(leftover, { force: true });
+  for (const leftover of [api, operator, functions]) await rm(leftover, { force: true });
 }

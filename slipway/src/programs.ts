@@ -80,6 +80,7 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       SLIPWAY_DATABASE_URL: databaseUrl(home, settings, PLATFORM_ROLES.api.role, secrets.apiPassword),
       SLIPWAY_ENCRYPTION_KEYS: secrets.files.apiKeys,
       SLIPWAY_JWT_SECRET: secrets.files.jwtSecret,
+      SLIPWAY_FUNCTIONS_SOCKET: home.sockets.functions,
     },
   }),
   operator: ({ settings, home, secrets }) => ({
@@ -91,6 +92,7 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       SLIPWAY_ADMIN_DATABASE_URL: databaseUrl(home, settings, SUPERUSER, secrets.superuserPassword, 'postgres'),
       SLIPWAY_DATABASE_PUBLIC_ADDRESS: `${databaseHost(settings)}:${settings.ports.postgres}`,
       SLIPWAY_DATAPLANE_URL: `http://${inUrl(reachableAt(settings.host))}:${settings.ports.people}`,
+      SLIPWAY_FUNCTIONS_SOCKET: home.sockets.functions,
     },
   }),
   dataplane: ({ settings, home }) => ({
@@ -100,6 +102,8 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       SLIPWAY_PUBLIC_URL: settings.publicUrl,
       SLIPWAY_LISTEN: `${inUrl(settings.host)}:${settings.ports.people}`,
       SLIPWAY_API_SOCKET: home.sockets.api,
+      SLIPWAY_FUNCTIONS_DIR: home.functions,
+      SLIPWAY_FUNCTIONS_SOCKET: home.sockets.functions,
       SLIPWAY_STORAGE_DIR: settings.passedOn.SLIPWAY_STORAGE_DIR ?? home.storage,
     },
   }),

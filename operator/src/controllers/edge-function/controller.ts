@@ -1,0 +1,68 @@
+/** Wires the EdgeFunction controller: which changes make which EdgeFunction be looked at. */
+import { isDeepStrictEqual } from 'node:util';
+import type { EdgeFunction } from '@slipway/crds';
+import type { Logger } from 'pino';
+import { Controller } from '../../runtime/controller.js';
+import { Informer } from '../../runtime/informer.js';
+import type { KubeClient } from '../../runtime/kube.js';
+import type { Metrics } from '../../runtime/metrics.js';
+import { WorkQueue } from '../../runtime/work-queue.js';
+import { reconcileFunction } from './reconcile.js';
+import { addressKey, BY_ADDRESS, EDGE_FUNCTIONS, type FunctionWorld, refOf } from './resources.js';
+
+/** A deploy waits for downloads most of the time. */
+const WORKERS = 8;
+const BACKOFF = { firstMs: 100, maxMs: 30_000 };
+
+export const functionCache = (client: KubeClient, metrics: Metrics, log: Logger) =>
+  new Informer<EdgeFunction>({
+    client,
+    metrics,
+    log,
+    resource: 'edgefunctions',
+    path: EDGE_FUNCTIONS,
+    indexes: { [BY_ADDRESS]: (object) => [addressKey(object)] },
+  });
+
+export function functionController(world: FunctionWorld, metrics: Metrics): Controller {
+  const queue = new WorkQueue(BACKOFF, metrics.queue('edgefunction'));
+  const add = ({ metadata }: EdgeFunction) => queue.add(`${metadata.namespace}/${metadata.name}`);
+  world.functions.onChange(({ before, after }) => {
+    if (after && !(before && isOwnStatusWrite(before, after))) add(after);
+    // Who had to yield to this one's name may have it now.
+    for (const object of [before, after]) {
+      if (object && !(before && after && addressKey(before) === addressKey(after))) {
+        for (const peer of world.functions.find(BY_ADDRESS, addressKey(object))) add(peer);
+      }
+    }
+  });
+  // A project that becomes healthy has the keys that its functions are started with.
+  world.projects.onChange(({ before, after }) => {
+    if (!after || before?.status?.phase === after.status?.phase) return;
+    for (const object of world.functions.list())
+      if (refOf(object.metadata.namespace) === after.metadata.name) add(object);
+  });
+  for (const object of world.functions.list()) add(object);
+  const reconcile = (key: string) => {
+    const [namespace = '', name = ''] = key.split('/');
+    return reconcileFunction(world, namespace, name);
+  };
+  return new Controller({
+    queue,
+    reconcile,
+    workers: WORKERS,
+    metrics: metrics.controller('edgefunction'),
+    log: world.log,
+  });
+}
+
+/** The status alone changed, which nobody but us writes. */
+function isOwnStatusWrite(before: EdgeFunction, after: EdgeFunction): boolean {
+  const substance = ({ metadata }: EdgeFunction) => [
+    metadata.uid,
+    metadata.generation,
+    metadata.deletionTimestamp,
+    metadata.finalizers,
+  ];
+  return isDeepStrictEqual(substance(before), substance(after));
+}

@@ -1,0 +1,116 @@
+/**
+ * One reconcile of an EdgeFunction: keep its code as a version, have the engine serve the one that is asked for, say so in the
+ * status. In: a key. Out: when to look again. Level-based: nothing is kept between two.
+ */
+import { type EdgeFunction, type EdgeFunctionStatus, FINALIZER, type Project } from '@slipway/crds';
+import type { Outcome } from '../../runtime/controller.js';
+import { addFinalizer, hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
+import { isConflict, isNotFound } from '../../runtime/kube.js';
+import { mergePatch } from '../../runtime/merge-patch.js';
+import { addressKey, BY_ADDRESS, type FunctionWorld, functionPath, refOf } from './resources.js';
+import { describeProblems, type Finding, type Found, statusOf } from './status.js';
+import { chosen, ensureVersions, pruneVersions, type Version } from './versions.js';
+
+/** What is well is said to the engine again about this often, in case it has lost it. */
+const RESYNC_MS = 120_000;
+
+export async function reconcileFunction(world: FunctionWorld, namespace: string, name: string): Promise<Outcome> {
+  const object = world.functions.get(name, namespace);
+  if (!object) return { kind: 'done' };
+  try {
+    return await (object.metadata.deletionTimestamp ? remove(world, object) : provide(world, object));
+  } catch (error) {
+    if (isConflict(error) || isNotFound(error)) return { kind: 'retry', why: (error as Error).message };
+    throw error;
+  }
+}
+
+async function provide(world: FunctionWorld, seen: EdgeFunction): Promise<Outcome> {
+  const ref = refOf(seen.metadata.namespace);
+  const url = ref === undefined ? '' : `${world.projectUrl(ref)}/functions/v1/${seen.spec.name}`;
+  const refusal = refuse(world, seen, ref);
+  if (ref === undefined || refusal) return conclude(world, seen, { finding: refusal as Finding, url });
+  const object = await withFinalizer(world, seen);
+  const versions = await ensureVersions(world, object);
+  const finding = await deploy(world, object, ref, versions);
+  if (finding.state === 'deployed') await pruneVersions(world, object, versions, finding.version);
+  return conclude(world, object, { finding, url, newestVersion: versions.at(-1)?.version as number });
+}
+
+function refuse(world: FunctionWorld, object: EdgeFunction, ref: string | undefined): Finding | undefined {
+  const { namespace } = object.metadata;
+  if (ref === undefined || !isThere(world.projects.get(ref))) {
+    const message = `the namespace ${namespace} is no project's: create the EdgeFunction in p-<ref> of a Project`;
+    return { state: 'failed', reason: 'NoProject', message };
+  }
+  const elder = world.functions.find(BY_ADDRESS, addressKey(object)).find((other) => isElder(other, object));
+  if (!elder) return undefined;
+  const message = `${elder.metadata.name} has the name ${object.spec.name} already: choose another spec.name`;
+  return { state: 'failed', reason: 'NameConflict', message };
+}
+
+const isThere = (project: Project | undefined) => project !== undefined && !project.metadata.deletionTimestamp;
+
+/** Made within one second, their names decide, so that exactly one of two yields. */
+function isElder(a: EdgeFunction, b: EdgeFunction): boolean {
+  if (a.metadata.uid === b.metadata.uid || a.metadata.deletionTimestamp) return false;
+  const [made, than] = [a.metadata.creationTimestamp ?? '', b.metadata.creationTimestamp ?? ''];
+  return made === than ? a.metadata.name < b.metadata.name : made < than;
+}
+
+async function withFinalizer({ client, functions }: FunctionWorld, object: EdgeFunction): Promise<EdgeFunction> {
+  if (hasFinalizer(object, FINALIZER)) return object;
+  const written = await addFinalizer(client, functionPath(object), object, FINALIZER);
+  functions.learn(written);
+  return written;
+}
+
+async function deploy(world: FunctionWorld, object: EdgeFunction, ref: string, versions: Version[]): Promise<Finding> {
+  const { name, verifyJwt = true, deployedGeneration } = object.spec;
+  if (deployedGeneration === 0) {
+    await world.engine.removeFunction(ref, name);
+    return { state: 'stored' };
+  }
+  const version = chosen(versions, deployedGeneration);
+  if (!version) {
+    const message = `there is no version ${deployedGeneration} any more: set spec.deployedGeneration to one of those that are kept`;
+    return { state: 'failed', reason: 'NoSuchVersion', message };
+  }
+  const outcome = await world.engine.ensureFunction({ ref, name, verifyJwt, ...version });
+  if (outcome.state === 'ready') return { state: 'deployed', version: version.version };
+  if (outcome.state === 'busy') return { state: 'waiting', message: outcome.message };
+  const { problems } = outcome;
+  return { state: 'failed', reason: 'InvalidCode', message: describeProblems(problems), problems };
+}
+
+async function conclude(world: FunctionWorld, object: EdgeFunction, found: Found): Promise<Outcome> {
+  const { finding } = found;
+  await writeStatus(world, object, statusOf(object, found, world.now()));
+  if (finding.state === 'waiting') return { kind: 'retry', why: finding.message };
+  return { kind: 'again', afterMs: RESYNC_MS * (0.75 + Math.random() / 2) };
+}
+
+async function writeStatus(
+  { client, functions, events }: FunctionWorld,
+  object: EdgeFunction,
+  status: EdgeFunctionStatus,
+) {
+  const patch = mergePatch(object.status ?? {}, status);
+  if (!patch) return;
+  const body = { metadata: { uid: object.metadata.uid }, status: patch };
+  functions.learn(await client.patch<EdgeFunction>(`${functionPath(object)}/status`, body));
+  const [before, after] = [object.status, status].map((each) => each?.conditions?.find(({ type }) => type === 'Ready'));
+  if (!after || (before?.reason === after.reason && before.message === after.message)) return;
+  events.record(object, status.phase === 'error' ? 'Warning' : 'Normal', after.reason, after.message);
+}
+
+async function remove(world: FunctionWorld, object: EdgeFunction): Promise<Outcome> {
+  if (!hasFinalizer(object, FINALIZER)) return { kind: 'done' };
+  const ref = refOf(object.metadata.namespace);
+  const heir = world.functions.find(BY_ADDRESS, addressKey(object)).some(({ metadata }) => !metadata.deletionTimestamp);
+  // One that waited for the name may have it from now on, and its reconcile puts its own code in place.
+  if (ref !== undefined && !heir) await world.engine.removeFunction(ref, object.spec.name);
+  const path = functionPath(object);
+  world.functions.learn(await removeFinalizer(world.client, path, object, FINALIZER));
+  return { kind: 'done' };
+}

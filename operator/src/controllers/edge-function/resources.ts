@@ -1,0 +1,37 @@
+/** The objects that this controller reads and writes, and their paths. */
+import { API_VERSION, type EdgeFunction, namespaceOf, type Project } from '@slipway/crds';
+import type { Logger } from 'pino';
+import type { FunctionEngine } from '../../engines/function-engine.js';
+import type { EventRecorder } from '../../runtime/events.js';
+import type { Informer } from '../../runtime/informer.js';
+import type { KubeClient, KubeObject } from '../../runtime/kube.js';
+
+export const EDGE_FUNCTIONS = `/apis/${API_VERSION}/edgefunctions`;
+
+/** Functions of one project that ask for the same name. */
+export const BY_ADDRESS = 'address';
+export const addressKey = ({ metadata, spec }: EdgeFunction) => `${metadata.namespace}/${spec.name}`;
+
+export const functionPath = ({ metadata }: EdgeFunction) =>
+  `/apis/${API_VERSION}/namespaces/${metadata.namespace}/edgefunctions/${metadata.name}`;
+
+const PREFIX = namespaceOf('');
+/** Undefined: the namespace is no project's. */
+export const refOf = (namespace: string | undefined) =>
+  namespace?.startsWith(PREFIX) ? namespace.slice(PREFIX.length) : undefined;
+
+export interface ConfigMap extends KubeObject {
+  immutable?: boolean;
+  data?: Record<string, string>;
+}
+
+export interface FunctionWorld {
+  client: KubeClient;
+  engine: FunctionEngine;
+  functions: Informer<EdgeFunction>;
+  projects: Informer<Project>;
+  events: EventRecorder;
+  log: Logger;
+  projectUrl(ref: string): string;
+  now(): Date;
+}

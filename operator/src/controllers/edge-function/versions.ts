@@ -1,0 +1,87 @@
+/**
+ * The versions of a function, each an immutable ConfigMap that the EdgeFunction owns: what a rollback goes back to. A version
+ * is named by the generation in which its code was new.
+ */
+import {
+  API_VERSION,
+  type EdgeFunction,
+  functionVersionName,
+  LABEL_FUNCTION,
+  LABEL_FUNCTION_VERSION,
+  LABEL_MANAGED_BY,
+  LABEL_PART,
+  MANAGED_BY,
+  PART_FUNCTION_VERSION,
+} from '@slipway/crds';
+import { isConflict, isNotFound } from '../../runtime/kube.js';
+import type { ConfigMap, FunctionWorld } from './resources.js';
+
+export interface Version {
+  version: number;
+  code: string;
+}
+
+/** Kept beside the one that is served. */
+const KEPT = 10;
+
+const mapsPath = ({ metadata }: EdgeFunction) => `/api/v1/namespaces/${metadata.namespace}/configmaps`;
+
+/** All versions, oldest first, the code in the spec among them. */
+export async function ensureVersions({ client }: FunctionWorld, object: EdgeFunction): Promise<Version[]> {
+  const labelSelector = `${LABEL_FUNCTION}=${object.metadata.uid}`;
+  const { items } = await client.get<{ items: ConfigMap[] }>(mapsPath(object), { labelSelector });
+  const versions = items.map(versionOf).sort((a, b) => a.version - b.version);
+  if (versions.at(-1)?.code === object.spec.code) return versions;
+  const made = { version: object.metadata.generation ?? 1, code: object.spec.code };
+  await client.create(mapsPath(object), mapOf(object, made)).catch((error) => {
+    if (!isConflict(error)) throw error;
+  });
+  return [...versions, made];
+}
+
+/** Which of `versions` callers get; undefined: none is asked for, or the one that was is no more. */
+export function chosen(versions: readonly Version[], deployedGeneration: number | undefined): Version | undefined {
+  if (deployedGeneration === undefined) return versions.at(-1);
+  return versions.findLast(({ version }) => version <= deployedGeneration);
+}
+
+/** Lets go of the oldest. */
+export async function pruneVersions(
+  { client }: FunctionWorld,
+  object: EdgeFunction,
+  versions: readonly Version[],
+  served: number | undefined,
+): Promise<void> {
+  const old = versions.slice(0, Math.max(0, versions.length - KEPT)).filter(({ version }) => version !== served);
+  for (const { version } of old) {
+    const path = `${mapsPath(object)}/${functionVersionName(object.metadata.name, version)}`;
+    await client.delete(path).catch((error) => {
+      if (!isNotFound(error)) throw error;
+    });
+  }
+}
+
+const versionOf = ({ metadata, data }: ConfigMap): Version => ({
+  version: Number(metadata.labels?.[LABEL_FUNCTION_VERSION]),
+  code: data?.code ?? '',
+});
+
+function mapOf({ metadata }: EdgeFunction, { version, code }: Version): ConfigMap {
+  const uid = metadata.uid as string;
+  return {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: {
+      name: functionVersionName(metadata.name, version),
+      labels: {
+        [LABEL_MANAGED_BY]: MANAGED_BY,
+        [LABEL_PART]: PART_FUNCTION_VERSION,
+        [LABEL_FUNCTION]: uid,
+        [LABEL_FUNCTION_VERSION]: String(version),
+      },
+      ownerReferences: [{ apiVersion: API_VERSION, kind: 'EdgeFunction', name: metadata.name, uid }],
+    },
+    immutable: true,
+    data: { code },
+  };
+}

@@ -1,0 +1,24 @@
+/** What runs the functions of projects. Each verb is idempotent: called again for what is so already, it changes nothing. */
+import type { EdgeFunctionStatus } from '@slipway/crds';
+
+export interface FunctionRequest {
+  ref: string;
+  name: string;
+  version: number;
+  code: string;
+  verifyJwt: boolean;
+}
+
+export type FunctionProblems = NonNullable<EdgeFunctionStatus['problems']>;
+
+export type FunctionOutcome =
+  | { state: 'ready' }
+  /** The code can't be served; what was served before is as it was. Asking again with the same code is of no use. */
+  | { state: 'refused'; problems: FunctionProblems }
+  | { state: 'busy'; message: string };
+
+export interface FunctionEngine {
+  /** Serves this version, and swaps it for the one before without a failed request. */
+  ensureFunction(request: FunctionRequest): Promise<FunctionOutcome>;
+  removeFunction(ref: string, name: string): Promise<void>;
+}
