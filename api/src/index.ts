@@ -12,6 +12,7 @@ import { AccessModule } from './access/access.module.js';
 import { AccountsModule } from './accounts/accounts.module.js';
 import { openPlatformDatabase } from './database/platform-database.js';
 import { DiscoveryModule } from './discovery/discovery.module.js';
+import { FunctionsModule } from './functions/functions.module.js';
 import { HealthModule } from './health/health.module.js';
 import { fastifyAdapter } from './http/adapter.js';
 import { serveOpenApi } from './http/openapi.js';
@@ -68,6 +69,7 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
     TokensModule,
     ProjectsModule,
     QueryModule,
+    FunctionsModule,
     DiscoveryModule,
     HealthModule,
   ];

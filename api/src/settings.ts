@@ -16,6 +16,8 @@ export interface ApiSettings {
   encryptionKeys: { current: string; keys: Record<string, string> };
   /** What projects have beyond the availability matrix. */
   openedServices?: OpenedServices;
+  /** The Unix socket at which the data plane tells what functions wrote; undefined: this installation runs none. */
+  functionsSocket?: string | undefined;
   logLevel: string;
 }
 
@@ -27,6 +29,7 @@ export function settingsFromEnvironment(environment: NodeJS.ProcessEnv): ApiSett
     jwtSecret: jwtSecret(fileOf(environment, 'SLIPWAY_JWT_SECRET')),
     encryptionKeys: encryptionKeys(fileOf(environment, 'SLIPWAY_ENCRYPTION_KEYS')),
     openedServices: openedServices(environment[SHARED_SERVICES_SETTING]),
+    functionsSocket: environment.SLIPWAY_FUNCTIONS_SOCKET || undefined,
     logLevel: logLevel(environment.SLIPWAY_LOG_LEVEL ?? 'info'),
   };
   return environment.KUBECONFIG ? { ...settings, kubeconfig: environment.KUBECONFIG } : settings;

@@ -8,6 +8,8 @@ export const SCOPES = {
   'projects:delete': 'delete projects',
   'secrets:read':
     "see a project's db_url, service_role_key, webhook_secret, webhook_url, env_vars and slack_webhook, which are null without it",
+  'functions:read': 'list and read edge functions, their versions and what they wrote',
+  'functions:write': 'create, change, deploy and delete edge functions, which run with the project’s keys',
   'database:query': "run SQL on a project's database",
 } as const;
 

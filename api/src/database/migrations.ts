@@ -47,7 +47,22 @@ class Projects extends Migration {
   }
 }
 
+class EdgeFunctions extends Migration {
+  override up() {
+    this.addSql(`
+      create table platform.edge_functions (
+        id integer generated always as identity primary key,
+        project_id integer not null references platform.projects on delete cascade,
+        -- The EdgeFunction's.
+        uid text not null unique,
+        name text not null
+      )`);
+    this.addSql('create index on platform.edge_functions (project_id)');
+  }
+}
+
 export const migrations = [
   { name: '0001_accounts', class: Accounts },
   { name: '0002_projects', class: Projects },
+  { name: '0003_edge_functions', class: EdgeFunctions },
 ];

@@ -13,6 +13,7 @@ const KINDS = {
   no_database: [400, 'The project has no database'],
   sql_error: [400, 'The database refused the statement'],
   result_too_large: [400, 'The result is too large'],
+  function_invalid: [400, 'The function can not be deployed'],
   statement_timeout: [400, 'The statement took too long'],
   unauthorized: [401, 'Authentication is needed'],
   missing_scope: [403, 'The token may not do this'],

@@ -142,7 +142,12 @@ export class Kubernetes {
     return unlessMissing(this.call((options) => this.leases.readNamespacedLease(request, options)));
   }
 
-  private async call<T>(request: (options: Options) => Promise<T>): Promise<T> {
+  /** For a feature's own kinds: answers undefined where there is no such object. */
+  unlessMissing<T>(request: (options: Options) => Promise<T>): Promise<T | undefined> {
+    return unlessMissing(this.call(request));
+  }
+
+  async call<T>(request: (options: Options) => Promise<T>): Promise<T> {
     try {
       return await request(withDeadline());
     } catch (error) {

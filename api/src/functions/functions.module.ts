@@ -1,0 +1,14 @@
+import { Module } from '@nestjs/common';
+import { ProjectsModule } from '../projects/projects.module.js';
+import { FunctionLogs } from './function-logs.js';
+import { FunctionResources } from './function-resources.js';
+import { FunctionsController } from './functions.controller.js';
+import { FunctionsRepository } from './functions.repository.js';
+import { FunctionsService } from './functions.service.js';
+
+@Module({
+  imports: [ProjectsModule],
+  controllers: [FunctionsController],
+  providers: [FunctionsService, FunctionResources, FunctionsRepository, FunctionLogs],
+})
+export class FunctionsModule {}

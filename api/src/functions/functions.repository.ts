@@ -1,0 +1,52 @@
+/** The integer id of each EdgeFunction, given when it is first seen: over REST at once, of one that kubectl applied when it is listed. */
+import { MikroORM } from '@mikro-orm/postgresql';
+import { Injectable } from '@nestjs/common';
+
+export interface FunctionRow {
+  id: number;
+  /** Of the resource. */
+  name: string;
+  uid: string;
+}
+
+@Injectable()
+export class FunctionsRepository {
+  constructor(private readonly orm: MikroORM) {}
+
+  /** The ids of all of a project's functions by their uids; those that are gone lose theirs. */
+  async idsOf(projectId: number, functions: { uid: string; name: string }[]): Promise<Map<string, number>> {
+    const seen = JSON.stringify(functions);
+    await this.rows(
+      `delete from platform.edge_functions where project_id = ?
+       and uid not in (select uid from jsonb_to_recordset(?::jsonb) as seen (uid text)) returning id`,
+      [projectId, seen],
+    );
+    const rows = await this.rows<FunctionRow>(
+      `insert into platform.edge_functions (project_id, uid, name)
+       select ?, uid, name from jsonb_to_recordset(?::jsonb) as seen (uid text, name text)
+       on conflict (uid) do update set name = excluded.name
+       returning id, uid, name`,
+      [projectId, seen],
+    );
+    return new Map(rows.map(({ uid, id }) => [uid, id]));
+  }
+
+  async add(projectId: number, uid: string, name: string): Promise<number> {
+    const [row] = await this.rows<FunctionRow>(
+      `insert into platform.edge_functions (project_id, uid, name) values (?, ?, ?)
+       on conflict (uid) do update set name = excluded.name returning id`,
+      [projectId, uid, name],
+    );
+    return (row as FunctionRow).id;
+  }
+
+  async byId(projectId: number, id: number): Promise<FunctionRow | undefined> {
+    const sql = 'select id, uid, name from platform.edge_functions where project_id = ? and id = ?';
+    const [row] = await this.rows<FunctionRow>(sql, [projectId, id]);
+    return row;
+  }
+
+  private rows<T>(sql: string, values: unknown[]): Promise<T[]> {
+    return this.orm.em.fork().execute(sql, values) as unknown as Promise<T[]>;
+  }
+}
