@@ -144,7 +144,7 @@ select json_build_object(
   ${list('relations', RELATIONS, 'schema, name')},
   ${list('keys', KEYS, 'relation, q.constraint')},
   ${list('views', VIEWS, 'oid')},
-  ${list('functions', FUNCTIONS, 'schema, name')},
+  ${list('functions', FUNCTIONS, 'schema, name, q.parameters::text')},
   ${list('computed', COMPUTED, 'schema, name')},
   ${list('handlers', HANDLERS, 'schema, name')},
   'comments', (select coalesce(json_object_agg(nspname, obj_description(oid, 'pg_namespace')), '{}') from pg_namespace where nspname = any($1::text[]))
