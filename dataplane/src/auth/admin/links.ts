@@ -143,8 +143,8 @@ async function beginEmailChange({ pool }: Context, body: Body, userId: string): 
   await pool.batch([
     {
       text: `
-update auth.users set updated_at = now(), email_change = $2,
-  email_change_confirm_status = case when email_change = $2 then email_change_confirm_status else 0 end
+update auth.users set updated_at = now(), email_change = $2::text,
+  email_change_confirm_status = case when email_change = $2::text then email_change_confirm_status else 0 end
 where id = $1::uuid`,
       values: [userId, newEmail],
     },

@@ -1,0 +1,344 @@
+import { decodeJwt } from 'jose';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { signToken } from '../testing/project.js';
+import { type AuthProject, type Harness, landing, password, sessionOf, startHarness } from './testing/harness.js';
+
+let harness: Harness;
+let app: AuthProject;
+let neighbour: AuthProject;
+const SITE = 'https://app.example.com';
+
+test.before(async () => {
+  harness = await startHarness();
+  app = await harness.project('attacked', settings());
+  neighbour = await harness.project('neighbour');
+});
+test.after(() => harness?.close());
+
+const settings = () => ({
+  ...harness.mailbox.settings,
+  GOTRUE_SITE_URL: SITE,
+  GOTRUE_URI_ALLOW_LIST: 'https://*.preview.example.com/**,https://docs.example.com/*,myapp://callback',
+});
+
+async function confirmed(email = app.newEmail()) {
+  const supabase = app.client();
+  await supabase.auth.signUp({ email, password });
+  const { code } = await harness.mailbox.next(email);
+  const { error, data } = await supabase.auth.verifyOtp({ email, token: code, type: 'signup' });
+  assert.is(error, null);
+  return { supabase, email, userId: data.user?.id as string };
+}
+
+/** What an answer looks like when its ids, times and addresses are left out. */
+const shape = (value: unknown): unknown =>
+  Array.isArray(value)
+    ? value.map(shape)
+    : typeof value === 'object' && value !== null
+      ? Object.fromEntries(
+          Object.entries(value)
+            .sort()
+            .map(([key, each]) => [key, shape(each)]),
+        )
+      : typeof value;
+
+for (const [path, body] of [
+  ['/signup', { password }],
+  ['/recover', {}],
+  ['/otp', {}],
+  ['/otp', { create_user: false }],
+  ['/magiclink', {}],
+  ['/resend', { type: 'signup' }],
+  ['/resend', { type: 'email_change' }],
+] as const) {
+  test(`${path} ${JSON.stringify(body)} answers the same whether or not the address is known`, async () => {
+    const { email } = await confirmed();
+    const known = await app.ask('POST', path, { body: { ...body, email } });
+    const unknown = await app.ask('POST', path, { body: { ...body, email: app.newEmail() } });
+    assert.is(known.status, 200);
+    assert.is(unknown.status, 200);
+    assert.equal(shape(known.body), shape(unknown.body));
+  });
+}
+
+test('a sign-up with the address of a confirmed user writes nobody, and changes nothing of theirs', async () => {
+  const { email, userId } = await confirmed();
+  const before = harness.mailbox.countOf(email);
+  const { data } = await app.client().auth.signUp({ email, password: 'attackers horse' });
+  assert.is.not(data.user?.id, userId);
+  await app.client().auth.resetPasswordForEmail(email);
+  await harness.mailbox.next(email);
+  assert.is(harness.mailbox.countOf(email), before + 1);
+  assert.is((await app.client().auth.signInWithPassword({ email, password })).error, null);
+});
+
+test('codes can not be guessed: after a few wrong ones of a user no more are looked at, the right one included', async () => {
+  const { email } = await confirmed();
+  await app.client().auth.signInWithOtp({ email });
+  const { code } = await harness.mailbox.next(email);
+  const codes: (string | undefined)[] = [];
+  for (let i = 0; i < 25; i++) {
+    const guess = String(i).padStart(6, '0');
+    const { error } = await app
+      .client()
+      .auth.verifyOtp({ email, token: guess === code ? '999999' : guess, type: 'email' });
+    codes.push(error?.code);
+  }
+  assert.is(codes[0], 'otp_expired');
+  assert.is(codes.at(-1), 'over_request_rate_limit');
+  const right = await app.client().auth.verifyOtp({ email, token: code, type: 'email' });
+  assert.is(right.error?.status, 429);
+});
+
+test('a code of one user, kind or project is none of another', async () => {
+  const [one, other] = [await confirmed(), await confirmed()];
+  await app.client().auth.signInWithOtp({ email: one.email });
+  const { code, link } = await harness.mailbox.next(one.email);
+  const hash = new URL(link).searchParams.get('token') as string;
+  const attempts = [
+    app.ask('POST', '/verify', { body: { email: other.email, token: code, type: 'email' } }),
+    app.ask('POST', '/verify', { body: { token_hash: hash, type: 'signup' } }),
+    app.ask('POST', '/verify', { body: { token_hash: hash, type: 'email_change' } }),
+    app.ask('POST', '/verify', { body: { token_hash: hash, type: 'sms' } }),
+    neighbour.ask('POST', '/verify', { body: { token_hash: hash, type: 'magiclink' } }),
+    app.ask('POST', '/verify', { body: { email: one.email, token: '', type: 'email' } }),
+    app.ask('POST', '/verify', { body: { token_hash: '', type: 'email' } }),
+  ];
+  for (const { status } of await Promise.all(attempts)) assert.ok(status === 403 || status === 400);
+});
+
+for (const target of [
+  'https://evil.example',
+  'https://app.example.com.evil.example',
+  'https://app.example.com@evil.example',
+  'https://evil.example/https://app.example.com',
+  '//evil.example',
+  'https:\\\\evil.example',
+  'https://evil.example\\.preview.example.com/',
+  'https://evil.example/.preview.example.com/x',
+  'https://evil.example#.preview.example.com/x',
+  'https://evil.example?x=.preview.example.com/x',
+  'https://docs.example.com/a/b',
+  'https://docs.example.com.evil.example/a',
+  'http://app.example.com',
+  'javascript:alert(1)//https://app.example.com',
+  'data:text/html,x',
+  'myapp://callback.evil.example',
+  ' https://evil.example',
+  'https://a.b.preview.example.com/x',
+]) {
+  test(`a browser is not sent to ${target}`, async () => {
+    const answer = await app.ask('GET', `/verify?token=x&type=signup&redirect_to=${encodeURIComponent(target)}`);
+    const { url } = landing(answer.headers.get('location'));
+    assert.is(url.origin, SITE);
+    assert.is(url.pathname, '/');
+  });
+}
+
+for (const target of [
+  `${SITE}/deep/path?x=1`,
+  'https://a.preview.example.com/b/c',
+  'https://docs.example.com/a',
+  'myapp://callback',
+]) {
+  test(`a browser is sent to ${target}, which is allowed`, async () => {
+    const answer = await app.ask('GET', `/verify?token=x&type=signup&redirect_to=${encodeURIComponent(target)}`);
+    assert.ok(answer.headers.get('location')?.startsWith(target));
+  });
+}
+
+const WISHES = {
+  role: 'service_role',
+  is_super_admin: true,
+  app_metadata: { role: 'service_role' },
+  raw_app_meta_data: { role: 'service_role' },
+  aud: 'admin',
+  id: '5f6e0c43-0000-4000-8000-000000000000',
+  email_confirmed_at: '2020-01-01',
+  email_confirm: true,
+  phone_confirm: true,
+  is_sso_user: true,
+  banned_until: null,
+  encrypted_password: 'x',
+  confirmed_at: '2020-01-01',
+};
+
+test('what a user sends of what only administrators may give is not taken, at a sign-up or later', async () => {
+  const email = app.newEmail();
+  const made = await app.ask('POST', '/signup', { body: { email, password, ...WISHES, data: WISHES } });
+  assert.is(made.status, 200);
+  const { code } = await harness.mailbox.next(email);
+  const supabase = app.client();
+  await supabase.auth.verifyOtp({ email, token: code, type: 'signup' });
+  const { access_token: token } = await sessionOf(supabase);
+  const { app_metadata: _, ...rest } = WISHES;
+  await app.ask('PUT', '/user', { token, body: rest });
+  assert.is((await app.ask('PUT', '/user', { token, body: WISHES })).body.error_code, 'not_admin');
+  const { rows } = await app.owner.query('select * from auth.users where email = $1', [email]);
+  assert.equal(
+    [rows[0].role, rows[0].aud, rows[0].is_super_admin, rows[0].is_sso_user, rows[0].raw_app_meta_data],
+    ['authenticated', 'authenticated', null, false, { provider: 'email', providers: ['email'] }],
+  );
+  assert.is.not(rows[0].id, WISHES.id);
+  const { data } = await supabase.auth.refreshSession();
+  assert.is(decodeJwt(data.session?.access_token as string).role, 'authenticated');
+});
+
+test('every route of administrators refuses the anon key, users, and tokens that only look like service_role', async () => {
+  const { supabase, userId } = await confirmed();
+  const { access_token: user } = await sessionOf(supabase);
+  const now = Math.floor(Date.now() / 1000);
+  const expired = await signToken({ role: 'service_role', iat: now - 7200, exp: now - 3600 }, app.tenant.jwtSecret);
+  const future = await signToken({ role: 'service_role', nbf: now + 3600 }, app.tenant.jwtSecret);
+  const forged = await signToken({ role: 'service_role' }, 'another secret of at least 32 bytes');
+  for (const [method, path] of [
+    ['GET', '/admin/users'],
+    ['POST', '/admin/users'],
+    ['GET', `/admin/users/${userId}`],
+    ['PUT', `/admin/users/${userId}`],
+    ['DELETE', `/admin/users/${userId}`],
+    ['GET', `/admin/users/${userId}/factors`],
+    ['DELETE', `/admin/users/${userId}/factors/${userId}`],
+    ['POST', '/admin/generate_link'],
+    ['POST', '/invite'],
+  ] as const) {
+    for (const token of [app.tenant.anonKey, user, expired, future, forged, neighbour.tenant.serviceRoleKey]) {
+      const { status } = await app.ask(method, path, { token });
+      assert.is(status, 403, `${method} ${path}`);
+    }
+    assert.is((await app.ask(method, path)).status, 401, `${method} ${path}`);
+  }
+});
+
+test('a sign-in never takes over a session that was there before, and nobody chooses its id or tokens', async () => {
+  const { supabase, email } = await confirmed();
+  const before = await sessionOf(supabase);
+  const answer = await app.ask('POST', '/token?grant_type=password', {
+    token: before.access_token,
+    body: { email, password, session_id: 'mine', refresh_token: 'mine' },
+  });
+  const session = (token: unknown) => decodeJwt(String(token)).session_id;
+  assert.is.not(session(answer.body.access_token), session(before.access_token));
+  assert.is.not(answer.body.refresh_token, 'mine');
+});
+
+test("a project's tokens and refresh tokens are nothing at its neighbour's", async () => {
+  const { supabase } = await confirmed();
+  const { access_token: token, refresh_token } = await sessionOf(supabase);
+  assert.is((await neighbour.ask('GET', '/user', { token })).status, 403);
+  const refreshed = await neighbour.ask('POST', '/token?grant_type=refresh_token', { body: { refresh_token } });
+  assert.is(refreshed.body.error_code, 'refresh_token_not_found');
+});
+
+test('a stolen refresh token that is replayed ends the session for the thief as for the user', async () => {
+  app.configure({ ...settings(), GOTRUE_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: '0' });
+  const { supabase } = await confirmed();
+  const { refresh_token: stolen } = await sessionOf(supabase);
+  const refresh = (refresh_token: string) =>
+    app.ask('POST', '/token?grant_type=refresh_token', { body: { refresh_token } });
+  const second = (await refresh(stolen)).body.refresh_token as string;
+  const third = (await refresh(second)).body.refresh_token as string;
+  assert.is((await refresh(stolen)).body.error_code, 'refresh_token_already_used');
+  assert.is((await refresh(third)).body.error_code, 'refresh_token_already_used');
+});
+
+test('sessions end when their time is over, when nobody uses them, or when the user signs in elsewhere', async () => {
+  const refresh = async (refresh_token: string) =>
+    (await app.ask('POST', '/token?grant_type=refresh_token', { body: { refresh_token } })).body.error_code;
+  const age = (userId: string, what: string) =>
+    app.owner.query(`update auth.sessions set ${what} where user_id = $1`, [userId]);
+  const inNewSession = async (values: Record<string, string>) => {
+    app.configure({ ...settings(), ...values });
+    const user = await confirmed();
+    return { ...user, token: (await sessionOf(user.supabase)).refresh_token };
+  };
+  const timed = await inNewSession({ GOTRUE_SESSIONS_TIMEBOX: '1h' });
+  await age(timed.userId, "created_at = created_at - interval '61 minutes'");
+  assert.is(await refresh(timed.token), 'session_expired');
+  const idle = await inNewSession({ GOTRUE_SESSIONS_INACTIVITY_TIMEOUT: '30m' });
+  await age(idle.userId, "created_at = created_at - interval '31 minutes'");
+  assert.is(await refresh(idle.token), 'session_expired');
+  const single = await inNewSession({ GOTRUE_SESSIONS_SINGLE_PER_USER: 'true' });
+  const elsewhere = app.client();
+  await elsewhere.auth.signInWithPassword({ email: single.email, password });
+  assert.is(await refresh(single.token), 'session_expired');
+  assert.is(await refresh((await sessionOf(elsewhere)).refresh_token), undefined);
+  app.configure(settings());
+});
+
+test('a password must be as the project asks', async () => {
+  app.configure({
+    ...settings(),
+    GOTRUE_PASSWORD_MIN_LENGTH: '10',
+    GOTRUE_PASSWORD_REQUIRED_CHARACTERS: 'abcdefghijklmnopqrstuvwxyz:0123456789:!\\:',
+  });
+  const weak = await app.ask('POST', '/signup', { body: { email: app.newEmail(), password: 'short' } });
+  assert.is(weak.status, 422);
+  assert.is(weak.body.error_code, 'weak_password');
+  assert.equal((weak.body.weak_password as { reasons: string[] }).reasons, ['length', 'characters']);
+  const { error } = await app.client().auth.signUp({ email: app.newEmail(), password: 'longenough1:' });
+  assert.is(error, null);
+  app.configure(settings());
+});
+
+test('a banned user gets in by no way, and keeps no session going', async () => {
+  const { supabase, email, userId } = await confirmed();
+  await app.client().auth.signInWithOtp({ email });
+  const { code } = await harness.mailbox.next(email);
+  const { refresh_token, access_token: token } = await sessionOf(supabase);
+  await app.admin().updateUserById(userId, { ban_duration: '24h' });
+  const answers = await Promise.all([
+    app.ask('POST', '/token?grant_type=password', { body: { email, password } }),
+    app.ask('POST', '/verify', { body: { email, token: code, type: 'email' } }),
+    app.ask('POST', '/token?grant_type=refresh_token', { body: { refresh_token } }),
+    app.ask('GET', '/user', { token }),
+  ]);
+  for (const { body } of answers) assert.is(body.error_code, 'user_banned');
+});
+
+test('closed ways in are refused as such', async () => {
+  app.configure({ ...settings(), GOTRUE_DISABLE_SIGNUP: 'true' });
+  const signup = await app.ask('POST', '/signup', { body: { email: app.newEmail(), password } });
+  assert.is(signup.body.error_code, 'signup_disabled');
+  app.configure({ ...settings(), GOTRUE_EXTERNAL_EMAIL_ENABLED: 'false' });
+  const email = await app.ask('POST', '/signup', { body: { email: app.newEmail(), password } });
+  assert.is(email.body.error_code, 'email_provider_disabled');
+  app.configure(settings());
+  assert.is((await app.ask('POST', '/signup', { body: {} })).body.error_code, 'anonymous_provider_disabled');
+});
+
+test('addresses that ask too often are told to wait, and for how long', async () => {
+  app.configure({
+    ...settings(),
+    GOTRUE_RATE_LIMIT_VERIFY: '2',
+    GOTRUE_RATE_LIMIT_OTP: '1',
+    GOTRUE_RATE_LIMIT_EMAIL_SENT: '1',
+  });
+  const verify = () => app.ask('POST', '/verify', { body: { token_hash: 'x', type: 'email' } });
+  await verify();
+  let last = await verify();
+  for (let i = 0; i < 40 && last.status !== 429; i++) last = await verify();
+  assert.is(last.body.error_code, 'over_request_rate_limit');
+  assert.ok(Number(last.headers.get('retry-after')) > 0);
+  assert.is(last.headers.get('x-sb-error-code'), 'over_request_rate_limit');
+  app.configure(settings());
+});
+
+test('a password is hashed by bcrypt or argon2 from elsewhere, and either way lets its user in', async () => {
+  const bcrypt = '$2b$04$zKe.0Cmaafp6AFt/4s1FZuhbNzXJqGrXyJxuYcBaQW0jdgRnjWf1a';
+  const refused = await app.admin().createUser({ email: app.newEmail(), password_hash: 'md5:x' });
+  assert.is(refused.error?.code, 'validation_failed');
+  const both = await app.admin().createUser({ email: app.newEmail(), password_hash: bcrypt, password });
+  assert.is(both.error?.code, 'validation_failed');
+  const id = crypto.randomUUID();
+  const { data, error } = await app.admin().createUser({ id, email: app.newEmail(), password_hash: bcrypt });
+  assert.is(error, null);
+  assert.is(data.user?.id, id);
+});
+
+test('nothing that was sent here is in the log', () => {
+  assert.not.match(harness.logged.join('\n'), /correct horse|attackers horse|mail-canary|"token"|refresh_token/);
+});
+
+test.run();

@@ -1,0 +1,298 @@
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { type AuthProject, type Harness, landing, password, sessionOf, startHarness } from './testing/harness.js';
+
+let harness: Harness;
+let app: AuthProject;
+const SITE = 'https://app.example.com';
+
+test.before(async () => {
+  harness = await startHarness();
+  app = await harness.project('mails', {
+    ...harness.mailbox.settings,
+    GOTRUE_SITE_URL: SITE,
+    GOTRUE_URI_ALLOW_LIST: 'https://*.preview.example.com/**,myapp://callback',
+    GOTRUE_MAILER_SUBJECTS_RECOVERY: 'Reset for {{ .Email }}',
+  });
+});
+test.after(() => harness?.close());
+
+const next = (email: string) => harness.mailbox.next(email);
+
+/** A user who signed up and typed the code of the mail. */
+async function confirmed(email = app.newEmail()) {
+  const supabase = app.client();
+  const { data } = await supabase.auth.signUp({ email, password });
+  const { code } = await next(email);
+  const { error } = await supabase.auth.verifyOtp({ email, token: code, type: 'signup' });
+  assert.is(error, null);
+  return { supabase, email, userId: data.user?.id as string };
+}
+
+test('a sign-up is written to, and is signed in by the code in the mail', async () => {
+  const email = app.newEmail();
+  const supabase = app.client();
+  const { data, error } = await supabase.auth.signUp({ email, password });
+  assert.is(error, null);
+  assert.is(data.session, null);
+  assert.ok(data.user?.confirmation_sent_at);
+  assert.is(data.user?.email_confirmed_at, undefined);
+  assert.is((await app.client().auth.signInWithPassword({ email, password })).error?.code, 'email_not_confirmed');
+  const mail = await next(email);
+  assert.is(mail.subject, 'Confirm Your Email');
+  const verified = await supabase.auth.verifyOtp({ email, token: mail.code, type: 'signup' });
+  assert.is(verified.error, null);
+  assert.ok(verified.data.user?.email_confirmed_at);
+  assert.is(verified.data.user?.user_metadata.email_verified, true);
+  assert.is(verified.data.user?.identities?.[0]?.identity_data?.email_verified, true);
+});
+
+test('the link in a mail goes to our own address, and on to the site with a session', async () => {
+  const email = app.newEmail();
+  await app.ask('POST', '/signup', { body: { email, password }, headers: { 'x-forwarded-host': 'evil.example' } });
+  const { link } = await next(email);
+  assert.ok(link.startsWith(`${app.url}/auth/v1/verify?`));
+  const answer = await fetch(link, { redirect: 'manual' });
+  assert.is(answer.status, 303);
+  const { url, fragment } = landing(answer.headers.get('location'));
+  assert.is(url.origin, SITE);
+  assert.is(fragment.get('type'), 'signup');
+  const { data } = await app.client().auth.getUser(fragment.get('access_token') as string);
+  assert.is(data.user?.email, email);
+  const again = landing((await fetch(link, { redirect: 'manual' })).headers.get('location'));
+  assert.is(again.fragment.get('error_code'), 'otp_expired');
+  assert.is(again.fragment.get('error'), 'access_denied');
+});
+
+test('a link with PKCE brings a code that only its verifier exchanges, once', async () => {
+  const { email } = await confirmed();
+  const storage = new Map<string, string>();
+  const supabase = app.client(undefined, {
+    flowType: 'pkce',
+    storage: {
+      getItem: (key: string) => storage.get(key) ?? null,
+      setItem: (key: string, value: string) => void storage.set(key, value),
+      removeItem: (key: string) => void storage.delete(key),
+    },
+    persistSession: true,
+  });
+  assert.is((await supabase.auth.signInWithOtp({ email })).error, null);
+  const { link } = await next(email);
+  const { query, fragment } = landing((await fetch(link, { redirect: 'manual' })).headers.get('location'));
+  assert.is(fragment.get('access_token'), null);
+  const code = query.get('code') as string;
+  const { data, error } = await supabase.auth.exchangeCodeForSession(code);
+  assert.is(error, null);
+  assert.is(data.user?.email, email);
+  const again = await app.ask('POST', '/token?grant_type=pkce', { body: { auth_code: code, code_verifier: 'x' } });
+  assert.is(again.body.error_code, 'flow_state_not_found');
+});
+
+test('a code with the wrong verifier is refused, and is then no code any more', async () => {
+  const { email } = await confirmed();
+  const challenge = 'a'.repeat(43);
+  const body = { email, code_challenge: challenge, code_challenge_method: 'plain' };
+  await app.ask('POST', '/otp', { body });
+  const { link } = await next(email);
+  const { query } = landing((await fetch(link, { redirect: 'manual' })).headers.get('location'));
+  const exchange = (code_verifier: string) =>
+    app.ask('POST', '/token?grant_type=pkce', { body: { auth_code: query.get('code'), code_verifier } });
+  assert.is((await exchange('b'.repeat(43))).body.error_code, 'bad_code_verifier');
+  assert.is((await exchange(challenge)).body.error_code, 'flow_state_not_found');
+});
+
+test('a magic link signs in who is there, and who is new signs up by it', async () => {
+  const { email, userId } = await confirmed();
+  const supabase = app.client();
+  assert.is((await supabase.auth.signInWithOtp({ email })).error, null);
+  const mail = await next(email);
+  assert.is(mail.subject, 'Your Magic Link');
+  const { data } = await supabase.auth.verifyOtp({ email, token: mail.code, type: 'email' });
+  assert.is(data.user?.id, userId);
+  const stranger = app.newEmail();
+  await supabase.auth.signInWithOtp({ email: stranger, options: { data: { nick: 'Al' } } });
+  const { code } = await next(stranger);
+  const made = await app.client().auth.verifyOtp({ email: stranger, token: code, type: 'email' });
+  assert.is(made.data.user?.user_metadata.nick, 'Al');
+  assert.ok(made.data.user?.email_confirmed_at);
+});
+
+test('a recovery signs in, and the new password is good from then on', async () => {
+  const { email } = await confirmed();
+  const supabase = app.client();
+  assert.is((await supabase.auth.resetPasswordForEmail(email)).error, null);
+  const mail = await next(email);
+  assert.is(mail.subject, `Reset for ${email}`);
+  const hash = new URL(mail.link).searchParams.get('token') as string;
+  assert.is((await supabase.auth.verifyOtp({ token_hash: hash, type: 'recovery' })).error, null);
+  assert.is((await supabase.auth.updateUser({ password: 'another horse' })).error, null);
+  assert.is((await app.client().auth.signInWithPassword({ email, password: 'another horse' })).error, null);
+});
+
+test('a code is good once, and only the newest', async () => {
+  const { email } = await confirmed();
+  await app.client().auth.signInWithOtp({ email });
+  const first = await next(email);
+  await app.client().auth.signInWithOtp({ email });
+  const second = await next(email);
+  const verify = (token: string) => app.client().auth.verifyOtp({ email, token, type: 'email' });
+  if (first.code !== second.code) assert.is((await verify(first.code)).error?.code, 'otp_expired');
+  const both = await Promise.all([verify(second.code), verify(second.code)]);
+  assert.is(both.filter(({ error }) => error === null).length, 1);
+});
+
+test('a code that is too old is refused', async () => {
+  const { email, userId } = await confirmed();
+  await app.client().auth.signInWithOtp({ email });
+  const { code } = await next(email);
+  await app.owner.query(
+    "update auth.one_time_tokens set created_at = created_at - interval '61 minutes' where user_id = $1",
+    [userId],
+  );
+  assert.is((await app.client().auth.verifyOtp({ email, token: code, type: 'email' })).error?.code, 'otp_expired');
+});
+
+test('a change of address asks both addresses, and is done when both have said yes', async () => {
+  const { supabase, email } = await confirmed();
+  const newEmail = app.newEmail();
+  const { data, error } = await supabase.auth.updateUser({ email: newEmail });
+  assert.is(error, null);
+  assert.is(data.user?.email, email);
+  assert.is(data.user?.new_email, newEmail);
+  const [old, fresh] = [await next(email), await next(newEmail)];
+  const half = landing((await fetch(old.link, { redirect: 'manual' })).headers.get('location'));
+  assert.match(half.fragment.get('message') as string, /other email/);
+  assert.is((await supabase.auth.getUser()).data.user?.email, email);
+  const done = await app.client().auth.verifyOtp({ email: newEmail, token: fresh.code, type: 'email_change' });
+  assert.is(done.error, null);
+  assert.is(done.data.user?.email, newEmail);
+  assert.is(done.data.user?.new_email, undefined);
+  assert.is((await app.client().auth.signInWithPassword({ email: newEmail, password })).error, null);
+});
+
+test('a mail is sent again on demand, for a sign-up and a change of address', async () => {
+  const email = app.newEmail();
+  await app.client().auth.signUp({ email, password });
+  await next(email);
+  assert.is((await app.client().auth.resend({ type: 'signup', email })).error, null);
+  const { code } = await next(email);
+  const supabase = app.client();
+  assert.is((await supabase.auth.verifyOtp({ email, token: code, type: 'signup' })).error, null);
+  const newEmail = app.newEmail();
+  await supabase.auth.updateUser({ email: newEmail });
+  await next(newEmail);
+  await app.client().auth.resend({ type: 'email_change', email });
+  assert.is((await next(newEmail)).subject, 'Confirm Email Change');
+});
+
+test('an administrator invites somebody, who signs in by the mail', async () => {
+  const email = app.newEmail();
+  const { data, error } = await app.admin().inviteUserByEmail(email, { data: { team: 'x' } });
+  assert.is(error, null);
+  assert.ok(data.user?.invited_at);
+  assert.is(data.user?.user_metadata.team, 'x');
+  const { code } = await next(email);
+  assert.is((await app.client().auth.verifyOtp({ email, token: code, type: 'invite' })).error, null);
+  assert.is((await app.admin().inviteUserByEmail(email)).error?.code, 'email_exists');
+});
+
+test('an administrator is given links of every type, each of which works', async () => {
+  const { email } = await confirmed();
+  const follow = async (link: string) => landing((await fetch(link, { redirect: 'manual' })).headers.get('location'));
+  const generate = async (parameters: Parameters<ReturnType<typeof app.admin>['generateLink']>[0]) => {
+    const { data, error } = await app.admin().generateLink(parameters);
+    assert.is(error, null);
+    assert.match(data.properties?.email_otp as string, /^\d{6}$/);
+    return data.properties?.action_link as string;
+  };
+  for (const parameters of [
+    { type: 'magiclink', email },
+    { type: 'recovery', email },
+    { type: 'invite', email: app.newEmail() },
+    { type: 'signup', email: app.newEmail(), password },
+  ] as const) {
+    const { fragment } = await follow(await generate(parameters));
+    assert.ok(fragment.get('access_token'), parameters.type);
+  }
+  const newEmail = app.newEmail();
+  const current = await follow(await generate({ type: 'email_change_current', email, newEmail }));
+  assert.ok(current.fragment.get('message'));
+  const fresh = await follow(await generate({ type: 'email_change_new', email, newEmail }));
+  assert.ok(fresh.fragment.get('access_token'));
+  assert.is((await app.client().auth.signInWithPassword({ email: newEmail, password })).error, null);
+  const unknown = await app.admin().generateLink({ type: 'recovery', email: app.newEmail() });
+  assert.is(unknown.error?.code, 'user_not_found');
+});
+
+test('the password of an old session changes only with the code that is mailed', async () => {
+  app.configure({ ...harness.mailbox.settings, GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION: 'true' });
+  const { supabase, email, userId } = await confirmed();
+  await app.owner.query("update auth.sessions set created_at = created_at - interval '25 hours' where user_id = $1", [
+    userId,
+  ]);
+  const without = await supabase.auth.updateUser({ password: 'another horse' });
+  assert.is(without.error?.code, 'reauthentication_needed');
+  assert.is((await supabase.auth.reauthenticate()).error, null);
+  const { code } = await next(email);
+  const wrong = await supabase.auth.updateUser({
+    password: 'another horse',
+    nonce: code === '000000' ? '1' : '000000',
+  });
+  assert.is(wrong.error?.code, 'reauthentication_not_valid');
+  assert.is((await supabase.auth.updateUser({ password: 'another horse', nonce: code })).error, null);
+  const again = await supabase.auth.updateUser({ password: 'third horse', nonce: code });
+  assert.is(again.error?.code, 'reauthentication_not_valid');
+});
+
+test('mails to one address come at least so far apart, and so many an hour', async () => {
+  app.configure({ ...harness.mailbox.settings, GOTRUE_SMTP_MAX_FREQUENCY: '1m', GOTRUE_RATE_LIMIT_EMAIL_SENT: '2' });
+  const send = (email: string) => app.client().auth.resetPasswordForEmail(email);
+  const email = app.newEmail();
+  assert.is((await send(email)).error, null);
+  const soon = await send(email);
+  assert.is(soon.error?.code, 'over_email_send_rate_limit');
+  assert.is(soon.error?.status, 429);
+  assert.match(soon.error?.message as string, /^For security purposes, you can only request this after \d+ seconds\.$/);
+});
+
+test('a template is filled with escaped values, and a wrong setting spoils only itself', async () => {
+  app.configure({
+    ...harness.mailbox.settings,
+    GOTRUE_MAILER_TEMPLATES_CONFIRMATION: '<b>{{ .Data.nick }}</b> {{ .SiteURL }} {{ .Nothing }} code: {{ .Token }}',
+    GOTRUE_SITE_URL: SITE,
+    GOTRUE_JWT_EXP: 'soon',
+    GOTRUE_UNHEARD_OF: 'x',
+  });
+  const email = app.newEmail();
+  await app.client().auth.signUp({ email, password, options: { data: { nick: '<script>' } } });
+  const { html } = await next(email);
+  assert.match(html, /<b>&lt;script&gt;<\/b> https:\/\/app\.example\.com {2}code: \d{6}/);
+  const { body } = await app.ask('GET', '/settings', { token: app.tenant.serviceRoleKey });
+  assert.equal(
+    (body.config_problems as { key: string }[]).map(({ key }) => key),
+    ['GOTRUE_JWT_EXP', 'GOTRUE_UNHEARD_OF'],
+  );
+  assert.is((await app.ask('GET', '/settings')).body.config_problems, undefined);
+});
+
+test('no log holds a code, a token or a password of the mail server', async () => {
+  assert.ok(harness.logged.length > 0);
+  assert.not.match(harness.logged.join('\n'), /mail-canary|correct horse|pkce_/);
+});
+
+test('a failing mail server is told to an administrator who waits, and to the log', async () => {
+  app.configure({ GOTRUE_SMTP_HOST: '127.0.0.1', GOTRUE_SMTP_PORT: '1' });
+  const token = app.tenant.serviceRoleKey;
+  const { status, body } = await app.ask('POST', '/invite', { token, body: { email: app.newEmail() } });
+  assert.is(status, 500);
+  assert.is(body.msg, 'Error sending invite email');
+});
+
+test('the session of a confirmed user is one like any other', async () => {
+  app.configure(harness.mailbox.settings);
+  const { supabase } = await confirmed();
+  const { refresh_token } = await sessionOf(supabase);
+  assert.is((await supabase.auth.refreshSession({ refresh_token })).error, null);
+});
+
+test.run();

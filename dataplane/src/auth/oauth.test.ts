@@ -1,0 +1,269 @@
+import { createHash } from 'node:crypto';
+import type { SupabaseClient } from '@supabase/supabase-js';
+import { decodeJwt } from 'jose';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { type AuthProject, type Harness, landing, password, sessionOf, startHarness } from './testing/harness.js';
+import { type Provider, startProvider } from './testing/provider.js';
+
+let harness: Harness;
+let app: AuthProject;
+let provider: Provider;
+const SITE = 'https://app.example.com';
+
+test.before(async () => {
+  harness = await startHarness();
+  provider = await startProvider();
+  app = await harness.project('oauth', settings());
+});
+test.after(async () => {
+  await harness?.close();
+  await provider?.close();
+});
+
+const settings = () => ({
+  ...provider.settings,
+  GOTRUE_SITE_URL: SITE,
+  GOTRUE_SECURITY_MANUAL_LINKING_ENABLED: 'true',
+  GOTRUE_EXTERNAL_ANONYMOUS_USERS_ENABLED: 'true',
+});
+
+let count = 0;
+const somebody = (email = app.newEmail()) => ({ sub: String(++count), email, email_verified: true, name: 'Al' });
+
+/** A browser's way: to auth, to the provider, back, and on to the app. */
+async function browse(url: string) {
+  const toProvider = url.startsWith(provider.issuer) ? url : await locationOf(url);
+  const back = await provider.visit(toProvider);
+  return { back, ...landing(await locationOf(back)) };
+}
+const locationOf = async (url: string) => (await fetch(url, { redirect: 'manual' })).headers.get('location') as string;
+const authorize = (name: string, more = '') => `${app.url}/auth/v1/authorize?provider=${name}${more}`;
+
+for (const name of ['company', 'github']) {
+  test(`somebody whom ${name} vouches for signs up, and is the same user the next time`, async () => {
+    provider.person = somebody();
+    const first = await browse(authorize(name));
+    assert.is(first.url.origin, SITE);
+    assert.ok(first.fragment.get('provider_token'));
+    const { data } = await app.client().auth.getUser(first.fragment.get('access_token') as string);
+    assert.is(data.user?.email, provider.person.email);
+    assert.ok(data.user?.email_confirmed_at);
+    assert.equal(data.user?.app_metadata, { provider: name, providers: [name] });
+    assert.is(data.user?.user_metadata.full_name, 'Al');
+    const second = await browse(authorize(name));
+    const again = await app.client().auth.getUser(second.fragment.get('access_token') as string);
+    assert.is(again.data.user?.id, data.user?.id);
+  });
+}
+
+test('with PKCE the app gets a code, and the tokens of the provider with the session', async () => {
+  provider.person = somebody();
+  const storage = new Map<string, string>();
+  const supabase = app.client(undefined, {
+    flowType: 'pkce',
+    persistSession: true,
+    storage: {
+      getItem: (key: string) => storage.get(key) ?? null,
+      setItem: (key: string, value: string) => void storage.set(key, value),
+      removeItem: (key: string) => void storage.delete(key),
+    },
+  });
+  const { data } = await supabase.auth.signInWithOAuth({
+    provider: 'github',
+    options: { skipBrowserRedirect: true, redirectTo: `${SITE}/done?x=1` },
+  });
+  const { url, query } = await browse(data.url as string);
+  assert.is(url.pathname, '/done');
+  assert.is(query.get('x'), '1');
+  const exchanged = await supabase.auth.exchangeCodeForSession(query.get('code') as string);
+  assert.is(exchanged.error, null);
+  assert.ok(exchanged.data.session?.provider_token);
+  assert.ok(exchanged.data.session?.provider_refresh_token);
+  const { amr } = decodeJwt(exchanged.data.session?.access_token as string);
+  assert.is((amr as { method: string }[])[0]?.method, 'oauth');
+});
+
+test('a proven address of a proven user links the two; an unproven one does not', async () => {
+  const { email, userId } = await app.signedUp();
+  provider.person = somebody(email);
+  const linked = await browse(authorize('company'));
+  const { data } = await app.client().auth.getUser(linked.fragment.get('access_token') as string);
+  assert.is(data.user?.id, userId);
+  assert.equal(data.user?.app_metadata.providers, ['email', 'company']);
+  const other = await app.signedUp();
+  provider.person = { ...somebody(other.email), email_verified: false };
+  const refused = await browse(authorize('company'));
+  assert.is(refused.fragment.get('access_token'), null);
+  assert.is(refused.fragment.get('error_code'), 'email_exists');
+});
+
+test('whoever signed up before with an address that was not theirs keeps no way in', async () => {
+  const { email, userId } = await app.signedUp();
+  await app.owner.query('update auth.users set email_confirmed_at = null where id = $1', [userId]);
+  provider.person = somebody(email);
+  const { fragment } = await browse(authorize('company'));
+  const { data } = await app.client().auth.getUser(fragment.get('access_token') as string);
+  assert.is(data.user?.id, userId);
+  assert.equal(data.user?.app_metadata.providers, ['company']);
+  assert.is((await app.client().auth.signInWithPassword({ email, password })).error?.code, 'invalid_credentials');
+});
+
+test('a state is good once, for a while, and only one that was given out', async () => {
+  provider.person = somebody();
+  const { back } = await browse(authorize('company'));
+  const replayed = landing(await locationOf(back));
+  assert.is(replayed.fragment.get('error_code'), 'bad_oauth_state');
+  for (const state of ['5f6e0c43-0000-4000-8000-000000000000', "x' or true --", '']) {
+    const made = landing(await locationOf(`${app.url}/auth/v1/callback?code=x&state=${encodeURIComponent(state)}`));
+    assert.match(made.fragment.get('error_code') as string, /^bad_oauth_(state|callback)$/);
+    assert.is(made.url.origin, SITE);
+  }
+  const late = await provider.visit(await locationOf(authorize('company')));
+  await app.owner.query("update auth.flow_state set created_at = created_at - interval '6 minutes'");
+  assert.is(landing(await locationOf(late)).fragment.get('error_code'), 'bad_oauth_state');
+});
+
+test('a code of one sign-in does not complete another', async () => {
+  provider.person = somebody();
+  const mine = new URL(await provider.visit(await locationOf(authorize('company'))));
+  const theirs = new URL(await provider.visit(await locationOf(authorize('company'))));
+  mine.searchParams.set('code', theirs.searchParams.get('code') as string);
+  const { fragment } = landing(await locationOf(mine.href));
+  assert.is(fragment.get('access_token'), null);
+  assert.is(fragment.get('error'), 'server_error');
+});
+
+test('a refusal of the provider comes to the app in its own words', async () => {
+  const url = new URL(await locationOf(authorize('company')));
+  const state = url.searchParams.get('state');
+  const back = `${app.url}/auth/v1/callback?error=access_denied&error_description=no+thanks&state=${state}`;
+  const { fragment, query } = landing(await locationOf(back));
+  assert.is(fragment.get('error_description'), 'no thanks');
+  assert.is(query.get('error'), 'access_denied');
+});
+
+test('a provider that is not enabled is refused', async () => {
+  assert.is((await app.ask('GET', '/authorize?provider=gitlab')).body.error_code, 'validation_failed');
+  assert.is((await app.ask('GET', '/authorize?provider=constructor')).body.error_code, 'validation_failed');
+  const { data } = await app.client().auth.signInWithIdToken({ provider: 'company', token: 'x' });
+  assert.is(data.session, null);
+});
+
+test('an id_token that the app got itself signs in, with the nonce that it was asked for', async () => {
+  const nonce = 'a nonce';
+  const hashed = createHash('sha256').update(nonce).digest('hex');
+  const person = somebody();
+  const token = await provider.idToken({ ...person, nonce: hashed });
+  const { data, error } = await app.client().auth.signInWithIdToken({ provider: 'company', token, nonce });
+  assert.is(error, null);
+  assert.is(data.user?.email, person.email);
+});
+
+for (const { what, make } of [
+  { what: 'of another issuer', make: () => provider.idToken(somebody(), { issuer: 'https://evil.example' }) },
+  { what: 'for another app', make: () => provider.idToken(somebody(), { audience: 'another' }) },
+  { what: 'that is expired', make: () => provider.idToken(somebody(), { expires: -60 }) },
+  { what: 'with a nonce that nobody brought', make: () => provider.idToken({ ...somebody(), nonce: 'x' }) },
+  {
+    what: 'without a signature',
+    make: async () =>
+      `${btoa('{"alg":"none"}')}.${btoa(JSON.stringify({ ...somebody(), iss: provider.issuer, aud: 'the-app' }))}.`,
+  },
+]) {
+  test(`an id_token ${what} is refused`, async () => {
+    const { data, error } = await app.client().auth.signInWithIdToken({ provider: 'company', token: await make() });
+    assert.is(data.session, null);
+    assert.is(error?.status, 400);
+  });
+}
+
+async function link(supabase: SupabaseClient) {
+  const { data, error } = await supabase.auth.linkIdentity({
+    provider: 'github',
+    options: { skipBrowserRedirect: true },
+  });
+  assert.is(error, null);
+  return browse(data.url as string);
+}
+
+test('a user links an identity and unlinks it, but never the last one', async () => {
+  const { supabase, userId } = await app.signedUp();
+  provider.person = somebody();
+  await link(supabase);
+  const { data } = await supabase.auth.getUserIdentities();
+  assert.equal(
+    data?.identities.map(({ provider: name }) => name),
+    ['email', 'github'],
+  );
+  const github = data?.identities[1];
+  assert.ok(github);
+  assert.is(github.user_id, userId);
+  assert.is((await supabase.auth.unlinkIdentity(github)).error, null);
+  const [last] = (await supabase.auth.getUserIdentities()).data?.identities ?? [];
+  assert.ok(last);
+  assert.is((await supabase.auth.unlinkIdentity(last)).error?.code, 'single_identity_not_deletable');
+  assert.is((await supabase.auth.unlinkIdentity(github)).error?.code, 'identity_not_found');
+});
+
+test('of two identities that are unlinked at once one stays', async () => {
+  const { supabase } = await app.signedUp();
+  provider.person = somebody();
+  await link(supabase);
+  const { access_token: token } = await sessionOf(supabase);
+  const identities = (await supabase.auth.getUserIdentities()).data?.identities ?? [];
+  const answers = await Promise.all(
+    identities.map(({ identity_id }) => app.ask('DELETE', `/user/identities/${identity_id}`, { token })),
+  );
+  assert.equal(answers.map(({ status }) => status).sort(), [200, 422]);
+});
+
+test("an identity of another user can be neither linked nor unlinked, nor a user's own", async () => {
+  const mine = await app.signedUp();
+  const theirs = await app.signedUp();
+  provider.person = somebody();
+  await link(theirs.supabase);
+  const { fragment } = await link(mine.supabase);
+  assert.is(fragment.get('error_code'), 'identity_already_exists');
+  const [, github] = (await theirs.supabase.auth.getUserIdentities()).data?.identities ?? [];
+  assert.ok(github);
+  assert.is((await mine.supabase.auth.unlinkIdentity(github)).error?.code, 'identity_not_found');
+});
+
+test('linking is off unless the project opens it', async () => {
+  const { supabase } = await app.signedUp();
+  app.configure({ ...settings(), GOTRUE_SECURITY_MANUAL_LINKING_ENABLED: 'false' });
+  const { error } = await supabase.auth.linkIdentity({ provider: 'github', options: { skipBrowserRedirect: true } });
+  assert.is(error?.code, 'manual_linking_disabled');
+  app.configure(settings());
+});
+
+test('who is nobody becomes somebody by an identity or an address, and stays the same user', async () => {
+  const supabase = app.client();
+  const { data } = await supabase.auth.signInAnonymously({ options: { data: { cart: 7 } } });
+  assert.is(data.user?.is_anonymous, true);
+  assert.is(decodeJwt(data.session?.access_token as string).is_anonymous, true);
+  provider.person = somebody();
+  await link(supabase);
+  const converted = (await supabase.auth.getUser()).data.user;
+  assert.is(converted?.id, data.user?.id);
+  assert.is(converted?.is_anonymous, false);
+  assert.is(converted?.email, provider.person.email);
+  assert.is(converted?.user_metadata.cart, 7);
+
+  const second = app.client();
+  const before = (await second.auth.signInAnonymously()).data.user;
+  const refused = await second.auth.updateUser({ password });
+  assert.is(refused.error?.code, 'validation_failed');
+  const email = app.newEmail();
+  const { data: updated, error } = await second.auth.updateUser({ email, password });
+  assert.is(error, null);
+  assert.is(updated.user?.is_anonymous, false);
+  assert.is((await app.client().auth.signInWithPassword({ email, password })).data.user?.id, before?.id);
+});
+
+test('no log holds what the provider and the app share', () => {
+  assert.not.match(harness.logged.join('\n'), /provider-canary|access_token=/);
+});
+
+test.run();
