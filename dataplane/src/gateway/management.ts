@@ -34,6 +34,13 @@ export function createManagement(socketPath: string, publicUrl: string): Managem
       outgoing.writeHead(answer.statusCode as number, endToEnd(answer));
       answer.once('error', () => outgoing.destroy());
       answer.pipe(outgoing);
+      // The API answered without the rest of the body: whoever sends it must be able to end, to read the answer, and a
+      // connection with half a request on it serves no other.
+      answer.once('end', () => {
+        if (upstream.writableFinished) return;
+        incoming.unpipe(upstream).resume();
+        upstream.destroy();
+      });
     });
     upstream.once('error', () => {
       // An idle connection may be closed by the API in the moment that it is taken from the agent.
@@ -43,7 +50,6 @@ export function createManagement(socketPath: string, publicUrl: string): Managem
         answerUnreachable(outgoing);
       }
     });
-    // The API may answer, or go, before it has all of the body: who sends must be able to end, to read the answer.
     upstream.once('close', () => incoming.unpipe(upstream).resume());
     outgoing.once('close', () => {
       if (!outgoing.writableFinished) upstream.destroy();
