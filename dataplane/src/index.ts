@@ -12,6 +12,8 @@ import { startFunctionsControl } from './functions/control.js';
 import { createFunctionsService } from './functions/index.js';
 import { createManagement } from './gateway/management.js';
 import { createGateway } from './gateway/server.js';
+import { createRealtimeService } from './realtime/index.js';
+import { replicationPasswordFrom } from './realtime/replication-password.js';
 import { startRegistry } from './registry/index.js';
 import { createRestService } from './rest/index.js';
 import type { Services } from './service.js';
@@ -34,7 +36,11 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   if (settings.kubeconfig === undefined) kubeConfig.loadFromCluster();
   else kubeConfig.loadFromFile(settings.kubeconfig);
 
-  const services: Services = { auth: createAuthService({ log }), rest: createRestService() };
+  const services: Services = {
+    auth: createAuthService({ log }),
+    rest: createRestService(),
+    realtime: createRealtimeService({ log, replication: replicationPasswordFrom(kubeConfig) }),
+  };
   const functions =
     settings.functions &&
     (await createFunctionsService({

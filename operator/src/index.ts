@@ -9,6 +9,7 @@ import { functionCache, functionController } from './controllers/edge-function/c
 import { projectCaches, projectController } from './controllers/project/controller.js';
 import { EmbeddedEngine } from './engines/embedded/engine.js';
 import { EmbeddedFunctions, noFunctions } from './engines/embedded/functions.js';
+import { replicationPassword } from './engines/embedded/replication-password.js';
 import type { Controller } from './runtime/controller.js';
 import { EventRecorder } from './runtime/events.js';
 import { KubeClient } from './runtime/kube.js';
@@ -50,7 +51,12 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
   const metrics = new Metrics();
   const client = await KubeClient.connect(kubeConfig(settings.kubeconfig));
   const projectUrl = (ref: string) => `${settings.publicUrl.replace(/\/$/, '')}/p/${ref}`;
-  const engine = new EmbeddedEngine({ ...settings, projectUrl, log });
+  const engine = new EmbeddedEngine({
+    ...settings,
+    projectUrl,
+    replicationPassword: () => replicationPassword(client),
+    log,
+  });
   const events = new EventRecorder({ client, component: 'slipway-operator', log });
   const caches = projectCaches(client, metrics, log);
   const functions = functionCache(client, metrics, log);

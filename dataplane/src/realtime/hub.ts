@@ -13,7 +13,7 @@ import type { ReplicationLogin } from './changes/stream.js';
 import type { Channel } from './channel.js';
 import type { Connection } from './connection.js';
 import { MessageFeed, NOTIFICATIONS } from './database/message-feed.js';
-import { Refused } from './identity.js';
+import { assume, Refused, SERVICE } from './identity.js';
 import { LIMITS, RateLimit, type RealtimeLimits } from './limits.js';
 import { type Difference, Presence } from './presence.js';
 import type { Frame } from './protocol/frame.js';
@@ -120,7 +120,8 @@ export class Hub {
   }
 
   async #prepare(): Promise<void> {
-    const [answer] = await this.pool.batch([{ text: `select to_regproc('realtime.broadcast_changes') is not null` }]);
+    const look = { text: `select to_regproc('realtime.broadcast_changes') is not null` };
+    const [, answer] = await this.pool.batch([assume(SERVICE), look]);
     // A database that is older than the schema; as its owner, so with no more rights than the tenant's.
     if (answer?.rows[0]?.[0]?.toString() !== 't') await this.#migrate();
     await this.#feed.start();

@@ -51,7 +51,7 @@ class RealtimeService implements Service {
   async handle(request: ServiceRequest): Promise<void> {
     const { outgoing, path } = request;
     const { status, body }: Answer =
-      path === '/health'
+      path === '/api/health'
         ? { status: 200, body: { healthy: true } }
         : ((await answerBroadcast(this.#hub(request.tenant), request)) ?? {
             status: 404,

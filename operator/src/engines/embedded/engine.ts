@@ -3,7 +3,7 @@
  * a superuser's URL, the data plane's address. Out: the verbs of `Engine`.
  */
 import { availableServices, databaseOf, type OpenedServices } from '@slipway/crds';
-import { dropDatabase, prepareCluster, takeSpare, transaction } from '@slipway/project-database';
+import { dropDatabase, openReplication, prepareCluster, takeSpare, transaction } from '@slipway/project-database';
 import type { Logger } from 'pino';
 import { Limit } from '../../runtime/limit.js';
 import type { DatabaseAddress, DatabaseRequest, Engine, EngineOutcome, Services, ServicesRequest } from '../engine.js';
@@ -23,6 +23,8 @@ export interface EmbeddedEngineSettings {
   projectUrl(ref: string): string;
   /** What projects have beyond the availability matrix. */
   openedServices?: OpenedServices;
+  /** Of the role that reads changes for realtime; without it that role can't log in. */
+  replicationPassword?: () => Promise<string>;
   log: Logger;
 }
 
@@ -100,6 +102,8 @@ export class EmbeddedEngine implements Engine {
 
   async #prepare(): Promise<void> {
     await prepareCluster(this.#sessions);
+    const password = await this.#settings.replicationPassword?.();
+    if (password !== undefined) await openReplication(this.#sessions, password);
     await this.#spares.start();
   }
 
