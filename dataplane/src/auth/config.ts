@@ -5,7 +5,7 @@
 import { parseSigningKeys } from '../signing-keys.js';
 import { boolean, duration, integer, list, type Reader, string, url } from './config-values.js';
 import { hookTargets } from './hooks/target.js';
-import { mailTexts, templateText } from './mail/texts.js';
+import { mailTexts } from './mail/texts.js';
 import { providers } from './oauth/config.js';
 import { characterSets, testCodes } from './password-rules.js';
 
@@ -101,7 +101,6 @@ function sms(reader: ConfigReader) {
     otpSeconds: reader.read('SMS_OTP_EXP', 60, seconds),
     otpLength: reader.read('SMS_OTP_LENGTH', 6, integer(6, 10)),
     frequencySeconds: reader.read('SMS_MAX_FREQUENCY', 60, duration),
-    template: reader.read('SMS_TEMPLATE', 'Your code is {{ .Code }}', templateText),
     testCodes: reader.read('SMS_TEST_OTP', new Map<string, string>(), testCodes),
   };
 }

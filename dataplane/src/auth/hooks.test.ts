@@ -134,7 +134,7 @@ test('a signed request asks a server, whose refusal is given in its own words', 
   const refused = await app.ask('POST', '/signup', { body: { email: 'bad@example.com', password } });
   assert.equal([refused.status, refused.body.msg], [403, 'Not you']);
   const { userId } = await app.signedUp();
-  assert.is((asked.at(-1)?.user as Json).id, userId);
+  assert.is((asked.at(-1) as { user: Json }).user.id, userId);
   const { rowCount } = await app.owner.query("select from auth.users where email = 'bad@example.com'");
   assert.is(rowCount, 0);
 });

@@ -22,6 +22,7 @@ import { verifyFactor } from './mfa/verify.js';
 import { authorize } from './oauth/authorize.js';
 import { callback } from './oauth/callback.js';
 import type { RateLimit } from './rate-limit.js';
+import { absentRoute } from './routes/absent.js';
 import { authorizeIdentity, deleteIdentity } from './routes/identities.js';
 import { logout } from './routes/logout.js';
 import { otp } from './routes/otp.js';
@@ -102,7 +103,7 @@ export function createAuthService({ log, attempts }: { log: Logger; attempts?: R
 
   async function answer(request: ServiceRequest): Promise<Answer> {
     const route = routeOf(request);
-    if (!route) throw new AuthError(404, 'not_found', 'There is no such route, or it is not available here');
+    if (!route) throw absentRoute(request.path);
     const { config, problems } = projectSettings(request.tenant);
     const pool = await databases.pool(request.tenant);
     return route({ request, pool, config, configProblems: problems, limits, outbox, log });

@@ -44,11 +44,11 @@ const userOf = (token: string) => app.ask('GET', '/user', { token });
 
 for (const alg of ['ES256', 'RS256'] as const) {
   test(`tokens are signed by the current ${alg} key, and anybody can check them by the published one`, async () => {
-    const key = await newKey(alg, 'now');
+    const key = await newKey(alg, `now-${alg}`);
     useKeys(key.current);
     const { supabase, userId } = await app.signedUp();
     const { access_token } = await sessionOf(supabase);
-    assert.equal(decodeProtectedHeader(access_token), { alg, kid: 'now', typ: 'JWT' });
+    assert.equal(decodeProtectedHeader(access_token), { alg, kid: `now-${alg}`, typ: 'JWT' });
     const published = await jwks();
     assert.is(published.keys.length, 1);
     for (const secret of ['d', 'p', 'q', 'dp', 'dq', 'qi', 'k']) assert.not.ok(secret in (published.keys[0] as object));
@@ -66,6 +66,7 @@ for (const alg of ['ES256', 'RS256'] as const) {
 
 test('keys rotate: the standby one is known before it signs, the previous one after, and one that is gone not at all', async () => {
   const [first, second] = [await newKey('ES256', 'first'), await newKey('ES256', 'second')];
+  app.configure({});
   const { supabase } = await app.signedUp();
   const ofSecret = await sessionOf(supabase);
   useKeys(first.current, second.other);

@@ -5,12 +5,14 @@ import { idTokenGrant } from '../grants/id-token.js';
 import { passwordGrant } from '../grants/password.js';
 import { pkceGrant } from '../grants/pkce.js';
 import { refreshGrant } from '../grants/refresh.js';
+import { web3Grant } from './absent.js';
 
 const GRANTS: Readonly<Record<string, Route>> = {
   refresh_token: refreshGrant,
   password: passwordGrant,
   pkce: pkceGrant,
   id_token: idTokenGrant,
+  web3: () => Promise.reject(web3Grant()),
 };
 
 export async function token(context: Context): Promise<Answer> {
