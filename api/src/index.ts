@@ -20,6 +20,7 @@ import { ProblemFilter } from './http/problem-filter.js';
 import { RouteInterceptor } from './http/route-interceptor.js';
 import { Kubernetes, kubeConfig } from './kubernetes/client.js';
 import { ProjectCache } from './kubernetes/project-cache.js';
+import { McpModule } from './mcp/mcp.module.js';
 import { type Platform, PlatformModule } from './platform.js';
 import { ProjectsModule } from './projects/projects.module.js';
 import { QueryModule } from './query/query.module.js';
@@ -70,6 +71,7 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
     ProjectsModule,
     QueryModule,
     FunctionsModule,
+    McpModule,
     DiscoveryModule,
     HealthModule,
   ];

@@ -16,6 +16,8 @@ export interface ApiSettings {
   encryptionKeys: { current: string; keys: Record<string, string> };
   /** What projects have beyond the availability matrix. */
   openedServices?: OpenedServices;
+  /** Where the services of projects answer, from here; by default the public URL. */
+  dataplaneUrl?: string;
   /** The Unix socket at which the data plane tells what functions wrote; undefined: this installation runs none. */
   functionsSocket?: string | undefined;
   logLevel: string;
@@ -29,6 +31,7 @@ export function settingsFromEnvironment(environment: NodeJS.ProcessEnv): ApiSett
     jwtSecret: jwtSecret(fileOf(environment, 'SLIPWAY_JWT_SECRET')),
     encryptionKeys: encryptionKeys(fileOf(environment, 'SLIPWAY_ENCRYPTION_KEYS')),
     openedServices: openedServices(environment[SHARED_SERVICES_SETTING]),
+    dataplaneUrl: (environment.SLIPWAY_DATAPLANE_URL || needed(environment, 'SLIPWAY_PUBLIC_URL')).replace(/\/+$/, ''),
     functionsSocket: environment.SLIPWAY_FUNCTIONS_SOCKET || undefined,
     logLevel: logLevel(environment.SLIPWAY_LOG_LEVEL ?? 'info'),
   };

@@ -101,6 +101,9 @@ export const ProjectSpec = Type.Object(
         { description: 'Who is told of deploys.' },
       ),
     ),
+    mcpWrites: Type.Optional(
+      Type.Boolean({ description: 'Whether run_sql over MCP may change data; without it, it only reads.' }),
+    ),
     formsEnabled: Type.Optional(Type.Boolean({ description: 'Whether the hosted site takes form posts.' })),
     jwtSecretRef: Type.Optional(
       secretKey(

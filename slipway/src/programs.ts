@@ -80,6 +80,7 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       SLIPWAY_DATABASE_URL: databaseUrl(home, settings, PLATFORM_ROLES.api.role, secrets.apiPassword),
       SLIPWAY_ENCRYPTION_KEYS: secrets.files.apiKeys,
       SLIPWAY_JWT_SECRET: secrets.files.jwtSecret,
+      SLIPWAY_DATAPLANE_URL: `http://${inUrl(reachableAt(settings.host))}:${settings.ports.people}`,
       SLIPWAY_FUNCTIONS_SOCKET: home.sockets.functions,
     },
   }),

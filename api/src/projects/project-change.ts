@@ -25,6 +25,7 @@ export function specPatch(change: ProjectChange): Patch {
       ),
     }),
     formsEnabled: change.forms_enabled,
+    mcpWrites: change.mcp_writes,
     env:
       change.env_vars === undefined || change.env_vars === null
         ? change.env_vars

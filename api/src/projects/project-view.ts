@@ -48,6 +48,7 @@ function settingsOf({ spec }: Project) {
     production_branch: source?.productionBranch ?? 'main',
     email_notifications: spec.notifications?.email ?? false,
     forms_enabled: spec.formsEnabled ?? false,
+    mcp_writes: spec.mcpWrites ?? false,
     has_github_token: source?.tokenSecretRef !== undefined,
   };
 }

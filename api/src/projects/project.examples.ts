@@ -20,6 +20,7 @@ const listed: ListedProject = {
   production_branch: 'main',
   email_notifications: false,
   forms_enabled: false,
+  mcp_writes: false,
   has_github_token: false,
 };
 

@@ -95,6 +95,9 @@ export const ProjectChange = Type.Object(
         examples: ['https://hooks.slack.com/services/T0/B0/x'],
       }),
     ),
+    mcp_writes: Type.Optional(
+      Nullable(Type.Boolean(), { description: 'Whether run_sql over MCP may change data; null: no, it only reads.' }),
+    ),
     forms_enabled: Type.Optional(
       Nullable(Type.Boolean(), { description: 'Whether the hosted site takes form posts; null: no.' }),
     ),
@@ -143,6 +146,7 @@ const summary = {
   install_command: Type.String({ description: 'Installs what the build needs.' }),
   production_branch: Type.String({ description: 'The branch that is deployed.' }),
   email_notifications: Type.Boolean({ description: 'Whether the owner is mailed of deploys.' }),
+  mcp_writes: Type.Boolean({ description: 'Whether run_sql over MCP may change data.' }),
   forms_enabled: Type.Boolean({ description: 'Whether the hosted site takes form posts.' }),
   has_github_token: Type.Boolean({ description: 'Whether a git access token is kept.' }),
 };

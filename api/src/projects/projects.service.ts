@@ -78,6 +78,13 @@ export class ProjectsService {
     return { id, project };
   }
 
+  /** Whoever's it is: for a caller who is to prove by the project's own key that it is theirs. */
+  async unproved(id: number): Promise<SeenProject | undefined> {
+    const row = await this.rows.byId(id);
+    const project = row && (this.cache.get(row.ref) ?? (await this.fetch(row.ref)));
+    return project && (row.uid === null || row.uid === project.metadata.uid) ? project : undefined;
+  }
+
   async read(caller: Principal, id: number): Promise<FullProject> {
     const found = await this.find(caller, id);
     return this.full(caller, found, await this.secrets.read(found.project));

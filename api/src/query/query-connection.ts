@@ -26,20 +26,24 @@ export interface QueryOutcome {
 
 type Credentials = Record<string, string>;
 
+/** `read only`: one statement, which can neither change data nor leave the transaction that keeps it from that. */
+export type QueryMode = 'as it is' | 'read only';
+
 /** `deadline` is for tests. */
 export async function runQuery(
   ref: string,
   credentials: Credentials,
   sql: string,
+  mode: QueryMode = 'as it is',
   deadline = DEADLINE_MS,
 ): Promise<QueryOutcome> {
-  const client = await connect(ref, credentials);
+  const client = await connect(ref, credentials, mode);
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new DeadlineReached()), deadline);
   late.catch(() => undefined);
   let whole = false;
   try {
-    const outcome = await Promise.race([run(client, sql), late]);
+    const outcome = await Promise.race([run(client, sql, mode), late]);
     whole = true;
     return outcome;
   } finally {
@@ -49,8 +53,8 @@ export async function runQuery(
   }
 }
 
-async function run(client: pg.Client, sql: string): Promise<QueryOutcome> {
-  const statements = await runBounded(client, sql);
+async function run(client: pg.Client, sql: string, mode: QueryMode): Promise<QueryOutcome> {
+  const statements = await (mode === 'read only' ? runReadOnly(client, sql) : runBounded(client, sql));
   return { statements, typeNames: await namesOfTypes(client, statements) };
 }
 
@@ -63,18 +67,28 @@ async function runBounded(client: pg.Client, sql: string): Promise<StatementOutc
   }
 }
 
+/**
+ * After its first snapshot a transaction can't be made to write any more, and the extended protocol takes one statement: a
+ * COMMIT would be that one, and what follows it never runs. Nothing is committed; the connection ends after it.
+ */
+async function runReadOnly(client: pg.Client, sql: string): Promise<StatementOutcome[]> {
+  await client.query('begin transaction read only');
+  await client.query('select 1');
+  return client.query(new BoundedQuery(sql, 'portal', LIMITS)).outcome;
+}
+
 /** Said before anything ran. A syntax error has the same SQLSTATE, but comes from the grammar. */
 const isSeveralStatements = (error: unknown) => {
   const { code, routine } = error as { code?: string; routine?: string };
   return code === '42601' && routine === 'exec_parse_message';
 };
 
-async function connect(ref: string, credentials: Credentials): Promise<pg.Client> {
+async function connect(ref: string, credentials: Credentials, mode: QueryMode): Promise<pg.Client> {
   const client = new pg.Client({
     ...address(ref, credentials),
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     stream: () => guarded(),
-    options: `-c statement_timeout=${STATEMENT_TIMEOUT_MS} -c datestyle=ISO -c client_connection_check_interval=2000`,
+    options: `-c statement_timeout=${STATEMENT_TIMEOUT_MS} -c datestyle=ISO -c client_connection_check_interval=2000 -c default_transaction_read_only=${mode === 'read only' ? 'on' : 'off'}`,
   });
   // What ends the connection also ends the query, which tells.
   client.on('error', () => undefined);

@@ -13,6 +13,7 @@ import {
   CannotConnect,
   DeadlineReached,
   LIMITS,
+  type QueryMode,
   type QueryOutcome,
   runQuery,
   STATEMENT_TIMEOUT_MS,
@@ -33,7 +34,10 @@ export class QueryService {
   ) {}
 
   async run(caller: Principal, id: number, sql: string): Promise<QueryResult> {
-    const { project } = await this.projects.find(caller, id);
+    return this.runOn((await this.projects.find(caller, id)).project, sql, 'as it is');
+  }
+
+  async runOn(project: SeenProject, sql: string, mode: QueryMode): Promise<QueryResult> {
     refuseUnready(project);
     const ref = project.metadata.name;
     this.enter(ref);
@@ -41,7 +45,7 @@ export class QueryService {
       const credentials = await this.secrets.database(project);
       if (!credentials) throw notReady('its database is not there yet');
       const start = performance.now();
-      const outcome = await runQuery(ref, credentials, sql).catch((error: unknown) => {
+      const outcome = await runQuery(ref, credentials, sql, mode).catch((error: unknown) => {
         throw asProblem(error);
       });
       return answer(outcome, performance.now() - start);

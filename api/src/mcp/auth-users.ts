@@ -1,0 +1,67 @@
+/** The users of a project, by the admin routes of its own auth service: they keep its rules, and what it hashes with. */
+import { Inject, Injectable } from '@nestjs/common';
+import { SETTINGS } from '../platform.js';
+import type { ApiSettings } from '../settings.js';
+import type { User } from './tool-schemas.js';
+
+export interface AuthAccess {
+  ref: string;
+  serviceRoleKey: string;
+}
+
+/** What the auth service said, for the one who asked. */
+export class AuthRefusal extends Error {}
+
+const DEADLINE_MS = 10_000;
+
+@Injectable()
+export class AuthUsers {
+  constructor(@Inject(SETTINGS) private readonly settings: ApiSettings) {}
+
+  async list(access: AuthAccess, page: number, perPage: number): Promise<User[]> {
+    const { users } = await this.ask<{ users: User[] }>(access, 'GET', `?page=${page}&per_page=${perPage}`);
+    return users.map(shown);
+  }
+
+  async create(access: AuthAccess, wish: object): Promise<User> {
+    return shown(await this.ask<User>(access, 'POST', '', wish));
+  }
+
+  async remove(access: AuthAccess, id: string): Promise<void> {
+    await this.ask(access, 'DELETE', `/${encodeURIComponent(id)}`);
+  }
+
+  private async ask<T>({ ref, serviceRoleKey }: AuthAccess, method: string, rest: string, body?: object): Promise<T> {
+    const { dataplaneUrl, publicUrl } = this.settings;
+    const url = `${dataplaneUrl ?? publicUrl}/p/${ref}/auth/v1/admin/users${rest}`;
+    const headers = {
+      apikey: serviceRoleKey,
+      authorization: `Bearer ${serviceRoleKey}`,
+      ...(body ? { 'content-type': 'application/json' } : {}),
+    };
+    const signal = AbortSignal.timeout(DEADLINE_MS);
+    const response = await fetch(url, {
+      method,
+      headers,
+      signal,
+      ...(body ? { body: JSON.stringify(body) } : {}),
+    }).catch((cause: unknown) => {
+      throw new AuthRefusal('the auth service of the project does not answer; try again', { cause });
+    });
+    const said = (await response.json().catch(() => ({}))) as T & { msg?: string; message?: string };
+    if (response.ok) return said;
+    throw new AuthRefusal(said.msg ?? said.message ?? `the auth service answered ${response.status}`);
+  }
+}
+
+/** Nothing of a user that signs in for them. */
+const shown = (user: Partial<User>): User => ({
+  id: user.id ?? '',
+  email: user.email ?? null,
+  phone: user.phone ?? null,
+  created_at: user.created_at ?? null,
+  last_sign_in_at: user.last_sign_in_at ?? null,
+  email_confirmed_at: user.email_confirmed_at ?? null,
+  user_metadata: user.user_metadata ?? {},
+  app_metadata: user.app_metadata ?? {},
+});

@@ -1,0 +1,101 @@
+import { Body, Controller, Param, Req, Res } from '@nestjs/common';
+import { ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Caller } from '../access/caller.js';
+import type { Principal } from '../access/principal.js';
+import { Route } from '../http/route.js';
+import { ProjectId } from '../projects/project.schema.js';
+import { ProjectsService } from '../projects/projects.service.js';
+import { McpDetails, RpcAnswer, RpcMessage } from './mcp.schema.js';
+import { McpService } from './mcp.service.js';
+import { PROTOCOL_VERSIONS } from './protocol-versions.js';
+import { TOOL_NAMES } from './tools.js';
+
+const EXAMPLE_URL = 'http://localhost:4000/projects/1/mcp';
+const EXAMPLE_DETAILS: McpDetails = {
+  url: EXAMPLE_URL,
+  transport: 'streamable-http',
+  protocol_versions: [...PROTOCOL_VERSIONS],
+  header: 'apikey',
+  sql_read_only: true,
+  tools: [...TOOL_NAMES],
+  config: {
+    mcpServers: { 'slipway-my-shop': { type: 'http', url: EXAMPLE_URL, headers: { apikey: '<service_role key>' } } },
+  },
+};
+
+@ApiTags('mcp')
+@Controller()
+export class McpController {
+  constructor(
+    private readonly projects: ProjectsService,
+    private readonly mcp: McpService,
+  ) {}
+
+  @Route('GET', '/projects/{id}/mcp', {
+    summary: 'Describe the MCP endpoint',
+    description: 'Where a Model Context Protocol client connects, and what to put into its settings.',
+    access: 'projects:read',
+    params: ProjectId,
+    answer: { status: 200, description: 'The endpoint.', schema: McpDetails, example: EXAMPLE_DETAILS },
+    problems: { 404: 'There is no such project, or it is not yours.' },
+  })
+  async readMcp(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<McpDetails> {
+    const { name, project_url, service_role_key, mcp_writes } = await this.projects.read(caller, id);
+    const url = `${project_url.replace(/\/p\/[^/]*$/, '')}/projects/${id}/mcp`;
+    const headers = { apikey: service_role_key ?? '<service_role key>' };
+    return {
+      ...EXAMPLE_DETAILS,
+      url,
+      sql_read_only: !mcp_writes,
+      config: { mcpServers: { [`slipway-${name}`]: { type: 'http', url, headers } } },
+    };
+  }
+
+  @Route('POST', '/projects/{id}/mcp', {
+    summary: 'Speak MCP',
+    description:
+      'One JSON-RPC 2.0 message of the Model Context Protocol (streamable HTTP, stateless). It takes the project’s service_role key in the header `apikey`, and no bearer token.',
+    access: 'none',
+    params: ProjectId,
+    body: RpcMessage,
+    bodyExamples: { ping: { jsonrpc: '2.0', id: 1, method: 'ping' } },
+    answer: {
+      status: 200,
+      description: 'The answer.',
+      schema: RpcAnswer,
+      example: { jsonrpc: '2.0', id: 1, result: {} },
+    },
+    problems: {
+      401: 'The header `apikey` does not carry the service_role key of such a project.',
+      403: 'The request comes from a page of another site.',
+      406: 'The client does not accept `application/json` and `text/event-stream`.',
+    },
+  })
+  async callMcp(
+    @Param() { id }: ProjectId,
+    @Body() body: unknown,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    this.mcp.refuseForeign(request.headers.origin);
+    const { apikey } = request.headers;
+    const project = await this.mcp.prove(id, typeof apikey === 'string' ? apikey : undefined);
+    const response = await this.mcp.exchange(project, webRequest(request), body);
+    const headers = Object.fromEntries(response.headers);
+    await reply
+      .status(response.status)
+      .headers(headers)
+      .send(await response.text());
+  }
+}
+
+/** The SDK speaks the web's types; the body comes beside it, parsed. */
+function webRequest({ headers, url, hostname }: FastifyRequest): Request {
+  const kept = Object.entries(headers).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
+  const ofBody = ['content-length', 'transfer-encoding', 'connection'];
+  const given = Object.fromEntries(kept.filter(([name]) => !ofBody.includes(name)));
+  // A client that says nothing takes what there is, as those do that speak JSON-RPC without an SDK.
+  if (!given.accept || given.accept === '*/*') given.accept = 'application/json, text/event-stream';
+  return new Request(`http://${hostname || 'localhost'}${url}`, { method: 'POST', headers: given, body: '{}' });
+}

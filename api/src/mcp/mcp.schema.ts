@@ -1,0 +1,67 @@
+/** What GET /projects/{id}/mcp answers, and the envelope of what is posted there. */
+import Type from 'typebox';
+import { oneOf } from '../http/schema.js';
+import { TOOL_NAMES } from './tools.js';
+
+export const McpDetails = Type.Object(
+  {
+    url: Type.String({ description: 'Where JSON-RPC is posted.' }),
+    transport: oneOf(['streamable-http'], { description: 'Stateless; each answer is one JSON body.' }),
+    protocol_versions: Type.Array(Type.String(), { description: 'Revisions of the protocol, the newest first.' }),
+    header: oneOf(['apikey'], { description: 'The header that carries the service_role key.' }),
+    sql_read_only: Type.Boolean({ description: 'Whether run_sql only reads; PATCH `mcp_writes` opens writes.' }),
+    tools: Type.Array(oneOf(TOOL_NAMES), { description: 'The names of the tools.' }),
+    config: Type.Object(
+      {
+        mcpServers: Type.Record(
+          Type.String(),
+          Type.Object({
+            type: oneOf(['http'], { description: 'The transport.' }),
+            url: Type.String({ description: 'The address.' }),
+            headers: Type.Record(Type.String(), Type.String(), { description: 'With the key.' }),
+          }),
+        ),
+      },
+      {
+        description:
+          'For a desktop client. Without the scope `secrets:read` it has <service_role key> in place of the key.',
+      },
+    ),
+  },
+  { $id: 'McpDetails', additionalProperties: false },
+);
+export type McpDetails = Type.Static<typeof McpDetails>;
+
+export const RpcMessage = Type.Object(
+  {
+    jsonrpc: oneOf(['2.0'], { description: 'The version of JSON-RPC.' }),
+    id: Type.Optional(
+      Type.Union([Type.Integer(), Type.String({ maxLength: 256 })], { description: 'Absent: a notification.' }),
+    ),
+    method: Type.String({
+      maxLength: 256,
+      description: 'initialize, tools/list, tools/call, ping, …',
+      examples: ['tools/list'],
+    }),
+    params: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'Of the method.' })),
+  },
+  { $id: 'McpMessage' },
+);
+
+export const RpcAnswer = Type.Object(
+  {
+    jsonrpc: oneOf(['2.0'], { description: 'The version of JSON-RPC.' }),
+    id: Type.Optional(Type.Unknown({ description: 'As it was sent.' })),
+    result: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'What the method gave.' })),
+    error: Type.Optional(
+      Type.Object(
+        {
+          code: Type.Integer({ description: 'As JSON-RPC and MCP number them.' }),
+          message: Type.String({ description: 'What is wrong.' }),
+        },
+        { description: 'In place of a result.' },
+      ),
+    ),
+  },
+  { $id: 'McpAnswer' },
+);

@@ -1,0 +1,65 @@
+/** Who may speak MCP with a project, and one exchange of it. */
+import { timingSafeEqual } from 'node:crypto';
+import {
+  createMcpHandler,
+  isLegacyRequest,
+  WebStandardStreamableHTTPServerTransport,
+} from '@modelcontextprotocol/server';
+import { Inject, Injectable } from '@nestjs/common';
+import { SECRETS } from '@slipway/crds';
+import { Problem } from '../http/problem.js';
+import { SETTINGS } from '../platform.js';
+import { SecretsOfProjects } from '../projects/project-secrets.js';
+import { ProjectsService } from '../projects/projects.service.js';
+import type { ApiSettings } from '../settings.js';
+import { McpTools, type ToolProject } from './tools.js';
+
+@Injectable()
+export class McpService {
+  constructor(
+    private readonly projects: ProjectsService,
+    private readonly secrets: SecretsOfProjects,
+    private readonly tools: McpTools,
+    @Inject(SETTINGS) private readonly settings: ApiSettings,
+  ) {}
+
+  /** A project that is not there, and a key that is not its own, are refused alike. */
+  async prove(id: number, apikey: string | undefined): Promise<ToolProject> {
+    const project = await this.projects.unproved(id);
+    const keys = project && (await this.secrets.read(project)).keys;
+    const serviceRoleKey = keys?.[SECRETS.keys.serviceRoleKey];
+    if (!project || !apikey || !serviceRoleKey || !isSame(apikey, serviceRoleKey)) {
+      throw new Problem('unauthorized', 'Send the project’s service_role key in the header `apikey`.', {
+        headers: { 'www-authenticate': 'apikey' },
+      });
+    }
+    return { id, project, serviceRoleKey, publicUrl: this.settings.publicUrl };
+  }
+
+  /** A page of another site must not speak through its reader's browser (DNS rebinding). */
+  refuseForeign(origin: string | undefined): void {
+    if (origin === undefined || origin === new URL(this.settings.publicUrl).origin) return;
+    throw new Problem('not_allowed', 'Requests from pages of other sites are refused: leave out the header `Origin`.');
+  }
+
+  /** Stateless, each answer one JSON body: of the current revision, and of those before it that begin with `initialize`. */
+  async exchange(project: ToolProject, request: Request, body: unknown): Promise<Response> {
+    if (!(await isLegacyRequest(request, body))) {
+      const handler = createMcpHandler(() => this.tools.serverOf(project), { legacy: 'reject', responseMode: 'json' });
+      return handler.fetch(request, { parsedBody: body });
+    }
+    const server = this.tools.serverOf(project);
+    const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
+    await server.connect(transport);
+    try {
+      return await transport.handleRequest(request, { parsedBody: body });
+    } finally {
+      await server.close();
+    }
+  }
+}
+
+function isSame(given: string, own: string): boolean {
+  const [a, b] = [Buffer.from(given), Buffer.from(own)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
