@@ -131,15 +131,12 @@ export class Channel {
     if (outcome === undefined) return this.#joined(message);
     this.connection.reply(message, 'error', { reason: outcome.reason });
     this.end();
-    if (outcome.code === 'ClientJoinRateLimitReached') this.connection.tooManyJoins();
   }
 
   async #enter(payload: unknown): Promise<Refused | undefined> {
     const wish = readJoin(payload);
     if (typeof wish === 'string') return new Refused('InvalidJoinPayload', wish);
     this.#wish = wish;
-    const refused = this.hub.admit(this.connection);
-    if (refused) return refused;
     const identity = await this.#verify(wish.accessToken);
     if (identity instanceof Refused) return identity;
     await this.hub.ready();

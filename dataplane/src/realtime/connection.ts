@@ -56,10 +56,6 @@ export class Connection {
     this.close(GOING_AWAY);
   }
 
-  tooManyJoins(): void {
-    this.close(TOO_MANY_JOINS);
-  }
-
   /** Asked now and then. */
   closeIfSilent(): void {
     if (performance.now() - this.#heardAt > IDLE_MS) this.close(IDLE);
@@ -104,6 +100,12 @@ export class Connection {
     }
     // A client that joins again has forgotten the first.
     this.#channels.get(topic)?.end('phx_close');
+    const refused = this.hub.admit(this);
+    if (refused) {
+      this.reply(message, 'error', { reason: refused.reason });
+      if (refused.code === 'ClientJoinRateLimitReached') this.close(TOO_MANY_JOINS);
+      return;
+    }
     const channel = new Channel(this, topic, topic.slice(TOPIC_PREFIX.length), message.joinRef ?? message.ref);
     this.#channels.set(topic, channel);
     channel.join(message);

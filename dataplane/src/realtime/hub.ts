@@ -103,7 +103,7 @@ export class Hub {
       return new Refused('ConnectionRateLimitReached', 'Too many connected users');
     }
     if (!this.#joins.take()) return new Refused('ClientJoinRateLimitReached', 'Too many joins per second');
-    if (connection.channels > channelsPerConnection) {
+    if (connection.channels >= channelsPerConnection) {
       return new Refused('ChannelRateLimitReached', 'Too many channels');
     }
     this.#users.add(connection);
@@ -196,7 +196,7 @@ export class Topic {
   }
 
   track(channel: Channel, key: string, payload: object): void {
-    this.#tell(this.presence.track(channel, key, payload));
+    for (const difference of this.presence.track(channel, key, payload)) this.#tell(difference);
   }
 
   untrack(channel: Channel): void {

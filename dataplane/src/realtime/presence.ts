@@ -30,13 +30,18 @@ export class Presence<Member extends object> {
     return state;
   }
 
-  track(member: Member, key: string, payload: object): Difference {
+  /**
+   * What was tracked before leaves first, in a difference of its own: realtime-js forgets the references of those that are there while
+   * it tells of a join, and would keep the old one beside the new.
+   */
+  track(member: Member, key: string, payload: object): Difference[] {
     const before = this.#tracked.get(member);
     const phx_ref = randomBytes(9).toString('base64url');
     const previous = before ? { phx_ref_prev: before.meta.phx_ref } : {};
     const tracked: Tracked = { key, meta: { ...payload, phx_ref, ...previous } };
     this.#tracked.set(member, tracked);
-    return { joins: one(tracked), leaves: before ? one(before) : {} };
+    const join = { joins: one(tracked), leaves: {} };
+    return before ? [{ joins: {}, leaves: one(before) }, join] : [join];
   }
 
   /** Undefined: it was not there. */

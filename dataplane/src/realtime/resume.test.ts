@@ -1,0 +1,162 @@
+/** Connections that break lose nothing and double nothing, and slots never hold the log back for nobody. */
+import { replicationSlotOf } from '@slipway/crds';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { Tenant } from '../tenant.js';
+import { type RawSocket, type RealtimeHarness, startRealtimeHarness, until } from './testing/harness.js';
+
+interface Context {
+  harness: RealtimeHarness;
+}
+const test = suite<Context>('realtime through faults');
+
+test.before(async (context) => {
+  context.harness = await startRealtimeHarness();
+});
+test.after(async ({ harness }) => {
+  await harness.close();
+});
+
+async function withTable(harness: RealtimeHarness, ref: string): Promise<Tenant> {
+  const tenant = await harness.project(ref);
+  await harness.sql(tenant, 'create table t (id int primary key); alter publication supabase_realtime add table t');
+  return tenant;
+}
+
+async function listening(harness: RealtimeHarness, tenant: Tenant): Promise<RawSocket> {
+  const socket = await harness.socket(tenant);
+  await join(socket);
+  return socket;
+}
+
+async function join(socket: RawSocket): Promise<void> {
+  const before = subscribed(socket);
+  const changes = [{ event: 'INSERT', schema: 'public', table: 't' }];
+  await socket.ask('realtime:t', 'phx_join', { config: { postgres_changes: changes } });
+  await until(() => subscribed(socket) > before, 'the subscription');
+}
+const subscribed = (socket: RawSocket) =>
+  socket.events('system').filter(({ payload }) => payload.message === 'Subscribed to PostgreSQL').length;
+
+const ids = (socket: RawSocket) =>
+  socket.events('postgres_changes').map(({ payload }) => (payload.data as { record: { id: number } }).record.id);
+const upTo = (last: number) => Array.from({ length: last }, (_, at) => at + 1);
+const endReader = (harness: RealtimeHarness, tenant: Tenant) =>
+  harness.admin('select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = $1 and active', [
+    replicationSlotOf(tenant.ref),
+  ]);
+
+test('a replication connection that is ended again and again, in the middle of large transactions too, loses and doubles no change', async ({
+  harness,
+}) => {
+  const tenant = await withTable(harness, 'broken');
+  const socket = await listening(harness, tenant);
+  for (let round = 0; round < 8; round++) {
+    const from = round * 400 + 1;
+    await harness.sql(tenant, `insert into t select generate_series(${from}, ${from + 299})`);
+    await Promise.all([
+      endReader(harness, tenant),
+      harness.sql(tenant, `insert into t select generate_series(${from + 300}, ${from + 399})`),
+    ]);
+  }
+  await until(() => ids(socket).length >= 3200, 'all changes');
+  assert.equal(ids(socket), upTo(3200));
+});
+
+test('the reader killed with -9, which restarts Postgres as a whole, loses and doubles no change', async ({
+  harness,
+}) => {
+  const tenant = await withTable(harness, 'killed');
+  const socket = await listening(harness, tenant);
+  await harness.sql(tenant, 'insert into t select generate_series(1, 50)');
+  const [reader] = await harness.admin('select active_pid from pg_replication_slots where slot_name = $1', [
+    replicationSlotOf('killed'),
+  ]);
+  process.kill(reader?.active_pid as number, 'SIGKILL');
+  const insert = () =>
+    harness.sql(tenant, 'insert into t select generate_series(51, 100)').then(
+      () => true,
+      () => false,
+    );
+  await until(insert, 'Postgres to be back');
+  await until(() => ids(socket).length >= 100, 'all changes');
+  assert.equal(ids(socket), upTo(100));
+});
+
+test('messages of the database come once each though the connections that hear them are ended', async ({ harness }) => {
+  const tenant = await harness.project('messages');
+  const socket = await harness.socket(tenant);
+  await socket.ask('realtime:m', 'phx_join', { config: {} });
+  for (let n = 1; n <= 40; n++) {
+    await harness.sql(tenant, `select realtime.send('{"n":${n}}', 'e', 'm', false)`);
+    if (n % 10 === 0) {
+      await harness.admin(
+        `select pg_terminate_backend(pid) from pg_stat_activity where usename = 'authenticator.messages'`,
+      );
+    }
+  }
+  await until(() => socket.events('broadcast').length >= 40, 'all messages');
+  const heard = socket.events('broadcast').map(({ payload }) => (payload.payload as { n: number }).n);
+  assert.equal(heard, upTo(40));
+});
+
+test('a slot that Postgres gave up is told: the channel errs, and joined again it hears what comes then', async ({
+  harness,
+}) => {
+  const tenant = await withTable(harness, 'lost');
+  const socket = await listening(harness, tenant);
+  const dropped = async () => {
+    await endReader(harness, tenant);
+    return harness.admin(`select pg_drop_replication_slot('${replicationSlotOf('lost')}')`).then(
+      () => true,
+      () => false,
+    );
+  };
+  await until(dropped, 'the slot to be gone');
+  await until(() => socket.events('phx_error').length === 1, 'the channel to err');
+  assert.match(JSON.stringify(socket.events('system').at(-1)), /Changes were lost.*Subscribe again/);
+  await join(socket);
+  await harness.sql(tenant, 'insert into t values (1)');
+  await until(() => ids(socket).length === 1, 'the change');
+});
+
+test('what other databases write does not pile up behind a slot', async ({ harness }) => {
+  const [quiet, busy] = [await withTable(harness, 'quiet'), await withTable(harness, 'busy')];
+  await listening(harness, quiet);
+  await harness.sql(busy, 'insert into t select generate_series(1, 1000)');
+  const [{ lsn } = { lsn: '' }] = await harness.admin('select pg_current_wal_lsn()::text as lsn');
+  const passed = async () => {
+    const [row] = await harness.admin(
+      'select confirmed_flush_lsn >= $2::pg_lsn as passed from pg_replication_slots where slot_name = $1',
+      [replicationSlotOf('quiet'), lsn],
+    );
+    return row?.passed === true;
+  };
+  await until(passed, 'the slot to move on');
+});
+
+test('a project that is let go leaves no slot, and one without subscribers never has one', async ({ harness }) => {
+  const slots = (ref: string) =>
+    harness.admin('select slot_name from pg_replication_slots where slot_name = $1', [replicationSlotOf(ref)]);
+  const [tenant, other] = [await withTable(harness, 'gone'), await harness.project('broadcasts-only')];
+  const socket = await harness.socket(other);
+  await socket.ask('realtime:x', 'phx_join', { config: {} });
+  await listening(harness, tenant);
+  assert.is((await slots('gone')).length, 1);
+  assert.equal(await slots('broadcasts-only'), []);
+  await harness.forget(tenant);
+  assert.equal(await slots('gone'), []);
+});
+
+test('a database that is older than the schema realtime is given it when it is first asked for', async ({
+  harness,
+}) => {
+  const tenant = await harness.project('older');
+  await harness.sql(tenant, 'drop schema realtime cascade');
+  const socket = await harness.socket(tenant);
+  assert.is((await socket.ask('realtime:x', 'phx_join', { config: {} })).status, 'ok');
+  await harness.sql(tenant, `select realtime.send('{}', 'e', 'x', false)`);
+  await until(() => socket.events('broadcast').length === 1, 'the message');
+});
+
+test.run();
