@@ -18,6 +18,7 @@ import { startRegistry } from './registry/index.js';
 import { createRestService } from './rest/index.js';
 import type { Services } from './service.js';
 import type { DataplaneSettings } from './settings.js';
+import { createStorageService } from './storage/index.js';
 
 export type { DataplaneSettings } from './settings.js';
 
@@ -40,6 +41,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     auth: createAuthService({ log }),
     rest: createRestService(),
     realtime: createRealtimeService({ log, replication: replicationPasswordFrom(kubeConfig) }),
+    ...(settings.storage ? { storage: createStorageService({ ...settings.storage, log }) } : {}),
   };
   const functions =
     settings.functions &&

@@ -1,5 +1,7 @@
 /** The data plane's settings from the environment: read once, checked, with the wrong variable named. */
+import { readFileSync } from 'node:fs';
 import { type OpenedServices, openedServices, SHARED_SERVICES_SETTING } from '@slipway/crds';
+import type { S3Settings } from './storage/content/s3.js';
 
 export interface DataplaneSettings {
   /** `host:port`, or the path of a Unix socket. */
@@ -14,8 +16,8 @@ export interface DataplaneSettings {
   openedServices: OpenedServices;
   /** Requests a second of one address to one project; 0: no limit; undefined: the default, from which loopback is spared. */
   rateLimit: number | undefined;
-  /** Where the storage service keeps files. */
-  storageDirectory: string | undefined;
+  /** Undefined: this data plane runs no storage service. */
+  storage: { directory: string; s3: S3Settings | undefined } | undefined;
   /** Where deployed functions are kept, and the Unix socket that the platform's programs deploy them at; undefined: no functions. */
   functions: { home: string; socket: string } | undefined;
   logLevel: string;
@@ -39,7 +41,7 @@ export function readSettings(environment: Record<string, string | undefined>): D
     kubeconfig: environment.KUBECONFIG || undefined,
     openedServices: openedServices(environment[SHARED_SERVICES_SETTING]),
     rateLimit: rateLimit(environment.SLIPWAY_RATE_LIMIT),
-    storageDirectory: environment.SLIPWAY_STORAGE_DIR || undefined,
+    storage: storage(environment.SLIPWAY_STORAGE_DIR, environment.SLIPWAY_STORAGE_S3),
     functions: functions(environment.SLIPWAY_FUNCTIONS_DIR, environment.SLIPWAY_FUNCTIONS_SOCKET),
     logLevel,
   };
@@ -56,4 +58,30 @@ function rateLimit(text: string | undefined): number | undefined {
   if (text === undefined || text === '') return undefined;
   if (!/^\d{1,9}$/.test(text)) throw new Error(`SLIPWAY_RATE_LIMIT is ${JSON.stringify(text)}: it is like 1000`);
   return Number(text);
+}
+
+/** A folder, and the path of a JSON file that says which S3 holds the files, if not that folder. */
+function storage(directory: string | undefined, s3: string | undefined): DataplaneSettings['storage'] {
+  if (!directory) {
+    if (s3) throw new Error('SLIPWAY_STORAGE_DIR is not set: with SLIPWAY_STORAGE_S3 it is where uploads are gathered');
+    return undefined;
+  }
+  if (!directory.startsWith('/')) throw new Error('SLIPWAY_STORAGE_DIR must be an absolute path');
+  return { directory, s3: s3 ? s3Settings(s3) : undefined };
+}
+
+const S3_FIELDS = ['bucket', 'region', 'accessKeyId', 'secretAccessKey'] as const;
+
+function s3Settings(file: string): S3Settings {
+  let said: Record<string, unknown>;
+  try {
+    said = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
+  } catch (error) {
+    throw new Error(
+      `SLIPWAY_STORAGE_S3: ${file} can not be read as JSON (${(error as NodeJS.ErrnoException).code ?? 'syntax'})`,
+    );
+  }
+  const missing = S3_FIELDS.find((field) => typeof said[field] !== 'string' || said[field] === '');
+  if (missing) throw new Error(`SLIPWAY_STORAGE_S3: the file has no ${missing}`);
+  return { ...(said as unknown as S3Settings), endpoint: said.endpoint as string | undefined };
 }

@@ -18,7 +18,7 @@ export interface Settings {
 }
 
 /** Each program checks those that it reads; SLIPWAY_SERVICES_SHARED is checked here, as three of them read it. */
-const PASSED_ON = [SHARED_SERVICES_SETTING, 'SLIPWAY_RATE_LIMIT', 'SLIPWAY_STORAGE_DIR'];
+const PASSED_ON = [SHARED_SERVICES_SETTING, 'SLIPWAY_RATE_LIMIT', 'SLIPWAY_STORAGE_DIR', 'SLIPWAY_STORAGE_S3'];
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
 
@@ -36,6 +36,8 @@ export const SETTINGS_HELP = `
                       0 for no limit (without it this machine's own
                       addresses have none)                               (1000)
   SLIPWAY_STORAGE_DIR the folder of the storage service's files          (<home>/storage)
+  SLIPWAY_STORAGE_S3  a JSON file that names the S3 bucket of the files,
+                      if they aren't in that folder                      (none)
   SLIPWAY_LOG_LEVEL   ${LOG_LEVELS.join(', ')}  (info)
 `;
 

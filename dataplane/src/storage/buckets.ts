@@ -1,0 +1,173 @@
+/** Buckets: made, read, changed, emptied and removed as the caller, so that policies on `storage.buckets` decide. */
+import { lastRows, type Row, rows, SERVICE, subjectOf } from './database.js';
+import { bucketNotEmpty, invalidRequest, noSuchBucket } from './errors.js';
+import { answer, as, ask, type Exchange, send, withTimes } from './exchange.js';
+import { jsonBody, wholeNumber } from './json-body.js';
+import { checkedBucket } from './names.js';
+
+const COLUMNS = 'id, name, owner, owner_id, public, type, file_size_limit, allowed_mime_types, created_at, updated_at';
+const MIME_TYPE = /^([a-z0-9!#$&^_.+-]+|\*)\/([a-z0-9!#$&^_.+*-]+)$/i;
+const UNITS: Readonly<Record<string, number>> = { b: 1, kb: 1000, mb: 1_000_000, gb: 1_000_000_000 };
+const EMPTIED_AT_ONCE = 1000;
+
+export async function createBucket(exchange: Exchange): Promise<void> {
+  const { caller, incoming } = exchange.request;
+  const body = await jsonBody(incoming);
+  const name = checkedBucket(body.name ?? body.id);
+  const id = checkedBucket(body.id ?? body.name);
+  const owner = subjectOf(caller);
+  await send(
+    exchange,
+    as(exchange, caller, 'bucket.create', {
+      name: 'storage-create-bucket',
+      text: `insert into storage.buckets (id, name, owner, owner_id, public, file_size_limit, allowed_mime_types)
+             values ($1, $2, $3::uuid, $4, $5, $6, $7::text[])`,
+      values: [
+        id,
+        name,
+        uuidOrNull(owner),
+        owner ?? null,
+        body.public === true,
+        sizeLimit(body.file_size_limit) ?? null,
+        textArray(mimeTypes(body.allowed_mime_types)),
+      ],
+    }),
+  );
+  answer(exchange, { name: id });
+}
+
+export async function readBucket(exchange: Exchange, id: string): Promise<void> {
+  const [bucket] = await ask(
+    exchange,
+    'bucket.get',
+    rows('get-bucket', `select ${COLUMNS} from storage.buckets where id = $1`, [id]),
+  );
+  if (!bucket) throw noSuchBucket();
+  answer(exchange, withTimes(bucket));
+}
+
+const SORTED = ['id', 'name', 'created_at', 'updated_at'];
+
+export async function listBuckets(exchange: Exchange): Promise<void> {
+  const { query } = exchange;
+  const column = query.get('sortColumn') ?? 'created_at';
+  if (!SORTED.includes(column)) throw invalidRequest(`sortColumn must be one of ${SORTED.join(', ')}`);
+  const order = query.get('sortOrder') === 'desc' ? 'desc' : 'asc';
+  const limit = wholeNumber(query.get('limit') ?? undefined, 'limit', 1, 10_000, 10_000);
+  const offset = wholeNumber(query.get('offset') ?? undefined, 'offset', 0, 2 ** 31, 0);
+  const found = await ask(
+    exchange,
+    'bucket.list',
+    rows(
+      `list-buckets-${column}-${order}`,
+      `select ${COLUMNS} from storage.buckets where name ilike '%' || storage.escape_like($1) || '%'
+       order by ${column} ${order} limit $2 offset $3`,
+      [query.get('search') ?? '', String(limit), String(offset)],
+    ),
+  );
+  answer(exchange, found.map(withTimes));
+}
+
+export async function updateBucket(exchange: Exchange, id: string): Promise<void> {
+  const body = await jsonBody(exchange.request.incoming);
+  const limit = sizeLimit(body.file_size_limit);
+  const types = mimeTypes(body.allowed_mime_types);
+  const [changed] = await ask(
+    exchange,
+    'bucket.update',
+    rows(
+      'update-bucket',
+      `update storage.buckets set
+         public = coalesce($2, public),
+         file_size_limit = case when $3 then $4 else file_size_limit end,
+         allowed_mime_types = case when $5 then $6::text[] else allowed_mime_types end,
+         updated_at = now()
+       where id = $1 returning id`,
+      [
+        id,
+        typeof body.public === 'boolean' ? body.public : null,
+        limit !== undefined,
+        limit ?? null,
+        types !== undefined,
+        textArray(types),
+      ],
+    ),
+  );
+  if (!changed) throw noSuchBucket();
+  answer(exchange, { message: 'Successfully updated' });
+}
+
+export async function deleteBucket(exchange: Exchange, id: string): Promise<void> {
+  const { caller } = exchange.request;
+  const used = lastRows(await send(exchange, as(exchange, SERVICE, 'bucket.delete', rows('bucket-used', USED, [id]))));
+  if (used.length > 0) throw bucketNotEmpty();
+  const gone = lastRows(
+    await send(
+      exchange,
+      as(
+        exchange,
+        caller,
+        'bucket.delete',
+        rows('delete-bucket', 'delete from storage.buckets where id = $1 returning id', [id]),
+      ),
+    ),
+  );
+  if (gone.length === 0) throw noSuchBucket();
+  answer(exchange, { message: 'Successfully deleted' });
+}
+
+const USED = 'select true as used from storage.objects where bucket_id = $1 limit 1';
+
+export async function emptyBucket(exchange: Exchange, id: string): Promise<void> {
+  const { caller, tenant } = exchange.request;
+  const [bucket] = await ask(
+    exchange,
+    'bucket.get',
+    rows('get-id', 'select id from storage.buckets where id = $1', [id]),
+  );
+  if (!bucket) throw noSuchBucket();
+  for (;;) {
+    const gone = lastRows<{ version: string | null }>(
+      await send(
+        exchange,
+        as(exchange, caller, 'bucket.empty', rows('empty-bucket', EMPTY, [id, String(EMPTIED_AT_ONCE)])),
+      ),
+    );
+    await exchange.content.remove(tenant.ref, versionsOf(gone));
+    if (gone.length < EMPTIED_AT_ONCE) break;
+  }
+  answer(exchange, { message: 'Successfully emptied' });
+}
+
+const EMPTY = `delete from storage.objects where id in (
+    select id from storage.objects where bucket_id = $1 limit $2
+  ) returning version`;
+
+export const versionsOf = (objects: Row[]): string[] =>
+  objects.map(({ version }) => version).filter((version): version is string => typeof version === 'string');
+
+/** Undefined: not said; null: none. */
+function sizeLimit(value: unknown): number | null | undefined {
+  if (value === undefined || value === null) return value;
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
+  const said = typeof value === 'string' ? /^(\d+(?:\.\d+)?)\s*(b|kb|mb|gb)?$/i.exec(value.trim()) : null;
+  if (!said) throw invalidRequest('Invalid file size format, hint: use 20GB / 20MB / 30KB / 3B');
+  return Math.floor(Number(said[1]) * (UNITS[said[2]?.toLowerCase() ?? 'b'] ?? 1));
+}
+
+function mimeTypes(value: unknown): string[] | null | undefined {
+  if (value === undefined || value === null) return value;
+  if (!Array.isArray(value) || value.length > 500) throw invalidRequest('allowed_mime_types must be array');
+  for (const type of value) {
+    if (typeof type !== 'string' || !MIME_TYPE.test(type)) throw invalidRequest(`mime type ${String(type)} is invalid`);
+  }
+  return value as string[];
+}
+
+/** As Postgres writes an array; no type of the pattern above needs another escape. */
+const textArray = (types: string[] | null | undefined): string | null =>
+  types ? `{${types.map((type) => `"${type}"`).join(',')}}` : null;
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+export const uuidOrNull = (value: string | undefined): string | null =>
+  value !== undefined && UUID.test(value) ? value : null;

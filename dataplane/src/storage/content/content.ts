@@ -1,0 +1,40 @@
+/**
+ * Where the bytes of objects are. An object's content lies under its project's ref and its version, an id of ours: no name that
+ * a user chose is part of any path. Content is there whole or not at all, and never changes.
+ */
+import type { Readable } from 'node:stream';
+
+export interface ContentPlace {
+  ref: string;
+  version: string;
+}
+
+export interface ByteRange {
+  start: number;
+  /** The last one that is read. */
+  end: number;
+}
+
+export interface StoredVersion {
+  version: string;
+  /** Milliseconds since the epoch. */
+  modified: number;
+}
+
+export interface ContentStore {
+  /** Takes all of `source`, `length` bytes where that is known, and says how many there were; throws tooLarge() past `limit`. */
+  write(place: ContentPlace, source: Readable, limit: number, length?: number): Promise<number>;
+  /** Makes a local file, which nobody else uses any more, the content of `place`. */
+  adopt(place: ContentPlace, file: string): Promise<void>;
+  /** Throws noSuchKey() where there is none. */
+  read(place: ContentPlace, range?: ByteRange): Promise<Readable>;
+  copy(from: ContentPlace, to: ContentPlace): Promise<void>;
+  /** What is not there is no error. */
+  remove(ref: string, versions: readonly string[]): Promise<void>;
+  versions(ref: string): AsyncIterable<StoredVersion>;
+  /** Projects that anything is kept of. */
+  refs(): Promise<string[]>;
+  removeProject(ref: string): Promise<void>;
+}
+
+export const VERSION = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -1,0 +1,131 @@
+/** Content as files: `<folder>/<ref>/content/<2 of the version>/<version>`, written under `<ref>/tmp` and renamed when it is whole. */
+import { createReadStream, createWriteStream } from 'node:fs';
+import { copyFile, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { Readable } from 'node:stream';
+import { noSuchKey, tooLarge } from '../errors.js';
+import type { ByteRange, ContentPlace, ContentStore, StoredVersion } from './content.js';
+
+const READ_AHEAD = 256 * 1024;
+const WRITE_AHEAD = 1024 * 1024;
+
+export class FileStore implements ContentStore {
+  /** Folders that are there, so that each upload doesn't ask again. */
+  readonly #made = new Set<string>();
+
+  constructor(readonly folder: string) {}
+
+  async write(place: ContentPlace, source: Readable, limit: number): Promise<number> {
+    const temporary = await this.temporary(place);
+    try {
+      const size = await spool(source, temporary, limit);
+      await this.adopt(place, temporary);
+      return size;
+    } catch (error) {
+      await rm(temporary, { force: true });
+      throw error;
+    }
+  }
+
+  async adopt(place: ContentPlace, file: string): Promise<void> {
+    const target = this.#fileOf(place);
+    await this.#madeFolder(path.dirname(target));
+    await rename(file, target);
+  }
+
+  async read(place: ContentPlace, range?: ByteRange): Promise<Readable> {
+    const handle = await open(this.#fileOf(place)).catch(asNoSuchKey);
+    return createReadStream('', { fd: handle, highWaterMark: READ_AHEAD, ...range });
+  }
+
+  async copy(from: ContentPlace, to: ContentPlace): Promise<void> {
+    const target = this.#fileOf(to);
+    await this.#madeFolder(path.dirname(target));
+    // Content never changes, so two versions may be one file.
+    await link(this.#fileOf(from), target).catch(async (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') throw noSuchKey();
+      const temporary = await this.temporary(to);
+      await copyFile(this.#fileOf(from), temporary);
+      await rename(temporary, target);
+    });
+  }
+
+  async remove(ref: string, versions: readonly string[]): Promise<void> {
+    for (const version of versions) await rm(this.#fileOf({ ref, version }), { force: true });
+  }
+
+  async *versions(ref: string): AsyncIterable<StoredVersion> {
+    for (const root of [path.join(this.folder, ref, 'content'), path.join(this.folder, ref, 'tmp')]) {
+      const files = await readdir(root, { recursive: true, withFileTypes: true }).catch(asEmpty);
+      for (const file of files) {
+        if (!file.isFile()) continue;
+        const { mtimeMs } = await stat(path.join(file.parentPath, file.name)).catch(() => ({ mtimeMs: Infinity }));
+        yield { version: file.name, modified: mtimeMs };
+      }
+    }
+  }
+
+  async refs(): Promise<string[]> {
+    const entries = await readdir(this.folder, { withFileTypes: true }).catch(asEmpty);
+    return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  }
+
+  async removeProject(ref: string): Promise<void> {
+    this.#made.clear();
+    await rm(path.join(this.folder, ref), { recursive: true, force: true });
+  }
+
+  /** Where content may be written until it is whole. */
+  async temporary({ ref, version }: ContentPlace): Promise<string> {
+    return path.join(await this.#madeFolder(path.join(this.folder, ref, 'tmp')), version);
+  }
+
+  #fileOf({ ref, version }: ContentPlace): string {
+    return path.join(this.folder, ref, 'content', version.slice(0, 2), version);
+  }
+
+  async #madeFolder(folder: string): Promise<string> {
+    if (!this.#made.has(folder)) {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      this.#made.add(folder);
+    }
+    return folder;
+  }
+}
+
+/** Writes all of `source` to `file` and says how much it was. A source that breaks off is an error. */
+export function spool(source: Readable, file: string, limit: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const target = createWriteStream(file, { flags: 'w', mode: 0o600, highWaterMark: WRITE_AHEAD });
+    let size = 0;
+    const fail = (error: Error) => {
+      source.off('data', take);
+      source.pause();
+      target.destroy();
+      reject(error);
+    };
+    const take = (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > limit) fail(tooLarge());
+      else if (!target.write(chunk)) source.pause();
+    };
+    target.on('drain', () => source.resume());
+    target.on('error', fail);
+    target.on('finish', () => resolve(size));
+    source.on('data', take);
+    source.once('end', () => target.end());
+    source.once('error', fail);
+    source.once('close', () => {
+      if (!source.readableEnded) fail(new Error('the client went away before its upload was complete'));
+    });
+  });
+}
+
+function asNoSuchKey(error: NodeJS.ErrnoException): never {
+  throw error.code === 'ENOENT' ? noSuchKey() : error;
+}
+
+function asEmpty(error: NodeJS.ErrnoException): [] {
+  if (error.code === 'ENOENT') return [];
+  throw error;
+}

@@ -1,0 +1,149 @@
+/**
+ * Content in a bucket of any S3: `<ref>/<version>`. What comes with a length is streamed on; what comes without, or in parts, is
+ * gathered in a local folder first.
+ */
+
+import { createReadStream } from 'node:fs';
+import { rm, stat } from 'node:fs/promises';
+import { Readable, Transform } from 'node:stream';
+import {
+  CopyObjectCommand,
+  DeleteObjectsCommand,
+  GetObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3';
+import { noSuchKey, tooLarge } from '../errors.js';
+import type { ByteRange, ContentPlace, ContentStore, StoredVersion } from './content.js';
+import { type FileStore, spool } from './files.js';
+
+export interface S3Settings {
+  bucket: string;
+  region: string;
+  /** Undefined: Amazon's. */
+  endpoint: string | undefined;
+  accessKeyId: string;
+  secretAccessKey: string;
+}
+
+/** What one request to S3 may delete. */
+const DELETE_AT_ONCE = 1000;
+
+export class S3Store implements ContentStore {
+  readonly #client: S3Client;
+  readonly #bucket: string;
+
+  constructor(
+    { bucket, region, endpoint, accessKeyId, secretAccessKey }: S3Settings,
+    /** Where uploads are gathered whose length isn't known. */
+    private readonly local: FileStore,
+  ) {
+    this.#bucket = bucket;
+    this.#client = new S3Client({
+      region,
+      credentials: { accessKeyId, secretAccessKey },
+      // Others than Amazon may neither know host names of buckets nor the newer checksums.
+      ...(endpoint ? { endpoint, forcePathStyle: true } : {}),
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+    });
+  }
+
+  async write(place: ContentPlace, source: Readable, limit: number, length?: number): Promise<number> {
+    if (length === undefined) {
+      const file = await this.local.temporary(place);
+      try {
+        const size = await spool(source, file, limit);
+        await this.adopt(place, file);
+        return size;
+      } finally {
+        await rm(file, { force: true });
+      }
+    }
+    if (length > limit) throw tooLarge();
+    await this.#put(place, source.pipe(counted(length, source)), length);
+    return length;
+  }
+
+  async adopt(place: ContentPlace, file: string): Promise<void> {
+    const { size } = await stat(file);
+    await this.#put(place, createReadStream(file), size);
+    await rm(file, { force: true });
+  }
+
+  async read(place: ContentPlace, range?: ByteRange): Promise<Readable> {
+    try {
+      const { Body } = await this.#client.send(
+        new GetObjectCommand({
+          Bucket: this.#bucket,
+          Key: keyOf(place),
+          ...(range ? { Range: `bytes=${range.start}-${range.end}` } : {}),
+        }),
+      );
+      return Body as Readable;
+    } catch (error) {
+      throw (error as Error).name === 'NoSuchKey' ? noSuchKey() : error;
+    }
+  }
+
+  async copy(from: ContentPlace, to: ContentPlace): Promise<void> {
+    const CopySource = `${this.#bucket}/${keyOf(from)}`;
+    await this.#client.send(new CopyObjectCommand({ Bucket: this.#bucket, Key: keyOf(to), CopySource }));
+  }
+
+  async remove(ref: string, versions: readonly string[]): Promise<void> {
+    for (let at = 0; at < versions.length; at += DELETE_AT_ONCE) {
+      const Objects = versions.slice(at, at + DELETE_AT_ONCE).map((version) => ({ Key: keyOf({ ref, version }) }));
+      await this.#client.send(new DeleteObjectsCommand({ Bucket: this.#bucket, Delete: { Objects, Quiet: true } }));
+    }
+  }
+
+  async *versions(ref: string): AsyncIterable<StoredVersion> {
+    let from: string | undefined;
+    do {
+      const page = await this.#client.send(
+        new ListObjectsV2Command({ Bucket: this.#bucket, Prefix: `${ref}/`, ContinuationToken: from }),
+      );
+      for (const { Key = '', LastModified } of page.Contents ?? []) {
+        yield { version: Key.slice(ref.length + 1), modified: LastModified?.getTime() ?? Infinity };
+      }
+      from = page.NextContinuationToken;
+    } while (from !== undefined);
+  }
+
+  async refs(): Promise<string[]> {
+    const page = await this.#client.send(new ListObjectsV2Command({ Bucket: this.#bucket, Delimiter: '/' }));
+    return (page.CommonPrefixes ?? []).map(({ Prefix = '' }) => Prefix.slice(0, -1));
+  }
+
+  async removeProject(ref: string): Promise<void> {
+    const versions: string[] = [];
+    for await (const { version } of this.versions(ref)) versions.push(version);
+    await this.remove(ref, versions);
+  }
+
+  async #put(place: ContentPlace, body: Readable, length: number): Promise<void> {
+    await this.#client.send(
+      new PutObjectCommand({ Bucket: this.#bucket, Key: keyOf(place), Body: body, ContentLength: length }),
+    );
+  }
+}
+
+/** Passes bytes on; a source that breaks off breaks what reads it, so that no half object is kept. */
+function counted(length: number, source: Readable): Transform {
+  let size = 0;
+  const passed = new Transform({
+    transform(chunk: Buffer, _, done) {
+      size += chunk.length;
+      done(size > length ? tooLarge() : null, chunk);
+    },
+  });
+  source.once('error', (error) => passed.destroy(error));
+  source.once('close', () => {
+    if (!source.readableEnded) passed.destroy(new Error('the client went away before its upload was complete'));
+  });
+  return passed;
+}
+
+const keyOf = ({ ref, version }: ContentPlace) => `${ref}/${version}`;

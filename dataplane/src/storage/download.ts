@@ -1,0 +1,96 @@
+/** Sends an object: whole or a range, unless the caller has it already; or what is known of it. */
+import type { OutgoingHttpHeaders } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import { VERSION } from './content/content.js';
+import { noSuchKey } from './errors.js';
+import { answer, type Exchange } from './exchange.js';
+import { type Access, etagOf, type FoundObject, foundObject, modifiedOf, sizeOf } from './found-object.js';
+import { keyOf, type ObjectPlace } from './names.js';
+import { isUnchanged, rangeOf, rangeStillHolds } from './range.js';
+import { verified } from './signed-token.js';
+
+export async function download(exchange: Exchange, at: ObjectPlace, access: Access): Promise<void> {
+  const { incoming, outgoing } = exchange.request;
+  if (access === 'signed') {
+    await verified(exchange.request.tenant, exchange.query.get('token'), 'download', keyOf(at));
+  }
+  const operation = incoming.method === 'HEAD' ? 'object.get_authenticated_info' : OPERATIONS[access];
+  const object = await foundObject(exchange, at, access, operation);
+  const headers = headersOf(exchange, at, object);
+  const [etag, modified, size] = [etagOf(object), modifiedOf(object), sizeOf(object)];
+  if (isUnchanged(incoming.headers, etag, modified)) {
+    outgoing.writeHead(304, headers).end();
+    return;
+  }
+  const range = rangeStillHolds(incoming.headers, etag, modified) ? rangeOf(incoming.headers.range, size) : undefined;
+  if (range === 'unsatisfiable') {
+    outgoing.writeHead(416, { ...headers, 'Content-Range': `bytes */${size}`, 'Content-Length': '0' }).end();
+    return;
+  }
+  const length = range ? range.end - range.start + 1 : size;
+  headers['Content-Length'] = String(length);
+  if (range) headers['Content-Range'] = `bytes ${range.start}-${range.end}/${size}`;
+  if (incoming.method === 'HEAD' || length === 0) {
+    outgoing.writeHead(range ? 206 : 200, headers).end();
+    return;
+  }
+  const body = await exchange.content.read(contentOf(exchange, object), range);
+  outgoing.writeHead(range ? 206 : 200, headers);
+  await pipeline(body, outgoing);
+}
+
+const OPERATIONS: Readonly<Record<Access, string>> = {
+  authenticated: 'object.get_authenticated',
+  public: 'object.get_public',
+  signed: 'object.get_signed',
+};
+
+/** A row that no upload of ours made has no content. */
+export function contentOf({ request: { tenant } }: Exchange, { version }: FoundObject) {
+  if (version === null || !VERSION.test(version)) throw noSuchKey();
+  return { ref: tenant.ref, version };
+}
+
+/**
+ * What a browser is told: never to guess another type than was said, and to run nothing that a file holds, as files of one project
+ * may share their origin with others' and with the platform's pages.
+ */
+export function headersOf({ query }: Exchange, at: ObjectPlace, object: FoundObject): OutgoingHttpHeaders {
+  const { metadata } = object;
+  const name = query.get('download');
+  return {
+    'Content-Type': metadata?.mimetype ?? 'application/octet-stream',
+    'Cache-Control': metadata?.cacheControl ?? 'no-cache',
+    ETag: etagOf(object),
+    'Last-Modified': modifiedOf(object).toUTCString(),
+    'Accept-Ranges': 'bytes',
+    'X-Content-Type-Options': 'nosniff',
+    'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; sandbox",
+    ...(name === null ? {} : { 'Content-Disposition': attachment(name || (at.name.split('/').at(-1) as string)) }),
+  };
+}
+
+const attachment = (name: string) => {
+  const encoded = encodeURIComponent(name.toWellFormed()).replace(
+    /['()*]/g,
+    (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return `attachment; filename="${encoded}"; filename*=UTF-8''${encoded}`;
+};
+
+export async function info(exchange: Exchange, at: ObjectPlace, access: Access): Promise<void> {
+  const object = await foundObject(exchange, at, access, 'object.get_authenticated_info');
+  answer(exchange, {
+    id: object.id,
+    name: at.name,
+    version: object.version,
+    bucket_id: at.bucket,
+    size: sizeOf(object),
+    content_type: object.metadata?.mimetype ?? null,
+    cache_control: object.metadata?.cacheControl ?? null,
+    etag: etagOf(object),
+    metadata: object.user_metadata ?? {},
+    last_modified: modifiedOf(object).toISOString(),
+    created_at: new Date(object.created_at).toISOString(),
+  });
+}

@@ -1,0 +1,61 @@
+/** What storage refuses, in Supabase's words: a code, a status that is told in the body, and a message. */
+import { ConnectionError, DatabaseError, PoolBusyError } from '../sql/errors.js';
+
+export class StorageError extends Error {
+  constructor(
+    /** What the body says; most are sent as HTTP 400, as clients of old expect. */
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly error: string = code,
+  ) {
+    super(message);
+  }
+
+  get httpStatus(): number {
+    return this.status >= 500 || this.status === 413 ? this.status : 400;
+  }
+
+  get body(): object {
+    return { statusCode: String(this.status), error: this.error, message: this.message, code: this.code };
+  }
+}
+
+export const noSuchBucket = () => new StorageError(404, 'NoSuchBucket', 'Bucket not found', 'Bucket not found');
+export const noSuchKey = () => new StorageError(404, 'NoSuchKey', 'Object not found', 'not_found');
+export const noSuchRoute = () => new StorageError(404, 'InvalidRequest', 'There is no such route', 'not_found');
+export const invalidKey = (key: string) =>
+  new StorageError(400, 'InvalidKey', `Invalid key: ${JSON.stringify(key.slice(0, 100)).slice(1, -1)}`);
+export const invalidBucketName = () =>
+  new StorageError(400, 'InvalidBucketName', 'Bucket name invalid', 'Invalid Input');
+export const invalidRequest = (message: string) => new StorageError(400, 'InvalidRequest', message);
+export const accessDenied = (message = 'new row violates row-level security policy') =>
+  new StorageError(403, 'AccessDenied', message, 'Unauthorized');
+export const alreadyExists = () =>
+  new StorageError(409, 'ResourceAlreadyExists', 'The resource already exists', 'Duplicate');
+export const bucketNotEmpty = () =>
+  new StorageError(409, 'ResourceNotEmpty', 'The bucket you tried to delete is not empty');
+export const tooLarge = () =>
+  new StorageError(413, 'EntityTooLarge', 'The object exceeded the maximum allowed size', 'Payload too large');
+export const invalidMimeType = (type: string) =>
+  new StorageError(415, 'InvalidMimeType', `mime type ${type} is not supported`, 'invalid_mime_type');
+export const invalidToken = (message: string) => new StorageError(400, 'InvalidJWT', message);
+export const invalidSignature = () => new StorageError(400, 'InvalidSignature', 'Invalid signature');
+
+/** What the database said, in storage's words; what is none of ours goes on to the gateway. */
+export function storageError(error: unknown): unknown {
+  if (error instanceof PoolBusyError) return new StorageError(503, 'SlowDown', error.message);
+  if (error instanceof ConnectionError) return new StorageError(502, 'DatabaseError', 'The database does not answer');
+  if (!(error instanceof DatabaseError)) return error;
+  if (error.code === '42501') return accessDenied();
+  if (error.code === '23505') return alreadyExists();
+  if (error.code === '23503') return new StorageError(404, 'InvalidRequest', 'The related resource does not exist');
+  if (error.code === '57014') {
+    return new StorageError(544, 'DatabaseTimeout', 'The connection to the database timed out');
+  }
+  // A policy or trigger of the owner's failed: their own words help them.
+  if (error.fields.where || error.code.startsWith('22') || error.code.startsWith('23') || error.code.startsWith('P0')) {
+    return new StorageError(400, 'DatabaseError', error.message);
+  }
+  return new StorageError(500, 'DatabaseError', error.message);
+}

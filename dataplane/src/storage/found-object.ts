@@ -1,0 +1,43 @@
+/** Finds one object: as the caller, as anybody in a public bucket, or as whoever signed. */
+import { lastRows, rows, SERVICE } from './database.js';
+import { noSuchBucket, noSuchKey } from './errors.js';
+import { as, type Exchange, send } from './exchange.js';
+import type { ObjectPlace } from './names.js';
+
+export interface FoundObject {
+  id: string;
+  version: string | null;
+  created_at: string;
+  updated_at: string;
+  last_accessed_at: string;
+  metadata: { mimetype?: string; cacheControl?: string; eTag?: string; size?: number; lastModified?: string } | null;
+  user_metadata: object | null;
+}
+
+export type Access = 'authenticated' | 'public' | 'signed';
+
+const COLUMNS = 'id, version, created_at, updated_at, last_accessed_at, metadata, user_metadata';
+const OBJECT = `select ${COLUMNS} from storage.objects where bucket_id = $1 and name = $2`;
+const PUBLIC = `select b.id as bucket, o.id, o.version, o.created_at, o.updated_at, o.last_accessed_at, o.metadata,
+    o.user_metadata
+  from storage.buckets b left join storage.objects o on o.bucket_id = b.id and o.name = $2
+  where b.id = $1 and b.public`;
+
+export async function foundObject(
+  exchange: Exchange,
+  { bucket, name }: ObjectPlace,
+  access: Access,
+  operation: string,
+): Promise<FoundObject> {
+  const caller = access === 'authenticated' ? exchange.request.caller : SERVICE;
+  const asked =
+    access === 'public' ? rows('public-object', PUBLIC, [bucket, name]) : rows('object', OBJECT, [bucket, name]);
+  const [object] = lastRows<FoundObject>(await send(exchange, as(exchange, caller, operation, asked)));
+  if (access === 'public' && !object) throw noSuchBucket();
+  if (!object?.id) throw noSuchKey();
+  return object;
+}
+
+export const sizeOf = ({ metadata }: FoundObject) => Number(metadata?.size ?? 0);
+export const etagOf = ({ id, metadata }: FoundObject) => metadata?.eTag ?? `"${id.replaceAll('-', '')}"`;
+export const modifiedOf = ({ metadata, updated_at }: FoundObject) => new Date(metadata?.lastModified ?? updated_at);

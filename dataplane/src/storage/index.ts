@@ -1,0 +1,133 @@
+/**
+ * Storage as storage-js speaks it. In: requests that the gateway has decided the caller of. Out: answers, errors included, in
+ * Supabase's words. Rows in the project's database say what there is and whose; bytes are in the content store.
+ */
+import type { Logger } from 'pino';
+import type { Service, ServiceRequest } from '../service.js';
+import { createBucket, deleteBucket, emptyBucket, listBuckets, readBucket, updateBucket } from './buckets.js';
+import { copy, move, removeMany, removeOne } from './changes.js';
+import type { ContentStore } from './content/content.js';
+import { FileStore } from './content/files.js';
+import { type S3Settings, S3Store } from './content/s3.js';
+import { StorageDatabases } from './database.js';
+import { download, info } from './download.js';
+import { noSuchRoute, StorageError, storageError } from './errors.js';
+import { answer, type Exchange, type StorageLimits } from './exchange.js';
+import { render } from './images.js';
+import { list, listFrom } from './list.js';
+import { checkedBucket, decoded, placeOf } from './names.js';
+import { Resumable } from './resumable.js';
+import { sign, signMany } from './sign.js';
+import { signUpload, upload, uploadSigned } from './upload.js';
+
+export interface StorageOptions {
+  /** The folder of content, or of what isn't whole yet where content is in S3. */
+  directory: string;
+  s3?: S3Settings | undefined;
+  limits?: Partial<StorageLimits>;
+  log: Logger;
+}
+
+const LIMITS: StorageLimits = { fileBytes: 5 * 1024 ** 3 };
+
+/** A route: its method, the beginning of its path, and what answers it, given the rest of the path. */
+type Route = readonly [method: string, prefix: string, (exchange: Exchange, rest: string) => Promise<void> | void];
+
+const ROUTES: readonly Route[] = [
+  ['GET', '/status', (exchange) => answer(exchange, { status: 'ok' })],
+  ['POST', '/bucket', createBucket],
+  ['GET', '/bucket', listBuckets],
+  ['POST', '/bucket/*/empty', (exchange, id) => emptyBucket(exchange, checkedBucket(decoded(id)))],
+  ['GET', '/bucket/', (exchange, id) => readBucket(exchange, checkedBucket(decoded(id)))],
+  ['PUT', '/bucket/', (exchange, id) => updateBucket(exchange, checkedBucket(decoded(id)))],
+  ['DELETE', '/bucket/', (exchange, id) => deleteBucket(exchange, checkedBucket(decoded(id)))],
+  ['POST', '/object/move', move],
+  ['POST', '/object/copy', copy],
+  ['POST', '/object/list-v2/', (exchange, rest) => listFrom(exchange, checkedBucket(decoded(rest)))],
+  ['POST', '/object/list/', (exchange, rest) => list(exchange, checkedBucket(decoded(rest)))],
+  ['POST', '/object/upload/sign/', (exchange, rest) => signUpload(exchange, placeOf(rest))],
+  ['PUT', '/object/upload/sign/', (exchange, rest) => uploadSigned(exchange, placeOf(rest))],
+  [
+    'POST',
+    '/object/sign/',
+    (exchange, rest) =>
+      rest.includes('/') ? sign(exchange, placeOf(rest)) : signMany(exchange, checkedBucket(decoded(rest))),
+  ],
+  ['GET', '/object/sign/', (exchange, rest) => download(exchange, placeOf(rest), 'signed')],
+  ['GET', '/object/public/', (exchange, rest) => download(exchange, placeOf(rest), 'public')],
+  ['GET', '/object/authenticated/', (exchange, rest) => download(exchange, placeOf(rest), 'authenticated')],
+  ['GET', '/object/info/public/', (exchange, rest) => info(exchange, placeOf(rest), 'public')],
+  ['GET', '/object/info/authenticated/', (exchange, rest) => info(exchange, placeOf(rest), 'authenticated')],
+  ['GET', '/object/info/', (exchange, rest) => info(exchange, placeOf(rest), 'authenticated')],
+  ['GET', '/render/image/public/', (exchange, rest) => render(exchange, placeOf(rest), 'public')],
+  ['GET', '/render/image/authenticated/', (exchange, rest) => render(exchange, placeOf(rest), 'authenticated')],
+  ['GET', '/render/image/sign/', (exchange, rest) => render(exchange, placeOf(rest), 'signed')],
+  ['POST', '/object/', (exchange, rest) => upload(exchange, placeOf(rest))],
+  ['PUT', '/object/', (exchange, rest) => upload(exchange, placeOf(rest))],
+  ['GET', '/object/', (exchange, rest) => download(exchange, placeOf(rest), 'authenticated')],
+  [
+    'DELETE',
+    '/object/',
+    (exchange, rest) =>
+      rest.includes('/') ? removeOne(exchange, placeOf(rest)) : removeMany(exchange, checkedBucket(decoded(rest))),
+  ],
+];
+
+export function createStorageService({ directory, s3, limits: given, log }: StorageOptions): Service {
+  const files = new FileStore(directory);
+  const content: ContentStore = s3 ? new S3Store(s3, files) : files;
+  const databases = new StorageDatabases();
+  const limits = { ...LIMITS, ...given };
+  const resumable = new Resumable(files);
+
+  async function dispatch(request: ServiceRequest): Promise<void> {
+    const exchange: Exchange = { request, query: new URLSearchParams(request.query), databases, content, limits };
+    if (resumable.isAt(request.path)) return resumable.handle(exchange);
+    const method = request.incoming.method === 'HEAD' ? 'GET' : request.incoming.method;
+    for (const [routeMethod, prefix, handle] of ROUTES) {
+      const rest = method === routeMethod ? restOf(request.path, prefix) : undefined;
+      if (rest !== undefined) return handle(exchange, rest);
+    }
+    throw noSuchRoute();
+  }
+
+  return {
+    handle: (request) =>
+      dispatch(request).catch((error: unknown) => {
+        const known = storageError(error);
+        if (!(known instanceof StorageError)) throw error;
+        if (known.status >= 500) log.warn({ err: error, requestId: request.requestId }, 'storage could not answer');
+        refuse(request, known);
+      }),
+    forget: (ref) => databases.forget(ref),
+    close: () => databases.close(),
+  };
+}
+
+/** What stands behind the prefix, or in the place of its `*`; undefined: the path is another's. */
+function restOf(path: string, prefix: string): string | undefined {
+  const star = prefix.indexOf('*');
+  if (star !== -1) {
+    const [before, after] = [prefix.slice(0, star), prefix.slice(star + 1)];
+    if (!path.startsWith(before) || !path.endsWith(after)) return undefined;
+    const between = path.slice(before.length, -after.length);
+    return between === '' || between.includes('/') ? undefined : between;
+  }
+  if (prefix.endsWith('/')) return path.startsWith(prefix) ? path.slice(prefix.length) : undefined;
+  return path === prefix || path === `${prefix}/` ? '' : undefined;
+}
+
+function refuse({ incoming, outgoing }: ServiceRequest, error: StorageError): void {
+  if (outgoing.headersSent) {
+    outgoing.destroy();
+    return;
+  }
+  const text = JSON.stringify(error.body);
+  outgoing.writeHead(error.httpStatus, {
+    'Content-Type': 'application/json; charset=utf-8',
+    'Content-Length': Buffer.byteLength(text),
+    // What is left of an upload that was refused is not waited for.
+    ...(incoming.complete ? {} : { Connection: 'close' }),
+  });
+  outgoing.end(incoming.method === 'HEAD' ? undefined : text);
+}

@@ -1,0 +1,170 @@
+/**
+ * Puts an object in its place: asks first whether the caller may, then takes the content under a version of its own, then names it by
+ * one statement as the caller. Until that statement commits nobody sees it; after, the version before is removed.
+ */
+import { randomUUID } from 'node:crypto';
+import { DatabaseError } from '../sql/pool.js';
+import type { Caller } from '../tenant.js';
+import { uuidOrNull } from './buckets.js';
+import type { ContentPlace } from './content/content.js';
+import { lastRows, rows, SERVICE, statement, subjectOf } from './database.js';
+import { accessDenied, invalidMimeType, noSuchBucket, storageError, tooLarge } from './errors.js';
+import { as, type Exchange, send } from './exchange.js';
+import type { ObjectPlace } from './names.js';
+
+export interface BucketRules {
+  file_size_limit: number | null;
+  allowed_mime_types: string[] | null;
+}
+
+/** What an upload is of, as far as it is known before its content came. */
+export interface Placement extends ObjectPlace {
+  caller: Caller;
+  /** Of whom the object will be. */
+  owner: string | undefined;
+  upsert: boolean;
+  operation: string;
+}
+
+export interface Description {
+  mimetype: string;
+  cacheControl: string;
+  userMetadata: string | null;
+}
+
+export const ownPlacement = (exchange: Exchange, place: ObjectPlace, operation: string, upsert: boolean): Placement => {
+  const { caller } = exchange.request;
+  return { ...place, caller, owner: subjectOf(caller), upsert, operation };
+};
+
+const ALLOWED = 'PT200';
+const INSERT = `insert into storage.objects (id, bucket_id, name, owner, owner_id, version, metadata, user_metadata)
+  values ($1, $2, $3, $4::uuid, $5, $6, $7::jsonb, $8::jsonb)`;
+const UPSERT = `${INSERT} on conflict (bucket_id, name) do update set
+  owner = excluded.owner, owner_id = excluded.owner_id, version = excluded.version, metadata = excluded.metadata,
+  user_metadata = excluded.user_metadata, updated_at = now()`;
+
+/**
+ * Whether the caller may put an object there, tried and undone, and what its bucket allows: both in one round trip, as what
+ * undoes it carries the answer.
+ */
+export async function mayPlace(exchange: Exchange, placement: Placement, foreseen: object = {}): Promise<BucketRules> {
+  const { bucket, caller, operation } = placement;
+  const rules = statement(
+    'bucket-rules',
+    `select set_config('storage.bucket_rules', coalesce((
+       select json_build_object('file_size_limit', file_size_limit, 'allowed_mime_types', allowed_mime_types)::text
+       from storage.buckets where id = $1), ''), true)`,
+    [bucket],
+  );
+  const undo = statement(
+    'undo',
+    `do $$ begin raise sqlstate '${ALLOWED}' using message = current_setting('storage.bucket_rules'); end $$`,
+  );
+  try {
+    await send(exchange, [
+      ...as(exchange, SERVICE, operation, rules),
+      ...as(exchange, caller, operation, insertion(placement, randomUUID(), '', JSON.stringify(foreseen), null)),
+      undo,
+    ]);
+  } catch (error) {
+    if (error instanceof DatabaseError && error.code === ALLOWED) return JSON.parse(error.message) as BucketRules;
+    if (error instanceof DatabaseError && (error.code === '23503' || error.code === '42501')) {
+      throw (await isBucket(exchange, bucket)) ? storageError(error) : noSuchBucket();
+    }
+    throw error;
+  }
+  throw accessDenied();
+}
+
+async function isBucket(exchange: Exchange, bucket: string): Promise<boolean> {
+  const asked = rows('is-bucket', 'select id from storage.buckets where id = $1', [bucket]);
+  return lastRows(await send(exchange, as(exchange, SERVICE, 'bucket.get', asked))).length > 0;
+}
+
+/** How many bytes its content may have. Throws where that or its type is known not to be allowed. */
+export function allowedBytes(
+  { limits }: Exchange,
+  rules: BucketRules,
+  mimetype: string | undefined,
+  length: number | undefined,
+): number {
+  const most = Math.min(limits.fileBytes, rules.file_size_limit ?? Infinity);
+  if (length !== undefined && length > most) throw tooLarge();
+  if (mimetype !== undefined) checkType(rules, mimetype);
+  return most;
+}
+
+export function checkType({ allowed_mime_types: allowed }: BucketRules, mimetype: string): void {
+  if (!allowed || allowed.length === 0) return;
+  const essence = (mimetype.split(';', 1)[0] as string).trim().toLowerCase();
+  const group = `${essence.split('/', 1)[0]}/*`;
+  const fits = allowed.some((type) => ['*/*', essence, group].includes(type.toLowerCase()));
+  if (!fits) throw invalidMimeType(mimetype);
+}
+
+export const newContent = ({ request: { tenant } }: Exchange): ContentPlace => ({
+  ref: tenant.ref,
+  version: randomUUID(),
+});
+
+/** Names content that is whole. Where the database refuses, the content goes. */
+export async function place(
+  exchange: Exchange,
+  placement: Placement,
+  content: ContentPlace,
+  size: number,
+  description: Description,
+): Promise<string> {
+  const { bucket, name, caller, operation, upsert } = placement;
+  const id = randomUUID();
+  const metadata = JSON.stringify(metadataOf(content.version, size, description));
+  const before = rows(
+    'version-before',
+    'select id, version from storage.objects where bucket_id = $1 and name = $2 for update',
+    [bucket, name],
+  );
+  const named = insertion(placement, id, content.version, metadata, description.userMetadata);
+  let old: { id: string; version: string | null } | undefined;
+  try {
+    const results = await send(exchange, [
+      ...(upsert ? as(exchange, SERVICE, operation, before) : []),
+      ...as(exchange, caller, operation, named),
+    ]);
+    if (upsert) [old] = JSON.parse(String(results[1]?.rows[0]?.[0] ?? '[]')) as [typeof old];
+  } catch (error) {
+    await exchange.content.remove(content.ref, [content.version]);
+    throw error;
+  }
+  if (old?.version) await exchange.content.remove(content.ref, [old.version]);
+  return old?.id ?? id;
+}
+
+const insertion = (
+  { bucket, name, owner, upsert }: Placement,
+  id: string,
+  version: string,
+  metadata: string,
+  userMetadata: string | null,
+) =>
+  statement(upsert ? 'upsert' : 'insert', upsert ? UPSERT : INSERT, [
+    id,
+    bucket,
+    name,
+    uuidOrNull(owner),
+    owner ?? null,
+    version,
+    metadata,
+    userMetadata,
+  ]);
+
+/** `eTag` is of the version, which never changes its content: as strong as a digest, and costs none. */
+const metadataOf = (version: string, size: number, { mimetype, cacheControl }: Description) => ({
+  eTag: `"${version.replaceAll('-', '')}"`,
+  size,
+  mimetype,
+  cacheControl,
+  lastModified: new Date().toISOString(),
+  contentLength: size,
+  httpStatusCode: 200,
+});

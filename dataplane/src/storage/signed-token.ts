@@ -1,0 +1,52 @@
+/**
+ * Tokens that open one object to whoever has them. Signed by a key derived from the project's JWT secret, so that none of them
+ * is a token of the API, nor a token of the API one of them; and what opens a download opens no upload.
+ */
+import { hkdfSync } from 'node:crypto';
+import { errors, jwtVerify, SignJWT } from 'jose';
+import type { Tenant } from '../tenant.js';
+import { invalidSignature, invalidToken } from './errors.js';
+
+export interface SignedDownload {
+  use: 'download';
+  /** `bucket/name`. */
+  url: string;
+  /** How an image is made, where that was signed too; an address can't ask for another. */
+  transformations?: string;
+}
+
+export interface SignedUpload {
+  use: 'upload';
+  url: string;
+  owner?: string;
+  upsert: boolean;
+}
+
+const ALGORITHM = 'HS256';
+const MAX_TOKEN_LENGTH = 8 * 1024;
+
+export const signed = (tenant: Tenant, claims: SignedDownload | SignedUpload, seconds: number): Promise<string> =>
+  new SignJWT({ ...claims })
+    .setProtectedHeader({ alg: ALGORITHM })
+    .setIssuedAt()
+    .setExpirationTime(Math.floor(Date.now() / 1000) + seconds)
+    .sign(keyOf(tenant));
+
+export async function verified<Use extends 'download' | 'upload'>(
+  tenant: Tenant,
+  token: string | null,
+  use: Use,
+  url: string,
+): Promise<Use extends 'download' ? SignedDownload : SignedUpload> {
+  if (!token || token.length > MAX_TOKEN_LENGTH) throw invalidToken('jwt must be provided');
+  const { payload } = await jwtVerify(token, keyOf(tenant), { algorithms: [ALGORITHM] }).catch((error: unknown) => {
+    if (error instanceof errors.JWTExpired) throw invalidToken('"exp" claim timestamp check failed');
+    if (error instanceof errors.JOSEError) throw invalidToken('signature verification failed');
+    throw error;
+  });
+  if (payload.use !== use || payload.url !== url) throw invalidSignature();
+  return payload as unknown as Use extends 'download' ? SignedDownload : SignedUpload;
+}
+
+const keyOf = ({ jwtSecret, ref }: Tenant) =>
+  new Uint8Array(hkdfSync('sha256', jwtSecret, ref, 'storage: signed addresses', 32));

@@ -1,0 +1,369 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import sharp from 'sharp';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { type StorageHarness, type StorageProject, startStorageHarness } from './testing.js';
+
+let harness: StorageHarness;
+let project: StorageProject;
+const AL = randomUUID();
+const BO = randomUUID();
+
+const OWN_FOLDER = `
+  create policy own_read on storage.objects for select to authenticated
+    using (bucket_id = 'own' and (storage.foldername(name))[1] = auth.uid()::text);
+  create policy own_insert on storage.objects for insert to authenticated
+    with check (bucket_id = 'own' and (storage.foldername(name))[1] = auth.uid()::text);
+  create policy own_update on storage.objects for update to authenticated
+    using (bucket_id = 'own' and owner_id = auth.uid()::text);
+  create policy own_delete on storage.objects for delete to authenticated
+    using (bucket_id = 'own' and owner_id = auth.uid()::text);`;
+
+test.before(async () => {
+  harness = await startStorageHarness();
+  project = await harness.project('files');
+  await project.sql(
+    `insert into storage.buckets (id, name, public) values ('own', 'own', false), ('open', 'open', true);${OWN_FOLDER}`,
+  );
+});
+
+test.after(() => harness?.close());
+
+const good = <T>({ data, error }: { data: T; error: unknown }): NonNullable<T> => {
+  if (error) throw error;
+  return data as NonNullable<T>;
+};
+
+test('buckets are made, read, listed, changed, emptied and removed', async () => {
+  const client = await project.client();
+  assert.equal(
+    good(
+      await client.createBucket('made', {
+        public: false,
+        fileSizeLimit: '1KB',
+        allowedMimeTypes: ['image/*', 'text/plain'],
+      }),
+    ),
+    { name: 'made' },
+  );
+  const made = good(await client.getBucket('made'));
+  assert.equal(
+    [made.id, made.public, made.file_size_limit, made.allowed_mime_types],
+    ['made', false, 1000, ['image/*', 'text/plain']],
+  );
+  assert.ok(good(await client.listBuckets()).some(({ id }) => id === 'made'));
+  assert.equal(
+    good(await client.listBuckets({ search: 'mad', limit: 1, sortColumn: 'name', sortOrder: 'desc' })).map(
+      ({ id }) => id,
+    ),
+    ['made'],
+  );
+  const again = await client.createBucket('made');
+  assert.is((again.error as unknown as { statusCode: string }).statusCode, '409');
+  assert.is(again.error?.message, 'The resource already exists');
+  good(await client.updateBucket('made', { public: true, fileSizeLimit: null }));
+  assert.equal(
+    [good(await client.getBucket('made')).public, good(await client.getBucket('made')).file_size_limit],
+    [true, null],
+  );
+  good(await client.from('made').upload('a.txt', 'a', { contentType: 'text/plain' }));
+  assert.is((await client.deleteBucket('made')).error?.message, 'The bucket you tried to delete is not empty');
+  good(await client.emptyBucket('made'));
+  assert.equal(good(await client.deleteBucket('made')), { message: 'Successfully deleted' });
+  assert.is((await client.getBucket('made')).error?.message, 'Bucket not found');
+  assert.is((await client.deleteBucket('made')).error?.message, 'Bucket not found');
+});
+
+test('a bucket’s limits of size and type hold for bodies, forms, chunks and copies', async () => {
+  const client = await project.client();
+  good(await client.createBucket('small', { public: false, fileSizeLimit: 10, allowedMimeTypes: ['text/*'] }));
+  const bucket = client.from('small');
+  good(await bucket.upload('ok.txt', '0123456789', { contentType: 'text/plain' }));
+  const tooLarge = await bucket.upload('no.txt', '0123456789x', { contentType: 'text/plain' });
+  assert.equal(
+    [(tooLarge.error as unknown as { statusCode: string }).statusCode, tooLarge.error?.message],
+    ['413', 'The object exceeded the maximum allowed size'],
+  );
+  const wrongType = await bucket.upload('no.png', 'x', { contentType: 'image/png' });
+  assert.equal(
+    [(wrongType.error as unknown as { statusCode: string }).statusCode, wrongType.error?.message],
+    ['415', 'mime type image/png is not supported'],
+  );
+  assert.ok((await bucket.upload('no.txt', new Blob(['0123456789x'], { type: 'text/plain' }))).error);
+  assert.ok((await bucket.upload('no.png', new Blob(['x'], { type: 'image/png' }))).error);
+  const chunked = await project.fetch('/object/small/no.txt', {
+    method: 'POST',
+    headers: { 'content-type': 'text/plain' },
+    body: new Blob(['01234567', '89x']).stream(),
+    duplex: 'half',
+  } as RequestInit);
+  assert.is(chunked.status, 413);
+  good(await client.from('open').upload('big.txt', '0123456789x', { contentType: 'text/plain' }));
+  assert.ok((await client.from('open').copy('big.txt', 'no.txt', { destinationBucket: 'small' })).error);
+  assert.ok((await client.from('open').move('big.txt', 'no.txt', { destinationBucket: 'small' })).error);
+  assert.equal(
+    good(await bucket.list()).map(({ name }) => name),
+    ['ok.txt'],
+  );
+});
+
+test('a file is uploaded as body, form or stream, with metadata, and comes back as it was', async () => {
+  const bucket = (await project.client()).from('open');
+  const bytes = randomBytes(300_000);
+  const up = good(
+    await bucket.upload('in/body.bin', bytes, { cacheControl: '60', contentType: 'image/x-own', metadata: { a: 'ü' } }),
+  );
+  assert.is(up.path, 'in/body.bin');
+  assert.is(up.fullPath, 'open/in/body.bin');
+  assert.ok(up.id);
+  good(
+    await bucket.upload('in/form.bin', new Blob([bytes], { type: 'image/x-own' }), {
+      cacheControl: '61',
+      metadata: { b: 1 },
+    }),
+  );
+  good(await bucket.upload('in/stream.bin', new Blob([bytes]).stream(), { duplex: 'half' }));
+  for (const name of ['body', 'form', 'stream']) {
+    const back = good(await bucket.download(`in/${name}.bin`));
+    assert.ok(Buffer.from(await back.arrayBuffer()).equals(bytes), name);
+  }
+  const info = good(await bucket.info('in/body.bin'));
+  assert.equal(
+    [info.size, info.contentType, info.cacheControl, info.metadata],
+    [300_000, 'image/x-own', 'max-age=60', { a: 'ü' }],
+  );
+  const form = good(await bucket.info('in/form.bin'));
+  assert.equal([form.contentType, form.cacheControl, form.metadata], ['image/x-own', 'max-age=61', { b: 1 }]);
+  assert.is(good(await bucket.exists('in/body.bin')), true);
+  assert.is((await bucket.exists('in/nothing')).data, false);
+  assert.is((await bucket.download('in/nothing')).error?.message !== undefined, true);
+});
+
+test('what is there is replaced by upsert and update alone', async () => {
+  const bucket = (await project.client()).from('open');
+  const first = good(await bucket.upload('once.txt', 'one'));
+  const second = await bucket.upload('once.txt', 'two');
+  assert.equal(
+    [(second.error as unknown as { statusCode: string }).statusCode, second.error?.message],
+    ['409', 'The resource already exists'],
+  );
+  assert.is(await good(await bucket.download('once.txt')).text(), 'one');
+  assert.is(good(await bucket.upload('once.txt', 'three', { upsert: true })).id, first.id);
+  assert.is(await good(await bucket.download('once.txt')).text(), 'three');
+  good(await bucket.update('once.txt', 'four'));
+  assert.is(await good(await bucket.download('once.txt')).text(), 'four');
+});
+
+test('objects are moved, copied and removed, within a bucket and to another', async () => {
+  const client = await project.client();
+  const [open, own] = [client.from('open'), client.from('own')];
+  good(await open.upload('m/a.txt', 'a', { metadata: { k: 'v' } }));
+  assert.is(good(await open.move('m/a.txt', 'm/b.txt')).message, 'Successfully moved');
+  assert.is((await open.exists('m/a.txt')).data, false);
+  assert.is(good(await open.copy('m/b.txt', 'm/c.txt')).path, 'open/m/c.txt');
+  good(await open.copy('m/c.txt', 'x/d.txt', { destinationBucket: 'own' }));
+  good(await open.move('m/c.txt', 'x/e.txt', { destinationBucket: 'own' }));
+  assert.is(await good(await own.download('x/d.txt')).text(), 'a');
+  assert.is(await good(await own.download('x/e.txt')).text(), 'a');
+  assert.equal(good(await own.info('x/d.txt')).metadata, { k: 'v' });
+  assert.equal(
+    good(await open.remove(['m/b.txt', 'm/none'])).map(({ name }) => name),
+    ['m/b.txt'],
+  );
+  assert.is(await good(await own.download('x/d.txt')).text(), 'a');
+  assert.is((await open.move('m/none', 'm/x')).error?.message, 'Object not found');
+  assert.is((await open.copy('m/none', 'm/x')).error?.message, 'Object not found');
+});
+
+test('a folder is listed by level, searched, sorted and paged', async () => {
+  const client = await project.client();
+  good(await client.createBucket('listed'));
+  const bucket = client.from('listed');
+  for (const name of ['a.txt', 'b.txt', 'dir/c.txt', 'dir/d_1.txt', 'dir/sub/e.txt', 'dirx/f.txt', 'z.txt'])
+    good(await bucket.upload(name, name));
+  const names = async (...asked: Parameters<typeof bucket.list>) =>
+    good(await bucket.list(...asked)).map(({ name }) => name);
+  assert.equal(await names(), ['dir', 'dirx', 'a.txt', 'b.txt', 'z.txt']);
+  assert.equal(await names('dir'), ['sub', 'c.txt', 'd_1.txt']);
+  assert.equal(await names('dir/'), ['sub', 'c.txt', 'd_1.txt']);
+  assert.equal(await names('dir', { search: 'D_' }), ['d_1.txt']);
+  assert.equal(await names('', { limit: 2, offset: 1 }), ['dirx', 'a.txt']);
+  assert.equal(await names('', { sortBy: { column: 'name', order: 'desc' } }), [
+    'dirx',
+    'dir',
+    'z.txt',
+    'b.txt',
+    'a.txt',
+  ]);
+  assert.is(good(await bucket.list('', { sortBy: { column: 'created_at', order: 'desc' } })).at(2)?.name, 'z.txt');
+  const [folder] = good(await bucket.list());
+  assert.is(folder?.id, null);
+  const pages: string[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = good(await bucket.listV2({ with_delimiter: true, limit: 2, ...(cursor ? { cursor } : {}) }));
+    pages.push(...page.folders.map(({ name }) => name), ...page.objects.map(({ name }) => name));
+    cursor = page.nextCursor;
+  } while (cursor);
+  assert.equal(pages.sort(), ['a.txt', 'b.txt', 'dir/', 'dirx/', 'z.txt']);
+  const flat = good(await bucket.listV2({ prefix: 'dir/', sortBy: { column: 'name', order: 'desc' } }));
+  assert.equal(
+    flat.objects.map(({ name }) => name),
+    ['dir/sub/e.txt', 'dir/d_1.txt', 'dir/c.txt'],
+  );
+});
+
+test('each operation is done as the caller, and policies on storage.objects decide', async () => {
+  const [al, bo] = [(await project.client(AL)).from('own'), (await project.client(BO)).from('own')];
+  good(await al.upload(`${AL}/a.txt`, 'of al'));
+  const [row] = await project.sql(`select owner::text, owner_id from storage.objects where name = '${AL}/a.txt'`);
+  assert.equal(row, { owner: AL, owner_id: AL });
+  assert.is(await good(await al.download(`${AL}/a.txt`)).text(), 'of al');
+  const refused = await bo.upload(`${AL}/b.txt`, 'x');
+  assert.equal(
+    [(refused.error as unknown as { statusCode: string }).statusCode, refused.error?.message],
+    ['403', 'new row violates row-level security policy'],
+  );
+  assert.ok((await bo.upload(`${AL}/a.txt`, 'x', { upsert: true })).error);
+  assert.ok((await bo.download(`${AL}/a.txt`)).error);
+  assert.ok((await bo.info(`${AL}/a.txt`)).error);
+  assert.is((await bo.exists(`${AL}/a.txt`)).data, false);
+  assert.ok((await bo.createSignedUrl(`${AL}/a.txt`, 60)).error);
+  assert.not.ok(good(await bo.createSignedUrls([`${AL}/a.txt`], 60))[0]?.signedUrl);
+  assert.ok((await bo.createSignedUploadUrl(`${AL}/c.txt`)).error);
+  assert.ok((await bo.move(`${AL}/a.txt`, `${BO}/a.txt`)).error);
+  assert.ok((await bo.copy(`${AL}/a.txt`, `${BO}/a.txt`)).error);
+  assert.equal(good(await bo.remove([`${AL}/a.txt`])), []);
+  assert.equal(good(await bo.list(AL)), []);
+  assert.ok((await al.move(`${AL}/a.txt`, `${BO}/a.txt`)).error);
+  good(await al.upload(`${AL}/a.txt`, 'again', { upsert: true }));
+  good(await al.move(`${AL}/a.txt`, `${AL}/moved.txt`));
+  assert.is(await good(await al.download(`${AL}/moved.txt`)).text(), 'again');
+  assert.is(good(await al.remove([`${AL}/moved.txt`])).length, 1);
+});
+
+test('nobody but the service role sees or makes buckets until a policy lets them', async () => {
+  const al = await project.client(AL);
+  assert.equal(good(await al.listBuckets()), []);
+  assert.ok((await al.getBucket('own')).error);
+  assert.is((await al.createBucket('mine')).error?.message, 'new row violates row-level security policy');
+  assert.ok((await al.updateBucket('own', { public: true })).error);
+  assert.ok((await al.emptyBucket('own')).error);
+});
+
+test('a public bucket is read by anybody, another by none', async () => {
+  const client = await project.client();
+  good(await client.from('open').upload('p/ä b.txt'.replace('ä', 'a'), 'public'));
+  const url = client.from('open').getPublicUrl('p/a b.txt').data.publicUrl;
+  assert.is(await (await fetch(url)).text(), 'public');
+  good(await client.from('own').upload('secret.txt', 'secret'));
+  const closed = await fetch(client.from('own').getPublicUrl('secret.txt').data.publicUrl);
+  assert.is(closed.status, 400);
+  assert.equal(await closed.json(), {
+    statusCode: '404',
+    error: 'Bucket not found',
+    message: 'Bucket not found',
+    code: 'NoSuchBucket',
+  });
+  assert.is((await project.fetch('/render/image/public/own/secret.txt', { keyless: true })).status, 400);
+  assert.is((await project.fetch('/object/info/public/own/secret.txt', { keyless: true })).status, 400);
+  assert.is((await project.fetch('/object/own/secret.txt', { keyless: true })).status, 401);
+});
+
+test('signed addresses open one object for a time, and signed uploads one place', async () => {
+  const client = await project.client();
+  const bucket = client.from('own');
+  good(await bucket.upload('signed/a.txt', 'signed'));
+  const { signedUrl } = good(await bucket.createSignedUrl('signed/a.txt', 60));
+  assert.is(await (await fetch(signedUrl)).text(), 'signed');
+  const download = good(await bucket.createSignedUrl('signed/a.txt', 60, { download: 'x y.txt' }));
+  assert.match(
+    (await fetch(download.signedUrl)).headers.get('content-disposition') as string,
+    /^attachment; filename="x%20y.txt"/,
+  );
+  const many = good(await bucket.createSignedUrls(['signed/a.txt', 'signed/none'], 60));
+  assert.is(await (await fetch(many[0]?.signedUrl as string)).text(), 'signed');
+  assert.match(many[1]?.error as string, /does not exist/);
+  const up = good(await bucket.createSignedUploadUrl('signed/up.txt'));
+  const anon = new (client.constructor as new (...given: unknown[]) => typeof client)(project.storageUrl, {});
+  good(await anon.from('own').uploadToSignedUrl('signed/up.txt', up.token, 'uploaded'));
+  assert.is(await good(await bucket.download('signed/up.txt')).text(), 'uploaded');
+  assert.ok((await anon.from('own').uploadToSignedUrl('signed/other.txt', up.token, 'x')).error);
+});
+
+test('ranges and conditions are answered as RFC 9110 says', async () => {
+  good(await (await project.client()).from('open').upload('range.txt', '0123456789'));
+  const ask = (headers: Record<string, string>) =>
+    fetch(`${project.storageUrl}/object/public/open/range.txt`, { headers });
+  for (const [range, status, text, said] of [
+    ['bytes=0-3', 206, '0123', 'bytes 0-3/10'],
+    ['bytes=7-', 206, '789', 'bytes 7-9/10'],
+    ['bytes=-2', 206, '89', 'bytes 8-9/10'],
+    ['bytes=5-999999999', 206, '56789', 'bytes 5-9/10'],
+    ['bytes=10-', 416, '', 'bytes */10'],
+    ['bytes=-0', 416, '', 'bytes */10'],
+    ['bytes=3-1', 200, '0123456789', null],
+    ['bytes=0-1,3-4', 200, '0123456789', null],
+    ['bytes=-', 200, '0123456789', null],
+    ['lines=1-2', 200, '0123456789', null],
+    ['bytes=99999999999999999999-', 200, '0123456789', null],
+  ] as const) {
+    const answer = await ask({ range });
+    assert.equal(
+      [range, answer.status, await answer.text(), answer.headers.get('content-range')],
+      [range, status, text, said],
+    );
+  }
+  const whole = await ask({});
+  const [etag, modified] = [whole.headers.get('etag') as string, whole.headers.get('last-modified') as string];
+  assert.is((await ask({ 'if-none-match': etag })).status, 304);
+  assert.is((await ask({ 'if-none-match': '"x"' })).status, 200);
+  assert.is((await ask({ 'if-modified-since': modified })).status, 304);
+  assert.is((await ask({ range: 'bytes=0-0', 'if-range': etag })).status, 206);
+  assert.is((await ask({ range: 'bytes=0-0', 'if-range': '"x"' })).status, 200);
+  const head = await fetch(`${project.storageUrl}/object/public/open/range.txt`, { method: 'HEAD' });
+  assert.equal([head.status, head.headers.get('content-length')], [200, '10']);
+});
+
+test('images are made smaller, within bounds, and signed as they will be', async () => {
+  const client = await project.client();
+  const image = await sharp({ create: { width: 400, height: 200, channels: 3, background: 'red' } })
+    .png()
+    .toBuffer();
+  good(await client.from('open').upload('red.png', image, { contentType: 'image/png' }));
+  const sizeOf = async (url: string, headers = {}) => {
+    const answer = await fetch(url, { headers });
+    const { width, height, format } = await sharp(Buffer.from(await answer.arrayBuffer())).metadata();
+    return [answer.headers.get('content-type'), width, height, format];
+  };
+  const at = (transform: object) => client.from('open').getPublicUrl('red.png', { transform }).data.publicUrl;
+  assert.equal(await sizeOf(at({ width: 100, height: 100 })), ['image/png', 100, 100, 'png']);
+  assert.equal(await sizeOf(at({ width: 100, height: 100, resize: 'contain' })), ['image/png', 100, 50, 'png']);
+  assert.equal(await sizeOf(at({ width: 50 }), { accept: 'image/webp' }), ['image/webp', 50, 25, 'webp']);
+  assert.equal(await sizeOf(at({ width: 50, format: 'origin' }), { accept: 'image/webp' }), [
+    'image/png',
+    50,
+    25,
+    'png',
+  ]);
+  for (const query of [
+    'width=0',
+    'width=2501',
+    'height=-1',
+    'quality=10',
+    'resize=stretch',
+    'width=1e2',
+    'format=svg',
+  ]) {
+    assert.is((await fetch(`${project.storageUrl}/render/image/public/open/red.png?${query}`)).status, 400, query);
+  }
+  const { signedUrl } = good(
+    await client.from('open').createSignedUrl('red.png', 60, { transform: { width: 20, height: 10 } }),
+  );
+  assert.equal((await sizeOf(signedUrl)).slice(1, 3), [20, 10]);
+  assert.equal((await sizeOf(`${signedUrl}&width=2000`)).slice(1, 3), [20, 10]);
+  const down = good(await client.from('open').download('red.png', { transform: { width: 30, height: 30 } }));
+  assert.is((await sharp(Buffer.from(await down.arrayBuffer())).metadata()).width, 30);
+});
+
+test.run();

@@ -1,0 +1,97 @@
+/** For tests: the storage service of projects with real databases, behind the real gateway. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { StorageClient } from '@supabase/storage-js';
+import pg from 'pg';
+import { pino } from 'pino';
+import { createManagement } from '../gateway/management.js';
+import { createGateway } from '../gateway/server.js';
+import { signToken, startTestCluster, type TestProject } from '../testing/project.js';
+import { createStorageService, type StorageOptions } from './index.js';
+
+export interface StorageHarness {
+  directory: string;
+  url: string;
+  project(ref: string): Promise<StorageProject>;
+  close(): Promise<void>;
+}
+
+export interface StorageProject extends TestProject {
+  /** Of its storage service. */
+  storageUrl: string;
+  /** As its owner. */
+  sql(text: string): Promise<Record<string, unknown>[]>;
+  /** As the service role, or as a user. */
+  client(sub?: string): Promise<StorageClient>;
+  token(sub: string): Promise<string>;
+  /** With a key of the service role unless the headers say otherwise. */
+  fetch(path: string, init?: RequestInit & { keyless?: boolean }): Promise<Response>;
+}
+
+export async function startStorageHarness(options: Partial<StorageOptions> = {}): Promise<StorageHarness> {
+  const cluster = await startTestCluster();
+  const directory = options.directory ?? (await mkdtemp(path.join(tmpdir(), 'slipway-storage-')));
+  const tenants = new Map<string, TestProject>();
+  const log = pino({ level: 'silent' });
+  const storage = createStorageService({ log, ...options, directory });
+  const management = createManagement('/nonexistent/api.sock', 'http://localhost');
+  const gateway = createGateway({
+    publicUrl: 'http://localhost',
+    tenant: (ref) => tenants.get(ref),
+    complete: () => true,
+    services: { storage },
+    management,
+    log,
+  });
+  await new Promise<void>((resolve) => gateway.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(gateway.address() as AddressInfo).port}`;
+
+  async function project(ref: string): Promise<StorageProject> {
+    const made = await cluster.project(ref, url);
+    tenants.set(ref, made);
+    const storageUrl = `${url}/p/${ref}/storage/v1`;
+    const token = (sub: string) => signToken({ role: 'authenticated', sub }, made.jwtSecret);
+    return {
+      ...made,
+      storageUrl,
+      token,
+      sql: async (text) => {
+        const session = new pg.Client(made.owner);
+        await session.connect();
+        try {
+          return (await session.query(text)).rows;
+        } finally {
+          await session.end();
+        }
+      },
+      client: async (sub) => {
+        const bearer = sub === undefined ? made.serviceRoleKey : await token(sub);
+        return new StorageClient(storageUrl, {
+          apikey: sub === undefined ? made.serviceRoleKey : made.anonKey,
+          Authorization: `Bearer ${bearer}`,
+        });
+      },
+      fetch: (asked, { keyless = false, ...init } = {}) =>
+        fetch(storageUrl + asked, {
+          ...init,
+          headers: { ...(keyless ? {} : { apikey: made.serviceRoleKey }), ...init.headers },
+        }),
+    };
+  }
+
+  return {
+    directory,
+    url,
+    project,
+    close: async () => {
+      gateway.closeAllConnections();
+      await new Promise((resolve) => gateway.close(resolve));
+      management.close();
+      await storage.close();
+      await cluster.close();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,164 @@
+/** Uploads in one request: the body itself, or the file of a form. Bytes go to the content store as they come. */
+import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
+import busboy from 'busboy';
+import { SERVICE, subjectOf } from './database.js';
+import { invalidRequest } from './errors.js';
+import { answer, type Exchange } from './exchange.js';
+import { keyOf, type ObjectPlace } from './names.js';
+import {
+  allowedBytes,
+  type BucketRules,
+  checkType,
+  type Description,
+  mayPlace,
+  newContent,
+  ownPlacement,
+  type Placement,
+  place,
+} from './placing.js';
+import { signed, verified } from './signed-token.js';
+
+const DEFAULT_TYPE = 'application/octet-stream';
+const MAX_METADATA = 1024 * 1024;
+const UPLOAD_TOKEN_SECONDS = 2 * 3600;
+
+export async function upload(exchange: Exchange, at: ObjectPlace): Promise<void> {
+  const { headers, method } = exchange.request.incoming;
+  const upsert = method === 'PUT' || headers['x-upsert'] === 'true';
+  const operation = method === 'PUT' ? 'object.upload_update' : 'object.upload';
+  const id = await receive(exchange, ownPlacement(exchange, at, operation, upsert));
+  answer(exchange, { Id: id, Key: keyOf(at) });
+}
+
+export async function signUpload(exchange: Exchange, at: ObjectPlace): Promise<void> {
+  const { tenant, caller, incoming } = exchange.request;
+  const upsert = incoming.headers['x-upsert'] === 'true';
+  await mayPlace(exchange, ownPlacement(exchange, at, 'object.sign_upload_url', upsert));
+  const owner = subjectOf(caller);
+  const claims = { use: 'upload', url: keyOf(at), upsert, ...(owner ? { owner } : {}) } as const;
+  const token = await signed(tenant, claims, UPLOAD_TOKEN_SECONDS);
+  answer(exchange, { url: `/object/upload/sign/${encodeURI(keyOf(at))}?token=${token}`, token });
+}
+
+export async function uploadSigned(exchange: Exchange, at: ObjectPlace): Promise<void> {
+  const placement = await signedPlacement(exchange, at, exchange.query.get('token'));
+  const id = await receive(exchange, placement);
+  answer(exchange, { Id: id, Key: keyOf(at) });
+}
+
+/** Whoever signed was asked for the right to; whoever brings the token needs none. */
+export async function signedPlacement(exchange: Exchange, at: ObjectPlace, token: string | null): Promise<Placement> {
+  const { owner, upsert } = await verified(exchange.request.tenant, token, 'upload', keyOf(at));
+  return { ...at, caller: SERVICE, owner, upsert, operation: 'object.upload_signed_url' };
+}
+
+async function receive(exchange: Exchange, placement: Placement): Promise<string> {
+  const { incoming } = exchange.request;
+  const isForm = incoming.headers['content-type']?.toLowerCase().startsWith('multipart/form-data') === true;
+  const mimetype = isForm ? undefined : typeOf(incoming.headers['content-type']);
+  const length = isForm ? undefined : lengthOf(incoming);
+  const rules = await mayPlace(exchange, placement, {
+    ...(mimetype ? { mimetype } : {}),
+    ...(length === undefined ? {} : { contentLength: length, size: length }),
+  });
+  const limit = allowedBytes(exchange, rules, mimetype, length);
+  const content = newContent(exchange);
+  if (mimetype === undefined) {
+    const { size, description } = await receiveForm(exchange, rules, limit, content);
+    return place(exchange, placement, content, size, description);
+  }
+  const description = describedByHeaders(incoming, mimetype);
+  const size = await exchange.content.write(content, incoming, limit, length);
+  return place(exchange, placement, content, size, description);
+}
+
+function describedByHeaders({ headers }: IncomingMessage, mimetype: string): Description {
+  const said = headers['x-metadata'];
+  return {
+    mimetype,
+    cacheControl: headers['cache-control'] ?? 'no-cache',
+    userMetadata: typeof said === 'string' ? userMetadata(Buffer.from(said, 'base64').toString()) : null,
+  };
+}
+
+/** The first file of the form; fields may come before it or after. */
+async function receiveForm(
+  exchange: Exchange,
+  rules: BucketRules,
+  limit: number,
+  content: ReturnType<typeof newContent>,
+): Promise<{ size: number; description: Description }> {
+  const { incoming } = exchange.request;
+  const fields = new Map<string, string>();
+  let written: Promise<number> | undefined;
+  let mimetype = DEFAULT_TYPE;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const form = busboy({
+        headers: incoming.headers,
+        limits: { files: 1, fields: 10, parts: 12, fieldSize: MAX_METADATA, fileSize: limit + 1 },
+      });
+      form.on('field', (name, value) => fields.set(name, value));
+      form.on('file', (_, file, { mimeType }) => {
+        mimetype = typeOf(mimeType);
+        try {
+          checkType(rules, mimetype);
+        } catch (error) {
+          file.resume();
+          reject(error);
+          return;
+        }
+        written = exchange.content.write(content, file as Readable, limit);
+        written.catch(reject);
+      });
+      form.once('close', resolve);
+      form.once('error', () => reject(invalidRequest('the form is not as multipart/form-data should be')));
+      incoming.once('close', () => {
+        if (incoming.complete) return;
+        form.destroy();
+        reject(new Error('the client went away before its upload was complete'));
+      });
+      incoming.pipe(form);
+    });
+  } catch (error) {
+    incoming.unpipe();
+    incoming.resume();
+    await written?.catch(() => undefined);
+    await exchange.content.remove(content.ref, [content.version]);
+    throw error;
+  }
+  if (written === undefined) throw invalidRequest('No content provided');
+  const size = await written;
+  const cacheControl = fields.get('cacheControl');
+  const metadata = fields.get('metadata');
+  return {
+    size,
+    description: {
+      mimetype,
+      cacheControl: cacheControl && /^\d+$/.test(cacheControl) ? `max-age=${cacheControl}` : 'no-cache',
+      userMetadata: metadata === undefined ? null : userMetadata(metadata),
+    },
+  };
+}
+
+/** Undefined where it is sent in chunks. */
+function lengthOf({ headers }: IncomingMessage): number | undefined {
+  const length = headers['content-length'];
+  if (length !== undefined) return Number(length);
+  return headers['transfer-encoding'] === undefined ? 0 : undefined;
+}
+
+const typeOf = (said: string | undefined) => (said && isHeaderValue(said) ? said : DEFAULT_TYPE);
+
+const isHeaderValue = (text: string) => /^[\t\x20-\x7e]{1,255}$/.test(text);
+
+export function userMetadata(text: string): string {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && text.length <= MAX_METADATA) return JSON.stringify(value);
+  } catch {
+    // Said below.
+  }
+  throw invalidRequest('metadata must be a JSON object');
+}
