@@ -67,10 +67,9 @@ function spread(error: TLocalizedValidationError, schema: TSchema): FieldError[]
     return error.params.requiredProperties.map((name) => ({ field: inside(name), message: 'is required' }));
   }
   if (error.keyword === 'additionalProperties') {
-    return error.params.additionalProperties.map((name) => ({
-      field: inside(name.slice(0, 100)),
-      message: 'is not a field that is known here',
-    }));
+    const names = wantedNames(error, schema);
+    const message = names ? `must be named as ${names} says` : 'is not a field that is known here';
+    return error.params.additionalProperties.map((name) => ({ field: inside(name.slice(0, 100)), message }));
   }
   if (error.keyword === 'enum') {
     return [{ field: path, message: `must be one of ${error.params.allowedValues.join(', ')}` }];
@@ -80,14 +79,30 @@ function spread(error: TLocalizedValidationError, schema: TSchema): FieldError[]
 
 const DESCRIBED = new Set(['pattern', 'minProperties']);
 /** What a pattern stands for, in the words of its description: a long one tells a person nothing. */
-function described({ schemaPath }: TLocalizedValidationError, schema: TSchema): string | undefined {
-  let node: unknown = schema;
-  let description: string | undefined = (schema as { description?: string }).description;
-  for (const part of schemaPath.split('/').slice(1)) {
-    node = (node as Record<string, unknown> | undefined)?.[part.replaceAll('~1', '/').replaceAll('~0', '~')];
-    description = (node as { description?: string } | undefined)?.description ?? description;
-  }
+function described(error: TLocalizedValidationError, schema: TSchema): string | undefined {
+  const description = nodesTo(error, schema).findLast((node) => node.description !== undefined)?.description;
   return description && `is not of the form that is wanted: ${description}`;
+}
+
+/** The pattern of the names that an object of free names takes. */
+const wantedNames = (error: TLocalizedValidationError, schema: TSchema) =>
+  Object.keys(nodesTo(error, schema).findLast((node) => node.patternProperties)?.patternProperties ?? {})[0];
+
+interface SchemaNode {
+  description?: string;
+  patternProperties?: object;
+}
+
+/** All that the error's path passes in the schema, outermost first. */
+function nodesTo({ schemaPath }: TLocalizedValidationError, schema: TSchema): SchemaNode[] {
+  const nodes: SchemaNode[] = [schema as SchemaNode];
+  for (const part of schemaPath.split('/').slice(1)) {
+    const name = part.replaceAll('~1', '/').replaceAll('~0', '~');
+    const next = (nodes.at(-1) as Record<string, unknown>)[name];
+    if (typeof next !== 'object' || next === null) break;
+    nodes.push(next);
+  }
+  return nodes;
 }
 
 const pathOf = (error: TLocalizedValidationError) =>
