@@ -45,7 +45,7 @@ export class McpService {
   /** Stateless, each answer one JSON body: of the current revision, and of those before it that begin with `initialize`. */
   async exchange(project: ToolProject, request: Request, body: unknown): Promise<Response> {
     if (!(await isLegacyRequest(request, body))) {
-      const handler = createMcpHandler(() => this.tools.serverOf(project), { legacy: 'reject', responseMode: 'json' });
+      const handler = createMcpHandler(() => this.tools.serverOf(project), { legacy: 'reject' });
       return handler.fetch(request, { parsedBody: body });
     }
     const server = this.tools.serverOf(project);

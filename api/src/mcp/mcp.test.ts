@@ -1,0 +1,256 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import pg from 'pg';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { register, startTestApi, type TestApi } from '../testing.js';
+import { TOOL_NAMES } from './tools.js';
+
+const KEY = 'service-role-key-of-it';
+let api: TestApi;
+let token: string;
+let id: number;
+let ref: string;
+
+test.before(async () => {
+  api = await startTestApi();
+  ({ token } = await register(api));
+  const { body } = await api.call('POST', '/projects', { token, json: { name: 'spoken' } });
+  ({ id, ref } = body);
+  await api.operator.provision(ref);
+  await inDatabase(`
+    create table notes (id int primary key, body text not null default 'none');
+    insert into notes select n, 'note ' || n from generate_series(1, 3000) n;
+    alter table notes enable row level security;
+    create policy everyone on notes for select using (true);
+    create function writes() returns int language sql as 'insert into notes values (-1) returning id';
+    create function frees() returns void language plpgsql as
+      'begin perform set_config(''transaction_read_only'', ''off'', false); insert into notes values (-2); end';
+    create procedure commits() language plpgsql as 'begin commit; insert into notes values (-3); commit; end';
+    create sequence numbers;`);
+});
+test.after(() => api?.close());
+
+async function inDatabase(sql: string): Promise<pg.QueryResult> {
+  const { host, port } = api.cluster.postgres.admin();
+  const client = new pg.Client({ host, port, database: `p-${ref}`, user: `postgres.${ref}`, password: 'owner' });
+  await client.connect();
+  try {
+    return await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
+
+/** The SDK's client, over the API's socket. */
+async function connect(era: 'legacy' | 'modern', apikey = KEY): Promise<Client> {
+  const client = new Client(
+    { name: 'test', version: '1' },
+    era === 'modern' ? { versionNegotiation: { mode: 'auto' } } : {},
+  );
+  const socketFetch = async (url: string | URL, init?: RequestInit): Promise<Response> => {
+    const headers = Object.fromEntries(new Headers(init?.headers));
+    const body = typeof init?.body === 'string' ? { body: init.body } : {};
+    const answer = await api.call(init?.method ?? 'GET', new URL(url).pathname, { headers, ...body });
+    const text = typeof answer.body === 'string' ? answer.body : JSON.stringify(answer.body);
+    const isEmpty = [202, 204].includes(answer.status);
+    return new Response(isEmpty ? null : text, {
+      status: answer.status,
+      headers: answer.headers as Record<string, string>,
+    });
+  };
+  const url = new URL(`http://localhost/projects/${id}/mcp`);
+  await client.connect(
+    new StreamableHTTPClientTransport(url, { fetch: socketFetch, requestInit: { headers: { apikey } } }),
+  );
+  return client;
+}
+
+const textOf = (result: { content?: unknown }) => (result.content as { text: string }[])[0]?.text ?? '';
+const call = async (name: string, args: Record<string, unknown> = {}) => {
+  const client = await connect('legacy');
+  const result = await client.callTool({ name, arguments: args });
+  await client.close();
+  return result as { isError?: boolean; content: unknown; structuredContent?: Record<string, unknown> };
+};
+
+for (const era of ['legacy', 'modern'] as const) {
+  test(`the SDK’s client finds the seven tools with their schemas and calls one (${era} revision)`, async () => {
+    const client = await connect(era);
+    const { tools } = await client.listTools();
+    assert.equal(
+      tools.map(({ name }) => name),
+      [...TOOL_NAMES],
+    );
+    for (const { inputSchema, outputSchema, annotations, description } of tools) {
+      assert.is(inputSchema.type, 'object');
+      assert.is(outputSchema?.type, 'object');
+      assert.type(annotations?.readOnlyHint, 'boolean');
+      assert.ok(description);
+    }
+    const result = await client.callTool({ name: 'run_sql', arguments: { sql: 'select 6 * 7 as answer' } });
+    assert.equal((result.structuredContent as { rows: unknown }).rows, [{ answer: 42 }]);
+    assert.equal(JSON.parse(textOf(result)), result.structuredContent);
+    await client.close();
+  });
+}
+
+test('plain JSON-RPC without an SDK gets plain JSON: initialize, ping, tools/list, and errors as the protocol numbers them', async () => {
+  const rpc = (method: string, params?: object) =>
+    api.call('POST', `/projects/${id}/mcp`, {
+      headers: { apikey: KEY },
+      json: { jsonrpc: '2.0', id: 1, method, params },
+    });
+  const clientInfo = { name: 'curl', version: '1' };
+  const begun = await rpc('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo });
+  assert.is(begun.status, 200);
+  assert.is(begun.body.result.protocolVersion, '2025-06-18');
+  assert.equal((await rpc('ping')).body, { jsonrpc: '2.0', id: 1, result: {} });
+  assert.is((await rpc('tools/list')).body.result.tools.length, 7);
+  assert.is((await rpc('nothing/like/this')).body.error.code, -32601);
+  const wrong = (await rpc('tools/call', { name: 'no_such_tool', arguments: {} })).body;
+  assert.ok(wrong.error?.code === -32602 || wrong.result?.isError, JSON.stringify(wrong));
+  const unfit = (await rpc('tools/call', { name: 'run_sql', arguments: { statement: 1 } })).body;
+  assert.ok(unfit.error?.code === -32602 || unfit.result?.isError, JSON.stringify(unfit));
+});
+
+test('tables, the schema of one, and the project are described', async () => {
+  const { tables } = (await call('list_tables', { schema: 'public' })).structuredContent as {
+    tables: { name: string }[];
+  };
+  assert.equal(
+    tables.map(({ name }) => name),
+    ['notes'],
+  );
+  const table = (await call('get_table_schema', { table: 'notes' })).structuredContent as Record<string, unknown>;
+  assert.equal(
+    (table.columns as { name: string; nullable: boolean }[]).map(({ name, nullable }) => [name, nullable]),
+    [
+      ['id', false],
+      ['body', false],
+    ],
+  );
+  assert.is(table.row_level_security, true);
+  assert.is((table.policies as { name: string }[])[0]?.name, 'everyone');
+  const missing = await call('get_table_schema', { table: `no'; drop table notes --\\` });
+  assert.is(missing.isError, true);
+  const info = (await call('get_project_info')).structuredContent as Record<string, unknown>;
+  assert.equal([info.id, info.name, info.status, info.sql_read_only], [id, 'spoken', 'healthy', true]);
+});
+
+const WRITES: string[] = [
+  'insert into notes values (0)',
+  'update notes set body = null',
+  'delete from notes',
+  'drop table notes',
+  'create table more (id int)',
+  'select writes()',
+  'select frees()',
+  'call commits()',
+  "select nextval('numbers')",
+  'set transaction read write',
+  'set session characteristics as transaction read write; insert into notes values (0)',
+  'commit; insert into notes values (0)',
+  'rollback; begin; insert into notes values (0); commit',
+  'with gone as (delete from notes returning 1) select * from gone',
+  'explain analyze delete from notes',
+  'do $$ begin insert into notes values (0); end $$',
+  'do $$ begin commit; set transaction read write; insert into notes values (0); end $$',
+  "copy notes to program 'touch /tmp/x'",
+  'alter role current_user set default_transaction_read_only = off',
+  'select lo_create(4242)',
+  'truncate notes',
+  'grant all on notes to public',
+];
+for (const sql of WRITES) {
+  test(`run_sql that only reads refuses: ${sql}`, async () => {
+    const result = await call('run_sql', { sql });
+    assert.is(result.isError, true, JSON.stringify(result));
+    const { rows } = await inDatabase(
+      'select count(*)::int as count, min(id) as least, count(body)::int as bodies from notes',
+    );
+    assert.equal(rows, [{ count: 3000, least: 1, bodies: 3000 }]);
+  });
+}
+
+test('a COMMIT alone ends what kept it from writing, and nothing after it', async () => {
+  await call('run_sql', { sql: 'commit' });
+  assert.is((await call('run_sql', { sql: 'insert into notes values (0)' })).isError, true);
+});
+
+test('an SQL error is a result that says what Postgres said, and the next call works', async () => {
+  const result = await call('run_sql', { sql: 'selec 1' });
+  assert.is(result.isError, true);
+  assert.match(textOf(result), /syntax error at or near "selec"\nsqlstate: 42601/);
+  assert.not((await call('run_sql', { sql: 'select 1' })).isError);
+});
+
+test('a huge result is cut by rows, and refused by bytes', async () => {
+  const cut = (await call('run_sql', { sql: 'select id from notes' })).structuredContent as {
+    rows: unknown[];
+    truncated: boolean;
+  };
+  assert.equal([cut.rows.length, cut.truncated], [1000, true]);
+  const large = await call('run_sql', { sql: `select repeat('x', 2000000) as x` });
+  assert.is(large.isError, true);
+  assert.match(textOf(large), /larger than 1 MiB/);
+});
+
+test('a project that opens writes gets them, until it closes them again', async () => {
+  assert.is((await api.call('PATCH', `/projects/${id}`, { token, json: { mcp_writes: true } })).body.mcp_writes, true);
+  const written = await call('run_sql', { sql: `insert into notes values (5000, 'by a tool') returning id` });
+  assert.equal((written.structuredContent as { rows: unknown }).rows, [{ id: 5000 }]);
+  await inDatabase('delete from notes where id = 5000');
+  await api.call('PATCH', `/projects/${id}`, { token, json: { mcp_writes: null } });
+  assert.is((await call('run_sql', { sql: 'insert into notes values (5000)' })).isError, true);
+});
+
+test('only the project’s own service_role key opens it, whatever else is sent', async () => {
+  const other = (await api.call('POST', '/projects', { token, json: { name: 'other' } })).body;
+  await api.operator.provision(other.ref);
+  const keys = await api.operator.core.readNamespacedSecret({ namespace: `p-${ref}`, name: 'project-keys' });
+  const anon = Buffer.from(keys.data?.['anon-key'] ?? '', 'base64').toString();
+  const json = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+  const attempts: [string, Record<string, string>][] = [
+    ['no key', {}],
+    ['an empty key', { apikey: '' }],
+    ['the anon key', { apikey: anon }],
+    ['a bearer token', { authorization: `Bearer ${token}` }],
+    ['the key as a bearer token', { authorization: `Bearer ${KEY}` }],
+    ['another key of the same length', { apikey: 'x'.repeat(KEY.length) }],
+    ['the key and more', { apikey: `${KEY}, ${KEY}` }],
+  ];
+  for (const [what, headers] of attempts) {
+    const { status, body } = await api.call('POST', `/projects/${id}/mcp`, { headers, json });
+    assert.is(status, 401, what);
+    assert.not.match(JSON.stringify(body), new RegExp(KEY), what);
+  }
+  assert.is((await api.call('POST', '/projects/999999/mcp', { headers: { apikey: KEY }, json })).status, 401);
+});
+
+test('a page of another site is refused, and one of the platform’s own address is not', async () => {
+  const json = { jsonrpc: '2.0', id: 1, method: 'ping' };
+  const from = (origin: string) => api.call('POST', `/projects/${id}/mcp`, { headers: { apikey: KEY, origin }, json });
+  assert.is((await from('https://evil.example')).status, 403);
+  assert.is((await from('null')).status, 403);
+  assert.is((await from('http://localhost:4000')).status, 200);
+});
+
+test('GET describes the endpoint to its owner alone, with a config whose key needs its scope; an event stream is a 405', async () => {
+  const { body, status } = await api.call('GET', `/projects/${id}/mcp`, { token });
+  assert.is(status, 200);
+  assert.equal(body.tools, [...TOOL_NAMES]);
+  assert.is(body.protocol_versions[0], '2026-07-28');
+  const [server] = Object.values(body.config.mcpServers) as { url: string; headers: { apikey: string } }[];
+  assert.is(server?.url, `http://localhost:4000/projects/${id}/mcp`);
+  assert.is(server?.headers.apikey, KEY);
+  const { body: pat } = await api.call('POST', '/tokens', { token, json: { name: 'few', scopes: ['projects:read'] } });
+  const few = await api.call('GET', `/projects/${id}/mcp`, { token: pat.token });
+  assert.not.match(JSON.stringify(few.body), new RegExp(KEY));
+  const stranger = await register(api);
+  assert.is((await api.call('GET', `/projects/${id}/mcp`, { token: stranger.token })).status, 404);
+  const headers = { accept: 'text/event-stream', apikey: KEY };
+  assert.is((await api.call('GET', `/projects/${id}/mcp`, { headers })).status, 405);
+  assert.is((await api.call('DELETE', `/projects/${id}/mcp`, { headers })).status, 405);
+});
+
+test.run();
