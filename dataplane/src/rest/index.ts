@@ -10,7 +10,7 @@ import { described, informed } from './discovery.js';
 import { RestError, toRestError } from './errors.js';
 import { execute } from './execute.js';
 import { isToken } from './header-text.js';
-import { type Outline, outlineOf } from './request/api-request.js';
+import { type Outline, outlineOf, requireNoRangeOfPut } from './request/api-request.js';
 import { parseBody } from './request/body.js';
 import { splitQuery } from './request/query-string.js';
 import { type RowRange, rowRange } from './request/range.js';
@@ -85,6 +85,7 @@ async function answerWith(
   if (outline.action === 'describe') return described(catalogue, outline, request, database);
   const isCall = outline.action === 'call';
   const parameters = splitQuery(request.query);
+  requireNoRangeOfPut(outline, parameters);
   const body = hasBody(outline) ? parseBody(bytes, incoming.headers['content-type'], isCall) : undefined;
   const ranged = outline.method === 'POST' ? undefined : incoming.headers.range;
   const reads = isCall || outline.action === 'read';

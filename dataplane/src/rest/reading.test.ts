@@ -34,6 +34,8 @@ const SCHEMA = `
   create cast (colour as json) with function colour_to_json(colour) as implicit;
   create cast (json as colour) with function colour_from_json(json) as implicit;
   create cast (text as colour) with function colour_from_text(text) as implicit;
+  create table flags (id int, "on" boolean);
+  insert into flags values (1, true), (2, false), (3, null);
   create table paints (id int primary key, shade colour);
   insert into paints values (1, 255), (2, 65280);
 `;
@@ -323,7 +325,20 @@ test('a written row is answered with its computed fields and relationships', asy
   await rest.sql('delete from people where id = 9');
 });
 
+cases('every is, and isdistinct', [
+  ['/projects?select=id&client_id=is.null', [{ id: 4 }]],
+  ['/projects?select=id&client_id=is.not_null&order=id&limit=1', [{ id: 1 }]],
+  ['/projects?select=id&client_id=not.is.null&order=id&limit=1', [{ id: 1 }]],
+  ['/flags?select=id&on=is.true', [{ id: 1 }]],
+  ['/flags?select=id&on=is.FALSE', [{ id: 2 }]],
+  ['/flags?select=id&on=is.unknown', [{ id: 3 }]],
+  ['/flags?select=id&on=not.is.unknown&order=id', [{ id: 1 }, { id: 2 }]],
+  ['/projects?select=id&client_id=isdistinct.1&order=id', [{ id: 3 }, { id: 4 }]],
+]);
+
+// an aggregated embed has no order of its own
 const REFUSED: [path: string, status: number, code: string, message: string][] = [
+  ['/projects?select=id,clients(id.max())&order=clients(name)', 400, 'PGRST127', 'Feature not implemented'],
   ['/clients?select=name,...projects(budget.sum())', 400, 'PGRST127', 'Feature not implemented'],
   [
     '/clients?select=nothing(id)',

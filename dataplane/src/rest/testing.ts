@@ -7,6 +7,7 @@ import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import pg from 'pg';
 import type { Caller, Tenant } from '../tenant.js';
 import { createRestService, type RestOptions } from './index.js';
+import { startStatementTap } from './statement-tap.js';
 
 const ROLES = `
   create role anon; create role authenticated; create role service_role bypassrls;
@@ -67,7 +68,12 @@ function parsed(text: string): unknown {
   }
 }
 
-export async function startRestHarness(schema: string, options: RestOptions = {}): Promise<RestHarness> {
+/** `onStatement` is told the text of whatever reaches Postgres from the service. */
+export async function startRestHarness(
+  schema: string,
+  options: RestOptions = {},
+  onStatement?: (text: string) => void,
+): Promise<RestHarness> {
   const postgres = await startTestPostgres();
   const sql = async (text: string, values: unknown[] = []) => {
     const client = new pg.Client(postgres.admin());
@@ -82,7 +88,10 @@ export async function startRestHarness(schema: string, options: RestOptions = {}
   await sql(ROLES);
   await sql(schema);
   const service = createRestService(options);
-  const authenticator = { ...postgres.admin(), user: 'authenticator', password: 'authenticator' };
+  const { host, port } = postgres.admin();
+  const tap = onStatement ? await startStatementTap(`${host}/.s.PGSQL.${port}`, onStatement) : undefined;
+  const way = tap ? { host: '127.0.0.1', port: tap.port } : {};
+  const authenticator = { ...postgres.admin(), ...way, user: 'authenticator', password: 'authenticator' };
   const server = createServer((incoming, outgoing) => {
     const [path = '/', query = ''] = (incoming.url ?? '/').replace(/^\/rest\/v1/, '').split(/\?(.*)/s);
     const tenant: Tenant = {
@@ -131,6 +140,7 @@ export async function startRestHarness(schema: string, options: RestOptions = {}
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
       await service.close();
+      await tap?.close();
       await postgres.close();
     },
   };

@@ -106,6 +106,12 @@ function actionOf(method: string, target: Target): Action {
   throw new RestError(405, 'PGRST117', `Unsupported HTTP method: ${method}`);
 }
 
+/** Asked of each request, as a range is no part of its shape. */
+export function requireNoRangeOfPut({ action }: Outline, parameters: Parameters): void {
+  if (action === 'put' && parameters.some(([name]) => isRange(name)))
+    throw new RestError(400, 'PGRST114', 'limit/offset querystring parameters are not allowed for PUT');
+}
+
 export function apiRequest(
   outline: Outline,
   parameters: Parameters,
@@ -116,8 +122,6 @@ export function apiRequest(
 ): ApiRequest {
   const preferences = parsePreferences(outline.prefer, timezones);
   if (!transactionEnd.endsWith('-allow-override')) preferences.tx = undefined;
-  if (outline.action === 'put' && parameters.some(([name]) => isRange(name)))
-    throw new RestError(400, 'PGRST114', 'limit/offset querystring parameters are not allowed for PUT');
   return {
     ...outline,
     preferences,
