@@ -18,6 +18,8 @@ export type TestProject = Tenant;
 export async function startTestCluster(): Promise<TestCluster> {
   const postgres = await startTestPostgres();
   const admin = new pg.Client(postgres.admin());
+  // A test may end Postgres; the next query tells.
+  admin.on('error', () => undefined);
   await admin.connect();
   const connect = async (database: string) => {
     const client = new pg.Client(postgres.admin(database));
@@ -57,7 +59,7 @@ export async function startTestCluster(): Promise<TestCluster> {
     postgres,
     project,
     close: async () => {
-      await admin.end();
+      await admin.end().catch(() => undefined);
       await postgres.close();
     },
   };
