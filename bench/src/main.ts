@@ -7,6 +7,7 @@ import { authRefresh } from './auth/auth-refresh.js';
 import type { Bench, BenchContext } from './bench.js';
 import { describeMachine } from './measure/machine.js';
 import { provision } from './provision/provision.js';
+import { realtime } from './realtime/realtime.js';
 import { reconcile } from './reconcile/reconcile.js';
 import { render, writeResult } from './report/results.js';
 import { liteDrivers } from './rest/lite-drivers.js';
@@ -17,10 +18,11 @@ const BENCHES: Record<string, Bench> = {
   'auth-refresh': authRefresh,
   provision,
   reconcile,
+  realtime,
   'lite-drivers': liteDrivers,
 };
 /** Run when no name is given: the others answer a question that is answered once. */
-const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile'];
+const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile', 'realtime'];
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,

@@ -1,0 +1,66 @@
+/** Sockets that only count what comes, in a process of their own, seen from the bench that uses it. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import type { Login } from '../rest/database.js';
+
+export interface SubscribersJob {
+  /** Of the socket, with its key. */
+  url: string;
+  sockets: number;
+  /** What each socket says first, its token among it; none: the bare server asks for nothing. */
+  joins: string[];
+  /** Whether each waits until it is told that changes come. */
+  waitsForChanges: boolean;
+  /** Where rows are inserted, for the latency of changes. */
+  database?: Login;
+}
+
+export type SubscribersRun =
+  /** As fast as all have it, a few under way. */
+  | { kind: 'flood'; seconds: number }
+  | { kind: 'paced'; seconds: number; perSecond: number }
+  | { kind: 'changes'; seconds: number; perSecond: number };
+
+export interface Deliveries {
+  deliveries: number;
+  perSecond: number;
+  p50: number;
+  p95: number;
+  missing: number;
+}
+
+export class Subscribers {
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+  }
+
+  /** Resolves when all have joined. */
+  static async open(job: SubscribersJob): Promise<Subscribers> {
+    const script = fileURLToPath(new URL('./subscriber-process.js', import.meta.url));
+    const subscribers = new Subscribers(fork(script, { stdio: ['ignore', 2, 2, 'ipc'] }));
+    await subscribers.#ask(job);
+    return subscribers;
+  }
+
+  run(run: SubscribersRun): Promise<Deliveries> {
+    return this.#ask(run) as Promise<Deliveries>;
+  }
+
+  #ask(message: SubscribersJob | SubscribersRun): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const onExit = (code: number | null) => reject(new Error(`the subscribers ended with status ${code}`));
+      this.#child.once('exit', onExit);
+      this.#child.once('message', (answer) => {
+        this.#child.off('exit', onExit);
+        resolve(answer);
+      });
+      this.#child.send(message);
+    });
+  }
+
+  close(): void {
+    if (this.#child.connected) this.#child.disconnect();
+  }
+}
