@@ -1,0 +1,361 @@
+/** What a hostile function tries, and what is tried on functions: each is refused or ended, and the neighbours answer on. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { startTestFunctions, type TestFunctions, until } from './testing.js';
+
+const CANARY = 'a-secret-of-the-neighbour';
+let functions: TestFunctions;
+/** Stands for what listens on this machine: the Kubernetes API, Postgres, metadata. */
+let platform: Server;
+let platformPort: number;
+let reached = 0;
+let privateFolder: string;
+
+test.before(async () => {
+  process.env.PLATFORM_SECRET = CANARY;
+  privateFolder = mkdtempSync(path.join(tmpdir(), 'slipway-private-'));
+  writeFileSync(path.join(privateFolder, 'secret.json'), JSON.stringify({ secret: CANARY }));
+  writeFileSync(path.join(privateFolder, 'secret.js'), `export default '${CANARY}'`);
+  platform = createServer((_, outgoing) => {
+    reached += 1;
+    outgoing.end(CANARY);
+  });
+  await new Promise<void>((resolve) => platform.listen(0, '0.0.0.0', resolve));
+  platformPort = (platform.address() as AddressInfo).port;
+  functions = await startTestFunctions({
+    heapMegabytes: 128,
+    residentMegabytes: 320,
+    cpuMillisecondsPerRequest: 500,
+    cpuMillisecondsAtMost: 1_500,
+    firstByteMilliseconds: 20_000,
+    logLines: 100,
+    logLineBytes: 1_000,
+    concurrency: 20,
+  });
+  functions.setEnvironment('neighbour', { NEIGHBOUR_SECRET: CANARY });
+  await functions.deploy(
+    'neighbour',
+    'victim',
+    `Deno.serve(() => new Response('alive ' + Deno.env.get('NEIGHBOUR_SECRET')));`,
+  );
+});
+test.after(async () => {
+  delete process.env.PLATFORM_SECRET;
+  await functions?.close();
+  platform?.closeAllConnections();
+  platform?.close();
+  rmSync(privateFolder, { recursive: true, force: true });
+});
+
+const neighbourAnswers = async () => {
+  const response = await fetch(`${functions.url('neighbour')}/victim`);
+  assert.equal([response.status, await response.text()], [200, `alive ${CANARY}`]);
+};
+
+/** What an expression gives inside a function of another project, or the name of the error that it meets. */
+async function attempt(expression: string): Promise<string> {
+  const code = `import net from 'node:net'; import fs from 'node:fs'; import child from 'node:child_process';
+    import { createRequire } from 'node:module'; import dns from 'node:dns/promises';
+    Deno.serve(async (request) => {
+      const input = await request.json();
+      try { return new Response('got ' + JSON.stringify(await (${expression}))); }
+      catch (error) { return new Response('refused ' + error.name + ' ' + error.message + ' ' + (error.cause ?? '')); }
+    });`;
+  const outcome = await functions.deploy('evil', 'evil', code);
+  assert.equal(outcome, { state: 'ready' }, expression);
+  const sockets = readFileSync(path.join(functions.home, 'functions', 'sockets'), 'utf8');
+  const input = { port: platformPort, privateFolder, sockets, parent: process.pid, home: functions.home };
+  const response = await fetch(`${functions.url('evil')}/evil`, { method: 'POST', body: JSON.stringify(input) });
+  return response.text();
+}
+
+const node = (url: string) =>
+  `new Promise((done, no) => net.connect(input.port, '${url}').on('connect', () => done('connected')).on('error', no))`;
+const REFUSED: [string, string][] = [
+  ['read /etc/passwd', `Deno.readTextFile('/etc/passwd')`],
+  ['read /etc/passwd by Node', `fs.promises.readFile('/etc/passwd', 'utf8')`],
+  ['read it through /proc', `Deno.readTextFile('/proc/self/root/etc/passwd')`],
+  [
+    'read it through its own folder',
+    `Deno.readTextFile(new URL('../../../../../../../../etc/passwd', import.meta.url))`,
+  ],
+  ['read the environment of the parent', `Deno.readTextFile('/proc/' + input.parent + '/environ')`],
+  ['read its own first environment', `Deno.readTextFile('/proc/self/environ')`],
+  ['list the functions of others', `Array.fromAsync(Deno.readDir(input.home + '/functions/deployed'))`],
+  ['import a file as JSON', `import(input.privateFolder + '/secret.json', { with: { type: 'json' } })`],
+  ['import a file as text', `import(input.privateFolder + '/secret.json', { with: { type: 'text' } })`],
+  ['import a file as code', `import('file://' + input.privateFolder + '/secret.js')`],
+  [
+    'import it from a module in a data URL',
+    `import('data:text/javascript,' + encodeURIComponent('export { default } from "file://' + input.privateFolder + '/secret.js"'))`,
+  ],
+  [
+    'import it from a blob',
+    `import(URL.createObjectURL(new Blob(['export { default } from "file://' + input.privateFolder + '/secret.js"'], { type: 'text/javascript' })))`,
+  ],
+  ['require a file', `createRequire(import.meta.url)(input.privateFolder + '/secret.json')`],
+  ['fetch a file', `fetch('file://' + input.privateFolder + '/secret.json').then((r) => r.text())`],
+  [
+    'import it in a worker',
+    `new Promise((done, no) => { const w = new Worker('file://' + input.privateFolder + '/secret.js', { type: 'module' }); w.onerror = (e) => { e.preventDefault(); no(new Error(e.message)); }; w.onmessage = (e) => done(e.data); setTimeout(() => no(new Error('silent')), 3000); })`,
+  ],
+  ['write a file', `Deno.writeTextFile('/tmp/slipway-evil', 'x')`],
+  ['change its own source', `Deno.writeTextFile(new URL(import.meta.url), 'x')`],
+  ['link to a file', `Deno.symlink('/etc/passwd', input.sockets + '/link')`],
+  ['reach the metadata address', `fetch('http://169.254.169.254/latest/meta-data/').then((r) => r.text())`],
+  ['reach a port of this machine', 'fetch(`http://127.0.0.1:${input.port}/`).then((r) => r.text())'],
+  ['reach it by name', 'fetch(`http://localhost:${input.port}/`).then((r) => r.text())'],
+  ['reach it by another of its addresses', 'fetch(`http://127.9.9.9:${input.port}/`).then((r) => r.text())'],
+  ['reach it by the address of all', 'fetch(`http://0.0.0.0:${input.port}/`).then((r) => r.text())'],
+  ['reach it by a number', 'fetch(`http://2130706433:${input.port}/`).then((r) => r.text())'],
+  ['reach it by octal digits', 'fetch(`http://0177.0.0.1:${input.port}/`).then((r) => r.text())'],
+  ['reach it by IPv6', 'fetch(`http://[::1]:${input.port}/`).then((r) => r.text())'],
+  ['reach it by a mapped IPv6 address', 'fetch(`http://[::ffff:127.0.0.1]:${input.port}/`).then((r) => r.text())'],
+  ['reach it by a socket of Deno', `Deno.connect({ hostname: '127.0.0.1', port: input.port }).then(() => 'connected')`],
+  ['reach it by a socket of Node', node('127.0.0.1')],
+  ['reach it by a name and a socket of Node', node('localhost')],
+  [
+    'reach it by a WebSocket',
+    "new Promise((done, no) => { const s = new WebSocket(`ws://127.0.0.1:${input.port}/`); s.onopen = () => done('connected'); s.onerror = (e) => no(new Error(e.message)); })",
+  ],
+  [
+    'reach it by UDP',
+    `(async () => (await Deno.listenDatagram({ hostname: '0.0.0.0', port: 0, transport: 'udp' })).send(new Uint8Array(1), { hostname: '127.0.0.1', port: input.port, transport: 'udp' }))()`,
+  ],
+  ['reach private networks', `fetch('http://10.0.0.1/').then((r) => r.text())`],
+  ['reach other private networks', `fetch('http://192.168.0.1/').then((r) => r.text())`],
+  ['reach the addresses of a cluster', `fetch('http://10.96.0.1/').then((r) => r.text())`],
+  ['listen at a port', `(() => { Deno.listen({ port: 0 }); return 'listening'; })()`],
+  [
+    'connect to the socket of the container engine',
+    `Deno.connect({ transport: 'unix', path: '/var/run/docker.sock' }).then(() => 'connected')`,
+  ],
+  [
+    'call a neighbour’s isolate',
+    `Deno.connect({ transport: 'unix', path: input.sockets + '/1/s' }).then(() => 'connected')`,
+  ],
+  ['list the sockets', `Array.fromAsync(Deno.readDir(input.sockets))`],
+  ['import a module of this machine', 'import(`http://127.0.0.1:${input.port}/x.ts`)'],
+  ['run a program', `new Deno.Command('id').output()`],
+  [
+    'run a program by Node',
+    `new Promise((done, no) => child.exec('id', (error, out) => error ? no(error) : done(out)))`,
+  ],
+  ['fork', `new Promise((done, no) => child.fork('/dev/null').on('spawn', () => done('forked')).on('error', no))`],
+  ['load a library', `Deno.dlopen('libc.so.6', { getpid: { parameters: [], result: 'i32' } }).symbols.getpid()`],
+  ['end the parent', `(() => { Deno.kill(input.parent, 'SIGKILL'); return 'killed'; })()`],
+  ['end the parent by Node', `(() => { process.kill(input.parent, 'SIGKILL'); return 'killed'; })()`],
+  [
+    'ask for more rights',
+    `(async () => { const { state } = await Deno.permissions.request({ name: 'read' }); if (state !== 'granted') throw new Error(state); return state; })()`,
+  ],
+  ['know the machine', `Deno.hostname() + Deno.osRelease()`],
+  [
+    'find a canary in its environment',
+    `(() => { const all = JSON.stringify(Deno.env.toObject()); if (!/a-secret-of/.test(all)) throw new Error('nothing'); return all; })()`,
+  ],
+];
+for (const [what, expression] of REFUSED) {
+  test(`a function can not ${what}`, async () => {
+    const answer = await attempt(expression);
+    assert.match(answer, /^refused /);
+    assert.not.match(answer, new RegExp(`${CANARY}|root:x:`));
+    assert.is(reached, 0);
+  });
+}
+
+test('a redirect leads around none of it', async () => {
+  const redirecting = `Deno.serve(async () => {
+    try { return new Response('got ' + await (await fetch(Deno.env.get('SUPABASE_URL') + '/away')).text()); }
+    catch (error) { return new Response('refused ' + error.message + error.cause); }
+  });`;
+  // The public URL itself answers with a redirect to a port of this machine.
+  await functions.deploy('evil', 'away', `Deno.serve(() => Response.redirect('http://127.0.0.1:${platformPort}/'));`);
+  await functions.deploy('evil', 'follows', redirecting.replace('/away', '/functions/v1/away'));
+  const answer = await (await fetch(`${functions.url('evil')}/follows`)).text();
+  assert.match(answer, /^refused /);
+  assert.is(reached, 0);
+});
+
+const GREEDY: [string, string, RegExp][] = [
+  ['computes without end', 'for (;;);', /WORKER_LIMIT/],
+  [
+    'computes without end in a worker',
+    `new Worker('data:text/javascript,for(;;);', { type: 'module' }); await new Promise(() => {});`,
+    /WORKER_LIMIT/,
+  ],
+  ['fills the heap', 'const all = []; for (;;) all.push(new Array(1e5).fill({}));', /WORKER_(LIMIT|ERROR)/],
+  [
+    'fills memory outside the heap',
+    'const all = []; for (;;) { all.push(new Uint8Array(2e7).fill(1)); await new Promise((r) => setTimeout(r, 1)); }',
+    /WORKER_LIMIT/,
+  ],
+  [
+    'parses a bomb of nested JSON',
+    `JSON.parse('['.repeat(5e7)); return new Response();`,
+    /WORKER_|Internal Server Error/,
+  ],
+  [
+    'unpacks a bomb',
+    `const all = []; for await (const chunk of request.body.pipeThrough(new DecompressionStream('gzip'))) all.push(chunk); return new Response();`,
+    /WORKER_LIMIT/,
+  ],
+];
+const BOMB = gzipSync(Buffer.alloc(1_000_000_000));
+for (const [what, body, expected] of GREEDY) {
+  test(`a function that ${what} is ended, says so in its log, and harms no neighbour`, async () => {
+    const outcome = await functions.deploy('evil', 'greedy', `Deno.serve(async (request) => { ${body} });`);
+    assert.equal(outcome, { state: 'ready' });
+    const response = await fetch(`${functions.url('evil')}/greedy`, { method: 'POST', body: BOMB });
+    assert.ok(response.status >= 500);
+    assert.match(await response.text(), expected);
+    await neighbourAnswers();
+  });
+}
+
+test('a function that ended by its own fault answers the next call', async () => {
+  await functions.deploy(
+    'evil',
+    'once',
+    `Deno.serve(async (request) => (await request.text()) === 'die' ? Deno.exit(1) : new Response('back'));`,
+  );
+  assert.is((await fetch(`${functions.url('evil')}/once`, { method: 'POST', body: 'die' })).status, 500);
+  assert.is(await (await fetch(`${functions.url('evil')}/once`)).text(), 'back');
+});
+
+test('a function that writes without end keeps only its last lines, and slows down only itself', async () => {
+  await functions.deploy(
+    'evil',
+    'loud',
+    `Deno.serve(() => { for (let i = 0; i < 5000; i++) console.log('x'.repeat(5000)); return new Response(); });`,
+  );
+  const flood = fetch(`${functions.url('evil')}/loud`).catch(() => undefined);
+  await until(() => functions.logs('evil', 'loud').length >= 100, 'the log to be full');
+  await neighbourAnswers();
+  const lines = functions.logs('evil', 'loud');
+  assert.ok(lines.length <= 100);
+  for (const { message } of lines) assert.ok(message.length < 1_100);
+  await functions.deploy('evil', 'loud', `Deno.serve(() => new Response());`);
+  await functions.service.deployer.remove('evil', 'loud');
+  void flood;
+});
+
+test('more requests at once than a function may have are told to come back', async () => {
+  await functions.deploy('evil', 'busy', `Deno.serve(() => new Promise(() => {}));`);
+  const ends = new AbortController();
+  const waiting = Array.from({ length: 20 }, () =>
+    fetch(`${functions.url('evil')}/busy`, { signal: ends.signal }).catch(() => undefined),
+  );
+  const refused = await until(async () => {
+    const response = await fetch(`${functions.url('evil')}/busy`, { signal: AbortSignal.timeout(500) }).catch(
+      () => undefined,
+    );
+    return response?.status === 429 ? response : undefined;
+  }, 'a refusal');
+  assert.is(refused.headers.get('retry-after'), '1');
+  assert.is(refused.headers.get('x-relay-error'), 'true');
+  ends.abort();
+  await Promise.all(waiting);
+  await neighbourAnswers();
+});
+
+test('headers that smuggle a second request reach a function as one request or not at all', async () => {
+  await functions.deploy(
+    'evil',
+    'count',
+    `let count = 0; Deno.serve(async (request) => { count++; return new Response(count + ' ' + (await request.text()).length + ' ' + (request.headers.get('x-forwarded-for') ?? '')); });`,
+  );
+  const { port, pathname } = new URL(`${functions.url('evil')}/count`);
+  const raw = (text: string) =>
+    new Promise<string>((resolve) => {
+      let answer = '';
+      const socket = connect(Number(port), '127.0.0.1', () => socket.write(text));
+      socket.on('data', (chunk) => {
+        answer += chunk;
+      });
+      socket.on('error', () => resolve(answer));
+      socket.on('close', () => resolve(answer));
+    });
+  const start = `POST ${pathname} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n`;
+  const inner = `POST ${pathname} HTTP/1.1\r\nHost: x\r\n\r\n`;
+  for (const headers of [
+    `Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${inner}`,
+    `Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcde${inner}`,
+    `Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n${inner}`,
+    `Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n${inner}`,
+    `X-Bad: a\nX-Worse: b\r\nContent-Length: 0\r\n\r\n`,
+  ]) {
+    assert.match(await raw(start + headers), /^HTTP\/1\.1 400 /, JSON.stringify(headers));
+  }
+  const forged = await raw(`${start}X-Forwarded-For: 8.8.8.8\r\nContent-Length: 0\r\n\r\n`);
+  assert.match(forged, /\r\n\r\n1 0 (127\.0\.0\.1|::ffff:127\.0\.0\.1|::1)?$/);
+});
+
+const NAMES = [
+  '..%2fneighbour%2fvictim',
+  '%2e%2e/neighbour/victim',
+  'constructor',
+  '__proto__',
+  'victim%00',
+  '../../neighbour/functions/v1/victim',
+];
+test('no name reaches a function of another project', async () => {
+  for (const name of NAMES) {
+    const { port, pathname } = new URL(`${functions.url('evil')}/`);
+    const answer = await new Promise<string>((resolve) => {
+      let text = '';
+      const socket = connect(Number(port), '127.0.0.1', () =>
+        socket.write(`GET ${pathname}${name} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`),
+      );
+      socket.on('data', (chunk) => {
+        text += chunk;
+      });
+      socket.on('close', () => resolve(text));
+    });
+    assert.match(answer, /^HTTP\/1\.1 (404|400) /, name);
+  }
+});
+
+test('a deploy whose project or name is a path is refused before anything is written', async () => {
+  for (const [ref, name] of [
+    ['..', 'a'],
+    ['evil', '../neighbour/victim'],
+    ['evil', ''],
+    ['a/b', 'c'],
+  ] as const) {
+    try {
+      await functions.deploy(ref, name, `Deno.serve(() => new Response());`);
+      assert.unreachable(`${ref} ${name}`);
+    } catch (error) {
+      assert.match((error as Error).message, /not as it should be/);
+    }
+  }
+});
+
+test('isolates hold no right that their system account does not need, and no secret on their command line', async () => {
+  await functions.deploy('evil', 'rights', `Deno.serve(() => new Response(String(Deno.pid)));`);
+  const pid = await (await fetch(`${functions.url('evil')}/rights`)).text();
+  if (process.platform !== 'linux') return;
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  assert.match(status, /NoNewPrivs:\s+1/);
+  if (process.getuid?.() === 0) {
+    assert.not.match(status, /^Uid:\s+0\b/m);
+    assert.match(status, /CapEff:\s+0{16}/);
+  }
+  const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  const environment = execFileSync('cat', [`/proc/${pid}/environ`], { encoding: 'utf8' });
+  for (const text of [line, environment]) assert.not.match(text, /service-role-key|anon-key|a-secret-of/);
+});
+
+test('nothing that was tried left a file', () => {
+  assert.not(readdirSync('/tmp').includes('slipway-evil'));
+});
+
+test.run();

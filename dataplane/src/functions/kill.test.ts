@@ -1,0 +1,66 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { until } from './testing.js';
+
+let home: string;
+let program: ChildProcess | undefined;
+test.before.each(() => {
+  home = mkdtempSync(path.join(tmpdir(), 'slipway-kill-'));
+});
+test.after.each(() => {
+  program?.kill('SIGKILL');
+  rmSync(home, { recursive: true, force: true });
+});
+
+async function start(deploy: 'deploy' | 'as it was'): Promise<string> {
+  program = fork(fileURLToPath(new URL('./kill.testing.js', import.meta.url)), [home, deploy]);
+  return new Promise((resolve) => program?.once('message', (url) => resolve(url as string)));
+}
+const pidAt = async (url: string) => Number(await (await fetch(url)).text());
+const kill = async () => {
+  const ended = new Promise((resolve) => program?.once('exit', resolve));
+  program?.kill('SIGKILL');
+  await ended;
+};
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test('an isolate that is killed is replaced by the next call', async () => {
+  const url = await start('deploy');
+  const pid = await pidAt(url);
+  process.kill(pid, 'SIGKILL');
+  await until(() => !isAlive(pid), 'its end');
+  const next = await until(() => pidAt(url), 'another');
+  assert.is.not(next, pid);
+});
+
+test('isolates end with the program that is killed, and what was deployed answers when it is back', async () => {
+  const pid = await pidAt(await start('deploy'));
+  await kill();
+  await until(() => !isAlive(pid), 'the end of the isolate');
+  const again = await pidAt(await start('as it was'));
+  assert.ok(again > 0);
+  assert.is.not(again, pid);
+});
+
+test('an isolate that computes without end ends with its program too', async () => {
+  const url = await start('deploy');
+  const pid = await pidAt(url);
+  void fetch(url, { method: 'POST', body: 'spin' }).catch(() => undefined);
+  await kill();
+  await until(() => !isAlive(pid), 'the end of the isolate');
+});
+
+test.run();
