@@ -35,7 +35,10 @@ export function textCheck(schema: TSchema): Check {
   };
 }
 
-const toInteger = (text: unknown) => (typeof text === 'string' && /^-?\d{1,15}$/.test(text) ? Number(text) : text);
+function toInteger(text: unknown): unknown {
+  const isWhole = typeof text === 'string' && /^-?\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text));
+  return isWhole ? Number(text) : text;
+}
 
 function refusal(errors: FieldError[]) {
   const detail = errors.map(({ field, message }) => (field ? `${field}: ${message}` : message)).join('; ');
