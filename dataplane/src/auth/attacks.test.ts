@@ -325,6 +325,35 @@ test('addresses that ask too often are told to wait, and for how long', async ()
   app.configure(settings());
 });
 
+test('a limit by address goes by what the proxy in front adds, where there is one, and never by what a caller wrote', async () => {
+  app.configure({ ...settings(), GOTRUE_RATE_LIMIT_VERIFY: '1', GOTRUE_RATE_LIMIT_HEADER: 'X-Forwarded-For' });
+  const verify = async (address: string) => {
+    const headers = { 'x-forwarded-for': address };
+    return (await app.ask('POST', '/verify', { body: { token_hash: 'x', type: 'email' }, headers })).status;
+  };
+  assert.is(await verify('10.0.0.1, 198.51.100.1'), 403);
+  assert.is(await verify('10.0.0.2, 198.51.100.1'), 429);
+  assert.is(await verify('10.0.0.1, 198.51.100.2'), 403);
+  app.configure(settings());
+});
+
+test('what is spent for a day is removed while the project is used, and what is in use stays', async () => {
+  const cleaned = await harness.project('cleaned');
+  await cleaned.signedUp();
+  await cleaned.owner.query(`insert into auth.refresh_tokens (token, revoked, updated_at) values
+    ('old', true, now() - interval '25 hours'), ('recent', true, now()), ('used', false, now() - interval '25 hours')`);
+  await cleaned.client().auth.signInWithPassword({ email: (await cleaned.signedUp()).email, password });
+  for (;;) {
+    const { rows } = await cleaned.owner.query(
+      'select token from auth.refresh_tokens where user_id is null order by token',
+    );
+    if (rows.length === 2) {
+      assert.equal(rows, [{ token: 'recent' }, { token: 'used' }]);
+      return;
+    }
+  }
+});
+
 test('a password is hashed by bcrypt or argon2 from elsewhere, and either way lets its user in', async () => {
   const bcrypt = '$2b$04$zKe.0Cmaafp6AFt/4s1FZuhbNzXJqGrXyJxuYcBaQW0jdgRnjWf1a';
   const refused = await app.admin().createUser({ email: app.newEmail(), password_hash: 'md5:x' });

@@ -53,3 +53,8 @@ export const duration: Reader<number> = (text) => {
   }
   return seconds;
 };
+
+export const headerName: Reader<string> = (text) => {
+  if (!/^[A-Za-z0-9-]+$/.test(text)) throw new Error('it must be the name of a header such as X-Forwarded-For');
+  return text.toLowerCase();
+};

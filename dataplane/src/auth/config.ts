@@ -3,7 +3,7 @@
  * default, and what could not be understood: such a key counts as absent and is named, so that it spoils nothing else.
  */
 import { parseSigningKeys } from '../signing-keys.js';
-import { boolean, duration, integer, list, type Reader, string, url } from './config-values.js';
+import { boolean, duration, headerName, integer, list, type Reader, string, url } from './config-values.js';
 import { hookTargets } from './hooks/target.js';
 import { mailTexts } from './mail/texts.js';
 import { providers } from './oauth/config.js';
@@ -142,6 +142,8 @@ function limits(reader: ConfigReader) {
     verifyPer5Minutes: reader.read('RATE_LIMIT_VERIFY', 30, amount),
     otpPer5Minutes: reader.read('RATE_LIMIT_OTP', 30, amount),
     anonymousPerHour: reader.read('RATE_LIMIT_ANONYMOUS_USERS', 30, amount),
+    /** The header that the proxy in front writes the caller's address to; without one the connection's is taken. */
+    addressHeader: reader.optional('RATE_LIMIT_HEADER', headerName),
     tokenPer5Minutes: reader.optional('RATE_LIMIT_TOKEN_REFRESH', amount),
   };
 }

@@ -11,6 +11,7 @@ import type { Tenant } from '../tenant.js';
 import { deleteFactor, listFactors } from './admin/factors.js';
 import { generateLink, invite } from './admin/links.js';
 import { createUser, deleteUser, getUserById, listUsers, updateUserById } from './admin/users.js';
+import { Cleanup } from './cleanup.js';
 import { type AuthConfig, type ConfigProblem, readAuthConfig } from './config.js';
 import type { Answer, NamedRoute, Route } from './context.js';
 import { AuthDatabases } from './database.js';
@@ -86,6 +87,7 @@ export function createAuthService({ log, attempts }: { log: Logger; attempts?: R
   const databases = new AuthDatabases();
   const limits = new Limits(attempts);
   const outbox = new Outbox(log);
+  const cleanup = new Cleanup();
   /** A tenant whose settings change is another object. */
   const settingsOf = new WeakMap<Tenant, ProjectSettings>();
 
@@ -106,7 +108,10 @@ export function createAuthService({ log, attempts }: { log: Logger; attempts?: R
     if (!route) throw absentRoute(request.path);
     const { config, problems } = projectSettings(request.tenant);
     const pool = await databases.pool(request.tenant);
-    return route({ request, pool, config, configProblems: problems, limits, outbox, log });
+    const context = { request, pool, config, configProblems: problems, limits, outbox, log };
+    const answered = await route(context);
+    if (route === token) cleanup.consider(context);
+    return answered;
   }
 
   return {
@@ -118,7 +123,10 @@ export function createAuthService({ log, attempts }: { log: Logger; attempts?: R
         sendError(request, asAuthError(error, request, log));
       }
     },
-    forget: (ref) => databases.forget(ref),
+    forget: (ref) => {
+      cleanup.forget(ref);
+      return databases.forget(ref);
+    },
     close: async () => {
       await outbox.close();
       await databases.close();

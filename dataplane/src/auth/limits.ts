@@ -1,4 +1,5 @@
 /** What may be done how often, by whom: each limit by its name, with the amount that the project's settings give it. */
+import type { IncomingMessage } from 'node:http';
 import type { AuthConfig } from './config.js';
 import type { Context } from './context.js';
 import { tooManyMessages, tooManyRequests, tooSoon } from './errors.js';
@@ -22,7 +23,7 @@ export class Limits {
 
   /** One of what a caller's network may do; throws when it did so too often. */
   byAddress(what: ByAddress, { request, config }: Context): void {
-    const network = networkOf(request.incoming.socket.remoteAddress ?? '');
+    const network = networkOf(callerAddress(request.incoming, config.limits.addressHeader));
     this.#take(`${what} ${request.tenant.ref} ${network}`, this.#ofAddress(what, config));
   }
 
@@ -69,4 +70,11 @@ export class Limits {
     const wait = this.#limiter.take(key, { burst: 1, perSecond: 1 / seconds });
     if (wait > 0) throw tooSoon(code, wait);
   }
+}
+
+/** Each proxy adds the address that it sees at the end: only the last is not the caller's own word. */
+function callerAddress({ headers, socket }: IncomingMessage, header: string | undefined): string {
+  const value = header === undefined ? undefined : headers[header];
+  const last = [value].flat().at(-1)?.split(',').at(-1)?.trim();
+  return last || (socket.remoteAddress ?? '');
 }

@@ -7,7 +7,11 @@ import { type AuthProject, type Harness, password, sessionOf, startHarness } fro
 
 let harness: Harness;
 let app: AuthProject;
-const SETTINGS = { GOTRUE_MFA_RATE_LIMIT_CHALLENGE_AND_VERIFY: '1000', GOTRUE_MFA_MAX_ENROLLED_FACTORS: '3' };
+const SETTINGS = {
+  GOTRUE_MFA_RATE_LIMIT_CHALLENGE_AND_VERIFY: '1000',
+  GOTRUE_MFA_MAX_ENROLLED_FACTORS: '3',
+  GOTRUE_SECURITY_MANUAL_LINKING_ENABLED: 'true',
+};
 
 test.before(async () => {
   harness = await startHarness();
@@ -100,6 +104,8 @@ test('with one factor nothing of how a protected user signs in can be changed', 
   assert.is((await thief.auth.mfa.enroll({ factorType: 'totp' })).error?.code, 'insufficient_aal');
   assert.is((await thief.auth.mfa.unenroll({ factorId })).error?.code, 'insufficient_aal');
   // The very session is of two factors by now, but this token of it is not.
+  const link = await thief.auth.linkIdentity({ provider: 'github', options: { skipBrowserRedirect: true } });
+  assert.is(link.error?.code, 'insufficient_aal');
   const stale = await app.ask('DELETE', `/factors/${factorId}`, { token: before.access_token });
   assert.is(stale.body.error_code, 'insufficient_aal');
   assert.is((await thief.auth.updateUser({ data: { nick: 'x' } })).error, null);

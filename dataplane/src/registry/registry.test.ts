@@ -122,8 +122,9 @@ test('a project is served once it and both of its Secrets are there, with its lo
   assert.is(registry.tenant(ref), undefined);
   await makeSecret(ref, SECRETS.database.name, DATABASE);
   await until(() => registry.tenant(ref));
-  const { revision, ...tenant } = registry.tenant(ref) as Tenant;
+  const { revision, services, ...tenant } = registry.tenant(ref) as Tenant;
   assert.ok(revision);
+  assert.ok(services.has('auth'));
   const address = { host: '/run/postgres', port: 4002, database: 'p-x' };
   assert.equal(tenant, {
     ref,
@@ -131,6 +132,10 @@ test('a project is served once it and both of its Secrets are there, with its lo
     anonKey: 'anon',
     serviceRoleKey: 'service',
     url: `http://localhost:4000/p/${ref}`,
+    type: 'shared',
+    plan: 'free',
+    authConfig: {},
+    owner: { ...address, user: `postgres.${ref}`, password: 'three' },
     authenticator: { ...address, user: `authenticator.${ref}`, password: 'one' },
     authAdmin: { ...address, user: `auth_admin.${ref}`, password: 'two' },
   });
@@ -145,6 +150,16 @@ test('a new secret gives the project a new revision, and what was held of the ol
   await until(() => registry.tenant(ref)?.jwtSecret === 'second');
   assert.is.not(registry.tenant(ref)?.revision, before);
   assert.equal(forgotten, [ref]);
+});
+
+test("the settings of a project's auth come from its Secret, change with it, and are none without", async () => {
+  const ref = await makeTenant();
+  assert.equal(registry.tenant(ref)?.authConfig, {});
+  const namespace = namespaceOf(ref);
+  await makeSecret(ref, SECRETS.auth.name, { GOTRUE_SITE_URL: 'https://app.example.com' });
+  await until(() => registry.tenant(ref)?.authConfig?.GOTRUE_SITE_URL === 'https://app.example.com');
+  await core.deleteNamespacedSecret({ name: SECRETS.auth.name, namespace });
+  await until(() => registry.tenant(ref)?.authConfig?.GOTRUE_SITE_URL === undefined);
 });
 
 test('a change that touches neither keys nor logins lets go of nothing', async () => {

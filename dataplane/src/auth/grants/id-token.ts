@@ -7,7 +7,7 @@ import { personOfClaims, verifyIdToken } from '../oauth/oidc.js';
 import { linkPerson, signInPerson } from '../oauth/person.js';
 import { requireManualLinking } from '../routes/identities.js';
 import { startSessionOrRefuse } from '../sign-in.js';
-import { signedInUser } from '../signed-in-user.js';
+import { requireSecondFactor, signedInUser } from '../signed-in-user.js';
 
 export async function idTokenGrant(context: Context): Promise<Answer> {
   context.limits.byAddress('attempts', context);
@@ -25,9 +25,10 @@ export async function idTokenGrant(context: Context): Promise<Answer> {
   const person = personOfClaims(provider, claims);
   if (flag(body, 'link_identity')) {
     requireManualLinking(context);
-    const { user } = await signedInUser(context);
-    await linkPerson(context, user.id, provider, person);
-    return ok(await startSessionOrRefuse(context, { userId: user.id, method: 'oauth' }));
+    const signedIn = await signedInUser(context);
+    requireSecondFactor(signedIn, 403, 'AAL2 session is required to link an identity when MFA is enabled.');
+    await linkPerson(context, signedIn.user.id, provider, person);
+    return ok(await startSessionOrRefuse(context, { userId: signedIn.user.id, method: 'oauth' }));
   }
   const userId = await signInPerson(context, provider, person);
   return ok(await startSessionOrRefuse(context, { userId, method: 'oauth' }));
