@@ -138,6 +138,9 @@ export class ChangeStream {
     const isHopeless = error instanceof DatabaseError && failures >= GIVE_UP_AFTER;
     if (!this.#hasSlot || !(isLost || isHopeless)) return;
     this.#hasSlot = false;
+    // Who subscribes from now on waits for the next slot.
+    this.#ready = Promise.withResolvers<void>();
+    this.#ready.promise.catch(() => undefined);
     this.events.onLost();
   }
 
