@@ -13,6 +13,7 @@ export * from './edge-function.js';
 export * from './names.js';
 export * from './project.js';
 export type { KubernetesObject, ObjectMeta, OwnerReference, PrinterColumn, ResourceDefinition } from './resource.js';
+export * from './rest-settings.js';
 export { Condition } from './schema.js';
 
 /** The manifests of all our CustomResourceDefinitions. */

@@ -48,6 +48,10 @@ const allowed: [string, string][] = [
     'ALTER TABLE profiles ENABLE ROW LEVEL SECURITY; CREATE POLICY own ON profiles TO authenticated USING (id = auth.uid())',
   ],
   ['publish its tables to realtime', 'ALTER PUBLICATION supabase_realtime ADD TABLE profiles'],
+  [
+    'set on its database what REST reads there',
+    'DO $$ BEGIN EXECUTE format($q$ALTER DATABASE %I SET pgrst.db_aggregates_enabled = true$q$, current_database()); END $$',
+  ],
   ['tell that the schema changed', `NOTIFY pgrst, 'reload schema'`],
   [
     'grant its hooks to upstream’s roles',

@@ -2,7 +2,7 @@
  * What all projects' databases share: group roles without login, and no way in for PUBLIC. In: a superuser's session in
  * any database that no tenant owns. Called by the operator's engine at start; running it again changes nothing.
  */
-import { API_ROLES, REPLICATION_ROLE } from '@slipway/crds';
+import { API_ROLES, REPLICATION_ROLE, REST_SETTINGS } from '@slipway/crds';
 import { scramVerifier } from './scram.js';
 import { identifier, literal, type Session, transaction } from './session.js';
 
@@ -34,13 +34,16 @@ export async function prepareCluster(session: Session): Promise<void> {
   const present = new Set(rows.map((row) => row.rolname));
   const missing = GROUP_ROLES.filter((role) => !present.has(role)).map((role) => `CREATE ROLE ${identifier(role)}`);
   const attributes = GROUP_ROLES.map((role) => `ALTER ROLE ${identifier(role)} WITH ${groupAttributes(role)}`);
-  await session.query(transaction([...missing, ...attributes, ...(await closedDatabases(session))]));
+  await session.query(transaction([...missing, ...attributes, OWNERS_SETTINGS, ...(await closedDatabases(session))]));
   await prepareReplicationRole(session);
   await forgetGroupSettings(session);
 }
 
 const groupAttributes = (role: string) =>
   `NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION ${role === 'service_role' ? 'BYPASSRLS' : 'NOBYPASSRLS'} PASSWORD NULL`;
+
+/** What REST reads of a project's database its owner may set there; Postgres asks for a grant, as it does not know these names. */
+const OWNERS_SETTINGS = `GRANT SET ON PARAMETER ${REST_SETTINGS.map((name) => identifier(`pgrst.${name}`)).join(', ')} TO ${identifier(OWNERS_ROLE)}`;
 
 /** It can't log in until it is given a password. */
 async function prepareReplicationRole(session: Session): Promise<void> {

@@ -63,7 +63,8 @@ const runAndCommit = ({ pool }: TenantDatabase, statements: Statement[], { readO
   pool.batch(statements, { repeatable: readOnly });
 
 function endsInRollback({ settings }: Catalogue, { request }: CompiledRequest): boolean {
-  return (request.preferences.tx ?? settings.transactionEnd.split('-')[0]) === 'rollback';
+  const { tx } = request.preferences;
+  return tx === undefined ? settings.transactionEnd.startsWith('rollback') : tx === 'rollback';
 }
 
 /** Ends the work of a transaction without an error of its own. */

@@ -48,12 +48,15 @@ export function createRestService({
   };
 }
 
+const NO_BODY = Buffer.alloc(0);
+
 /** Of these one reads the catalogue; others may find that somebody has just begun to. */
 const ATTEMPTS = 3;
 
 /** Names that nothing is known of are answered only after the catalogue has been read anew. */
 async function answerTo(request: ServiceRequest, database: TenantDatabase): Promise<Answer> {
-  const bytes = await readBody(request.incoming);
+  const { method } = request.incoming;
+  const bytes = method === 'GET' || method === 'HEAD' ? NO_BODY : await readBody(request.incoming);
   for (let attempt = 1, last = false; ; attempt++) {
     const catalogue = await database.current();
     try {

@@ -1,7 +1,8 @@
+import { REST_SETTINGS } from '@slipway/crds';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { restSettings, SETTING_NAMES } from './catalogue/settings.js';
+import { restSettings } from './catalogue/settings.js';
 import { startRestHarness } from './testing.js';
 
 const test = suite('settings');
@@ -48,7 +49,7 @@ test('an owner sets pgrst settings on its database once it may; unknown settings
     create function uses_helper() returns int language plpgsql stable as $$ begin return helper(); end $$;
     create role owner login password 'owner'; create role postgres_owners; grant postgres_owners to owner; alter database postgres owner to owner;`);
   try {
-    await rest.sql(SETTING_NAMES.map((name) => `grant set on parameter "pgrst.${name}" to postgres_owners`).join(';'));
+    await rest.sql(REST_SETTINGS.map((name) => `grant set on parameter "pgrst.${name}" to postgres_owners`).join(';'));
     const owner = new pg.Client({ ...rest.postgres.admin(), user: 'owner', password: 'owner' });
     await owner.connect();
     await owner.query(

@@ -2,10 +2,11 @@
  * Reads the settings and the catalogue of the exposed schemas, as the project's own login: `pg_catalog` is open to all. Every
  * name in it is qualified, and nothing outside `pg_catalog` is called.
  */
+import { REST_SETTINGS, type RestSetting } from '@slipway/crds';
 import type { Pool, Statement } from '../../sql/pool.js';
 import { arrayLiteral } from '../statement/writer.js';
 import { Catalogue, type CatalogueRows } from './catalogue.js';
-import { type RestSettings, restSettings, SETTING_NAMES, type SettingName } from './settings.js';
+import { type RestSettings, restSettings } from './settings.js';
 
 /** Of the login role in this database, then of the role, then of the database. */
 const SETTINGS = /* sql */ `
@@ -160,7 +161,7 @@ async function json<T>(pool: Pool, text: string, values: string[]): Promise<T> {
 }
 
 export async function loadSettings(pool: Pool, schemas: readonly string[]): Promise<RestSettings> {
-  const set = await json<Partial<Record<SettingName, string>>>(pool, SETTINGS, [arrayLiteral(SETTING_NAMES)]);
+  const set = await json<Partial<Record<RestSetting, string>>>(pool, SETTINGS, [arrayLiteral(REST_SETTINGS)]);
   return restSettings(set, schemas);
 }
 

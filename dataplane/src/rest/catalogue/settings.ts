@@ -2,6 +2,8 @@
  * What a project's owner has set for REST inside its database: PostgREST's `pgrst.…` settings, of the login role or of the
  * database. In: names and values as the database has them. Out: settings, where one that makes no sense is as if it were not set.
  */
+import type { RestSetting } from '@slipway/crds';
+
 export interface RestSettings {
   /** Exposed schemas; the first is the default. */
   schemas: readonly string[];
@@ -18,26 +20,11 @@ export interface RestSettings {
   verboseErrors: boolean;
 }
 
-/** Names without their prefix. */
-export const SETTING_NAMES = [
-  'db_schemas',
-  'db_extra_search_path',
-  'db_aggregates_enabled',
-  'db_plan_enabled',
-  'db_max_rows',
-  'db_pre_request',
-  'db_tx_end',
-  'openapi_mode',
-  'client_error_verbosity',
-] as const;
-
-export type SettingName = (typeof SETTING_NAMES)[number];
-
 /** Never exposed, whatever is set. */
 const INTERNAL: ReadonlySet<string> = new Set(['pg_catalog', 'information_schema']);
 const MAX_SCHEMAS = 100;
 
-export function restSettings(set: Partial<Record<SettingName, string>>, schemas: readonly string[]): RestSettings {
+export function restSettings(set: Partial<Record<RestSetting, string>>, schemas: readonly string[]): RestSettings {
   const asked = names(set.db_schemas).filter((name) => !INTERNAL.has(name));
   const maxRows = /^\d{1,9}$/.test(set.db_max_rows ?? '') ? Number(set.db_max_rows) : undefined;
   return {
