@@ -6,7 +6,7 @@ import { rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { KubeConfig } from '@kubernetes/client-node';
-import { pino } from 'pino';
+import { type Logger, pino } from 'pino';
 import { createAuthService } from './auth/index.js';
 import { startFunctionsControl } from './functions/control.js';
 import { createFunctionsService } from './functions/index.js';
@@ -14,7 +14,7 @@ import { createManagement } from './gateway/management.js';
 import { createGateway } from './gateway/server.js';
 import { createRealtimeService } from './realtime/index.js';
 import { replicationPasswordFrom } from './realtime/replication-password.js';
-import { startRegistry } from './registry/index.js';
+import { type Registry, startRegistry } from './registry/index.js';
 import { createRestService } from './rest/index.js';
 import type { Services } from './service.js';
 import type { DataplaneSettings } from './settings.js';
@@ -41,7 +41,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     auth: createAuthService({ log }),
     rest: createRestService(),
     realtime: createRealtimeService({ log, replication: replicationPasswordFrom(kubeConfig) }),
-    ...(settings.storage ? { storage: createStorageService({ ...settings.storage, log }) } : {}),
+    ...storageOf(settings, log, () => registry),
   };
   const functions =
     settings.functions &&
@@ -97,6 +97,13 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     await close();
     throw error;
   }
+}
+
+/** The registry comes after the services, which it tells of projects that went. */
+function storageOf({ storage }: DataplaneSettings, log: Logger, registry: () => Registry): Services {
+  if (!storage) return {};
+  const projects = { tenant: (ref: string) => registry().tenant(ref), complete: () => registry().complete };
+  return { storage: createStorageService({ ...storage, projects, log }) };
 }
 
 async function listen(server: Server, at: string): Promise<string> {

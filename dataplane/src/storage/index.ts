@@ -4,8 +4,10 @@
  */
 import type { Logger } from 'pino';
 import type { Service, ServiceRequest } from '../service.js';
+import type { Tenant } from '../tenant.js';
 import { createBucket, deleteBucket, emptyBucket, listBuckets, readBucket, updateBucket } from './buckets.js';
 import { copy, move, removeMany, removeOne } from './changes.js';
+import { collect } from './collect.js';
 import type { ContentStore } from './content/content.js';
 import { FileStore } from './content/files.js';
 import { type S3Settings, S3Store } from './content/s3.js';
@@ -25,10 +27,14 @@ export interface StorageOptions {
   directory: string;
   s3?: S3Settings | undefined;
   limits?: Partial<StorageLimits>;
+  /** The projects that are known, once all are: what is left of others is removed after a while. */
+  projects?: { tenant(ref: string): Tenant | undefined; complete(): boolean };
   log: Logger;
 }
 
 const LIMITS: StorageLimits = { fileBytes: 5 * 1024 ** 3 };
+
+const COLLECT_MS = 3600 * 1000;
 
 /** A route: its method, the beginning of its path, and what answers it, given the rest of the path. */
 type Route = readonly [method: string, prefix: string, (exchange: Exchange, rest: string) => Promise<void> | void];
@@ -73,12 +79,19 @@ const ROUTES: readonly Route[] = [
   ],
 ];
 
-export function createStorageService({ directory, s3, limits: given, log }: StorageOptions): Service {
+export function createStorageService({ directory, s3, limits: given, projects, log }: StorageOptions): Service {
   const files = new FileStore(directory);
   const content: ContentStore = s3 ? new S3Store(s3, files) : files;
   const databases = new StorageDatabases();
   const limits = { ...LIMITS, ...given };
   const resumable = new Resumable(files);
+  let collecting = Promise.resolve();
+  const collector = setInterval(() => {
+    if (!projects?.complete()) return;
+    const { tenant } = projects;
+    const work = () => collect({ content, files, databases, tenant, log, now: Date.now() });
+    collecting = collecting.then(work).catch((error: unknown) => log.warn({ err: error }, 'nothing was collected'));
+  }, COLLECT_MS).unref();
 
   async function dispatch(request: ServiceRequest): Promise<void> {
     const exchange: Exchange = { request, query: new URLSearchParams(request.query), databases, content, limits };
@@ -100,7 +113,10 @@ export function createStorageService({ directory, s3, limits: given, log }: Stor
         refuse(request, known);
       }),
     forget: (ref) => databases.forget(ref),
-    close: () => databases.close(),
+    close: async () => {
+      clearInterval(collector);
+      await databases.close();
+    },
   };
 }
 

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import busboy from 'busboy';
+import { brokenOff, isBroken } from './content/files.js';
 import { SERVICE, subjectOf } from './database.js';
 import { invalidRequest } from './errors.js';
 import { answer, type Exchange } from './exchange.js';
@@ -90,12 +91,13 @@ async function receiveForm(
   content: ReturnType<typeof newContent>,
 ): Promise<{ size: number; description: Description }> {
   const { incoming } = exchange.request;
+  if (isBroken(incoming)) throw brokenOff();
   const fields = new Map<string, string>();
   let written: Promise<number> | undefined;
   let mimetype = DEFAULT_TYPE;
   try {
     await new Promise<void>((resolve, reject) => {
-      const form = busboy({
+      const form = formOf({
         headers: incoming.headers,
         limits: { files: 1, fields: 10, parts: 12, fieldSize: MAX_METADATA, fileSize: limit + 1 },
       });
@@ -117,7 +119,7 @@ async function receiveForm(
       incoming.once('close', () => {
         if (incoming.complete) return;
         form.destroy();
-        reject(new Error('the client went away before its upload was complete'));
+        reject(brokenOff());
       });
       incoming.pipe(form);
     });
@@ -140,6 +142,15 @@ async function receiveForm(
       userMetadata: metadata === undefined ? null : userMetadata(metadata),
     },
   };
+}
+
+/** What says it is a form but has no boundary is none. */
+function formOf(config: busboy.BusboyConfig): busboy.Busboy {
+  try {
+    return busboy(config);
+  } catch {
+    throw invalidRequest('the form is not as multipart/form-data should be');
+  }
 }
 
 /** Undefined where it is sent in chunks. */

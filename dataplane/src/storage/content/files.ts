@@ -16,6 +16,7 @@ export class FileStore implements ContentStore {
   constructor(readonly folder: string) {}
 
   async write(place: ContentPlace, source: Readable, limit: number): Promise<number> {
+    source.once('error', () => undefined);
     const temporary = await this.temporary(place);
     try {
       const size = await spool(source, temporary, limit);
@@ -95,6 +96,7 @@ export class FileStore implements ContentStore {
 
 /** Writes all of `source` to `file` and says how much it was. A source that breaks off is an error. */
 export function spool(source: Readable, file: string, limit: number): Promise<number> {
+  if (isBroken(source)) return Promise.reject(brokenOff());
   return new Promise((resolve, reject) => {
     const target = createWriteStream(file, { flags: 'w', mode: 0o600, highWaterMark: WRITE_AHEAD });
     let size = 0;
@@ -116,10 +118,14 @@ export function spool(source: Readable, file: string, limit: number): Promise<nu
     source.once('end', () => target.end());
     source.once('error', fail);
     source.once('close', () => {
-      if (!source.readableEnded) fail(new Error('the client went away before its upload was complete'));
+      if (!source.readableEnded) fail(brokenOff());
     });
   });
 }
+
+/** Who went away before anybody listened says so no more. */
+export const isBroken = (source: Readable) => source.destroyed && !source.readableEnded;
+export const brokenOff = () => new Error('the client went away before its upload was complete');
 
 function asNoSuchKey(error: NodeJS.ErrnoException): never {
   throw error.code === 'ENOENT' ? noSuchKey() : error;

@@ -16,7 +16,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { noSuchKey, tooLarge } from '../errors.js';
 import type { ByteRange, ContentPlace, ContentStore, StoredVersion } from './content.js';
-import { type FileStore, spool } from './files.js';
+import { brokenOff, type FileStore, isBroken, spool } from './files.js';
 
 export interface S3Settings {
   bucket: string;
@@ -51,6 +51,7 @@ export class S3Store implements ContentStore {
   }
 
   async write(place: ContentPlace, source: Readable, limit: number, length?: number): Promise<number> {
+    source.once('error', () => undefined);
     if (length === undefined) {
       const file = await this.local.temporary(place);
       try {
@@ -62,7 +63,8 @@ export class S3Store implements ContentStore {
       }
     }
     if (length > limit) throw tooLarge();
-    await this.#put(place, source.pipe(counted(length, source)), length);
+    if (isBroken(source)) throw brokenOff();
+    await this.#put(place, source.pipe(counted(length)), length, endOf(source));
     return length;
   }
 
@@ -123,27 +125,32 @@ export class S3Store implements ContentStore {
     await this.remove(ref, versions);
   }
 
-  async #put(place: ContentPlace, body: Readable, length: number): Promise<void> {
+  async #put(place: ContentPlace, body: Readable, length: number, abortSignal?: AbortSignal): Promise<void> {
     await this.#client.send(
       new PutObjectCommand({ Bucket: this.#bucket, Key: keyOf(place), Body: body, ContentLength: length }),
+      abortSignal ? { abortSignal } : {},
     );
   }
 }
 
-/** Passes bytes on; a source that breaks off breaks what reads it, so that no half object is kept. */
-function counted(length: number, source: Readable): Transform {
+/** Passes bytes on, and no more than was said. */
+function counted(length: number): Transform {
   let size = 0;
-  const passed = new Transform({
+  return new Transform({
     transform(chunk: Buffer, _, done) {
       size += chunk.length;
       done(size > length ? tooLarge() : null, chunk);
     },
-  });
-  source.once('error', (error) => passed.destroy(error));
+  }).on('error', () => undefined);
+}
+
+/** A source that breaks off ends the request that carries it on, so that no half object is kept. */
+function endOf(source: Readable): AbortSignal {
+  const control = new AbortController();
   source.once('close', () => {
-    if (!source.readableEnded) passed.destroy(new Error('the client went away before its upload was complete'));
+    if (!source.readableEnded) control.abort(brokenOff());
   });
-  return passed;
+  return control.signal;
 }
 
 const keyOf = ({ ref, version }: ContentPlace) => `${ref}/${version}`;

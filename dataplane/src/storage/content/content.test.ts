@@ -1,0 +1,141 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Readable } from 'node:stream';
+import S3rver from 's3rver';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { ContentStore } from './content.js';
+import { FileStore, spool } from './files.js';
+import { S3Store } from './s3.js';
+
+let folder: string;
+let server: S3rver;
+const stores: Record<string, ContentStore> = {};
+let local: FileStore;
+
+test.before(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'slipway-content-'));
+  local = new FileStore(path.join(folder, 'local'));
+  stores.files = new FileStore(path.join(folder, 'files'));
+  server = new S3rver({
+    address: '127.0.0.1',
+    port: 0,
+    silent: true,
+    directory: path.join(folder, 's3'),
+    configureBuckets: [{ name: 'slipway', configs: [] }],
+  });
+  const { port } = await server.run();
+  stores.s3 = new S3Store(
+    {
+      bucket: 'slipway',
+      region: 'us-east-1',
+      endpoint: `http://127.0.0.1:${port}`,
+      accessKeyId: 'S3RVER',
+      secretAccessKey: 'S3RVER',
+    },
+    local,
+  );
+});
+
+test.after(async () => {
+  await server?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function bytesOf(source: Readable): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of source) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
+
+async function listed(store: ContentStore, ref: string): Promise<string[]> {
+  const versions: string[] = [];
+  for await (const { version } of store.versions(ref)) versions.push(version);
+  return versions.sort();
+}
+
+const place = (ref = 'blog') => ({ ref, version: randomUUID() });
+const isNoSuchKey = (error: { code?: string }) => error.code === 'NoSuchKey';
+
+for (const kind of ['files', 's3'] as const) {
+  const store = () => stores[kind] as ContentStore;
+
+  test(`${kind}: what was written is read as it was, whole and in ranges`, async () => {
+    const at = place();
+    const bytes = randomBytes(300_000);
+    assert.is(await store().write(at, Readable.from([bytes]), 1_000_000, bytes.length), bytes.length);
+    assert.ok((await bytesOf(await store().read(at))).equals(bytes));
+    assert.ok((await bytesOf(await store().read(at, { start: 10, end: 19 }))).equals(bytes.subarray(10, 20)));
+  });
+
+  test(`${kind}: content of unknown length is taken, up to the limit`, async () => {
+    const at = place();
+    assert.is(await store().write(at, Readable.from([Buffer.from('abc'), Buffer.from('def')]), 6), 6);
+    assert.is(String(await bytesOf(await store().read(at))), 'abcdef');
+    const over = place();
+    const refused = await store()
+      .write(over, Readable.from([Buffer.from('abc'), Buffer.from('defg')]), 6)
+      .catch((error) => error);
+    assert.is(refused.status, 413);
+    assert.ok(
+      isNoSuchKey(
+        await store()
+          .read(over)
+          .catch((error) => error),
+      ),
+    );
+  });
+
+  test(`${kind}: a source that breaks off leaves nothing`, async () => {
+    for (const length of [undefined, 10]) {
+      const at = place('broken');
+      const source = new Readable({ read() {} });
+      const written = store()
+        .write(at, source, 100, length)
+        .catch((error) => error);
+      source.push('abc');
+      setImmediate(() => source.destroy(new Error('gone')));
+      assert.instance(await written, Error);
+      assert.ok(
+        isNoSuchKey(
+          await store()
+            .read(at)
+            .catch((error) => error),
+        ),
+      );
+    }
+    assert.equal(await listed(store(), 'broken'), []);
+  });
+
+  test(`${kind}: a copy lives without its source, and what is removed is gone`, async () => {
+    const [from, to] = [place('copies'), place('copies')];
+    await store().write(from, Readable.from([Buffer.from('same')]), 10, 4);
+    await store().copy(from, to);
+    await store().remove('copies', [from.version, randomUUID()]);
+    assert.is(String(await bytesOf(await store().read(to))), 'same');
+    assert.ok(
+      isNoSuchKey(
+        await store()
+          .read(from)
+          .catch((error) => error),
+      ),
+    );
+    assert.equal(await listed(store(), 'copies'), [to.version]);
+    assert.ok((await store().refs()).includes('copies'));
+    await store().removeProject('copies');
+    assert.equal(await listed(store(), 'copies'), []);
+  });
+
+  test(`${kind}: a file of ours becomes content`, async () => {
+    const at = place();
+    const file = await local.temporary(at);
+    await spool(Readable.from([Buffer.from('gathered')]), file, 100);
+    await store().adopt(at, file);
+    assert.is(String(await bytesOf(await store().read(at))), 'gathered');
+    assert.not.ok((await readdir(path.dirname(file))).includes(at.version));
+  });
+}
+
+test.run();

@@ -1,0 +1,127 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { pino } from 'pino';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { startTestCluster, type TestCluster, type TestProject } from '../testing/project.js';
+import { collect } from './collect.js';
+import { FileStore } from './content/files.js';
+import { StorageDatabases } from './database.js';
+
+let cluster: TestCluster;
+let project: TestProject;
+let directory: string;
+let served: { child: ChildProcess; port: number };
+const databases = new StorageDatabases();
+
+test.before(async () => {
+  cluster = await startTestCluster();
+  project = await cluster.project('crash');
+  directory = await mkdtemp(path.join(tmpdir(), 'slipway-crash-'));
+  served = await serve();
+  const made = await ask('POST', '/bucket', JSON.stringify({ name: 'b', public: true }));
+  assert.is(made.status, 200);
+});
+
+test.after(async () => {
+  served?.child.kill();
+  await databases.close();
+  await cluster?.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function serve(): Promise<{ child: ChildProcess; port: number }> {
+  const child = fork(fileURLToPath(new URL('./served.testing.js', import.meta.url)));
+  const port = new Promise<number>((resolve) => child.once('message', (said) => resolve(said as number)));
+  child.send({ tenant: project, directory });
+  return { child, port: await port };
+}
+
+const ask = (method: string, route: string, body?: string) =>
+  fetch(`http://127.0.0.1:${served.port}/p/crash/storage/v1${route}`, {
+    method,
+    headers: { apikey: project.serviceRoleKey },
+    ...(body === undefined ? {} : { body }),
+  });
+
+async function files(): Promise<string[]> {
+  const found = await readdir(directory, { recursive: true, withFileTypes: true });
+  return found.filter((file) => file.isFile()).map((file) => path.join(file.parentPath, file.name));
+}
+
+const collection = (now: number, known: boolean) => ({
+  content: new FileStore(directory),
+  files: new FileStore(directory),
+  databases,
+  tenant: () => (known ? project : undefined),
+  log: pino({ level: 'silent' }),
+  now,
+});
+
+const DAY = 24 * 3600 * 1000;
+
+test('killed in the middle of uploads, it has lost none that it acknowledged and shows none that was half done', async () => {
+  for (let i = 0; i < 10; i++) assert.is((await ask('POST', `/object/b/done-${i}`, `content ${i}`)).status, 200);
+  assert.is((await ask('PUT', '/object/b/replaced', 'before')).status, 200);
+  const before = (await files()).length;
+  const halves = ['half', 'replaced'].map((name) => {
+    const socket = connect(served.port, '127.0.0.1').on('error', () => undefined);
+    socket.write(
+      `PUT /p/crash/storage/v1/object/b/${name} HTTP/1.1\r\nHost: x\r\napikey: ${project.serviceRoleKey}\r\nContent-Length: 1000\r\n\r\nhalf`,
+    );
+    return socket;
+  });
+  while ((await files()).length < before + 2) await new Promise((resolve) => setImmediate(resolve));
+  const ended = new Promise((resolve) => served.child.once('exit', resolve));
+  served.child.kill('SIGKILL');
+  await ended;
+  for (const socket of halves) socket.destroy();
+
+  served = await serve();
+  for (let i = 0; i < 10; i++) {
+    assert.is(
+      await (await fetch(`http://127.0.0.1:${served.port}/p/crash/storage/v1/object/public/b/done-${i}`)).text(),
+      `content ${i}`,
+    );
+  }
+  assert.is((await ask('GET', '/object/b/half')).status, 400);
+  assert.is(await (await ask('GET', '/object/b/replaced')).text(), 'before');
+  assert.is((await files()).length, before + 2);
+  await collect(collection(Date.now(), true));
+  assert.is((await files()).length, before + 2);
+  await collect(collection(Date.now() + 2 * DAY, true));
+  assert.is((await files()).length, before);
+});
+
+test('content that no object names is collected, and what is named stays', async () => {
+  const store = new FileStore(directory);
+  const orphan = { ref: 'crash', version: randomUUID() };
+  await store.write(orphan, Readable.from([Buffer.from('orphan')]), 100);
+  const before = (await files()).length;
+  await collect(collection(Date.now() + 2 * DAY, true));
+  assert.is((await files()).length, before - 1);
+  assert.is((await ask('GET', '/object/b/done-0')).status, 200);
+});
+
+test('the files of a project that is gone are kept for a week, and all of them if it is back by then', async () => {
+  const before = (await files()).length;
+  const now = Date.now();
+  await collect(collection(now, false));
+  await collect(collection(now + 6 * DAY, false));
+  assert.is((await files()).length, before + 1);
+  await collect(collection(now + 6 * DAY, true));
+  assert.is((await files()).length, before);
+  await collect(collection(now + 7 * DAY, false));
+  await collect(collection(now + 8 * DAY, false));
+  assert.is((await files()).length, before + 1);
+  await collect(collection(now + 15 * DAY, false));
+  assert.is((await files()).length, 0);
+});
+
+test.run();

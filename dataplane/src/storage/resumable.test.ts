@@ -1,0 +1,151 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { Upload } from 'tus-js-client';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { type StorageHarness, type StorageProject, startStorageHarness } from './testing.js';
+
+let harness: StorageHarness;
+let project: StorageProject;
+const AL = randomUUID();
+const BO = randomUUID();
+
+test.before(async () => {
+  harness = await startStorageHarness();
+  project = await harness.project('parts');
+  await project.sql(`
+    insert into storage.buckets (id, name, public, file_size_limit) values ('parts', 'parts', true, 3000000);
+    create policy own on storage.objects to authenticated using (owner_id = auth.uid()::text)
+      with check ((storage.foldername(name))[1] = auth.uid()::text);`);
+});
+
+test.after(() => harness?.close());
+
+interface Asked {
+  token: string;
+  name: string;
+  headers?: Record<string, string>;
+  path?: string;
+  chunkSize?: number;
+}
+
+/** Resolves to the upload's address when it is whole. */
+function sent(bytes: Buffer, { token, name, headers = {}, path = '', chunkSize = 500_000 }: Asked): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const upload = new Upload(bytes, {
+      endpoint: `${project.storageUrl}/upload/resumable${path}`,
+      headers: { apikey: project.anonKey, ...(token ? { authorization: `Bearer ${token}` } : {}), ...headers },
+      metadata: {
+        bucketName: 'parts',
+        objectName: name,
+        contentType: 'text/x-parts',
+        cacheControl: '77',
+        metadata: '{"k":1}',
+      },
+      chunkSize,
+      retryDelays: [],
+      onSuccess: () => resolve(upload.url as string),
+      onError: reject,
+    });
+    upload.start();
+  });
+}
+
+test('tus-js-client uploads in parts, and the object is as any other', async () => {
+  const bytes = randomBytes(1_700_000);
+  await sent(bytes, { token: await project.token(AL), name: `${AL}/a.bin` });
+  const bucket = (await project.client(AL)).from('parts');
+  const { data } = await bucket.download(`${AL}/a.bin`);
+  assert.ok(Buffer.from(await (data as Blob).arrayBuffer()).equals(bytes));
+  const { data: info } = await bucket.info(`${AL}/a.bin`);
+  assert.equal(
+    [info?.size, info?.contentType, info?.cacheControl, info?.metadata],
+    [1_700_000, 'text/x-parts', 'max-age=77', { k: 1 }],
+  );
+  const [row] = await project.sql(`select owner_id from storage.objects where name = '${AL}/a.bin'`);
+  assert.is(row?.owner_id, AL);
+});
+
+const metadataOf = (name: string) =>
+  Object.entries({ bucketName: 'parts', objectName: name })
+    .map(([key, value]) => `${key} ${Buffer.from(value).toString('base64')}`)
+    .join(',');
+
+const tus = async (sub: string, method: string, url: string, headers: Record<string, string> = {}, body?: Buffer) =>
+  fetch(url, {
+    method,
+    headers: {
+      'tus-resumable': '1.0.0',
+      apikey: project.anonKey,
+      authorization: `Bearer ${await project.token(sub)}`,
+      ...(body ? { 'content-type': 'application/offset+octet-stream' } : {}),
+      ...headers,
+    },
+    ...(body ? { body } : {}),
+  });
+
+async function begun(
+  name: string,
+  length: number,
+  headers = {},
+): Promise<{ status: number; url: string; text: string }> {
+  const answer = await tus(AL, 'POST', `${project.storageUrl}/upload/resumable`, {
+    'upload-length': String(length),
+    'upload-metadata': metadataOf(name),
+    ...headers,
+  });
+  const text = await answer.text();
+  return { status: answer.status, url: new URL(answer.headers.get('location') ?? '/', harness.url).href, text };
+}
+
+test('an upload that broke off goes on from what came, and is seen by nobody until it is whole', async () => {
+  const { url } = await begun(`${AL}/broken.bin`, 10);
+  assert.is((await tus(AL, 'PATCH', url, { 'upload-offset': '0' }, Buffer.from('01234'))).status, 204);
+  assert.is((await (await project.client()).from('parts').exists(`${AL}/broken.bin`)).data, false);
+  const head = await tus(AL, 'HEAD', url);
+  assert.equal([head.status, head.headers.get('upload-offset')], [200, '5']);
+  assert.is((await tus(AL, 'PATCH', url, { 'upload-offset': '3' }, Buffer.from('x'))).status, 409);
+  assert.is((await tus(AL, 'PATCH', url, { 'upload-offset': '5' }, Buffer.from('56789'))).status, 204);
+  const { data } = await (await project.client(AL)).from('parts').download(`${AL}/broken.bin`);
+  assert.is(await data?.text(), '0123456789');
+});
+
+test('nobody but who began an upload may ask for it, go on with it or end it', async () => {
+  const { url } = await begun(`${AL}/mine.bin`, 10);
+  for (const [method, headers, body] of [
+    ['HEAD', {}, undefined],
+    ['PATCH', { 'upload-offset': '0' }, Buffer.from('x')],
+    ['DELETE', {}, undefined],
+  ] as const) {
+    assert.is((await tus(BO, method, url, headers, body)).status, 404, method);
+  }
+  assert.is((await tus(AL, 'HEAD', url)).status, 200);
+  assert.is((await tus(AL, 'DELETE', url)).status, 204);
+  assert.is((await tus(AL, 'HEAD', url)).status, 404);
+});
+
+test('policies, limits and names are asked for when an upload begins', async () => {
+  assert.is((await begun(`${BO}/x`, 10)).status, 403);
+  assert.is((await begun(`${AL}/x`, 3_000_001)).status, 413);
+  assert.is((await begun(`${AL}/../x`, 10)).status, 400);
+  assert.is((await begun(`${AL}/a.bin`, 10)).status, 409);
+  assert.is((await begun(`${AL}/a.bin`, 10, { 'x-upsert': 'true' })).status, 201);
+});
+
+test('an id that is a path opens nothing', async () => {
+  for (const id of ['..%2f..%2fetc%2fpasswd', '%2e%2e', 'x', `${randomUUID()}.json`, 'sign']) {
+    const { status } = await tus(AL, 'HEAD', `${project.storageUrl}/upload/resumable/${id}`);
+    assert.ok([400, 403, 404].includes(status), `${id} ${status}`);
+  }
+});
+
+test('a signed upload needs no user, and takes one name alone', async () => {
+  const { data } = await (await project.client(AL)).from('parts').createSignedUploadUrl(`${AL}/signed.bin`);
+  const headers = { 'x-signature': data?.token as string };
+  await sent(Buffer.from('signed'), { token: '', name: `${AL}/signed.bin`, path: '/sign', headers });
+  const [row] = await project.sql(`select owner_id from storage.objects where name = '${AL}/signed.bin'`);
+  assert.is(row?.owner_id, AL);
+  const other = sent(Buffer.from('x'), { token: '', name: `${AL}/other.bin`, path: '/sign', headers });
+  assert.is(await other.catch(() => 'refused'), 'refused');
+});
+
+test.run();
