@@ -4,6 +4,7 @@ import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { openReplication } from './cluster.js';
+import { dropIdleReplicationSlots } from './replication-slots.js';
 import { dropDatabase } from './spare.js';
 import { startTestProjects, type TestProjects } from './testing.js';
 
@@ -61,6 +62,20 @@ test('it reads no table, and enters no database but the tenants’', async ({ pr
   assert.is(refused, '42501');
   await client.end();
   assert.is(await login(projects, 'postgres').catch((error) => error.code), '42501');
+});
+
+test('slots that nobody reads are dropped once they are idle for so long, those of others never', async ({
+  projects,
+  admin,
+}) => {
+  await admin.query(`select pg_create_physical_replication_slot('of_another')`);
+  const reader = await login(projects, databaseOf('read-by-us'), { replication: 'database' });
+  await reader.query(`CREATE_REPLICATION_SLOT realtime_left_behind LOGICAL pgoutput (SNAPSHOT 'nothing')`);
+  await reader.end();
+  assert.equal(await dropIdleReplicationSlots(admin, 600), []);
+  assert.equal(await dropIdleReplicationSlots(admin, 0), ['realtime_left_behind']);
+  assert.equal((await admin.query('select slot_name from pg_replication_slots')).rows, [{ slot_name: 'of_another' }]);
+  await admin.query(`select pg_drop_replication_slot('of_another')`);
 });
 
 test('a database whose changes are being read is dropped all the same, and its slot with it', async ({

@@ -9,6 +9,7 @@ import { authMigrations } from './auth/index.js';
 import { OWNERS_ROLE, TEMPLATE_AUTH_ROLE } from './cluster.js';
 import { migrateAuth } from './migrate-auth.js';
 import { migrateRealtime, realtimeMigrations } from './realtime/index.js';
+import { dropReplicationSlots } from './replication-slots.js';
 import { createRole, LOGIN_ROLES, type ProjectPasswords } from './roles.js';
 import { scramVerifier } from './scram.js';
 import { identifier, literal, type Session, transaction } from './session.js';
@@ -129,16 +130,6 @@ export async function takeSpare(admin: Session, id: string, ref: string, passwor
   );
   const rename = `ALTER DATABASE ${identifier(SPARE_PREFIX + id)} RENAME TO ${identifier(databaseOf(ref))}`;
   await admin.query(transaction([rename, ...roles.flat()]));
-}
-
-/** A database can't be dropped while a slot of it is read: its reader is sent away, and can't come back. */
-async function dropReplicationSlots(admin: Session, database: string): Promise<void> {
-  const { rows } = await admin.query(`SELECT FROM pg_database WHERE datname = ${literal(database)}`);
-  if (rows.length === 0) return;
-  await admin.query(`ALTER DATABASE ${identifier(database)} ALLOW_CONNECTIONS false`);
-  const slots = `FROM pg_replication_slots WHERE database = ${literal(database)}`;
-  await admin.query(`SELECT pg_terminate_backend(active_pid, 5000) ${slots} AND active`);
-  await admin.query(`SELECT pg_drop_replication_slot(slot_name) ${slots}`);
 }
 
 /** Drops `database` and the roles of `ref`, whichever of them are there. */

@@ -8,6 +8,7 @@ import type { Logger } from 'pino';
 import { Limit } from '../../runtime/limit.js';
 import type { DatabaseAddress, DatabaseRequest, Engine, EngineOutcome, Services, ServicesRequest } from '../engine.js';
 import { ClusterSessions } from './cluster-sessions.js';
+import { IdleSlots } from './idle-slots.js';
 import { observe, repairs } from './project-database.js';
 import { ServiceProbe } from './service-probe.js';
 import { Spares } from './spares.js';
@@ -39,6 +40,7 @@ export class EmbeddedEngine implements Engine {
   readonly #settings: EmbeddedEngineSettings;
   readonly #sessions: ClusterSessions;
   readonly #spares: Spares;
+  readonly #idleSlots: IdleSlots;
   readonly #probe: ServiceProbe;
   readonly #removals = new Limit(REMOVALS);
   #started: Promise<void> | undefined;
@@ -47,6 +49,7 @@ export class EmbeddedEngine implements Engine {
     this.#settings = settings;
     this.#sessions = new ClusterSessions(settings.adminDatabaseUrl, settings.log);
     this.#spares = new Spares(this.#sessions, settings.log);
+    this.#idleSlots = new IdleSlots(this.#sessions, settings.log);
     this.#probe = new ServiceProbe(settings.dataplaneUrl, settings.projectUrl);
   }
 
@@ -95,6 +98,7 @@ export class EmbeddedEngine implements Engine {
 
   async close(): Promise<void> {
     await this.#started?.catch(() => {});
+    this.#idleSlots.close();
     await this.#spares.close();
     await this.#probe.close();
     await this.#sessions.close();
@@ -104,6 +108,7 @@ export class EmbeddedEngine implements Engine {
     await prepareCluster(this.#sessions);
     const password = await this.#settings.replicationPassword?.();
     if (password !== undefined) await openReplication(this.#sessions, password);
+    this.#idleSlots.start();
     await this.#spares.start();
   }
 
