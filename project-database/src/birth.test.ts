@@ -52,6 +52,11 @@ const allowed: [string, string][] = [
     'set on its database what REST reads there',
     'DO $$ BEGIN EXECUTE format($q$ALTER DATABASE %I SET pgrst.db_aggregates_enabled = true$q$, current_database()); END $$',
   ],
+  [
+    'put policies on channels, and send to them',
+    `CREATE POLICY "members" ON realtime.messages FOR SELECT TO authenticated USING (realtime.topic() = 'room:' || auth.uid());
+     SELECT realtime.send('{"a": 1}', 'event', 'room:1', false)`,
+  ],
   ['tell that the schema changed', `NOTIFY pgrst, 'reload schema'`],
   [
     'grant its hooks to upstream’s roles',
