@@ -45,6 +45,8 @@ export class S3Store implements ContentStore {
       credentials: { accessKeyId, secretAccessKey },
       // Others than Amazon may neither know host names of buckets nor the newer checksums.
       ...(endpoint ? { endpoint, forcePathStyle: true } : {}),
+      // What fails is thrown; it writes to no console of ours.
+      logger: { debug() {}, info() {}, warn() {}, error() {} },
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
     });
