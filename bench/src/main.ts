@@ -5,6 +5,7 @@
 import { parseArgs } from 'node:util';
 import { authRefresh } from './auth/auth-refresh.js';
 import type { Bench, BenchContext } from './bench.js';
+import { functions } from './functions/functions.js';
 import { describeMachine } from './measure/machine.js';
 import { provision } from './provision/provision.js';
 import { realtime } from './realtime/realtime.js';
@@ -19,10 +20,11 @@ const BENCHES: Record<string, Bench> = {
   provision,
   reconcile,
   realtime,
+  functions,
   'lite-drivers': liteDrivers,
 };
 /** Run when no name is given: the others answer a question that is answered once. */
-const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile', 'realtime'];
+const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile', 'realtime', 'functions'];
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,

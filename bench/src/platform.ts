@@ -21,8 +21,8 @@ export class Platform {
     this.#management = management;
   }
 
-  static async start(): Promise<Platform> {
-    const running = await startPlatform();
+  static async start(environment: Record<string, string> = {}): Promise<Platform> {
+    const running = await startPlatform(undefined, environment);
     try {
       return new Platform(running, await Management.register(running.url));
     } catch (error) {
@@ -42,6 +42,13 @@ export class Platform {
       await sleep(pollMs);
     }
     return (await this.#management.call<ProjectView>('GET', `/projects/${id}`)).body;
+  }
+
+  async deployFunction({ id }: ProjectView, name: string, code: string): Promise<void> {
+    const created = await this.#management.call<{ id: number }>('POST', `/projects/${id}/functions`, { name, code });
+    const path = `/projects/${id}/functions/${created.body.id}/deploy`;
+    const { status, body } = await this.#management.call('POST', path);
+    if (status !== 200) throw new Error(`the function was not deployed: ${JSON.stringify(body)}`);
   }
 
   async query(project: ProjectView, sql: string): Promise<void> {

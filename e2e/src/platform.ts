@@ -44,9 +44,12 @@ export async function newPlace(): Promise<PlatformPlace> {
 }
 
 /** Runs the program; resolves once it says that it is ready. */
-export async function startPlatform(place?: PlatformPlace): Promise<RunningPlatform> {
+export async function startPlatform(
+  place?: PlatformPlace,
+  environment: Record<string, string> = {},
+): Promise<RunningPlatform> {
   const { home, port } = place ?? (await newPlace());
-  const program = run({ home, port });
+  const program = run({ home, port }, environment);
   const { child, output } = program;
   try {
     await until(

@@ -21,13 +21,17 @@ export class FunctionsRepository {
        and uid not in (select uid from jsonb_to_recordset(?::jsonb) as seen (uid text)) returning id`,
       [projectId, seen],
     );
-    const rows = await this.rows<FunctionRow>(
+    // Not by `on conflict`, which takes a number for each function at each look.
+    await this.rows(
       `insert into platform.edge_functions (project_id, uid, name)
        select ?, uid, name from jsonb_to_recordset(?::jsonb) as seen (uid text, name text)
-       on conflict (uid) do update set name = excluded.name
-       returning id, uid, name`,
+       where not exists (select from platform.edge_functions known where known.uid = seen.uid)
+       on conflict (uid) do nothing returning id`,
       [projectId, seen],
     );
+    const rows = await this.rows<FunctionRow>('select id, uid from platform.edge_functions where project_id = ?', [
+      projectId,
+    ]);
     return new Map(rows.map(({ uid, id }) => [uid, id]));
   }
 
