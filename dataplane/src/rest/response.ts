@@ -1,7 +1,7 @@
 /** From Postgres' one row to status, headers and body. Pure; the body stays the bytes that Postgres sent. */
 import type { Row } from '../sql/decoder.js';
 import type { CompiledRequest } from './compile.js';
-import { ESTIMATE_FROM } from './compile.js';
+import { ESTIMATE_FROM } from './compile-read.js';
 import { invalidRange, RestError, singularity } from './errors.js';
 import { isFraming, isLine, isToken } from './header-text.js';
 import type { RepresentedRequest } from './request/api-request.js';
