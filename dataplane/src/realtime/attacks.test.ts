@@ -84,6 +84,23 @@ test('a row is told only to who may read it, with every other subscriber listeni
   assert.equal(ofTable(anon, 'own'), []);
 });
 
+test('every one of many small commits is told to who may read it, though the log is ahead of what others see', async ({
+  harness,
+  tenant,
+}) => {
+  const al = await harness.socket(tenant);
+  await listening(al, 'many', await user(harness, tenant, AL), wish('own'), wish('marks'));
+  const writers = Array.from({ length: 4 }, (_, writer) =>
+    harness.sql(
+      tenant,
+      `do $$ begin for n in 1..300 loop insert into own values (1000 * ${writer + 1} + n, '${AL}', 'x'); commit; end loop; end $$`,
+    ),
+  );
+  await Promise.all(writers);
+  await mark(harness, tenant, al);
+  assert.is(ofTable(al, 'own').length, 1200);
+});
+
 test('the old row of a delete under row-level security is its key alone, and a filter on other columns hears nothing of it', async ({
   harness,
   tenant,

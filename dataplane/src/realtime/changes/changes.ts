@@ -15,7 +15,7 @@ import { type Asked, type Condition, checkedAgainst, meets, readFilter } from '.
 import { changeData, failedData, valuesOf } from './payload.js';
 import { type Change, ChangeStream, type ReplicationLogin } from './stream.js';
 import { type Table, Tables } from './tables.js';
-import { type Question, type Seen, seenBy } from './visibility.js';
+import { areVisible, type Question, type Seen, seenBy } from './visibility.js';
 
 export interface ChangesOptions {
   tenant: Tenant;
@@ -34,6 +34,8 @@ interface Subscription {
 /** The last subscriber may be back in a moment; making a slot costs more than reading on. */
 const LINGER_MS = 60_000;
 const RETRY_MS = 500;
+/** From a commit in the log until others see it. */
+const VISIBLE_MS = 1;
 const NO_KEY = 'Error 400: Bad Request, no primary key';
 const UNAUTHORIZED = 'Error 401: Unauthorized';
 const POLICY_FAILED = 'Error 500: Internal Server Error, RLS policy evaluation failed';
@@ -163,8 +165,15 @@ export class Changes {
       const wanting = await this.#wanting(change, table, asked);
       if (wanting.length > 0) deliveries.push(new Delivery(change, table, wanting));
     }
+    await this.#untilVisible(deliveries);
     await this.#ask(deliveries);
     return deliveries.map((delivery) => () => delivery.send(this.#options.recordBytes));
+  }
+
+  async #untilVisible(deliveries: readonly Delivery[]): Promise<void> {
+    const xids = new Set(deliveries.flatMap(({ mustAsk, change }) => (mustAsk ? change.xid : [])));
+    if (xids.size === 0) return;
+    while (!this.#closed && !(await areVisible(this.#options.pool, xids))) await pause(VISIBLE_MS);
   }
 
   /** Postgres sends a table's description anew when it changed: what was known of it before is not used for it. */

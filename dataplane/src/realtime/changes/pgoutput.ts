@@ -13,7 +13,7 @@ export interface Relation {
 export type Tuple = readonly (string | null | undefined)[];
 
 export type WalMessage =
-  | { kind: 'begin'; finalLsn: bigint; committedAt: Date }
+  | { kind: 'begin'; finalLsn: bigint; committedAt: Date; xid: number }
   | { kind: 'commit'; commitLsn: bigint; endLsn: bigint }
   | { kind: 'relation'; relation: Relation }
   | { kind: 'insert'; oid: number; record: Tuple }
@@ -33,7 +33,7 @@ export function decodeWal(body: Buffer): WalMessage {
   const reader = new Reader(body, 1);
   switch (String.fromCharCode(body[0] as number)) {
     case 'B':
-      return { kind: 'begin', finalLsn: reader.int64(), committedAt: reader.time() };
+      return { kind: 'begin', finalLsn: reader.int64(), committedAt: reader.time(), xid: reader.int32() };
     case 'C':
       reader.skip(1);
       return { kind: 'commit', commitLsn: reader.int64(), endLsn: reader.int64() };

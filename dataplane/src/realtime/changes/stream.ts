@@ -17,6 +17,8 @@ export type ReplicationLogin = () => Promise<string>;
 export interface Change {
   type: 'INSERT' | 'UPDATE' | 'DELETE';
   relation: Relation;
+  /** Of its transaction, as the log has it: 32 bits. */
+  xid: number;
   committedAt: Date;
   record: Tuple | undefined;
   old: OldTuple | undefined;
@@ -54,7 +56,7 @@ export class ChangeStream {
   #ready = Promise.withResolvers<void>();
   #delivering = false;
   /** The transaction that is being read. */
-  #transaction = { finalLsn: 0n, committedAt: new Date(0), index: 0 };
+  #transaction = { finalLsn: 0n, committedAt: new Date(0), xid: 0, index: 0 };
   /** What has been taken over from the log: the `index` first changes of the transaction that commits at `finalLsn`. */
   #taken = { finalLsn: 0n, index: 0 };
   #confirmed = 0n;
@@ -148,7 +150,7 @@ export class ChangeStream {
     const transaction = this.#transaction;
     switch (message.kind) {
       case 'begin':
-        this.#transaction = { finalLsn: message.finalLsn, committedAt: message.committedAt, index: 0 };
+        this.#transaction = { ...message, index: 0 };
         break;
       case 'relation':
         this.#relations.set(message.relation.oid, message.relation);
@@ -162,7 +164,7 @@ export class ChangeStream {
       case 'update':
       case 'delete':
         transaction.index++;
-        if (this.#isNew(transaction)) this.#add(message, transaction.committedAt);
+        if (this.#isNew(transaction)) this.#add(message, transaction);
         break;
       default:
     }
@@ -175,13 +177,16 @@ export class ChangeStream {
     return true;
   }
 
-  #add(message: WalMessage & { kind: 'insert' | 'update' | 'delete' }, committedAt: Date): void {
+  #add(
+    message: WalMessage & { kind: 'insert' | 'update' | 'delete' },
+    { committedAt, xid }: { committedAt: Date; xid: number },
+  ): void {
     const relation = this.#relations.get(message.oid);
     if (relation === undefined) return;
     const type = message.kind.toUpperCase() as Change['type'];
     const record = message.kind === 'delete' ? undefined : message.record;
     const old = message.kind === 'insert' ? undefined : message.old;
-    this.#waiting.push({ change: { type, relation, committedAt, record, old } });
+    this.#waiting.push({ change: { type, relation, xid, committedAt, record, old } });
     if (this.#waiting.length > MAX_WAITING) this.#session?.pause();
     void this.#deliver();
   }

@@ -20,6 +20,23 @@ export type Seen = ReadonlySet<number> | 'failed';
 
 const QUESTIONS_AT_ONCE = 40;
 
+/** The log knows 32 bits of a transaction's number; the others are those of what is nearest to the present. */
+const ARE_VISIBLE = `
+with present as (select snapshot, pg_snapshot_xmax(snapshot)::text::bigint as next from pg_current_snapshot() snapshot)
+select coalesce(bool_and(pg_visible_in_snapshot(
+  (next - 2147483648 + ((xid - next + 2147483648) % 4294967296 + 4294967296) % 4294967296)::text::xid8, snapshot
+)), true)::text from present, unnest($1::bigint[]) xid`;
+
+/**
+ * Whether others see these transactions yet: the log may be read a moment before a commit shows, and a row that is asked for then would
+ * seem to be nobody's.
+ */
+export async function areVisible(pool: Pool, xids: Iterable<number>): Promise<boolean> {
+  const statement = { name: 'realtime-visible', text: ARE_VISIBLE, values: [`{${[...xids].join()}}`] };
+  const [answer] = await pool.batch([statement], { repeatable: true });
+  return answer?.rows[0]?.[0]?.toString() === 'true';
+}
+
 export async function seenBy(pool: Pool, questions: readonly Question[]): Promise<Seen[]> {
   const groups: Question[][] = [];
   for (let at = 0; at < questions.length; at += QUESTIONS_AT_ONCE)
