@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { decodeJwt } from 'jose';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { type AuthProject, type Harness, password, sessionOf, startHarness } from './testing/harness.js';
+import { type AuthProject, type Harness, password, sessionOf, startHarness, until } from './testing/harness.js';
 
 type Json = Record<string, unknown>;
 
@@ -17,7 +17,6 @@ const SECRETS = `v1,whsec_${secret.toString('base64')}`;
 /** What the hook server was asked, by kind, and what it answers. */
 let asked: Json[] = [];
 let answer: (input: Json) => { status?: number; body?: unknown; headers?: Record<string, string> };
-let arrived = Promise.withResolvers<void>();
 
 test.before(async () => {
   harness = await startHarness();
@@ -30,8 +29,6 @@ test.before(async () => {
     asked.push(input);
     const { status = 200, body = {}, headers = { 'content-type': 'application/json' } } = answer(input);
     outgoing.writeHead(status, headers).end(JSON.stringify(body));
-    arrived.resolve();
-    arrived = Promise.withResolvers();
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   hookUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
@@ -54,10 +51,7 @@ function isSigned(headers: Record<string, string>, body: string): boolean {
   return given.length === expected.length && timingSafeEqual(Buffer.from(given), Buffer.from(expected));
 }
 
-async function nextAsked(): Promise<Json> {
-  while (asked.length === 0) await arrived.promise;
-  return asked.shift() as Json;
-}
+const nextAsked = (): Promise<Json> => until(() => asked.shift());
 
 const overHttp = (name: string) => ({
   [`GOTRUE_HOOK_${name}_ENABLED`]: 'true',
@@ -218,10 +212,10 @@ test('a number for tests has its own code and gets no message', async () => {
   const supabase = app.client();
   await supabase.auth.signInWithOtp({ phone: '491700000000' });
   // The code is kept while nobody waits for it.
-  for (;;) {
+  await until(async () => {
     const { rowCount } = await app.owner.query("select from auth.one_time_tokens where relates_to = '491700000000'");
-    if (rowCount === 1) break;
-  }
+    return rowCount === 1;
+  });
   const { error } = await supabase.auth.verifyOtp({ phone: '491700000000', token: '123456', type: 'sms' });
   assert.is(error, null);
 });

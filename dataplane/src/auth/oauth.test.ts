@@ -178,6 +178,15 @@ for (const { what, make } of [
   });
 }
 
+test('a provider whose document speaks for another issuer is not believed', async () => {
+  app.configure({ ...settings(), GOTRUE_EXTERNAL_COMPANY_URL: `${provider.issuer}/other` });
+  assert.is((await app.ask('GET', '/authorize?provider=company')).status, 500);
+  const token = await provider.idToken(somebody());
+  const { data } = await app.client().auth.signInWithIdToken({ provider: 'company', token });
+  assert.is(data.session, null);
+  app.configure(settings());
+});
+
 async function link(supabase: SupabaseClient) {
   const { data, error } = await supabase.auth.linkIdentity({
     provider: 'github',

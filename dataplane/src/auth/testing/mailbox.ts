@@ -61,12 +61,21 @@ export async function startMailbox(): Promise<Mailbox> {
       for (;;) {
         const mail = waiting.get(address)?.shift();
         if (mail) return mail;
-        await arrived.promise;
+        await soon(arrived.promise, address);
       }
     },
     countOf: (address) => counts.get(address) ?? 0,
     close: () => new Promise<void>((resolve) => server.close(() => resolve())),
   };
+}
+
+const PATIENCE_MS = 20_000;
+
+/** A test that waits in vain fails instead of hanging. */
+function soon(arrival: Promise<void>, address: string): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const patience = setTimeout(() => reject(new Error(`no mail came for ${address}`)), PATIENCE_MS);
+  return Promise.race([arrival, promise]).finally(() => clearTimeout(patience));
 }
 
 function parse(to: string, text: string): Received {

@@ -61,6 +61,7 @@ export async function startProvider(): Promise<Provider> {
     const bearer = tokens.get(String(incoming.headers.authorization).replace('Bearer ', ''));
     switch (url.pathname) {
       case '/.well-known/openid-configuration':
+      case '/other/.well-known/openid-configuration':
         return json({
           issuer,
           authorization_endpoint: `${issuer}/authorize`,
