@@ -117,9 +117,14 @@ async function everythingIsRight(
   person: Management,
   known: Map<number, Acknowledged>,
 ): Promise<void> {
+  let others: string[] = [];
   const listed = await until('every project is healthy or gone', async () => {
     const { status, body } = await person.call<ProjectView[]>('GET', '/projects?limit=100');
-    return status === 200 && body.every((project) => project.status === 'healthy') ? body : undefined;
+    if (status !== 200) return undefined;
+    others = body.filter((project) => project.status !== 'healthy').map((project) => JSON.stringify(project));
+    return others.length === 0 ? body : undefined;
+  }).catch((error) => {
+    throw new Error(`${error.message}:\n${others.join('\n')}`);
   });
   const ids = new Set(listed.map(({ id }) => id));
   for (const [id, { project, rows, deletionAsked }] of known) {

@@ -6,7 +6,9 @@ const OURS = `slot_name LIKE ${literal(`${replicationSlotOf('').replaceAll('_', 
 
 /** A database can't be dropped while a slot of it is read: its reader is sent away, and can't come back. */
 export async function dropReplicationSlots(admin: Session, database: string): Promise<void> {
-  const { rows } = await admin.query(`SELECT FROM pg_database WHERE datname = ${literal(database)}`);
+  // One whose DROP DATABASE was cut short (datconnlimit -2, as pg_database is documented) has no slots, and can not be altered.
+  const isWhole = `FROM pg_database WHERE datname = ${literal(database)} AND datconnlimit <> -2`;
+  const { rows } = await admin.query(`SELECT ${isWhole}`);
   if (rows.length === 0) return;
   await admin.query(`ALTER DATABASE ${identifier(database)} ALLOW_CONNECTIONS false`);
   const slots = `FROM pg_replication_slots WHERE database = ${literal(database)}`;

@@ -98,4 +98,13 @@ test('a database whose changes are being read is dropped all the same, and its s
   assert.equal((await admin.query(left, [databaseOf('read-by-us')])).rows, []);
 });
 
+test('a removal goes on where a kill cut the dropping of the database short', async ({ projects, admin }) => {
+  const database = databaseOf('half-dropped');
+  await projects.create('half-dropped');
+  // What DROP DATABASE leaves behind when it ends between its two transactions.
+  await admin.query('update pg_database set datconnlimit = -2 where datname = $1', [database]);
+  await dropDatabase(admin, database, 'half-dropped');
+  assert.is((await admin.query('select from pg_database where datname = $1', [database])).rowCount, 0);
+});
+
 test.run();
