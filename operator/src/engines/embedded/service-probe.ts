@@ -28,7 +28,7 @@ const PROBES: Readonly<Record<ProjectService, Probe>> = {
 };
 
 /** Without these it is no backend; another that the data plane has no service for is shown as unavailable. */
-const NEEDED: readonly ProjectService[] = ['auth', 'rest'];
+const NEEDED: readonly ProjectService[] = ['auth', 'rest', 'realtime'];
 const NOT_RUN = 'HTTP 404';
 
 export class ServiceProbe {
