@@ -364,6 +364,10 @@ test('what a form or JSON says too much or wrongly is refused', async () => {
 });
 
 for (const route of [
+  '/s3',
+  '/iceberg/v1/config',
+  '/vector/ListVectorBuckets',
+  '/cdn/open/a.txt',
   '/object',
   '/object/open',
   '/x',
