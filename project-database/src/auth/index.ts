@@ -5,6 +5,7 @@
 import { tables } from './0001-tables.js';
 import { grants } from './0002-grants.js';
 import { functions } from './0003-functions.js';
+import { recoveryCodesAndScim } from './0004-recovery-codes-and-scim.js';
 
 export interface Migration {
   /** What `auth.schema_migrations` holds of it: never changes. */
@@ -23,4 +24,5 @@ export const authMigrations: readonly Migration[] = [
   { version: 'slipway-0001-tables', sql: tables },
   { version: 'slipway-0002-grants', sql: grants },
   { version: 'slipway-0003-functions', sql: functions },
+  { version: 'slipway-0004-recovery-codes-and-scim', sql: recoveryCodesAndScim },
 ];
