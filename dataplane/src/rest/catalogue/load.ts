@@ -39,7 +39,13 @@ select c.oid::int8 as oid, n.nspname as schema, c.relname as name, obj_descripti
       'nullable', not (a.attnotnull or t.typtype = 'd' and t.typnotnull),
       'default', case
         when a.attgenerated <> '' then null
-        when a.attidentity = 'd' then format('nextval(%L::pg_catalog.regclass)', pg_get_serial_sequence(format('%I.%I', n.nspname, c.relname), a.attname))
+        when a.attidentity = 'd' then (
+          -- Of the catalogue alone: what looks a sequence up by name asks for rights on its schema.
+          select format('nextval(%L::pg_catalog.regclass)', format('%I.%I', sn.nspname, sc.relname))
+          from pg_depend dep join pg_class sc on sc.oid = dep.objid join pg_namespace sn on sn.oid = sc.relnamespace
+          where dep.classid = 'pg_class'::regclass and dep.refobjid = a.attrelid and dep.refobjsubid = a.attnum and dep.deptype = 'i'
+          limit 1
+        )
         else coalesce(pg_get_expr(d.adbin, d.adrelid), t.typdefault)
       end,
       'generated', a.attgenerated <> '' or a.attidentity = 'a',
