@@ -136,7 +136,8 @@ export async function place(
     await exchange.content.remove(content.ref, [content.version]);
     throw error;
   }
-  if (old?.version) await exchange.content.remove(content.ref, [old.version]);
+  // Nobody waits for it, and what fails to go is collected.
+  if (old?.version) void exchange.content.remove(content.ref, [old.version]).catch(() => undefined);
   return old?.id ?? id;
 }
 
