@@ -69,8 +69,8 @@ function attempt(
   upstream.once('response', (answer) => {
     clock.firstByte();
     outgoing.writeHead(answer.statusCode as number, endToEnd(answer));
-    // What the function sends goes on as it comes, the headers too: they may be all for a while.
-    if (!answer.readableLength) outgoing.flushHeaders();
+    // The headers may be all for a while; those that come with a body leave in one write with it.
+    setImmediate(() => outgoing.flushHeaders());
     answer.once('error', () => outgoing.destroy());
     answer.pipe(outgoing);
   });

@@ -40,6 +40,7 @@ const say = (word: string) => void stdout.writeSync(encoder.encode(`\n${token} $
 void endWithParent();
 giveEnvironment();
 reachPublicUrl();
+showPublicUrl();
 const serving = takeOverServe();
 await begin();
 
@@ -105,17 +106,20 @@ function takeOverServe(): { begun: boolean } {
       onListen?.({ transport: 'tcp', hostname: '0.0.0.0', port: 8000 });
     };
     const given = { path: socket, onListen: onListening, ...(onError && { onError }), ...(signal && { signal }) };
-    return native(given, (request, info) => handler(withPublicUrl(request), info));
+    return native(given, handler);
   };
   Object.defineProperty(Deno, 'serve', { value: serve });
   return state;
 }
 
 /** A server at a Unix socket says `http+unix://…`, which no router takes for an address. */
-function withPublicUrl(request: Request): Request {
-  const { url } = request;
-  Object.defineProperty(request, 'url', { value: publicOrigin + url.slice(url.indexOf('/', 'http+unix://'.length)) });
-  return request;
+function showPublicUrl(): void {
+  const native = Object.getOwnPropertyDescriptor(Request.prototype, 'url')?.get as (this: Request) => string;
+  function get(this: Request): string {
+    const url = native.call(this);
+    return url.startsWith('http+unix:') ? publicOrigin + url.slice(url.indexOf('/', 'http+unix://'.length)) : url;
+  }
+  Object.defineProperty(Request.prototype, 'url', { get, configurable: true, enumerable: true });
 }
 
 async function begin(): Promise<void> {

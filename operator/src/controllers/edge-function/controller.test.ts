@@ -1,0 +1,167 @@
+/** The EdgeFunction controller against a real Kubernetes API. In the engine's place stands one that remembers, so that the test says what it answers. */
+import { type EdgeFunction, FINALIZER, type Project } from '@slipway/crds';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { FunctionEngine, FunctionOutcome, FunctionRequest } from '../../engines/function-engine.js';
+import type { Controller } from '../../runtime/controller.js';
+import { EventRecorder } from '../../runtime/events.js';
+import { Informer } from '../../runtime/informer.js';
+import { isNotFound } from '../../runtime/kube.js';
+import { Metrics } from '../../runtime/metrics.js';
+import { deleteAndWait, silentLog, startTestKubernetes, type TestKubernetes, until } from '../../testing.js';
+import { functionCache, functionController } from './controller.js';
+
+interface World {
+  kubernetes: TestKubernetes;
+  engine: Remembering;
+  stop(): Promise<void>;
+}
+
+/** What it serves is what it was last told. */
+class Remembering implements FunctionEngine {
+  readonly served = new Map<string, FunctionRequest>();
+  answer: FunctionOutcome = { state: 'ready' };
+
+  async ensureFunction(request: FunctionRequest): Promise<FunctionOutcome> {
+    const bad = request.code.includes('BAD');
+    if (bad) return { state: 'refused', problems: [{ message: 'Expression expected', line: 3, column: 28 }] };
+    if (this.answer.state === 'ready') this.served.set(`${request.ref}/${request.name}`, request);
+    return this.answer;
+  }
+
+  async removeFunction(ref: string, name: string): Promise<void> {
+    this.served.delete(`${ref}/${name}`);
+  }
+}
+
+const test = suite<World>('edge function controller');
+const ref = `fn-${process.pid.toString(36)}`;
+const namespace = `p-${ref}`;
+const PROJECT = `/apis/slipway.dev/v1alpha1/projects/${ref}`;
+const FUNCTIONS = `/apis/slipway.dev/v1alpha1/namespaces/${namespace}/edgefunctions`;
+
+test.before(async (world) => {
+  world.kubernetes = await startTestKubernetes();
+  const { client } = world.kubernetes;
+  const metrics = new Metrics();
+  const shared = { client, metrics, log: silentLog };
+  const projects = new Informer<Project>({
+    ...shared,
+    resource: 'projects',
+    path: '/apis/slipway.dev/v1alpha1/projects',
+  });
+  const functions = functionCache(client, metrics, silentLog);
+  world.engine = new Remembering();
+  const events = new EventRecorder({ client, component: 'test', log: silentLog });
+  await client.create('/apis/slipway.dev/v1alpha1/projects', {
+    apiVersion: 'slipway.dev/v1alpha1',
+    kind: 'Project',
+    metadata: { name: ref },
+    spec: { owner: 'fn@example.com' },
+  });
+  await client.create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
+  await Promise.all([projects.start(), functions.start()]);
+  const projectUrl = (name: string) => `http://localhost:4000/p/${name}`;
+  const parts = { client, engine: world.engine, functions, projects, events, log: silentLog, projectUrl };
+  const controller: Controller = functionController({ ...parts, now: () => new Date() }, metrics);
+  controller.start();
+  world.stop = async () => {
+    await Promise.all([controller.close(), projects.close(), functions.close()]);
+    await events.close();
+  };
+});
+
+test.after(async ({ kubernetes, stop }) => {
+  const { items } = await kubernetes.client.get<{ items: EdgeFunction[] }>(FUNCTIONS);
+  for (const { metadata } of items) await deleteAndWait(kubernetes.client, `${FUNCTIONS}/${metadata.name}`);
+  await stop();
+  await kubernetes.client.delete(`/api/v1/namespaces/${namespace}`);
+  await deleteAndWait(kubernetes.client, PROJECT);
+  await kubernetes.close();
+});
+
+const apply = ({ kubernetes }: World, name: string, spec: Partial<EdgeFunction['spec']> & { code: string }) =>
+  kubernetes.client.create(FUNCTIONS, {
+    apiVersion: 'slipway.dev/v1alpha1',
+    kind: 'EdgeFunction',
+    metadata: { name },
+    spec: { name, ...spec },
+  });
+const change = (
+  { kubernetes }: World,
+  name: string,
+  spec: Partial<EdgeFunction['spec']> | { deployedGeneration: null },
+) => kubernetes.client.patch<EdgeFunction>(`${FUNCTIONS}/${name}`, { spec });
+const reaches = ({ kubernetes }: World, name: string, wanted: (object: EdgeFunction) => boolean, what: string) =>
+  until(async () => {
+    const object = await kubernetes.client.get<EdgeFunction>(`${FUNCTIONS}/${name}`);
+    const isSeen = object.status?.observedGeneration === object.metadata.generation;
+    return isSeen && wanted(object) ? object : undefined;
+  }, `${name}: ${what}`);
+const condition = ({ status }: EdgeFunction, type: string) => status?.conditions?.find((each) => each.type === type);
+
+test('one that is applied is deployed, and says where it is called', async (world) => {
+  await apply(world, 'applied', { code: 'first' });
+  const object = await reaches(world, 'applied', ({ status }) => status?.phase === 'deployed', 'deployed');
+  assert.is(object.status?.url, `http://localhost:4000/p/${ref}/functions/v1/applied`);
+  assert.is(condition(object, 'Ready')?.status, 'True');
+  assert.is(condition(object, 'Deployed')?.status, 'True');
+  assert.ok(object.metadata.finalizers?.includes(FINALIZER));
+  assert.is(world.engine.served.get(`${ref}/applied`)?.code, 'first');
+});
+
+test('code that can’t be deployed says why by line and column, and what was served stays', async (world) => {
+  await change(world, 'applied', { code: 'BAD' });
+  const object = await reaches(world, 'applied', ({ status }) => status?.phase === 'error', 'error');
+  assert.equal(object.status?.problems, [{ message: 'Expression expected', line: 3, column: 28 }]);
+  assert.is(condition(object, 'Ready')?.reason, 'InvalidCode');
+  assert.is(condition(object, 'Deployed')?.status, 'True');
+  assert.is(world.engine.served.get(`${ref}/applied`)?.code, 'first');
+});
+
+test('a rollback serves the version that is named, and a deploy of none takes it away', async (world) => {
+  await apply(world, 'rolled', { code: 'one' });
+  const first = await reaches(world, 'rolled', ({ status }) => status?.phase === 'deployed', 'deployed');
+  await change(world, 'rolled', { code: 'two' });
+  await reaches(world, 'rolled', ({ status }) => status?.phase === 'deployed', 'deployed anew');
+  assert.is(world.engine.served.get(`${ref}/rolled`)?.code, 'two');
+  await change(world, 'rolled', { deployedGeneration: first.status?.deployedVersion as number });
+  await reaches(
+    world,
+    'rolled',
+    ({ status }) => status?.deployedVersion === first.status?.deployedVersion,
+    'rolled back',
+  );
+  assert.is(world.engine.served.get(`${ref}/rolled`)?.code, 'one');
+  await change(world, 'rolled', { deployedGeneration: 0 });
+  await reaches(world, 'rolled', ({ status }) => status?.phase === 'pending', 'not deployed');
+  assert.not(world.engine.served.has(`${ref}/rolled`));
+});
+
+test('of two that ask for one name the elder has it, and the younger gets it when the elder goes', async (world) => {
+  await apply(world, 'a-elder', { name: 'shared', code: 'of the elder' });
+  await reaches(world, 'a-elder', ({ status }) => status?.phase === 'deployed', 'deployed');
+  await apply(world, 'b-younger', { name: 'shared', code: 'of the younger' });
+  const refused = await reaches(world, 'b-younger', ({ status }) => status?.phase === 'error', 'refused');
+  assert.is(condition(refused, 'Ready')?.reason, 'NameConflict');
+  await deleteAndWait(world.kubernetes.client, `${FUNCTIONS}/a-elder`);
+  await reaches(world, 'b-younger', ({ status }) => status?.phase === 'deployed', 'deployed');
+  assert.is(world.engine.served.get(`${ref}/shared`)?.code, 'of the younger');
+});
+
+test('an engine that is busy is asked again until it serves', async (world) => {
+  world.engine.answer = { state: 'busy', message: 'the data plane does not answer' };
+  await apply(world, 'patient', { code: 'x' });
+  await reaches(world, 'patient', (object) => condition(object, 'Ready')?.reason === 'Deploying', 'waiting');
+  world.engine.answer = { state: 'ready' };
+  await reaches(world, 'patient', ({ status }) => status?.phase === 'deployed', 'deployed');
+});
+
+test('one that is deleted is served no more, and its versions go with it', async (world) => {
+  await deleteAndWait(world.kubernetes.client, `${FUNCTIONS}/patient`);
+  assert.not(world.engine.served.has(`${ref}/patient`));
+  const map = `/api/v1/namespaces/${namespace}/configmaps/patient-v1`;
+  await until(() => world.kubernetes.client.get(map).then(() => false, isNotFound), 'its version to go');
+});
+
+test.run();
