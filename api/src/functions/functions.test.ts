@@ -1,0 +1,136 @@
+import { CustomObjectsApi, KubeConfig, setHeaderOptions } from '@kubernetes/client-node';
+import { API_VERSION, type EdgeFunction, GROUP, VERSION } from '@slipway/crds';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { register, startTestApi, type TestApi, until } from '../testing.js';
+
+const CODE = 'Deno.serve(() => new Response("hello"));';
+let api: TestApi;
+let objects: CustomObjectsApi;
+let token: string;
+let id: number;
+let ref: string;
+
+test.before(async () => {
+  api = await startTestApi();
+  const config = new KubeConfig();
+  config.loadFromFile(api.cluster.kubeconfig);
+  objects = config.makeApiClient(CustomObjectsApi);
+  ({ token } = await register(api));
+  ({ id, ref } = await project('functional'));
+});
+test.after(() => api?.close());
+
+async function project(name: string, owner = token): Promise<{ id: number; ref: string }> {
+  const { body } = await api.call('POST', '/projects', { token: owner, json: { name } });
+  await api.operator.provision(body.ref);
+  return body;
+}
+const call = (method: string, path: string, json?: unknown, as = token) =>
+  api.call(method, `/projects/${id}/functions${path}`, { token: as, ...(json === undefined ? {} : { json }) });
+const at = () => ({ group: GROUP, version: VERSION, plural: 'edgefunctions', namespace: `p-${ref}` });
+const resources = async () => (await objects.listNamespacedCustomObject(at())).items as EdgeFunction[];
+
+/** As the operator does it, once the resource is as `when` says. */
+async function answer(name: string, when: (object: EdgeFunction) => boolean, status: object): Promise<void> {
+  const all = await until(resources, (found) => found.some((object) => object.spec.name === name && when(object)));
+  const { metadata } = all.find(({ spec }) => spec.name === name) as EdgeFunction;
+  const body = { status: { conditions: [], observedGeneration: metadata.generation, ...status } };
+  const merge = setHeaderOptions('Content-Type', 'application/merge-patch+json');
+  await objects.patchNamespacedCustomObjectStatus({ ...at(), name: metadata.name, body }, merge);
+}
+
+test('a function is created, listed, read, changed and deleted, each by its integer id', async () => {
+  const made = await call('POST', '', { name: 'Hello_1', code: CODE });
+  assert.is(made.status, 201, JSON.stringify(made.body));
+  const { id: funcId } = made.body;
+  assert.type(funcId, 'number');
+  assert.equal(
+    [made.body.name, made.body.code, made.body.status, made.body.verify_jwt],
+    ['Hello_1', CODE, 'pending', true],
+  );
+  const { body: list } = await call('GET', '');
+  assert.equal(
+    list.map((each: { id: number }) => each.id),
+    [funcId],
+  );
+  assert.not('code' in list[0]);
+  assert.is((await call('GET', `/${funcId}`)).body.code, CODE);
+  const changed = await call('PATCH', `/${funcId}`, { code: 'new', verify_jwt: false });
+  assert.equal([changed.body.code, changed.body.verify_jwt], ['new', false]);
+  assert.is((await call('PATCH', `/${funcId}`, {})).status, 400);
+  assert.is((await call('POST', '', { name: 'Hello_1', code: CODE })).status, 409);
+  assert.equal((await call('DELETE', `/${funcId}`)).body, { ok: true });
+  assert.is((await call('GET', `/${funcId}`)).status, 404);
+});
+
+test('a deploy asks for the code as it is, and answers when the operator has served it', async () => {
+  const { body } = await call('POST', '', { name: 'deployed', code: CODE });
+  const deploying = call('POST', `/${body.id}/deploy`);
+  const asked = ({ spec, metadata }: EdgeFunction) => spec.deployedGeneration === metadata.generation;
+  await answer('deployed', asked, {
+    phase: 'deployed',
+    message: 'version 1 is deployed',
+    deployedVersion: 1,
+    newestVersion: 1,
+  });
+  const done = await deploying;
+  assert.is(done.status, 200, JSON.stringify(done.body));
+  assert.equal([done.body.status, done.body.deployed_version, done.body.version], ['deployed', 1, 1]);
+});
+
+test('a deploy that the operator refuses answers 400 with line and column', async () => {
+  const { body } = await call('POST', '', { name: 'broken', code: 'x +' });
+  const deploying = call('POST', `/${body.id}/deploy`);
+  const problems = [{ message: 'Expression expected', line: 3, column: 28 }];
+  await answer('broken', ({ spec }) => spec.deployedGeneration !== 0, { phase: 'error', message: 'line 3', problems });
+  const refused = await deploying;
+  assert.equal([refused.status, refused.body.code], [400, 'function_invalid']);
+  assert.equal(refused.body.problems, problems);
+  assert.equal(refused.body.errors, [{ field: 'code', message: 'line 3, column 28: Expression expected' }]);
+});
+
+test('a function that kubectl applied is listed with an id, which stays', async () => {
+  const metadata = { name: 'applied' };
+  const body = { apiVersion: API_VERSION, kind: 'EdgeFunction', metadata, spec: { name: 'applied', code: CODE } };
+  await objects.createNamespacedCustomObject({ ...at(), body });
+  const idOf = async () => (await call('GET', '')).body.find(({ name }: { name: string }) => name === 'applied').id;
+  const first = await idOf();
+  assert.is(await idOf(), first);
+  assert.is((await call('GET', `/${first}`)).body.name, 'applied');
+});
+
+test('logs and versions of a function that was never deployed are empty, and a version that is not there is no rollback', async () => {
+  const { body } = await call('POST', '', { name: 'fresh', code: CODE });
+  assert.equal((await call('GET', `/${body.id}/versions`)).body, []);
+  assert.is((await call('GET', `/${body.id}/logs`)).status, 503);
+  assert.is((await call('POST', `/${body.id}/rollback`, { version: 9 })).status, 404);
+});
+
+const ROUTES: [string, string, object?][] = [
+  ['GET', ''],
+  ['PATCH', '', { verify_jwt: false }],
+  ['DELETE', ''],
+  ['POST', '/deploy'],
+  ['POST', '/rollback', { version: 1 }],
+  ['GET', '/versions'],
+  ['GET', '/logs'],
+];
+test('nobody reaches a function through another’s project, another project, or without its scope', async () => {
+  const { body: own } = await call('POST', '', { name: 'own', code: CODE });
+  const stranger = await register(api);
+  const theirs = await project('theirs', stranger.token);
+  const second = await project('second');
+  const { body: pat } = await api.call('POST', '/tokens', { token, json: { name: 'few', scopes: ['projects:read'] } });
+  for (const [method, path, json] of ROUTES) {
+    const ask = (projectId: number, as: string) =>
+      api.call(method, `/projects/${projectId}/functions/${own.id}${path}`, { token: as, ...(json ? { json } : {}) });
+    assert.is((await ask(id, stranger.token)).status, 404, `${method} ${path}`);
+    assert.is((await ask(theirs.id, stranger.token)).status, 404, `${method} ${path}`);
+    assert.is((await ask(second.id, token)).status, 404, `${method} ${path}`);
+    assert.is((await ask(id, pat.token)).status, 403, `${method} ${path}`);
+  }
+  assert.is((await call('GET', `/${own.id}`)).status, 200);
+});
+
+test.run();
