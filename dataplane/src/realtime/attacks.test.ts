@@ -132,6 +132,47 @@ test('a table that the role may not read is told as unauthorized, without a valu
   assert.not.match(JSON.stringify(told), /77|record/);
 });
 
+test('a policy that fails for one caller is told to that one alone, without the row', async ({ harness, tenant }) => {
+  await harness.sql(
+    tenant,
+    `create table picky (id int primary key, body text); alter table picky enable row level security;
+     create policy picky on picky to authenticated using ((auth.jwt() ->> 'n')::int = 1);
+     alter publication supabase_realtime add table picky`,
+  );
+  const [al, bo] = [await harness.socket(tenant), await harness.socket(tenant)];
+  await listening(al, 'p', await user(harness, tenant, AL, { n: '1' }), wish('picky'), wish('marks'));
+  await listening(bo, 'p', await user(harness, tenant, BO, { n: 'x' }), wish('picky'), wish('marks'));
+  await harness.sql(tenant, `insert into picky values (5, 'hidden')`);
+  await mark(harness, tenant, al, bo);
+  assert.equal(ofTable(al, 'picky')[0]?.record, { id: 5, body: 'hidden' });
+  assert.equal(ofTable(bo, 'picky'), [
+    {
+      schema: 'public',
+      table: 'picky',
+      type: 'INSERT',
+      errors: ['Error 500: Internal Server Error, RLS policy evaluation failed'],
+    },
+  ]);
+});
+
+test('a table without a key is told as such, and a record that is too large by its small values', async ({
+  harness,
+  tenant,
+}) => {
+  await harness.sql(
+    tenant,
+    `create table keyless (body text); create table large (id int primary key, body text);
+     alter publication supabase_realtime add table keyless, large`,
+  );
+  const socket = await harness.socket(tenant);
+  await listening(socket, 'l', tenant.anonKey, wish('keyless'), wish('large'), wish('marks'));
+  await harness.sql(tenant, `insert into keyless values ('x'); insert into large values (1, repeat('x', 2000000))`);
+  await mark(harness, tenant, socket);
+  assert.equal(ofTable(socket, 'keyless')[0]?.errors, ['Error 400: Bad Request, no primary key']);
+  const [large] = ofTable(socket, 'large');
+  assert.equal([large?.record, large?.errors], [{ id: 1 }, ['Error 413: Payload Too Large']]);
+});
+
 test('nothing of a neighbour is heard: neither its changes, nor its topics, nor by its keys', async ({
   harness,
   tenant,
