@@ -1,5 +1,6 @@
 /** Makes a session for a user who has proven who they are, and the answer that the client gets for it. */
 import { randomUUID } from 'node:crypto';
+import type { Statement } from '../sql/pool.js';
 import type { Context } from './context.js';
 import { deviceOf } from './context.js';
 import { forbidden } from './errors.js';
@@ -13,20 +14,25 @@ export interface Proof {
   passwordHash?: string | null;
 }
 
-/** Undefined: since the proof the user has been banned or deleted, or has another password. */
+/** With `before`, what makes the user: then both are there or neither. Undefined: since the proof the user has been banned or deleted, or has another password. */
 export async function startSession(
   context: Context,
   { userId, method, passwordHash }: Proof,
+  before: readonly Statement[] = [],
 ): Promise<Grant | undefined> {
   const refreshToken = newRefreshToken();
   const device = deviceOf(context.request);
   const statements = signIn({ id: randomUUID(), userId, passwordHash, method, refreshToken, device });
-  const [signedIn] = jsonRows<SignedIn>((await context.pool.batch(statements)).at(-1));
+  const [signedIn] = jsonRows<SignedIn>((await context.pool.batch([...before, ...statements])).at(-1));
   return signedIn && grant(context, signedIn, refreshToken, method);
 }
 
-export async function startSessionOrRefuse(context: Context, proof: Proof): Promise<Grant> {
-  const started = await startSession(context, proof);
+export async function startSessionOrRefuse(
+  context: Context,
+  proof: Proof,
+  before: readonly Statement[] = [],
+): Promise<Grant> {
+  const started = await startSession(context, proof, before);
   if (started === undefined) throw forbidden('user_banned', 'User is banned');
   return started;
 }

@@ -33,13 +33,16 @@ export async function signup(context: Context): Promise<Answer> {
   if (!confirmed) limitMessages(context, wanted.address);
   await allowNewUser(context, user);
   try {
+    if (confirmed) {
+      const proof = { userId: user.id, method: 'password' };
+      return ok(await startSessionOrRefuse(context, proof, insertUser(user)));
+    }
     await context.pool.batch(insertUser(user));
   } catch (error) {
     if (!takenAddress(error)) throw error;
     if (confirmed) throw unprocessable('user_already_exists', 'User already registered');
     return pretend(context, wanted, user);
   }
-  if (confirmed) return ok(await startSessionOrRefuse(context, { userId: user.id, method: 'password' }));
   await writeTo(context, wanted, user.id);
   return ok(await readUser(context.pool, user.id));
 }
@@ -127,7 +130,7 @@ async function pretend(context: Context, wanted: Wanted, user: NewUser): Promise
 }
 
 async function signUpAnonymously(context: Context, body: Body): Promise<Answer> {
-  const { config, limits, pool } = context;
+  const { config, limits } = context;
   if (config.disableSignup) throw unprocessable('signup_disabled', 'Signups not allowed for this instance');
   if (!config.anonymousEnabled) {
     throw unprocessable('anonymous_provider_disabled', 'Anonymous sign-ins are disabled');
@@ -135,6 +138,5 @@ async function signUpAnonymously(context: Context, body: Body): Promise<Answer> 
   limits.byAddress('anonymous', context);
   const user = ordinaryUser(randomUUID(), { anonymous: true, userMetadata: object(body, 'data') ?? {} });
   await allowNewUser(context, user);
-  await pool.batch(insertUser(user));
-  return ok(await startSessionOrRefuse(context, { userId: user.id, method: 'anonymous' }));
+  return ok(await startSessionOrRefuse(context, { userId: user.id, method: 'anonymous' }, insertUser(user)));
 }
