@@ -24,6 +24,7 @@ select coalesce(json_object_agg(key, value), '{}')::text from (
   order by key, of_role desc, of_database desc
 ) settings`;
 
+/** Sequences are found by what depends on what: functions that look them up by name ask for rights on their schema. */
 const RELATIONS = /* sql */ `
 select c.oid::int8 as oid, n.nspname as schema, c.relname as name, obj_description(c.oid, 'pg_class') as comment,
   c.relkind in ('v', 'm') as "isView",
@@ -40,7 +41,6 @@ select c.oid::int8 as oid, n.nspname as schema, c.relname as name, obj_descripti
       'default', case
         when a.attgenerated <> '' then null
         when a.attidentity = 'd' then (
-          -- Of the catalogue alone: what looks a sequence up by name asks for rights on its schema.
           select format('nextval(%L::pg_catalog.regclass)', format('%I.%I', sn.nspname, sc.relname))
           from pg_depend dep join pg_class sc on sc.oid = dep.objid join pg_namespace sn on sn.oid = sc.relnamespace
           where dep.classid = 'pg_class'::regclass and dep.refobjid = a.attrelid and dep.refobjsubid = a.attnum and dep.deptype = 'i'
