@@ -115,7 +115,10 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     assert.is(outcome.state === 'ready' && outcome.value.storage?.status, 'unavailable');
     const silent = await under.engine.ensureServices({ ref: 'silent', anonKey: 'key', plan: 'free' });
     assert.is(silent.state, 'progressing');
-    assert.match(silent.state === 'progressing' ? silent.message : '', /rest \(HTTP 404\) and auth \(HTTP 404\) and realtime/);
+    assert.match(
+      silent.state === 'progressing' ? silent.message : '',
+      /rest \(HTTP 404\) and auth \(HTTP 404\) and realtime/,
+    );
   });
 
   test.run();
