@@ -8,6 +8,8 @@ import type { Caller, Tenant } from '../tenant.js';
 export interface Identity extends Caller {
   /** Seconds since the epoch. */
   expires: number;
+  /** The same for all of one role and claims: they are asked for a row once. */
+  key: string;
 }
 
 /** A message of ours, in upstream's words: its code and what follows. */
@@ -46,7 +48,7 @@ export function identityOf({ role, claims }: Caller): Identity | Refused {
   if (typeof exp !== 'number' || typeof claimed !== 'string') {
     return new Refused('InvalidJWTToken', 'Fields `role` and `exp` are required in JWT');
   }
-  const identity = { role, claims, expires: exp };
+  const identity = { role, claims, expires: exp, key: `${role} ${claims}` };
   return expiry(identity) ?? identity;
 }
 
@@ -56,8 +58,6 @@ export function expiry({ expires }: Identity): Refused | undefined {
   if (left > 0) return undefined;
   return new Refused('InvalidJWTToken', `Token has expired ${Math.floor(-left)} seconds ago`);
 }
-
-export const keyOf = ({ role, claims }: Caller): string => `${role} ${claims}`;
 
 const STATEMENT_TIMEOUT = '3s';
 const ASSUME = `select set_config('role', $1, true), set_config('request.jwt.claims', $2, true),

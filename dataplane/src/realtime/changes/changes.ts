@@ -7,7 +7,6 @@ import type { Logger } from 'pino';
 import type { Pool } from '../../sql/pool.js';
 import type { Tenant } from '../../tenant.js';
 import type { Channel } from '../channel.js';
-import { keyOf } from '../identity.js';
 import type { Frame } from '../protocol/frame.js';
 import type { ChangeWish } from '../protocol/join.js';
 import { pushFrame } from '../protocol/messages.js';
@@ -253,7 +252,7 @@ class Delivery {
     this.#wanting = wanting.flatMap((subscription) => {
       const { identity } = subscription.channel;
       if (identity === undefined) return [];
-      const key = keyOf(identity);
+      const { key } = identity;
       identities.set(key, identity);
       return { ...subscription, key, role: identity.role };
     });
@@ -276,7 +275,7 @@ class Delivery {
   send(recordBytes: number): void {
     const ids = new Map<Channel, Map<string, number[]>>();
     for (const { channel, wish, key, role } of this.#wanting) {
-      if (channel.identity === undefined || keyOf(channel.identity) !== key) continue;
+      if (channel.identity?.key !== key) continue;
       const data = this.#dataFor(key, role, wish, recordBytes);
       if (data === undefined) continue;
       const ofChannel = ids.get(channel) ?? new Map<string, number[]>();
