@@ -96,7 +96,7 @@ test('validation names every field, unknown ones too', async () => {
 });
 
 test('an unknown route is a 404 and a wrong method a 405 that lists the right ones', async () => {
-  assert.is((await api.call('GET', '/projects/1/functions')).body.code, 'not_found');
+  assert.is((await api.call('GET', '/projects/1/nothing')).body.code, 'not_found');
   const wrong = await api.call('PUT', '/projects');
   assert.is(wrong.status, 405);
   assert.is(wrong.headers.allow, 'GET, POST');
