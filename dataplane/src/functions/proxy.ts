@@ -70,7 +70,9 @@ function attempt(
     clock.firstByte();
     outgoing.writeHead(answer.statusCode as number, endToEnd(answer));
     // The headers may be all for a while; those that come with a body leave in one write with it.
-    setImmediate(() => outgoing.flushHeaders());
+    setImmediate(() => {
+      if (!outgoing.writableEnded) outgoing.flushHeaders();
+    });
     answer.once('error', () => outgoing.destroy());
     answer.pipe(outgoing);
   });
