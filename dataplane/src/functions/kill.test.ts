@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -14,6 +14,8 @@ test.before.each(() => {
 });
 test.after.each(() => {
   program?.kill('SIGKILL');
+  // What a start over the same home would clear away.
+  rmSync(readFileSync(path.join(home, 'functions', 'sockets'), 'utf8'), { recursive: true, force: true });
   rmSync(home, { recursive: true, force: true });
 });
 
