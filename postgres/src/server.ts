@@ -48,6 +48,8 @@ const SETTINGS: Record<string, string> = {
   shared_buffers: '256MB',
   // Realtime reads changes by logical decoding; switching later would need a restart.
   wal_level: 'logical',
+  // Each database that is made writes half a segment of log: zeroing every new one first made CREATE DATABASE 2 to 3 times slower.
+  wal_init_zero: 'off',
   max_slot_wal_keep_size: '1GB',
   max_wal_size: '2GB',
   // One of each for every project whose changes somebody listens to.

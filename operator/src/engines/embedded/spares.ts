@@ -27,6 +27,8 @@ export const SPARES = 5;
 const BACKGROUND_BUILDS = 2;
 const DEMAND_BUILDS = 3;
 const BACKOFF = { firstMs: 500, maxMs: 30_000 };
+/** Whoever took the last spare still needs the disk and a core for the rest of its provisioning: making the next one waits so long. */
+const PAUSE_AFTER_TAKE_MS = 300;
 
 interface Waiter {
   resolve(id: string): void;
@@ -42,6 +44,7 @@ export class Spares {
   readonly #builds = new Map<string, Promise<void>>();
   #failures = 0;
   #resting = false;
+  #pause: NodeJS.Timeout | undefined;
 
   constructor(sessions: ClusterSessions, log: Logger) {
     this.#sessions = sessions;
@@ -60,7 +63,7 @@ export class Spares {
   take(): Promise<string> {
     const id = this.#ready.shift();
     if (id !== undefined) {
-      this.#pump();
+      this.#pumpLater();
       return Promise.resolve(id);
     }
     return new Promise((resolve, reject) => {
@@ -71,8 +74,16 @@ export class Spares {
 
   async close(): Promise<void> {
     this.#stop.abort();
+    clearTimeout(this.#pause);
     for (const { reject } of this.#waiters.splice(0)) reject(new Error('the operator is stopping'));
     await Promise.all(this.#builds.values());
+  }
+
+  #pumpLater(): void {
+    this.#pause ??= setTimeout(() => {
+      this.#pause = undefined;
+      this.#pump();
+    }, PAUSE_AFTER_TAKE_MS).unref();
   }
 
   #pump(): void {
