@@ -2,7 +2,7 @@
 import { lockHolder } from './lock.js';
 import { inOneLine, StartProblem } from './problem.js';
 import { terminalProgress } from './progress.js';
-import { readSettings, SETTINGS_HELP } from './settings.js';
+import { homeOf, readSettings, SETTINGS_HELP } from './settings.js';
 import { Supervisor } from './supervisor.js';
 import { welcome } from './welcome.js';
 
@@ -54,7 +54,7 @@ function endOnSignals(supervisor: Supervisor, say: (text: string) => void): () =
 }
 
 async function stop(): Promise<void> {
-  const { home } = readSettings(process.env, process.cwd());
+  const home = homeOf(process.env, process.cwd());
   const holder = await lockHolder(home);
   if (!holder) throw new StartProblem(`nothing runs over ${home}`);
   process.kill(holder, 'SIGTERM');

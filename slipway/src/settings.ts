@@ -1,4 +1,5 @@
 /** What a person may set, read once from the environment by `main.ts` and checked here; everything else follows from it. */
+import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import path from 'node:path';
 import { openedServices, SHARED_SERVICES_SETTING } from '@slipway/crds';
@@ -17,7 +18,7 @@ export interface Settings {
   logLevel: string;
 }
 
-/** Each program checks those that it reads; SLIPWAY_SERVICES_SHARED is checked here, as three of them read it. */
+/** The programs that read them check them too; here a wrong one is said at once, before a program ends over it again and again. */
 const PASSED_ON = [SHARED_SERVICES_SETTING, 'SLIPWAY_RATE_LIMIT', 'SLIPWAY_STORAGE_DIR', 'SLIPWAY_STORAGE_S3'];
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
@@ -42,7 +43,7 @@ export const SETTINGS_HELP = `
 `;
 
 export function readSettings(environment: NodeJS.ProcessEnv, folder: string): Settings {
-  const home = path.resolve(folder, environment.SLIPWAY_HOME || '.slipway');
+  const home = homeOf(environment, folder);
   const port = portNumber(environment.SLIPWAY_PORT || '4000');
   const host = ipAddress(environment.SLIPWAY_HOST || '127.0.0.1');
   return {
@@ -52,10 +53,14 @@ export function readSettings(environment: NodeJS.ProcessEnv, folder: string): Se
     publicUrl: publicUrl(
       environment.SLIPWAY_PUBLIC_URL || `http://${isLoopback(host) ? 'localhost' : inUrl(reachableAt(host))}:${port}`,
     ),
-    passedOn: passedOn(environment),
+    passedOn: passedOn(environment, folder),
     logLevel: logLevel(environment.SLIPWAY_LOG_LEVEL || 'info'),
   };
 }
+
+/** All that ending a platform asks for: a wrong setting is no reason to keep it running. */
+export const homeOf = (environment: NodeJS.ProcessEnv, folder: string) =>
+  path.resolve(folder, environment.SLIPWAY_HOME || '.slipway');
 
 /** An address that connects to a program that listens at `host`, from this machine. */
 export function reachableAt(host: string): string {
@@ -66,13 +71,37 @@ export function reachableAt(host: string): string {
 export const inUrl = (host: string) => (isIP(host) === 6 ? `[${host}]` : host);
 export const isLoopback = (host: string) => host.startsWith('127.') || host === '::1';
 
-function passedOn(environment: NodeJS.ProcessEnv): Record<string, string> {
+function passedOn(environment: NodeJS.ProcessEnv, folder: string): Record<string, string> {
   try {
     openedServices(environment[SHARED_SERVICES_SETTING]);
   } catch (error) {
     throw new StartProblem((error as Error).message);
   }
+  if (environment.SLIPWAY_RATE_LIMIT) checkRateLimit(environment.SLIPWAY_RATE_LIMIT);
+  if (environment.SLIPWAY_STORAGE_DIR) checkStorageFolder(environment.SLIPWAY_STORAGE_DIR);
+  if (environment.SLIPWAY_STORAGE_S3) checkStorageFile(environment.SLIPWAY_STORAGE_S3, folder);
   return Object.fromEntries(PASSED_ON.flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])));
+}
+
+function checkRateLimit(text: string): void {
+  if (!/^\d{1,9}$/.test(text))
+    throw new StartProblem(
+      `SLIPWAY_RATE_LIMIT is "${text}": it must be a whole number, such as 1000, or 0 for no limit`,
+    );
+}
+
+function checkStorageFolder(text: string): void {
+  if (!path.isAbsolute(text)) throw new StartProblem(`SLIPWAY_STORAGE_DIR is "${text}": it must be an absolute path`);
+}
+
+/** Nothing of what the file holds is said: it has the bucket's keys. */
+function checkStorageFile(text: string, folder: string): void {
+  try {
+    JSON.parse(readFileSync(path.resolve(folder, text), 'utf8'));
+  } catch (error) {
+    const why = (error as NodeJS.ErrnoException).code ?? 'it holds no JSON';
+    throw new StartProblem(`SLIPWAY_STORAGE_S3 is "${text}": it must be a readable JSON file (${why})`);
+  }
 }
 
 function portNumber(text: string): number {
