@@ -44,7 +44,7 @@ export class BearerStrategy extends PassportStrategy(Strategy, BEARER) {
     const id = await this.userTokens.userIdOf(value);
     const user = id === undefined ? null : await this.users.byId(id);
     if (!user) return undefined;
-    return { user: accountOf(user), scopes: ALL_SCOPES, projectIds: null, tokenEnds: null };
+    return { user: accountOf(user), scopes: ALL_SCOPES, projectIds: null, tokenId: null, tokenEnds: null };
   }
 }
 

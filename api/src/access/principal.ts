@@ -6,6 +6,8 @@ export interface Principal {
   scopes: readonly Scope[];
   /** The only projects that it may see, when it is limited to some. */
   projectIds: readonly number[] | null;
+  /** Of the personal access token that it came with, which is the parent of all that it makes; null: a user token. */
+  tokenId: number | null;
   /** When a personal access token ends, and with it all that it makes; null: never, or a user token. */
   tokenEnds: Date | null;
 }

@@ -61,8 +61,17 @@ class EdgeFunctions extends Migration {
   }
 }
 
+class TokenDescent extends Migration {
+  override up() {
+    // Null: made with a user token, or before this was kept.
+    this.addSql('alter table platform.tokens add parent_id integer references platform.tokens on delete cascade');
+    this.addSql('create index on platform.tokens (parent_id)');
+  }
+}
+
 export const migrations = [
   { name: '0001_accounts', class: Accounts },
   { name: '0002_projects', class: Projects },
   { name: '0003_edge_functions', class: EdgeFunctions },
+  { name: '0004_token_descent', class: TokenDescent },
 ];

@@ -9,6 +9,7 @@ export const Token = defineEntity({
   properties: {
     id: p.integer().primary(),
     user: () => p.manyToOne(User),
+    parentId: p.integer().nullable(),
     name: p.text(),
     hash: p.blob().hidden(),
     hint: p.text(),

@@ -30,7 +30,7 @@ export class TokensController {
   @Route('POST', '/tokens', {
     summary: 'Create a personal access token',
     description:
-      'Its value is shown this once. With a personal access token as the caller, the new one gets at most its rights.',
+      'Its value is shown this once. With a personal access token as the caller, the new one gets at most its rights, and is revoked with it.',
     access: 'tokens:write',
     body: NewToken,
     bodyExamples: { ci: EXAMPLES.body },
@@ -45,9 +45,16 @@ export class TokensController {
 
   @Route('DELETE', '/tokens/{id}', {
     summary: 'Revoke a personal access token',
+    description:
+      'With it all that was made with it, and with those in turn. A personal access token as the caller revokes none that has scopes or projects which it lacks.',
     access: 'tokens:write',
     params: TokenId,
-    answer: { status: 200, description: 'It is of no use from now on.', schema: OK, example: { ok: true } },
+    answer: {
+      status: 200,
+      description: 'It and its descendants are of no use from now on.',
+      schema: OK,
+      example: { ok: true },
+    },
     problems: { 404: 'There is no such token.' },
   })
   async revokeToken(@Caller() caller: Principal, @Param() { id }: Type.Static<typeof TokenId>): Promise<Ok> {

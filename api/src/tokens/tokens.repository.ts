@@ -1,9 +1,10 @@
-import { MikroORM } from '@mikro-orm/postgresql';
+import { ForeignKeyConstraintViolationException, MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 import { User } from '../accounts/user.entity.js';
 import { Token } from './token.entity.js';
 
 export type TokenFields = Pick<Token, 'name' | 'hash' | 'hint' | 'scopes'> & {
+  parentId: number | null;
   projectIds: number[] | null;
   expiresAt: Date | null;
 };
@@ -12,11 +13,21 @@ export type TokenFields = Pick<Token, 'name' | 'hash' | 'hint' | 'scopes'> & {
 export class TokensRepository {
   constructor(private readonly orm: MikroORM) {}
 
-  async add(userId: number, fields: TokenFields): Promise<Token> {
+  /** Null when its user or its parent is no more. */
+  async add(userId: number, fields: TokenFields): Promise<Token | null> {
     const em = this.orm.em.fork();
     const token = em.create(Token, { ...fields, user: em.getReference(User, userId), createdAt: new Date() });
-    await em.flush();
-    return token;
+    try {
+      await em.flush();
+      return token;
+    } catch (error) {
+      if (error instanceof ForeignKeyConstraintViolationException) return null;
+      throw error;
+    }
+  }
+
+  one(userId: number, id: number): Promise<Token | null> {
+    return this.orm.em.fork().findOne(Token, { id, user: userId });
   }
 
   of(userId: number): Promise<Token[]> {
@@ -35,6 +46,7 @@ export class TokensRepository {
     >;
   }
 
+  /** With all that descend from it, which the foreign key takes along. */
   async remove(userId: number, id: number): Promise<boolean> {
     return (await this.orm.em.fork().nativeDelete(Token, { id, user: userId })) > 0;
   }

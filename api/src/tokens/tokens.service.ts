@@ -39,14 +39,19 @@ export class TokensService {
       name: wish.name ?? '',
       hash: hashOf(value),
       hint: value.slice(0, HINT_LENGTH),
+      parentId: caller.tokenId,
       scopes: scopesWithin(caller, wish.scopes),
       projectIds: projectsWithin(caller, wish.project_ids),
       expiresAt: expiryWithin(caller, wish.expires_in),
     });
+    if (!token) throw revokedMeanwhile();
     return { ...listed(token), token: value };
   }
 
   async revoke(caller: Principal, id: number): Promise<void> {
+    const token = await this.tokens.one(caller.user.id, id);
+    if (!token) throw missing('token');
+    refuseWider(caller, token);
     if (!(await this.tokens.remove(caller.user.id, id))) throw missing('token');
   }
 
@@ -58,6 +63,7 @@ export class TokensService {
       user: accountOf(token.user),
       scopes: token.scopes,
       projectIds: token.projectIds ?? null,
+      tokenId: token.id,
       tokenEnds: token.expiresAt ?? null,
     };
   }
@@ -84,20 +90,44 @@ export class TokensService {
 }
 
 function scopesWithin(caller: Principal, wished: Scope[] | undefined): Scope[] {
-  const lacking = wished?.find((scope) => !caller.scopes.includes(scope));
-  if (lacking) {
-    throw new Problem('missing_scope', `A token can not give more than it has: this one lacks the scope ${lacking}.`);
-  }
+  const lacking = lackingScopes(caller, wished ?? []);
+  if (lacking) throw new Problem('missing_scope', `A token can not give more than it has: this one lacks ${lacking}.`);
   return [...new Set(wished ?? caller.scopes)];
 }
 
-function projectsWithin({ projectIds }: Principal, wished: number[] | undefined): number[] | null {
-  if (projectIds === null) return wished ? [...new Set(wished)] : null;
-  if (wished?.some((id) => !projectIds.includes(id))) {
-    throw new Problem('not_allowed', 'A token can not give more than it has: this one is limited to other projects.');
-  }
-  return [...new Set(wished ?? projectIds)];
+function projectsWithin(caller: Principal, wished: number[] | undefined): number[] | null {
+  const ids = wished ?? caller.projectIds;
+  const lacking = lackingProjects(caller, ids);
+  if (lacking) throw new Problem('not_allowed', `A token can not give more than it has: this one lacks ${lacking}.`);
+  return ids && [...new Set(ids)];
 }
+
+/** What is within the caller's own rights descends to what is as well, so the token alone is looked at. */
+function refuseWider(caller: Principal, { scopes, projectIds }: Token): void {
+  const scopesOfIt = lackingScopes(caller, scopes);
+  const projectsOfIt = lackingProjects(caller, projectIds ?? null);
+  const lacking = [scopesOfIt, projectsOfIt].filter(Boolean).join(' and ');
+  if (!lacking) return;
+  const kind = scopesOfIt ? 'missing_scope' : 'not_allowed';
+  throw new Problem(kind, `A token can not revoke one that has more than itself: this one lacks ${lacking}.`);
+}
+
+function lackingScopes(caller: Principal, scopes: readonly Scope[]): string | undefined {
+  const lacking = scopes.filter((scope) => !caller.scopes.includes(scope));
+  return lacking.length > 0 ? `the scope ${lacking.join(', ')}` : undefined;
+}
+
+function lackingProjects({ projectIds }: Principal, wanted: readonly number[] | null): string | undefined {
+  if (projectIds === null) return undefined;
+  if (wanted === null) return `all projects but ${projectIds.join(', ')}`;
+  const lacking = wanted.filter((id) => !projectIds.includes(id));
+  return lacking.length > 0 ? `the project ${lacking.join(', ')}` : undefined;
+}
+
+const revokedMeanwhile = () =>
+  new Problem('unauthorized', 'The token was revoked. Log in again, or use another token.', {
+    headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
+  });
 
 function expiryWithin(caller: Principal, seconds: number | undefined): Date | null {
   const expiry = seconds === undefined ? null : new Date(Date.now() + seconds * 1000);

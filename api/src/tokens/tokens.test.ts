@@ -1,7 +1,9 @@
+import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { ALL_SCOPES } from '../access/scopes.js';
 import { register, startTestApi, until } from '../testing.js';
+import { TOKENS_PER_USER } from './tokens.service.js';
 
 const api = await startTestApi();
 test.after(() => api.close());
@@ -32,6 +34,16 @@ test('a revoked token is refused, and cannot be revoked twice or by another', as
   assert.is((await api.call('GET', '/auth/me', { token })).status, 401);
   assert.is((await api.call('DELETE', `/tokens/${id}`, { token: person.token })).status, 404);
 });
+
+async function onPlatform<T>(run: (platform: pg.Client) => Promise<T>): Promise<T> {
+  const platform = new pg.Client(api.cluster.postgres.admin('platform'));
+  await platform.connect();
+  try {
+    return await run(platform);
+  } finally {
+    await platform.end();
+  }
+}
 
 const ROUTES = [
   ['GET', '/auth/me', 'account:read'],
@@ -74,16 +86,88 @@ test('a token gives no more than it has: scopes, projects or time', async () => 
   assert.is((await attempt({ expires_in: 7200 })).status, 400);
 });
 
+test('a token revokes what is within its own rights, and is told what it lacks for others; a person revokes all', async () => {
+  const { token: session } = await register(api);
+  const scopes = ['tokens:write', 'account:read'];
+  const narrow = await create(session, { scopes, project_ids: [5] });
+  const revoke = (id: number, token = narrow.token) => api.call('DELETE', `/tokens/${id}`, { token });
+  for (const [wish, lacking, code] of [
+    [{ scopes: ['account:read', 'database:query'], project_ids: [5] }, /the scope database:query\./, 'missing_scope'],
+    [{ scopes, project_ids: [5, 6] }, /the project 6\./, 'not_allowed'],
+    [{ scopes }, /all projects but 5\./, 'not_allowed'],
+    [{}, /the scope .*projects:delete.* and all projects but 5\./, 'missing_scope'],
+  ] as const) {
+    const wider = await create(session, wish);
+    const refused = await revoke(wider.id);
+    assert.equal([refused.status, refused.body.code], [403, code]);
+    assert.match(refused.body.detail, lacking);
+    assert.is((await revoke(wider.id, session)).status, 200);
+  }
+  const within = await create(session, { scopes: ['account:read'], project_ids: [5] });
+  assert.is((await revoke(within.id)).status, 200);
+  assert.is((await revoke(narrow.id)).status, 200);
+});
+
+test('a token that is revoked takes along all that descend from it, and no other', async () => {
+  const { token: session } = await register(api);
+  const parent = await create(session);
+  const child = await create(parent.token);
+  const grandchild = await create(child.token);
+  const sibling = await create(parent.token);
+  const other = await create(session);
+  const status = async ({ token }: { token: string }) => (await api.call('GET', '/auth/me', { token })).status;
+  assert.is((await api.call('DELETE', `/tokens/${child.id}`, { token: session })).status, 200);
+  assert.equal(await Promise.all([parent, child, grandchild, sibling].map(status)), [200, 401, 401, 200]);
+  assert.is((await api.call('DELETE', `/tokens/${parent.id}`, { token: parent.token })).status, 200);
+  assert.equal(await Promise.all([parent, sibling, other].map(status)), [401, 401, 200]);
+});
+
+test('the longest line of descent that an account can have is revoked at once', async () => {
+  const { token: session } = await register(api);
+  const first = await create(session);
+  await onPlatform(async (platform) => {
+    const [{ last }] = (await platform.query('select max(id)::int as last from platform.tokens')).rows;
+    for (let next = 1; next < TOKENS_PER_USER; next += 1) {
+      await platform.query(
+        `insert into platform.tokens (user_id, name, hash, hint, scopes, parent_id)
+         select user_id, '', sha256(id::text::bytea), '', scopes, id from platform.tokens where id = $1`,
+        [last + next - 1],
+      );
+    }
+  });
+  assert.is((await api.call('GET', '/tokens', { token: session })).body.length, TOKENS_PER_USER);
+  assert.is((await api.call('DELETE', `/tokens/${first.id}`, { token: session })).status, 200);
+  assert.equal((await api.call('GET', '/tokens', { token: session })).body, []);
+});
+
+test('a token that is revoked while it makes another makes none', async () => {
+  const { token: session } = await register(api);
+  const { id, token } = await create(session);
+  const answer = await onPlatform(async (platform) => {
+    await platform.query('begin');
+    await platform.query('delete from platform.tokens where id = $1', [id]);
+    const making = api.call('POST', '/tokens', { token, json: {} });
+    const waiting = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and query ilike 'insert%tokens%'`;
+    await until(
+      () => api.admin.query(waiting),
+      ({ rowCount }) => rowCount === 1,
+    );
+    await platform.query('commit');
+    return making;
+  });
+  assert.is(answer.status, 401);
+  assert.match(String(answer.headers['www-authenticate']), /invalid_token/);
+  assert.equal((await api.call('GET', '/tokens', { token: session })).body, []);
+});
+
 test('an unknown scope is refused, and a token ends when it was to', async () => {
   const { token: session } = await register(api);
   const unknown = await api.call('POST', '/tokens', { token: session, json: { scopes: ['root'] } });
   assert.is(unknown.status, 400);
   const { id, token } = await create(session, { expires_in: 60 });
-  const { Client } = (await import('pg')).default;
-  const platform = new Client({ ...api.cluster.postgres.admin('platform') });
-  await platform.connect();
-  await platform.query("update platform.tokens set expires_at = now() - interval '1 second' where id = $1", [id]);
-  await platform.end();
+  await onPlatform((platform) =>
+    platform.query("update platform.tokens set expires_at = now() - interval '1 second' where id = $1", [id]),
+  );
   assert.is((await api.call('GET', '/auth/me', { token })).status, 401);
 });
 
