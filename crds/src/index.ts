@@ -15,6 +15,7 @@ export * from './project.js';
 export type { KubernetesObject, ObjectMeta, OwnerReference, PrinterColumn, ResourceDefinition } from './resource.js';
 export * from './rest-settings.js';
 export { Condition } from './schema.js';
+export * from './text-forms.js';
 
 /** The manifests of all our CustomResourceDefinitions. */
 export const customResourceDefinitions = [projectDefinition, edgeFunctionDefinition, buildDefinition].map(

@@ -2,6 +2,7 @@ import Type from 'typebox';
 import { REF_MAX_LENGTH } from './names.js';
 import type { KubernetesObject, ResourceDefinition } from './resource.js';
 import { Conditions, oneOf, rule, secretKey } from './schema.js';
+import { BRANCH, COMMAND, OUTPUT_DIR, REPO_URL, type TextForm } from './text-forms.js';
 
 export const PROJECT_TYPES = ['shared', 'dedicated', 'frontend', 'app'] as const;
 export type ProjectType = (typeof PROJECT_TYPES)[number];
@@ -18,27 +19,49 @@ export const MESSAGE_MAX_LENGTH = 500;
 /** A JWT secret shorter than this is refused, as HS256 wants 256 bits (RFC 7518, 3.2). */
 export const JWT_SECRET_MIN_LENGTH = 32;
 
+/** A rule, not a `pattern`: its refusal is in words, and does not repeat a value that may hold a secret. */
+const ofForm = ({ pattern, words }: TextForm, fix = '') => ({
+  'x-kubernetes-validations': [rule(`self.matches(${JSON.stringify(pattern)})`, `must be ${words}${fix}`)],
+});
+
 const Source = Type.Object(
   {
-    repoUrl: Type.Optional(Type.String({ maxLength: 2048, description: 'Where git clones from.' })),
+    repoUrl: Type.Optional(
+      Type.String({
+        maxLength: 2048,
+        description: 'Where git clones from.',
+        ...ofForm(REPO_URL, ': a token goes into the Secret that tokenSecretRef names'),
+      }),
+    ),
     productionBranch: Type.Optional(
-      Type.String({ default: 'main', minLength: 1, maxLength: 255, description: 'The branch that is deployed.' }),
+      Type.String({
+        default: 'main',
+        minLength: 1,
+        maxLength: 255,
+        description: 'The branch that is deployed.',
+        ...ofForm(BRANCH),
+      }),
     ),
     tokenSecretRef: Type.Optional(secretKey('The git access token, for a private repository.', 'token')),
   },
   { description: 'The git repository of a frontend or app project.' },
 );
 
+const command = (standard: string, description: string) =>
+  Type.Optional(Type.String({ default: standard, minLength: 1, maxLength: 1024, description, ...ofForm(COMMAND) }));
+
 const Build = Type.Object(
   {
-    installCommand: Type.Optional(
-      Type.String({ default: 'npm install', maxLength: 1024, description: 'Installs what the build needs.' }),
-    ),
-    buildCommand: Type.Optional(
-      Type.String({ default: 'npm run build', maxLength: 1024, description: 'Builds the site.' }),
-    ),
+    installCommand: command('npm install', 'Installs what the build needs.'),
+    buildCommand: command('npm run build', 'Builds the site.'),
     outputDir: Type.Optional(
-      Type.String({ default: 'dist', minLength: 1, maxLength: 1024, description: 'The folder that is published.' }),
+      Type.String({
+        default: 'dist',
+        minLength: 1,
+        maxLength: 1024,
+        description: 'The folder that is published.',
+        ...ofForm(OUTPUT_DIR),
+      }),
     ),
   },
   { description: 'How the source becomes a site.' },

@@ -1,5 +1,16 @@
 /** What goes over the wire for a project. */
-import { JWT_SECRET_MIN_LENGTH, PHASES, PLANS, PROJECT_NAME_PATTERN, PROJECT_TYPES, REGIONS } from '@slipway/crds';
+import {
+  BRANCH,
+  COMMAND,
+  JWT_SECRET_MIN_LENGTH,
+  OUTPUT_DIR,
+  PHASES,
+  PLANS,
+  PROJECT_NAME_PATTERN,
+  PROJECT_TYPES,
+  REGIONS,
+  REPO_URL,
+} from '@slipway/crds';
 import Type from 'typebox';
 import { Id, MAX_ID, Nullable, oneOf, Time } from '../http/schema.js';
 
@@ -52,36 +63,31 @@ const EnvVars = Nullable(
   },
 );
 
-const COMMAND = '^[^\\u0000]*$';
 const Command = (description: string, example: string) =>
-  Nullable(Type.String({ minLength: 1, maxLength: 1024, pattern: COMMAND }), { description, examples: [example] });
+  Nullable(Type.String({ minLength: 1, maxLength: 1024, pattern: COMMAND.pattern }), {
+    description,
+    examples: [example],
+  });
 
 export const ProjectChange = Type.Object(
   {
     repo_url: Type.Optional(
-      Nullable(
-        Type.String({
-          maxLength: 2048,
-          pattern:
-            '^((https?|ssh|git)://[^\\s\\u0000-\\u001f-][^\\s\\u0000-\\u001f]*|[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^\\s\\u0000-\\u001f-][^\\s\\u0000-\\u001f]*)$',
-        }),
-        {
-          description: 'Where git clones from: http(s), ssh or git.',
-          examples: ['https://github.com/ada/my-shop.git'],
-        },
-      ),
+      Nullable(Type.String({ maxLength: 2048, pattern: REPO_URL.pattern }), {
+        description: `Where git clones from: ${REPO_URL.words}; a token goes into github_token.`,
+        examples: ['https://github.com/ada/my-shop.git'],
+      }),
     ),
     build_command: Type.Optional(Command('Builds the site; null: `npm run build`.', 'npm run build')),
     output_dir: Type.Optional(
-      Nullable(Type.String({ maxLength: 1024, pattern: '^(?!/)(?!(.*/)?\\.\\.(/|$))[^\\u0000-\\u001f]+$' }), {
-        description: 'The folder that is published, within the repository; null: `dist`.',
+      Nullable(Type.String({ maxLength: 1024, pattern: OUTPUT_DIR.pattern }), {
+        description: `What is published, ${OUTPUT_DIR.words}; null: \`dist\`.`,
         examples: ['dist'],
       }),
     ),
     install_command: Type.Optional(Command('Installs what the build needs; null: `npm install`.', 'npm ci')),
     production_branch: Type.Optional(
-      Nullable(Type.String({ maxLength: 255, pattern: '^[A-Za-z0-9_][A-Za-z0-9_./-]*$' }), {
-        description: 'The branch that is deployed; null: `main`.',
+      Nullable(Type.String({ maxLength: 255, pattern: BRANCH.pattern }), {
+        description: `What is deployed, ${BRANCH.words}; null: \`main\`.`,
         examples: ['main'],
       }),
     ),
