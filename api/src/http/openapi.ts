@@ -2,13 +2,15 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 import { SCOPES } from '../access/scopes.js';
-import { components } from './route.js';
+import { components, know } from './route.js';
 
 const VERSION = '1.4.0';
+const PATH = '/openapi.json';
+know('GET', PATH);
 
 export function serveOpenApi(app: INestApplication, publicUrl: string) {
   SwaggerModule.setup('docs', app, () => openApiDocument(app, publicUrl), {
-    jsonDocumentUrl: 'openapi.json',
+    jsonDocumentUrl: PATH,
     raw: ['json'],
     customSiteTitle: 'Slipway API',
   });
@@ -26,15 +28,35 @@ export function openApiDocument(app: INestApplication, publicUrl: string): OpenA
       { type: 'http', description: 'A user token from logging in, or a personal access token (`pat_…`).' },
       'bearer',
     )
+    .addApiKey(
+      { type: 'apiKey', in: 'header', name: 'apikey', description: 'The service_role key of the project.' },
+      'apikey',
+    )
     .build();
   const document = SwaggerModule.createDocument(app, base, { operationIdFactory: (_controller, handler) => handler });
-  return { ...document, components: { ...document.components, schemas: components as never } };
+  const paths = { ...document.paths, [PATH]: { get: OWN_OPERATION } };
+  return { ...document, paths, components: { ...document.components, schemas: components as never } };
 }
+
+/** Swagger's module serves it, so no handler of ours is there to describe it. */
+const OWN_OPERATION = {
+  operationId: 'readOpenApi',
+  summary: 'Read this document',
+  tags: ['discovery'],
+  security: [],
+  responses: {
+    200: {
+      description: 'An OpenAPI 3.0 document.',
+      content: { 'application/json': { schema: { type: 'object' }, example: { openapi: '3.0.3' } } },
+    },
+  },
+};
 
 function description() {
   const scopes = Object.entries(SCOPES).map(([scope, meaning]) => `- \`${scope}\`: ${meaning}`);
   return [
     'Accounts, personal access tokens and projects. Errors are problem documents (RFC 9457).',
+    'Beyond what is listed with it, any route may answer 405, 414, 415, 429, 431 or 500, as problem documents too.',
     'Scopes of a personal access token; a user token has them all:',
     scopes.join('\n'),
   ].join('\n\n');

@@ -4,7 +4,7 @@
  * operation in `/openapi.json`: there is no second place to keep in step.
  */
 import { applyDecorators, HttpCode, RequestMapping, RequestMethod, SetMetadata } from '@nestjs/common';
-import { ApiBearerAuth, ApiBody, ApiOperation, ApiParam, ApiQuery, ApiResponse } from '@nestjs/swagger';
+import { ApiBearerAuth, ApiBody, ApiOperation, ApiParam, ApiQuery, ApiResponse, ApiSecurity } from '@nestjs/swagger';
 import type { TObject, TSchema } from 'typebox';
 import type { Scope } from '../access/scopes.js';
 import { exampleProblem, ProblemDocument } from './problem.js';
@@ -14,13 +14,15 @@ import { bodyCheck, type Check, textCheck } from './validation.js';
 export interface RouteOptions {
   summary: string;
   description?: string;
-  /** `none`: for everybody; otherwise a bearer token with this scope. */
-  access: 'none' | Scope;
+  /** `none`: for everybody; `apikey`: a key of the project, which the handler proves; otherwise a bearer token with this scope. */
+  access: 'none' | 'apikey' | Scope;
   params?: TObject;
   query?: TObject;
   body?: TSchema;
   bodyExamples?: Record<string, unknown>;
   answer: { status: 200 | 201; description: string; schema: TSchema; example: unknown; headers?: ResponseHeaders };
+  /** Answers without content beside it, by status. */
+  emptyAnswers?: Record<number, string>;
   /** What can go wrong beyond what follows from the above, by status. */
   problems?: Record<number, string>;
   links?: Record<string, { operationId: string; parameters: Record<string, string>; description: string }>;
@@ -41,11 +43,16 @@ const known: { method: string; pattern: RegExp }[] = [];
 export const methodsOf = (path: string) =>
   known.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
 
+/** Called from elsewhere for a route that no handler with `@Route` serves. */
+export function know(method: Method, path: string): void {
+  known.push({ method, pattern: new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}/?$`) });
+}
+
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
 /** `path` is written as OpenAPI does, `/projects/{id}`; the operation is named after the handler. */
 export function Route(method: Method, path: string, options: RouteOptions): MethodDecorator {
-  known.push({ method, pattern: new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}/?$`) });
+  know(method, path);
   return applyDecorators(
     RequestMapping({ method: RequestMethod[method], path: path.replaceAll(/\{(\w+)\}/g, ':$1') }),
     HttpCode(options.answer.status),
@@ -64,16 +71,19 @@ function ruleOf({ access, params, query, body }: RouteOptions): RouteRule {
 
 function documented(path: string, options: RouteOptions): (MethodDecorator & ClassDecorator)[] {
   const { summary, description, access } = options;
-  const needs = access === 'none' ? '' : `A personal access token needs the scope \`${access}\`.`;
+  const needs = isScope(access) ? `A personal access token needs the scope \`${access}\`.` : '';
   const text = [description, needs].filter(Boolean).join('\n\n');
   return [
     ApiOperation({ summary, description: text, ...(access === 'none' ? { security: [] } : {}) }) as MethodDecorator &
       ClassDecorator,
-    ...(access === 'none' ? [] : [ApiBearerAuth('bearer')]),
+    ...(access === 'apikey' ? [ApiSecurity('apikey')] : []),
+    ...(isScope(access) ? [ApiBearerAuth('bearer')] : []),
     ...inputs(options),
     ...answers(options, path.replaceAll(/\{\w+\}/g, '1')),
   ];
 }
+
+const isScope = (access: RouteOptions['access']): access is Scope => access !== 'none' && access !== 'apikey';
 
 function inputs({ params, query, body, bodyExamples }: RouteOptions): (MethodDecorator & ClassDecorator)[] {
   const inPath = propertiesOf(params).map(({ name, schema, description }) =>
@@ -107,6 +117,9 @@ function answers(options: RouteOptions, examplePath: string) {
   const problems = { ...impliedProblems(options), ...options.problems };
   return [
     ApiResponse(success as never),
+    ...Object.entries(options.emptyAnswers ?? {}).map(([empty, text]) =>
+      ApiResponse({ status: Number(empty), description: text }),
+    ),
     ...Object.entries(problems).map(([problem, text]) =>
       ApiResponse(problemResponse(Number(problem), text, examplePath) as never),
     ),
@@ -118,16 +131,16 @@ function impliedProblems({ access, params, query, body }: RouteOptions): Record<
     ...(params || query || body
       ? { 400: 'A parameter or the body is not valid; `errors` says which field and why.' }
       : {}),
-    ...(access === 'none'
-      ? {}
-      : { 401: 'No token was sent, or it is not valid (any more).', 403: 'The token lacks the scope that is named.' }),
+    ...(isScope(access)
+      ? { 401: 'No token was sent, or it is not valid (any more).', 403: 'The token lacks the scope that is named.' }
+      : {}),
     ...(body ? { 413: 'The body is larger than 1 MiB.', 415: 'The body is not `application/json`.' } : {}),
     503: 'A part that is needed for this does not answer now; `Retry-After` says when to try again.',
   };
 }
 
 const HEADERS_OF: Record<number, ResponseHeaders> = {
-  401: { 'WWW-Authenticate': { description: 'The scheme: Bearer.', schema: { type: 'string' } } },
+  401: { 'WWW-Authenticate': { description: 'What to send: Bearer, or apikey.', schema: { type: 'string' } } },
   429: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } },
   503: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } },
 };

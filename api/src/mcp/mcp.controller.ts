@@ -56,7 +56,7 @@ export class McpController {
     summary: 'Speak MCP',
     description:
       'One JSON-RPC 2.0 message of the Model Context Protocol (streamable HTTP, stateless). It takes the project’s service_role key in the header `apikey`, and no bearer token.',
-    access: 'none',
+    access: 'apikey',
     params: ProjectId,
     body: RpcMessage,
     bodyExamples: { ping: { jsonrpc: '2.0', id: 1, method: 'ping' } },
@@ -66,6 +66,7 @@ export class McpController {
       schema: RpcAnswer,
       example: { jsonrpc: '2.0', id: 1, result: {} },
     },
+    emptyAnswers: { 202: 'The message was a notification, which is not answered.' },
     problems: {
       401: 'The header `apikey` does not carry the service_role key of such a project.',
       403: 'The request comes from a page of another site.',

@@ -113,6 +113,14 @@ test('plain JSON-RPC without an SDK gets plain JSON: initialize, ping, tools/lis
   assert.ok(unfit.error?.code === -32602 || unfit.result?.isError, JSON.stringify(unfit));
 });
 
+test('a notification is taken without an answer', async () => {
+  const { status, body } = await api.call('POST', `/projects/${id}/mcp`, {
+    headers: { apikey: KEY },
+    json: { jsonrpc: '2.0', method: 'notifications/initialized' },
+  });
+  assert.equal([status, body], [202, '']);
+});
+
 test('tables, the schema of one, and the project are described', async () => {
   const { tables } = (await call('list_tables', { schema: 'public' })).structuredContent as {
     tables: { name: string }[];

@@ -1,0 +1,70 @@
+import { readFile } from 'node:fs/promises';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { ALL_SCOPES } from '../access/scopes.js';
+import { startTestApi } from '../testing.js';
+
+const api = await startTestApi();
+test.after(() => api.close());
+
+interface Operation {
+  description?: string;
+  security?: object[];
+  responses: Record<string, { content?: unknown }>;
+}
+const document = (await api.call('GET', '/openapi.json')).body;
+const operations = Object.entries(document.paths as Record<string, Record<string, Operation>>).flatMap(
+  ([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, ...operation })),
+);
+const operation = (route: string) => operations.find((other) => other.route === route);
+const guide = await readFile(new URL('../../../docs/api.md', import.meta.url), 'utf8');
+
+test('the document lists its own route, which takes GET alone', async () => {
+  const own = operation('GET /openapi.json');
+  assert.equal(own?.security, []);
+  assert.ok(own?.responses[200]);
+  const wrong = await api.call('POST', '/openapi.json', { json: {} });
+  assert.equal([wrong.status, wrong.headers.allow], [405, 'GET']);
+});
+
+test('speaking MCP needs the key that the scheme `apikey` describes, and may be answered without content', () => {
+  assert.equal(document.components.securitySchemes.apikey.name, 'apikey');
+  assert.equal(document.components.securitySchemes.apikey.in, 'header');
+  const mcp = operation('POST /projects/{id}/mcp');
+  assert.equal(mcp?.security, [{ apikey: [] }]);
+  assert.ok(mcp?.responses[202]);
+  assert.is(mcp.responses[202].content, undefined);
+});
+
+test('every operation says who may call it, by a scheme that is there', () => {
+  const schemes = Object.keys(document.components.securitySchemes);
+  for (const { route, security } of operations) {
+    assert.ok(security, route);
+    for (const name of security.flatMap(Object.keys)) assert.ok(schemes.includes(name), `${route}: ${name}`);
+  }
+});
+
+test('docs/api.md has every scope, with the routes that need it', () => {
+  const rows = [...guide.matchAll(/^\| `([a-z]+:[a-z]+)` \| (.*) \|$/gm)];
+  assert.equal(
+    rows.map(([, scope]) => scope),
+    ALL_SCOPES,
+  );
+  for (const [, scope, allows = ''] of rows) {
+    const needing = operations.filter(({ description = '' }) => description.endsWith(`the scope \`${scope}\`.`));
+    const named = [...allows.matchAll(/`([A-Z]+ \/[^`]*)`/g)].map(([, route]) => route);
+    assert.equal(named.sort(), needing.map(({ route }) => route).sort(), scope);
+  }
+});
+
+test('docs/api.md names every route that takes no bearer token', () => {
+  const [said = ''] = /on every route but[^.]*(?:\.json[^.]*)*\./.exec(guide) ?? [];
+  for (const { route, security = [] } of operations) {
+    const path = route.replace(/^\w+ /, '');
+    const takesNone = !security.some((scheme) => 'bearer' in scheme);
+    assert.is(said.includes(`\`${path}\``) || said.includes(`\`${route}\``), takesNone, route);
+  }
+});
+
+test.run();
