@@ -564,6 +564,45 @@ test('the log names requests, but neither keys nor queries', async () => {
   for (const secret of [blog.anonKey, 'canary', 'al@example.com', blog.jwtSecret]) assert.not.ok(text.includes(secret));
 });
 
+/** A gateway of its own, whose log no other test writes to. */
+async function withLoggedGateway(work: (rest: string, lines: Record<string, unknown>[]) => Promise<void>) {
+  const lines: Record<string, unknown>[] = [];
+  const sink = new Writable({ write: (line, _, done) => done(void lines.push(JSON.parse(String(line)))) });
+  const server = createGateway({
+    publicUrl: PUBLIC_URL,
+    tenant: (ref) => tenants.get(ref),
+    complete: () => true,
+    services: { rest: witness, realtime: speaker },
+    management,
+    log: pino({ level: 'info' }, sink),
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    await work(`http://127.0.0.1:${(server.address() as AddressInfo).port}${REST}`, lines);
+  } finally {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+}
+
+test('a forged token leaves one line in the log, with who, where and why, and neither token nor query', async () => {
+  await withLoggedGateway(async (rest, lines) => {
+    assert.is((await fetch(rest, { headers: bearer(blog.anonKey) })).status, 200);
+    assert.equal(lines, []);
+    const forged = await signToken({ role: 'service_role' }, 'another secret of enough characters');
+    const { status, headers } = await fetch(`${rest}?email=al@example.com`, { headers: bearer(forged) });
+    assert.is(status, 401);
+    assert.is(lines.length, 1);
+    const { ref, service, method, path, reason, problem, requestId, address } = lines[0] ?? {};
+    assert.equal([ref, service, method, path], ['blog-x1', 'rest', 'GET', '/todos']);
+    assert.equal([reason, problem, address], ['invalid-token', 'signature', '127.0.0.1']);
+    assert.is(requestId, headers.get('x-request-id'));
+    for (const secret of [...forged.split('.'), blog.anonKey, 'al@example.com']) {
+      assert.not.ok(JSON.stringify(lines).includes(secret));
+    }
+  });
+});
+
 async function withApi(work: (seen: IncomingMessage[]) => Promise<void>): Promise<void> {
   const seen: IncomingMessage[] = [];
   const api = createServer(async (incoming, outgoing) => {

@@ -14,16 +14,10 @@ import { ConnectionError, PoolBusyError } from '../sql/errors.js';
 import type { Caller, Tenant } from '../tenant.js';
 import { projectAddress, type ServiceAddress, serviceAddress } from './address.js';
 import { allowOrigin, answerPreflight, isPreflight } from './cors.js';
-import {
-  type Credentials,
-  credentialsOf,
-  type Decision,
-  decideCaller,
-  knownCaller,
-  withoutKey,
-} from './credentials.js';
+import { type Credentials, credentialsOf, decideCaller, knownCaller, withoutKey } from './credentials.js';
 import type { Management } from './management.js';
 import { RateLimit } from './rate-limit.js';
+import { RefusalLog, type Refused } from './refusal-log.js';
 import {
   BODY_TOO_LARGE,
   FAILED,
@@ -91,10 +85,14 @@ export function createGateway(options: GatewayOptions): Server {
     shouldUpgradeCallback: (incoming) => incoming.headers.upgrade?.toLowerCase() === 'websocket',
   });
   const rateLimit = new RateLimit(options.rateLimit);
-  const gateway = new Gateway(options, limits, rateLimit, new SlowClients(server, limits));
+  const refusals = new RefusalLog(options.log);
+  const gateway = new Gateway(options, limits, rateLimit, new SlowClients(server, limits), refusals);
   server.on('request', (incoming, outgoing) => gateway.onRequest(incoming, outgoing));
   server.on('upgrade', (incoming, socket, head) => void gateway.onUpgrade(incoming, socket, head));
-  server.once('close', () => rateLimit.close());
+  server.once('close', () => {
+    rateLimit.close();
+    refusals.close();
+  });
   return server;
 }
 
@@ -109,6 +107,7 @@ class Gateway {
     private readonly limits: GatewayLimits,
     private readonly rateLimit: RateLimit,
     private readonly slowClients: SlowClients,
+    private readonly refusals: RefusalLog,
   ) {
     this.#entries = entriesOf(options.services);
     this.#domain = `.${new URL(options.publicUrl).hostname.toLowerCase()}`;
@@ -183,6 +182,7 @@ class Gateway {
         // Auth has routes that ask for no user: a client with a worn-out session may still sign in.
         this.#serve(entry, tenant, place, decision.keyCaller, requestId, incoming, outgoing, decision.problem);
       } else {
+        this.refusals.note(decision, tenant.ref, place, requestId, incoming);
         refuse(outgoing, refusal);
       }
     } catch (error) {
@@ -244,7 +244,10 @@ class Gateway {
     if (entry.service.upgrade === undefined) return refuse(outgoing, worded(entry, NO_UPGRADE));
     try {
       const decision = await decideCaller(this.#tokens, tenant, credentialsOf(incoming, place.query));
-      if (!('caller' in decision)) return refuse(outgoing, worded(entry, refusalFor(decision, entry.rules)));
+      if (!('caller' in decision)) {
+        this.refusals.note(decision, tenant.ref, place, requestId, incoming);
+        return refuse(outgoing, worded(entry, refusalFor(decision, entry.rules)));
+      }
       if (socket.destroyed) return;
       outgoing.detachSocket(incoming.socket);
       const { path } = place;
@@ -271,7 +274,7 @@ const hasBody = ({ headers }: IncomingMessage) =>
 
 const worded = (entry: Entry | undefined, refusal: Refusal): Refusal => entry?.rules.reworded?.(refusal) ?? refusal;
 
-function refusalFor(decision: Exclude<Decision, { caller: Caller }>, rules: ServiceRules): Refusal {
+function refusalFor(decision: Refused, rules: ServiceRules): Refusal {
   if (decision.refused === 'invalid-token') return rules.tokenRefusal(decision.problem);
   return decision.refused === 'no-key' ? NO_KEY : INVALID_KEY;
 }

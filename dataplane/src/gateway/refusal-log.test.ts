@@ -1,0 +1,52 @@
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import { Writable } from 'node:stream';
+import { pino } from 'pino';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { RefusalLog } from './refusal-log.js';
+
+function newLog() {
+  const lines: Record<string, unknown>[] = [];
+  const sink = new Writable({ write: (line, _, done) => done(void lines.push(JSON.parse(String(line)))) });
+  const refusals = new RefusalLog(pino({ level: 'info' }, sink));
+  const note = (path: string) =>
+    refusals.note(
+      { refused: 'invalid-key' },
+      'shop',
+      { service: 'rest', path, query: 'apikey=canary' },
+      '1-1',
+      new IncomingMessage(new Socket()),
+    );
+  return { refusals, lines, note };
+}
+
+test('of a flood in one second ten are named and the others counted, in one line', () => {
+  const { refusals, lines, note } = newLog();
+  for (let count = 0; count < 1000; count++) note('/todos');
+  refusals.close();
+  assert.equal(
+    lines.map(({ reason, leftOut }) => reason ?? leftOut),
+    [...Array(10).fill('invalid-key'), 990],
+  );
+});
+
+test('after the second is over the next is named again', async () => {
+  const { refusals, lines, note } = newLog();
+  for (let count = 0; count < 11; count++) note('/todos');
+  while (!lines.some(({ leftOut }) => leftOut === 1)) await new Promise((resolve) => setTimeout(resolve, 20));
+  note('/after');
+  refusals.close();
+  assert.equal([lines.length, lines.at(-1)?.path], [12, '/after']);
+});
+
+test('a line is short however long the path is, and holds no query', () => {
+  const { refusals, lines, note } = newLog();
+  note(`/${'x'.repeat(10_000)}`);
+  refusals.close();
+  const text = JSON.stringify(lines);
+  assert.ok(text.length < 600, text);
+  assert.not.match(text, /canary/);
+});
+
+test.run();
