@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
 import { ApiError, failure } from '../status.js';
 import type { Authentication } from './authentication.js';
+import { RefusalLog } from './refusal-log.js';
 import { endConnection, type Request, requestOf, sendJson } from './request.js';
 import { answerPublic, PUBLIC_PATHS, type Routing, route } from './router.js';
 
@@ -29,9 +30,11 @@ export interface ListenerSettings {
 
 export async function listen(settings: ListenerSettings): Promise<Listener> {
   const { host, port, tls, routing } = settings;
+  const refusals = new RefusalLog(settings.log);
   const server = createServer({ ...tls, keepAliveTimeout: KEEP_ALIVE_MS }, (incoming, response) => {
-    void answer(incoming, response, settings);
+    void answer(incoming, response, settings, refusals);
   });
+  server.once('close', () => refusals.close());
   server.maxConnections = MAX_CONNECTIONS;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -52,13 +55,19 @@ async function close(server: Server, { watches }: Routing): Promise<void> {
   clearTimeout(cut);
 }
 
-async function answer(incoming: IncomingMessage, response: ServerResponse, settings: ListenerSettings) {
+async function answer(
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  settings: ListenerSettings,
+  refusals: RefusalLog,
+) {
   const request = requestOf(incoming, response);
   try {
     if (PUBLIC_PATHS.has(request.path)) return answerPublic(request, settings.routing);
     settings.authentication.authenticate(incoming);
     await route(request, settings.routing);
   } catch (error) {
+    if (error instanceof ApiError && error.status.code === 401) refusals.note(request);
     refuse(request, error, settings.log);
   }
 }
