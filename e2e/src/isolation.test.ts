@@ -2,15 +2,17 @@
  * What one customer may try on another and on the platform, through the public ports alone. Each line is refused, and afterwards
  * the neighbour is whole. The roles inside Postgres have a longer table of their own beside project-database.
  */
-import { createHmac } from 'node:crypto';
+import { createHmac, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { authAdminRole, authenticatorRole, databaseOf, ownerRole } from '@slipway/crds';
 import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { kubectl, kubectlIsThere } from './kubectl.js';
 import { Management, type ProjectView } from './management.js';
 import { type RunningPlatform, startPlatform } from './platform.js';
+import { processTree } from './processes.js';
 import { clientOf, TODOS_SQL } from './todos.js';
 
 interface Customer {
@@ -274,21 +276,38 @@ test('a token for a data plane is refused by the platform, service_role keys inc
 
 // ——— the platform's own routes ———
 
+/** These ask for a key of the project, and no account: whoever has none is told only that. */
+const KEYED_ROUTES = ['POST /projects/{id}/mcp'];
+
+interface Operation {
+  requestBody?: { content: Record<string, { examples?: Record<string, { value: unknown }> }> };
+}
+
+/** Each route under /projects/{id} that the API's document has, for the victim's project, with a body that it would take. */
+async function routesOfOneProject() {
+  const document = await (await fetch(`${platform.url}/openapi.json`)).json();
+  const { paths } = document as { paths: Record<string, Record<string, Operation>> };
+  return Object.entries(paths)
+    .filter(([route]) => /^\/projects\/\{id\}(\/|$)/.test(route))
+    .flatMap(([route, operations]) =>
+      Object.entries(operations).map(([method, { requestBody }]) => ({
+        method: method.toUpperCase(),
+        route: route.replace('{id}', String(victim.project.id)).replaceAll(/\{\w+\}/g, '1'),
+        body: Object.values(requestBody?.content['application/json']?.examples ?? {})[0]?.value,
+      })),
+    );
+}
+
 test('every route of a neighbour’s project is 404, as if it were not there', async () => {
   const { body: missing } = await mallory.person.call<{ detail: string }>('GET', '/projects/2147483647');
-  for (const [method, route, body] of [
-    ['GET', ''],
-    ['PATCH', '', { build_command: 'evil' }],
-    ['DELETE', ''],
-    ['GET', '/status'],
-    ['POST', '/query', { sql: 'select 1' }],
-    ['POST', '/reprovision'],
-  ] as const) {
-    const answer = await mallory.person.call<{ detail: string }>(
-      method,
-      `/projects/${victim.project.id}${route}`,
-      body,
-    );
+  const routes = await routesOfOneProject();
+  assert.ok(routes.length >= 15, 'the document lists the routes');
+  for (const { method, route, body } of routes) {
+    const answer = await mallory.person.call<{ detail: string }>(method, route, body);
+    if (KEYED_ROUTES.includes(`${method} ${route.replace(/\d+/, '{id}')}`)) {
+      assert.is(answer.status, 401, `${method} ${route}`);
+      continue;
+    }
     assert.is(answer.status, 404, `${method} ${route}`);
     assert.is(answer.body.detail.replaceAll(/\d+/g, ''), missing.detail.replaceAll(/\d+/g, ''));
   }
@@ -374,26 +393,76 @@ test('after all of it the neighbour’s row is there, and both projects are heal
   for (const { person, project } of [mallory, victim]) await person.untilHealthy(project.id);
 });
 
-test('no key, password or token of all this is in a log', async () => {
-  const secrets = [mallory, victim].flatMap(({ person, project }) => [
-    person.token,
+test('no key, password or token of all this is in a log, a resource, an event or a process’s arguments', async () => {
+  const canary = (field: string) => `canary-${field}-${randomUUID()}`;
+  const planted = {
+    jwt: canary('jwt'),
+    git: canary('git'),
+    env: canary('env'),
+    slack: `https://hooks.slack.com/services/${canary('slack')}`,
+  };
+  const password = canary('password');
+  const account = { email: `${randomUUID()}@example.com`, password };
+  for (const route of ['/auth/register', '/auth/login']) {
+    const { status } = await victim.person.call('POST', route, account);
+    assert.ok(status < 300, `${route}: ${status}`);
+  }
+  const created = await victim.person.call<ProjectView>('POST', '/projects', {
+    name: 'canary',
+    jwt_secret: planted.jwt,
+  });
+  assert.is(created.status, 201);
+  const changed = await victim.person.call('PATCH', `/projects/${created.body.id}`, {
+    github_token: planted.git,
+    env_vars: { CANARY: planted.env },
+    slack_webhook: planted.slack,
+  });
+  assert.is(changed.status, 200, JSON.stringify(changed.body));
+  const third = (await victim.person.untilHealthy(created.body.id)) as Customer['project'];
+  const secrets = [mallory.project, victim.project, third].flatMap((project) => [
     project.anon_key,
     project.service_role_key,
     project.webhook_secret,
     loginOf(project.db_url).password,
   ]);
+  secrets.push(...Object.values(planted), password, mallory.person.token, victim.person.token);
   secrets.push(
     victimUserToken,
     'a long password',
     await readFile(path.join(platform.home, 'secrets', 'postgres-superuser'), 'utf8'),
   );
+  const places = [...(await logs()), ...(await resources()), ...(await processArguments())];
+  for (const [place, text] of places) {
+    for (const secret of secrets) assert.not.ok(text.includes(secret), `${place} holds ${secret.slice(0, 12)}…`);
+  }
+});
+
+type Place = readonly [name: string, text: string];
+
+async function logs(): Promise<Place[]> {
   const folder = path.join(platform.home, 'logs');
   const files = await readdir(folder);
   assert.ok(files.length > 0, 'there are logs');
-  for (const file of files) {
-    const text = await readFile(path.join(folder, file), 'utf8');
-    for (const secret of secrets) assert.not.ok(text.includes(secret), `${file} holds ${secret.slice(0, 6)}…`);
-  }
-});
+  return Promise.all(files.map(async (file) => [file, await readFile(path.join(folder, file), 'utf8')] as const));
+}
+
+async function resources(): Promise<Place[]> {
+  if (!kubectlIsThere) return [];
+  const commands = [
+    ['get', 'projects,events', '-A', '-o', 'yaml'],
+    ['describe', 'projects'],
+  ];
+  return Promise.all(
+    commands.map(async (command) => [command.join(' '), await kubectl(platform.kubeconfig, command)] as const),
+  );
+}
+
+async function processArguments(): Promise<Place[]> {
+  if (process.platform !== 'linux') return [];
+  const pids = await processTree(platform.pid);
+  assert.ok(pids.length > 1, 'the platform has processes');
+  const read = (pid: number) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+  return Promise.all(pids.map(async (pid) => [`process ${pid}`, await read(pid)] as const));
+}
 
 test.run();
