@@ -3,7 +3,7 @@
  * the neighbour is whole. The roles inside Postgres have a longer table of their own beside project-database.
  */
 import { createHmac, randomUUID } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { authAdminRole, authenticatorRole, databaseOf, ownerRole } from '@slipway/crds';
 import pg from 'pg';
@@ -435,6 +435,31 @@ test('no key, password or token of all this is in a log, a resource, an event or
   for (const [place, text] of places) {
     for (const secret of secrets) assert.not.ok(text.includes(secret), `${place} holds ${secret.slice(0, 12)}…`);
   }
+});
+
+test('what is kept for a project is unreadable in the files of Postgres', async () => {
+  const [plain, env, git] = [randomUUID(), randomUUID(), randomUUID()];
+  const { status } = await victim.person.call('PATCH', `/projects/${victim.project.id}`, {
+    github_token: git,
+    env_vars: { CANARY: env },
+  });
+  assert.is(status, 200);
+  await victim.person.query(victim.project.id, `create table seen as select '${plain}' as mark`);
+  const admin = new pg.Client(await platform.admin());
+  await admin.connect();
+  await admin.query('CHECKPOINT').finally(() => admin.end());
+  const folder = path.join(await realpath(path.join(platform.home, 'postgres')), 'base');
+  let found = 0;
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    const file = path.join(entry.parentPath, entry.name);
+    const bytes = await readFile(file).catch(() => Buffer.alloc(0));
+    if (bytes.includes(plain)) found++;
+    for (const secret of [env, git, victim.project.service_role_key]) {
+      assert.not.ok(bytes.includes(secret), `${file} holds a secret`);
+    }
+  }
+  assert.ok(found > 0, 'what is not encrypted is found: the files are those that were written');
 });
 
 type Place = readonly [name: string, text: string];
