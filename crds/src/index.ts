@@ -11,10 +11,12 @@ export * from './availability.js';
 export * from './build.js';
 export * from './edge-function.js';
 export * from './names.js';
+export * from './placement.js';
 export * from './project.js';
 export type { KubernetesObject, ObjectMeta, OwnerReference, PrinterColumn, ResourceDefinition } from './resource.js';
 export * from './rest-settings.js';
 export { Condition } from './schema.js';
+export * from './site.js';
 export * from './text-forms.js';
 
 /** The manifests of all our CustomResourceDefinitions. */

@@ -11,13 +11,31 @@ export const SYSTEM_NAMESPACE = 'slipway-system';
 /** Held by the operator that leads; the API's health reads it. */
 export const OPERATOR_LEASE = 'slipway-operator';
 
+/** Where the Postgres clusters are that projects share, one for each region that has projects. */
+export const DATA_NAMESPACE = 'slipway-data';
+export const sharedClusterOf = (region: string) => `shared-${region}`;
+/** The ConfigMap of `Site`, in SYSTEM_NAMESPACE. */
+export const SITE_CONFIG = { name: 'slipway-site', key: 'site.yaml' } as const;
+/** Whose fields of an applied object are ours. */
+export const FIELD_MANAGER = 'slipway-operator';
+
 /** The longest ref: a name of 30, a hyphen, 8 random letters; `p-<ref>` and role names stay under 63. */
 export const REF_MAX_LENGTH = 39;
 
 export const LABEL_PROJECT = 'slipway.dev/project';
 export const LABEL_PART = 'slipway.dev/part';
+/** On the pods of a Postgres cluster: its name. */
+export const LABEL_CLUSTER = 'slipway.dev/cluster';
 export const LABEL_MANAGED_BY = 'app.kubernetes.io/managed-by';
 export const MANAGED_BY = 'slipway';
+/** LABEL_PART of a project's pods on a cluster, and where each answers in the project's namespace. */
+export const PART_AUTH = 'auth';
+export const PART_REST = 'rest';
+export const PART_POSTGRES = 'postgres';
+export const DEPLOYED_SERVICES = {
+  auth: { service: PART_AUTH, port: 9999 },
+  rest: { service: PART_REST, port: 3000 },
+} as const;
 /** LABEL_PART of the ConfigMaps that hold an EdgeFunction's versions, one each: `<name>-v<version>` with the key `code`. */
 export const PART_FUNCTION_VERSION = 'function-version';
 export const LABEL_FUNCTION = 'slipway.dev/function';
@@ -55,6 +73,9 @@ export const SECRETS = {
   keys: {
     name: 'project-keys',
     jwtSecret: 'jwt-secret',
+    /** While keys are rotated: the secret that is about to sign, and the one that signed before; tokens of all three are good. */
+    nextJwtSecret: 'next-jwt-secret',
+    previousJwtSecret: 'previous-jwt-secret',
     anonKey: 'anon-key',
     serviceRoleKey: 'service-role-key',
     webhookSecret: 'webhook-secret',

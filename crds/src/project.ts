@@ -1,5 +1,6 @@
 import Type from 'typebox';
 import { REF_MAX_LENGTH } from './names.js';
+import { PLACEMENTS } from './placement.js';
 import type { KubernetesObject, ResourceDefinition } from './resource.js';
 import { Conditions, oneOf, rule, secretKey } from './schema.js';
 import { BRANCH, COMMAND, OUTPUT_DIR, REPO_URL, type TextForm } from './text-forms.js';
@@ -10,10 +11,11 @@ export const REGIONS = ['eu-central', 'eu-west', 'eu-north', 'us-east', 'us-west
 export type Region = (typeof REGIONS)[number];
 export const PLANS = ['free', 'starter', 'pro', 'team', 'enterprise'] as const;
 export type Plan = (typeof PLANS)[number];
-export const PHASES = ['provisioning', 'healthy', 'error', 'deleting'] as const;
+export const PHASES = ['provisioning', 'healthy', 'error', 'suspended', 'deleting'] as const;
 export type Phase = (typeof PHASES)[number];
 
 export const PROJECT_NAME_PATTERN = '^[a-z0-9][a-z0-9-]{2,29}$';
+export const DELETION_POLICIES = ['Delete', 'Retain'] as const;
 /** status.message holds at most this many characters. */
 export const MESSAGE_MAX_LENGTH = 500;
 /** A JWT secret shorter than this is refused, as HS256 wants 256 bits (RFC 7518, 3.2). */
@@ -66,6 +68,9 @@ const Build = Type.Object(
   },
   { description: 'How the source becomes a site.' },
 );
+
+const rotation = (what: string) =>
+  Type.Optional(Type.Integer({ minimum: 0, maximum: 2147483647, description: `Another number rotates ${what}.` }));
 
 export const ProjectSpec = Type.Object(
   {
@@ -128,6 +133,26 @@ export const ProjectSpec = Type.Object(
       Type.Boolean({ description: 'Whether run_sql over MCP may change data; without it, it only reads.' }),
     ),
     formsEnabled: Type.Optional(Type.Boolean({ description: 'Whether the hosted site takes form posts.' })),
+    suspend: Type.Optional(
+      Type.Boolean({ description: 'Whether it is to stand still: nothing of it runs, and its data stays.' }),
+    ),
+    deletionPolicy: Type.Optional(
+      oneOf(DELETION_POLICIES, {
+        default: 'Delete',
+        description:
+          'Delete: its data goes with it; Retain: its database stays, and a project of the same name and owner has it again.',
+      }),
+    ),
+    rotation: Type.Optional(
+      Type.Object(
+        {
+          databasePasswords: rotation('the passwords of its database'),
+          jwtSecret: rotation('the JWT secret, and with it the API keys'),
+          apiKeys: rotation('the API keys'),
+        },
+        { description: 'Credentials are made anew when a number here becomes another.' },
+      ),
+    ),
     jwtSecretRef: Type.Optional(
       secretKey(
         'A JWT secret of the owner’s own (at least 32 characters), so that tokens and keys issued elsewhere stay valid. ' +
@@ -153,6 +178,9 @@ export const ProjectStatus = Type.Object(
     ),
     observedGeneration: Type.Optional(Type.Integer({ description: 'The metadata.generation that this status is of.' })),
     url: Type.Optional(Type.String({ maxLength: 2048, description: 'The address of the project’s services.' })),
+    placement: Type.Optional(
+      oneOf(PLACEMENTS, { description: 'Where auth and rest answer from: pods of its own, or the shared data plane.' }),
+    ),
     services: Type.Optional(Type.Record(Type.String(), Service, { description: 'Each service by name.' })),
     server: Type.Optional(
       Type.Object(

@@ -4,7 +4,7 @@ import { ownerRole } from '@slipway/crds';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { DatabaseRequest, Engine } from './engine.js';
+import type { DatabaseRequest, Engine, EngineProject } from './engine.js';
 
 export interface EngineUnderTest {
   engine: Engine;
@@ -14,6 +14,16 @@ export interface EngineUnderTest {
   leftovers(ref: string): Promise<string[]>;
 }
 
+/** As the controller would tell of it. */
+export const projectNamed = (ref: string): EngineProject => ({
+  ref,
+  uid: `uid-${ref}`,
+  owner: 'owner@example.com',
+  region: 'eu-central',
+  plan: 'free',
+  suspended: false,
+});
+
 export function engineSuite(name: string, start: () => Promise<EngineUnderTest>, stop: () => Promise<void>): void {
   const test = suite<{ under: EngineUnderTest }>(name);
   test.before(async (context) => {
@@ -22,7 +32,7 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
   test.after(stop);
 
   const request = (ref: string, version = '1'): DatabaseRequest => ({
-    ref,
+    project: projectNamed(ref),
     passwords: { owner: `owner-${version}`, authenticator: `authenticator-${version}`, authAdmin: `auth-${version}` },
     existed: false,
   });
@@ -68,7 +78,7 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     const outcomes = await Promise.all(refs.map((ref) => under.engine.ensureDatabase(request(ref))));
     assert.ok(outcomes.every(({ state }) => state === 'ready'));
     for (const ref of refs) assert.ok(await loginWorks(under, ref, 'owner-1'), ref);
-    await Promise.all(refs.map((ref) => under.engine.remove(ref)));
+    await Promise.all(refs.map((ref) => under.engine.remove({ ...projectNamed(ref), retain: false })));
   });
 
   test('what is removed leaves nothing, connections or not, and removing it again is no error', async ({ under }) => {
@@ -76,10 +86,19 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     const client = new pg.Client(under.login('gone', ownerRole('gone'), 'owner-1'));
     client.on('error', () => {});
     await client.connect();
-    assert.equal(await under.engine.remove('gone'), { state: 'ready', value: undefined });
+    assert.equal(await under.engine.remove({ ...projectNamed('gone'), retain: false }), {
+      state: 'ready',
+      value: undefined,
+    });
     assert.equal(await under.leftovers('gone'), []);
-    assert.equal(await under.engine.remove('gone'), { state: 'ready', value: undefined });
-    assert.equal(await under.engine.remove('never-was'), { state: 'ready', value: undefined });
+    assert.equal(await under.engine.remove({ ...projectNamed('gone'), retain: false }), {
+      state: 'ready',
+      value: undefined,
+    });
+    assert.equal(await under.engine.remove({ ...projectNamed('never-was'), retain: false }), {
+      state: 'ready',
+      value: undefined,
+    });
     await client.end().catch(() => {});
   });
 
@@ -89,7 +108,7 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     await client.connect();
     await client.query('CREATE TABLE old (id int)');
     await client.end();
-    await under.engine.remove('anew');
+    await under.engine.remove({ ...projectNamed('anew'), retain: false });
     await under.engine.ensureDatabase(request('anew', '2'));
     const later = new pg.Client(under.login('anew', ownerRole('anew'), 'owner-2'));
     await later.connect();
@@ -109,11 +128,11 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
 
   test('services that do not answer are named, and ready only when all do', async ({ under }) => {
     await under.engine.ensureDatabase(request('served'));
-    const outcome = await under.engine.ensureServices({ ref: 'served', anonKey: 'key', plan: 'free' });
+    const { outcome } = await under.engine.ensureServices({ project: projectNamed('served'), anonKey: 'key' });
     assert.is(outcome.state, 'ready');
-    assert.ok(outcome.state === 'ready' && outcome.value.auth?.up && outcome.value.rest?.up);
-    assert.is(outcome.state === 'ready' && outcome.value.storage?.status, 'unavailable');
-    const silent = await under.engine.ensureServices({ ref: 'silent', anonKey: 'key', plan: 'free' });
+    assert.ok(outcome.state === 'ready' && outcome.value.services.auth?.up && outcome.value.services.rest?.up);
+    assert.is(outcome.state === 'ready' && outcome.value.services.storage?.status, 'unavailable');
+    const { outcome: silent } = await under.engine.ensureServices({ project: projectNamed('silent'), anonKey: 'key' });
     assert.is(silent.state, 'progressing');
     assert.match(
       silent.state === 'progressing' ? silent.message : '',

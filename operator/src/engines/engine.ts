@@ -2,15 +2,28 @@
  * What drives a project's parts: databases in the embedded Postgres, or objects on a cluster. Few coarse verbs, each
  * idempotent and safe to be cut short anywhere: called again, it goes on. `engine.suite.ts` is what every engine must pass.
  */
-import type { Plan, ProjectStatus } from '@slipway/crds';
+import type { Placement, Plan, ProjectStatus, Region } from '@slipway/crds';
 import type { ProjectPasswords } from '@slipway/project-database';
 
 export type EngineOutcome<T = undefined> =
-  | { state: 'ready'; value: T }
+  /** `restored`: what others had changed or deleted and is put right, in words: `Service auth, which was deleted`. */
+  | { state: 'ready'; value: T; restored?: readonly string[] }
   /** Under way; `message` is for the project's owner. */
   | { state: 'progressing'; message: string; lookAgainMs: number }
   /** `retry`: the same call may do better later. `reason` is CamelCase, for programs. */
   | { state: 'failed'; reason: string; message: string; retry: boolean };
+
+/** What an engine knows of a project. */
+export interface EngineProject {
+  ref: string;
+  /** Of the Project, which owns what is made for it. */
+  uid: string;
+  owner: string;
+  region: Region;
+  plan: Plan;
+  /** It is to stand still: nothing of it runs, its data stays. */
+  suspended: boolean;
+}
 
 /** Where a project's database is. */
 export interface DatabaseAddress {
@@ -23,28 +36,45 @@ export interface DatabaseAddress {
 }
 
 export interface DatabaseRequest {
-  ref: string;
+  project: EngineProject;
   passwords: ProjectPasswords;
   /** It was ready once: if it is not there now, data is lost, and an empty one must not take its place. */
   existed: boolean;
 }
 
 export interface ServicesRequest {
-  ref: string;
+  project: EngineProject;
   anonKey: string;
+}
+
+export interface RemoveRequest {
+  ref: string;
+  uid: string;
+  owner: string;
+  region: Region;
   plan: Plan;
+  /** Its database stays, for a project of the same name and owner. */
+  retain: boolean;
 }
 
 export type Services = NonNullable<ProjectStatus['services']>;
 
+/** How the services are, and each part of them that has a condition of its own. */
+export interface ServicesOutcome {
+  outcome: EngineOutcome<{ services: Services; placement?: Placement }>;
+  parts: readonly { condition: string; outcome: EngineOutcome }[];
+}
+
 export interface Engine {
+  /** What keeps a project to its own in its namespace, before anything runs there. */
+  ensureIsolation(project: EngineProject): Promise<EngineOutcome>;
   /** Known before there is a database, as it goes into the Secret that comes first. */
-  databaseAddress(ref: string): DatabaseAddress;
+  databaseAddress(project: EngineProject): DatabaseAddress;
   /** Makes the database, or puts right what has drifted from what was asked. */
   ensureDatabase(request: DatabaseRequest): Promise<EngineOutcome>;
   /** Asks the services at the project's URL; ready when all that there should be answer. */
-  ensureServices(request: ServicesRequest): Promise<EngineOutcome<Services>>;
-  /** Ready when nothing of the project is left. */
-  remove(ref: string): Promise<EngineOutcome>;
+  ensureServices(request: ServicesRequest): Promise<ServicesOutcome>;
+  /** Ready when nothing of the project is left but what is to be retained. */
+  remove(request: RemoveRequest): Promise<EngineOutcome>;
   close(): Promise<void>;
 }

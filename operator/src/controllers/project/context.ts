@@ -1,7 +1,7 @@
 /** What one reconcile of a Project works with, and what its steps return. */
-import type { Project } from '@slipway/crds';
+import type { Placement, Project } from '@slipway/crds';
 import type { Logger } from 'pino';
-import type { Engine, EngineOutcome, Services } from '../../engines/engine.js';
+import type { Engine, EngineOutcome, EngineProject, Services } from '../../engines/engine.js';
 import type { EventRecorder } from '../../runtime/events.js';
 import type { Informer } from '../../runtime/informer.js';
 import type { KubeClient } from '../../runtime/kube.js';
@@ -26,8 +26,18 @@ export interface Context {
   world: World;
   project: Project;
   ref: string;
-  found: { anonKey?: string; services?: Services };
+  found: { anonKey?: string; services?: Services; placement?: Placement };
 }
+
+/** The project as its engine knows it. */
+export const engineProject = ({ project: { metadata, spec } }: Context): EngineProject => ({
+  ref: metadata.name,
+  uid: metadata.uid as string,
+  owner: spec.owner,
+  region: spec.region ?? 'eu-central',
+  plan: spec.plan ?? 'free',
+  suspended: spec.suspend ?? false,
+});
 
 /** How far a part is: as an engine's verbs say it, as most steps end in one. */
 export type StepOutcome = EngineOutcome;

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { ownerRole, SECRETS } from '@slipway/crds';
 import type { DatabaseAddress } from '../../engines/engine.js';
 import { isTrue } from '../../runtime/conditions.js';
-import type { Context, StepOutcome } from './context.js';
+import { type Context, engineProject, type StepOutcome } from './context.js';
 import { ensureSecret, type Values } from './secrets.js';
 
 const { database: names } = SECRETS;
@@ -11,10 +11,10 @@ const newPassword = () => randomBytes(24).toString('base64url');
 
 export async function ensureDatabase(context: Context): Promise<StepOutcome> {
   const { world, ref, project } = context;
-  const address = world.engine.databaseAddress(ref);
+  const address = world.engine.databaseAddress(engineProject(context));
   const values = await ensureSecret(context, names.name, (held) => wantedLogin(ref, address, held));
   return world.engine.ensureDatabase({
-    ref,
+    project: engineProject(context),
     passwords: {
       owner: values[names.ownerPassword] as string,
       authenticator: values[names.authenticatorPassword] as string,

@@ -6,7 +6,7 @@ import { FINALIZER } from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
 import { addFinalizer, hasFinalizer } from '../../runtime/finalizers.js';
 import { isConflict, isNotFound } from '../../runtime/kube.js';
-import { type Context, ready, type StepOutcome, type World } from './context.js';
+import { type Context, engineProject, ready, type StepOutcome, type World } from './context.js';
 import { ensureDatabase } from './database.js';
 import { ensureKeys } from './keys.js';
 import { ensureNamespace } from './namespace.js';
@@ -19,7 +19,13 @@ import { writeStatus } from './write-status.js';
 interface Step {
   /** The condition that tells of it; Ready for one that is no part of its own. */
   condition: string;
-  run(context: Context): Promise<StepOutcome>;
+  run(context: Context): Promise<StepOutcome | StepWithParts>;
+}
+
+/** A step whose parts have conditions of their own. */
+interface StepWithParts {
+  outcome: StepOutcome;
+  parts: readonly PartResult[];
 }
 
 /** Stages run one after the other, the steps of a stage side by side, as they need nothing of each other. */
@@ -30,6 +36,7 @@ const STAGES: readonly (readonly Step[])[] = [
     { condition: 'NamespaceReady', run: ensureNamespace },
   ],
   [
+    { condition: 'IsolationReady', run: (context) => context.world.engine.ensureIsolation(engineProject(context)) },
     { condition: 'KeysReady', run: ensureKeys },
     { condition: 'DatabaseReady', run: ensureDatabase },
   ],
@@ -65,12 +72,16 @@ async function runStages(context: Context): Promise<PartResult[]> {
     const results = await Promise.allSettled(stage.map((step) => (blocked ? undefined : step.run(context))));
     for (const [index, result] of results.entries()) {
       if (result.status === 'rejected') throw result.reason;
-      parts.push({ condition: (stage[index] as Step).condition, outcome: result.value });
-      if (result.value?.state !== 'ready') blocked = true;
+      const { outcome, parts: further } = withParts(result.value);
+      parts.push({ condition: (stage[index] as Step).condition, outcome }, ...further);
+      if (outcome?.state !== 'ready') blocked = true;
     }
   }
   return parts;
 }
+
+const withParts = (said: StepOutcome | StepWithParts | undefined) =>
+  said && 'parts' in said ? said : { outcome: said, parts: [] };
 
 /** The part that is worst off decides when to look again. */
 function outcomeOf(parts: readonly PartResult[]): Outcome {
@@ -92,11 +103,13 @@ async function ensureFinalizer(context: Context): Promise<StepOutcome> {
   return ready;
 }
 
-async function ensureServices(context: Context): Promise<StepOutcome> {
-  const { world, ref, found, project } = context;
-  const { plan = 'free' } = project.spec;
-  const outcome = await world.engine.ensureServices({ ref, anonKey: found.anonKey as string, plan });
-  if (outcome.state !== 'ready') return outcome;
-  found.services = { database: { up: true, status: 'running' }, ...outcome.value };
-  return ready;
+async function ensureServices(context: Context): Promise<StepWithParts> {
+  const { world, found } = context;
+  const project = engineProject(context);
+  const { outcome, parts } = await world.engine.ensureServices({ project, anonKey: found.anonKey as string });
+  if (outcome.state !== 'ready') return { outcome, parts };
+  const { services, placement } = outcome.value;
+  found.services = { database: { up: true, status: 'running' }, ...services };
+  if (placement) found.placement = placement;
+  return { outcome: { ...outcome, value: undefined }, parts };
 }

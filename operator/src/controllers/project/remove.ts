@@ -3,7 +3,7 @@ import { FINALIZER, LABEL_PROJECT, namespaceOf } from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
 import { hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { isNotFound } from '../../runtime/kube.js';
-import type { Context } from './context.js';
+import { type Context, engineProject } from './context.js';
 import { type Namespace, namespacePath, projectPath } from './resources.js';
 import { deletingStatus } from './status.js';
 import { writeStatus } from './write-status.js';
@@ -15,7 +15,8 @@ export async function removeProject(context: Context): Promise<Outcome> {
   const { world, ref } = context;
   if (!hasFinalizer(context.project, FINALIZER)) return { kind: 'done' };
   await progress(context, 'removing the database');
-  const removed = await world.engine.remove(ref);
+  const retain = context.project.spec.deletionPolicy === 'Retain';
+  const removed = await world.engine.remove({ ...engineProject(context), retain });
   if (removed.state !== 'ready') {
     await progress(context, removed.message);
     return removed.state === 'failed'

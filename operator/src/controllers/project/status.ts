@@ -20,8 +20,14 @@ export function statusOf({ project, world, ref, found }: Context, parts: readonl
     observedGeneration: project.metadata.generation ?? 0,
     ...(before.url !== undefined || phase === 'healthy' ? { url: world.projectUrl(ref) } : {}),
     ...(services ? { services } : {}),
+    ...placementOf(before, found),
     conditions: conditionsOf(project, parts, bad, world.now()),
   };
+}
+
+/** Kept while services are away, as those who route requests go by it. */
+function placementOf(before: ProjectStatus, { placement = before.placement }: Context['found']) {
+  return placement ? { placement } : {};
 }
 
 /** The status while the project's parts are taken away. */

@@ -6,7 +6,7 @@ import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { adminUrl, silentLog, until } from '../../testing.js';
-import { engineSuite } from '../engine.suite.js';
+import { engineSuite, projectNamed } from '../engine.suite.js';
 import { EmbeddedEngine } from './engine.js';
 import { SPARES } from './spares.js';
 
@@ -110,7 +110,7 @@ test('spares are kept in number, and those of an earlier run are used on', async
   await withEngine(postgres, async (engine) => {
     await engine.start();
     assert.equal(await sparesOf(postgres), before);
-    await engine.ensureDatabase({ ref: 'first', passwords, existed: false });
+    await engine.ensureDatabase({ project: projectNamed('first'), passwords, existed: false });
     await until(async () => {
       const spares = await sparesOf(postgres);
       return spares.length === SPARES && spares.some((spare) => !before.includes(spare));
@@ -147,7 +147,7 @@ test('what has drifted is put right: a lost role, a locked one, another password
   postgres,
 }) => {
   await withEngine(postgres, async (engine) => {
-    const request = { ref: 'drift', passwords, existed: false };
+    const request = { project: projectNamed('drift'), passwords, existed: false };
     await engine.ensureDatabase(request);
     const drifts = [
       'REVOKE ALL ON DATABASE "p-drift" FROM "authenticator.drift"; DROP ROLE "authenticator.drift"',
@@ -198,7 +198,7 @@ test('while Postgres is away the outcome says so, and when it is back the same e
   const other = await startTestPostgres();
   const engine = engineOn(other, 'http://127.0.0.1:9');
   await engine.start();
-  await engine.ensureDatabase({ ref: 'before', passwords, existed: false });
+  await engine.ensureDatabase({ project: projectNamed('before'), passwords, existed: false });
   const client = new pg.Client(other.admin());
   client.on('error', () => {});
   await client.connect();
@@ -207,11 +207,12 @@ test('while Postgres is away the outcome says so, and when it is back the same e
   );
   await client.end();
   await until(
-    async () => (await engine.ensureDatabase({ ref: 'after', passwords, existed: false })).state === 'ready',
+    async () =>
+      (await engine.ensureDatabase({ project: projectNamed('after'), passwords, existed: false })).state === 'ready',
     'the engine to go on',
   );
   await other.stop();
-  const outcome = await engine.ensureDatabase({ ref: 'before', passwords, existed: true });
+  const outcome = await engine.ensureDatabase({ project: projectNamed('before'), passwords, existed: true });
   assert.is(outcome.state === 'failed' && outcome.reason, 'PostgresUnavailable');
   await engine.close();
   await other.close();

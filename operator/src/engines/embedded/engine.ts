@@ -6,7 +6,16 @@ import { availableServices, databaseOf, type OpenedServices } from '@slipway/crd
 import { dropDatabase, openReplication, prepareCluster, takeSpare, transaction } from '@slipway/project-database';
 import type { Logger } from 'pino';
 import { Limit } from '../../runtime/limit.js';
-import type { DatabaseAddress, DatabaseRequest, Engine, EngineOutcome, Services, ServicesRequest } from '../engine.js';
+import type {
+  DatabaseAddress,
+  DatabaseRequest,
+  Engine,
+  EngineOutcome,
+  EngineProject,
+  RemoveRequest,
+  ServicesOutcome,
+  ServicesRequest,
+} from '../engine.js';
 import { ClusterSessions } from './cluster-sessions.js';
 import { IdleSlots } from './idle-slots.js';
 import { observe, repairs } from './project-database.js';
@@ -53,7 +62,12 @@ export class EmbeddedEngine implements Engine {
     this.#probe = new ServiceProbe(settings.dataplaneUrl, settings.projectUrl);
   }
 
-  databaseAddress(ref: string): DatabaseAddress {
+  /** All share one machine: what keeps a project to its own is in Postgres and in the data plane. */
+  async ensureIsolation(): Promise<EngineOutcome> {
+    return { state: 'ready', value: undefined };
+  }
+
+  databaseAddress({ ref }: EngineProject): DatabaseAddress {
     const url = new URL(this.#settings.adminDatabaseUrl.replace(/^(\w+:\/\/[^/@]*@)\//, '$1socket/'));
     return {
       host: url.searchParams.get('host') ?? url.hostname,
@@ -65,22 +79,25 @@ export class EmbeddedEngine implements Engine {
 
   ensureDatabase(request: DatabaseRequest): Promise<EngineOutcome> {
     return this.#withPostgres(async () => {
-      const observed = await observe(this.#sessions, request.ref);
+      const { ref } = request.project;
+      const observed = await observe(this.#sessions, ref);
       if (!observed.exists) return this.#make(request, observed.roles.length > 0);
-      const statements = await repairs(request.ref, observed, request.passwords);
+      const statements = await repairs(ref, observed, request.passwords);
       if (statements.length > 0) {
         await this.#sessions.query(transaction(statements));
-        this.#settings.log.info({ ref: request.ref }, 'the database had drifted and was put right');
+        this.#settings.log.info({ ref }, 'the database had drifted and was put right');
       }
       return { state: 'ready', value: undefined };
     });
   }
 
-  ensureServices({ ref, anonKey, plan }: ServicesRequest): Promise<EngineOutcome<Services>> {
-    return this.#probe.ask(ref, anonKey, availableServices('shared', plan, this.#settings.openedServices ?? {}));
+  async ensureServices({ project, anonKey }: ServicesRequest): Promise<ServicesOutcome> {
+    const available = availableServices('shared', project.plan, this.#settings.openedServices ?? {});
+    const asked = await this.#probe.ask(project.ref, anonKey, available);
+    return { outcome: asked.state === 'ready' ? { ...asked, value: { services: asked.value } } : asked, parts: [] };
   }
 
-  remove(ref: string): Promise<EngineOutcome> {
+  remove({ ref }: RemoveRequest): Promise<EngineOutcome> {
     return this.#withPostgres(async () => {
       await this.#removals.run(() => dropDatabase(this.#sessions, databaseOf(ref), ref));
       return { state: 'ready', value: undefined };
@@ -112,7 +129,8 @@ export class EmbeddedEngine implements Engine {
     await this.#spares.start();
   }
 
-  async #make({ ref, passwords, existed }: DatabaseRequest, hasRoles: boolean): Promise<EngineOutcome> {
+  async #make({ project, passwords, existed }: DatabaseRequest, hasRoles: boolean): Promise<EngineOutcome> {
+    const { ref } = project;
     if (existed) {
       const message = `the database ${databaseOf(ref)} is gone: restore it from a backup, or delete the project`;
       return { state: 'failed', reason: 'DatabaseLost', message, retry: true };
