@@ -9,7 +9,7 @@ import { functionCache, functionController } from './controllers/edge-function/c
 import { projectCaches, projectController } from './controllers/project/controller.js';
 import { EmbeddedEngine } from './engines/embedded/engine.js';
 import { EmbeddedFunctions, noFunctions } from './engines/embedded/functions.js';
-import { replicationPassword } from './engines/embedded/replication-password.js';
+import { replicationPassword } from './engines/postgres/replication-password.js';
 import type { Controller } from './runtime/controller.js';
 import { EventRecorder } from './runtime/events.js';
 import { KubeClient } from './runtime/kube.js';

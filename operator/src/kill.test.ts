@@ -12,7 +12,7 @@ import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { PROJECTS, projectPath } from './controllers/project/resources.js';
-import { SPARES } from './engines/embedded/spares.js';
+import { SPARES } from './engines/embedded/engine.js';
 import { isNotFound, type KubeClient, type KubeObject } from './runtime/kube.js';
 import { adminUrl, deleteAndWait, startTestKubernetes, until } from './testing.js';
 

@@ -7,8 +7,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { adminUrl, silentLog, until } from '../../testing.js';
 import { engineSuite, projectNamed } from '../engine.suite.js';
-import { EmbeddedEngine } from './engine.js';
-import { SPARES } from './spares.js';
+import { EmbeddedEngine, SPARES } from './engine.js';
 
 /** In the data plane's place, so that what it answers is in the test's hand: project `silent` is not known to it. */
 async function startAnswering() {
@@ -143,24 +142,33 @@ test('what an earlier run left half made is dropped at the next start, and a spa
   );
 });
 
-test('what has drifted is put right: a lost role, a locked one, another password, limits, strangers let in', async ({
+test('what has drifted is put right, and named: a lost role, a locked one, another password, limits, strangers let in', async ({
   postgres,
 }) => {
   await withEngine(postgres, async (engine) => {
     const request = { project: projectNamed('drift'), passwords, existed: false };
     await engine.ensureDatabase(request);
+    const deleted = 'the role authenticator.drift, which was deleted';
+    const access = 'the access to database p-drift, which was changed';
+    const owner = 'the role postgres.drift, which was changed';
     const drifts = [
-      'REVOKE ALL ON DATABASE "p-drift" FROM "authenticator.drift"; DROP ROLE "authenticator.drift"',
-      'ALTER ROLE "postgres.drift" NOLOGIN',
-      `ALTER ROLE "auth_admin.drift" PASSWORD 'other'`,
-      'ALTER ROLE "postgres.drift" CONNECTION LIMIT -1 CREATEDB',
-      'ALTER DATABASE "p-drift" CONNECTION LIMIT 0',
-      'GRANT CONNECT, TEMP ON DATABASE "p-drift" TO PUBLIC, anon, "postgres.first"',
-      'ALTER DATABASE "p-drift" ALLOW_CONNECTIONS false',
-    ];
-    for (const drift of drifts) {
+      ['REVOKE ALL ON DATABASE "p-drift" FROM "authenticator.drift"; DROP ROLE "authenticator.drift"', deleted],
+      ['ALTER ROLE "postgres.drift" NOLOGIN', owner],
+      [`ALTER ROLE "auth_admin.drift" PASSWORD 'other'`, 'the role auth_admin.drift, whose password was another'],
+      ['ALTER ROLE "postgres.drift" CONNECTION LIMIT -1 CREATEDB', owner],
+      ['ALTER DATABASE "p-drift" CONNECTION LIMIT 0', access],
+      ['GRANT CONNECT, TEMP ON DATABASE "p-drift" TO PUBLIC, anon, "postgres.first"', access],
+      ['ALTER DATABASE "p-drift" ALLOW_CONNECTIONS false', access],
+    ] as const;
+    for (const [drift, restored] of drifts) {
       await superuser(postgres, drift);
-      assert.is((await engine.ensureDatabase({ ...request, existed: true })).state, 'ready', drift);
+      const asked = { ...request, existed: true };
+      assert.equal(
+        await engine.ensureDatabase(asked),
+        { state: 'ready', value: undefined, restored: [restored] },
+        drift,
+      );
+      assert.equal(await engine.ensureDatabase(asked), { state: 'ready', value: undefined });
       for (const [role, password] of [
         ['postgres', 'o'],
         ['authenticator', 'a'],

@@ -3,9 +3,7 @@
  * a superuser's URL, the data plane's address. Out: the verbs of `Engine`.
  */
 import { availableServices, databaseOf, type OpenedServices } from '@slipway/crds';
-import { dropDatabase, openReplication, prepareCluster, takeSpare, transaction } from '@slipway/project-database';
 import type { Logger } from 'pino';
-import { Limit } from '../../runtime/limit.js';
 import type {
   DatabaseAddress,
   DatabaseRequest,
@@ -16,11 +14,8 @@ import type {
   ServicesOutcome,
   ServicesRequest,
 } from '../engine.js';
-import { ClusterSessions } from './cluster-sessions.js';
-import { IdleSlots } from './idle-slots.js';
-import { observe, repairs } from './project-database.js';
+import { DatabaseServer } from '../postgres/server.js';
 import { ServiceProbe } from './service-probe.js';
-import { Spares } from './spares.js';
 
 export interface EmbeddedEngineSettings {
   /** The tenants' cluster, as superuser. */
@@ -38,27 +33,18 @@ export interface EmbeddedEngineSettings {
   log: Logger;
 }
 
-/** DROP DATABASE waits for a checkpoint: many at once would leave no connection to who wants a database. */
-const REMOVALS = 2;
-/** Of a spare that another took or that is gone: the next may be there. */
-const SPARE_TRIES = 3;
-const UNDEFINED_DATABASE = '3D000';
-const UNDEFINED_OBJECT = '42704';
+/** How many databases are kept ready: a handful of projects made at once wait for none, and each costs 8 MB of disk. */
+export const SPARES = 5;
 
 export class EmbeddedEngine implements Engine {
   readonly #settings: EmbeddedEngineSettings;
-  readonly #sessions: ClusterSessions;
-  readonly #spares: Spares;
-  readonly #idleSlots: IdleSlots;
+  readonly #database: DatabaseServer;
   readonly #probe: ServiceProbe;
-  readonly #removals = new Limit(REMOVALS);
-  #started: Promise<void> | undefined;
 
   constructor(settings: EmbeddedEngineSettings) {
+    const { adminDatabaseUrl: adminUrl, replicationPassword, log } = settings;
     this.#settings = settings;
-    this.#sessions = new ClusterSessions(settings.adminDatabaseUrl, settings.log);
-    this.#spares = new Spares(this.#sessions, settings.log);
-    this.#idleSlots = new IdleSlots(this.#sessions, settings.log);
+    this.#database = new DatabaseServer({ adminUrl, spares: SPARES, replicationPassword, log });
     this.#probe = new ServiceProbe(settings.dataplaneUrl, settings.projectUrl);
   }
 
@@ -78,17 +64,7 @@ export class EmbeddedEngine implements Engine {
   }
 
   ensureDatabase(request: DatabaseRequest): Promise<EngineOutcome> {
-    return this.#withPostgres(async () => {
-      const { ref } = request.project;
-      const observed = await observe(this.#sessions, ref);
-      if (!observed.exists) return this.#make(request, observed.roles.length > 0);
-      const statements = await repairs(ref, observed, request.passwords);
-      if (statements.length > 0) {
-        await this.#sessions.query(transaction(statements));
-        this.#settings.log.info({ ref }, 'the database had drifted and was put right');
-      }
-      return { state: 'ready', value: undefined };
-    });
+    return this.#database.ensure(request);
   }
 
   async ensureServices({ project, anonKey }: ServicesRequest): Promise<ServicesOutcome> {
@@ -98,69 +74,16 @@ export class EmbeddedEngine implements Engine {
   }
 
   remove({ ref }: RemoveRequest): Promise<EngineOutcome> {
-    return this.#withPostgres(async () => {
-      await this.#removals.run(() => dropDatabase(this.#sessions, databaseOf(ref), ref));
-      return { state: 'ready', value: undefined };
-    });
+    return this.#database.remove(ref);
   }
 
-  /** Makes the cluster ready and fills up the spares; what asks for a database meanwhile waits for it. */
+  /** Fills up the spares before anyone asks; what asks meanwhile waits for it. */
   start(): Promise<void> {
-    this.#started ??= this.#prepare().catch((error) => {
-      this.#started = undefined;
-      throw error;
-    });
-    return this.#started;
+    return this.#database.start();
   }
 
   async close(): Promise<void> {
-    await this.#started?.catch(() => {});
-    this.#idleSlots.close();
-    await this.#spares.close();
+    await this.#database.close();
     await this.#probe.close();
-    await this.#sessions.close();
-  }
-
-  async #prepare(): Promise<void> {
-    await prepareCluster(this.#sessions);
-    const password = await this.#settings.replicationPassword?.();
-    if (password !== undefined) await openReplication(this.#sessions, password);
-    this.#idleSlots.start();
-    await this.#spares.start();
-  }
-
-  async #make({ project, passwords, existed }: DatabaseRequest, hasRoles: boolean): Promise<EngineOutcome> {
-    const { ref } = project;
-    if (existed) {
-      const message = `the database ${databaseOf(ref)} is gone: restore it from a backup, or delete the project`;
-      return { state: 'failed', reason: 'DatabaseLost', message, retry: true };
-    }
-    if (hasRoles) await dropDatabase(this.#sessions, databaseOf(ref), ref);
-    for (let attempt = 1; ; attempt++) {
-      const id = await this.#spares.take();
-      try {
-        await takeSpare(this.#sessions, id, ref, passwords);
-        return { state: 'ready', value: undefined };
-      } catch (error) {
-        const { code } = error as { code?: string };
-        if (attempt === SPARE_TRIES || (code !== UNDEFINED_DATABASE && code !== UNDEFINED_OBJECT)) throw error;
-      }
-    }
-  }
-
-  /** Postgres that can't be reached or refuses is an outcome, not an exception: the project's status says so. */
-  async #withPostgres(work: () => Promise<EngineOutcome>): Promise<EngineOutcome> {
-    try {
-      await this.start();
-      return await work();
-    } catch (error) {
-      const { code, message } = error as { code?: string; message: string };
-      this.#settings.log.warn({ code, why: message }, 'Postgres refused');
-      return { state: 'failed', reason: 'PostgresUnavailable', message: explain(code), retry: true };
-    }
   }
 }
-
-/** Postgres's own words may quote a statement: only its code is shown. */
-const explain = (code: string | undefined) =>
-  `Postgres did not do what was asked${code ? ` (${code})` : ''}; it is tried again`;

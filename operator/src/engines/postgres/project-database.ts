@@ -13,6 +13,12 @@ import {
 } from '@slipway/project-database';
 import type { ClusterSessions } from './cluster-sessions.js';
 
+/** `drift`: what had changed, in words. Each statement may run outside of the project's database. */
+export interface Repair {
+  drift: string;
+  statements: string[];
+}
+
 export interface ObservedRole {
   role: LoginRole;
   verifier: string | null;
@@ -39,7 +45,7 @@ export async function observe(sessions: ClusterSessions, ref: string): Promise<O
     UNION ALL
     SELECT rolname, false, rolpassword,
       rolcanlogin AND NOT (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls)
-        AND rolvaliduntil IS NULL,
+        AND coalesce(rolvaliduntil, 'infinity') = 'infinity',
       rolconnlimit
     FROM pg_authid WHERE rolname IN (${names})`);
   const database = rows.find((row) => row.is_database);
@@ -52,22 +58,40 @@ export async function observe(sessions: ClusterSessions, ref: string): Promise<O
   return { exists: database !== undefined, accessAsItShouldBe: database?.good === true, roles };
 }
 
-/** The statements that put right what has drifted; none when all is well. Each may run outside of the project's database. */
-export async function repairs(ref: string, observed: Observed, passwords: ProjectPasswords): Promise<string[]> {
-  const statements = observed.accessAsItShouldBe ? [] : closeDatabase(ref);
-  for (const role of LOGIN_ROLES) {
-    const name = identifier(role.name(ref));
+/** What puts right what has drifted; nothing when all is well. */
+export async function repairs(ref: string, observed: Observed, passwords: ProjectPasswords): Promise<Repair[]> {
+  const access = observed.accessAsItShouldBe
+    ? []
+    : [{ drift: `the access to database ${databaseOf(ref)}, which was changed`, statements: closeDatabase(ref) }];
+  const roles = LOGIN_ROLES.map(async (role) => {
     const found = observed.roles.find((candidate) => candidate.role === role);
-    const password = passwords[role.part];
-    if (found?.asItShouldBe && (await verifierMatches(found.verifier, password))) continue;
-    if (!found)
-      statements.push(...createRole(role, ref), `GRANT CONNECT ON DATABASE ${identifier(databaseOf(ref))} TO ${name}`);
-    const verifier = literal(await scramVerifier(password));
-    statements.push(
-      `ALTER ROLE ${name} WITH LOGIN ${roleAttributes(role)} VALID UNTIL 'infinity' PASSWORD ${verifier}`,
-    );
-  }
-  return statements;
+    return repairRole(ref, role, found, passwords[role.part]);
+  });
+  return [...access, ...(await Promise.all(roles)).flat()];
+}
+
+async function repairRole(
+  ref: string,
+  role: LoginRole,
+  found: ObservedRole | undefined,
+  password: string,
+): Promise<Repair[]> {
+  if (found?.asItShouldBe && (await verifierMatches(found.verifier, password))) return [];
+  const name = identifier(role.name(ref));
+  const made = [...createRole(role, ref), `GRANT CONNECT ON DATABASE ${identifier(databaseOf(ref))} TO ${name}`];
+  const verifier = literal(await scramVerifier(password));
+  const attributes = `LOGIN ${roleAttributes(role)} VALID UNTIL 'infinity' PASSWORD ${verifier}`;
+  return [
+    {
+      drift: `the role ${role.name(ref)}, ${driftOf(found)}`,
+      statements: [...(found ? [] : made), `ALTER ROLE ${name} WITH ${attributes}`],
+    },
+  ];
+}
+
+function driftOf(found: ObservedRole | undefined): string {
+  if (!found) return 'which was deleted';
+  return found.asItShouldBe ? 'whose password was another' : 'which was changed';
 }
 
 const mayConnect = (ref: string) => [...LOGIN_ROLES.map((role) => role.name(ref)), REPLICATION_ROLE];

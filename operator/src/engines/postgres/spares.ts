@@ -1,5 +1,5 @@
 /**
- * Databases that are nobody's yet, so that a project takes one in milliseconds. SPARES are kept ready, made in the
+ * Databases that are nobody's yet, so that a project takes one in milliseconds. So many are kept ready, made in the
  * background; when more are wanted at once than there are, the next that is made is given to who waits longest.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,8 +21,6 @@ import type { Logger } from 'pino';
 import { delayOf } from '../../runtime/backoff.js';
 import type { ClusterSessions } from './cluster-sessions.js';
 
-/** How many are kept: a handful of projects made at once wait for none, and each costs 8 MB of disk. */
-export const SPARES = 5;
 /** Built at once in the background, and when somebody waits: CREATE DATABASE is bound by the disk and one core each. */
 const BACKGROUND_BUILDS = 2;
 const DEMAND_BUILDS = 3;
@@ -37,6 +35,7 @@ interface Waiter {
 
 export class Spares {
   readonly #sessions: ClusterSessions;
+  readonly #kept: number;
   readonly #log: Logger;
   readonly #stop = new AbortController();
   #ready: string[] = [];
@@ -46,8 +45,10 @@ export class Spares {
   #resting = false;
   #pause: NodeJS.Timeout | undefined;
 
-  constructor(sessions: ClusterSessions, log: Logger) {
+  /** `kept`: how many are ready for who comes next; 0: each is made when it is asked for. */
+  constructor(sessions: ClusterSessions, kept: number, log: Logger) {
     this.#sessions = sessions;
+    this.#kept = kept;
     this.#log = log;
   }
 
@@ -89,7 +90,7 @@ export class Spares {
   #pump(): void {
     if (this.#stop.signal.aborted || (this.#resting && this.#waiters.length === 0)) return;
     const limit = this.#waiters.length > 0 ? DEMAND_BUILDS : BACKGROUND_BUILDS;
-    const wanted = this.#waiters.length + SPARES - this.#ready.length;
+    const wanted = this.#waiters.length + this.#kept - this.#ready.length;
     while (this.#builds.size < Math.min(limit, wanted)) {
       const id = newSpareId();
       this.#builds.set(id, this.#build(id));

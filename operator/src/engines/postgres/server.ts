@@ -1,0 +1,130 @@
+/**
+ * One Postgres server with the databases of projects in it, whatever runs it. In: a superuser's URL. Out: databases made, put
+ * right and removed; a server that can't be reached is an outcome, not an exception. Called by engines.
+ */
+import { databaseOf } from '@slipway/crds';
+import { dropDatabase, openReplication, prepareCluster, takeSpare, transaction } from '@slipway/project-database';
+import type { Logger } from 'pino';
+import { Limit } from '../../runtime/limit.js';
+import type { DatabaseRequest, EngineOutcome } from '../engine.js';
+import { ClusterSessions } from './cluster-sessions.js';
+import { IdleSlots } from './idle-slots.js';
+import { observe, repairs } from './project-database.js';
+import { Spares } from './spares.js';
+
+export interface DatabaseServerSettings {
+  /** As superuser. */
+  adminUrl: string;
+  /** How many databases are kept ready for who comes next; 0: each is made when it is asked for. */
+  spares: number;
+  /** Of the role that reads changes for realtime; without it that role can't log in. */
+  replicationPassword?: (() => Promise<string>) | undefined;
+  log: Logger;
+}
+
+/** DROP DATABASE waits for a checkpoint: many at once would leave no connection to who wants a database. */
+const REMOVALS = 2;
+/** Of a spare that another took or that is gone: the next may be there. */
+const SPARE_TRIES = 3;
+const UNDEFINED_DATABASE = '3D000';
+const UNDEFINED_OBJECT = '42704';
+
+const ready: EngineOutcome = { state: 'ready', value: undefined };
+
+export class DatabaseServer {
+  readonly #settings: DatabaseServerSettings;
+  readonly #sessions: ClusterSessions;
+  readonly #spares: Spares;
+  readonly #idleSlots: IdleSlots;
+  readonly #removals = new Limit(REMOVALS);
+  #started: Promise<void> | undefined;
+
+  constructor(settings: DatabaseServerSettings) {
+    this.#settings = settings;
+    this.#sessions = new ClusterSessions(settings.adminUrl, settings.log);
+    this.#spares = new Spares(this.#sessions, settings.spares, settings.log);
+    this.#idleSlots = new IdleSlots(this.#sessions, settings.log);
+  }
+
+  /** Makes the server ready and fills up the spares; what asks for a database meanwhile waits for it. */
+  start(): Promise<void> {
+    this.#started ??= this.#prepare().catch((error) => {
+      this.#started = undefined;
+      throw error;
+    });
+    return this.#started;
+  }
+
+  /** Makes the database, or puts right what has drifted from what was asked. */
+  ensure(request: DatabaseRequest): Promise<EngineOutcome> {
+    return this.#withPostgres(async () => {
+      const { ref } = request.project;
+      const observed = await observe(this.#sessions, ref);
+      if (!observed.exists) return this.#make(request, observed.roles.length > 0);
+      const needed = await repairs(ref, observed, request.passwords);
+      if (needed.length === 0) return ready;
+      await this.#sessions.query(transaction(needed.flatMap(({ statements }) => statements)));
+      const restored = needed.map(({ drift }) => drift);
+      this.#settings.log.info({ ref, restored }, 'the database had drifted and was put right');
+      return { ...ready, restored };
+    });
+  }
+
+  /** Ready when neither the database nor its roles are there. */
+  remove(ref: string): Promise<EngineOutcome> {
+    return this.#withPostgres(async () => {
+      await this.#removals.run(() => dropDatabase(this.#sessions, databaseOf(ref), ref));
+      return ready;
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#started?.catch(() => {});
+    this.#idleSlots.close();
+    await this.#spares.close();
+    await this.#sessions.close();
+  }
+
+  async #prepare(): Promise<void> {
+    await prepareCluster(this.#sessions);
+    const password = await this.#settings.replicationPassword?.();
+    if (password !== undefined) await openReplication(this.#sessions, password);
+    this.#idleSlots.start();
+    await this.#spares.start();
+  }
+
+  async #make({ project, passwords, existed }: DatabaseRequest, hasRoles: boolean): Promise<EngineOutcome> {
+    const { ref } = project;
+    if (existed) {
+      const message = `the database ${databaseOf(ref)} is gone: restore it from a backup, or delete the project`;
+      return { state: 'failed', reason: 'DatabaseLost', message, retry: true };
+    }
+    if (hasRoles) await dropDatabase(this.#sessions, databaseOf(ref), ref);
+    for (let attempt = 1; ; attempt++) {
+      const id = await this.#spares.take();
+      try {
+        await takeSpare(this.#sessions, id, ref, passwords);
+        return ready;
+      } catch (error) {
+        const { code } = error as { code?: string };
+        if (attempt === SPARE_TRIES || (code !== UNDEFINED_DATABASE && code !== UNDEFINED_OBJECT)) throw error;
+      }
+    }
+  }
+
+  /** Postgres that can't be reached or refuses is an outcome, not an exception: the project's status says so. */
+  async #withPostgres(work: () => Promise<EngineOutcome>): Promise<EngineOutcome> {
+    try {
+      await this.start();
+      return await work();
+    } catch (error) {
+      const { code, message } = error as { code?: string; message: string };
+      this.#settings.log.warn({ code, why: message }, 'Postgres refused');
+      return { state: 'failed', reason: 'PostgresUnavailable', message: explain(code), retry: true };
+    }
+  }
+}
+
+/** Postgres's own words may quote a statement: only its code is shown. */
+const explain = (code: string | undefined) =>
+  `Postgres did not do what was asked${code ? ` (${code})` : ''}; it is tried again`;
