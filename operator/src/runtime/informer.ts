@@ -22,6 +22,8 @@ export interface InformerOptions<T> {
   labelSelector?: string;
   /** The values under which an object is found, by the index's name. */
   indexes?: Record<string, (object: T) => string[]>;
+  /** What of an object is kept; who hears of changes hears of no other part. Without it, all. */
+  keep?: (object: T) => T;
   metrics: Metrics;
   log: Logger;
   /** How long one watch lasts, as the server ends it. */
@@ -96,7 +98,7 @@ export class Informer<T extends KubeObject> {
   /** What a write of our own answered: known at once, without waiting for the watch to tell. */
   learn(object: T): void {
     const known = this.get(object.metadata.name, object.metadata.namespace);
-    if (known && known.metadata.uid === object.metadata.uid && isNewer(object, known)) this.#store(object);
+    if (known && known.metadata.uid === object.metadata.uid && isNewer(object, known)) this.#store(this.#kept(object));
   }
 
   async #run(): Promise<void> {
@@ -136,7 +138,8 @@ export class Informer<T extends KubeObject> {
     for (let next: string | undefined = ''; next !== undefined; ) {
       const query = { ...this.#selector(), limit: String(PAGE), ...(next ? { continue: next } : {}) };
       const page: List<T> = await client.request({ method: 'GET', path, query, signal });
-      for (const object of page.items) seen.set(keyOf(object.metadata.name, object.metadata.namespace), object);
+      for (const object of page.items)
+        seen.set(keyOf(object.metadata.name, object.metadata.namespace), this.#kept(object));
       version = page.metadata.resourceVersion;
       next = page.metadata.continue || undefined;
     }
@@ -168,7 +171,11 @@ export class Informer<T extends KubeObject> {
     this.#version = object.metadata.resourceVersion;
     if (type === 'BOOKMARK') return;
     if (type === 'DELETED') this.#remove(object);
-    else this.#store(object);
+    else this.#store(this.#kept(object));
+  }
+
+  #kept(object: T): T {
+    return this.#options.keep?.(object) ?? object;
   }
 
   #store(object: T, supersedes: (object: T, before: T) => boolean = isNewer): void {
@@ -225,7 +232,7 @@ const keyOf = (name: string, namespace: string | undefined) => (namespace ? `${n
 const differs = (a: KubeObject, b: KubeObject) => a.metadata.resourceVersion !== b.metadata.resourceVersion;
 
 /** Versions are whole numbers that grow (Kubernetes 1.35 promises it; servers before it did so). */
-function isNewer(object: KubeObject, than: KubeObject): boolean {
+export function isNewer(object: KubeObject, than: KubeObject): boolean {
   const [a, b] = [object.metadata.resourceVersion ?? '', than.metadata.resourceVersion ?? ''];
   if (!/^\d+$/.test(a) || !/^\d+$/.test(b)) return a !== b;
   return BigInt(a) > BigInt(b);

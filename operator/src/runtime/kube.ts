@@ -44,6 +44,8 @@ export interface KubeRequest {
   path: string;
   query?: Record<string, string>;
   body?: unknown;
+  /** Of the body; without it JSON, and for a PATCH a merge patch. */
+  contentType?: string;
   signal?: AbortSignal;
 }
 
@@ -106,6 +108,12 @@ export class KubeClient {
     return this.request<T>({ method: 'PATCH', path, body });
   }
 
+  /** Makes the object have what `body` says (server-side apply); fields that others had taken become `fieldManager`'s again. */
+  apply<T>(path: string, body: unknown, fieldManager: string): Promise<T> {
+    const query = { fieldManager, force: 'true' };
+    return this.request<T>({ method: 'PATCH', path, query, body, contentType: 'application/apply-patch+yaml' });
+  }
+
   delete(path: string): Promise<unknown> {
     return this.request({ method: 'DELETE', path });
   }
@@ -131,14 +139,18 @@ export class KubeClient {
     await Promise.all([this.#requests.destroy(), this.#watches.destroy()]);
   }
 
-  async #send({ method, path, query, body, signal }: KubeRequest, dispatcher: Dispatcher, bodyTimeout: number) {
+  async #send(
+    { method, path, query, body, contentType, signal }: KubeRequest,
+    dispatcher: Dispatcher,
+    bodyTimeout: number,
+  ) {
     const response = await dispatcher.request({
       origin: this.#server.origin,
       path: this.#server.pathname.replace(/\/$/, '') + path,
       method,
       headers: {
         accept: 'application/json',
-        ...(body === undefined ? {} : { 'content-type': contentType(method) }),
+        ...(body === undefined ? {} : { 'content-type': contentType ?? contentTypeOf(method) }),
         ...(await this.#headers()),
       },
       bodyTimeout,
@@ -168,7 +180,7 @@ function serverOf(config: KubeConfig): string {
   return server;
 }
 
-const contentType = (method: string) => (method === 'PATCH' ? 'application/merge-patch+json' : 'application/json');
+const contentTypeOf = (method: string) => (method === 'PATCH' ? 'application/merge-patch+json' : 'application/json');
 
 async function kubeError(response: Dispatcher.ResponseData): Promise<KubeError> {
   const text = (await response.body.text()).slice(0, ERROR_BODY_LIMIT);

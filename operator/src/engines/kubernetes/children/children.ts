@@ -1,0 +1,200 @@
+/**
+ * The objects that projects are made of on a cluster: what is there, by watch, and what should be, by server-side apply. In: the
+ * objects that a project wants. Out: writes where the live one differs, and words for what others had changed. In a steady state it
+ * writes nothing. Called by every part of the Kubernetes engine.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { FIELD_MANAGER, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY } from '@slipway/crds';
+import type { Logger } from 'pino';
+import { type Change, Informer, isNewer } from '../../../runtime/informer.js';
+import { isNotFound, type KubeClient, type KubeObject } from '../../../runtime/kube.js';
+import type { Metrics } from '../../../runtime/metrics.js';
+import { objectDifference } from './difference.js';
+import { fingerprint } from './fingerprint.js';
+import { KINDS, type Kind, keepOf, NAMESPACE, pathOf, pathOfKind, SECRET } from './kinds.js';
+import { RecentKeys } from './recent-keys.js';
+
+export interface DesiredObject extends KubeObject {
+  apiVersion: string;
+  kind: string;
+}
+
+export interface ChildrenOptions {
+  client: KubeClient;
+  metrics: Metrics;
+  log: Logger;
+  /** Caches of kinds that others of the operator watch too: one watch serves both. */
+  secrets: Informer<KubeObject>;
+  namespaces: Informer<KubeObject>;
+  /** Kinds that this cluster serves beyond those that every cluster does. */
+  optional?: readonly Kind[];
+}
+
+/** What was asked for when the object was last applied. */
+export const ANNOTATION_APPLIED = 'slipway.dev/applied';
+const BY_PROJECT = 'project';
+/** A write of ours that the watch has not told of in this time was undone meanwhile. */
+const UNTOLD_MS = 30_000;
+const MEMORY = 20_000;
+
+export class Children {
+  readonly #client: KubeClient;
+  readonly #log: Logger;
+  readonly #kinds = new Map<string, { kind: Kind; informer: Informer<KubeObject> }>();
+  readonly #own: Informer<KubeObject>[] = [];
+  readonly #listeners: ((ref: string) => void)[] = [];
+  /** Written by us, and not yet told of by the watch. */
+  readonly #untold = new RecentKeys<KubeObject>(MEMORY, UNTOLD_MS);
+  /** Deleted by others, with the owner's uid: an object of a later owner was never there. */
+  readonly #deleted = new RecentKeys<string>(MEMORY);
+  /** Deleted by us. */
+  readonly #unwanted = new RecentKeys<true>(MEMORY);
+
+  constructor({ client, metrics, log, secrets, namespaces, optional = [] }: ChildrenOptions) {
+    this.#client = client;
+    this.#log = log;
+    for (const kind of [...KINDS, ...optional]) {
+      const informer = new Informer<KubeObject>({
+        client,
+        metrics,
+        log,
+        resource: kind.plural,
+        path: pathOfKind(kind),
+        labelSelector: `${LABEL_MANAGED_BY}=${MANAGED_BY}`,
+        indexes: { [BY_PROJECT]: ({ metadata }) => projectOf(metadata) },
+        keep: keepOf(kind),
+      });
+      this.#own.push(informer);
+      this.#follow(kind, informer);
+    }
+    this.#follow(SECRET, secrets);
+    this.#follow(NAMESPACE, namespaces);
+  }
+
+  /** Those to start and close with the others of the operator. */
+  informers(): Informer<KubeObject>[] {
+    return this.#own;
+  }
+
+  serves(kind: string): boolean {
+    return this.#kinds.has(kind);
+  }
+
+  /** Called with a project's ref when one of its objects has changed. */
+  onChange(listener: (ref: string) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  get<T extends KubeObject>(kind: string, namespace: string | undefined, name: string): T | undefined {
+    const known = this.#of(kind).informer.get(name, namespace);
+    return (this.#untold.get(keyOf(kind, namespace, name)) ?? known) as T | undefined;
+  }
+
+  /** A project's objects of a kind. */
+  list<T extends KubeObject>(kind: string, ref: string): T[] {
+    return this.#of(kind).informer.find(BY_PROJECT, ref) as T[];
+  }
+
+  /** Makes the object as it is wanted. Returns what had been done to it by others, in words; undefined: nothing. */
+  async ensure(wanted: DesiredObject): Promise<string | undefined> {
+    const { name, namespace } = wanted.metadata;
+    const { kind } = this.#of(wanted.kind);
+    const key = keyOf(wanted.kind, namespace, name);
+    const applied = fingerprint(wanted);
+    const desired = marked(wanted, applied);
+    const live = this.get(wanted.kind, namespace, name);
+    // It goes, and the watch will tell when it is gone.
+    if (live?.metadata.deletionTimestamp) return undefined;
+    if (!live) {
+      const deleted = this.#deleted.get(key) === ownerOf(wanted);
+      await this.#write(kind, key, desired);
+      this.#deleted.delete(key);
+      return deleted ? this.#say(wanted, 'deleted') : undefined;
+    }
+    if (!objectDifference({ ...desired }, { ...live }, kind.exact)) return undefined;
+    const edited = live.metadata.annotations?.[ANNOTATION_APPLIED] === applied;
+    await this.#write(kind, key, desired);
+    return edited ? this.#say(wanted, 'edited') : undefined;
+  }
+
+  /** Deletes the object if it is there. */
+  async remove(kind: string, namespace: string | undefined, name: string): Promise<void> {
+    const live = this.get(kind, namespace, name);
+    if (!live || live.metadata.deletionTimestamp) return;
+    const key = keyOf(kind, namespace, name);
+    this.#unwanted.set(key, true);
+    this.#untold.delete(key);
+    try {
+      await this.#client.delete(pathOf(this.#of(kind).kind, name, namespace));
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+
+  async #write(kind: Kind, key: string, desired: DesiredObject): Promise<void> {
+    const path = pathOf(kind, desired.metadata.name, desired.metadata.namespace);
+    this.#unwanted.delete(key);
+    let written = await this.#client.apply<KubeObject>(path, desired, FIELD_MANAGER);
+    // What others added is theirs still: applying leaves it.
+    const rest = objectDifference({ ...desired }, { ...written }, kind.exact);
+    if (rest) written = await this.#client.patch<KubeObject>(path, rest);
+    this.#untold.set(key, keepOf(kind)(written));
+  }
+
+  #say({ kind, metadata }: DesiredObject, what: 'deleted' | 'edited'): string {
+    this.#log.warn({ kind, name: metadata.name, namespace: metadata.namespace, what }, 'a child was put back');
+    return `${kind} ${metadata.name}, which was ${what}`;
+  }
+
+  #of(kind: string) {
+    const known = this.#kinds.get(kind);
+    if (!known) throw new Error(`objects of kind ${kind} are not watched: this cluster does not serve them`);
+    return known;
+  }
+
+  #follow(kind: Kind, informer: Informer<KubeObject>): void {
+    this.#kinds.set(kind.kind, { kind, informer });
+    informer.onChange((change) => this.#hear(kind, change));
+  }
+
+  #hear({ kind }: Kind, { before, after }: Change<KubeObject>): void {
+    const object = (after ?? before) as KubeObject;
+    const key = keyOf(kind, object.metadata.namespace, object.metadata.name);
+    this.#told(key, before, after);
+    if (after) {
+      this.#deleted.delete(key);
+      if (before && isSame(before, after)) return;
+    } else if (this.#unwanted.get(key)) this.#unwanted.delete(key);
+    else this.#deleted.set(key, ownerOf(object));
+    const ref = object.metadata.labels?.[LABEL_PROJECT];
+    if (ref) for (const listener of this.#listeners) listener(ref);
+  }
+
+  /** What the watch tells of may be from before our write. */
+  #told(key: string, before: KubeObject | undefined, after: KubeObject | undefined): void {
+    const written = this.#untold.get(key);
+    if (!written) return;
+    const isOver = after ? !isNewer(written, after) : written.metadata.uid === before?.metadata.uid;
+    if (isOver) this.#untold.delete(key);
+  }
+}
+
+const keyOf = (kind: string, namespace: string | undefined, name: string) => `${kind}/${namespace ?? ''}/${name}`;
+
+const projectOf = ({ labels }: KubeObject['metadata']) => {
+  const ref = labels?.[LABEL_PROJECT];
+  return ref ? [ref] : [];
+};
+
+const ownerOf = ({ metadata }: KubeObject) => metadata.ownerReferences?.[0]?.uid ?? '';
+
+function marked(wanted: DesiredObject, applied: string): DesiredObject {
+  const annotations = { ...wanted.metadata.annotations, [ANNOTATION_APPLIED]: applied };
+  return { ...wanted, metadata: { ...wanted.metadata, annotations } };
+}
+
+/** In what is kept of it. */
+function isSame(before: KubeObject, after: KubeObject): boolean {
+  const substance = ({ metadata: { resourceVersion: _version, ...metadata }, ...rest }: KubeObject) => [metadata, rest];
+  return isDeepStrictEqual(substance(before), substance(after));
+}

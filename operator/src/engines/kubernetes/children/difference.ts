@@ -1,0 +1,88 @@
+/**
+ * How far a live object is from what was asked of it: pure. In: what is wanted and what is there. Out: the merge patch that makes the
+ * one of the other, or undefined. The API server fills in what nobody asked for, and others may add their own, so a map of ours is in
+ * a map of theirs; a list has exactly our items. Where all is ours (`exact`), nothing may be beside it.
+ */
+type Json = Record<string, unknown>;
+
+/** Fields that choose: one more key in them means something else. */
+const CHOOSING = new Set(['selector', 'matchLabels', 'podSelector', 'namespaceSelector']);
+/** Fields that hold quantities, of which `1` and `1000m` are the same. */
+const QUANTITIES = new Set(['limits', 'requests', 'hard', 'default', 'defaultRequest', 'max', 'min']);
+
+export function difference(wanted: Json, live: Json, exact: boolean): Json | undefined {
+  return compareMaps(wanted, live, exact, false);
+}
+
+/** Beside `metadata`, a desired object's own fields, as `exact` is to be applied to these alone. */
+export function objectDifference(wanted: Json, live: Json, exact: boolean): Json | undefined {
+  const { apiVersion: _apiVersion, kind: _kind, metadata, ...rest } = wanted;
+  const { name: _name, namespace: _namespace, ...marks } = metadata as Json;
+  const patch: Json = {};
+  const markPatch = compareMaps(marks, live.metadata as Json, false, false);
+  if (markPatch) patch.metadata = markPatch;
+  for (const [field, value] of Object.entries(rest)) {
+    const fieldPatch = compare(field, value, live[field], exact, false);
+    if (fieldPatch !== SAME) patch[field] = fieldPatch;
+  }
+  return Object.keys(patch).length > 0 ? patch : undefined;
+}
+
+const SAME = Symbol('same');
+
+function compare(field: string, wanted: unknown, live: unknown, exact: boolean, quantities: boolean): unknown {
+  if (Array.isArray(wanted)) return sameList(wanted, live, exact) ? SAME : wanted;
+  if (isMap(wanted) && isMap(live)) {
+    return compareMaps(wanted, live, exact || CHOOSING.has(field), QUANTITIES.has(field)) ?? SAME;
+  }
+  if (wanted === live) return SAME;
+  // The API server leaves out what is empty.
+  if (live === undefined && isMap(wanted) && Object.keys(wanted).length === 0) return SAME;
+  return quantities && sameQuantity(wanted, live) ? SAME : wanted;
+}
+
+function compareMaps(wanted: Json, live: Json, exact: boolean, quantities: boolean): Json | undefined {
+  const patch: Json = {};
+  for (const [key, value] of Object.entries(wanted)) {
+    const inner = compare(key, value, live[key], exact, quantities);
+    if (inner !== SAME) patch[key] = inner;
+  }
+  // An empty map of ours is meant: in a selector it is all there is.
+  if (exact || Object.keys(wanted).length === 0) {
+    for (const key of Object.keys(live)) if (!(key in wanted)) patch[key] = null;
+  }
+  return Object.keys(patch).length > 0 ? patch : undefined;
+}
+
+function sameList(wanted: unknown[], live: unknown, exact: boolean): boolean {
+  if (live === undefined) return wanted.length === 0;
+  if (!Array.isArray(live) || live.length !== wanted.length) return false;
+  return wanted.every((item, index) => compare('', item, live[index], exact, false) === SAME);
+}
+
+const isMap = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const SCALES: Readonly<Record<string, number>> = {
+  m: 1e-3,
+  '': 1,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+  Ti: 2 ** 40,
+};
+
+function sameQuantity(a: unknown, b: unknown): boolean {
+  const [first, second] = [amountOf(a), amountOf(b)];
+  return first !== undefined && first === second;
+}
+
+function amountOf(quantity: unknown): number | undefined {
+  const [, digits, unit] = String(quantity).match(/^(\d+(?:\.\d+)?)([a-zA-Z]*)$/) ?? [];
+  const scale = SCALES[unit ?? ''];
+  // In thousandths, so that what a fraction can't hold exactly is still the same.
+  return digits === undefined || scale === undefined ? undefined : Math.round(Number(digits) * scale * 1000);
+}

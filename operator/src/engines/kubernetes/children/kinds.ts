@@ -1,0 +1,111 @@
+/**
+ * The kinds of objects that a project is made of on a cluster: where the API serves each, and what of it is worth keeping in memory.
+ * A kind that not every cluster serves is asked for by `served.ts` before it is watched.
+ */
+import type { KubeObject } from '../../../runtime/kube.js';
+
+export interface Kind {
+  kind: string;
+  apiVersion: string;
+  plural: string;
+  /** Its `spec` or `data` is wholly ours: what is in it beyond what we asked for was put there by somebody. */
+  exact: boolean;
+  /** Whether anyone goes by its status. */
+  status: boolean;
+}
+
+const kindOf = (apiVersion: string, kind: string, plural: string, more: Partial<Kind> = {}): Kind => ({
+  apiVersion,
+  kind,
+  plural,
+  exact: false,
+  status: false,
+  ...more,
+});
+
+export const KINDS: readonly Kind[] = [
+  kindOf('v1', 'Service', 'services'),
+  kindOf('v1', 'ConfigMap', 'configmaps', { exact: true }),
+  kindOf('v1', 'ResourceQuota', 'resourcequotas', { exact: true }),
+  kindOf('v1', 'LimitRange', 'limitranges', { exact: true }),
+  kindOf('v1', 'PersistentVolumeClaim', 'persistentvolumeclaims', { status: true }),
+  kindOf('v1', 'Pod', 'pods', { status: true }),
+  kindOf('apps/v1', 'Deployment', 'deployments', { status: true }),
+  kindOf('apps/v1', 'StatefulSet', 'statefulsets', { status: true }),
+  kindOf('networking.k8s.io/v1', 'NetworkPolicy', 'networkpolicies', { exact: true }),
+  kindOf('networking.k8s.io/v1', 'Ingress', 'ingresses', { exact: true }),
+];
+
+/** Watched elsewhere in the operator already, by a cache that is handed in. */
+export const SECRET = kindOf('v1', 'Secret', 'secrets', { exact: true });
+export const NAMESPACE = kindOf('v1', 'Namespace', 'namespaces');
+
+/** Only where their CRDs are installed. */
+export const OPTIONAL_KINDS: readonly Kind[] = [
+  kindOf('gateway.networking.k8s.io/v1', 'HTTPRoute', 'httproutes'),
+  kindOf('postgresql.cnpg.io/v1', 'Cluster', 'clusters', { status: true }),
+];
+
+const rootOf = (apiVersion: string) => (apiVersion === 'v1' ? '/api/v1' : `/apis/${apiVersion}`);
+
+/** Of all objects of the kind, in all namespaces. */
+export const pathOfKind = ({ apiVersion, plural }: Kind) => `${rootOf(apiVersion)}/${plural}`;
+
+export function pathOf({ apiVersion, plural }: Kind, name: string, namespace: string | undefined): string {
+  const place = namespace ? `namespaces/${namespace}/` : '';
+  return `${rootOf(apiVersion)}/${place}${plural}/${name}`;
+}
+
+/** What is kept of an object: hundreds of each are in memory. */
+export function keepOf(kind: Kind): (object: KubeObject) => KubeObject {
+  if (kind.kind === 'Pod') return keepOfPod;
+  return (object) => {
+    const { status, ...rest } = object as KubeObject & { status?: unknown };
+    return { ...rest, metadata: withoutManagers(object), ...(kind.status && status ? { status } : {}) } as KubeObject;
+  };
+}
+
+/** Who manages which field is most of an object's bytes, and nobody here reads it. */
+function withoutManagers({ metadata }: KubeObject): KubeObject['metadata'] {
+  const { managedFields: _managers, ...kept } = metadata as KubeObject['metadata'] & { managedFields?: unknown };
+  return kept;
+}
+
+/** As much of a pod as tells why it doesn't run. */
+export interface Pod extends KubeObject {
+  status?: {
+    phase?: string;
+    reason?: string;
+    message?: string;
+    conditions?: { type: string; status: string; reason?: string; message?: string }[];
+    initContainerStatuses?: ContainerStatus[];
+    containerStatuses?: ContainerStatus[];
+  };
+}
+
+export interface ContainerStatus {
+  name: string;
+  image?: string;
+  ready?: boolean;
+  restartCount?: number;
+  state?: ContainerState;
+  lastState?: ContainerState;
+}
+
+export interface ContainerState {
+  waiting?: { reason?: string; message?: string };
+  terminated?: { reason?: string; message?: string; exitCode?: number };
+}
+
+function keepOfPod(object: KubeObject): KubeObject {
+  const { metadata, status = {} } = object as Pod;
+  const { name, namespace, uid, resourceVersion, labels, deletionTimestamp, ownerReferences } = metadata;
+  const kept = { name, namespace, uid, resourceVersion, labels, deletionTimestamp, ownerReferences };
+  const { phase, reason, message, conditions, initContainerStatuses, containerStatuses } = status;
+  return {
+    metadata: JSON.parse(JSON.stringify(kept)),
+    status: JSON.parse(
+      JSON.stringify({ phase, reason, message, conditions, initContainerStatuses, containerStatuses }),
+    ),
+  } as Pod;
+}
