@@ -10,6 +10,7 @@ import { customResourceDefinition } from './resource.js';
 export * from './availability.js';
 export * from './build.js';
 export * from './edge-function.js';
+export * from './installation.js';
 export * from './names.js';
 export * from './placement.js';
 export * from './project.js';

@@ -1,0 +1,67 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { projectUrlOf, readInstallation } from './installation.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'slipway-site-'));
+test.after(() => rmSync(folder, { recursive: true, force: true }));
+
+function siteFile(yaml: string): string {
+  const file = path.join(mkdtempSync(path.join(folder, 'at-')), 'site.yaml');
+  writeFileSync(file, yaml);
+  return file;
+}
+
+const SITE = 'publicUrl: https://slipway.example.com:8443\nopenedServices: [storage]\n';
+
+test('on one machine a project is at a path of the public address', () => {
+  const installation = readInstallation({
+    SLIPWAY_PUBLIC_URL: 'http://localhost:4000/',
+    SLIPWAY_SERVICES_SHARED: 'storage',
+  });
+  assert.is(projectUrlOf(installation, 'shop'), 'http://localhost:4000/p/shop');
+  assert.equal(installation.openedServices, { shared: ['storage'] });
+});
+
+test('on a cluster a project has a host name of its own, and the site says what is opened', () => {
+  const installation = readInstallation({ SLIPWAY_SITE: siteFile(SITE) });
+  assert.is(projectUrlOf(installation, 'shop'), 'https://shop.slipway.example.com:8443');
+  assert.equal(installation.openedServices, { shared: ['storage'] });
+});
+
+for (const [what, environment, words] of [
+  ['no address', {}, /^SLIPWAY_PUBLIC_URL is not set: it is like http/],
+  [
+    'an address that is none',
+    { SLIPWAY_PUBLIC_URL: 'localhost' },
+    /^SLIPWAY_PUBLIC_URL is "localhost": it is like http/,
+  ],
+  ['a path in the address', { SLIPWAY_PUBLIC_URL: 'http://x/y' }, /^SLIPWAY_PUBLIC_URL is "http:\/\/x\/y"/],
+  [
+    'a site that is not there',
+    { SLIPWAY_SITE: '/nonexistent/site.yaml' },
+    /^SLIPWAY_SITE: .* can not be read \(ENOENT\)$/,
+  ],
+  ['a site that is wrong', { SLIPWAY_SITE: siteFile('publicUrl: x\n') }, /^SLIPWAY_SITE: .*publicUrl/s],
+] as const) {
+  test(`${what} is refused with the variable's name`, () => {
+    assert.throws(
+      () => readInstallation(environment),
+      ({ message }: Error) => words.test(message),
+    );
+  });
+}
+
+for (const setting of ['SLIPWAY_PUBLIC_URL', 'SLIPWAY_SERVICES_SHARED']) {
+  test(`${setting} beside the site's settings is refused, as one of the two would not count`, () => {
+    const environment = { SLIPWAY_SITE: siteFile(SITE), [setting]: 'http://localhost' };
+    assert.throws(
+      () => readInstallation(environment),
+      ({ message }: Error) => message.startsWith(`${setting} is set beside`),
+    );
+  });
+}
+
+test.run();
