@@ -53,6 +53,10 @@ export const FINALIZER = 'slipway.dev/engine';
 /** Changing its value makes the operator provision again. */
 export const ANNOTATION_REPROVISION = 'slipway.dev/reprovision';
 
+/** On what stays of a project whose data is retained: `true`, and for whom. */
+export const LABEL_RETAINED = 'slipway.dev/retained';
+export const ANNOTATION_RETAINED_FOR = 'slipway.dev/retained-for';
+
 export const namespaceOf = (ref: string) => `p-${ref}`;
 export const databaseOf = (ref: string) => `p-${ref}`;
 
@@ -86,6 +90,9 @@ export const SECRETS = {
     anonKey: 'anon-key',
     serviceRoleKey: 'service-role-key',
     webhookSecret: 'webhook-secret',
+    /** The numbers of spec.rotation that these credentials are of. */
+    jwtSecretRotation: 'rotation-jwt-secret',
+    apiKeysRotation: 'rotation-api-keys',
   },
   /** Made by the operator: how each party logs in to the project's database. */
   database: {
@@ -97,6 +104,11 @@ export const SECRETS = {
     ownerPassword: 'owner-password',
     authenticatorPassword: 'authenticator-password',
     authAdminPassword: 'auth-admin-password',
+    /** While passwords are rotated: those that Postgres is about to take. Who is refused with the ones above tries these. */
+    nextOwnerPassword: 'next-owner-password',
+    nextAuthenticatorPassword: 'next-authenticator-password',
+    nextAuthAdminPassword: 'next-auth-admin-password',
+    passwordsRotation: 'rotation-database-passwords',
     /** For people: a `postgresql://` URL of the owner, at the address they reach. */
     url: 'url',
   },

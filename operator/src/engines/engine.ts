@@ -59,10 +59,18 @@ export interface RemoveRequest {
 
 export type Services = NonNullable<ProjectStatus['services']>;
 
+/** A part that has a condition of its own. */
+export interface EnginePart {
+  condition: string;
+  outcome: EngineOutcome;
+  /** It tells something, but the project is as ready without it. */
+  advisory?: boolean;
+}
+
 /** How the services are, and each part of them that has a condition of its own. */
 export interface ServicesOutcome {
   outcome: EngineOutcome<{ services: Services; placement?: Placement }>;
-  parts: readonly { condition: string; outcome: EngineOutcome }[];
+  parts: readonly EnginePart[];
 }
 
 export interface Engine {
@@ -74,7 +82,9 @@ export interface Engine {
   ensureDatabase(request: DatabaseRequest): Promise<EngineOutcome>;
   /** Asks the services at the project's URL; ready when all that there should be answer. */
   ensureServices(request: ServicesRequest): Promise<ServicesOutcome>;
-  /** Ready when nothing of the project is left but what is to be retained. */
+  /** Ready when all that verify the project's tokens (each replica of each) take `anonKey`, which may be of the next JWT secret. */
+  verifiersAccept(request: ServicesRequest): Promise<EngineOutcome>;
+  /** Ready when nothing of the project is left but what is to be retained; a namespace that stays for it has LABEL_RETAINED. */
   remove(request: RemoveRequest): Promise<EngineOutcome>;
   close(): Promise<void>;
 }

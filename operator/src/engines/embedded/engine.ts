@@ -73,6 +73,10 @@ export class EmbeddedEngine implements Engine {
     return { outcome: asked.state === 'ready' ? { ...asked, value: { services: asked.value } } : asked, parts: [] };
   }
 
+  verifiersAccept({ project, anonKey }: ServicesRequest): Promise<EngineOutcome> {
+    return this.#probe.accepts(project.ref, anonKey);
+  }
+
   remove({ ref }: RemoveRequest): Promise<EngineOutcome> {
     return this.#database.remove(ref);
   }

@@ -27,6 +27,10 @@ const PROBES: Readonly<Record<ProjectService, Probe>> = {
   functions: { method: 'GET', path: '/functions/v1/_internal/health', answers: isOk },
 };
 
+/** Answered by who has verified the token: the gateway, and REST behind it. */
+const ACCEPTANCE: Probe = { method: 'HEAD', path: '/rest/v1/', answers: (status) => status < 400 };
+const ACCEPTANCE_LOOK_AGAIN_MS = 500;
+
 /** Without these it is no backend; another that the data plane has no service for is shown as unavailable. */
 const NEEDED: readonly ProjectService[] = ['auth', 'rest', 'realtime'];
 const NOT_RUN = 'HTTP 404';
@@ -62,6 +66,17 @@ export class ServiceProbe {
     return { state: 'ready', value: Object.fromEntries(services) };
   }
 
+  /** Whether every one of `origins`, and REST behind it, takes `key`: they learn of a new JWT secret each by itself. */
+  async accepts(ref: string, key: string, origins: readonly string[] = [this.#dataplaneUrl]): Promise<EngineOutcome> {
+    const asked = await Promise.all(
+      origins.map(async (origin) => ({ origin, said: await this.#look(ref, key, ACCEPTANCE, origin) })),
+    );
+    const refusing = asked.find(({ said }) => said !== 'running');
+    if (!refusing) return { state: 'ready', value: undefined };
+    const message = `waiting for ${refusing.origin} to take tokens of the next JWT secret (${refusing.said})`;
+    return { state: 'progressing', message, lookAgainMs: ACCEPTANCE_LOOK_AGAIN_MS };
+  }
+
   close(): Promise<void> {
     return this.#agent.destroy();
   }
@@ -79,10 +94,15 @@ export class ServiceProbe {
   }
 
   /** `running`, or what it said instead, in a few words. */
-  async #look(ref: string, anonKey: string, { method, path, answers }: Probe): Promise<string> {
+  async #look(
+    ref: string,
+    anonKey: string,
+    { method, path, answers }: Probe,
+    origin = this.#dataplaneUrl,
+  ): Promise<string> {
     try {
       const { statusCode, body } = await this.#agent.request({
-        origin: this.#dataplaneUrl,
+        origin,
         path: `/p/${ref}${path}`,
         method,
         headers: { apikey: anonKey, authorization: `Bearer ${anonKey}` },
