@@ -24,7 +24,7 @@ export class Platform {
   static async start(environment: Record<string, string> = {}): Promise<Platform> {
     const running = await startPlatform(undefined, environment);
     try {
-      return new Platform(running, await Management.register(running.url));
+      return new Platform(running, await Management.register(running));
     } catch (error) {
       await running.remove();
       throw error;

@@ -37,7 +37,7 @@ test(`what was acknowledged outlives kill -9 at any moment, and nothing else sta
   const left = { operations: OPERATIONS };
   try {
     platform = await startPlatform(place);
-    const person = await Management.register(platform.url, email);
+    const person = await Management.register(platform, email);
     for (let round = 1; round <= ROUNDS; round++) {
       platform = await killedRound(platform, place, person, known, left, random, round);
       await everythingIsRight(platform, person, known);

@@ -3,10 +3,10 @@
 import { databaseOf } from '@slipway/crds';
 import { spareRef } from '@slipway/project-database';
 import pg from 'pg';
-import type { RunningPlatform } from './platform.js';
+import type { Platform } from './platform.js';
 
 /** Databases and roles of `ref` that are there. */
-export async function databaseObjectsOf(platform: RunningPlatform, ref: string): Promise<string[]> {
+export async function databaseObjectsOf(platform: Platform, ref: string): Promise<string[]> {
   return await asSuperuser(platform, async (client) => {
     const { rows } = await client.query<{ name: string }>(
       `select datname as name from pg_database where datname = $1
@@ -18,7 +18,7 @@ export async function databaseObjectsOf(platform: RunningPlatform, ref: string):
 }
 
 /** Every database and role that belongs to some project; spares are nobody's. */
-export async function allProjectObjects(platform: RunningPlatform): Promise<{ databases: string[]; roles: string[] }> {
+export async function allProjectObjects(platform: Platform): Promise<{ databases: string[]; roles: string[] }> {
   return await asSuperuser(platform, async (client) => {
     const databases = await client.query<{ name: string }>(
       `select datname as name from pg_database where datname like 'p-%' order by 1`,
@@ -31,7 +31,7 @@ export async function allProjectObjects(platform: RunningPlatform): Promise<{ da
   });
 }
 
-async function asSuperuser<T>(platform: RunningPlatform, work: (client: pg.Client) => Promise<T>): Promise<T> {
+async function asSuperuser<T>(platform: Platform, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client(await platform.admin());
   await client.connect();
   try {

@@ -1,6 +1,11 @@
 /** A person's own client of the management API: registered, with a personal access token. */
 import { randomUUID } from 'node:crypto';
+import type { Plan } from '@slipway/crds';
+import type { Platform } from './platform.js';
 import { until } from './until.js';
+
+/** As long as a project takes that needs pods, on a machine that does much else. */
+const HEALTHY_PATIENCE_MS = 180_000;
 
 export interface ProjectView {
   id: number;
@@ -20,24 +25,26 @@ export interface Answer<T> {
   body: T;
 }
 
+type At = Pick<Platform, 'url' | 'network'>;
+
 export class Management {
   readonly email: string;
-  readonly #url: string;
+  readonly #platform: At;
   #token: string;
 
-  private constructor(url: string, email: string, token: string) {
-    this.#url = url;
+  private constructor(platform: At, email: string, token: string) {
+    this.#platform = platform;
     this.email = email;
     this.#token = token;
   }
 
   /** Registers an account, and goes on with a personal access token of it. */
-  static async register(url: string, email = `${randomUUID()}@example.com`): Promise<Management> {
+  static async register(platform: At, email = `${randomUUID()}@example.com`): Promise<Management> {
     const password = randomUUID();
-    const registered = await call<{ token: string }>(url, 'POST', '/auth/register', { email, password });
+    const registered = await call<{ token: string }>(platform, 'POST', '/auth/register', { email, password });
     if (registered.status !== 201)
       throw new Error(`register answered ${registered.status}: ${JSON.stringify(registered.body)}`);
-    const person = new Management(url, email, registered.body.token);
+    const person = new Management(platform, email, registered.body.token);
     const created = await person.call<{ token: string }>('POST', '/tokens', { name: 'test' });
     if (created.status !== 201) throw new Error(`tokens answered ${created.status}: ${JSON.stringify(created.body)}`);
     person.#token = created.body.token;
@@ -49,17 +56,18 @@ export class Management {
   }
 
   call<T = unknown>(method: string, path: string, body?: unknown): Promise<Answer<T>> {
-    return call(this.#url, method, path, body, this.#token);
+    return call(this.#platform, method, path, body, this.#token);
   }
 
   /** Creates a project; an answer other than 201 is an error. */
-  async createProject(name: string): Promise<ProjectView> {
-    const { status, body } = await this.call<ProjectView>('POST', '/projects', { name });
+  async createProject(name: string, plan?: Plan): Promise<ProjectView> {
+    const wish = { name, ...(plan ? { plan } : {}) };
+    const { status, body } = await this.call<ProjectView>('POST', '/projects', wish);
     if (status !== 201) throw new Error(`POST /projects answered ${status}: ${JSON.stringify(body)}`);
     return body;
   }
 
-  async untilHealthy(id: number, patience?: number): Promise<ProjectView> {
+  async untilHealthy(id: number, patience = HEALTHY_PATIENCE_MS): Promise<ProjectView> {
     await until(
       `project ${id} is healthy`,
       async () => {
@@ -81,25 +89,37 @@ export class Management {
   }
 
   async untilGone(id: number): Promise<void> {
-    await until(`project ${id} is gone`, async () => {
-      const { status } = await this.call('GET', `/projects/${id}`);
-      return status === 404 || undefined;
-    });
+    await until(
+      `project ${id} is gone`,
+      async () => {
+        const { status } = await this.call('GET', `/projects/${id}`);
+        return status === 404 || undefined;
+      },
+      HEALTHY_PATIENCE_MS,
+    );
   }
 }
 
-async function call<T>(url: string, method: string, path: string, body?: unknown, token?: string): Promise<Answer<T>> {
-  const response = await fetch(`${url}${path}`, {
-    method,
-    headers: {
-      ...(token ? { authorization: `Bearer ${token}` } : {}),
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    signal: AbortSignal.timeout(30_000),
-  }).catch((error: Error) => {
-    throw new Error(`${method} ${path}: ${error.message}`, { cause: error });
-  });
+async function call<T>(
+  { url, network }: At,
+  method: string,
+  path: string,
+  body?: unknown,
+  token?: string,
+): Promise<Answer<T>> {
+  const response = await network
+    .fetch(`${url}${path}`, {
+      method,
+      headers: {
+        ...(token ? { authorization: `Bearer ${token}` } : {}),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(30_000),
+    })
+    .catch((error: Error) => {
+      throw new Error(`${method} ${path}: ${error.message}`, { cause: error });
+    });
   const text = await response.text();
   return { status: response.status, body: (text ? JSON.parse(text) : undefined) as T };
 }

@@ -1,6 +1,6 @@
 /**
- * The real program on free ports in a home of its own, as a person starts it. In: nothing, or the home of an earlier one. Out: its
- * addresses, and ways to end it. Used by the tests here.
+ * The one-machine program on free ports in a home of its own, as a person starts it. In: nothing, or the home of an earlier one.
+ * Out: its addresses, and ways to end it. Used by the tests here and the benches.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ClientConfig } from 'pg';
+import { directly, type Network } from './network.js';
 import { isAlive, processTree } from './processes.js';
 import { until } from './until.js';
 
@@ -20,15 +21,23 @@ export interface PlatformPlace {
   port: number;
 }
 
-export interface RunningPlatform extends PlatformPlace {
+/** What tests ask of a platform, wherever it runs. */
+export interface Platform {
+  /** Of the management API. */
   url: string;
+  /** An administrator's. */
   kubeconfig: string;
+  network: Network;
+  /** A superuser's connection to the Postgres that projects share, to look where no client can. */
+  admin(database?: string): Promise<ClientConfig>;
+}
+
+/** On one machine. */
+export interface RunningPlatform extends Platform, PlatformPlace {
   /** Process id of the supervisor. */
   pid: number;
   /** What it printed so far. */
   output(): string;
-  /** A superuser's connection, to look where no client can. */
-  admin(database?: string): Promise<ClientConfig>;
   /** As Ctrl-C does. */
   stop(): Promise<void>;
   /** Every process of it at once, with no chance to write anything down. */
@@ -75,6 +84,7 @@ export async function startPlatform(
     port,
     url: `http://localhost:${port}`,
     kubeconfig: path.join(home, 'kubeconfig'),
+    network: directly,
     pid: child.pid as number,
     output,
     admin: async (database = 'postgres') => ({

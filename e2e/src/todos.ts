@@ -1,7 +1,14 @@
 /** The small app that the tests run in a project: a table under row-level security, and two people who use it by supabase-js. */
-import { createClient, type SupabaseClient } from '@supabase/supabase-js';
+import {
+  createClient,
+  type RealtimeChannel,
+  type SupabaseClient,
+  type WebSocketLikeConstructor,
+} from '@supabase/supabase-js';
 import * as assert from 'uvu/assert';
 import type { ProjectView } from './management.js';
+import type { Network } from './network.js';
+import { until } from './until.js';
 
 export const TODOS_SQL = `
   create table todos (
@@ -11,48 +18,101 @@ export const TODOS_SQL = `
   );
   alter table todos enable row level security;
   create policy "people see their own" on todos to authenticated using (owner = auth.uid()) with check (owner = auth.uid());
+  alter publication supabase_realtime add table todos;
 `;
 
-/** The options keep a client's session in memory alone, as in a server or a test. */
-export const clientOf = ({ project_url, anon_key }: Pick<ProjectView, 'project_url' | 'anon_key'>): SupabaseClient =>
-  createClient(project_url, anon_key, { auth: { persistSession: false, autoRefreshToken: false } });
+/** What supabase-js is given. */
+export type AppAddress = Pick<ProjectView, 'project_url' | 'anon_key'>;
 
-/** Two people sign up, write, see only their own rows, refresh, and sign out. */
-export async function usedByTwoPeople(project: ProjectView): Promise<void> {
-  const [ann, bob] = [clientOf(project), clientOf(project)];
+/** The options keep a client's session in memory alone, as in a server or a test. */
+export const clientOf = ({ project_url, anon_key }: AppAddress, network: Network): SupabaseClient =>
+  createClient(project_url, anon_key, {
+    auth: { persistSession: false, autoRefreshToken: false },
+    global: { fetch: network.fetch },
+    realtime: { transport: network.WebSocket as WebSocketLikeConstructor },
+  });
+
+/** Two people sign up, write, hear and see only their own rows, refresh, and sign out. */
+export async function usedByTwoPeople(project: AppAddress, network: Network): Promise<void> {
+  const ann = await signedUp(project, network, 'ann');
+  const bob = await signedUp(project, network, 'bob');
+  const heard = await heardBy(ann);
+  // Bob first: whatever Ann might hear of his row, she would have heard before hers.
   for (const [name, client] of [
-    ['ann', ann],
     ['bob', bob],
+    ['ann', ann],
   ] as const) {
-    const signedUp = await client.auth.signUp({ email: `${name}@example.com`, password: `a long password of ${name}` });
-    assert.is(signedUp.error, null);
-    assert.ok(signedUp.data.session, 'a session at once');
     const inserted = await client
       .from('todos')
       .insert({ task: `write to ${name}` })
       .select()
       .single();
     assert.is(inserted.error, null);
-    assert.is(inserted.data.owner, signedUp.data.user?.id);
+    assert.is(inserted.data.owner, await idOf(client));
   }
+  await until('a row is heard of', async () => heard.length > 0 || undefined);
+  assert.equal(heard, ['write to ann']);
+  await ann.removeAllChannels();
   assert.equal(await tasks(ann), ['write to ann']);
   assert.equal(await tasks(bob), ['write to bob']);
-  assert.equal(await tasks(clientOf(project)), [], 'a stranger sees nothing');
+  assert.equal(await tasks(clientOf(project, network)), [], 'a stranger sees nothing');
 
-  const forged = await ann.from('todos').insert({ task: 'as bob', owner: (await bob.auth.getUser()).data.user?.id });
+  const forged = await ann.from('todos').insert({ task: 'as bob', owner: await idOf(bob) });
   assert.is(forged.error?.code, '42501', 'nobody writes in another’s name');
+  await refreshedAndSignedOut(ann, clientOf(project, network));
+}
 
-  const before = (await ann.auth.getSession()).data.session;
-  const refreshed = await ann.auth.refreshSession();
+async function signedUp(project: AppAddress, network: Network, name: string): Promise<SupabaseClient> {
+  const client = clientOf(project, network);
+  const { data, error } = await client.auth.signUp({
+    email: `${name}@example.com`,
+    password: `a long password of ${name}`,
+  });
+  assert.is(error, null);
+  assert.ok(data.session, 'a session at once');
+  return client;
+}
+
+/** The tasks of the rows that realtime tells of, from now on. */
+async function heardBy(client: SupabaseClient): Promise<string[]> {
+  const heard: string[] = [];
+  const channel = client
+    .channel('todos')
+    .on('postgres_changes', { event: 'INSERT', schema: 'public', table: 'todos' }, ({ new: row }) =>
+      heard.push(row.task),
+    );
+  await listening(channel);
+  return heard;
+}
+
+/** Subscribed, and the changes of the database are followed. */
+const listening = (channel: RealtimeChannel) =>
+  new Promise<void>((resolve, reject) => {
+    channel.on('system', {}, ({ extension, status, message }) => {
+      if (extension !== 'postgres_changes') return;
+      if (status === 'ok') resolve();
+      else reject(new Error(message));
+    });
+    channel.subscribe((status, error) => {
+      if (status === 'CHANNEL_ERROR' || status === 'TIMED_OUT') reject(error ?? new Error(status));
+    });
+  });
+
+/** `other` is a client of the same project without a session. */
+async function refreshedAndSignedOut(client: SupabaseClient, other: SupabaseClient): Promise<void> {
+  const before = (await client.auth.getSession()).data.session;
+  const refreshed = await client.auth.refreshSession();
   assert.is(refreshed.error, null);
-  assert.is.not(refreshed.data.session?.refresh_token, before?.refresh_token);
-  assert.equal(await tasks(ann), ['write to ann'], 'the refreshed token works');
-
   const last = refreshed.data.session;
-  assert.is((await ann.auth.signOut()).error, null);
-  const again = await clientOf(project).auth.refreshSession({ refresh_token: last?.refresh_token as string });
+  assert.is.not(last?.refresh_token, before?.refresh_token);
+  assert.equal(await tasks(client), ['write to ann'], 'the refreshed token works');
+
+  assert.is((await client.auth.signOut()).error, null);
+  const again = await other.auth.refreshSession({ refresh_token: last?.refresh_token as string });
   assert.ok(again.error, 'a session that was signed out of is not refreshed');
 }
+
+const idOf = async (client: SupabaseClient) => (await client.auth.getUser()).data.user?.id as string;
 
 async function tasks(client: SupabaseClient): Promise<string[]> {
   const { data, error } = await client.from('todos').select('task').order('id');

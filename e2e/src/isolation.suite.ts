@@ -1,0 +1,498 @@
+/**
+ * What one customer may try on another and on the platform, through the public addresses alone. Each line is refused, and afterwards
+ * the neighbour is whole. One suite, for every platform there is. The roles inside Postgres have a longer table of their own beside
+ * project-database.
+ */
+import { createHmac, randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { API_VERSION, authAdminRole, authenticatorRole, databaseOf, ownerRole, type Plan } from '@slipway/crds';
+import pg from 'pg';
+import type { Test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { parse } from 'yaml';
+import { kubectl, kubectlIsThere } from './kubectl.js';
+import { Management, type ProjectView } from './management.js';
+import { type Login, loginOf } from './network.js';
+import type { Platform } from './platform.js';
+import { clientOf, TODOS_SQL } from './todos.js';
+
+export interface Customer {
+  person: Management;
+  project: ProjectView & { webhook_secret: string };
+}
+
+/** Something that people may read, and its name. */
+export type Place = readonly [name: string, text: string];
+
+export interface Attacked {
+  platform: Platform;
+  /** Of the customers' projects. */
+  plan: Plan;
+  /** Databases of the tenants' Postgres that are nobody's project. */
+  databases: string[];
+  /** What the platform wrote: logs, arguments of processes. */
+  written(): Promise<Place[]>;
+  /** Secrets of the platform's own, which none of these may hold. */
+  secrets(): Promise<string[]>;
+}
+
+interface World extends Attacked {
+  /** The name of the superuser of the tenants' Postgres. */
+  superuser: string;
+  mallory: Customer;
+  victim: Customer;
+  /** Of a user who signed up at the victim's project. */
+  victimUserToken: string;
+}
+
+/** Registers the tests; `start` is called before the first, and what it resolves with is there until `close`. */
+export function attack(test: Test, start: () => Promise<Attacked>, close: () => Promise<void>): { world: World } {
+  const world = {} as World;
+  test.before(async () => {
+    Object.assign(world, await start());
+    await populate(world);
+  });
+  test.after(close);
+  overDatabaseUrl(test, world);
+  bySql(test, world);
+  withTokens(test, world);
+  atTheApi(test, world);
+  asNoisyNeighbour(test, world);
+  afterwards(test, world);
+  return { world };
+}
+
+async function populate(world: World): Promise<void> {
+  world.superuser = (await world.platform.admin()).user as string;
+  [world.mallory, world.victim] = await Promise.all([customer(world, 'mallory'), customer(world, 'victim')]);
+  const { person, project } = world.victim;
+  await person.query(project.id, TODOS_SQL);
+  const signedUp = await clientOf(project, world.platform.network).auth.signUp({
+    email: 'eve@example.com',
+    password: 'a long password',
+  });
+  world.victimUserToken = signedUp.data.session?.access_token as string;
+  const written = await world.platform.network.fetch(`${project.postgrest_url}/todos`, {
+    method: 'POST',
+    headers: bearer(project.anon_key, world.victimUserToken),
+    body: JSON.stringify({ task: 'secret of the victim' }),
+  });
+  assert.is(written.status, 201);
+}
+
+async function customer({ platform, plan }: Attacked, name: string): Promise<Customer> {
+  const person = await Management.register(platform);
+  const project = await person.untilHealthy((await person.createProject(name, plan)).id);
+  return { person, project: project as Customer['project'] };
+}
+
+const bearer = (apikey: string, token = apikey) => ({
+  apikey,
+  authorization: `Bearer ${token}`,
+  'content-type': 'application/json',
+});
+
+const encode = (part: unknown) => Buffer.from(JSON.stringify(part)).toString('base64url');
+
+/** A token as its sender likes it: any header, any claims, signed with any secret or with none. */
+function forge(header: object, claims: object, secret?: string): string {
+  const content = `${encode({ typ: 'JWT', ...header })}.${encode(claims)}`;
+  return `${content}.${secret === undefined ? '' : createHmac('sha256', secret).update(content).digest('base64url')}`;
+}
+
+const inAnHour = () => Math.floor(Date.now() / 1000) + 3600;
+// ——— over db_url ———
+
+function overDatabaseUrl(test: Test, world: World): void {
+  const codeOf = async (change: Partial<Login> = {}) =>
+    connectCode({ ...(await login(world, world.mallory)), ...change });
+
+  test('db_url reaches its own database', async () => {
+    assert.is(await codeOf(), 'connected');
+  });
+
+  test('db_url does not reach the neighbour’s database', async () => {
+    assert.is(await codeOf({ database: databaseOf(world.victim.project.ref) }), '42501');
+  });
+
+  test('db_url does not reach a database that is no project’s', async () => {
+    // pg_hba.conf knows no such pair.
+    for (const database of world.databases) assert.is(await codeOf({ database }), '28000', database);
+  });
+
+  for (const [what, role] of [
+    ['the superuser', () => world.superuser],
+    ['the neighbour', () => ownerRole(world.victim.project.ref)],
+    ['its own authenticator', () => authenticatorRole(world.mallory.project.ref)],
+    ['the owner of its accounts', () => authAdminRole(world.mallory.project.ref)],
+    ['a shared role', () => 'service_role'],
+  ] as const) {
+    test(`the password of db_url does not log in ${what}`, async () => {
+      const code = await codeOf({ user: role() });
+      assert.ok(['28P01', '28000'].includes(code), code);
+    });
+  }
+}
+
+const login = (world: World, { project }: Customer) => world.platform.network.postgres(project.db_url);
+
+async function connectCode(as: Login): Promise<string> {
+  const client = new pg.Client(as);
+  try {
+    await client.connect();
+    return 'connected';
+  } catch (error) {
+    return (error as { code: string }).code;
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+// ——— SQL, over the query route and over db_url alike ———
+
+const SQL_ATTACKS: [string, (victimRef: string, superuser: string) => string][] = [
+  ['run a program', () => `COPY (SELECT 1) TO PROGRAM 'id'`],
+  ['read a program', () => `CREATE TEMP TABLE t (x text); COPY t FROM PROGRAM 'id'`],
+  ['read a file', () => `SELECT pg_read_file('/etc/passwd')`],
+  ['write a file', () => `COPY (SELECT 1) TO '/tmp/slipway-attack'`],
+  ['become the superuser', (_, superuser) => `SET ROLE ${superuser}`],
+  ['become the superuser after RESET ROLE', (_, superuser) => `RESET ROLE; SET ROLE ${superuser}`],
+  [
+    'become the superuser after RESET SESSION AUTHORIZATION',
+    (_, superuser) => `RESET SESSION AUTHORIZATION; SET ROLE ${superuser}`,
+  ],
+  ['become the neighbour', (ref) => `SET ROLE ${pg.escapeIdentifier(ownerRole(ref))}`],
+  ['change the server', () => `ALTER SYSTEM SET log_statement = 'all'`],
+  ['make a superuser', () => 'CREATE ROLE evil SUPERUSER LOGIN'],
+  ['make itself a superuser', () => 'ALTER ROLE CURRENT_USER SUPERUSER'],
+  ['bypass row-level security', () => 'ALTER ROLE CURRENT_USER BYPASSRLS'],
+  ['dial the server itself with dblink', () => 'CREATE EXTENSION dblink SCHEMA extensions'],
+  ['dial the server itself with postgres_fdw', () => 'CREATE EXTENSION postgres_fdw'],
+  [
+    'dial the server itself with a subscription',
+    () => `CREATE SUBSCRIPTION s CONNECTION 'host=127.0.0.1' PUBLICATION p`,
+  ],
+  ['run Python', () => 'CREATE EXTENSION plpython3u'],
+  ['pin the log with a slot', () => `SELECT pg_create_logical_replication_slot('evil', 'pgoutput')`],
+  ['read passwords', () => 'SELECT rolpassword FROM pg_authid'],
+  ['watch the others', () => 'SELECT query FROM pg_stat_activity'],
+  ['drop the neighbour', (ref) => `DROP DATABASE ${pg.escapeIdentifier(databaseOf(ref))}`],
+  ['open the neighbour', (ref) => `GRANT CONNECT ON DATABASE ${pg.escapeIdentifier(databaseOf(ref))} TO PUBLIC`],
+  [
+    'plant an event trigger',
+    () => 'CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION extensions.pgrst_ddl_watch()',
+  ],
+];
+
+function bySql(test: Test, world: World): void {
+  for (const [what, statement] of SQL_ATTACKS) {
+    const sql = () => statement(world.victim.project.ref, world.superuser);
+
+    test(`SQL over the query route can not ${what}`, async () => {
+      const { status, body } = await world.mallory.person.call<{ sqlstate: string }>(
+        'POST',
+        `/projects/${world.mallory.project.id}/query`,
+        { sql: sql() },
+      );
+      assert.is(status, 400);
+      assert.is(body.sqlstate, '42501');
+    });
+
+    test(`SQL over db_url can not ${what}`, async () => {
+      const client = new pg.Client(await login(world, world.mallory));
+      await client.connect();
+      try {
+        const code = await client.query(sql()).then(
+          () => 'allowed',
+          (error) => error.code,
+        );
+        assert.is(code, '42501');
+      } finally {
+        await client.end();
+      }
+    });
+  }
+
+  test('nothing that one query sets is there for the next', async () => {
+    await world.mallory.person.query(
+      world.mallory.project.id,
+      `SET search_path = evil; SET ROLE anon; PREPARE p AS SELECT 1`,
+    );
+    const { rows } = await world.mallory.person.query(
+      world.mallory.project.id,
+      `SELECT current_user::text AS name, (SELECT count(*)::int FROM pg_prepared_statements) AS prepared`,
+    );
+    assert.equal(rows, [{ name: ownerRole(world.mallory.project.ref), prepared: 0 }]);
+  });
+}
+
+// ——— tokens at the data plane ———
+
+function withTokens(test: Test, world: World): void {
+  const service = () => ({ role: 'service_role', iss: 'slipway', ref: world.victim.project.ref, exp: inAnHour() });
+  const TOKENS: [string, () => string][] = [
+    ['signed by nobody (alg none)', () => forge({ alg: 'none' }, service())],
+    ['signed by nobody (alg nOnE)', () => forge({ alg: 'nOnE' }, service(), '')],
+    ['with no alg at all', () => forge({}, service(), 'x')],
+    ['signed with another key', () => forge({ alg: 'HS256' }, service(), 'another secret of enough characters')],
+    ['signed with an empty key', () => forge({ alg: 'HS256' }, service(), '')],
+    ['signed with the anon key as the secret', () => forge({ alg: 'HS256' }, service(), world.victim.project.anon_key)],
+    ['that says RS256 over an HMAC', () => forge({ alg: 'RS256' }, service(), world.victim.project.anon_key)],
+    ['whose kid is a path', () => forge({ alg: 'HS256', kid: '../../../../dev/null' }, service(), '')],
+    ['whose key comes with it', () => forge({ alg: 'HS256', jwk: { kty: 'oct', k: 'eA' } }, service(), 'x')],
+    ['that is the neighbour’s service_role key', () => world.mallory.project.service_role_key],
+    ['that is the neighbour’s anon key', () => world.mallory.project.anon_key],
+    ['that is a personal access token', () => world.victim.person.token],
+    ['that is no token', () => 'x.y.z'],
+  ];
+
+  for (const [what, token] of TOKENS) {
+    test(`REST refuses a token ${what}`, async () => {
+      for (const headers of [bearer(token()), bearer(world.victim.project.anon_key, token())]) {
+        const response = await world.platform.network.fetch(`${world.victim.project.postgrest_url}/todos`, { headers });
+        assert.is(response.status, 401, JSON.stringify(headers));
+        assert.not.match(await response.text(), /secret of the victim/);
+      }
+    });
+
+    test(`auth's admin routes refuse a token ${what}`, async () => {
+      const response = await world.platform.network.fetch(`${world.victim.project.project_url}/auth/v1/admin/users`, {
+        headers: bearer(world.victim.project.anon_key, token()),
+      });
+      assert.ok([401, 403].includes(response.status), String(response.status));
+      assert.not.match(await response.text(), /eve@example\.com/);
+    });
+  }
+
+  test('no key at all is 401, on REST and on auth', async () => {
+    for (const route of ['rest/v1/todos', 'auth/v1/user', 'auth/v1/admin/users']) {
+      assert.is(
+        (await world.platform.network.fetch(`${world.victim.project.project_url}/${route}`)).status,
+        401,
+        route,
+      );
+    }
+  });
+
+  test('the anon key and a user’s token are refused on admin routes', async () => {
+    for (const token of [world.victim.project.anon_key, world.victimUserToken]) {
+      for (const [method, route] of [
+        ['GET', 'admin/users'],
+        ['POST', 'admin/users'],
+        ['DELETE', 'admin/users/00000000-0000-0000-0000-000000000000'],
+      ] as const) {
+        const response = await world.platform.network.fetch(`${world.victim.project.project_url}/auth/v1/${route}`, {
+          method,
+          headers: bearer(world.victim.project.anon_key, token),
+        });
+        assert.ok([401, 403].includes(response.status), `${method} ${route}: ${response.status}`);
+      }
+    }
+  });
+
+  test('what users say of themselves never chooses their role', async () => {
+    const client = clientOf(world.mallory.project, world.platform.network);
+    await world.mallory.person.query(
+      world.mallory.project.id,
+      'create table private (id int); alter table private enable row level security',
+    );
+    const signedUp = await client.auth.signUp({
+      email: 'climber@example.com',
+      password: 'a long password',
+      options: { data: { role: 'service_role' } },
+    });
+    assert.is(signedUp.error, null);
+    await client.auth.updateUser({ data: { role: 'service_role', app_metadata: { role: 'service_role' } } });
+    await client.auth.refreshSession();
+    const [, claims] = ((await client.auth.getSession()).data.session?.access_token ?? '').split('.');
+    assert.is(JSON.parse(Buffer.from(claims as string, 'base64url').toString()).role, 'authenticated');
+    assert.is((await client.from('private').insert({ id: 1 })).error?.code, '42501');
+  });
+
+  test('a token for a data plane is refused by the platform, service_role keys included', async () => {
+    for (const token of [world.victim.project.service_role_key, world.victim.project.anon_key, world.victimUserToken]) {
+      const response = await world.platform.network.fetch(`${world.platform.url}/projects`, {
+        headers: { authorization: `Bearer ${token}` },
+      });
+      assert.is(response.status, 401);
+    }
+  });
+}
+
+// ——— the platform's own routes ———
+
+function atTheApi(test: Test, world: World): void {
+  /** These ask for a key of the project, and no account: whoever has none is told only that. */
+  const KEYED_ROUTES = ['POST /projects/{id}/mcp'];
+
+  interface Operation {
+    requestBody?: { content: Record<string, { examples?: Record<string, { value: unknown }> }> };
+  }
+
+  /** Each route under /projects/{id} that the API's document has, for the victim's project, with a body that it would take. */
+  async function routesOfOneProject() {
+    const document = await (await world.platform.network.fetch(`${world.platform.url}/openapi.json`)).json();
+    const { paths } = document as { paths: Record<string, Record<string, Operation>> };
+    return Object.entries(paths)
+      .filter(([route]) => /^\/projects\/\{id\}(\/|$)/.test(route))
+      .flatMap(([route, operations]) =>
+        Object.entries(operations).map(([method, { requestBody }]) => ({
+          method: method.toUpperCase(),
+          route: route.replace('{id}', String(world.victim.project.id)).replaceAll(/\{\w+\}/g, '1'),
+          body: Object.values(requestBody?.content['application/json']?.examples ?? {})[0]?.value,
+        })),
+      );
+  }
+
+  test('every route of a neighbour’s project is 404, as if it were not there', async () => {
+    const { body: missing } = await world.mallory.person.call<{ detail: string }>('GET', '/projects/2147483647');
+    const routes = await routesOfOneProject();
+    assert.ok(routes.length >= 15, 'the document lists the routes');
+    for (const { method, route, body } of routes) {
+      const answer = await world.mallory.person.call<{ detail: string }>(method, route, body);
+      if (KEYED_ROUTES.includes(`${method} ${route.replace(/\d+/, '{id}')}`)) {
+        assert.is(answer.status, 401, `${method} ${route}`);
+        continue;
+      }
+      assert.is(answer.status, 404, `${method} ${route}`);
+      assert.is(answer.body.detail.replaceAll(/\d+/g, ''), missing.detail.replaceAll(/\d+/g, ''));
+    }
+    const { body: listed } = await world.mallory.person.call<ProjectView[]>('GET', '/projects');
+    assert.equal(
+      listed.map(({ id }) => id),
+      [world.mallory.project.id],
+    );
+  });
+
+  test('a token of few scopes is refused elsewhere, by the name of the scope that it lacks', async () => {
+    const { body: token } = await world.victim.person.call<{ token: string }>('POST', '/tokens', {
+      name: 'reader',
+      scopes: ['projects:read'],
+    });
+    for (const [method, route, body, scope] of [
+      ['POST', '/projects', { name: 'more' }, 'projects:write'],
+      ['DELETE', `/projects/${world.victim.project.id}`, undefined, 'projects:delete'],
+      ['POST', `/projects/${world.victim.project.id}/query`, { sql: 'select 1' }, 'database:query'],
+      ['POST', '/tokens', { name: 'grown' }, 'tokens:write'],
+    ] as const) {
+      const response = await world.platform.network.fetch(`${world.platform.url}${route}`, {
+        method,
+        headers: { authorization: `Bearer ${token.token}`, 'content-type': 'application/json' },
+        ...(body ? { body: JSON.stringify(body) } : {}),
+      });
+      assert.is(response.status, 403, route);
+      assert.match(await response.text(), new RegExp(scope));
+    }
+  });
+
+  test('the Kubernetes API answers nobody without its token', async () => {
+    const { clusters } = parse(await readFile(world.platform.kubeconfig, 'utf8'));
+    process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
+    try {
+      for (const token of [undefined, 'x', world.mallory.person.token, world.mallory.project.service_role_key]) {
+        const response = await fetch(`${clusters[0].cluster.server}/apis/${API_VERSION}/projects`, {
+          headers: token ? { authorization: `Bearer ${token}` } : {},
+        });
+        // A real API server tells whoever brings no token at all that such may not.
+        assert.ok(response.status === 401 || (!token && response.status === 403), String(response.status));
+      }
+    } finally {
+      delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
+    }
+  });
+}
+
+// ——— noisy neighbours ———
+
+function asNoisyNeighbour(test: Test, world: World): void {
+  test('endless queries and a flood of connections are bounded, and the neighbour is served meanwhile', async () => {
+    const endless = Array.from({ length: 16 }, () =>
+      world.mallory.person.call('POST', `/projects/${world.mallory.project.id}/query`, { sql: 'select pg_sleep(3)' }),
+    );
+    const flood = await Promise.all(
+      Array.from({ length: 60 }, async () => {
+        const client = new pg.Client(await login(world, world.mallory));
+        return client.connect().then(
+          () => client,
+          () => undefined,
+        );
+      }),
+    );
+    const held = flood.filter((client) => client !== undefined);
+    try {
+      assert.ok(held.length < 60, 'the role’s limit of connections holds');
+      const read = await world.platform.network.fetch(`${world.victim.project.postgrest_url}/todos?select=task`, {
+        headers: bearer(world.victim.project.anon_key, world.victimUserToken),
+      });
+      assert.equal(await read.json(), [{ task: 'secret of the victim' }]);
+      assert.is(await connectCode(await login(world, world.victim)), 'connected');
+    } finally {
+      await Promise.all(held.map((client) => client.end()));
+    }
+    const statuses = (await Promise.all(endless)).map(({ status }) => status);
+    assert.ok(statuses.includes(429), `more at once than a project may run are refused: ${statuses}`);
+  });
+}
+
+// ——— afterwards ———
+
+function afterwards(test: Test, world: World): void {
+  test('after all of it the neighbour’s row is there, and both projects are healthy', async () => {
+    const read = await world.platform.network.fetch(`${world.victim.project.postgrest_url}/todos?select=task`, {
+      headers: bearer(world.victim.project.anon_key, world.victimUserToken),
+    });
+    assert.equal(await read.json(), [{ task: 'secret of the victim' }]);
+    for (const { person, project } of [world.mallory, world.victim]) await person.untilHealthy(project.id);
+  });
+
+  test('no key, password or token of all this is in a log, a resource, an event or a process’s arguments', async () => {
+    const canary = (field: string) => `canary-${field}-${randomUUID()}`;
+    const planted = {
+      jwt: canary('jwt'),
+      git: canary('git'),
+      env: canary('env'),
+      slack: `https://hooks.slack.com/services/${canary('slack')}`,
+    };
+    const password = canary('password');
+    const account = { email: `${randomUUID()}@example.com`, password };
+    for (const route of ['/auth/register', '/auth/login']) {
+      const { status } = await world.victim.person.call('POST', route, account);
+      assert.ok(status < 300, `${route}: ${status}`);
+    }
+    const created = await world.victim.person.call<ProjectView>('POST', '/projects', {
+      name: 'canary',
+      plan: world.plan,
+      jwt_secret: planted.jwt,
+    });
+    assert.is(created.status, 201);
+    const changed = await world.victim.person.call('PATCH', `/projects/${created.body.id}`, {
+      github_token: planted.git,
+      env_vars: { CANARY: planted.env },
+      slack_webhook: planted.slack,
+    });
+    assert.is(changed.status, 200, JSON.stringify(changed.body));
+    const third = (await world.victim.person.untilHealthy(created.body.id)) as Customer['project'];
+    const secrets = [world.mallory.project, world.victim.project, third].flatMap((project) => [
+      project.anon_key,
+      project.service_role_key,
+      project.webhook_secret,
+      loginOf(project.db_url).password,
+    ]);
+    secrets.push(...Object.values(planted), password, world.mallory.person.token, world.victim.person.token);
+    secrets.push(world.victimUserToken, 'a long password', ...(await world.secrets()));
+    const places = [...(await world.written()), ...(await resources(world.platform))];
+    assert.ok(places.length > 0, 'there is something to read');
+    for (const [place, text] of places) {
+      for (const secret of secrets) assert.not.ok(text.includes(secret), `${place} holds ${secret.slice(0, 12)}…`);
+    }
+  });
+}
+
+async function resources({ kubeconfig }: Platform): Promise<Place[]> {
+  if (!kubectlIsThere) return [];
+  const commands = [
+    ['get', 'projects,events', '-A', '-o', 'yaml'],
+    ['describe', 'projects'],
+  ];
+  return Promise.all(commands.map(async (command) => [command.join(' '), await kubectl(kubeconfig, command)] as const));
+}
