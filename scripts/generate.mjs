@@ -1,4 +1,11 @@
-import { prepare, runNode } from './prepare.mjs';
+import { spawnSync } from 'node:child_process';
+import { nodeBinary, prepare, root } from './prepare.mjs';
 
 prepare();
-runNode(['crds/dist/generate.js', 'manifests/crds']);
+for (const command of [
+  ['crds/dist/generate.js', 'manifests/crds'],
+  ['cdk8s/dist/generate.js', 'manifests'],
+]) {
+  const { status } = spawnSync(nodeBinary(), command, { cwd: root, stdio: 'inherit' });
+  if (status !== 0) process.exit(1);
+}

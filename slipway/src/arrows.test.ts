@@ -17,7 +17,8 @@ const MAY_IMPORT: Record<string, string[]> = {
   api: ['crds'],
   dataplane: ['crds', 'project-database'],
   slipway: ALL,
-  e2e: [...ALL, 'slipway'],
+  cdk8s: ['crds'],
+  e2e: [...ALL, 'slipway', 'cdk8s'],
   bench: [...ALL, 'slipway', 'e2e'],
 };
 /** Has beside its sources what only tests use. */

@@ -1,0 +1,156 @@
+/**
+ * Who may talk to whom: nobody, but for what is named here. The address of the API server differs from cluster to cluster, so it is
+ * reached by its port. Nodes (the kubelet's probes, controllers on the host's network) are never refused by policies.
+ */
+import {
+  DATA_NAMESPACE,
+  DEPLOYED_SERVICES,
+  LABEL_PART,
+  LABEL_PROJECT,
+  PART_AUTH,
+  PART_POSTGRES,
+  PART_REST,
+  SYSTEM_NAMESPACE,
+} from '@slipway/crds';
+import { Chart } from 'cdk8s';
+import type { Construct } from 'constructs';
+import {
+  LABEL_INGRESS,
+  LABEL_MONITORING,
+  METRICS_PORT,
+  NAME_LABEL,
+  objectNameOf,
+  PLATFORM_POSTGRES,
+  PORT,
+  type Program,
+  selectorOf,
+} from '../names.js';
+import { add, type NetworkPolicy, type Peer, type Port } from '../objects.js';
+
+type Ingress = NonNullable<NetworkPolicy['spec']['ingress']>;
+type Egress = NonNullable<NetworkPolicy['spec']['egress']>;
+
+const tcp = (...ports: number[]): Port[] => ports.map((port) => ({ protocol: 'TCP', port }));
+const POSTGRES = tcp(5432);
+
+const inNamespace = (name: string) => ({ matchLabels: { 'kubernetes.io/metadata.name': name } });
+const program = (name: Program): Peer => ({ podSelector: { matchLabels: selectorOf(objectNameOf(name)) } });
+const systemPrograms = (...names: Program[]): Peer => ({
+  namespaceSelector: inNamespace(SYSTEM_NAMESPACE),
+  podSelector: { matchExpressions: [{ key: NAME_LABEL, operator: 'In', values: names.map(objectNameOf) }] },
+});
+const ofProjects = (...parts: string[]): Peer => ({
+  namespaceSelector: { matchExpressions: [{ key: LABEL_PROJECT, operator: 'Exists' }] },
+  podSelector: { matchExpressions: [{ key: LABEL_PART, operator: 'In', values: parts }] },
+});
+
+const TENANT_POSTGRES: Egress[number] = {
+  to: [{ namespaceSelector: inNamespace(DATA_NAMESPACE) }, ofProjects(PART_POSTGRES)],
+  ports: POSTGRES,
+};
+const PLATFORM_DATABASE: Egress[number] = {
+  to: [{ podSelector: { matchLabels: selectorOf(PLATFORM_POSTGRES) } }],
+  ports: POSTGRES,
+};
+/** As the Service has it, and as the server itself has it. */
+const API_SERVER: Egress[number] = { ports: tcp(443, 6443) };
+const DNS: Egress[number] = {
+  to: [{ namespaceSelector: inNamespace('kube-system'), podSelector: { matchLabels: { 'k8s-app': 'kube-dns' } } }],
+  ports: [{ protocol: 'UDP', port: 53 }, ...tcp(53)],
+};
+const DATAPLANE: Egress[number] = { to: [program('dataplane')], ports: tcp(PORT) };
+const PROJECT_SERVICES: Egress[number] = {
+  to: [ofProjects(PART_AUTH, PART_REST)],
+  ports: tcp(DEPLOYED_SERVICES.auth.port, DEPLOYED_SERVICES.rest.port, 3001),
+};
+const PRIVATE = ['10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.168.0.0/16'];
+/** Mail servers, identity providers and hooks of projects that have no pods of their own. */
+const INTERNET: Egress[number] = {
+  to: [
+    { ipBlock: { cidr: '0.0.0.0/0', except: PRIVATE } },
+    { ipBlock: { cidr: '::/0', except: ['fc00::/7', 'fe80::/10', '::1/128'] } },
+  ],
+};
+/** Where the ingress controller is, as the site labels it. */
+const INGRESS_CONTROLLER: Peer = { namespaceSelector: { matchLabels: { [LABEL_INGRESS]: 'true' } } };
+const MONITORING: Peer = { namespaceSelector: { matchLabels: { [LABEL_MONITORING]: 'true' } } };
+
+interface Allowance {
+  ingress?: Ingress;
+  egress?: Egress;
+}
+
+const ALLOWED: Record<Program, Allowance> = {
+  operator: {
+    ingress: [{ from: [MONITORING], ports: tcp(PORT) }],
+    egress: [API_SERVER, DNS, PLATFORM_DATABASE, TENANT_POSTGRES, DATAPLANE, PROJECT_SERVICES],
+  },
+  api: {
+    ingress: [
+      { from: [INGRESS_CONTROLLER, program('dataplane')], ports: tcp(PORT) },
+      { from: [MONITORING], ports: tcp(METRICS_PORT) },
+    ],
+    egress: [API_SERVER, DNS, PLATFORM_DATABASE, TENANT_POSTGRES, DATAPLANE],
+  },
+  dataplane: {
+    ingress: [
+      { from: [INGRESS_CONTROLLER, program('operator'), program('api')], ports: tcp(PORT) },
+      { from: [MONITORING], ports: tcp(METRICS_PORT) },
+    ],
+    egress: [API_SERVER, DNS, TENANT_POSTGRES, PROJECT_SERVICES, INTERNET],
+  },
+};
+
+export class Network extends Chart {
+  constructor(scope: Construct) {
+    super(scope, 'network');
+    for (const namespace of [SYSTEM_NAMESPACE, DATA_NAMESPACE]) {
+      policy(this, namespace, 'default-deny', {}, { ingress: [], egress: [] });
+    }
+    for (const [name, allowed] of Object.entries(ALLOWED)) {
+      const object = objectNameOf(name as Program);
+      policy(this, SYSTEM_NAMESPACE, object, selectorOf(object), allowed);
+    }
+    // Nothing else runs there.
+    policy(
+      this,
+      DATA_NAMESPACE,
+      'postgres',
+      {},
+      {
+        ingress: [
+          { from: [systemPrograms('operator', 'api', 'dataplane'), ofProjects(PART_AUTH, PART_REST)], ports: POSTGRES },
+        ],
+      },
+    );
+  }
+}
+
+/** Apart from the rest, as a site with a Postgres of its own has none of it. */
+export class PlatformPostgresNetwork extends Chart {
+  constructor(scope: Construct) {
+    super(scope, 'platform-postgres-network');
+    policy(this, SYSTEM_NAMESPACE, PLATFORM_POSTGRES, selectorOf(PLATFORM_POSTGRES), {
+      ingress: [{ from: [program('operator'), program('api')], ports: POSTGRES }],
+    });
+  }
+}
+
+function policy(
+  chart: Chart,
+  namespace: string,
+  name: string,
+  matchLabels: Record<string, string>,
+  { ingress, egress }: Allowance,
+): void {
+  const hasLabels = Object.keys(matchLabels).length > 0;
+  add(chart, 'NetworkPolicy', {
+    metadata: { name, namespace, labels: { 'app.kubernetes.io/part-of': 'slipway' } },
+    spec: {
+      podSelector: hasLabels ? { matchLabels } : {},
+      policyTypes: [...(ingress ? (['Ingress'] as const) : []), ...(egress ? (['Egress'] as const) : [])],
+      ...(ingress?.length ? { ingress } : {}),
+      ...(egress?.length ? { egress } : {}),
+    },
+  });
+}

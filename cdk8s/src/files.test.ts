@@ -1,0 +1,81 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { parse, parseAllDocuments } from 'yaml';
+import { GENERATED, manifestFiles } from './files.js';
+import { RIGHTS } from './rights.js';
+
+const manifests = fileURLToPath(new URL('../../manifests', import.meta.url));
+const files = manifestFiles();
+const STALE = 'stale: run `npm run generate`';
+
+test('manifests/ has the files that cdk8s/src generates, and no others', () => {
+  const stored = GENERATED.flatMap((folder) =>
+    readdirSync(path.join(manifests, folder), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => path.relative(manifests, path.join(entry.parentPath, entry.name))),
+  );
+  assert.equal(stored.sort(), [...files.keys()].sort(), STALE);
+});
+
+for (const [file, text] of files) {
+  test(`manifests/${file} is what cdk8s/src generates`, () => {
+    assert.is(readFileSync(path.join(manifests, file), 'utf8'), text, STALE);
+  });
+}
+
+test('every kustomization names each file of its folder', () => {
+  const folders = [...files.keys()].filter((file) => file.endsWith('kustomization.yaml')).map(path.dirname);
+  for (const folder of folders) {
+    const text = files.get(`${folder}/kustomization.yaml`) as string;
+    const inFolder = [...files.keys()]
+      .filter((file) => path.dirname(file) === folder)
+      .map((file) => path.basename(file));
+    for (const file of inFolder) assert.ok(file === 'kustomization.yaml' || text.includes(file), `${folder}/${file}`);
+  }
+});
+
+test('no program may do everything: no rule has a wildcard, and none lets it give itself more', () => {
+  const rules = Object.values(RIGHTS).flatMap(({ cluster, namespaced }) =>
+    [cluster, ...Object.values(namespaced)].flat(),
+  );
+  const said = rules.flatMap(({ apiGroups = [], resources = [], verbs }) => [...apiGroups, ...resources, ...verbs]);
+  assert.equal(
+    said.filter(
+      (word) => word.includes('*') || ['bind', 'escalate', 'impersonate', 'roles', 'clusterroles'].includes(word),
+    ),
+    [],
+  );
+});
+
+test('every container of the platform runs as nobody, without rights, on a root file system that can not be written', () => {
+  const pods = [...files]
+    .filter(([file]) => file.startsWith('base/') && !file.endsWith('site.yaml'))
+    .flatMap(([, text]) => parseAllDocuments(text).map((document) => document.toJS()))
+    .flatMap(({ spec }) => spec?.template?.spec ?? []);
+  assert.is(pods.length, 4);
+  for (const { securityContext, containers } of pods) {
+    assert.is(securityContext.runAsNonRoot, true);
+    assert.ok(securityContext.runAsUser > 0);
+    for (const { securityContext: own, resources } of containers) {
+      assert.equal(own, {
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      });
+      assert.ok(resources.requests.cpu && resources.requests.memory && resources.limits.memory);
+    }
+  }
+});
+
+test('an overlay changes the settings that the base has, by the same name', () => {
+  for (const overlay of ['kind', 'test']) {
+    const { configMapGenerator } = parse(files.get(`overlays/${overlay}/kustomization.yaml`) as string);
+    const [{ behavior, name }] = configMapGenerator;
+    assert.equal([behavior, name], ['replace', 'slipway-site']);
+  }
+});
+
+test.run();

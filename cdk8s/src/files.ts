@@ -1,0 +1,138 @@
+/**
+ * Every file of manifests/ but the CRDs, as a map from its path to its text: a kustomize base, components, and overlays. In: the charts
+ * and the sites. Called by `generate.ts`, which writes them, and by the test that compares.
+ */
+import { readSite, SITE_CONFIG, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { App, type Chart, Testing } from 'cdk8s';
+import { stringify } from 'yaml';
+import { ApiRoute } from './charts/api-route.js';
+import { Namespaces } from './charts/namespaces.js';
+import { Network, PlatformPostgresNetwork } from './charts/network.js';
+import { PlatformPostgres } from './charts/platform-postgres.js';
+import { Programs } from './charts/programs.js';
+import { ProgramRights } from './charts/rights.js';
+import { ServiceAccounts } from './charts/service-accounts.js';
+import { UserRoles } from './charts/user-roles.js';
+import { imageOf, objectNameOf, PROGRAMS } from './names.js';
+import { BASE_SITE, KIND_SITE, TEST_SITE } from './sites.js';
+
+export type Files = Map<string, string>;
+
+/** The folders that hold these files and no others. */
+export const GENERATED = ['base', 'components', 'overlays'];
+
+const HEADER = '# Generated from cdk8s/src by `npm run generate`. Do not edit.\n';
+const yaml = (value: object) => stringify(value, { lineWidth: 120, aliasDuplicateObjects: false });
+const kustomization = (kind: 'Kustomization' | 'Component', body: object) =>
+  HEADER +
+  yaml({
+    apiVersion: kind === 'Component' ? 'kustomize.config.k8s.io/v1alpha1' : 'kustomize.config.k8s.io/v1beta1',
+    kind,
+    ...body,
+  });
+const stream = (objects: object[]) => HEADER + objects.map(yaml).join('---\n');
+
+export function manifestFiles(): Files {
+  return new Map([...base(), ...externalPostgres(), ...overlay('kind', KIND_SITE), ...overlay('test', TEST_SITE)]);
+}
+
+function base(): Files {
+  const app = new App();
+  const charts: Chart[] = [
+    new Namespaces(app),
+    new ServiceAccounts(app),
+    new ProgramRights(app),
+    new UserRoles(app),
+    new Network(app),
+    new PlatformPostgres(app),
+    new PlatformPostgresNetwork(app),
+    new Programs(app, PROGRAMS),
+    new ApiRoute(app, readSite(BASE_SITE)),
+  ];
+  const files = charts.map((chart) => [`${chart.node.id}.yaml`, stream(Testing.synth(chart))] as const);
+  const listed = kustomization('Kustomization', {
+    resources: ['../crds', ...files.map(([file]) => file)],
+    configMapGenerator: [siteGenerator()],
+  });
+  const all = [...files, ['kustomization.yaml', listed] as const, [SITE_CONFIG.key, BASE_SITE] as const];
+  return new Map(all.map(([file, text]) => [`base/${file}`, text]));
+}
+
+/** With a hash in its name, so that changed settings roll the programs. */
+const siteGenerator = (behavior?: 'replace') => ({
+  name: SITE_CONFIG.name,
+  namespace: SYSTEM_NAMESPACE,
+  ...(behavior ? { behavior } : {}),
+  files: [SITE_CONFIG.key],
+});
+
+type Said = typeof KIND_SITE | typeof TEST_SITE;
+
+function overlay(name: 'kind' | 'test', said: Said): Files {
+  const text = yaml(said);
+  const site = readSite(text);
+  const route = Testing.synth(new ApiRoute(new App(), site));
+  const listed = kustomization('Kustomization', {
+    resources: ['../../base'],
+    configMapGenerator: [siteGenerator('replace')],
+    images: PROGRAMS.map((program) => ({ name: imageOf(program), newTag: 'dev' })),
+    patches: [
+      { path: 'api-route.yaml' },
+      ...PROGRAMS.map(smallProgram),
+      SMALL_POSTGRES,
+      ...(name === 'kind' ? [INGRESS_NGINX] : []),
+    ],
+  });
+  return new Map([
+    [`overlays/${name}/kustomization.yaml`, listed],
+    [`overlays/${name}/${SITE_CONFIG.key}`, HEADER + text],
+    [`overlays/${name}/api-route.yaml`, stream(route)],
+  ]);
+}
+
+const operation = (op: 'add' | 'replace', path: string, value: unknown) => ({ op, path, value });
+const resourcesAt = '/spec/template/spec/containers/0/resources/requests';
+
+const smallProgram = (program: (typeof PROGRAMS)[number]) => ({
+  target: { kind: 'Deployment', name: objectNameOf(program) },
+  patch: yaml([operation('replace', resourcesAt, { cpu: '25m', memory: '64Mi' })]),
+});
+const SMALL_POSTGRES = {
+  target: { kind: 'StatefulSet', name: 'slipway-postgres' },
+  patch: yaml([operation('replace', resourcesAt, { cpu: '50m', memory: '128Mi' })]),
+};
+/** Its namespace is known there, and needs no label. */
+const INGRESS_NGINX = {
+  target: { kind: 'NetworkPolicy', name: 'slipway-(api|dataplane)' },
+  patch: yaml([
+    operation('replace', '/spec/ingress/0/from/0/namespaceSelector/matchLabels', {
+      'kubernetes.io/metadata.name': 'ingress-nginx',
+    }),
+  ]),
+};
+
+/** For a site that puts the `url` of its own Postgres into the Secret slipway-postgres. */
+function externalPostgres(): Files {
+  const removed = (kind: string, apiVersion: string) => ({
+    patch: yaml({
+      apiVersion,
+      kind,
+      metadata: { name: 'slipway-postgres', namespace: SYSTEM_NAMESPACE },
+      $patch: 'delete',
+    }),
+  });
+  const outwards = yaml([operation('add', '/spec/egress/-', { ports: [{ protocol: 'TCP', port: 5432 }] })]);
+  return new Map([
+    [
+      'components/external-postgres/kustomization.yaml',
+      kustomization('Component', {
+        patches: [
+          removed('StatefulSet', 'apps/v1'),
+          removed('Service', 'v1'),
+          removed('NetworkPolicy', 'networking.k8s.io/v1'),
+          { target: { kind: 'NetworkPolicy', name: 'slipway-(operator|api)' }, patch: outwards },
+        ],
+      }),
+    ],
+  ]);
+}

@@ -1,0 +1,34 @@
+/** What every pod of the platform has in common: nobody's rights, a root file system that can't be written, spread over nodes. */
+import type { V1Container, V1PodSpec, V1Volume, V1VolumeMount } from '@kubernetes/client-node';
+import { selectorOf } from './names.js';
+
+export const TMP: { volume: V1Volume; mount: V1VolumeMount } = {
+  volume: { name: 'tmp', emptyDir: { sizeLimit: '256Mi' } },
+  mount: { name: 'tmp', mountPath: '/tmp' },
+};
+
+export const containerSecurity: NonNullable<V1Container['securityContext']> = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ['ALL'] },
+};
+
+/** `user`: who the image runs as; what is mounted is readable for its group. */
+export const podSecurity = (user: number): NonNullable<V1PodSpec['securityContext']> => ({
+  runAsNonRoot: true,
+  runAsUser: user,
+  runAsGroup: user,
+  fsGroup: user,
+  fsGroupChangePolicy: 'OnRootMismatch',
+  seccompProfile: { type: 'RuntimeDefault' },
+});
+
+/** Not two on one node as long as there is another. */
+export const spread = (name: string): NonNullable<V1PodSpec['topologySpreadConstraints']> => [
+  {
+    maxSkew: 1,
+    topologyKey: 'kubernetes.io/hostname',
+    whenUnsatisfiable: 'ScheduleAnyway',
+    labelSelector: { matchLabels: selectorOf(name) },
+  },
+];

@@ -1,0 +1,91 @@
+/**
+ * What each program may do at the Kubernetes API, and nothing else: each rule is used (e2e/src/roles.cluster.test.ts compares them with
+ * the API server's audit log). Cluster-wide is only what concerns the projects' namespaces, which come and go.
+ */
+import type { V1PolicyRule } from '@kubernetes/client-node';
+import { GROUP, OPERATOR_LEASE, REPLICATION_SECRET, SECRETS, SYSTEM_NAMESPACE } from '@slipway/crds';
+import type { Program } from './names.js';
+
+export interface Rights {
+  cluster: V1PolicyRule[];
+  /** By namespace. */
+  namespaced: Record<string, V1PolicyRule[]>;
+}
+
+const CORE = '';
+const APPS = 'apps';
+const NETWORKING = 'networking.k8s.io';
+const COORDINATION = 'coordination.k8s.io';
+
+const may = (group: string, resources: string[], verbs: string[], resourceNames?: string[]): V1PolicyRule => ({
+  apiGroups: [group],
+  resources,
+  ...(resourceNames ? { resourceNames } : {}),
+  verbs,
+});
+
+const READ = ['get', 'list', 'watch'];
+const KEEP = ['list', 'watch', 'create', 'patch', 'delete'];
+
+const operator: Rights = {
+  cluster: [
+    may(GROUP, ['projects'], ['list', 'watch', 'patch']),
+    may(GROUP, ['projects/status'], ['patch']),
+    may(GROUP, ['edgefunctions'], ['list', 'watch']),
+    may(GROUP, ['edgefunctions/status'], ['patch']),
+    may(CORE, ['namespaces'], [...READ, 'create', 'patch', 'delete']),
+    // By label and in namespaces that come and go: neither can be said by resourceNames.
+    may(CORE, ['secrets'], [...READ, 'create', 'patch', 'delete']),
+    may(CORE, ['configmaps', 'services', 'resourcequotas', 'limitranges'], ['get', ...KEEP]),
+    may(CORE, ['pods', 'persistentvolumeclaims'], ['get', 'list', 'watch']),
+    may(CORE, ['events'], ['create', 'patch', 'list', 'watch']),
+    may(APPS, ['deployments', 'statefulsets'], ['get', ...KEEP]),
+    may(NETWORKING, ['networkpolicies'], ['get', ...KEEP]),
+  ],
+  namespaced: {
+    [SYSTEM_NAMESPACE]: [
+      may(NETWORKING, ['ingresses'], ['get', ...KEEP]),
+      may(COORDINATION, ['leases'], ['create']),
+      may(COORDINATION, ['leases'], ['get', 'update'], [OPERATOR_LEASE]),
+    ],
+  },
+};
+
+/** The Secrets of projects that are shown or written over REST. */
+const shown = [
+  SECRETS.keys.name,
+  SECRETS.database.name,
+  SECRETS.env.name,
+  SECRETS.notifications.name,
+  SECRETS.jwt.name,
+];
+const written = [SECRETS.env.name, SECRETS.git.name, SECRETS.jwt.name, SECRETS.notifications.name];
+
+const api: Rights = {
+  cluster: [
+    may(GROUP, ['projects'], [...READ, 'create', 'patch', 'delete']),
+    may(GROUP, ['edgefunctions'], ['get', 'list', 'create', 'patch', 'delete']),
+    may(CORE, ['configmaps'], ['list']),
+    may(CORE, ['namespaces'], ['create']),
+    may(CORE, ['secrets'], ['get'], shown),
+    may(CORE, ['secrets'], ['update', 'delete'], written),
+    may(CORE, ['secrets'], ['patch'], [SECRETS.keys.name]),
+    // What is created has no name yet that a rule could name.
+    may(CORE, ['secrets'], ['create']),
+  ],
+  namespaced: {
+    [SYSTEM_NAMESPACE]: [may(COORDINATION, ['leases'], ['get'], [OPERATOR_LEASE])],
+  },
+};
+
+/** A list or watch with a field selector for one name counts as of that name. */
+const watched = [SECRETS.keys.name, SECRETS.database.name, SECRETS.auth.name, SECRETS.env.name];
+
+const dataplane: Rights = {
+  cluster: [may(GROUP, ['projects'], ['list', 'watch']), may(CORE, ['secrets'], ['list', 'watch'], watched)],
+  namespaced: {
+    [SYSTEM_NAMESPACE]: [may(CORE, ['secrets'], ['get'], [REPLICATION_SECRET.name])],
+  },
+};
+
+export const RIGHTS: Record<Program, Rights> = { operator, api, dataplane };

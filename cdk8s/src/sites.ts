@@ -1,0 +1,40 @@
+/** The settings of the installations that manifests/ holds, as a person would write them: each is checked as the programs check it. */
+import { PLANS } from '@slipway/crds';
+
+/** What `manifests/base` begins with: all defaults, at a name that every machine knows as itself. */
+export const BASE_SITE = `# What this site chooses: docs/cluster.md has every setting. Programs check it at their start.
+publicUrl: http://slipway.localhost
+`;
+
+const small = { cpu: '25m', memory: '128Mi' };
+const service = { replicas: 1, ...small };
+const database = { instances: 1, cpu: '50m', memory: '256Mi', storage: '1Gi' };
+const smallPlans = (placementOf: (plan: string) => string) =>
+  Object.fromEntries(
+    PLANS.map((plan) => [
+      plan,
+      {
+        placement: placementOf(plan),
+        auth: service,
+        rest: service,
+        database,
+        quota: { cpu: '1', memory: '2Gi', storage: '10Gi', pods: 10 },
+      },
+    ]),
+  );
+
+/** kind, with its ports 80 and 443 led to the ingress controller: all that one computer holds. */
+export const KIND_SITE = {
+  publicUrl: 'http://slipway.localhost',
+  ingress: { className: 'nginx' },
+  sharedDatabase: database,
+  plans: smallPlans(() => 'deployments'),
+};
+
+/** The cluster of the tests: every placement and every kind of database. */
+export const TEST_SITE = {
+  publicUrl: 'http://slipway.test:18080',
+  images: { auth: 'slipway/auth:dev', rest: 'slipway/rest:dev' },
+  sharedDatabase: { ...database, memory: '512Mi', storage: '5Gi' },
+  plans: smallPlans((plan) => (plan === 'free' ? 'pooled' : 'deployments')),
+};
