@@ -56,12 +56,17 @@ export async function cpuSeconds(root: number): Promise<number> {
 }
 
 /** Memory of `root` and everything below it, in MiB: pages that n processes share count for one n-th each (PSS). */
-export async function memoryMiB(root: number): Promise<number> {
-  const sizes = await Promise.all((await processTree(root)).map(proportionalKiB));
+export const memoryMiB = (root: number) => sumOfMiB(root, 'Pss');
+
+/** Memory of `root` and everything below it, in MiB: all that is resident, shared or not (RSS). */
+export const residentMiB = (root: number) => sumOfMiB(root, 'Rss');
+
+async function sumOfMiB(root: number, kind: 'Pss' | 'Rss'): Promise<number> {
+  const sizes = await Promise.all((await processTree(root)).map((pid) => kibibytes(pid, kind)));
   return sizes.reduce((sum, size) => sum + size, 0) / 1024;
 }
 
-async function proportionalKiB(pid: number): Promise<number> {
+async function kibibytes(pid: number, kind: 'Pss' | 'Rss'): Promise<number> {
   const text = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8').catch(() => '');
-  return Number(/^Pss:\s+(\d+) kB/m.exec(text)?.[1] ?? 0);
+  return Number(new RegExp(`^${kind}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? 0);
 }

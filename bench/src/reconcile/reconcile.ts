@@ -1,43 +1,45 @@
 /**
- * Reconciles per second: operators that start over a backlog of widgets whose status is behind, each in a process of its own, on the
- * same API server in turn. Measured from its start until the last status is acknowledged.
+ * What an operator costs: contestants over 2,000 resources of Projects' shape, each in a process of its own, on the same API server in
+ * turn. First the start over a backlog, then changes as they come, then the memory that it has by then.
  */
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { KubeConfig } from '@kubernetes/client-node';
 import { KubeClient } from '@slipway/operator/runtime/kube.js';
 import { type Bench, type BenchContext, chosen } from '../bench.js';
-import { cpuSeconds, memoryMiB } from '../measure/processes.js';
-import { type Spread, spread } from '../measure/rounds.js';
-import { nextMessage, peerScript } from '../peers.js';
+import { median, type Spread, spread } from '../measure/rounds.js';
+import { peerScript } from '../peers.js';
 import { Platform } from '../platform.js';
 import { decimals, whole } from '../report/table.js';
+import { type Contestant, type Run, runContestant } from './contestant.js';
 import { Widgets } from './widgets.js';
 
 const WIDGETS = 2000;
+const CHANGES = 1000;
 const AT_LEAST_OF_PEER = 5;
 
 const OWN_SERVER = 'slipway-apiserver';
 const REAL_SERVER = 'kube-apiserver';
 
-const OPERATORS = {
-  slipway: fileURLToPath(new URL('./slipway-operator.js', import.meta.url)),
-  '@dot-i/k8s-operator': peerScript('dot-i-operator.mjs'),
-};
-type OperatorName = keyof typeof OPERATORS;
-const NAMES = Object.keys(OPERATORS) as OperatorName[];
+const SLIPWAY = 'slipway';
+const PEER = '@dot-i/k8s-operator';
+const COUNTING = 'slipway, counting';
+const HOLLOW = 'hollow loop';
 
-interface Run {
-  perSecond: number;
-  cpuMicros: number;
-  memoryMiB: number;
-}
+const built = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+/** Those that write the status come first: the others do half the work, and are compared with each other. */
+const CONTESTANTS: Contestant[] = [
+  { name: SLIPWAY, script: built('./slipway-operator.js'), writes: true },
+  { name: PEER, script: peerScript('dot-i-operator.mjs'), writes: true },
+  { name: COUNTING, script: built('./slipway-operator.js'), writes: false },
+  { name: HOLLOW, script: built('./hollow-loop.js'), writes: false },
+];
 
+type Quantity = keyof Run;
 interface ServerResult {
   server: string;
-  runs: Record<OperatorName, Run[]>;
-  ratio: Spread;
+  runs: Record<string, Run[]>;
+  /** slipway ÷ each other, round by round. */
+  ratios: Record<string, Record<Quantity, Spread>>;
 }
 
 export const reconcile: Bench = async (context) => {
@@ -57,7 +59,7 @@ export const reconcile: Bench = async (context) => {
   return summarise(results, context);
 };
 
-export async function measureOn(
+async function measureOn(
   server: string,
   kubeconfig: string,
   { plan, environment, say }: BenchContext,
@@ -66,68 +68,81 @@ export async function measureOn(
   config.loadFromFile(kubeconfig);
   const client = await KubeClient.connect(config);
   const widgets = new Widgets(client, WIDGETS);
-  const runs: Record<OperatorName, Run[]> = { slipway: [], '@dot-i/k8s-operator': [] };
+  const runs: Record<string, Run[]> = Object.fromEntries(CONTESTANTS.map(({ name }) => [name, []]));
   try {
     say(`${server}: making ${WIDGETS} widgets`);
     await widgets.remove();
     await widgets.create();
     for (let round = 0; round < plan.rounds; round++) {
-      for (const name of NAMES) {
-        if (round > 0 || name !== NAMES[0]) await widgets.change();
-        const run = await runOperator(OPERATORS[name], { ...environment, KUBECONFIG: kubeconfig });
-        await widgets.verify();
-        say(`${server}: ${name} ${whole(run.perSecond)}/s`);
-        runs[name].push(run);
+      for (const contestant of CONTESTANTS) {
+        if (contestant.writes) await widgets.change(WIDGETS);
+        const run = await runContestant(contestant, { ...environment, KUBECONFIG: kubeconfig }, [
+          { events: WIDGETS, cause: async () => {} },
+          { events: CHANGES, cause: () => widgets.change(CHANGES) },
+        ]);
+        if (contestant.writes) await widgets.verify();
+        say(`${server}: ${contestant.name} ${whole(run.startPerSecond)}/s, then ${whole(run.changesPerSecond)}/s`);
+        runs[contestant.name]?.push(run);
       }
     }
   } finally {
     await widgets.remove();
     await client.close();
   }
-  const ratio = spread(
-    runs.slipway.map(({ perSecond }, round) => perSecond / (runs['@dot-i/k8s-operator'][round] as Run).perSecond),
-  );
-  return { server, runs, ratio };
+  return { server, runs, ratios: ratiosOf(runs) };
 }
 
-async function runOperator(script: string, env: NodeJS.ProcessEnv): Promise<Run> {
-  const child = fork(script, { stdio: ['ignore', 2, 2, 'ipc'], env });
-  const pid = child.pid as number;
-  await nextMessage(child);
-  const before = await cpuSeconds(pid);
-  child.send({ count: WIDGETS });
-  const { milliseconds } = (await nextMessage(child)) as { milliseconds: number };
-  const cpuMicros = (((await cpuSeconds(pid)) - before) * 1e6) / WIDGETS;
-  const memory = await memoryMiB(pid);
-  const exited = once(child, 'exit');
-  child.disconnect();
-  await exited;
-  return { perSecond: (WIDGETS * 1000) / milliseconds, cpuMicros, memoryMiB: memory };
+const QUANTITIES: Quantity[] = [
+  'startPerSecond',
+  'startCpuMicros',
+  'changesPerSecond',
+  'changesCpuMicros',
+  'pssMiB',
+  'rssMiB',
+];
+
+function ratiosOf(runs: Record<string, Run[]>): ServerResult['ratios'] {
+  const values = (name: string, quantity: Quantity) => (runs[name] as Run[]).map((run) => run[quantity]);
+  const ratio = (of: string, to: string, quantity: Quantity) => {
+    const others = values(to, quantity);
+    return spread(values(of, quantity).map((value, round) => value / (others[round] as number)));
+  };
+  const against = ({ name, writes }: Contestant) =>
+    Object.fromEntries(QUANTITIES.map((quantity) => [quantity, ratio(writes ? SLIPWAY : COUNTING, name, quantity)]));
+  return Object.fromEntries(
+    CONTESTANTS.map((contestant) => [contestant.name, against(contestant)]),
+  ) as ServerResult['ratios'];
 }
 
 function summarise(results: ServerResult[], { kubeconfig }: BenchContext) {
-  const rows = results.flatMap(({ server, runs, ratio }) =>
-    NAMES.map((name, index) => {
-      const of = (key: keyof Run) => spread(runs[name].map((run) => run[key]));
-      const { median, lowest, highest } = of('perSecond');
-      return [
-        index === 0 ? server : '',
-        name,
-        whole(median),
-        `${whole(lowest)} – ${whole(highest)}`,
-        index === 0 ? '' : decimals(ratio.median, 1),
-        whole(of('cpuMicros').median),
-        whole(of('memoryMiB').median),
-      ];
-    }),
+  const absolute = results.flatMap(({ server, runs }) =>
+    CONTESTANTS.map(({ name }, index) => [
+      index === 0 ? server : '',
+      name,
+      ...QUANTITIES.map((quantity) => whole(median((runs[name] as Run[]).map((run) => run[quantity])))),
+    ]),
   );
-  const head = ['API server', 'operator', 'reconciles/s', 'spread', 'slipway ÷ it', 'CPU µs', 'memory MiB'];
-  const targets = results.map(({ server, ratio }) => ({
-    what: `reconciles on ${server}: slipway ÷ @dot-i/k8s-operator`,
-    value: ratio.median,
+  const relative = results.flatMap(({ server, ratios }) =>
+    [
+      [SLIPWAY, PEER],
+      [COUNTING, HOLLOW],
+    ].map(([of, to], index) => [
+      index === 0 ? server : '',
+      `${of} ÷ ${to}`,
+      ...QUANTITIES.map((quantity) => decimals((ratios[to as string] as Record<Quantity, Spread>)[quantity].median)),
+    ]),
+  );
+  const columns = ['start, events/s', 'CPU µs each', 'changes, events/s', 'CPU µs each', 'PSS MiB', 'RSS MiB'];
+  const targets = results.map(({ server, ratios }) => ({
+    what: `reconciles on ${server}: slipway ÷ ${PEER}`,
+    value: (ratios[PEER] as Record<Quantity, Spread>).startPerSecond.median,
     target: AT_LEAST_OF_PEER,
     bound: 'at least' as const,
   }));
+  const tables = [
+    { title: `${whole(WIDGETS)} resources`, head: ['API server', 'operator', ...columns], rows: absolute },
+    { title: 'As ratios', head: ['API server', '', ...columns], rows: relative },
+  ];
   const skipped = kubeconfig ? [] : [`${REAL_SERVER}: set KUBECONFIG to one`];
-  return { tables: [{ title: `Reconciling ${WIDGETS} resources`, head, rows }], targets, skipped, data: results };
+  return { tables, targets, skipped, data: results };
 }

@@ -1,36 +1,15 @@
-/** The custom resource that both operators reconcile: their whole work is to write status.observedGeneration where it differs. */
+/**
+ * The custom resource that all contestants have: a Project in all but its group and kind, so that its objects weigh what Projects do. The
+ * operators' whole work is to write status.observedGeneration where it is behind.
+ */
+import { customResourceDefinitions } from '@slipway/crds';
+
 export const RESOURCE_GROUP = 'bench.slipway.dev';
 export const RESOURCE_VERSION = 'v1';
 export const RESOURCE_PLURAL = 'widgets';
 export const NAMESPACE = 'slipway-bench';
 
-export const DEFINITION = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: `${RESOURCE_PLURAL}.${RESOURCE_GROUP}` },
-  spec: {
-    group: RESOURCE_GROUP,
-    scope: 'Namespaced',
-    names: { kind: 'Widget', listKind: 'WidgetList', plural: RESOURCE_PLURAL, singular: 'widget' },
-    versions: [
-      {
-        name: RESOURCE_VERSION,
-        served: true,
-        storage: true,
-        subresources: { status: {} },
-        schema: {
-          openAPIV3Schema: {
-            type: 'object',
-            properties: {
-              spec: { type: 'object', properties: { size: { type: 'integer' } } },
-              status: { type: 'object', properties: { observedGeneration: { type: 'integer' } } },
-            },
-          },
-        },
-      },
-    ],
-  },
-};
+export const DEFINITION = definition();
 
 export const WIDGETS_PATH = `/apis/${RESOURCE_GROUP}/${RESOURCE_VERSION}/namespaces/${NAMESPACE}/${RESOURCE_PLURAL}`;
 
@@ -38,8 +17,48 @@ export interface Widget {
   apiVersion: string;
   kind: string;
   metadata: { name: string; namespace?: string; generation?: number; resourceVersion?: string };
-  spec: { size: number };
+  spec: object;
   status?: { observedGeneration?: number };
 }
 
 export const isObserved = ({ metadata, status }: Widget) => status?.observedGeneration === metadata.generation;
+
+function definition() {
+  const project = customResourceDefinitions.find(({ spec }) => spec.names.kind === 'Project');
+  if (!project) throw new Error('there is no definition of Project');
+  const names = { kind: 'Widget', listKind: 'WidgetList', plural: RESOURCE_PLURAL, singular: 'widget' };
+  const versions = project.spec.versions.map((version) => ({ ...version, name: RESOURCE_VERSION }));
+  return {
+    ...project,
+    metadata: { name: `${RESOURCE_PLURAL}.${RESOURCE_GROUP}` },
+    spec: { group: RESOURCE_GROUP, scope: 'Namespaced', names, versions },
+  };
+}
+
+const CONDITIONS = ['Ready', 'NamespaceReady', 'IsolationReady', 'KeysReady', 'DatabaseReady', 'ServicesReady'];
+const SERVICES = ['auth', 'rest', 'realtime', 'storage', 'functions'];
+
+/** As a Project is that its owner made over REST. */
+export function widget(name: string): Widget {
+  return {
+    apiVersion: `${RESOURCE_GROUP}/${RESOURCE_VERSION}`,
+    kind: 'Widget',
+    metadata: { name },
+    spec: { name, owner: 'owner@example.com', rotation: { apiKeys: 0 } },
+  };
+}
+
+/** As a healthy Project's, but that it is of no generation. */
+export function healthyStatus(name: string): object {
+  const url = `http://localhost:4000/p/${name}`;
+  const condition = { status: 'True', reason: 'Ready', message: 'ready', observedGeneration: 1 };
+  return {
+    phase: 'healthy',
+    message: 'ready',
+    url,
+    services: Object.fromEntries(
+      SERVICES.map((service) => [service, { up: true, status: 'running', endpoint: `${url}/${service}/v1` }]),
+    ),
+    conditions: CONDITIONS.map((type) => ({ type, ...condition, lastTransitionTime: '2026-01-01T00:00:00Z' })),
+  };
+}

@@ -1,15 +1,7 @@
 /** The widgets on the API server: made once, changed before each run, looked at after it, gone at the end. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isConflict, isNotFound, type KubeClient, KubeError } from '@slipway/operator/runtime/kube.js';
-import {
-  DEFINITION,
-  isObserved,
-  NAMESPACE,
-  RESOURCE_GROUP,
-  RESOURCE_VERSION,
-  WIDGETS_PATH,
-  type Widget,
-} from './resource.js';
+import { DEFINITION, healthyStatus, isObserved, NAMESPACE, WIDGETS_PATH, type Widget, widget } from './resource.js';
 
 const AT_ONCE = 16;
 const DEFINITIONS_PATH = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
@@ -20,7 +12,7 @@ const NOT_YET = new Set([404, 429, 503]);
 export class Widgets {
   readonly #client: KubeClient;
   readonly #count: number;
-  #size = 0;
+  #changes = 0;
 
   constructor(client: KubeClient, count: number) {
     this.#client = client;
@@ -32,14 +24,9 @@ export class Widgets {
     await this.#client.create('/api/v1/namespaces', namespace).catch(unlessConflict);
     await this.#client.create<object>(DEFINITIONS_PATH, DEFINITION).catch(unlessConflict);
     await this.#untilServed();
-    await this.#forEach((name) => {
-      const widget: Widget = {
-        apiVersion: `${RESOURCE_GROUP}/${RESOURCE_VERSION}`,
-        kind: 'Widget',
-        metadata: { name },
-        spec: { size: 0 },
-      };
-      return this.#client.create(WIDGETS_PATH, widget);
+    await this.#forEach(this.#count, async (name) => {
+      await this.#client.create(WIDGETS_PATH, widget(name));
+      await this.#client.patch(`${WIDGETS_PATH}/${name}/status`, { status: healthyStatus(name) });
     });
   }
 
@@ -55,10 +42,10 @@ export class Widgets {
     throw new Error(`${DEFINITION.metadata.name} is not served`);
   }
 
-  /** Gives every widget a new generation, which its status does not know. */
-  async change(): Promise<void> {
-    this.#size++;
-    await this.#forEach((name) => this.#client.patch(`${WIDGETS_PATH}/${name}`, { spec: { size: this.#size } }));
+  /** Gives `count` widgets a new generation, which their status does not know. */
+  async change(count: number): Promise<void> {
+    const spec = { rotation: { apiKeys: ++this.#changes } };
+    await this.#forEach(count, (name) => this.#client.patch(`${WIDGETS_PATH}/${name}`, { spec }));
   }
 
   /** Throws unless every status is of its widget's generation. */
@@ -81,10 +68,10 @@ export class Widgets {
     }
   }
 
-  async #forEach(work: (name: string) => Promise<unknown>): Promise<void> {
+  async #forEach(count: number, work: (name: string) => Promise<unknown>): Promise<void> {
     let next = 0;
     const worker = async () => {
-      while (next < this.#count) await work(`widget-${next++}`);
+      while (next < count) await work(`widget-${next++}`);
     };
     await Promise.all(Array.from({ length: AT_ONCE }, worker));
   }

@@ -1,0 +1,63 @@
+/** Runs one contestant in a process of its own through its tasks. In: what to run, and what makes the events. Out: what it cost. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { cpuSeconds, memoryMiB, residentMiB } from '../measure/processes.js';
+import { nextMessage } from '../peers.js';
+import type { Task } from './tally.js';
+
+export interface Contestant {
+  name: string;
+  script: string;
+  /** It writes the status; one that does not only counts. */
+  writes: boolean;
+}
+
+export interface Burst {
+  events: number;
+  cause(): Promise<void>;
+}
+
+export interface Run {
+  /** The backlog that it finds when it starts. */
+  startPerSecond: number;
+  startCpuMicros: number;
+  /** What changes while it runs. */
+  changesPerSecond: number;
+  changesCpuMicros: number;
+  pssMiB: number;
+  rssMiB: number;
+}
+
+export async function runContestant(
+  { script, writes }: Contestant,
+  env: NodeJS.ProcessEnv,
+  [start, changes]: [start: Burst, changes: Burst],
+): Promise<Run> {
+  const child = fork(script, { stdio: ['ignore', 2, 2, 'ipc'], env });
+  const pid = child.pid as number;
+  await nextMessage(child);
+  const first = await handle(child, start, writes);
+  const second = await handle(child, changes, writes);
+  const memory = { pssMiB: await memoryMiB(pid), rssMiB: await residentMiB(pid) };
+  const exited = once(child, 'exit');
+  child.disconnect();
+  await exited;
+  return {
+    startPerSecond: first.perSecond,
+    startCpuMicros: first.cpuMicros,
+    changesPerSecond: second.perSecond,
+    changesCpuMicros: second.cpuMicros,
+    ...memory,
+  };
+}
+
+async function handle(child: ChildProcess, { events, cause }: Burst, writes: boolean) {
+  const pid = child.pid as number;
+  const task: Task = { count: events, writes };
+  const before = await cpuSeconds(pid);
+  const begin = performance.now();
+  child.send(task);
+  const [, ended] = await Promise.all([cause(), nextMessage(child).then(() => performance.now())]);
+  const cpu = (await cpuSeconds(pid)) - before;
+  return { perSecond: (events * 1000) / (ended - begin), cpuMicros: (cpu * 1e6) / events };
+}
