@@ -107,13 +107,16 @@ export const ProjectSpec = Type.Object(
     env: Type.Optional(
       Type.Object(
         {
-          secretRef: Type.Object({
-            name: Type.String({
-              minLength: 1,
-              maxLength: 253,
-              description: "The Secret's name, in the project's namespace.",
-            }),
-          }),
+          secretRef: Type.Object(
+            {
+              name: Type.String({
+                minLength: 1,
+                maxLength: 253,
+                description: "The Secret's name, in the project's namespace.",
+              }),
+            },
+            { description: 'The Secret that holds them.' },
+          ),
         },
         { description: 'Environment variables: each key of the Secret is one.' },
       ),
