@@ -112,6 +112,9 @@ export const Site = Type.Object(
         auth: text('GoTrue, or what honours its environment.', { default: 'supabase/gotrue:v2.197.0' }),
         rest: text('PostgREST, or what honours its environment.', { default: 'postgrest/postgrest:v14.3' }),
         postgres: text('Postgres.', { default: 'postgres:18' }),
+        cloudNativePg: text('Postgres for CloudNativePG, where it is there: 18 or later.', {
+          default: 'ghcr.io/cloudnative-pg/postgresql:18',
+        }),
         pullPolicy: oneOf(['IfNotPresent', 'Always', 'Never'], {
           default: 'IfNotPresent',
           description: 'When to pull.',
