@@ -55,7 +55,7 @@ test('every container of the platform runs as nobody, without rights, on a root 
     .filter(([file]) => file.startsWith('base/') && !file.endsWith('site.yaml'))
     .flatMap(([, text]) => parseAllDocuments(text).map((document) => document.toJS()))
     .flatMap(({ spec }) => spec?.template?.spec ?? []);
-  assert.is(pods.length, 4);
+  assert.is(pods.length, 5);
   for (const { securityContext, containers } of pods) {
     assert.is(securityContext.runAsNonRoot, true);
     assert.ok(securityContext.runAsUser > 0);

@@ -2,7 +2,7 @@
  * Every file of manifests/ but the CRDs, as a map from its path to its text: a kustomize base, components, and overlays. In: the charts
  * and the sites. Called by `generate.ts`, which writes them, and by the test that compares.
  */
-import { readSite, SITE_CONFIG, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { PROGRAMS, readSite, SITE_CONFIG, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { App, type Chart, Testing } from 'cdk8s';
 import { stringify } from 'yaml';
 import { ApiRoute } from './charts/api-route.js';
@@ -13,7 +13,7 @@ import { Programs } from './charts/programs.js';
 import { ProgramRights } from './charts/rights.js';
 import { ServiceAccounts } from './charts/service-accounts.js';
 import { UserRoles } from './charts/user-roles.js';
-import { imageOf, objectNameOf, PROGRAMS } from './names.js';
+import { ACCOUNTS, imageOf } from './names.js';
 import { BASE_SITE, KIND_SITE, TEST_SITE } from './sites.js';
 
 export type Files = Map<string, string>;
@@ -46,7 +46,7 @@ function base(): Files {
     new Network(app),
     new PlatformPostgres(app),
     new PlatformPostgresNetwork(app),
-    new Programs(app, PROGRAMS),
+    new Programs(app),
     new ApiRoute(app, readSite(BASE_SITE)),
   ];
   const files = charts.map((chart) => [`${chart.node.id}.yaml`, stream(Testing.synth(chart))] as const);
@@ -75,13 +75,8 @@ function overlay(name: 'kind' | 'test', said: Said): Files {
   const listed = kustomization('Kustomization', {
     resources: ['../../base'],
     configMapGenerator: [siteGenerator('replace')],
-    images: PROGRAMS.map((program) => ({ name: imageOf(program), newTag: 'dev' })),
-    patches: [
-      { path: 'api-route.yaml' },
-      ...PROGRAMS.map(smallProgram),
-      SMALL_POSTGRES,
-      ...(name === 'kind' ? [INGRESS_NGINX] : []),
-    ],
+    images: ACCOUNTS.map((account) => ({ name: imageOf(account), newTag: 'dev' })),
+    patches: [{ path: 'api-route.yaml' }, ...SMALL, ...(name === 'kind' ? [INGRESS_NGINX] : [])],
   });
   return new Map([
     [`overlays/${name}/kustomization.yaml`, listed],
@@ -93,14 +88,14 @@ function overlay(name: 'kind' | 'test', said: Said): Files {
 const operation = (op: 'add' | 'replace', path: string, value: unknown) => ({ op, path, value });
 const resourcesAt = '/spec/template/spec/containers/0/resources/requests';
 
-const smallProgram = (program: (typeof PROGRAMS)[number]) => ({
-  target: { kind: 'Deployment', name: objectNameOf(program) },
-  patch: yaml([operation('replace', resourcesAt, { cpu: '25m', memory: '64Mi' })]),
+const smaller = (name: string, cpu: string, memory: string) => ({
+  target: { kind: 'Deployment|StatefulSet', name },
+  patch: yaml([operation('replace', resourcesAt, { cpu, memory })]),
 });
-const SMALL_POSTGRES = {
-  target: { kind: 'StatefulSet', name: 'slipway-postgres' },
-  patch: yaml([operation('replace', resourcesAt, { cpu: '50m', memory: '128Mi' })]),
-};
+const SMALL = [
+  smaller('slipway-(operator|api|dataplane|realtime)', '25m', '64Mi'),
+  smaller(PROGRAMS.postgres, '50m', '128Mi'),
+];
 /** Its namespace is known there, and needs no label. */
 const INGRESS_NGINX = {
   target: { kind: 'NetworkPolicy', name: 'slipway-(api|dataplane)' },

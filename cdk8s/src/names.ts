@@ -1,25 +1,24 @@
-/** The programs of an installation, as the charts and the overlays name them. */
-import { SYSTEM_NAMESPACE } from '@slipway/crds';
+/** What the charts and the overlays name, beyond what programs share. */
+import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
 
-export const PROGRAMS = ['operator', 'api', 'dataplane'] as const;
-export type Program = (typeof PROGRAMS)[number];
+/** Those with an image and a service account of their own. */
+export const ACCOUNTS = ['operator', 'api', 'dataplane'] as const;
+export type Account = (typeof ACCOUNTS)[number];
 
-export const objectNameOf = (program: Program) => `slipway-${program}`;
 /** Without a tag: an overlay chooses the registry and the tag by kustomize's `images`. */
-export const imageOf = (program: Program) => `slipway/${program}`;
+export const imageOf = (account: Account) => `slipway/${account}`;
 export const PORT = 8080;
 /** Of the programs whose PORT is for people. */
 export const METRICS_PORT = 9090;
 
-export const PLATFORM_POSTGRES = 'slipway-postgres';
 /** What the operator makes at its first start, and the API mounts. */
 export const API_SECRET = {
-  name: 'slipway-api',
+  name: PROGRAMS.api,
   databaseUrl: 'database-url',
   jwtSecret: 'jwt-secret',
   encryptionKeys: 'encryption-keys.json',
 } as const;
-export const POSTGRES_SECRET = { name: 'slipway-postgres', password: 'password' } as const;
+export const POSTGRES_SECRET = { name: PROGRAMS.postgres, password: 'password' } as const;
 
 export const NAME_LABEL = 'app.kubernetes.io/name';
 export const selectorOf = (name: string) => ({ [NAME_LABEL]: name });

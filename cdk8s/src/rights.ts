@@ -4,7 +4,7 @@
  */
 import type { V1PolicyRule } from '@kubernetes/client-node';
 import { GROUP, OPERATOR_LEASE, REPLICATION_SECRET, SECRETS, SYSTEM_NAMESPACE } from '@slipway/crds';
-import type { Program } from './names.js';
+import type { Account } from './names.js';
 
 export interface Rights {
   cluster: V1PolicyRule[];
@@ -88,4 +88,4 @@ const dataplane: Rights = {
   },
 };
 
-export const RIGHTS: Record<Program, Rights> = { operator, api, dataplane };
+export const RIGHTS: Record<Account, Rights> = { operator, api, dataplane };

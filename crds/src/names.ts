@@ -8,11 +8,12 @@ export const API_VERSION = `${GROUP}/${VERSION}`;
 
 /** Where the platform's own objects live: leases, and the events of cluster-scoped objects are in `default`. */
 export const SYSTEM_NAMESPACE = 'slipway-system';
-/** The programs on a cluster: their Deployments and Services, there. */
+/** The programs on a cluster: their Deployments (realtime and postgres: StatefulSets) and Services, there. */
 export const PROGRAMS = {
   operator: 'slipway-operator',
   api: 'slipway-api',
   dataplane: 'slipway-dataplane',
+  realtime: 'slipway-realtime',
   postgres: 'slipway-postgres',
 } as const;
 /** Held by the operator that leads; the API's health reads it. */

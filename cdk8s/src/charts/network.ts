@@ -10,21 +10,12 @@ import {
   PART_AUTH,
   PART_POSTGRES,
   PART_REST,
+  PROGRAMS,
   SYSTEM_NAMESPACE,
 } from '@slipway/crds';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
-import {
-  LABEL_INGRESS,
-  LABEL_MONITORING,
-  METRICS_PORT,
-  NAME_LABEL,
-  objectNameOf,
-  PLATFORM_POSTGRES,
-  PORT,
-  type Program,
-  selectorOf,
-} from '../names.js';
+import { LABEL_INGRESS, LABEL_MONITORING, METRICS_PORT, NAME_LABEL, PORT, selectorOf } from '../names.js';
 import { add, type NetworkPolicy, type Peer, type Port } from '../objects.js';
 
 type Ingress = NonNullable<NetworkPolicy['spec']['ingress']>;
@@ -33,11 +24,13 @@ type Egress = NonNullable<NetworkPolicy['spec']['egress']>;
 const tcp = (...ports: number[]): Port[] => ports.map((port) => ({ protocol: 'TCP', port }));
 const POSTGRES = tcp(5432);
 
+type Program = keyof typeof PROGRAMS;
+
 const inNamespace = (name: string) => ({ matchLabels: { 'kubernetes.io/metadata.name': name } });
-const program = (name: Program): Peer => ({ podSelector: { matchLabels: selectorOf(objectNameOf(name)) } });
+const program = (name: Program): Peer => ({ podSelector: { matchLabels: selectorOf(PROGRAMS[name]) } });
 const systemPrograms = (...names: Program[]): Peer => ({
   namespaceSelector: inNamespace(SYSTEM_NAMESPACE),
-  podSelector: { matchExpressions: [{ key: NAME_LABEL, operator: 'In', values: names.map(objectNameOf) }] },
+  podSelector: { matchExpressions: [{ key: NAME_LABEL, operator: 'In', values: names.map((name) => PROGRAMS[name]) }] },
 });
 const ofProjects = (...parts: string[]): Peer => ({
   namespaceSelector: { matchExpressions: [{ key: LABEL_PROJECT, operator: 'Exists' }] },
@@ -49,7 +42,7 @@ const TENANT_POSTGRES: Egress[number] = {
   ports: POSTGRES,
 };
 const PLATFORM_DATABASE: Egress[number] = {
-  to: [{ podSelector: { matchLabels: selectorOf(PLATFORM_POSTGRES) } }],
+  to: [{ podSelector: { matchLabels: selectorOf(PROGRAMS.postgres) } }],
   ports: POSTGRES,
 };
 /** As the Service has it, and as the server itself has it. */
@@ -59,6 +52,7 @@ const DNS: Egress[number] = {
   ports: [{ protocol: 'UDP', port: 53 }, ...tcp(53)],
 };
 const DATAPLANE: Egress[number] = { to: [program('dataplane')], ports: tcp(PORT) };
+const REALTIME: Egress[number] = { to: [program('realtime')], ports: tcp(PORT) };
 const PROJECT_SERVICES: Egress[number] = {
   to: [ofProjects(PART_AUTH, PART_REST)],
   ports: tcp(DEPLOYED_SERVICES.auth.port, DEPLOYED_SERVICES.rest.port, 3001),
@@ -80,7 +74,7 @@ interface Allowance {
   egress?: Egress;
 }
 
-const ALLOWED: Record<Program, Allowance> = {
+const ALLOWED: Record<Exclude<Program, 'postgres'>, Allowance> = {
   operator: {
     ingress: [{ from: [MONITORING], ports: tcp(PORT) }],
     egress: [API_SERVER, DNS, PLATFORM_DATABASE, TENANT_POSTGRES, DATAPLANE, PROJECT_SERVICES],
@@ -97,7 +91,14 @@ const ALLOWED: Record<Program, Allowance> = {
       { from: [INGRESS_CONTROLLER, program('operator'), program('api')], ports: tcp(PORT) },
       { from: [MONITORING], ports: tcp(METRICS_PORT) },
     ],
-    egress: [API_SERVER, DNS, TENANT_POSTGRES, PROJECT_SERVICES, INTERNET],
+    egress: [API_SERVER, DNS, TENANT_POSTGRES, PROJECT_SERVICES, REALTIME, INTERNET],
+  },
+  realtime: {
+    ingress: [
+      { from: [program('dataplane')], ports: tcp(PORT) },
+      { from: [MONITORING], ports: tcp(METRICS_PORT) },
+    ],
+    egress: [API_SERVER, DNS, TENANT_POSTGRES],
   },
 };
 
@@ -108,7 +109,7 @@ export class Network extends Chart {
       policy(this, namespace, 'default-deny', {}, { ingress: [], egress: [] });
     }
     for (const [name, allowed] of Object.entries(ALLOWED)) {
-      const object = objectNameOf(name as Program);
+      const object = PROGRAMS[name as Program];
       policy(this, SYSTEM_NAMESPACE, object, selectorOf(object), allowed);
     }
     // Nothing else runs there.
@@ -119,7 +120,10 @@ export class Network extends Chart {
       {},
       {
         ingress: [
-          { from: [systemPrograms('operator', 'api', 'dataplane'), ofProjects(PART_AUTH, PART_REST)], ports: POSTGRES },
+          {
+            from: [systemPrograms('operator', 'api', 'dataplane', 'realtime'), ofProjects(PART_AUTH, PART_REST)],
+            ports: POSTGRES,
+          },
         ],
       },
     );
@@ -130,7 +134,7 @@ export class Network extends Chart {
 export class PlatformPostgresNetwork extends Chart {
   constructor(scope: Construct) {
     super(scope, 'platform-postgres-network');
-    policy(this, SYSTEM_NAMESPACE, PLATFORM_POSTGRES, selectorOf(PLATFORM_POSTGRES), {
+    policy(this, SYSTEM_NAMESPACE, selectorOf(PROGRAMS.postgres), {
       ingress: [{ from: [program('operator'), program('api')], ports: POSTGRES }],
     });
   }

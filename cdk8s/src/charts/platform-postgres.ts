@@ -1,8 +1,8 @@
 /** The Postgres of the platform's own database: one pod with a volume. A site that brings its own by a URL leaves it out. */
-import { SYSTEM_NAMESPACE } from '@slipway/crds';
+import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
-import { labelsOf, PLATFORM_POSTGRES, POSTGRES_SECRET, selectorOf } from '../names.js';
+import { labelsOf, POSTGRES_SECRET, selectorOf } from '../names.js';
 import { add } from '../objects.js';
 import { containerSecurity, podSecurity, TMP } from '../pod.js';
 
@@ -12,20 +12,20 @@ const USER = 999;
 export class PlatformPostgres extends Chart {
   constructor(scope: Construct) {
     super(scope, 'platform-postgres', { namespace: SYSTEM_NAMESPACE });
-    const metadata = { name: PLATFORM_POSTGRES, labels: labelsOf(PLATFORM_POSTGRES, 'database') };
+    const metadata = { name: PROGRAMS.postgres, labels: labelsOf(PROGRAMS.postgres, 'database') };
     add(this, 'Service', {
       metadata,
       spec: {
-        selector: selectorOf(PLATFORM_POSTGRES),
+        selector: selectorOf(PROGRAMS.postgres),
         ports: [{ name: 'postgres', port: 5432, targetPort: 'postgres' }],
       },
     });
     add(this, 'StatefulSet', {
       metadata,
       spec: {
-        serviceName: PLATFORM_POSTGRES,
+        serviceName: PROGRAMS.postgres,
         replicas: 1,
-        selector: { matchLabels: selectorOf(PLATFORM_POSTGRES) },
+        selector: { matchLabels: selectorOf(PROGRAMS.postgres) },
         template: { metadata: { labels: metadata.labels }, spec: podSpec() },
         volumeClaimTemplates: [
           {

@@ -1,16 +1,15 @@
-/** The platform's programs: for each a Deployment, a Service, and how many of its pods may be away at once. */
-import type { V1Container, V1EnvVar, V1Probe, V1Volume, V1VolumeMount } from '@kubernetes/client-node';
-import { SITE_CONFIG, SITE_SETTING, SYSTEM_NAMESPACE } from '@slipway/crds';
+/** The platform's programs: for each its pods, a Service, and how many of its pods may be away at once. */
+import type { V1Container, V1EnvVar, V1PodTemplateSpec, V1Volume, V1VolumeMount } from '@kubernetes/client-node';
+import { PROGRAMS, SITE_CONFIG, SITE_SETTING, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
 import {
+  type Account,
   API_SECRET,
   imageOf,
   labelsOf,
   METRICS_PORT,
-  objectNameOf,
   PORT,
-  type Program,
   selectorOf,
   serviceHostOf,
 } from '../names.js';
@@ -21,9 +20,14 @@ const SITE_FOLDER = '/etc/slipway';
 const KEYS_FOLDER = '/etc/slipway-keys';
 /** The images' user `node`. */
 const USER = 1000;
+/** A project's channels live in one process: which, the gateways find from this list. */
+const REALTIME_PODS = 1;
+
+type Program = Exclude<keyof typeof PROGRAMS, 'postgres'>;
 
 interface ProgramParts {
-  replicas: number;
+  /** Whose image it runs, and who it is at the Kubernetes API. */
+  account: Account;
   resources: NonNullable<V1Container['resources']>;
   env: V1EnvVar[];
   /** Where Prometheus finds /metrics. */
@@ -32,26 +36,29 @@ interface ProgramParts {
   mounts?: V1VolumeMount[];
 }
 
-const dataplane: V1EnvVar = {
-  name: 'SLIPWAY_DATAPLANE_URL',
-  value: `http://${serviceHostOf(objectNameOf('dataplane'))}`,
-};
-const metrics: V1EnvVar = { name: 'SLIPWAY_METRICS_LISTEN', value: `0.0.0.0:${METRICS_PORT}` };
-const at = (path: string): V1Probe => ({ httpGet: { path, port: 'http' }, timeoutSeconds: 5 });
 const resources = (cpu: string, memory: string, limit: string) => ({
   requests: { cpu, memory },
   limits: { memory: limit },
 });
+const dataplane = { name: 'SLIPWAY_DATAPLANE_URL', value: `http://${serviceHostOf(PROGRAMS.dataplane)}` };
+const metrics = { name: 'SLIPWAY_METRICS_LISTEN', value: `0.0.0.0:${METRICS_PORT}` };
+const realtime = {
+  name: 'SLIPWAY_REALTIME_URLS',
+  value: Array.from(
+    { length: REALTIME_PODS },
+    (_, index) => `http://${PROGRAMS.realtime}-${index}.${serviceHostOf(PROGRAMS.realtime)}:${PORT}`,
+  ).join(','),
+};
 
 const PARTS: Record<Program, ProgramParts> = {
   operator: {
-    replicas: 2,
+    account: 'operator',
     resources: resources('100m', '192Mi', '512Mi'),
     env: [dataplane],
     metricsPort: PORT,
   },
   api: {
-    replicas: 2,
+    account: 'api',
     resources: resources('100m', '256Mi', '512Mi'),
     env: [
       dataplane,
@@ -77,8 +84,13 @@ const PARTS: Record<Program, ProgramParts> = {
     mounts: [{ name: 'keys', mountPath: KEYS_FOLDER, readOnly: true }],
   },
   dataplane: {
-    // Realtime's channels and the reader of a project's changes live in one process.
-    replicas: 1,
+    account: 'dataplane',
+    resources: resources('100m', '256Mi', '1Gi'),
+    env: [metrics, realtime],
+    metricsPort: METRICS_PORT,
+  },
+  realtime: {
+    account: 'dataplane',
     resources: resources('100m', '256Mi', '1Gi'),
     env: [metrics],
     metricsPort: METRICS_PORT,
@@ -86,56 +98,31 @@ const PARTS: Record<Program, ProgramParts> = {
 };
 
 export class Programs extends Chart {
-  constructor(scope: Construct, programs: readonly Program[]) {
+  constructor(scope: Construct) {
     super(scope, 'programs', { namespace: SYSTEM_NAMESPACE });
-    for (const program of programs) {
-      this.#deployment(program, PARTS[program]);
-      this.#budget(program);
-      if (program !== 'operator') this.#service(program);
-    }
+    for (const program of ['operator', 'api', 'dataplane'] as const) this.#deployment(program);
+    for (const program of ['api', 'dataplane'] as const) this.#service(program);
+    this.#realtime();
   }
 
-  #deployment(program: Program, parts: ProgramParts): void {
-    const name = objectNameOf(program);
-    const labels = labelsOf(name, program);
-    const annotations = {
-      'prometheus.io/scrape': 'true',
-      'prometheus.io/port': String(parts.metricsPort),
-      'prometheus.io/path': '/metrics',
-    };
+  #deployment(program: Program): void {
+    const name = PROGRAMS[program];
+    const metadata = { name, labels: labelsOf(name, program) };
+    const selector = { matchLabels: selectorOf(name) };
     add(this, 'Deployment', {
-      metadata: { name, labels },
+      metadata,
       spec: {
-        replicas: parts.replicas,
-        selector: { matchLabels: selectorOf(name) },
+        replicas: 2,
+        selector,
         strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
-        template: {
-          metadata: { labels, annotations },
-          spec: {
-            serviceAccountName: name,
-            automountServiceAccountToken: true,
-            enableServiceLinks: false,
-            securityContext: podSecurity(USER),
-            topologySpreadConstraints: spread(name),
-            terminationGracePeriodSeconds: 30,
-            containers: [container(program, parts)],
-            volumes: [TMP.volume, { name: 'site', configMap: { name: SITE_CONFIG.name } }, ...(parts.volumes ?? [])],
-          },
-        },
+        template: podTemplate(program),
       },
     });
-  }
-
-  #budget(program: Program): void {
-    const name = objectNameOf(program);
-    add(this, 'PodDisruptionBudget', {
-      metadata: { name, labels: labelsOf(name, program) },
-      spec: { maxUnavailable: 1, selector: { matchLabels: selectorOf(name) } },
-    });
+    add(this, 'PodDisruptionBudget', { metadata, spec: { maxUnavailable: 1, selector } });
   }
 
   #service(program: Program): void {
-    const name = objectNameOf(program);
+    const name = PROGRAMS[program];
     add(this, 'Service', {
       metadata: { name, labels: labelsOf(name, program) },
       spec: {
@@ -144,12 +131,60 @@ export class Programs extends Chart {
       },
     });
   }
+
+  /** Its pods have names, so that all gateways choose the same one for a project. */
+  #realtime(): void {
+    const name = PROGRAMS.realtime;
+    const metadata = { name, labels: labelsOf(name, 'realtime') };
+    add(this, 'Service', {
+      metadata,
+      spec: {
+        clusterIP: 'None',
+        selector: selectorOf(name),
+        ports: [{ name: 'http', port: PORT, targetPort: 'http' }],
+      },
+    });
+    add(this, 'StatefulSet', {
+      metadata,
+      spec: {
+        serviceName: name,
+        replicas: REALTIME_PODS,
+        podManagementPolicy: 'Parallel',
+        selector: { matchLabels: selectorOf(name) },
+        template: podTemplate('realtime'),
+      },
+    });
+  }
 }
 
-function container(program: Program, { resources, env, metricsPort, mounts = [] }: ProgramParts): V1Container {
+function podTemplate(program: Program): V1PodTemplateSpec {
+  const name = PROGRAMS[program];
+  const { account, metricsPort, volumes = [] } = PARTS[program];
+  const annotations = {
+    'prometheus.io/scrape': 'true',
+    'prometheus.io/port': String(metricsPort),
+    'prometheus.io/path': '/metrics',
+  };
+  return {
+    metadata: { labels: labelsOf(name, program), annotations },
+    spec: {
+      serviceAccountName: PROGRAMS[account],
+      automountServiceAccountToken: true,
+      enableServiceLinks: false,
+      securityContext: podSecurity(USER),
+      topologySpreadConstraints: spread(name),
+      terminationGracePeriodSeconds: 30,
+      containers: [container(program, PARTS[program])],
+      volumes: [TMP.volume, { name: 'site', configMap: { name: SITE_CONFIG.name } }, ...volumes],
+    },
+  };
+}
+
+function container(program: Program, { account, resources, env, metricsPort, mounts = [] }: ProgramParts): V1Container {
+  const ask = (path: string) => ({ httpGet: { path, port: 'http' }, timeoutSeconds: 5 });
   return {
     name: program,
-    image: imageOf(program),
+    image: imageOf(account),
     imagePullPolicy: 'IfNotPresent',
     env: [
       { name: SITE_SETTING, value: `${SITE_FOLDER}/${SITE_CONFIG.key}` },
@@ -162,9 +197,9 @@ function container(program: Program, { resources, env, metricsPort, mounts = [] 
       ...(metricsPort === PORT ? [] : [{ name: 'metrics', containerPort: metricsPort }]),
     ],
     // Its database, its Secrets and the API server may be a while in coming.
-    startupProbe: { ...at('/healthz'), periodSeconds: 2, failureThreshold: 90 },
-    livenessProbe: { ...at('/healthz'), periodSeconds: 10, failureThreshold: 3 },
-    readinessProbe: { ...at('/readyz'), periodSeconds: 5, failureThreshold: 2 },
+    startupProbe: { ...ask('/healthz'), periodSeconds: 2, failureThreshold: 90 },
+    livenessProbe: { ...ask('/healthz'), periodSeconds: 10, failureThreshold: 3 },
+    readinessProbe: { ...ask('/readyz'), periodSeconds: 5, failureThreshold: 2 },
     resources,
     securityContext: containerSecurity,
     volumeMounts: [TMP.mount, { name: 'site', mountPath: SITE_FOLDER, readOnly: true }, ...mounts],

@@ -1,8 +1,8 @@
 /** The roles of the programs, and their bindings. */
-import { SYSTEM_NAMESPACE } from '@slipway/crds';
+import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
-import { labelsOf, objectNameOf, PROGRAMS, type Program } from '../names.js';
+import { ACCOUNTS, type Account, labelsOf } from '../names.js';
 import { add } from '../objects.js';
 import { RIGHTS } from '../rights.js';
 
@@ -11,35 +11,35 @@ const RBAC = 'rbac.authorization.k8s.io';
 export class ProgramRights extends Chart {
   constructor(scope: Construct) {
     super(scope, 'rights');
-    for (const program of PROGRAMS) {
-      const { cluster, namespaced } = RIGHTS[program];
-      bindCluster(this, program, objectNameOf(program), cluster);
+    for (const account of ACCOUNTS) {
+      const { cluster, namespaced } = RIGHTS[account];
+      bindCluster(this, account, PROGRAMS[account], cluster);
       for (const [namespace, rules] of Object.entries(namespaced)) {
-        const name = objectNameOf(program);
-        const metadata = { name, namespace, labels: labelsOf(name, program) };
+        const name = PROGRAMS[account];
+        const metadata = { name, namespace, labels: labelsOf(name, account) };
         add(this, 'Role', { metadata, rules });
         add(this, 'RoleBinding', {
           metadata,
           roleRef: { apiGroup: RBAC, kind: 'Role', name },
-          subjects: [accountOf(program)],
+          subjects: [subject(account)],
         });
       }
     }
   }
 }
 
-export function bindCluster(chart: Chart, program: Program, name: string, rules: (typeof RIGHTS)[Program]['cluster']) {
-  const metadata = { name, labels: labelsOf(objectNameOf(program), program) };
+export function bindCluster(chart: Chart, account: Account, name: string, rules: (typeof RIGHTS)[Account]['cluster']) {
+  const metadata = { name, labels: labelsOf(PROGRAMS[account], account) };
   add(chart, 'ClusterRole', { metadata, rules });
   add(chart, 'ClusterRoleBinding', {
     metadata,
     roleRef: { apiGroup: RBAC, kind: 'ClusterRole', name },
-    subjects: [accountOf(program)],
+    subjects: [subject(account)],
   });
 }
 
-const accountOf = (program: Program) => ({
+const subject = (account: Account) => ({
   kind: 'ServiceAccount',
-  name: objectNameOf(program),
+  name: PROGRAMS[account],
   namespace: SYSTEM_NAMESPACE,
 });
