@@ -1,0 +1,38 @@
+/** A cluster of kind's, made by kind-config.yaml where it is not there yet, and then removed again. Needs docker. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { FoundCluster } from './find.js';
+import { loadImages } from './images.js';
+import { run } from './run.js';
+import { DOCKERFILE } from './sources.js';
+
+const NAME = 'slipway';
+
+export async function useKind(root: string, say: (text: string) => void): Promise<FoundCluster> {
+  const wasThere = (await run('kind', ['get', 'clusters'])).split('\n').includes(NAME);
+  if (!wasThere) {
+    await run('kind', ['create', 'cluster', '--name', NAME, '--config', path.join(root, 'kind-config.yaml')]);
+    say(`made the kind cluster ${NAME}`);
+  }
+  const folder = await mkdtemp(path.join(tmpdir(), 'slipway-kind-'));
+  const kubeconfig = path.join(folder, 'kubeconfig');
+  await writeFile(kubeconfig, await run('kind', ['get', 'kubeconfig', '--name', NAME]), { mode: 0o600 });
+  await loadImages(
+    root,
+    kubeconfig,
+    {
+      prepare: async () => {},
+      build: async (target, tag) => {
+        await run('docker', ['build', '--tag', tag, '--file', path.join(root, DOCKERFILE), '--target', target, root]);
+        await run('kind', ['load', 'docker-image', tag, '--name', NAME]);
+      },
+    },
+    say,
+  );
+  const close = async () => {
+    await rm(folder, { recursive: true, force: true });
+    if (!wasThere) await run('kind', ['delete', 'cluster', '--name', NAME]);
+  };
+  return { name: `the kind cluster ${NAME}`, kubeconfig, overlay: 'kind', close };
+}

@@ -1,0 +1,42 @@
+/** The real Kubernetes that some machines have beside this repository, for tests. It is started where it does not run, and then ended again. */
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { FoundCluster } from './find.js';
+import { loadImages } from './images.js';
+import { run, succeeds } from './run.js';
+import { DOCKERFILE } from './sources.js';
+
+export const KUBE = fileURLToPath(new URL('../../../../shared/kube/kube', import.meta.url));
+/** Two starts at once would trip over each other; also held by the tests that need the API server alone. */
+const START_LOCK = path.join(tmpdir(), 'slipway-reference-server.lock');
+
+/** Where it is, whether or not it runs. */
+export async function testClusterKubeconfig(): Promise<string> {
+  return (await run(KUBE, ['env'])).trim().replace('export KUBECONFIG=', '');
+}
+
+export async function useTestCluster(root: string, say: (text: string) => void): Promise<FoundCluster> {
+  const kubeconfig = await testClusterKubeconfig();
+  const ranBefore = await succeeds('kubectl', ['--kubeconfig', kubeconfig, 'get', 'node', 'node']);
+  // Without --close what it leaves running would hold the lock for ever.
+  await run('flock', ['--close', START_LOCK, KUBE, 'up']);
+  if (!ranBefore) say('started the test cluster');
+  await loadImages(
+    root,
+    kubeconfig,
+    {
+      prepare: async () => void (await run(KUBE, ['base'])),
+      build: async (target, tag) => {
+        const args = ['build', tag, root, '-f', path.join(root, DOCKERFILE), '--target', target];
+        // The images have their first stages in common.
+        await run(KUBE, args, { BUILDAH_LAYERS: 'true' });
+      },
+    },
+    say,
+  );
+  const close = async () => {
+    if (!ranBefore) await run(KUBE, ['down']);
+  };
+  return { name: 'the test cluster', kubeconfig, overlay: 'test', close };
+}
