@@ -45,6 +45,8 @@ const operator: Rights = {
   namespaced: {
     [SYSTEM_NAMESPACE]: [
       may(NETWORKING, ['ingresses'], ['get', ...KEEP]),
+      // Whether every gateway takes a key, while keys are rotated.
+      may('discovery.k8s.io', ['endpointslices'], ['list']),
       may(COORDINATION, ['leases'], ['create']),
       may(COORDINATION, ['leases'], ['get', 'update'], [OPERATOR_LEASE]),
     ],

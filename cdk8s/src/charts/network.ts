@@ -134,7 +134,7 @@ export class Network extends Chart {
 export class PlatformPostgresNetwork extends Chart {
   constructor(scope: Construct) {
     super(scope, 'platform-postgres-network');
-    policy(this, SYSTEM_NAMESPACE, selectorOf(PROGRAMS.postgres), {
+    policy(this, SYSTEM_NAMESPACE, PROGRAMS.postgres, selectorOf(PROGRAMS.postgres), {
       ingress: [{ from: [program('operator'), program('api')], ports: POSTGRES }],
     });
   }
