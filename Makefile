@@ -1,3 +1,3 @@
-.PHONY: start stop test build lint format generate bench
-start stop test build lint format generate bench:
+.PHONY: start stop test e2e build lint format generate bench
+start stop test e2e build lint format generate bench:
 	npm run $@ --silent

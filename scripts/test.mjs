@@ -1,8 +1,11 @@
 /**
  * `npm test [-- part-of-a-path …]`: compiles, runs the linter (with no part given), then each *.test.js in a process of its own, two
  * at a time, and adds up what uvu counted. What a test file says in lines that begin with '# ' is shown. Ends with 'N passed, N failed'.
+ * Files named *cluster.test.js need a real cluster for themselves: they come last, one at a time, on the cluster that
+ * e2e/src/cluster/find.ts finds; with --any-cluster that may be the one which KUBECONFIG names, or a new one of kind's.
  */
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
@@ -31,25 +34,49 @@ function testFiles() {
   });
 }
 
+const needsCluster = (file) => /(^|[./])cluster\.test\.js$/.test(file);
+
 async function main() {
-  const wanted = process.argv.slice(2);
+  const options = process.argv.slice(2).filter((argument) => argument.startsWith('--'));
+  const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
   const isWanted = (file) =>
     wanted.length === 0 || wanted.some((part) => nameOf(file).includes(part.replace(/\.[jt]s$/, '')));
   const files = testFiles().filter(isWanted).sort();
   const total = { passed: 0, failed: 0, skipped: 0 };
   if (files.length === 0) console.log(`no test has ${wanted.join(' or ')} in its path`);
   if (wanted.length === 0) await lint(total);
-  const queue = [...files];
+  const queue = files.filter((file) => !needsCluster(file));
   await Promise.all(Array.from({ length: Math.min(2, availableParallelism()) }, () => worker(queue, total)));
+  const clusterFiles = files.filter(needsCluster);
+  if (clusterFiles.length > 0) await onCluster(clusterFiles, total, options.includes('--any-cluster'));
   if (total.skipped > 0) console.log(`${total.skipped} skipped, for the reasons above`);
   console.log(`${total.passed} passed, ${total.failed} failed`);
   if (total.failed > 0 || total.passed === 0) process.exitCode = 1;
 }
 
-async function worker(queue, total) {
+/** One after another: each has the cluster for itself. */
+async function onCluster(files, total, any) {
+  const finder = spawn(nodeBinary(), [path.join(root, 'e2e/dist/cluster/main.js'), ...(any ? ['--any'] : [])], {
+    cwd: root,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const ended = new Promise((resolve) => finder.on('close', resolve));
+  const line = await Promise.race([once(finder.stdout, 'data').then(([data]) => String(data)), ended.then(() => '{}')]);
+  const { missing, name, kubeconfig, overlay, seconds } = JSON.parse(line);
+  if (missing) console.log(`# the tests that need a cluster are skipped: ${missing}`);
+  if (kubeconfig) console.log(`✓ ${name} is ready (${seconds} s)`);
+  const environment = kubeconfig ? { SLIPWAY_E2E_KUBECONFIG: kubeconfig, SLIPWAY_E2E_OVERLAY: overlay } : {};
+  if (missing || kubeconfig) await worker([...files], total, environment);
+  finder.stdin.end();
+  if ((await ended) === 0) return;
+  console.log(kubeconfig ? '✗ the cluster could not be left as it was found' : '✗ no cluster came up');
+  total.failed += 1;
+}
+
+async function worker(queue, total, environment = {}) {
   for (let file = queue.shift(); file; file = queue.shift()) {
     const begin = Date.now();
-    const { output, code } = await run(file);
+    const { output, code } = await run(file, [], environment);
     const count = (name) => Number(output.match(new RegExp(`^\\s+${name}:\\s+(\\d+)`, 'm'))?.[1] ?? 0);
     const notes = [...output.matchAll(/^# .*$/gm)].map(([line]) => line);
     const [ran, passed] = ['Total', 'Passed'].map(count);
@@ -71,14 +98,14 @@ async function lint(total) {
   console.log(code === 0 ? '✓ lint' : `✗ lint\n${output}`);
 }
 
-function run(file, args = []) {
+function run(file, args = [], environment = {}) {
   return new Promise((resolve) => {
     const child = spawn(
       nodeBinary(),
       ['--enable-source-maps', '--disable-warning=ExperimentalWarning', path.join(root, file), ...args],
       {
         cwd: root,
-        env: { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' },
+        env: { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1', ...environment },
         timeout: FILE_TIMEOUT_MS,
         killSignal: 'SIGKILL',
       },
