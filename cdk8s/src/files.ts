@@ -7,10 +7,10 @@ import { App, type Chart, Testing } from 'cdk8s';
 import { stringify } from 'yaml';
 import { ApiRoute } from './charts/api-route.js';
 import { Namespaces } from './charts/namespaces.js';
-import { Network, PlatformPostgresNetwork } from './charts/network.js';
+import { CloudNativePgNetwork, Network, PlatformPostgresNetwork } from './charts/network.js';
 import { PlatformPostgres } from './charts/platform-postgres.js';
 import { Programs } from './charts/programs.js';
-import { ProgramRights } from './charts/rights.js';
+import { OptionalRights, ProgramRights } from './charts/rights.js';
 import { ServiceAccounts } from './charts/service-accounts.js';
 import { UserRoles } from './charts/user-roles.js';
 import { ACCOUNTS, imageOf } from './names.js';
@@ -33,12 +33,22 @@ const kustomization = (kind: 'Kustomization' | 'Component', body: object) =>
 const stream = (objects: object[]) => HEADER + objects.map(yaml).join('---\n');
 
 export function manifestFiles(): Files {
-  return new Map([...base(), ...externalPostgres(), ...overlay('kind', KIND_SITE), ...overlay('test', TEST_SITE)]);
+  return new Map([
+    ...base(),
+    ...externalPostgres(),
+    ...component('cloudnative-pg', (app) => [new OptionalRights(app, 'cloudnative-pg'), new CloudNativePgNetwork(app)]),
+    ...component('gateway-api', (app) => [new OptionalRights(app, 'gateway-api')]),
+    ...overlay('kind', KIND_SITE),
+    ...overlay('test', TEST_SITE),
+  ]);
 }
+
+const written = (charts: readonly Chart[]) =>
+  charts.map((chart) => [`${chart.node.id}.yaml`, stream(Testing.synth(chart))] as const);
 
 function base(): Files {
   const app = new App();
-  const charts: Chart[] = [
+  const files = written([
     new Namespaces(app),
     new ServiceAccounts(app),
     new ProgramRights(app),
@@ -48,14 +58,22 @@ function base(): Files {
     new PlatformPostgresNetwork(app),
     new Programs(app),
     new ApiRoute(app, readSite(BASE_SITE)),
-  ];
-  const files = charts.map((chart) => [`${chart.node.id}.yaml`, stream(Testing.synth(chart))] as const);
+  ]);
   const listed = kustomization('Kustomization', {
     resources: ['../crds', ...files.map(([file]) => file)],
     configMapGenerator: [siteGenerator()],
   });
   const all = [...files, ['kustomization.yaml', listed] as const, [SITE_CONFIG.key, BASE_SITE] as const];
   return new Map(all.map(([file, text]) => [`base/${file}`, text]));
+}
+
+/** What a site adds that has more than every cluster has. */
+function component(name: string, chartsOf: (app: App) => Chart[]): Files {
+  const files = written(chartsOf(new App()));
+  const listed = kustomization('Component', { resources: files.map(([file]) => file) });
+  return new Map(
+    [...files, ['kustomization.yaml', listed] as const].map(([file, text]) => [`components/${name}/${file}`, text]),
+  );
 }
 
 /** With a hash in its name, so that changed settings roll the programs. */

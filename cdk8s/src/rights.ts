@@ -25,6 +25,7 @@ const may = (group: string, resources: string[], verbs: string[], resourceNames?
 });
 
 const READ = ['get', 'list', 'watch'];
+/** Followed by watch, applied server-side, and let go of. */
 const KEEP = ['list', 'watch', 'create', 'patch', 'delete'];
 
 const operator: Rights = {
@@ -36,15 +37,16 @@ const operator: Rights = {
     may(CORE, ['namespaces'], [...READ, 'create', 'patch', 'delete']),
     // By label and in namespaces that come and go: neither can be said by resourceNames.
     may(CORE, ['secrets'], [...READ, 'create', 'patch', 'delete']),
-    may(CORE, ['configmaps', 'services', 'resourcequotas', 'limitranges'], ['get', ...KEEP]),
-    may(CORE, ['pods', 'persistentvolumeclaims'], ['get', 'list', 'watch']),
-    may(CORE, ['events'], ['create', 'patch', 'list', 'watch']),
-    may(APPS, ['deployments', 'statefulsets'], ['get', ...KEEP]),
-    may(NETWORKING, ['networkpolicies'], ['get', ...KEEP]),
+    may(CORE, ['configmaps', 'services', 'resourcequotas', 'limitranges'], KEEP),
+    may(CORE, ['pods', 'persistentvolumeclaims'], ['list', 'watch']),
+    may(CORE, ['events'], ['create', 'patch']),
+    may(APPS, ['deployments', 'statefulsets'], KEEP),
+    may(NETWORKING, ['networkpolicies'], KEEP),
+    may(NETWORKING, ['ingresses'], ['list', 'watch']),
   ],
   namespaced: {
     [SYSTEM_NAMESPACE]: [
-      may(NETWORKING, ['ingresses'], ['get', ...KEEP]),
+      may(NETWORKING, ['ingresses'], ['create', 'patch', 'delete']),
       // Whether every gateway takes a key, while keys are rotated.
       may('discovery.k8s.io', ['endpointslices'], ['list']),
       may(COORDINATION, ['leases'], ['create']),
@@ -91,3 +93,14 @@ const dataplane: Rights = {
 };
 
 export const RIGHTS: Record<Account, Rights> = { operator, api, dataplane };
+
+/** What only a site needs that has the operator of this name, or this API: a component of its own for each. */
+export const OPTIONAL_RIGHTS: Record<string, Rights> = {
+  'cloudnative-pg': { cluster: [may('postgresql.cnpg.io', ['clusters'], KEEP)], namespaced: {} },
+  'gateway-api': {
+    cluster: [may('gateway.networking.k8s.io', ['httproutes'], ['list', 'watch'])],
+    namespaced: {
+      [SYSTEM_NAMESPACE]: [may('gateway.networking.k8s.io', ['httproutes'], ['create', 'patch', 'delete'])],
+    },
+  },
+};

@@ -140,6 +140,27 @@ export class PlatformPostgresNetwork extends Chart {
   }
 }
 
+/** CloudNativePG asks its servers how they are, and they the API server whose turn it is. */
+export class CloudNativePgNetwork extends Chart {
+  constructor(scope: Construct) {
+    super(scope, 'network');
+    const peers: Peer = { podSelector: {} };
+    policy(
+      this,
+      DATA_NAMESPACE,
+      'cloudnative-pg',
+      {},
+      {
+        ingress: [
+          { from: [peers, { namespaceSelector: inNamespace('cnpg-system') }], ports: tcp(5432, 8000) },
+          { from: [MONITORING], ports: tcp(9187) },
+        ],
+        egress: [API_SERVER, DNS, { to: [peers], ports: tcp(5432, 8000) }],
+      },
+    );
+  }
+}
+
 function policy(
   chart: Chart,
   namespace: string,

@@ -4,42 +4,37 @@ import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
 import { ACCOUNTS, type Account, labelsOf } from '../names.js';
 import { add } from '../objects.js';
-import { RIGHTS } from '../rights.js';
+import { OPTIONAL_RIGHTS, RIGHTS, type Rights } from '../rights.js';
 
 const RBAC = 'rbac.authorization.k8s.io';
 
 export class ProgramRights extends Chart {
   constructor(scope: Construct) {
     super(scope, 'rights');
-    for (const account of ACCOUNTS) {
-      const { cluster, namespaced } = RIGHTS[account];
-      bindCluster(this, account, PROGRAMS[account], cluster);
-      for (const [namespace, rules] of Object.entries(namespaced)) {
-        const name = PROGRAMS[account];
-        const metadata = { name, namespace, labels: labelsOf(name, account) };
-        add(this, 'Role', { metadata, rules });
-        add(this, 'RoleBinding', {
-          metadata,
-          roleRef: { apiGroup: RBAC, kind: 'Role', name },
-          subjects: [subject(account)],
-        });
-      }
-    }
+    for (const account of ACCOUNTS) grant(this, account, PROGRAMS[account], RIGHTS[account]);
   }
 }
 
-export function bindCluster(chart: Chart, account: Account, name: string, rules: (typeof RIGHTS)[Account]['cluster']) {
-  const metadata = { name, labels: labelsOf(PROGRAMS[account], account) };
-  add(chart, 'ClusterRole', { metadata, rules });
-  add(chart, 'ClusterRoleBinding', {
-    metadata,
-    roleRef: { apiGroup: RBAC, kind: 'ClusterRole', name },
-    subjects: [subject(account)],
-  });
+/** For the operator, beside what it may anyway. */
+export class OptionalRights extends Chart {
+  constructor(scope: Construct, name: keyof typeof OPTIONAL_RIGHTS) {
+    super(scope, 'rights');
+    grant(this, 'operator', `${PROGRAMS.operator}-${name}`, OPTIONAL_RIGHTS[name] as Rights);
+  }
 }
 
-const subject = (account: Account) => ({
-  kind: 'ServiceAccount',
-  name: PROGRAMS[account],
-  namespace: SYSTEM_NAMESPACE,
-});
+function grant(chart: Chart, account: Account, name: string, { cluster, namespaced }: Rights): void {
+  const labels = labelsOf(PROGRAMS[account], account);
+  const subjects = [{ kind: 'ServiceAccount', name: PROGRAMS[account], namespace: SYSTEM_NAMESPACE }];
+  add(chart, 'ClusterRole', { metadata: { name, labels }, rules: cluster });
+  add(chart, 'ClusterRoleBinding', {
+    metadata: { name, labels },
+    roleRef: { apiGroup: RBAC, kind: 'ClusterRole', name },
+    subjects,
+  });
+  for (const [namespace, rules] of Object.entries(namespaced)) {
+    const metadata = { name, namespace, labels };
+    add(chart, 'Role', { metadata, rules });
+    add(chart, 'RoleBinding', { metadata, roleRef: { apiGroup: RBAC, kind: 'Role', name }, subjects });
+  }
+}
