@@ -6,7 +6,7 @@ export { authMigrations, type Migration } from './auth/index.js';
 export { openReplication, prepareCluster } from './cluster.js';
 export { migrateAuth } from './migrate-auth.js';
 export { migrateRealtime, realtimeMigrations } from './realtime/index.js';
-export { dropIdleReplicationSlots } from './replication-slots.js';
+export { dropIdleReplicationSlots, dropReplicationSlots } from './replication-slots.js';
 export { createRole, LOGIN_ROLES, type LoginRole, type ProjectPasswords, roleAttributes } from './roles.js';
 export { scramVerifier, verifierMatches } from './scram.js';
 export { identifier, literal, type Session, transaction } from './session.js';

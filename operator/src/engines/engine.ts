@@ -8,8 +8,8 @@ import type { ProjectPasswords } from '@slipway/project-database';
 export type EngineOutcome<T = undefined> =
   /** `restored`: what others had changed or deleted and is put right, in words: `Service auth, which was deleted`. */
   | { state: 'ready'; value: T; restored?: readonly string[] }
-  /** Under way; `message` is for the project's owner. */
-  | { state: 'progressing'; message: string; lookAgainMs: number }
+  /** Under way; `message` is for the project's owner. `restored`: what was put back just now and is not there yet. */
+  | { state: 'progressing'; reason?: string; message: string; lookAgainMs: number; restored?: readonly string[] }
   /** `retry`: the same call may do better later. `reason` is CamelCase, for programs. */
   | { state: 'failed'; reason: string; message: string; retry: boolean };
 

@@ -3,16 +3,25 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { ApiRole } from '@slipway/crds';
 
 const TEN_YEARS_S = 10 * 365 * 24 * 3600;
+const PROBE_S = 300;
 
 const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 const sign = (text: string, secret: string) => createHmac('sha256', secret).update(text).digest('base64url');
 
-export function issueApiKey(ref: string, role: ApiRole, secret: string, now: Date): string {
+function issue(claims: object, secret: string, now: Date, seconds: number): string {
   const iat = Math.floor(now.getTime() / 1000);
-  const claims = { iss: 'slipway', ref, role, iat, exp: iat + TEN_YEARS_S };
-  const text = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode(claims)}`;
+  const text = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode({ ...claims, iat, exp: iat + seconds })}`;
   return `${text}.${sign(text, secret)}`;
 }
+
+/** `id`: makes it another key than one of the same second. */
+export function issueApiKey(ref: string, role: ApiRole, secret: string, now: Date, id?: string): string {
+  return issue({ iss: 'slipway', ref, role, ...(id === undefined ? {} : { jti: id }) }, secret, now, TEN_YEARS_S);
+}
+
+/** A key of `anon` to ask with whether tokens of `secret` are taken; shown to nobody, and soon of no use. */
+export const issueProbeKey = (ref: string, secret: string, now: Date) =>
+  issue({ iss: 'slipway', ref, role: 'anon' }, secret, now, PROBE_S);
 
 /** `key` if it is of `secret`, else a new one: so keys stay as long as their secret does. */
 export function keepApiKey(key: string | undefined, ref: string, role: ApiRole, secret: string, now: Date): string {

@@ -1,7 +1,7 @@
 /** What one reconcile of a Project works with, and what its steps return. */
 import type { Placement, Project } from '@slipway/crds';
 import type { Logger } from 'pino';
-import type { Engine, EngineOutcome, EngineProject, Services } from '../../engines/engine.js';
+import type { Engine, EngineOutcome, EnginePart, EngineProject, Services } from '../../engines/engine.js';
 import type { EventRecorder } from '../../runtime/events.js';
 import type { Informer } from '../../runtime/informer.js';
 import type { KubeClient } from '../../runtime/kube.js';
@@ -26,7 +26,7 @@ export interface Context {
   world: World;
   project: Project;
   ref: string;
-  found: { anonKey?: string; services?: Services; placement?: Placement };
+  found: { anonKey?: string; nextJwtSecret?: string; services?: Services; placement?: Placement };
 }
 
 /** The project as its engine knows it. */
@@ -42,3 +42,9 @@ export const engineProject = ({ project: { metadata, spec } }: Context): EngineP
 /** How far a part is: as an engine's verbs say it, as most steps end in one. */
 export type StepOutcome = EngineOutcome;
 export const ready: StepOutcome = { state: 'ready', value: undefined };
+
+/** A step whose parts have conditions of their own. */
+export interface StepWithParts {
+  outcome: StepOutcome;
+  parts: readonly EnginePart[];
+}

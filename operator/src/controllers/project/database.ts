@@ -1,38 +1,97 @@
-/** The project's database: passwords into a Secret first, then the database that takes them. */
+/**
+ * The project's database: passwords into a Secret first, then the database that takes them. Rotated passwords are `next` in the
+ * Secret until Postgres has them and only then are shown, so that what is shown is never refused.
+ */
 import { randomBytes } from 'node:crypto';
-import { ownerRole, SECRETS } from '@slipway/crds';
+import { ownerRole, type Project, SECRETS } from '@slipway/crds';
+import type { ProjectPasswords } from '@slipway/project-database';
 import type { DatabaseAddress } from '../../engines/engine.js';
 import { isTrue } from '../../runtime/conditions.js';
 import { type Context, engineProject, type StepOutcome } from './context.js';
-import { ensureSecret, type Values } from './secrets.js';
+import { plainText } from './resources.js';
+import { isAsked, recorded, tellRotated } from './rotation.js';
+import { type EnsuredSecret, ensureSecret, type Values } from './secrets.js';
 
 const { database: names } = SECRETS;
+/** The address that the Secret was made for: one that differs from it was edited. */
+const ANNOTATION_ADDRESS = 'slipway.dev/address';
+/** Each password, the one that is to take its place, and whose it is. */
+const PASSWORDS = [
+  { part: 'owner', key: names.ownerPassword, next: names.nextOwnerPassword },
+  { part: 'authenticator', key: names.authenticatorPassword, next: names.nextAuthenticatorPassword },
+  { part: 'authAdmin', key: names.authAdminPassword, next: names.nextAuthAdminPassword },
+] as const;
+
 const newPassword = () => randomBytes(24).toString('base64url');
 
 export async function ensureDatabase(context: Context): Promise<StepOutcome> {
   const { world, ref, project } = context;
   const address = world.engine.databaseAddress(engineProject(context));
-  const values = await ensureSecret(context, names.name, (held) => wantedLogin(ref, address, held));
-  return world.engine.ensureDatabase({
+  const asked = project.spec.rotation?.databasePasswords;
+  const write = (wanted: (held: Values) => Values) =>
+    ensureSecret(context, names.name, wanted, { [ANNOTATION_ADDRESS]: textOf(address) });
+  const ensured = await write((held) => shownLogin(ref, address, withNext(held, asked)));
+  const { values } = ensured;
+  const isRotating = PASSWORDS.some(({ next }) => values[next] !== undefined);
+  const outcome = await world.engine.ensureDatabase({
     project: engineProject(context),
-    passwords: {
-      owner: values[names.ownerPassword] as string,
-      authenticator: values[names.authenticatorPassword] as string,
-      authAdmin: values[names.authAdminPassword] as string,
-    },
-    existed: isTrue(project.status?.conditions, 'DatabaseReady'),
+    passwords: passwordsOf(values),
+    existed: existed(project),
   });
+  if (outcome.state !== 'ready') return outcome;
+  if (!isRotating) return { ...outcome, restored: [...driftOf(ensured, address), ...(outcome.restored ?? [])] };
+  await write((held) => shownLogin(ref, address, withNextShown(held, asked)));
+  tellRotated(context, 'the passwords of the database are new');
+  return { state: 'ready', value: undefined };
 }
 
-function wantedLogin(ref: string, address: DatabaseAddress, held: Values): Values {
-  const ownerPassword = held[names.ownerPassword] || newPassword();
+/** Once it was healthy or its database ready; a database that is not there now is lost. */
+const existed = ({ status }: Project) => isTrue(status?.conditions, 'DatabaseReady') || status?.url !== undefined;
+
+/** What is held, and new passwords beside those that are there where a rotation is asked for. One that has begun is finished. */
+function withNext(held: Values, asked: number | undefined): Values {
+  const isBegun = PASSWORDS.some(({ next }) => held[next] !== undefined);
+  const isNew = !held[names.ownerPassword];
+  const record = held[names.passwordsRotation];
+  if (isNew) return { ...held, [names.passwordsRotation]: recorded(asked, record) };
+  if (!isBegun && !isAsked(asked, record)) return held;
+  return { ...held, ...Object.fromEntries(PASSWORDS.map(({ next }) => [next, held[next] || newPassword()])) };
+}
+
+/** Once Postgres has them. */
+function withNextShown(held: Values, asked: number | undefined): Values {
+  const shown = PASSWORDS.map(({ key, next }) => ({ [key]: held[next] || held[key], [next]: undefined }));
+  const record = { [names.passwordsRotation]: recorded(asked, held[names.passwordsRotation]) };
+  return Object.assign({}, held, ...shown, record);
+}
+
+function shownLogin(ref: string, address: DatabaseAddress, held: Values): Values {
+  const passwords = Object.fromEntries(PASSWORDS.map(({ key }) => [key, held[key] || newPassword()]));
+  const password = encodeURIComponent(passwords[names.ownerPassword] as string);
   return {
+    ...held,
     [names.host]: address.host,
     [names.port]: String(address.port),
     [names.database]: address.database,
-    [names.ownerPassword]: ownerPassword,
-    [names.authenticatorPassword]: held[names.authenticatorPassword] || newPassword(),
-    [names.authAdminPassword]: held[names.authAdminPassword] || newPassword(),
-    [names.url]: `postgresql://${ownerRole(ref)}:${encodeURIComponent(ownerPassword)}@${address.publicAddress}/${address.database}`,
+    ...passwords,
+    [names.url]: `postgresql://${ownerRole(ref)}:${password}@${address.publicAddress}/${address.database}`,
   };
+}
+
+/** Those that Postgres is to have. */
+const passwordsOf = (values: Values) =>
+  Object.fromEntries(
+    PASSWORDS.map(({ part, key, next }) => [part, values[next] ?? values[key]]),
+  ) as unknown as ProjectPasswords;
+
+const textOf = ({ host, port, database, publicAddress }: DatabaseAddress) =>
+  `${host}:${port}/${database} ${publicAddress}`;
+
+function driftOf({ values, before }: EnsuredSecret, address: DatabaseAddress): string[] {
+  if (!before) return [`Secret ${names.name}, which was deleted`];
+  const held: Values = plainText(before);
+  const shown = [names.host, names.port, names.database, names.url, ...PASSWORDS.map(({ key }) => key)];
+  const wasOfThisAddress = before.metadata.annotations?.[ANNOTATION_ADDRESS] === textOf(address);
+  if (!wasOfThisAddress || shown.every((key) => held[key] === values[key])) return [];
+  return [`Secret ${names.name}, which was edited`];
 }

@@ -1,36 +1,51 @@
 /** The project's keys: a JWT secret (ours or the owner's), what is signed with it, and the secret of its webhook. */
-import { randomBytes } from 'node:crypto';
 import { JWT_SECRET_MIN_LENGTH, namespaceOf, SECRETS } from '@slipway/crds';
-import { keepApiKey } from './api-keys.js';
-import { type Context, ready, type StepOutcome } from './context.js';
+import { type Context, ready, type StepOutcome, type StepWithParts } from './context.js';
+import { type KeyWishes, wantedKeys } from './jwt-secrets.js';
 import { plainText } from './resources.js';
-import { ensureSecret, readSecret, type Values } from './secrets.js';
+import { CREDENTIALS_CURRENT, tellRotated } from './rotation.js';
+import { type EnsuredSecret, ensureSecret, readSecret, type Values } from './secrets.js';
 
 const LOOK_AGAIN_MS = 2_000;
-const newSecret = () => randomBytes(32).toString('base64url');
+const { keys: names } = SECRETS;
 
-export async function ensureKeys(context: Context): Promise<StepOutcome> {
+export async function ensureKeys(context: Context): Promise<StepOutcome | StepWithParts> {
   const own = await ownJwtSecret(context);
   if (typeof own === 'object') return own;
-  const { keys } = SECRETS;
-  const values = await ensureSecret(context, keys.name, (held) => wantedKeys(context, held, own));
-  context.found.anonKey = values[keys.anonKey] as string;
-  return ready;
+  const wishes = keyWishes(context, own);
+  const ensured = await ensureSecret(context, names.name, (held) => wantedKeys(held, wishes));
+  const { values, before } = ensured;
+  context.found.anonKey = values[names.anonKey] as string;
+  if (before && isRotated(plainText(before), values))
+    tellRotated(context, 'the API keys are new; those before stay good');
+  const outcome = { ...ready, restored: driftOf(ensured) };
+  const next = values[names.nextJwtSecret];
+  if (next === undefined) return outcome;
+  context.found.nextJwtSecret = next;
+  const message = 'the next JWT secret is being made known to all that verify tokens';
+  const spreading: StepOutcome = { state: 'progressing', reason: 'Rotating', message, lookAgainMs: LOOK_AGAIN_MS };
+  return { outcome, parts: [{ condition: CREDENTIALS_CURRENT, outcome: spreading, advisory: true }] };
 }
 
-function wantedKeys({ ref, world }: Context, held: Values, own: string | undefined): Values {
-  const { keys } = SECRETS;
-  const jwtSecret = own ?? (held[keys.jwtSecret] || newSecret());
-  return {
-    [keys.jwtSecret]: jwtSecret,
-    [keys.anonKey]: keepApiKey(held[keys.anonKey], ref, 'anon', jwtSecret, world.now()),
-    [keys.serviceRoleKey]: keepApiKey(held[keys.serviceRoleKey], ref, 'service_role', jwtSecret, world.now()),
-    [keys.webhookSecret]: held[keys.webhookSecret] || newSecret(),
-  };
+export const keyWishes = ({ ref, project, world }: Context, own: string | undefined): KeyWishes => ({
+  ref,
+  own,
+  rotation: project.spec.rotation ?? {},
+  now: world.now(),
+});
+
+const isRotated = (before: Values, values: Values) => before[names.apiKeysRotation] !== values[names.apiKeysRotation];
+
+function driftOf({ values, before }: EnsuredSecret): string[] {
+  if (!before) return [`Secret ${names.name}, which was deleted`];
+  const held: Values = plainText(before);
+  const kept = [names.jwtSecret, names.anonKey, names.serviceRoleKey, names.webhookSecret];
+  if (isRotated(held, values) || kept.every((key) => held[key] === values[key])) return [];
+  return [`Secret ${names.name}, which was edited`];
 }
 
 /** The owner's own JWT secret, undefined where none is asked for, or why it can't be had. */
-async function ownJwtSecret(context: Context): Promise<string | undefined | StepOutcome> {
+export async function ownJwtSecret(context: Context): Promise<string | undefined | StepOutcome> {
   const wanted = context.project.spec.jwtSecretRef;
   if (!wanted) return undefined;
   const key = wanted.key ?? SECRETS.jwt.secret;

@@ -1,5 +1,5 @@
 /** The project's namespace: made and owned by the Project. One that is not marked as this project's is never touched. */
-import { LABEL_PROJECT, namespaceOf, type Project } from '@slipway/crds';
+import { ANNOTATION_RETAINED_FOR, LABEL_PROJECT, LABEL_RETAINED, namespaceOf, type Project } from '@slipway/crds';
 import { isConflict } from '../../runtime/kube.js';
 import { type Context, ready, type StepOutcome } from './context.js';
 import { NAMESPACES, type Namespace, namespacePath, ourLabels, ownedBy } from './resources.js';
@@ -12,13 +12,18 @@ export async function ensureNamespace(context: Context): Promise<StepOutcome> {
   const judgement = judge(found, project);
   if (judgement === 'ours') return ready;
   if (judgement === 'unowned') {
-    const metadata = { ownerReferences: [ownedBy(project)], resourceVersion: found.metadata.resourceVersion };
-    world.namespaces.learn(await world.client.patch(namespacePath(ref), { metadata }));
+    await adopt(context, found);
     return ready;
   }
   if (judgement === 'leaving') {
     const message = `waiting for the namespace ${namespaceOf(ref)} of an earlier project to go`;
     return { state: 'progressing', message, lookAgainMs: LOOK_AGAIN_MS };
+  }
+  if (judgement === 'retained') {
+    const message =
+      `the namespace ${namespaceOf(ref)} keeps the data of an earlier project of this name for its owner: ` +
+      'choose another metadata.name, or let that owner have the project';
+    return { state: 'failed', reason: 'DatabaseRetained', message, retry: true };
   }
   const message =
     `the namespace ${namespaceOf(ref)} exists and is not this project's: delete it, ` +
@@ -37,11 +42,28 @@ async function create({ project, ref, world }: Context): Promise<Namespace> {
   }
 }
 
-type Judgement = 'ours' | 'unowned' | 'leaving' | 'strange';
+/** Makes it the Project's: one that was made for it, or that kept its owner's data. */
+async function adopt({ project, ref, world }: Context, { metadata: { resourceVersion } }: Namespace): Promise<void> {
+  const metadata = {
+    ownerReferences: [ownedBy(project)],
+    labels: { [LABEL_RETAINED]: null },
+    annotations: { [ANNOTATION_RETAINED_FOR]: null },
+    resourceVersion,
+  };
+  world.namespaces.learn(await world.client.patch(namespacePath(ref), { metadata }));
+}
 
-export function judge({ metadata }: Namespace, project: Project): Judgement {
+export const isRetained = ({ metadata }: Namespace) => metadata.labels?.[LABEL_RETAINED] === 'true';
+
+type Judgement = 'ours' | 'unowned' | 'retained' | 'leaving' | 'strange';
+
+export function judge(namespace: Namespace, project: Project): Judgement {
+  const { metadata } = namespace;
   if (metadata.labels?.[LABEL_PROJECT] !== project.metadata.name) return 'strange';
   if (metadata.deletionTimestamp) return 'leaving';
+  if (isRetained(namespace)) {
+    return metadata.annotations?.[ANNOTATION_RETAINED_FOR] === project.spec.owner ? 'unowned' : 'retained';
+  }
   const owner = metadata.ownerReferences?.find(({ kind }) => kind === 'Project');
   if (!owner) return 'unowned';
   // Its owner is gone, and garbage collection is about to see it.

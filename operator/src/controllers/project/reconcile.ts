@@ -6,26 +6,24 @@ import { FINALIZER } from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
 import { addFinalizer, hasFinalizer } from '../../runtime/finalizers.js';
 import { isConflict, isNotFound } from '../../runtime/kube.js';
-import { type Context, engineProject, ready, type StepOutcome, type World } from './context.js';
+import { type Context, engineProject, ready, type StepOutcome, type StepWithParts, type World } from './context.js';
 import { ensureDatabase } from './database.js';
+import { finishRotation } from './finish-rotation.js';
 import { ensureKeys } from './keys.js';
 import { ensureNamespace } from './namespace.js';
 import { removeProject } from './remove.js';
 import { projectPath } from './resources.js';
-import { type PartResult, statusOf } from './status.js';
+import { CREDENTIALS_CURRENT } from './rotation.js';
+import { driftsOf, type PartResult, statusOf, suspendedServices } from './status.js';
 import { validate } from './validate.js';
 import { writeStatus } from './write-status.js';
 
 interface Step {
   /** The condition that tells of it; Ready for one that is no part of its own. */
   condition: string;
-  run(context: Context): Promise<StepOutcome | StepWithParts>;
-}
-
-/** A step whose parts have conditions of their own. */
-interface StepWithParts {
-  outcome: StepOutcome;
-  parts: readonly PartResult[];
+  /** The project is as ready without it; it may have nothing to say. */
+  advisory?: true;
+  run(context: Context): Promise<StepOutcome | StepWithParts | undefined>;
 }
 
 /** Stages run one after the other, the steps of a stage side by side, as they need nothing of each other. */
@@ -41,6 +39,7 @@ const STAGES: readonly (readonly Step[])[] = [
     { condition: 'DatabaseReady', run: ensureDatabase },
   ],
   [{ condition: 'ServicesReady', run: ensureServices }],
+  [{ condition: CREDENTIALS_CURRENT, advisory: true, run: finishRotation }],
 ];
 
 /** What is well is looked at again about this often, so that what others changed is put right. */
@@ -61,7 +60,9 @@ export async function reconcileProject(world: World, ref: string): Promise<Outco
 
 async function provision(context: Context): Promise<Outcome> {
   const parts = await runStages(context);
+  const drifts = driftsOf(context.project, parts);
   await writeStatus(context, statusOf(context, parts));
+  for (const drift of drifts) context.world.events.record(context.project, 'Warning', 'Drifted', drift);
   return outcomeOf(parts);
 }
 
@@ -72,8 +73,10 @@ async function runStages(context: Context): Promise<PartResult[]> {
     const results = await Promise.allSettled(stage.map((step) => (blocked ? undefined : step.run(context))));
     for (const [index, result] of results.entries()) {
       if (result.status === 'rejected') throw result.reason;
+      const { condition, advisory = false } = stage[index] as Step;
       const { outcome, parts: further } = withParts(result.value);
-      parts.push({ condition: (stage[index] as Step).condition, outcome }, ...further);
+      if (outcome || !advisory) parts.push({ condition, outcome, advisory });
+      parts.push(...further);
       if (outcome?.state !== 'ready') blocked = true;
     }
   }
@@ -86,7 +89,8 @@ const withParts = (said: StepOutcome | StepWithParts | undefined) =>
 /** The part that is worst off decides when to look again. */
 function outcomeOf(parts: readonly PartResult[]): Outcome {
   const outcomes = parts.flatMap(({ outcome }) => outcome ?? []);
-  const failed = outcomes.find((outcome) => outcome.state === 'failed');
+  const bearing = parts.flatMap(({ outcome, advisory }) => (outcome && !advisory ? [outcome] : []));
+  const failed = bearing.find((outcome) => outcome.state === 'failed');
   if (failed?.retry) return { kind: 'retry', why: failed.message };
   const progressing = outcomes.find((outcome) => outcome.state === 'progressing');
   if (progressing && !failed) return { kind: 'again', afterMs: progressing.lookAgainMs };
@@ -109,7 +113,7 @@ async function ensureServices(context: Context): Promise<StepWithParts> {
   const { outcome, parts } = await world.engine.ensureServices({ project, anonKey: found.anonKey as string });
   if (outcome.state !== 'ready') return { outcome, parts };
   const { services, placement } = outcome.value;
-  found.services = { database: { up: true, status: 'running' }, ...services };
+  found.services = project.suspended ? suspendedServices() : { database: { up: true, status: 'running' }, ...services };
   if (placement) found.placement = placement;
   return { outcome: { ...outcome, value: undefined }, parts };
 }

@@ -4,6 +4,7 @@ import type { Outcome } from '../../runtime/controller.js';
 import { hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { isNotFound } from '../../runtime/kube.js';
 import { type Context, engineProject } from './context.js';
+import { isRetained } from './namespace.js';
 import { type Namespace, namespacePath, projectPath } from './resources.js';
 import { deletingStatus } from './status.js';
 import { writeStatus } from './write-status.js';
@@ -14,8 +15,8 @@ const LOOK_AGAIN_MS = 1_000;
 export async function removeProject(context: Context): Promise<Outcome> {
   const { world, ref } = context;
   if (!hasFinalizer(context.project, FINALIZER)) return { kind: 'done' };
-  await progress(context, 'removing the database');
   const retain = context.project.spec.deletionPolicy === 'Retain';
+  await progress(context, retain ? 'closing the database, which is retained' : 'removing the database');
   const removed = await world.engine.remove({ ...engineProject(context), retain });
   if (removed.state !== 'ready') {
     await progress(context, removed.message);
@@ -42,8 +43,10 @@ const progress = (context: Context, message: string) =>
 /** Asks the server: the cache may not have a namespace that was made a moment ago. */
 async function namespaceIsGone({ world, ref }: Context): Promise<boolean> {
   try {
-    const { metadata } = await world.client.get<Namespace>(namespacePath(ref));
-    if (metadata.labels?.[LABEL_PROJECT] !== ref) return true;
+    const namespace = await world.client.get<Namespace>(namespacePath(ref));
+    const { metadata } = namespace;
+    // It keeps what is retained: of this project, or of one before whose owner is another.
+    if (metadata.labels?.[LABEL_PROJECT] !== ref || isRetained(namespace)) return true;
     if (!metadata.deletionTimestamp) await world.client.delete(namespacePath(ref));
     return false;
   } catch (error) {

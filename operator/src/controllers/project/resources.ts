@@ -36,6 +36,8 @@ const mapValues = (data: Record<string, string>, change: (value: string) => stri
 export const plainText = (secret: Secret | undefined) =>
   mapValues(secret?.data ?? {}, (value) => Buffer.from(value, 'base64').toString('utf8'));
 
-/** Text as a Secret's values. */
-export const secretData = (values: Record<string, string>) =>
-  mapValues(values, (value) => Buffer.from(value).toString('base64'));
+/** Text as a Secret's values; what is undefined is left out. */
+export const secretData = (values: Record<string, string | undefined>) => {
+  const present = Object.entries(values).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return mapValues(Object.fromEntries(present), (value) => Buffer.from(value).toString('base64'));
+};

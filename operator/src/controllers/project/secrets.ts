@@ -5,44 +5,65 @@ import { mergePatch } from '../../runtime/merge-patch.js';
 import type { Context } from './context.js';
 import { ourLabels, plainText, type Secret, secretData, secretsPath } from './resources.js';
 
-export type Values = Record<string, string>;
+/** By key; undefined: the Secret has no such key, or is to have none. */
+export type Values = Record<string, string | undefined>;
+
+export interface EnsuredSecret {
+  values: Values;
+  /** As it was; undefined where there was none. */
+  before: Secret | undefined;
+}
 
 /**
  * Makes the Secret `name` hold what `wanted` says, given what it holds. A Secret that our cache doesn't have yet is read
  * from the server, so that values made once are never made twice.
  */
-export async function ensureSecret(context: Context, name: string, wanted: (held: Values) => Values): Promise<Values> {
+export async function ensureSecret(
+  context: Context,
+  name: string,
+  wanted: (held: Values) => Values,
+  annotations: Record<string, string> = {},
+): Promise<EnsuredSecret> {
   const cached = context.world.secrets.get(name, namespaceOf(context.ref));
-  if (cached) return await update(context, cached, wanted);
+  if (cached) return await update(context, cached, wanted, annotations);
   const values = wanted({});
   try {
     await context.world.client.create<Secret>(secretsPath(context.ref), {
       apiVersion: 'v1',
       kind: 'Secret',
-      metadata: { name, labels: ourLabels(context.ref) },
+      metadata: { name, labels: ourLabels(context.ref), annotations },
       type: 'Opaque',
       data: secretData(values),
     });
-    return values;
+    return { values, before: undefined };
   } catch (error) {
     if (!isConflict(error)) throw error;
-    return await update(context, (await readSecret(context, name)) as Secret, wanted);
+    return await update(context, (await readSecret(context, name)) as Secret, wanted, annotations);
   }
 }
 
-async function update(context: Context, held: Secret, wanted: (held: Values) => Values): Promise<Values> {
-  const before = plainText(held);
-  const values = { ...before, ...wanted(before) };
-  const labels = { ...held.metadata.labels, ...ourLabels(context.ref) };
-  const patch = mergePatch(
-    { metadata: { labels: held.metadata.labels ?? {} }, data: held.data ?? {} },
-    { metadata: { labels }, data: secretData(values) },
-  );
-  if (!patch) return values;
-  const metadata = { ...(patch.metadata as object), resourceVersion: held.metadata.resourceVersion };
-  const path = `${secretsPath(context.ref)}/${held.metadata.name}`;
-  context.world.secrets.learn(await context.world.client.patch<Secret>(path, { ...patch, metadata }));
-  return values;
+async function update(
+  context: Context,
+  held: Secret,
+  wanted: (held: Values) => Values,
+  annotations: Record<string, string>,
+): Promise<EnsuredSecret> {
+  const { metadata, data = {} } = held;
+  const values = { ...plainText(held), ...wanted(plainText(held)) };
+  const before = { metadata: { labels: metadata.labels ?? {}, annotations: metadata.annotations ?? {} }, data };
+  const after = {
+    metadata: {
+      labels: { ...metadata.labels, ...ourLabels(context.ref) },
+      annotations: { ...metadata.annotations, ...annotations },
+    },
+    data: secretData(values),
+  };
+  const patch = mergePatch(before, after);
+  if (!patch) return { values, before: held };
+  const versioned = { ...(patch.metadata as object), resourceVersion: metadata.resourceVersion };
+  const path = `${secretsPath(context.ref)}/${metadata.name}`;
+  context.world.secrets.learn(await context.world.client.patch<Secret>(path, { ...patch, metadata: versioned }));
+  return { values, before: held };
 }
 
 /** From the cache, or from the server for one that lacks our label. */

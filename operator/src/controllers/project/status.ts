@@ -1,5 +1,13 @@
 /** From what the steps found to the Project's status: pure. */
-import { type Condition, MESSAGE_MAX_LENGTH, type Phase, type Project, type ProjectStatus } from '@slipway/crds';
+import {
+  type Condition,
+  MESSAGE_MAX_LENGTH,
+  type Phase,
+  PROJECT_SERVICES,
+  type Project,
+  type ProjectStatus,
+} from '@slipway/crds';
+import type { Services } from '../../engines/engine.js';
 import { type NewCondition, withCondition } from '../../runtime/conditions.js';
 import type { Context, StepOutcome } from './context.js';
 
@@ -7,16 +15,25 @@ import type { Context, StepOutcome } from './context.js';
 export interface PartResult {
   condition: string;
   outcome: StepOutcome | undefined;
+  /** It tells something, but the project is as ready without it. */
+  advisory?: boolean;
 }
+
+const RESTORED = 'Restored';
+const RESTORING = 'Restoring';
+const SUSPENDED = 'Suspended';
+/** What stands still with a suspended project; its namespace and its keys stay as they are. */
+const STANDING_STILL = new Set(['DatabaseReady', 'ServicesReady', 'AuthReady', 'RestReady']);
 
 export function statusOf({ project, world, ref, found }: Context, parts: readonly PartResult[]): ProjectStatus {
   const before = project.status ?? {};
-  const bad = parts.find(({ outcome }) => outcome?.state === 'failed') ?? parts.find((part) => !isReady(part));
-  const phase = phaseOf(before, bad?.outcome);
+  const bearing = parts.filter(({ advisory }) => !advisory);
+  const bad = bearing.find(({ outcome }) => outcome?.state === 'failed') ?? bearing.find((part) => !isReady(part));
+  const phase = phaseOf(project, bad?.outcome);
   const services = found.services ?? (before.services && bad ? markDown(before.services) : undefined);
   return {
     phase,
-    message: bad ? messageOf(bad.outcome).slice(0, MESSAGE_MAX_LENGTH) : 'ready',
+    message: messageOfAll(phase, bad).slice(0, MESSAGE_MAX_LENGTH),
     observedGeneration: project.metadata.generation ?? 0,
     ...(before.url !== undefined || phase === 'healthy' ? { url: world.projectUrl(ref) } : {}),
     ...(services ? { services } : {}),
@@ -24,6 +41,17 @@ export function statusOf({ project, world, ref, found }: Context, parts: readonl
     conditions: conditionsOf(project, parts, bad, world.now()),
   };
 }
+
+/** What others had changed and was put right, in words; of parts that were well before, as what never was can't have changed. */
+export function driftsOf(project: Project, parts: readonly PartResult[]): string[] {
+  return parts.flatMap((part) => {
+    const drift = driftOf(part, conditionBefore(project, part.condition));
+    return drift ? [`put back: ${drift}`] : [];
+  });
+}
+
+export const suspendedServices = (): Services =>
+  Object.fromEntries(['database', ...PROJECT_SERVICES].map((name) => [name, { up: false, status: 'suspended' }]));
 
 /** Kept while services are away, as those who route requests go by it. */
 function placementOf(before: ProjectStatus, { placement = before.placement }: Context['found']) {
@@ -41,9 +69,19 @@ export function deletingStatus(project: Project, message: string, now: Date): Pr
 const isReady = ({ outcome }: PartResult) => outcome?.state === 'ready';
 
 /** What served before and doesn't now is in error, not being provisioned. */
-function phaseOf(before: ProjectStatus, bad: StepOutcome | undefined): Phase {
+function phaseOf({ spec, status }: Project, bad: StepOutcome | undefined): Phase {
+  if (bad?.state === 'failed') return 'error';
+  if (spec.suspend) return 'suspended';
   if (!bad) return 'healthy';
-  return bad.state === 'failed' || before.services ? 'error' : 'provisioning';
+  return status?.services && !isResuming(status) ? 'error' : 'provisioning';
+}
+
+const isResuming = ({ services = {} }: ProjectStatus) =>
+  Object.values(services).some(({ status }) => status === 'suspended');
+
+function messageOfAll(phase: Phase, bad: PartResult | undefined): string {
+  if (phase !== 'suspended') return bad ? messageOf(bad.outcome) : 'ready';
+  return bad ? `suspending: ${messageOf(bad.outcome)}` : 'suspended';
 }
 
 function messageOf(outcome: StepOutcome | undefined): string {
@@ -57,30 +95,68 @@ function conditionsOf(
   bad: PartResult | undefined,
   now: Date,
 ): Condition[] {
-  const ready: NewCondition = bad
-    ? { type: 'Ready', status: 'False', reason: reasonOf(bad.outcome), message: messageOf(bad.outcome) }
-    : { type: 'Ready', status: 'True', reason: 'Healthy', message: 'all services answer' };
-  const all = [ready, ...parts.filter(({ condition }) => condition !== 'Ready').map(conditionOf)];
+  const further = parts.filter(({ condition }) => condition !== 'Ready').map((part) => conditionOf(project, part));
   const generation = project.metadata.generation ?? 0;
-  return all.reduce((list, condition) => {
+  return [readyOf(project, bad), ...further].reduce((list, condition) => {
     // A part whose turn did not come is as it was.
     const known = list.some(({ type }) => type === condition.type);
     return condition.status === 'Unknown' && known ? list : withCondition(list, condition, generation, now);
   }, project.status?.conditions ?? []);
 }
 
-function conditionOf({ condition, outcome }: PartResult): NewCondition {
-  const status = outcome === undefined ? 'Unknown' : outcome.state === 'ready' ? 'True' : 'False';
-  return { type: condition, status, reason: reasonOf(outcome), message: messageOf(outcome) };
+function readyOf({ spec }: Project, bad: PartResult | undefined): NewCondition {
+  if (bad) return { type: 'Ready', status: 'False', reason: reasonOf(bad.outcome), message: messageOf(bad.outcome) };
+  if (spec.suspend) {
+    const message = 'spec.suspend is true: nothing of it runs, its data stays';
+    return { type: 'Ready', status: 'False', reason: SUSPENDED, message };
+  }
+  return { type: 'Ready', status: 'True', reason: 'Healthy', message: 'all services answer' };
 }
+
+function conditionOf(project: Project, part: PartResult): NewCondition {
+  const { condition: type, outcome } = part;
+  if (outcome === undefined) return { type, status: 'Unknown', reason: 'Waiting', message: messageOf(outcome) };
+  if (project.spec.suspend && outcome.state === 'ready' && STANDING_STILL.has(type)) {
+    return { type, status: 'False', reason: SUSPENDED, message: 'stands still while spec.suspend is true' };
+  }
+  const told = restorationOf(project, part);
+  if (told) return told;
+  const status = outcome.state === 'ready' ? 'True' : 'False';
+  return { type, status, reason: reasonOf(outcome), message: messageOf(outcome) };
+}
+
+/** What was put back is told until something else happens to the part, or the spec changes. */
+function restorationOf(project: Project, part: PartResult): NewCondition | undefined {
+  const { condition: type, outcome } = part;
+  if (!outcome || outcome.state === 'failed') return undefined;
+  const before = conditionBefore(project, type);
+  const isTold = before?.reason === RESTORING || (before?.reason === RESTORED && outcome.state === 'ready');
+  const drift = driftOf(part, before) ?? (isTold ? driftToldBefore(before, project.metadata.generation) : undefined);
+  if (drift === undefined) return undefined;
+  return outcome.state === 'ready'
+    ? { type, status: 'True', reason: RESTORED, message: `put back: ${drift}` }
+    : { type, status: 'False', reason: RESTORING, message: `putting back: ${drift}` };
+}
+
+function driftOf({ outcome }: PartResult, before: Condition | undefined): string | undefined {
+  if (!outcome || outcome.state === 'failed' || !outcome.restored?.length) return undefined;
+  const wasWell = before?.status === 'True' || before?.reason === RESTORING;
+  return wasWell ? outcome.restored.join('; ') : undefined;
+}
+
+const driftToldBefore = ({ observedGeneration, message }: Condition, generation: number | undefined) =>
+  observedGeneration === generation ? message.replace(/^put(ting)? back: /, '') : undefined;
+
+const conditionBefore = ({ status }: Project, type: string) =>
+  status?.conditions?.find((condition) => condition.type === type);
 
 function reasonOf(outcome: StepOutcome | undefined): string {
   if (!outcome) return 'Waiting';
   if (outcome.state === 'failed') return outcome.reason;
-  return outcome.state === 'ready' ? 'Ready' : 'Provisioning';
+  return outcome.state === 'ready' ? 'Ready' : (outcome.reason ?? 'Provisioning');
 }
 
-const markDown = (services: NonNullable<ProjectStatus['services']>) =>
+const markDown = (services: Services) =>
   Object.fromEntries(
     Object.entries(services).map(([name, service]) => [
       name,

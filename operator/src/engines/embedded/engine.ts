@@ -15,7 +15,7 @@ import type {
   ServicesRequest,
 } from '../engine.js';
 import { DatabaseServer } from '../postgres/server.js';
-import { ServiceProbe } from './service-probe.js';
+import { ServiceProbe } from '../service-probe.js';
 
 export interface EmbeddedEngineSettings {
   /** The tenants' cluster, as superuser. */
@@ -68,6 +68,7 @@ export class EmbeddedEngine implements Engine {
   }
 
   async ensureServices({ project, anonKey }: ServicesRequest): Promise<ServicesOutcome> {
+    if (project.suspended) return { outcome: { state: 'ready', value: { services: {} } }, parts: [] };
     const available = availableServices('shared', project.plan, this.#settings.openedServices ?? {});
     const asked = await this.#probe.ask(project.ref, anonKey, available);
     return { outcome: asked.state === 'ready' ? { ...asked, value: { services: asked.value } } : asked, parts: [] };
@@ -77,8 +78,8 @@ export class EmbeddedEngine implements Engine {
     return this.#probe.accepts(project.ref, anonKey);
   }
 
-  remove({ ref }: RemoveRequest): Promise<EngineOutcome> {
-    return this.#database.remove(ref);
+  remove(request: RemoveRequest): Promise<EngineOutcome> {
+    return this.#database.remove(request);
   }
 
   /** Fills up the spares before anyone asks; what asks meanwhile waits for it. */

@@ -11,6 +11,7 @@ import {
   scramVerifier,
   verifierMatches,
 } from '@slipway/project-database';
+import { retainedForIn } from './closed-database.js';
 import type { ClusterSessions } from './cluster-sessions.js';
 
 /** `drift`: what had changed, in words. Each statement may run outside of the project's database. */
@@ -27,7 +28,13 @@ export interface ObservedRole {
 
 export interface Observed {
   exists: boolean;
-  /** Open to its own roles alone, with no limit of its own. */
+  /** Whether it takes connections at all. */
+  open: boolean;
+  /** Carries the mark of a database that outlives its project. */
+  isMarked: boolean;
+  /** Whose it was, where it does. */
+  retainedFor: string | undefined;
+  /** For its own roles alone, with no limit of its own. */
   accessAsItShouldBe: boolean;
   roles: ObservedRole[];
 }
@@ -35,34 +42,49 @@ export interface Observed {
 export async function observe(sessions: ClusterSessions, ref: string): Promise<Observed> {
   const names = LOGIN_ROLES.map((role) => literal(role.name(ref))).join(', ');
   const { rows } = await sessions.query(`
-    SELECT datname AS name, true AS is_database, NULL AS verifier,
-      datallowconn AND datconnlimit = -1 AND NOT EXISTS (
+    SELECT datname AS name, true AS is_database, shobj_description(oid, 'pg_database') AS text,
+      datconnlimit = -1 AND NOT EXISTS (
         SELECT FROM aclexplode(coalesce(datacl, acldefault('d', datdba)))
         WHERE grantee NOT IN (SELECT oid FROM pg_roles WHERE rolname IN (${names}, ${literal(REPLICATION_ROLE)})))
         AND has_database_privilege(${literal(REPLICATION_ROLE)}, datname, 'CONNECT') AS good,
-      0 AS connections
+      datallowconn::int AS connections, datallowconn AS logs_in
     FROM pg_database WHERE datname = ${literal(databaseOf(ref))}
     UNION ALL
     SELECT rolname, false, rolpassword,
       rolcanlogin AND NOT (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls)
         AND coalesce(rolvaliduntil, 'infinity') = 'infinity',
-      rolconnlimit
+      rolconnlimit, rolcanlogin
     FROM pg_authid WHERE rolname IN (${names})`);
   const database = rows.find((row) => row.is_database);
   const roles = LOGIN_ROLES.flatMap((role) => {
     const row = rows.find(({ name, is_database }) => !is_database && name === role.name(ref));
     if (!row) return [];
     const asItShouldBe = row.good === true && row.connections === role.connectionLimit;
-    return [{ role, verifier: row.verifier as string | null, asItShouldBe }];
+    return [{ role, verifier: row.text as string | null, asItShouldBe }];
   });
-  return { exists: database !== undefined, accessAsItShouldBe: database?.good === true, roles };
+  // A tenant may write any comment, but can't keep its own roles from logging in.
+  const isShut = rows.every(({ logs_in }) => logs_in === false);
+  const markedFor = retainedForIn(database?.text as string | null | undefined);
+  return {
+    exists: database !== undefined,
+    open: database?.logs_in === true,
+    isMarked: markedFor !== undefined,
+    retainedFor: isShut ? markedFor : undefined,
+    accessAsItShouldBe: database?.good === true,
+    roles,
+  };
 }
 
-/** What puts right what has drifted; nothing when all is well. */
-export async function repairs(ref: string, observed: Observed, passwords: ProjectPasswords): Promise<Repair[]> {
-  const access = observed.accessAsItShouldBe
-    ? []
-    : [{ drift: `the access to database ${databaseOf(ref)}, which was changed`, statements: closeDatabase(ref) }];
+/** What puts right what has drifted; nothing when all is well. `open`: it is to take connections; else it is left as it is. */
+export async function repairs(
+  ref: string,
+  observed: Observed,
+  passwords: ProjectPasswords,
+  open: boolean,
+): Promise<Repair[]> {
+  const isAsItShouldBe = observed.accessAsItShouldBe && (observed.open || !open);
+  const drift = `the access to database ${databaseOf(ref)}, which was changed`;
+  const access = isAsItShouldBe ? [] : [{ drift, statements: restrictDatabase(ref, open, observed.isMarked) }];
   const roles = LOGIN_ROLES.map(async (role) => {
     const found = observed.roles.find((candidate) => candidate.role === role);
     return repairRole(ref, role, found, passwords[role.part]);
@@ -97,10 +119,11 @@ function driftOf(found: ObservedRole | undefined): string {
 const mayConnect = (ref: string) => [...LOGIN_ROLES.map((role) => role.name(ref)), REPLICATION_ROLE];
 
 /** An owner may open its database or put a limit on it; both would harm what serves it. */
-const closeDatabase = (ref: string) => {
+const restrictDatabase = (ref: string, open: boolean, isMarked: boolean) => {
   const database = identifier(databaseOf(ref));
   return [
-    `ALTER DATABASE ${database} WITH ALLOW_CONNECTIONS true CONNECTION LIMIT -1`,
+    `ALTER DATABASE ${database} WITH ${open ? 'ALLOW_CONNECTIONS true ' : ''}CONNECTION LIMIT -1`,
+    ...(open && isMarked ? [`COMMENT ON DATABASE ${database} IS NULL`] : []),
     `DO $$ DECLARE stranger record; BEGIN
       FOR stranger IN
         SELECT DISTINCT grantee, rolname FROM pg_database

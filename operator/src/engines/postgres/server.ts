@@ -6,10 +6,11 @@ import { databaseOf } from '@slipway/crds';
 import { dropDatabase, openReplication, prepareCluster, takeSpare, transaction } from '@slipway/project-database';
 import type { Logger } from 'pino';
 import { Limit } from '../../runtime/limit.js';
-import type { DatabaseRequest, EngineOutcome } from '../engine.js';
+import type { DatabaseRequest, EngineOutcome, RemoveRequest } from '../engine.js';
+import { closeDatabase, retainDatabase } from './closed-database.js';
 import { ClusterSessions } from './cluster-sessions.js';
 import { IdleSlots } from './idle-slots.js';
-import { observe, repairs } from './project-database.js';
+import { type Observed, observe, repairs } from './project-database.js';
 import { Spares } from './spares.js';
 
 export interface DatabaseServerSettings {
@@ -61,7 +62,10 @@ export class DatabaseServer {
       const { ref } = request.project;
       const observed = await observe(this.#sessions, ref);
       if (!observed.exists) return this.#make(request, observed.roles.length > 0);
-      const needed = await repairs(ref, observed, request.passwords);
+      if (isKeptFromOthers(observed, request.project.owner)) return retainedForAnother(ref);
+      const { suspended } = request.project;
+      const needed = await repairs(ref, observed, request.passwords, !suspended);
+      if (suspended) await closeDatabase(this.#sessions, ref);
       if (needed.length === 0) return ready;
       await this.#sessions.query(transaction(needed.flatMap(({ statements }) => statements)));
       const restored = needed.map(({ drift }) => drift);
@@ -70,10 +74,14 @@ export class DatabaseServer {
     });
   }
 
-  /** Ready when neither the database nor its roles are there. */
-  remove(ref: string): Promise<EngineOutcome> {
+  /** Ready when neither the database nor its roles are there, or what is retained is closed. */
+  remove({ ref, owner, retain }: Pick<RemoveRequest, 'ref' | 'owner' | 'retain'>): Promise<EngineOutcome> {
     return this.#withPostgres(async () => {
-      await this.#removals.run(() => dropDatabase(this.#sessions, databaseOf(ref), ref));
+      const observed = await observe(this.#sessions, ref);
+      // Its project never had it, and so can't take it along.
+      if (isKeptFromOthers(observed, owner)) return ready;
+      if (retain && observed.exists) await retainDatabase(this.#sessions, ref, owner);
+      else await this.#removals.run(() => dropDatabase(this.#sessions, databaseOf(ref), ref));
       return ready;
     });
   }
@@ -104,6 +112,7 @@ export class DatabaseServer {
       const id = await this.#spares.take();
       try {
         await takeSpare(this.#sessions, id, ref, passwords);
+        if (project.suspended) await closeDatabase(this.#sessions, ref);
         return ready;
       } catch (error) {
         const { code } = error as { code?: string };
@@ -124,6 +133,18 @@ export class DatabaseServer {
     }
   }
 }
+
+const isKeptFromOthers = ({ retainedFor }: Observed, owner: string) =>
+  retainedFor !== undefined && retainedFor !== owner;
+
+const retainedForAnother = (ref: string): EngineOutcome => ({
+  state: 'failed',
+  reason: 'DatabaseRetained',
+  message:
+    `the database ${databaseOf(ref)} is retained for the owner of an earlier project of this name: ` +
+    'choose another metadata.name, or let that owner have the project',
+  retry: true,
+});
 
 /** Postgres's own words may quote a statement: only its code is shown. */
 const explain = (code: string | undefined) =>
