@@ -1,0 +1,81 @@
+/**
+ * A Postgres cluster as CloudNativePG's `Cluster`, which does failover, upgrades and, where the site sets them up, backups: pure. In: what
+ * is asked. Out: the objects to apply, in order, and what the Cluster says of itself. Fields as its API reference of v1 documents them.
+ */
+import { GROUP } from '@slipway/crds';
+import type { KubeObject } from '../../../runtime/kube.js';
+import type { DesiredObject } from '../children/children.js';
+import { type ClusterRequest, type ClusterState, superuserSecret, superuserSecretName } from './cluster.js';
+import { accessRules, parametersOf } from './parameters.js';
+import { labelsOf, metadataOf, type Place } from './place.js';
+
+/** The one that CloudNativePG knows. */
+export const SUPERUSER = 'postgres';
+const METRICS_PORT = 9187;
+
+/** Without the recommended ones, which CloudNativePG sets itself. */
+const ourLabels = (place: Place) =>
+  Object.fromEntries(Object.entries(labelsOf(place)).filter(([label]) => label.startsWith(`${GROUP}/`)));
+
+export interface CloudNativePgCluster extends KubeObject {
+  spec?: { storage?: { size?: string } };
+  status?: { phase?: string; phaseReason?: string; readyInstances?: number; instances?: number };
+}
+
+export function cloudNativePgObjects(request: ClusterRequest, live: CloudNativePgCluster | undefined): DesiredObject[] {
+  const { place, size, site, suspended } = request;
+  const storage = live?.spec?.storage?.size ?? size.storage;
+  const cluster = {
+    apiVersion: 'postgresql.cnpg.io/v1',
+    kind: 'Cluster',
+    metadata: { ...metadataOf(place, place.name), annotations: { 'cnpg.io/hibernation': suspended ? 'on' : 'off' } },
+    spec: {
+      instances: size.instances,
+      imageName: site.images.cloudNativePg,
+      imagePullPolicy: site.images.pullPolicy,
+      ...(site.images.pullSecrets.length > 0
+        ? { imagePullSecrets: site.images.pullSecrets.map((name) => ({ name })) }
+        : {}),
+      inheritedMetadata: {
+        labels: ourLabels(place),
+        annotations: { 'prometheus.io/scrape': 'true', 'prometheus.io/port': String(METRICS_PORT) },
+      },
+      bootstrap: {
+        initdb: {
+          database: 'app',
+          owner: 'app',
+          encoding: 'UTF8',
+          localeCollate: 'C',
+          localeCType: 'C',
+          localeProvider: 'builtin',
+          builtinLocale: 'C.UTF-8',
+        },
+      },
+      enableSuperuserAccess: true,
+      superuserSecret: { name: superuserSecretName(place) },
+      storage: { size: storage, ...(site.storageClass ? { storageClass: site.storageClass } : {}) },
+      resources: { requests: { cpu: size.cpu, memory: size.memory }, limits: { memory: size.memory } },
+      postgresql: {
+        parameters: parametersOf({ memory: size.memory, storage, shared: !place.project }),
+        pg_hba: accessRules(SUPERUSER),
+      },
+      // Its standard queries go into every database, as a superuser: tenants' are not to be entered so.
+      monitoring: { disableDefaultQueries: true },
+      // The same address as without CloudNativePG, whichever server is the primary.
+      managed: {
+        services: {
+          disabledDefaultServices: ['ro', 'r'],
+          additional: [{ selectorType: 'rw', serviceTemplate: { metadata: { name: place.name } } }],
+        },
+      },
+    },
+  };
+  return [superuserSecret(request, SUPERUSER), cluster as DesiredObject];
+}
+
+export function stateOfCloudNativePg(cluster: CloudNativePgCluster | undefined, suspended: boolean): ClusterState {
+  const { phase, phaseReason, readyInstances = 0 } = cluster?.status ?? {};
+  if (suspended ? readyInstances === 0 : readyInstances > 0) return { state: 'ready' };
+  const words = [phase, phaseReason].filter(Boolean).join(': ') || 'CloudNativePG has not said anything of it yet';
+  return { state: 'progressing', message: `waiting for Postgres: ${words}` };
+}

@@ -1,0 +1,34 @@
+/** What is asked of a Postgres cluster, whichever way it is run. */
+import { LABEL_PROJECT, type Site } from '@slipway/crds';
+import type { DesiredObject } from '../children/children.js';
+import { metadataOf, type Place } from './place.js';
+
+export interface ClusterRequest {
+  place: Place;
+  size: Site['sharedDatabase'];
+  /** Its servers are ended, its volumes stay. */
+  suspended: boolean;
+  password: string;
+  site: Pick<Site, 'images' | 'storageClass'>;
+}
+
+/** How far a cluster is, in the words of whoever runs it. */
+export type ClusterState =
+  | { state: 'ready' }
+  | { state: 'progressing'; message: string }
+  | { state: 'failed'; reason: string; message: string };
+
+export const superuserSecretName = ({ name }: Place) => `${name}-superuser`;
+
+/** In the form that CloudNativePG documents for it. One that projects share has the label as well, by which Secrets are watched. */
+export function superuserSecret({ place, password }: ClusterRequest, username: string): DesiredObject {
+  const metadata = metadataOf(place, superuserSecretName(place));
+  const text = (value: string) => Buffer.from(value).toString('base64');
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { ...metadata, labels: { [LABEL_PROJECT]: '', ...metadata.labels } },
+    type: 'kubernetes.io/basic-auth',
+    data: { username: text(username), password: text(password) },
+  } as DesiredObject;
+}

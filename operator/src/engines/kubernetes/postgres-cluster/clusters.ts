@@ -1,0 +1,231 @@
+/**
+ * All Postgres clusters of the installation: one that each region's small projects share, and own ones. In: projects, the site's
+ * settings, the caches of what is there. Out: the database verbs of `Engine`. A project's database stays where it was made: the Secret
+ * `project-database` says where. Called by the Kubernetes engine.
+ */
+import { databaseOf, namespaceOf, type Region, SECRETS, type Site } from '@slipway/crds';
+import type { Logger } from 'pino';
+import type { KubeClient, KubeObject } from '../../../runtime/kube.js';
+import type { DatabaseAddress, DatabaseRequest, EngineOutcome, EngineProject, RemoveRequest } from '../../engine.js';
+import { DatabaseServer } from '../../postgres/server.js';
+import type { Children } from '../children/children.js';
+import type { ClusterRequest, ClusterState } from './cluster.js';
+import { clusterExists, clusterState, ensureCluster, superuserUrl } from './ensure-cluster.js';
+import { OpenServers } from './open-servers.js';
+import { hostOf, ownPlace, type Place, placeOf, sharedPlace } from './place.js';
+import { superuserKey, superuserPassword } from './superuser-password.js';
+
+export interface PostgresClustersOptions {
+  site: Site;
+  client: KubeClient;
+  children: Children;
+  /** Of the role that reads changes for realtime. */
+  replicationPassword(): Promise<string>;
+  log: Logger;
+}
+
+const PORT = 5432;
+/** A handful of projects made at once wait for none. */
+const SHARED_SPARES = 5;
+const FIRST_REGION: Region = 'eu-central';
+/** Of what projects share nobody's change brings the next look. */
+const SHARED_LOOK_MS = 10_000;
+const SHARED_FIRST_LOOK_MS = 500;
+const LOOK_AGAIN_MS = 1_000;
+/** It listens already, and the way to it is about to be open. */
+const ALMOST_MS = 150;
+
+const ready: EngineOutcome = { state: 'ready', value: undefined };
+
+export class PostgresClusters {
+  readonly #options: PostgresClustersOptions;
+  readonly #servers: OpenServers;
+  /** Regions whose shared cluster is kept right. */
+  readonly #regions = new Set<Region>([FIRST_REGION]);
+  readonly #ensuring = new Map<string, Promise<ClusterState>>();
+  /** What was put right and is yet to be told: by the time that it runs again. */
+  readonly #restored = new Map<string, Set<string>>();
+  #key: Promise<string> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(options: PostgresClustersOptions) {
+    const { log, replicationPassword } = options;
+    this.#options = options;
+    this.#servers = new OpenServers((place, adminUrl) => {
+      const spares = place.project ? 0 : SHARED_SPARES;
+      return new DatabaseServer({ adminUrl, spares, replicationPassword, log });
+    });
+  }
+
+  /** The first region's shared cluster is there before its first project. */
+  start(): void {
+    void this.#keepShared();
+  }
+
+  address(project: EngineProject): DatabaseAddress {
+    const place = this.#placeOf(project);
+    const outside = place.project ? undefined : this.#options.site.databasePublicAddress;
+    return {
+      host: hostOf(place),
+      port: PORT,
+      database: databaseOf(project.ref),
+      publicAddress: outside ?? `${hostOf(place)}:${PORT}`,
+    };
+  }
+
+  async ensure(request: DatabaseRequest): Promise<EngineOutcome> {
+    const { project } = request;
+    const place = this.#placeOf(project);
+    const outcome = await this.#ensureAt(place, request);
+    const wanted = placeOf(project, this.#options.site);
+    return outcome.state === 'ready' && hostOf(wanted) !== hostOf(place) ? moveUnsupported(project, place) : outcome;
+  }
+
+  /** An own cluster goes with its namespace. */
+  async remove(request: RemoveRequest): Promise<EngineOutcome> {
+    const place = this.#placeOf(request);
+    if (place.project) {
+      this.#servers.close(place);
+      this.#restored.delete(hostOf(place));
+      return ready;
+    }
+    if (!clusterExists(this.#options.children, place)) return ready;
+    return this.#withServer(await this.#request(place, false), (server) => server.remove(request));
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    await Promise.allSettled(this.#ensuring.values());
+    await this.#servers.closeAll();
+  }
+
+  /** Where its database was made, or is to be. */
+  #placeOf(project: Pick<EngineProject, 'ref' | 'uid' | 'region' | 'plan'>): Place {
+    const { children, site } = this.#options;
+    const { name, host } = SECRETS.database;
+    const secret = children.get<KubeObject & { data?: Record<string, string> }>(
+      'Secret',
+      namespaceOf(project.ref),
+      name,
+    );
+    const recorded = Buffer.from(secret?.data?.[host] ?? '', 'base64').toString();
+    const places = [ownPlace(project), sharedPlace(project.region)];
+    return places.find((place) => hostOf(place) === recorded) ?? placeOf(project, site);
+  }
+
+  async #ensureAt(place: Place, request: DatabaseRequest): Promise<EngineOutcome> {
+    const { project } = request;
+    if (!place.project) {
+      this.#regions.add(project.region);
+      return this.#withServer(await this.#request(place, false), (server) => server.ensure(request));
+    }
+    const asked = await this.#request(place, project.suspended, this.#options.site.plans[project.plan].database);
+    if (!project.suspended) return this.#withServer(asked, (server) => server.ensure(request));
+    this.#servers.close(place);
+    return this.#told(place, outcomeOf(await this.#ensureOnce(asked)));
+  }
+
+  async #request(place: Place, suspended: boolean, size?: Site['sharedDatabase']): Promise<ClusterRequest> {
+    const { client, site } = this.#options;
+    this.#key ??= superuserKey(client).catch((error) => {
+      this.#key = undefined;
+      throw error;
+    });
+    const password = superuserPassword(await this.#key, place);
+    return { place, size: size ?? site.sharedDatabase, suspended, password, site };
+  }
+
+  async #withServer(
+    asked: ClusterRequest,
+    work: (server: DatabaseServer) => Promise<EngineOutcome>,
+  ): Promise<EngineOutcome> {
+    const { children } = this.#options;
+    // What projects share is kept right by itself: a project looks only whether it is there.
+    const isKept = !asked.place.project && clusterState(children, asked).state === 'ready';
+    const state = isKept ? clusterState(children, asked) : await this.#ensureOnce(asked);
+    if (state.state !== 'ready') return outcomeOf(state);
+    const url = superuserUrl(children, asked);
+    if (!url) return { state: 'progressing', message: 'waiting for the address of Postgres', lookAgainMs: ALMOST_MS };
+    return this.#servers.use(asked.place, url, async (server) => {
+      const closed = await this.#reach(asked.place, server);
+      return closed ?? this.#told(asked.place, await work(server));
+    });
+  }
+
+  /** With what was put right since it was last ready. */
+  #told(place: Place, outcome: EngineOutcome): EngineOutcome {
+    const restored = this.#restored.get(hostOf(place));
+    if (outcome.state !== 'ready' || !restored) return outcome;
+    this.#restored.delete(hostOf(place));
+    return { ...outcome, restored: [...restored, ...(outcome.restored ?? [])] };
+  }
+
+  /** Undefined: it takes connections. Its pod is ready a moment before its Service leads to it. */
+  async #reach({ name }: Place, server: DatabaseServer): Promise<EngineOutcome | undefined> {
+    try {
+      await server.start();
+      return undefined;
+    } catch (error) {
+      const { code = 'no answer' } = error as { code?: string };
+      const message = `waiting for Postgres ${name} to take connections (${code})`;
+      return { state: 'progressing', message, lookAgainMs: ALMOST_MS };
+    }
+  }
+
+  /** Many that ask at once are one piece of work. */
+  #ensureOnce(asked: ClusterRequest): Promise<ClusterState> {
+    const key = hostOf(asked.place);
+    const running = this.#ensuring.get(key);
+    if (running) return running;
+    const begun = this.#ensureCluster(key, asked).finally(() => this.#ensuring.delete(key));
+    this.#ensuring.set(key, begun);
+    return begun;
+  }
+
+  async #ensureCluster(key: string, asked: ClusterRequest): Promise<ClusterState> {
+    const { state, restored } = await ensureCluster(this.#options.children, asked);
+    if (restored.length > 0) {
+      this.#restored.set(key, new Set([...(this.#restored.get(key) ?? []), ...restored]));
+    }
+    return state;
+  }
+
+  async #keepShared(): Promise<void> {
+    let wait = SHARED_LOOK_MS;
+    for (const region of this.#regions) {
+      try {
+        const outcome = await this.#keep(sharedPlace(region));
+        if (outcome.state !== 'ready') wait = SHARED_FIRST_LOOK_MS;
+      } catch (error) {
+        this.#options.log.warn(
+          { region, why: (error as Error).message },
+          'the shared Postgres could not be looked after',
+        );
+      }
+    }
+    if (!this.#closed) this.#timer = setTimeout(() => void this.#keepShared(), wait).unref();
+  }
+
+  async #keep(place: Place): Promise<EngineOutcome> {
+    const asked = await this.#request(place, false);
+    await this.#ensureOnce(asked);
+    return this.#withServer(asked, async () => ready);
+  }
+}
+
+function outcomeOf(state: ClusterState): EngineOutcome {
+  if (state.state === 'ready') return ready;
+  return state.state === 'failed' ? { ...state, retry: true } : { ...state, lookAgainMs: LOOK_AGAIN_MS };
+}
+
+function moveUnsupported({ plan }: EngineProject, place: Place): EngineOutcome {
+  const [is, wants] = place.project
+    ? ['in a Postgres of its own', 'one that projects share']
+    : ['in a Postgres that projects share', 'one of its own'];
+  const message =
+    `the database is ${is}, and plan ${plan} asks for ${wants}: it is not moved. Set spec.plan back, or make another ` +
+    'project and move the data there by pg_dump';
+  return { state: 'failed', reason: 'DatabaseMoveUnsupported', message, retry: false };
+}

@@ -1,0 +1,55 @@
+/**
+ * How a Postgres server is set up: for many small databases, logical replication, and the memory and volume that it has. Pure. In: its
+ * size. Out: settings by name, and the rules of who may log in.
+ */
+import { bytesOf } from './quantity.js';
+
+export interface ServerSize {
+  memory: string;
+  storage: string;
+  /** Many projects share it. */
+  shared: boolean;
+}
+
+const MEBI = 2 ** 20;
+const GIBI = 2 ** 30;
+
+export function parametersOf({ memory, storage, shared }: ServerSize): Record<string, string> {
+  const volume = bytesOf(storage);
+  return {
+    jit: 'off',
+    max_connections: shared ? '400' : '100',
+    shared_buffers: mebibytes(Math.max(bytesOf(memory) / 4, 16 * MEBI)),
+    // Realtime reads changes by logical decoding; switching later would need a restart.
+    wal_level: 'logical',
+    // Each database that is made writes half a segment of log: zeroing every new one first takes most of that time.
+    wal_init_zero: 'off',
+    // What a slot holds back, and what lies between two checkpoints, must leave room for data on the volume.
+    max_slot_wal_keep_size: mebibytes(Math.min(volume / 10, GIBI)),
+    max_wal_size: mebibytes(Math.max(Math.min(volume / 5, 2 * GIBI), 64 * MEBI)),
+    // One of each for every project whose changes somebody listens to.
+    max_wal_senders: shared ? '100' : '20',
+    max_replication_slots: shared ? '100' : '20',
+    idle_replication_slot_timeout: '10min',
+    password_encryption: 'scram-sha-256',
+    // A statement may hold a secret: no part of it is logged, not even of a failing one.
+    log_min_error_statement: 'panic',
+    log_parameter_max_length_on_error: '0',
+    log_statement: 'none',
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+  };
+}
+
+const mebibytes = (bytes: number) => `${Math.floor(bytes / MEBI)}MB`;
+
+/**
+ * Who may log in from where: the operator's superuser anywhere, all others to projects' databases alone, nobody without a password.
+ * Logical replication names a database, so that the rule of `replication`, which is the physical one, refuses whoever would stream it all.
+ */
+export const accessRules = (superuser: string): string[] => [
+  `host all ${superuser} all scram-sha-256`,
+  'host replication all all reject',
+  'host /^p- all all scram-sha-256',
+  'host all all all reject',
+];

@@ -1,0 +1,73 @@
+/** Where a project's Postgres is: the one that its region shares, or one of its own. Pure; called by `clusters.ts`. */
+import {
+  API_VERSION,
+  DATA_NAMESPACE,
+  LABEL_CLUSTER,
+  LABEL_MANAGED_BY,
+  LABEL_PART,
+  LABEL_PROJECT,
+  MANAGED_BY,
+  namespaceOf,
+  PART_POSTGRES,
+  type Region,
+  type Site,
+  sharedClusterOf,
+} from '@slipway/crds';
+import type { EngineProject } from '../../engine.js';
+
+export interface Place {
+  namespace: string;
+  /** Of the cluster, and of the Service that leads to it. */
+  name: string;
+  /** Whose own it is; undefined: projects share it. */
+  project?: { ref: string; uid: string };
+}
+
+export const OWN_CLUSTER = PART_POSTGRES;
+
+export const sharedPlace = (region: Region): Place => ({ namespace: DATA_NAMESPACE, name: sharedClusterOf(region) });
+
+export const ownPlace = ({ ref, uid }: { ref: string; uid: string }): Place => ({
+  namespace: namespaceOf(ref),
+  name: OWN_CLUSTER,
+  project: { ref, uid },
+});
+
+/** The place that its plan asks for. */
+export const placeOf = (project: Pick<EngineProject, 'ref' | 'uid' | 'region' | 'plan'>, { plans }: Site): Place =>
+  plans[project.plan].ownDatabase ? ownPlace(project) : sharedPlace(project.region);
+
+export const hostOf = ({ namespace, name }: Place) => `${name}.${namespace}.svc`;
+
+/** `metadata` of an object that is part of the cluster. */
+export function metadataOf({ namespace, name: cluster, project }: Place, name: string) {
+  const owner = project && {
+    apiVersion: API_VERSION,
+    kind: 'Project',
+    name: project.ref,
+    uid: project.uid,
+    controller: true,
+    blockOwnerDeletion: true,
+  };
+  return {
+    name,
+    namespace,
+    labels: labelsOf({ namespace, name: cluster, ...(project ? { project } : {}) }),
+    ...(owner ? { ownerReferences: [owner] } : {}),
+  };
+}
+
+export const labelsOf = ({ name, project }: Place): Record<string, string> => ({
+  ...podSelector({ name, namespace: '' }),
+  'app.kubernetes.io/component': 'database',
+  'app.kubernetes.io/part-of': MANAGED_BY,
+  [LABEL_MANAGED_BY]: MANAGED_BY,
+  [LABEL_PART]: PART_POSTGRES,
+  ...(project ? { [LABEL_PROJECT]: project.ref, 'app.kubernetes.io/instance': project.ref } : {}),
+});
+
+/** What its pods are found by. */
+export const podSelector = ({ name }: Place) => ({
+  'app.kubernetes.io/name': 'postgres',
+  [LABEL_CLUSTER]: name,
+});

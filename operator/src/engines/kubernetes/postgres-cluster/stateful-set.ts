@@ -1,0 +1,173 @@
+/**
+ * A Postgres cluster of one server as a StatefulSet of the official image: pure. In: what is asked. Out: the objects to apply, in order,
+ * and what they say of themselves. Used where CloudNativePG is not served.
+ */
+
+import type { KubeObject } from '../../../runtime/kube.js';
+import type { DesiredObject } from '../children/children.js';
+import { fingerprint } from '../children/fingerprint.js';
+import { type ClusterRequest, type ClusterState, superuserSecret, superuserSecretName } from './cluster.js';
+import { accessRules, parametersOf } from './parameters.js';
+import { labelsOf, metadataOf, podSelector } from './place.js';
+
+/** Not `postgres`: in these databases that is the name of the group of their owners. */
+export const SUPERUSER = 'slipway';
+/** The account of the official image. */
+const ACCOUNT = 999;
+const PORT = 5432;
+const SETTINGS_FOLDER = '/etc/slipway-postgres';
+const DATA_FOLDER = '/var/lib/postgresql';
+/** Ends sessions, writes a checkpoint; longer, and the next start recovers from the log. */
+const GRACE_SECONDS = 60;
+
+export interface StatefulSet extends KubeObject {
+  spec?: { replicas?: number; volumeClaimTemplates?: VolumeClaim[] };
+  status?: { observedGeneration?: number; readyReplicas?: number; replicas?: number; updatedReplicas?: number };
+}
+
+interface VolumeClaim {
+  metadata: { name: string };
+  spec: { accessModes: string[]; resources: { requests: { storage: string } }; storageClassName?: string };
+}
+
+/** `live`: the StatefulSet that is there, whose volume claims can't be changed any more. */
+export function statefulSetObjects(request: ClusterRequest, live: StatefulSet | undefined): DesiredObject[] {
+  const claim = claimOf(request, live?.spec?.volumeClaimTemplates?.[0]);
+  const settings = settingsMap(request, claim.resources.requests.storage);
+  return [superuserSecret(request, SUPERUSER), settings, service(request), statefulSet(request, claim, settings)];
+}
+
+function claimOf({ size, site }: ClusterRequest, made: VolumeClaim | undefined): VolumeClaim['spec'] {
+  const storageClassName = made ? made.spec.storageClassName : site.storageClass;
+  return {
+    accessModes: ['ReadWriteOnce'],
+    resources: { requests: { storage: made?.spec.resources.requests.storage ?? size.storage } },
+    ...(storageClassName ? { storageClassName } : {}),
+  };
+}
+
+function settingsMap({ place, size }: ClusterRequest, storage: string): DesiredObject {
+  const parameters: Record<string, string> = {
+    ...parametersOf({ memory: size.memory, storage, shared: !place.project }),
+    listen_addresses: '*',
+    hba_file: `${SETTINGS_FOLDER}/pg_hba.conf`,
+  };
+  const lines = Object.entries(parameters).map(([name, value]) => `${name} = '${value}'\n`);
+  const rules = ['local all all scram-sha-256', ...accessRules(SUPERUSER)].map((rule) => `${rule}\n`);
+  return {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: metadataOf(place, `${place.name}-settings`),
+    data: { 'postgresql.conf': lines.join(''), 'pg_hba.conf': rules.join('') },
+  } as DesiredObject;
+}
+
+function service({ place }: ClusterRequest): DesiredObject {
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: metadataOf(place, place.name),
+    spec: {
+      selector: podSelector(place),
+      ports: [{ name: 'postgres', port: PORT, protocol: 'TCP', targetPort: PORT }],
+    },
+  } as DesiredObject;
+}
+
+function statefulSet(request: ClusterRequest, claim: VolumeClaim['spec'], settings: DesiredObject): DesiredObject {
+  const { place, suspended } = request;
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: metadataOf(place, place.name),
+    spec: {
+      replicas: suspended ? 0 : 1,
+      serviceName: place.name,
+      selector: { matchLabels: podSelector(place) },
+      template: {
+        metadata: {
+          labels: labelsOf(place),
+          // Postgres reads most of its settings at its start alone.
+          annotations: { 'slipway.dev/settings': fingerprint(settings) },
+        },
+        spec: podSpec(request),
+      },
+      volumeClaimTemplates: [{ metadata: { name: 'data', labels: labelsOf(place) }, spec: claim }],
+    },
+  } as DesiredObject;
+}
+
+function podSpec({ place, size, site }: ClusterRequest) {
+  return {
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: GRACE_SECONDS,
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: ACCOUNT,
+      runAsGroup: ACCOUNT,
+      fsGroup: ACCOUNT,
+      // A large volume is not walked through at each start.
+      fsGroupChangePolicy: 'OnRootMismatch',
+      seccompProfile: { type: 'RuntimeDefault' },
+    },
+    ...(site.images.pullSecrets.length > 0
+      ? { imagePullSecrets: site.images.pullSecrets.map((name) => ({ name })) }
+      : {}),
+    containers: [
+      {
+        name: 'postgres',
+        image: site.images.postgres,
+        imagePullPolicy: site.images.pullPolicy,
+        args: ['postgres', '-c', `config_file=${SETTINGS_FOLDER}/postgresql.conf`],
+        env: environment(superuserSecretName(place)),
+        ports: [{ name: 'postgres', containerPort: PORT, protocol: 'TCP' }],
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        },
+        resources: { requests: { cpu: size.cpu, memory: size.memory }, limits: { memory: size.memory } },
+        // Without a liveness probe: one that recovers from a long log must be let be, and one that crashes ends by itself.
+        startupProbe: { exec: isReady, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 600 },
+        readinessProbe: { exec: isReady, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 2 },
+        // Whatever signal the image has for its end: this one ends sessions instead of waiting for them.
+        lifecycle: { preStop: { exec: { command: ['pg_ctl', 'stop', '--mode=fast', '--no-wait'] } } },
+        volumeMounts: [
+          { name: 'data', mountPath: DATA_FOLDER },
+          { name: 'settings', mountPath: SETTINGS_FOLDER, readOnly: true },
+          { name: 'run', mountPath: '/var/run/postgresql' },
+          { name: 'tmp', mountPath: '/tmp' },
+          { name: 'shared-memory', mountPath: '/dev/shm' },
+        ],
+      },
+    ],
+    volumes: [
+      { name: 'settings', configMap: { name: `${place.name}-settings` } },
+      { name: 'run', emptyDir: {} },
+      { name: 'tmp', emptyDir: {} },
+      // Parallel queries share memory here, of which a container has 64 MiB otherwise.
+      { name: 'shared-memory', emptyDir: { medium: 'Memory' } },
+    ],
+  };
+}
+
+const isReady = {
+  command: ['pg_isready', '--quiet', '--host=127.0.0.1', `--username=${SUPERUSER}`, '--dbname=postgres'],
+};
+
+const environment = (secret: string) => [
+  { name: 'POSTGRES_USER', value: SUPERUSER },
+  { name: 'POSTGRES_PASSWORD', valueFrom: { secretKeyRef: { name: secret, key: 'password' } } },
+  { name: 'POSTGRES_DB', value: 'postgres' },
+  {
+    name: 'POSTGRES_INITDB_ARGS',
+    value: '--encoding=UTF8 --locale=C --locale-provider=builtin --builtin-locale=C.UTF-8',
+  },
+];
+
+export function stateOfStatefulSet(set: StatefulSet | undefined, suspended: boolean): ClusterState | undefined {
+  const { replicas = 0, readyReplicas = 0 } = set?.status ?? {};
+  if (suspended) return replicas === 0 ? { state: 'ready' } : undefined;
+  return readyReplicas > 0 ? { state: 'ready' } : undefined;
+}
