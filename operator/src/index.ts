@@ -49,7 +49,7 @@ export interface Operator {
 export async function startOperator(settings: OperatorSettings): Promise<Operator> {
   const log = pino({ level: settings.logLevel, base: { program: 'operator' } });
   const metrics = new Metrics();
-  const client = await KubeClient.connect(kubeConfig(settings.kubeconfig));
+  const client = await KubeClient.connect(kubeConfig(settings.kubeconfig), metrics.request);
   const projectUrl = (ref: string) => `${settings.publicUrl.replace(/\/$/, '')}/p/${ref}`;
   const engine = new EmbeddedEngine({
     ...settings,

@@ -49,6 +49,9 @@ export interface KubeRequest {
   signal?: AbortSignal;
 }
 
+/** Told of each answer; a request that brings none has no status. */
+export type RequestObserver = (request: { method: string; resource: string; status: number | undefined }) => void;
+
 /** How long a token that the kubeconfig names is used before it is read again: kubelet renews those in files. */
 const AUTHORIZATION_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -61,16 +64,18 @@ export class KubeClient {
   readonly #server: URL;
   readonly #requests: Dispatcher;
   readonly #watches: Dispatcher;
+  readonly #observe: RequestObserver;
   #authorization: { headers: Record<string, string>; until: number } | undefined;
 
-  private constructor(config: KubeConfig, requests: Dispatcher, watches: Dispatcher) {
+  private constructor(config: KubeConfig, requests: Dispatcher, watches: Dispatcher, observe: RequestObserver) {
     this.#config = config;
+    this.#observe = observe;
     this.#server = new URL(serverOf(config));
     this.#requests = requests;
     this.#watches = watches;
   }
 
-  static async connect(config: KubeConfig): Promise<KubeClient> {
+  static async connect(config: KubeConfig, observe: RequestObserver = () => {}): Promise<KubeClient> {
     const settings: Record<string, unknown> = {};
     await config.applyToHTTPSOptions(settings);
     const dispatcher = config.createDispatcherOptions(config.getCurrentCluster(), settings);
@@ -92,7 +97,7 @@ export class KubeClient {
           throw new Error('the kubeconfig names a SOCKS proxy, which is not supported: use an HTTP proxy');
       }
     };
-    return new KubeClient(config, make(CONNECTIONS), make(null));
+    return new KubeClient(config, make(CONNECTIONS), make(null), observe);
   }
 
   get<T>(path: string, query?: Record<string, string>): Promise<T> {
@@ -144,7 +149,8 @@ export class KubeClient {
     dispatcher: Dispatcher,
     bodyTimeout: number,
   ) {
-    const response = await dispatcher.request({
+    const resource = resourceOf(path);
+    const sent = dispatcher.request({
       origin: this.#server.origin,
       path: this.#server.pathname.replace(/\/$/, '') + path,
       method,
@@ -158,6 +164,11 @@ export class KubeClient {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       ...(signal ? { signal } : {}),
     });
+    const response = await sent.catch((error) => {
+      this.#observe({ method, resource, status: undefined });
+      throw error;
+    });
+    this.#observe({ method, resource, status: response.statusCode });
     if (response.statusCode < 300) return response;
     if (response.statusCode === 401) this.#authorization = undefined;
     throw await kubeError(response);
@@ -178,6 +189,12 @@ function serverOf(config: KubeConfig): string {
   const server = config.getCurrentCluster()?.server;
   if (!server) throw new Error('KUBECONFIG names no cluster: set its current-context');
   return server;
+}
+
+/** `/apis/slipway.dev/v1alpha1/projects/x/status` → `projects`; names of objects are no part of it. */
+function resourceOf(path: string): string {
+  const [, resource, nested] = /^\/(?:api\/v1|apis\/[^/]+\/[^/]+)\/([a-z]+)(?:\/[^/]+\/([a-z]+))?/.exec(path) ?? [];
+  return (resource === 'namespaces' && nested) || resource || 'other';
 }
 
 const contentTypeOf = (method: string) => (method === 'PATCH' ? 'application/merge-patch+json' : 'application/json');

@@ -1,5 +1,6 @@
 /** What Prometheus is told. One registry an operator, so that several can run in one process, as tests do. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { RequestObserver } from './kube.js';
 import type { QueueObserver } from './work-queue.js';
 
 export interface ControllerMetrics {
@@ -18,6 +19,7 @@ export class Metrics {
   readonly #latency: Histogram<'controller'>;
   readonly #retries: Counter<'controller'>;
   readonly #watches: Counter<'resource' | 'reason'>;
+  readonly #requests: Counter<'method' | 'resource' | 'status'>;
   readonly leading: Gauge;
 
   constructor() {
@@ -67,6 +69,12 @@ export class Metrics {
       labelNames: ['resource', 'reason'],
       registers,
     });
+    this.#requests = new Counter({
+      name: 'slipway_kubernetes_requests_total',
+      help: 'Requests to the Kubernetes API; a watch is one.',
+      labelNames: ['method', 'resource', 'status'],
+      registers,
+    });
     this.leading = new Gauge({
       name: 'slipway_operator_leading',
       help: '1 while this operator holds the lease.',
@@ -95,6 +103,10 @@ export class Metrics {
       retried: () => this.#retries.inc({ controller }),
     };
   }
+
+  readonly request: RequestObserver = ({ method, resource, status }) => {
+    this.#requests.inc({ method, resource, status: status === undefined ? 'none' : String(status) });
+  };
 
   watchRestarted(resource: string, reason: string): void {
     this.#watches.inc({ resource, reason });
