@@ -2,10 +2,10 @@
 import { customResourceDefinitions } from '@slipway/crds';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { clusterOfTests } from './cluster-of-tests.js';
+import { givenCluster } from './cluster/given.js';
 import { kubectl } from './kubectl.js';
 
-const kubeconfig = clusterOfTests();
+const cluster = givenCluster();
 
 /** The paths of all fields below, out of what `--recursive` prints: a line each, indented by two for each step down. */
 function pathsOf(resource: string, printed: string): string[] {
@@ -23,7 +23,8 @@ async function isDescribed(kubeconfig: string, path: string): Promise<boolean> {
   return text.trim() !== '' && !text.includes('<empty>');
 }
 
-if (kubeconfig) {
+if (cluster) {
+  const { kubeconfig } = cluster;
   for (const crd of customResourceDefinitions) {
     const { singular } = crd.spec.names;
     test(`kubectl explain documents every field of ${singular}`, async () => {
