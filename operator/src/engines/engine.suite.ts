@@ -22,6 +22,7 @@ export const projectNamed = (ref: string): EngineProject => ({
   region: 'eu-central',
   plan: 'free',
   suspended: false,
+  placement: undefined,
 });
 
 export function engineSuite(name: string, start: () => Promise<EngineUnderTest>, stop: () => Promise<void>): void {
@@ -36,6 +37,23 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     passwords: { owner: `owner-${version}`, authenticator: `authenticator-${version}`, authAdmin: `auth-${version}` },
     existed: false,
   });
+  /** `in`, or the code of the refusal. */
+  const enter = async ({ login }: EngineUnderTest, ref: string, password: string): Promise<string> => {
+    const client = new pg.Client(login(ref, ownerRole(ref), password));
+    const said = await client.connect().then(
+      () => 'in',
+      (error: { code?: string }) => error.code ?? 'no answer',
+    );
+    await client.end().catch(() => {});
+    return said;
+  };
+  const idsKept = async ({ login }: EngineUnderTest, ref: string, password: string) => {
+    const client = new pg.Client(login(ref, ownerRole(ref), password));
+    await client.connect();
+    const { rows } = await client.query('SELECT id FROM kept');
+    await client.end();
+    return rows;
+  };
   const loginWorks = async ({ login }: EngineUnderTest, ref: string, password: string) => {
     const client = new pg.Client(login(ref, ownerRole(ref), password));
     try {
@@ -124,6 +142,66 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     assert.is(outcome.state, 'failed');
     assert.is(outcome.state === 'failed' && outcome.reason, 'DatabaseLost');
     assert.equal(await under.leftovers('lost'), []);
+  });
+
+  const suspended = (ref: string): DatabaseRequest => ({
+    ...request(ref),
+    project: { ...projectNamed(ref), suspended: true },
+    existed: true,
+  });
+
+  test('the database of a suspended project lets nobody in, sends away who is, stays so, and has its data when it goes on', async ({
+    under,
+  }) => {
+    await under.engine.ensureDatabase(request('still'));
+    const client = new pg.Client(under.login('still', ownerRole('still'), 'owner-1'));
+    const sentAway = new Promise<void>((resolve) => client.on('error', () => resolve()));
+    await client.connect();
+    await client.query('CREATE TABLE kept AS SELECT 7 AS id');
+    for (const _ of ['suspended', 'and looked at again']) {
+      assert.is((await under.engine.ensureDatabase(suspended('still'))).state, 'ready');
+      await sentAway;
+      assert.is(await enter(under, 'still', 'owner-1'), '55000');
+    }
+    assert.is((await under.engine.ensureDatabase({ ...request('still'), existed: true })).state, 'ready');
+    assert.equal(await under.engine.ensureDatabase({ ...request('still'), existed: true }), {
+      state: 'ready',
+      value: undefined,
+    });
+    assert.equal(await idsKept(under, 'still', 'owner-1'), [{ id: 7 }]);
+  });
+
+  test('a database that is retained lets nobody in, is kept from another owner whatever they do, and is given to its own with its data', async ({
+    under,
+  }) => {
+    const own = projectNamed('stays');
+    const other = { ...own, owner: 'other@example.com', uid: 'uid-other' };
+    await under.engine.ensureDatabase(request('stays'));
+    const client = new pg.Client(under.login('stays', ownerRole('stays'), 'owner-1'));
+    client.on('error', () => {});
+    await client.connect();
+    await client.query('CREATE TABLE kept AS SELECT 7 AS id');
+    for (const _ of ['retained', 'and again']) {
+      assert.is((await under.engine.remove({ ...own, retain: true })).state, 'ready');
+    }
+    assert.is.not(await enter(under, 'stays', 'owner-1'), 'in');
+    const refused = await under.engine.ensureDatabase({ ...request('stays', '2'), project: other });
+    assert.is(refused.state === 'failed' && refused.reason, 'DatabaseRetained');
+    for (const retain of [true, false]) {
+      assert.is((await under.engine.remove({ ...other, retain })).state, 'ready');
+    }
+    assert.is((await under.engine.ensureDatabase(request('stays', '2'))).state, 'ready');
+    assert.equal(await idsKept(under, 'stays', 'owner-2'), [{ id: 7 }]);
+    await under.engine.remove({ ...own, retain: false });
+    assert.equal(await under.leftovers('stays'), []);
+    await client.end().catch(() => {});
+  });
+
+  test('a key is taken when who verifies it answers, and waited for when it is refused', async ({ under }) => {
+    const taken = await under.engine.verifiersAccept({ project: projectNamed('served'), anonKey: 'key' });
+    assert.is(taken.state, 'ready');
+    const refused = await under.engine.verifiersAccept({ project: projectNamed('silent'), anonKey: 'key' });
+    assert.match(refused.state === 'progressing' ? refused.message : '', /next JWT secret \(HTTP 404\)/);
   });
 
   test('services that do not answer are named, and ready only when all do', async ({ under }) => {

@@ -6,8 +6,11 @@ import type { Placement, Plan, ProjectStatus, Region } from '@slipway/crds';
 import type { ProjectPasswords } from '@slipway/project-database';
 
 export type EngineOutcome<T = undefined> =
-  /** `restored`: what others had changed or deleted and is put right, in words: `Service auth, which was deleted`. */
-  | { state: 'ready'; value: T; restored?: readonly string[] }
+  /**
+   * `restored`: what others had changed or deleted and is put right, in words: `Service auth, which was deleted`. `lookAgainMs`: there
+   * is something to tidy up then.
+   */
+  | { state: 'ready'; value: T; restored?: readonly string[]; lookAgainMs?: number }
   /** Under way; `message` is for the project's owner. `restored`: what was put back just now and is not there yet. */
   | { state: 'progressing'; reason?: string; message: string; lookAgainMs: number; restored?: readonly string[] }
   /** `retry`: the same call may do better later. `reason` is CamelCase, for programs. */
@@ -23,6 +26,8 @@ export interface EngineProject {
   plan: Plan;
   /** It is to stand still: nothing of it runs, its data stays. */
   suspended: boolean;
+  /** Where requests for auth and rest go now, as its status says. */
+  placement: Placement | undefined;
 }
 
 /** Where a project's database is. */

@@ -30,13 +30,14 @@ export interface Context {
 }
 
 /** The project as its engine knows it. */
-export const engineProject = ({ project: { metadata, spec } }: Context): EngineProject => ({
+export const engineProject = ({ project: { metadata, spec, status } }: Context): EngineProject => ({
   ref: metadata.name,
   uid: metadata.uid as string,
   owner: spec.owner,
   region: spec.region ?? 'eu-central',
   plan: spec.plan ?? 'free',
   suspended: spec.suspend ?? false,
+  placement: status?.placement,
 });
 
 /** How far a part is: as an engine's verbs say it, as most steps end in one. */

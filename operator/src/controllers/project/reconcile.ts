@@ -94,7 +94,8 @@ function outcomeOf(parts: readonly PartResult[]): Outcome {
   if (failed?.retry) return { kind: 'retry', why: failed.message };
   const progressing = outcomes.find((outcome) => outcome.state === 'progressing');
   if (progressing && !failed) return { kind: 'again', afterMs: progressing.lookAgainMs };
-  return { kind: 'again', afterMs: RESYNC_MS * (0.75 + Math.random() / 2) };
+  const tidyMs = outcomes.flatMap((outcome) => (outcome.state === 'ready' ? (outcome.lookAgainMs ?? []) : []));
+  return { kind: 'again', afterMs: Math.min(...tidyMs, RESYNC_MS * (0.75 + Math.random() / 2)) };
 }
 
 /** Before anything is made that garbage collection can't reach. */

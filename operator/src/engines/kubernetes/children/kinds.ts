@@ -42,7 +42,7 @@ export const NAMESPACE = kindOf('v1', 'Namespace', 'namespaces');
 
 /** Only where their CRDs are installed. */
 export const OPTIONAL_KINDS: readonly Kind[] = [
-  kindOf('gateway.networking.k8s.io/v1', 'HTTPRoute', 'httproutes'),
+  kindOf('gateway.networking.k8s.io/v1', 'HTTPRoute', 'httproutes', { status: true }),
   kindOf('postgresql.cnpg.io/v1', 'Cluster', 'clusters', { status: true }),
 ];
 

@@ -1,0 +1,151 @@
+/**
+ * The engine of a cluster: each project is a namespace with objects in it, its database in a Postgres cluster. In: the site's settings,
+ * the caches of what is there. Out: the verbs of `Engine`, each composed of the parts in the folders beside this file.
+ */
+import { availableServices, DATA_NAMESPACE, projectUrlByHost, type Site } from '@slipway/crds';
+import type { Logger } from 'pino';
+import type { KubeClient } from '../../runtime/kube.js';
+import type {
+  DatabaseAddress,
+  DatabaseRequest,
+  Engine,
+  EngineOutcome,
+  EnginePart,
+  EngineProject,
+  RemoveRequest,
+  ServicesOutcome,
+  ServicesRequest,
+} from '../engine.js';
+import { ServiceProbe } from '../service-probe.js';
+import type { Children } from './children/children.js';
+import { ensureAll } from './children/ensure-all.js';
+import { dataplaneOrigins } from './dataplane-origins.js';
+import { ensureIsolation } from './isolation/isolation.js';
+import { PostgresClusters } from './postgres-cluster/clusters.js';
+import { removeRoute, routeOf, routeOutcome } from './route.js';
+import { DeployedServices } from './services/deployed-services.js';
+
+export interface KubernetesEngineSettings {
+  site: Site;
+  client: KubeClient;
+  children: Children;
+  /** Where the shared data plane answers. */
+  dataplaneUrl: string;
+  /** Of the role that reads changes for realtime. */
+  replicationPassword(): Promise<string>;
+  log: Logger;
+}
+
+const LOOK_AGAIN_MS = 1_000;
+/** By then every gateway has heard that a project's pods are not asked any more. */
+const MOVED_MS = 5_000;
+
+export class KubernetesEngine implements Engine {
+  readonly #settings: KubernetesEngineSettings;
+  readonly #postgres: PostgresClusters;
+  readonly #services: DeployedServices;
+  readonly #probe: ServiceProbe;
+
+  constructor(settings: KubernetesEngineSettings) {
+    const { site, client, children, replicationPassword, log } = settings;
+    this.#settings = settings;
+    this.#postgres = new PostgresClusters({ site, client, children, replicationPassword, log });
+    this.#services = new DeployedServices(children, site);
+    this.#probe = new ServiceProbe(settings.dataplaneUrl, (ref) => this.#url(ref));
+  }
+
+  start(): void {
+    this.#postgres.start();
+  }
+
+  ensureIsolation(project: EngineProject): Promise<EngineOutcome> {
+    const { children, site } = this.#settings;
+    return ensureIsolation(children, project, site, this.#hasOwnDatabase(project));
+  }
+
+  databaseAddress(project: EngineProject): DatabaseAddress {
+    return this.#postgres.address(project);
+  }
+
+  ensureDatabase(request: DatabaseRequest): Promise<EngineOutcome> {
+    return this.#postgres.ensure(request);
+  }
+
+  async ensureServices(request: ServicesRequest): Promise<ServicesOutcome> {
+    const { project } = request;
+    const [route, deployed] = await Promise.all([this.#ensureRoute(project), this.#ensureDeployed(project)]);
+    const parts = [...route, ...deployed];
+    const missing = parts.find(({ outcome, advisory }) => outcome.state !== 'ready' && !advisory);
+    if (missing) return { outcome: waitingFor(missing), parts };
+    if (project.suspended) return { outcome: { state: 'ready', value: { services: {} } }, parts };
+    return { outcome: await this.#ask(request), parts };
+  }
+
+  async verifiersAccept({ project, anonKey }: ServicesRequest): Promise<EngineOutcome> {
+    if (this.#isDeployed(project) && !this.#services.areUpToDate(project.ref)) {
+      const message = 'waiting for the pods of auth and rest to have the next JWT secret';
+      return { state: 'progressing', message, lookAgainMs: LOOK_AGAIN_MS };
+    }
+    const origins = await dataplaneOrigins(this.#settings.client);
+    return this.#probe.accepts(project.ref, anonKey, ...(origins.length > 0 ? [origins] : []));
+  }
+
+  async remove(request: RemoveRequest): Promise<EngineOutcome> {
+    const { children } = this.#settings;
+    await removeRoute(children, request.ref);
+    return this.#postgres.remove(request);
+  }
+
+  async close(): Promise<void> {
+    await this.#postgres.close();
+    await this.#probe.close();
+  }
+
+  async #ensureRoute(project: EngineProject): Promise<EnginePart[]> {
+    const { children, site } = this.#settings;
+    const route = routeOf(project, site);
+    if (!route) return [];
+    const applied = await ensureAll(children, [route]);
+    const { kind, metadata } = route;
+    const judged = routeOutcome(children.get(kind, metadata.namespace, metadata.name));
+    return [{ condition: 'RouteReady', outcome: judged.state === 'ready' ? applied : judged }];
+  }
+
+  async #ensureDeployed(project: EngineProject): Promise<EnginePart[]> {
+    if (this.#isDeployed(project)) return this.#services.ensure(project, this.#url(project.ref));
+    // Those who route requests go by the status: it has to say `pooled` before the pods may go.
+    if (project.placement !== 'deployments') await this.#services.remove(project.ref);
+    return [];
+  }
+
+  async #ask({ project, anonKey }: ServicesRequest): Promise<ServicesOutcome['outcome']> {
+    const { ref, plan } = project;
+    const { site } = this.#settings;
+    const { placement } = site.plans[plan];
+    const health = placement === 'deployments' ? this.#services.healthOf(ref) : {};
+    const available = availableServices('shared', plan, { shared: site.openedServices });
+    const asked = await this.#probe.ask(ref, anonKey, available, health);
+    if (asked.state !== 'ready') return asked;
+    const isMoving = placement === 'pooled' && project.placement === 'deployments';
+    return { ...asked, value: { services: asked.value, placement }, ...(isMoving ? { lookAgainMs: MOVED_MS } : {}) };
+  }
+
+  #isDeployed({ plan }: EngineProject): boolean {
+    return this.#settings.site.plans[plan].placement === 'deployments';
+  }
+
+  #hasOwnDatabase(project: EngineProject): boolean {
+    return !this.#postgres.address(project).host.endsWith(`.${DATA_NAMESPACE}.svc`);
+  }
+
+  #url(ref: string): string {
+    return projectUrlByHost(this.#settings.site.publicUrl, ref);
+  }
+}
+
+/** What is wrong with a part is told by the part. */
+function waitingFor({ condition, outcome }: EnginePart): EngineOutcome<never> {
+  const message = `waiting for ${condition.replace(/Ready$/, '').toLowerCase()}`;
+  const lookAgainMs = outcome.state === 'progressing' ? outcome.lookAgainMs : LOOK_AGAIN_MS;
+  return { state: 'progressing', message, lookAgainMs };
+}

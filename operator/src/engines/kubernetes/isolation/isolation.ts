@@ -1,0 +1,35 @@
+/**
+ * What keeps a project to its own: its namespace's marks, quota, limits and network policies. In: a project and where its database
+ * is. Out: the objects as they should be, and words for what had been changed. Called by the engine before anything runs there.
+ */
+import { LABEL_PART, namespaceOf, type Site } from '@slipway/crds';
+import type { EngineOutcome, EngineProject } from '../../engine.js';
+import type { Children, DesiredObject } from '../children/children.js';
+import { ensureAll } from '../children/ensure-all.js';
+import { limits } from './limits.js';
+import { markedNamespace } from './namespace.js';
+import { networkPolicies } from './network-policies.js';
+
+const POLICY = 'NetworkPolicy';
+
+export async function ensureIsolation(
+  children: Children,
+  project: EngineProject,
+  site: Site,
+  ownDatabase: boolean,
+): Promise<EngineOutcome> {
+  const deployed = site.plans[project.plan].placement === 'deployments';
+  const policies = networkPolicies(project, site, { ownDatabase, deployed, operated: children.serves('Cluster') });
+  const outcome = await ensureAll(children, [markedNamespace(project), ...limits(project, site), ...policies]);
+  if (outcome.state === 'ready') await removeOthers(children, project.ref, policies);
+  return outcome;
+}
+
+/** Those of ours that the project had on another plan. */
+async function removeOthers(children: Children, ref: string, wanted: readonly DesiredObject[]): Promise<void> {
+  const names = new Set(wanted.map(({ metadata }) => metadata.name));
+  const others = children
+    .list(POLICY, ref)
+    .filter(({ metadata }) => metadata.labels?.[LABEL_PART] === 'isolation' && !names.has(metadata.name));
+  await Promise.all(others.map(({ metadata }) => children.remove(POLICY, namespaceOf(ref), metadata.name)));
+}

@@ -1,0 +1,30 @@
+/** What a project's namespace may use in all, and what a container has that doesn't say: pure. In: the project, its plan's sizes. */
+import type { Site } from '@slipway/crds';
+import type { EngineProject } from '../../engine.js';
+import type { DesiredObject } from '../children/children.js';
+import { childOf } from '../objects.js';
+
+/** For the quota and the limit range alike. */
+const NAME = 'project';
+
+export function limits(project: EngineProject, site: Site): DesiredObject[] {
+  const { quota } = site.plans[project.plan];
+  const hard = {
+    'requests.cpu': quota.cpu,
+    'limits.memory': quota.memory,
+    'requests.storage': quota.storage,
+    pods: String(quota.pods),
+    'services.loadbalancers': '0',
+    'services.nodeports': '0',
+  };
+  const container = {
+    type: 'Container',
+    default: { memory: '128Mi' },
+    defaultRequest: { cpu: '25m', memory: '64Mi' },
+  };
+  const shared = { apiVersion: 'v1', name: NAME, component: 'isolation' };
+  return [
+    childOf(project, { ...shared, kind: 'ResourceQuota', body: { spec: { hard } } }),
+    childOf(project, { ...shared, kind: 'LimitRange', body: { spec: { limits: [container] } } }),
+  ];
+}

@@ -1,0 +1,18 @@
+/** The marks on a project's namespace by which the API server refuses pods that could harm others. Pure. */
+import { LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
+import type { DesiredObject } from '../children/children.js';
+import { type Owner, ownerReference } from '../objects.js';
+
+const POD_SECURITY = Object.fromEntries(
+  ['enforce', 'audit', 'warn'].map((mode) => [`pod-security.kubernetes.io/${mode}`, 'restricted']),
+);
+
+export const markedNamespace = (owner: Owner): DesiredObject => ({
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: {
+    name: namespaceOf(owner.ref),
+    labels: { [LABEL_PROJECT]: owner.ref, [LABEL_MANAGED_BY]: MANAGED_BY, ...POD_SECURITY },
+    ownerReferences: [ownerReference(owner)],
+  },
+});

@@ -1,0 +1,56 @@
+/** What every object of a project on a cluster carries: its labels, and the Project that owns it, so that it goes with it. */
+import { API_VERSION, LABEL_MANAGED_BY, LABEL_PART, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
+import type { DesiredObject } from './children/children.js';
+
+export interface Owner {
+  ref: string;
+  uid: string;
+}
+
+export const labelsOf = (ref: string, component: string): Record<string, string> => ({
+  [LABEL_PROJECT]: ref,
+  [LABEL_PART]: component,
+  'app.kubernetes.io/name': component,
+  'app.kubernetes.io/instance': ref,
+  'app.kubernetes.io/component': component,
+  'app.kubernetes.io/part-of': 'slipway',
+  [LABEL_MANAGED_BY]: MANAGED_BY,
+});
+
+export const ownerReference = ({ ref, uid }: Owner) => ({
+  apiVersion: API_VERSION,
+  kind: 'Project',
+  name: ref,
+  uid,
+  controller: true,
+  blockOwnerDeletion: true,
+});
+
+export interface ChildSpec {
+  apiVersion: string;
+  kind: string;
+  name: string;
+  /** Of what it is a part: `auth`, `isolation`. */
+  component: string;
+  /** Without it, the project's own. */
+  namespace?: string;
+  annotations?: Record<string, string>;
+  /** `spec`, `data` and the like. */
+  body: object;
+}
+
+/** The object as it is wanted. */
+export function childOf(owner: Owner, { apiVersion, kind, name, component, namespace, annotations, body }: ChildSpec) {
+  return {
+    apiVersion,
+    kind,
+    metadata: {
+      name,
+      namespace: namespace ?? namespaceOf(owner.ref),
+      labels: labelsOf(owner.ref, component),
+      ...(annotations && Object.keys(annotations).length > 0 ? { annotations } : {}),
+      ownerReferences: [ownerReference(owner)],
+    },
+    ...body,
+  } as DesiredObject;
+}

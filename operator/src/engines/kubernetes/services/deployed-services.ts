@@ -1,0 +1,127 @@
+/**
+ * Auth and rest in pods of a project's own. In: a project, its address, what its Secrets hold. Out: a part each that tells how it is,
+ * and where it is asked for its health. Called by the engine, where the plan wants it so.
+ */
+import { DEPLOYED_SERVICES, LABEL_PART, namespaceOf, SECRETS, type Site } from '@slipway/crds';
+import type { KubeObject } from '../../../runtime/kube.js';
+import type { EngineOutcome, EnginePart, EngineProject } from '../../engine.js';
+import type { Children } from '../children/children.js';
+import { diagnose, isServing, isUpToDate, type Workload } from '../children/diagnosis.js';
+import { ensureAll } from '../children/ensure-all.js';
+import type { Pod } from '../children/kinds.js';
+import { type ServiceName, serviceObjects } from './deployment.js';
+import { authEnvironment, type ProjectSecrets, REST_ADMIN_PORT, restEnvironment, type Values } from './environment.js';
+
+const NAMES: readonly ServiceName[] = ['auth', 'rest'];
+const CONDITIONS: Readonly<Record<ServiceName, string>> = { auth: 'AuthReady', rest: 'RestReady' };
+const HEALTH: Readonly<Record<ServiceName, { port: number; path: string }>> = {
+  auth: { port: DEPLOYED_SERVICES.auth.port, path: '/health' },
+  rest: { port: REST_ADMIN_PORT, path: '/ready' },
+};
+const SOON_MS = 50;
+
+interface Service extends KubeObject {
+  spec?: { clusterIP?: string };
+}
+
+export class DeployedServices {
+  readonly #children: Children;
+  readonly #site: Site;
+
+  constructor(children: Children, site: Site) {
+    this.#children = children;
+    this.#site = site;
+  }
+
+  /** A part for each, advisory where pods of an older template serve while new ones are not there yet. */
+  async ensure(project: EngineProject, url: string): Promise<EnginePart[]> {
+    const secrets = this.#secretsOf(project.ref);
+    return Promise.all(NAMES.map((name) => this.#ensureOne(project, url, name, secrets)));
+  }
+
+  /** Where each is asked for its health; undefined for one whose Service has no address yet. */
+  healthOf(ref: string): Partial<Record<ServiceName, string>> {
+    const addresses = NAMES.map((name) => {
+      const { service } = DEPLOYED_SERVICES[name];
+      const host = this.#children.get<Service>('Service', namespaceOf(ref), service)?.spec?.clusterIP;
+      const { port, path } = HEALTH[name];
+      return [name, host ? `http://${host.includes(':') ? `[${host}]` : host}:${port}${path}` : undefined] as const;
+    });
+    return Object.fromEntries(addresses.filter(([, address]) => address !== undefined));
+  }
+
+  /** Whether all pods have the environment that was applied last. */
+  areUpToDate(ref: string): boolean {
+    return NAMES.every((name) => {
+      const deployment = this.#children.get<Workload>('Deployment', namespaceOf(ref), name);
+      return deployment !== undefined && isUpToDate(deployment);
+    });
+  }
+
+  /** Takes away what a project has no use for any more. */
+  async remove(ref: string): Promise<void> {
+    const namespace = namespaceOf(ref);
+    for (const name of NAMES) {
+      await this.#children.remove('Deployment', namespace, name);
+      await this.#children.remove('Service', namespace, DEPLOYED_SERVICES[name].service);
+      await this.#children.remove('Secret', namespace, `${name}-environment`);
+    }
+  }
+
+  async #ensureOne(
+    project: EngineProject,
+    url: string,
+    name: ServiceName,
+    secrets: ProjectSecrets | undefined,
+  ): Promise<EnginePart> {
+    const condition = CONDITIONS[name];
+    if (!secrets) {
+      const message = 'waiting for the Secrets of the project to be seen';
+      return { condition, outcome: { state: 'progressing', message, lookAgainMs: SOON_MS } };
+    }
+    const { plans, images } = this.#site;
+    const sizes = plans[project.plan][name];
+    const applied = await ensureAll(
+      this.#children,
+      serviceObjects({
+        owner: project,
+        name,
+        image: images[name],
+        replicas: project.suspended ? 0 : sizes.replicas,
+        sizes,
+        images,
+        environment: (name === 'auth' ? authEnvironment : restEnvironment)(project.ref, url, secrets),
+        printKey: secrets.keys[SECRETS.keys.jwtSecret] ?? '',
+      }),
+    );
+    if (applied.state !== 'ready') return { condition, outcome: applied };
+    return this.#judge(project.ref, name, applied.restored);
+  }
+
+  #judge(ref: string, name: ServiceName, restored: readonly string[] | undefined): EnginePart {
+    const deployment = this.#children.get<Workload>('Deployment', namespaceOf(ref), name);
+    const pods = this.#children.list<Pod>('Pod', ref).filter(({ metadata }) => metadata.labels?.[LABEL_PART] === name);
+    const outcome = withRestored(diagnose(name, deployment, pods), restored);
+    const advisory = outcome.state !== 'ready' && deployment !== undefined && isServing(deployment);
+    return { condition: CONDITIONS[name], outcome, ...(advisory ? { advisory } : {}) };
+  }
+
+  #secretsOf(ref: string): ProjectSecrets | undefined {
+    const [keys, database] = [this.#values(ref, SECRETS.keys.name), this.#values(ref, SECRETS.database.name)];
+    if (!keys || !database) return undefined;
+    return { keys, database, authConfig: this.#values(ref, SECRETS.auth.name) ?? {} };
+  }
+
+  #values(ref: string, name: string): Values | undefined {
+    const secret = this.#children.get<KubeObject & { data?: Values }>('Secret', namespaceOf(ref), name);
+    return (
+      secret &&
+      Object.fromEntries(
+        Object.entries(secret.data ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]),
+      )
+    );
+  }
+}
+
+const withRestored = (outcome: EngineOutcome, restored: readonly string[] | undefined): EngineOutcome =>
+  restored && outcome.state !== 'failed' ? { ...outcome, restored } : outcome;

@@ -1,0 +1,151 @@
+/** The objects of one deployed service: its Secret, Deployment and Service. In: the project, its plan's sizes, its environment. Pure. */
+import { createHmac } from 'node:crypto';
+import { DEPLOYED_SERVICES, LABEL_PART, LABEL_PROJECT, type Site } from '@slipway/crds';
+import { childOf, labelsOf, type Owner } from '../objects.js';
+import { type Environment, REST_ADMIN_PORT } from './environment.js';
+
+export type ServiceName = keyof typeof DEPLOYED_SERVICES;
+
+export interface ServiceRequest {
+  owner: Owner;
+  name: ServiceName;
+  image: string;
+  replicas: number;
+  sizes: { cpu: string; memory: string };
+  images: Site['images'];
+  environment: Environment;
+  /** Keys the print of the Secret that a Deployment shows, so that nothing can be guessed by it. */
+  printKey: string;
+}
+
+/** Changing its value replaces the pods: they read their environment when they start. */
+const ANNOTATION_ENVIRONMENT = 'slipway.dev/environment';
+/** As upstream's images are built; a user by name could not be told from root. */
+const USER = 1000;
+/** Until every proxy has heard that a pod is leaving. */
+const LEAVE_SECONDS = 3;
+const GRACE_SECONDS = 30;
+const STALLED_SECONDS = 120;
+
+const environmentSecretOf = (name: ServiceName) => `${name}-environment`;
+
+export function serviceObjects(request: ServiceRequest) {
+  const { owner, name, environment } = request;
+  const secret = childOf(owner, {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    name: environmentSecretOf(name),
+    component: name,
+    body: { type: 'Opaque', data: encoded(environment.secret) },
+  });
+  return [secret, service(request), deployment(request)];
+}
+
+function service({ owner, name }: ServiceRequest) {
+  const { port } = DEPLOYED_SERVICES[name];
+  const admin = { name: 'admin', port: REST_ADMIN_PORT, targetPort: 'admin', protocol: 'TCP' };
+  const http = { name: 'http', port, targetPort: 'http', protocol: 'TCP', appProtocol: 'http' };
+  return childOf(owner, {
+    apiVersion: 'v1',
+    kind: 'Service',
+    name: DEPLOYED_SERVICES[name].service,
+    component: name,
+    body: {
+      spec: { type: 'ClusterIP', selector: selectorOf(owner, name), ports: name === 'rest' ? [http, admin] : [http] },
+    },
+  });
+}
+
+function deployment(request: ServiceRequest) {
+  const { owner, name, replicas } = request;
+  return childOf(owner, {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    name,
+    component: name,
+    body: {
+      spec: {
+        replicas,
+        revisionHistoryLimit: 2,
+        progressDeadlineSeconds: STALLED_SECONDS,
+        strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
+        selector: { matchLabels: selectorOf(owner, name) },
+        template: {
+          metadata: {
+            labels: labelsOf(owner.ref, name),
+            annotations: { [ANNOTATION_ENVIRONMENT]: printOf(request) },
+          },
+          spec: podSpec(request),
+        },
+      },
+    },
+  });
+}
+
+const selectorOf = ({ ref }: Owner, name: ServiceName) => ({ [LABEL_PROJECT]: ref, [LABEL_PART]: name });
+
+function podSpec({ name, image, images, sizes, environment }: ServiceRequest) {
+  return {
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: GRACE_SECONDS,
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: USER,
+      runAsGroup: USER,
+      seccompProfile: { type: 'RuntimeDefault' },
+    },
+    ...(images.pullSecrets.length > 0
+      ? { imagePullSecrets: images.pullSecrets.map((secret) => ({ name: secret })) }
+      : {}),
+    containers: [
+      {
+        name,
+        image,
+        imagePullPolicy: images.pullPolicy,
+        env: Object.entries(environment.open).map(([variable, value]) => ({ name: variable, value })),
+        envFrom: [{ secretRef: { name: environmentSecretOf(name) } }],
+        ports: portsOf(name),
+        resources: { requests: { cpu: sizes.cpu, memory: sizes.memory }, limits: { memory: sizes.memory } },
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        },
+        ...PROBES[name],
+        lifecycle: { preStop: { sleep: { seconds: LEAVE_SECONDS } } },
+        volumeMounts: [{ name: 'tmp', mountPath: '/tmp' }],
+      },
+    ],
+    volumes: [{ name: 'tmp', emptyDir: { sizeLimit: '16Mi' } }],
+  };
+}
+
+function portsOf(name: ServiceName) {
+  const http = { name: 'http', containerPort: DEPLOYED_SERVICES[name].port, protocol: 'TCP' };
+  const admin = { name: 'admin', containerPort: REST_ADMIN_PORT, protocol: 'TCP' };
+  return name === 'rest' ? [http, admin] : [http];
+}
+
+/** Started: looked at often, so that it serves at once when it can; then seldom. */
+function probes(port: string, ready: string, live: string) {
+  const get = (path: string) => ({ httpGet: { path, port, scheme: 'HTTP' }, timeoutSeconds: 3 });
+  return {
+    startupProbe: { ...get(ready), periodSeconds: 1, failureThreshold: 120 },
+    readinessProbe: { ...get(ready), periodSeconds: 5, failureThreshold: 3 },
+    livenessProbe: { ...get(live), periodSeconds: 10, failureThreshold: 6 },
+  };
+}
+
+const PROBES = {
+  auth: probes('http', '/health', '/health'),
+  rest: probes('admin', '/ready', '/live'),
+} as const;
+
+function printOf({ environment, printKey }: ServiceRequest): string {
+  const entries = Object.entries(environment.secret).sort(([a], [b]) => (a < b ? -1 : 1));
+  return createHmac('sha256', printKey).update(JSON.stringify(entries)).digest('base64url').slice(0, 22);
+}
+
+const encoded = (values: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, Buffer.from(value).toString('base64')]));

@@ -1,0 +1,102 @@
+/**
+ * The environment of auth and rest, as docs/cluster-services.md lists it with the source of each variable: pure. In: what a project's
+ * Secrets hold, and its address. Out: what may stand in a Deployment, and what goes into a Secret.
+ */
+import { authAdminRole, authenticatorRole, DEPLOYED_SERVICES, SECRETS } from '@slipway/crds';
+import { authKeys, type JwtSecrets, restKeys } from './jwt-keys.js';
+
+export type Values = Readonly<Record<string, string>>;
+
+export interface ProjectSecrets {
+  keys: Values;
+  database: Values;
+  /** The owner's settings of auth. */
+  authConfig: Values;
+}
+
+export interface Environment {
+  /** For everyone who may read Deployments. */
+  open: Values;
+  secret: Values;
+}
+
+const { keys: keyNames, database: databaseNames } = SECRETS;
+const ADMIN_PORT = 3001;
+export const REST_ADMIN_PORT = ADMIN_PORT;
+const OWN_JWT_KEYS = 'GOTRUE_JWT_KEYS';
+
+export function authEnvironment(ref: string, url: string, { keys, database, authConfig }: ProjectSecrets): Environment {
+  const own = Object.fromEntries(Object.entries(authConfig).filter(([name]) => /^GOTRUE_[A-Z0-9_]+$/.test(name)));
+  const open = {
+    GOTRUE_API_HOST: '0.0.0.0',
+    GOTRUE_API_PORT: String(DEPLOYED_SERVICES.auth.port),
+    API_EXTERNAL_URL: `${url}/auth/v1`,
+    GOTRUE_DB_DRIVER: 'postgres',
+    GOTRUE_JWT_ISSUER: `${url}/auth/v1`,
+    GOTRUE_JWT_AUD: 'authenticated',
+    GOTRUE_JWT_DEFAULT_GROUP_NAME: 'authenticated',
+    GOTRUE_JWT_ADMIN_ROLES: 'service_role',
+    GOTRUE_MAILER_URLPATHS_INVITE: '/auth/v1/verify',
+    GOTRUE_MAILER_URLPATHS_CONFIRMATION: '/auth/v1/verify',
+    GOTRUE_MAILER_URLPATHS_RECOVERY: '/auth/v1/verify',
+    GOTRUE_MAILER_URLPATHS_EMAIL_CHANGE: '/auth/v1/verify',
+    GOTRUE_RATE_LIMIT_HEADER: 'X-Forwarded-For',
+  };
+  const login = { role: authAdminRole(ref), password: database[databaseNames.authAdminPassword] };
+  const secret = {
+    ...authDefaults(own),
+    ...own,
+    GOTRUE_DB_DATABASE_URL: `${databaseUrl(database, login)}?search_path=auth`,
+    GOTRUE_JWT_SECRET: keys[keyNames.jwtSecret] ?? '',
+    [OWN_JWT_KEYS]: authKeys(jwtSecrets(keys), authConfig[OWN_JWT_KEYS]),
+  };
+  return { open, secret: without(secret, open) };
+}
+
+const authDefaults = (own: Values): Values => ({
+  GOTRUE_DB_MAX_POOL_SIZE: '10',
+  GOTRUE_DB_CONN_MAX_IDLE_TIME: '1m',
+  GOTRUE_JWT_EXP: '3600',
+  GOTRUE_SITE_URL: 'http://localhost:3000',
+  GOTRUE_DISABLE_SIGNUP: 'false',
+  GOTRUE_EXTERNAL_EMAIL_ENABLED: 'true',
+  GOTRUE_EXTERNAL_PHONE_ENABLED: 'false',
+  GOTRUE_EXTERNAL_ANONYMOUS_USERS_ENABLED: 'false',
+  GOTRUE_MAILER_AUTOCONFIRM: String(!own.GOTRUE_SMTP_HOST && own.GOTRUE_HOOK_SEND_EMAIL_ENABLED !== 'true'),
+});
+
+export function restEnvironment(ref: string, url: string, { keys, database, authConfig }: ProjectSecrets): Environment {
+  const login = { role: authenticatorRole(ref), password: database[databaseNames.authenticatorPassword] };
+  return {
+    open: {
+      PGRST_SERVER_HOST: '0.0.0.0',
+      PGRST_SERVER_PORT: String(DEPLOYED_SERVICES.rest.port),
+      PGRST_ADMIN_SERVER_PORT: String(ADMIN_PORT),
+      PGRST_DB_SCHEMAS: 'public',
+      PGRST_DB_EXTRA_SEARCH_PATH: 'public,extensions',
+      PGRST_DB_ANON_ROLE: 'anon',
+      PGRST_DB_POOL: '10',
+      PGRST_DB_CONFIG: 'true',
+      PGRST_OPENAPI_SERVER_PROXY_URI: `${url}/rest/v1`,
+    },
+    secret: {
+      PGRST_DB_URI: databaseUrl(database, login),
+      PGRST_JWT_SECRET: restKeys(jwtSecrets(keys), authConfig[OWN_JWT_KEYS]),
+    },
+  };
+}
+
+const jwtSecrets = (keys: Values): JwtSecrets => ({
+  current: keys[keyNames.jwtSecret] ?? '',
+  next: keys[keyNames.nextJwtSecret],
+  previous: keys[keyNames.previousJwtSecret],
+});
+
+function databaseUrl(database: Values, { role, password }: { role: string; password: string | undefined }): string {
+  const at = `${database[databaseNames.host]}:${database[databaseNames.port]}/${database[databaseNames.database]}`;
+  return `postgres://${encodeURIComponent(role)}:${encodeURIComponent(password ?? '')}@${at}`;
+}
+
+/** A name that stands in the Deployment would win anyway. */
+const without = (values: Values, others: Values): Values =>
+  Object.fromEntries(Object.entries(values).filter(([name]) => !(name in others)));

@@ -1,0 +1,63 @@
+/**
+ * A project's JWT secrets as auth and rest are told of them: pure. All three of a rotation are good; one signs. In: the secrets, and
+ * the owner's own signing keys. Out: JSON for GOTRUE_JWT_KEYS and PGRST_JWT_SECRET.
+ */
+import { createHash } from 'node:crypto';
+
+export interface JwtSecrets {
+  current: string;
+  next?: string | undefined;
+  previous?: string | undefined;
+}
+
+type Jwk = Record<string, unknown>;
+
+/** What only who signs may have of a key. */
+const PRIVATE_PARTS = new Set(['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth']);
+
+/** By what a token names the secret that signed it. */
+export const keyIdOf = (secret: string) => createHash('sha256').update(secret).digest('hex').slice(0, 16);
+
+/** For auth: a JSON array of which exactly one key signs; the owner's, where one of theirs does. */
+export function authKeys(secrets: JwtSecrets, ownKeys: string | undefined): string {
+  const own = parse(ownKeys);
+  const ownSigns = own.some(({ key_ops }) => Array.isArray(key_ops) && key_ops.includes('sign'));
+  const shared = sharedKeys(secrets).map((key, index) => ({
+    ...key,
+    key_ops: index === 0 && !ownSigns ? ['sign', 'verify'] : ['verify'],
+  }));
+  return JSON.stringify([...own, ...shared]);
+}
+
+/** For rest: a JWK set that only verifies. */
+export function restKeys(secrets: JwtSecrets, ownKeys: string | undefined): string {
+  const own = parse(ownKeys).map(publicPart);
+  const shared = sharedKeys(secrets).map((key) => ({ ...key, key_ops: ['verify'] }));
+  return JSON.stringify({ keys: [...shared, ...own] });
+}
+
+/** The current one first; a secret that is there twice, once. */
+function sharedKeys({ current, next, previous }: JwtSecrets): Jwk[] {
+  const secrets = new Set([current, next, previous].filter((secret) => secret !== undefined && secret !== ''));
+  return [...secrets].map((secret) => ({
+    kty: 'oct',
+    kid: keyIdOf(secret as string),
+    alg: 'HS256',
+    k: Buffer.from(secret as string).toString('base64url'),
+  }));
+}
+
+/** What is no list of keys counts as absent, as everywhere; auth's settings tell the owner. */
+function parse(ownKeys: string | undefined): Jwk[] {
+  try {
+    const keys: unknown = JSON.parse(ownKeys ?? '[]');
+    return Array.isArray(keys) ? keys.filter((key) => typeof key === 'object' && key !== null) : [];
+  } catch {
+    return [];
+  }
+}
+
+const publicPart = (key: Jwk): Jwk => ({
+  ...Object.fromEntries(Object.entries(key).filter(([name]) => !PRIVATE_PARTS.has(name))),
+  key_ops: ['verify'],
+});
