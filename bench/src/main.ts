@@ -5,6 +5,7 @@
 import { parseArgs } from 'node:util';
 import { authRefresh } from './auth/auth-refresh.js';
 import type { Bench, BenchContext } from './bench.js';
+import { cluster } from './cluster/cluster.js';
 import { functions } from './functions/functions.js';
 import { describeMachine } from './measure/machine.js';
 import { provision } from './provision/provision.js';
@@ -21,9 +22,10 @@ const BENCHES: Record<string, Bench> = {
   reconcile,
   realtime,
   functions,
+  cluster,
   'lite-drivers': liteDrivers,
 };
-/** Run when no name is given: the others answer a question that is answered once. */
+/** Run when no name is given: of the others one needs a cluster, and one answers a question that is answered once. */
 const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile', 'realtime', 'functions'];
 
 const { values: options, positionals } = parseArgs({
