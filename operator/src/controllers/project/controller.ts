@@ -38,7 +38,12 @@ export function projectCaches(client: KubeClient, metrics: Metrics, log: Logger)
   };
 }
 
-export function projectController(world: World, metrics: Metrics): Controller {
+/** `onChildChange`: lets the engine tell of which project one of its objects changed. */
+export function projectController(
+  world: World,
+  metrics: Metrics,
+  onChildChange: (listener: (ref: string) => void) => void,
+): Controller {
   const queue = new WorkQueue(BACKOFF, metrics.queue('project'));
   world.projects.onChange(({ before, after }) => {
     if (after && !(before && isOwnStatusWrite(before, after))) queue.add(after.metadata.name);
@@ -49,13 +54,15 @@ export function projectController(world: World, metrics: Metrics): Controller {
       }
     }
   });
-  const enqueueOwner = ({ before, after }: { before: KubeObject | undefined; after: KubeObject | undefined }) => {
-    const ref = (after ?? before)?.metadata.labels?.[LABEL_PROJECT];
-    // What was made for the first time was made by the reconcile that runs, or is waited for by one that looks again.
+  // What was made for the first time was made by the reconcile that runs, or is waited for by one that looks again.
+  const enqueue = (ref: string | undefined) => {
     if (ref && world.projects.get(ref)) queue.add(ref);
   };
+  const enqueueOwner = ({ before, after }: { before: KubeObject | undefined; after: KubeObject | undefined }) =>
+    enqueue((after ?? before)?.metadata.labels?.[LABEL_PROJECT]);
   world.namespaces.onChange(enqueueOwner);
   world.secrets.onChange(enqueueOwner);
+  onChildChange(enqueue);
   for (const project of world.projects.list()) queue.add(project.metadata.name);
   const reconcile = (ref: string) => reconcileProject(world, ref);
   return new Controller({ queue, reconcile, workers: WORKERS, metrics: metrics.controller('project'), log: world.log });
