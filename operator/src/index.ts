@@ -3,13 +3,11 @@
  * API, Postgres as superuser, the data plane to probe. Out: databases, Secrets, status. Started by the one-machine program.
  */
 import { KubeConfig } from '@kubernetes/client-node';
-import { OPERATOR_LEASE, type OpenedServices, SYSTEM_NAMESPACE } from '@slipway/crds';
-import { type Logger, pino } from 'pino';
+import { OPERATOR_LEASE, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { pino } from 'pino';
 import { functionCache, functionController } from './controllers/edge-function/controller.js';
 import { projectCaches, projectController } from './controllers/project/controller.js';
-import { EmbeddedEngine } from './engines/embedded/engine.js';
-import { EmbeddedFunctions, noFunctions } from './engines/embedded/functions.js';
-import { replicationPassword } from './engines/postgres/replication-password.js';
+import { installedEngine } from './engines/installed.js';
 import type { Controller } from './runtime/controller.js';
 import { EventRecorder } from './runtime/events.js';
 import { KubeClient } from './runtime/kube.js';
@@ -17,25 +15,9 @@ import { LeaderElection } from './runtime/leader-election.js';
 import { Metrics } from './runtime/metrics.js';
 import { processIdentity } from './runtime/process-identity.js';
 import { startStatusServer } from './runtime/status-server.js';
+import type { OperatorSettings } from './settings.js';
 
-export interface OperatorSettings {
-  /** Path of a kubeconfig; undefined: the cluster's service account. */
-  kubeconfig: string | undefined;
-  /** What people type: `http://localhost:4000`. */
-  publicUrl: string;
-  /** For metrics and health: `host:port`, or the path of a Unix socket. */
-  listen: string;
-  adminDatabaseUrl: string;
-  databasePublicAddress: string;
-  dataplaneUrl: string;
-  /** What projects have beyond the availability matrix. */
-  openedServices?: OpenedServices;
-  /** The Unix socket at which the data plane takes functions; undefined: this installation runs none. */
-  functionsSocket?: string | undefined;
-  logLevel: string;
-  /** Names this operator in the Lease; another than `processIdentity()` only where several run in one process. */
-  identity?: string;
-}
+export type { ClusterSettings, MachineSettings, OperatorSettings } from './settings.js';
 
 export interface Operator {
   /** Resolves when it leads and its engine has been told to get ready. */
@@ -50,18 +32,12 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
   const log = pino({ level: settings.logLevel, base: { program: 'operator' } });
   const metrics = new Metrics();
   const client = await KubeClient.connect(kubeConfig(settings.kubeconfig), metrics.request);
-  const projectUrl = (ref: string) => `${settings.publicUrl.replace(/\/$/, '')}/p/${ref}`;
-  const engine = new EmbeddedEngine({
-    ...settings,
-    projectUrl,
-    replicationPassword: () => replicationPassword(client),
-    log,
-  });
   const events = new EventRecorder({ client, component: 'slipway-operator', log });
   const caches = projectCaches(client, metrics, log);
   const functions = functionCache(client, metrics, log);
-  const functionEngine = settings.functionsSocket ? new EmbeddedFunctions(settings.functionsSocket) : undefined;
-  const informers = [...Object.values(caches), functions];
+  const installed = await installedEngine(settings, { client, caches, metrics, log });
+  const { engine, projectUrl } = installed;
+  const informers = [...Object.values(caches), functions, ...installed.informers];
   let filled = false;
   const server = await startStatusServer({ listen: settings.listen, metrics, isReady: () => filled });
   await Promise.all(informers.map((informer) => informer.start()));
@@ -85,10 +61,10 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
     if (!leads) return;
     log.info('leading');
     metrics.leading.set(1);
-    beginEngine(engine, log);
+    installed.begin();
     const world = { client, engine, events, log, projectUrl, now: () => new Date(), ...caches };
-    const functionWorld = { ...world, engine: functionEngine ?? noFunctions, functions };
-    controllers = [projectController(world, metrics), functionController(functionWorld, metrics)];
+    const functionWorld = { ...world, engine: installed.functions, functions };
+    controllers = [projectController(world, metrics, installed.onChange), functionController(functionWorld, metrics)];
     for (const controller of controllers) controller.start();
   });
 
@@ -96,8 +72,7 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
     const released = Promise.all(controllers.map((controller) => controller.close()));
     await Promise.all(informers.map((informer) => informer.close()));
     await released;
-    await engine.close();
-    await functionEngine?.close();
+    await installed.close();
     await events.close();
     await election.close();
     await new Promise((resolve) => {
@@ -107,11 +82,6 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
     await client.close();
   };
   return { leading, lost: lost.promise, close };
-}
-
-/** Fills up the spares before anyone asks; if Postgres isn't there yet, the first reconcile tries again. */
-function beginEngine(engine: EmbeddedEngine, log: Logger): void {
-  engine.start().catch((error: Error) => log.warn({ why: error.message }, 'the engine is not ready yet'));
 }
 
 function kubeConfig(path: string | undefined): KubeConfig {

@@ -1,6 +1,35 @@
 /** The operator's settings from the environment: read once, checked, with the wrong variable named. */
-import { openedServices, SHARED_SERVICES_SETTING } from '@slipway/crds';
-import type { OperatorSettings } from './index.js';
+import { type OpenedServices, readInstallation, type Site } from '@slipway/crds';
+
+export interface SharedSettings {
+  /** Path of a kubeconfig; undefined: the cluster's service account. */
+  kubeconfig: string | undefined;
+  /** For metrics and health: `host:port`, or the path of a Unix socket. */
+  listen: string;
+  /** Where the data plane that projects share answers. */
+  dataplaneUrl: string;
+  logLevel: string;
+  /** Names this operator in the Lease; another than `processIdentity()` only where several run in one process. */
+  identity?: string;
+}
+
+/** On a cluster all else is what the site chose. */
+export interface ClusterSettings extends SharedSettings {
+  site: Site;
+}
+
+export interface MachineSettings extends SharedSettings {
+  /** What people type: `http://localhost:4000`. */
+  publicUrl: string;
+  adminDatabaseUrl: string;
+  databasePublicAddress: string;
+  /** What projects have beyond the availability matrix. */
+  openedServices?: OpenedServices;
+  /** The Unix socket at which the data plane takes functions; undefined: this installation runs none. */
+  functionsSocket?: string | undefined;
+}
+
+export type OperatorSettings = ClusterSettings | MachineSettings;
 
 type Environment = Record<string, string | undefined>;
 
@@ -16,19 +45,24 @@ export function readSettings(environment: Environment): OperatorSettings {
   };
   const logLevel = environment.SLIPWAY_LOG_LEVEL || 'info';
   if (!LOG_LEVELS.includes(logLevel)) throw new Error(`SLIPWAY_LOG_LEVEL is one of ${LOG_LEVELS.join(', ')}`);
-  return {
+  const { site, publicUrl, openedServices } = readInstallation(environment);
+  const shared = {
     kubeconfig: environment.KUBECONFIG || undefined,
-    publicUrl: text('SLIPWAY_PUBLIC_URL', /^https?:\/\/[^/]+\/?$/, 'http://localhost:4000'),
     listen: text('SLIPWAY_LISTEN', /^(\/.+|[^/]*:\d+)$/, '127.0.0.1:4010 or the path of a Unix socket'),
+    dataplaneUrl: text('SLIPWAY_DATAPLANE_URL', /^https?:\/\/[^/]+\/?$/, 'http://127.0.0.1:4000'),
+    logLevel,
+  };
+  if (site) return { ...shared, site };
+  return {
+    ...shared,
+    publicUrl,
     adminDatabaseUrl: text(
       'SLIPWAY_ADMIN_DATABASE_URL',
       /^postgres(ql)?:\/\/[^@]+@/,
       'postgresql://user:password@/postgres?host=/run/postgres&port=4002',
     ),
     databasePublicAddress: text('SLIPWAY_DATABASE_PUBLIC_ADDRESS', /^.+:\d+$/, '127.0.0.1:4002'),
-    dataplaneUrl: text('SLIPWAY_DATAPLANE_URL', /^https?:\/\/[^/]+\/?$/, 'http://127.0.0.1:4000'),
-    openedServices: openedServices(environment[SHARED_SERVICES_SETTING]),
+    openedServices,
     functionsSocket: environment.SLIPWAY_FUNCTIONS_SOCKET || undefined,
-    logLevel,
   };
 }

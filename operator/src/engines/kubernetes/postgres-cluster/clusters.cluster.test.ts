@@ -172,7 +172,15 @@ const projects = '/apis/slipway.dev/v1alpha1/projects';
 const labels = (ref: string) => ({ [LABEL_PROJECT]: ref, [LABEL_MANAGED_BY]: MANAGED_BY });
 
 const request = (ref: string, plan: Plan, uid = `uid-${ref}`): DatabaseRequest => {
-  const project: EngineProject = { ref, uid, owner: 'owner@example.com', region: REGION, plan, suspended: false };
+  const project: EngineProject = {
+    ref,
+    uid,
+    owner: 'owner@example.com',
+    region: REGION,
+    plan,
+    suspended: false,
+    placement: undefined,
+  };
   return { project, passwords, existed: false };
 };
 

@@ -1,0 +1,92 @@
+/**
+ * The engine that an installation has: the cluster's where its site is told, else that of one machine. In: the operator's settings and
+ * caches. Out: the engine, what it watches beside the project's own, and where a project is.
+ */
+import { projectUrlByHost } from '@slipway/crds';
+import type { Logger } from 'pino';
+import type { ProjectCaches } from '../controllers/project/controller.js';
+import type { Informer } from '../runtime/informer.js';
+import type { KubeClient, KubeObject } from '../runtime/kube.js';
+import type { Metrics } from '../runtime/metrics.js';
+import type { ClusterSettings, MachineSettings, OperatorSettings } from '../settings.js';
+import { EmbeddedEngine } from './embedded/engine.js';
+import { EmbeddedFunctions, noFunctions } from './embedded/functions.js';
+import type { Engine } from './engine.js';
+import type { FunctionEngine } from './function-engine.js';
+import { Children } from './kubernetes/children/children.js';
+import { servedKinds } from './kubernetes/children/served.js';
+import { KubernetesEngine } from './kubernetes/engine.js';
+import { replicationPassword } from './postgres/replication-password.js';
+
+export interface InstalledEngine {
+  engine: Engine;
+  functions: FunctionEngine;
+  /** The caches that the engine alone needs. */
+  informers: Informer<KubeObject>[];
+  projectUrl(ref: string): string;
+  /** Calls `listener` with the ref of a project of which an object changed that the engine made. */
+  onChange(listener: (ref: string) => void): void;
+  /** To be called when this operator leads. */
+  begin(): void;
+  close(): Promise<void>;
+}
+
+export interface EngineWorld {
+  client: KubeClient;
+  caches: ProjectCaches;
+  metrics: Metrics;
+  log: Logger;
+}
+
+export const installedEngine = async (settings: OperatorSettings, world: EngineWorld): Promise<InstalledEngine> =>
+  'site' in settings ? onCluster(settings, world) : onMachine(settings, world);
+
+async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineWorld): Promise<InstalledEngine> {
+  const { client, caches, metrics, log } = world;
+  const { secrets, namespaces } = caches;
+  const children = new Children({ client, metrics, log, secrets, namespaces, optional: await servedKinds(client) });
+  const engine = new KubernetesEngine({
+    site,
+    client,
+    children,
+    dataplaneUrl,
+    replicationPassword: () => replicationPassword(client),
+    log,
+  });
+  return {
+    engine,
+    functions: noFunctions,
+    informers: children.informers(),
+    projectUrl: (ref) => projectUrlByHost(site.publicUrl, ref),
+    onChange: (listener) => children.onChange(listener),
+    begin: () => engine.start(),
+    close: () => engine.close(),
+  };
+}
+
+function onMachine(settings: MachineSettings, { client, log }: EngineWorld): InstalledEngine {
+  const { publicUrl, functionsSocket } = settings;
+  const projectUrl = (ref: string) => `${publicUrl.replace(/\/$/, '')}/p/${ref}`;
+  const engine = new EmbeddedEngine({
+    ...settings,
+    projectUrl,
+    replicationPassword: () => replicationPassword(client),
+    log,
+  });
+  const functions = functionsSocket ? new EmbeddedFunctions(functionsSocket) : undefined;
+  return {
+    engine,
+    functions: functions ?? noFunctions,
+    informers: [],
+    projectUrl,
+    onChange: () => {},
+    // Fills up the spares before anyone asks; if Postgres isn't there yet, the first reconcile tries again.
+    begin: () => {
+      engine.start().catch((error: Error) => log.warn({ why: error.message }, 'the engine is not ready yet'));
+    },
+    close: async () => {
+      await engine.close();
+      await functions?.close();
+    },
+  };
+}
