@@ -10,11 +10,12 @@ import { type Logger, pino } from 'pino';
 import { createAuthService } from './auth/index.js';
 import { startFunctionsControl } from './functions/control.js';
 import { createFunctionsService } from './functions/index.js';
+import { createDeployedServices } from './gateway/deployed.js';
 import { createManagement } from './gateway/management.js';
 import { createGateway } from './gateway/server.js';
 import { createRealtimeService } from './realtime/index.js';
 import { replicationPasswordFrom } from './realtime/replication-password.js';
-import { type Registry, startRegistry } from './registry/index.js';
+import { type Registry, type RegistryOptions, startRegistry } from './registry/index.js';
 import { createRestService } from './rest/index.js';
 import type { Services } from './service.js';
 import type { DataplaneSettings } from './settings.js';
@@ -32,6 +33,7 @@ export interface Dataplane {
 const PATIENCE_MS = 5_000;
 
 export async function startDataplane(settings: DataplaneSettings): Promise<Dataplane> {
+  const { installation } = settings;
   const log = pino({ level: settings.logLevel });
   const kubeConfig = new KubeConfig();
   if (settings.kubeconfig === undefined) kubeConfig.loadFromCluster();
@@ -47,7 +49,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     settings.functions &&
     (await createFunctionsService({
       home: settings.functions.home,
-      publicUrl: settings.publicUrl,
+      publicUrl: installation.publicUrl,
       tenant: (ref) => registry.tenant(ref),
       environment: (ref) => registry.environment(ref),
       log,
@@ -55,22 +57,20 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   if (functions) services.functions = functions;
   const registry = startRegistry({
     kubeConfig,
-    publicUrl: settings.publicUrl,
-    openedServices: settings.openedServices,
+    installation,
     log,
-    onEnvironment: (ref) => functions?.refresh(ref),
-    onForget: (ref) => {
-      for (const service of Object.values(services)) {
-        service.forget(ref).catch((error: unknown) => log.error({ err: error, ref }, 'a service did not let go'));
-      }
-    },
+    ...telling(services, log),
+    ...(functions && { onEnvironment: (ref: string) => functions.refresh(ref) }),
   });
-  const management = createManagement(settings.apiSocket, settings.publicUrl);
+  const deployed = createDeployedServices();
+  const management = createManagement(settings.apiSocket, installation.publicUrl);
   const server = createGateway({
-    publicUrl: settings.publicUrl,
+    publicUrl: installation.publicUrl,
     tenant: registry.tenant,
     complete: () => registry.complete,
     services,
+    deployed,
+    behindIngress: installation.site !== undefined,
     rateLimit: settings.rateLimit,
     management,
     log,
@@ -87,7 +87,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     control?.close();
     management.close();
     await registry.close();
-    await Promise.all(Object.values(services).map((service) => service.close()));
+    await Promise.all([...Object.values(services), ...Object.values(deployed)].map((service) => service.close()));
   };
   try {
     const url = await listen(server, settings.listen);
@@ -98,6 +98,17 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     throw error;
   }
 }
+
+const telling = (services: Services, log: Logger): Pick<RegistryOptions, 'onChange' | 'onForget'> => ({
+  onChange: (tenant) => {
+    for (const service of Object.values(services)) service.change?.(tenant);
+  },
+  onForget: (ref) => {
+    for (const service of Object.values(services)) {
+      service.forget(ref).catch((error: unknown) => log.error({ err: error, ref }, 'a service did not let go'));
+    }
+  },
+});
 
 /** The registry comes after the services, which it tells of projects that went. */
 function storageOf({ storage }: DataplaneSettings, log: Logger, registry: () => Registry): Services {

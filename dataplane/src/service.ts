@@ -9,6 +9,10 @@ import type { Caller, Tenant } from './tenant.js';
 export interface ServiceRequest {
   tenant: Tenant;
   caller: Caller;
+  /** The token that says who calls; undefined: nobody. */
+  token: string | undefined;
+  /** The caller's network address, as far as it is known for sure. */
+  address: string;
   /** The path behind the service's prefix: `/todos` of `/rest/v1/todos`. */
   path: string;
   /** The query string as sent, without `?`. */
@@ -34,7 +38,9 @@ export interface Service {
   handle(request: ServiceRequest): Promise<void>;
   /** Without it a request to change the protocol is refused. */
   upgrade?(request: UpgradeRequest): void;
-  /** Lets go of all that is held for a project that is gone or has changed. */
+  /** The project's keys, settings or passwords are others, its database is the same: what is under way goes on. */
+  change?(tenant: Tenant): void;
+  /** Lets go of all that is held for a project that is gone, stands still or has another database. */
   forget(ref: string): Promise<void>;
   close(): Promise<void>;
 }

@@ -1,25 +1,25 @@
 /** The data plane's settings from the environment: read once, checked, with the wrong variable named. */
 import { readFileSync } from 'node:fs';
-import { type OpenedServices, openedServices, SHARED_SERVICES_SETTING } from '@slipway/crds';
+import { type Installation, readInstallation } from '@slipway/crds';
 import type { S3Settings } from './storage/content/s3.js';
 
 export interface DataplaneSettings {
   /** `host:port`, or the path of a Unix socket. */
   listen: string;
-  /** What people type: a project is at `<it>/p/<ref>`. Without a slash at the end. */
-  publicUrl: string;
-  /** The Unix socket that management routes are handed on to. */
-  apiSocket: string;
+  /** Where people and projects are, and on a cluster the site's settings. */
+  installation: Installation;
+  /** The Unix socket that management routes are handed on to; undefined: the API is elsewhere. */
+  apiSocket: string | undefined;
   /** Undefined: the service account of the pod. */
   kubeconfig: string | undefined;
-  /** What projects have beyond the availability matrix. */
-  openedServices: OpenedServices;
   /** Requests a second of one address to one project; 0: no limit; undefined: the default, from which loopback is spared. */
   rateLimit: number | undefined;
   /** Undefined: this data plane runs no storage service. */
   storage: { directory: string; s3: S3Settings | undefined } | undefined;
   /** Where deployed functions are kept, and the Unix socket that the platform's programs deploy them at; undefined: no functions. */
   functions: { home: string; socket: string } | undefined;
+  /** `host:port` at which Prometheus reads metrics; undefined: none are kept. */
+  metricsListen: string | undefined;
   logLevel: string;
 }
 
@@ -36,13 +36,15 @@ export function readSettings(environment: Record<string, string | undefined>): D
   if (!LOG_LEVELS.includes(logLevel)) throw new Error(`SLIPWAY_LOG_LEVEL is one of ${LOG_LEVELS.join(', ')}`);
   return {
     listen: text('SLIPWAY_LISTEN', /^(\/.+|.+:\d{1,5})$/, '127.0.0.1:4000 or the path of a Unix socket'),
-    publicUrl: text('SLIPWAY_PUBLIC_URL', /^https?:\/\/[^/?#@]+\/?$/, 'http://localhost:4000').replace(/\/$/, ''),
-    apiSocket: text('SLIPWAY_API_SOCKET', /^\//, '/run/slipway/api.sock'),
+    installation: readInstallation(environment),
+    apiSocket: environment.SLIPWAY_API_SOCKET ? text('SLIPWAY_API_SOCKET', /^\//, '/run/slipway/api.sock') : undefined,
     kubeconfig: environment.KUBECONFIG || undefined,
-    openedServices: openedServices(environment[SHARED_SERVICES_SETTING]),
     rateLimit: rateLimit(environment.SLIPWAY_RATE_LIMIT),
     storage: storage(environment.SLIPWAY_STORAGE_DIR, environment.SLIPWAY_STORAGE_S3),
     functions: functions(environment.SLIPWAY_FUNCTIONS_DIR, environment.SLIPWAY_FUNCTIONS_SOCKET),
+    metricsListen: environment.SLIPWAY_METRICS_LISTEN
+      ? text('SLIPWAY_METRICS_LISTEN', /^[^/]+:\d{1,5}$/, '0.0.0.0:9090')
+      : undefined,
     logLevel,
   };
 }

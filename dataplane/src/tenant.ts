@@ -1,5 +1,5 @@
 /** A project as the data plane sees it: who may call, and how to reach its database. */
-import type { ApiRole, Plan, ProjectService, ProjectType } from '@slipway/crds';
+import type { ApiRole, Placement, Plan, ProjectService, ProjectType } from '@slipway/crds';
 
 /** How one login role reaches the project's database, as `pg` takes it. */
 export interface Login {
@@ -12,9 +12,18 @@ export interface Login {
 
 export interface Tenant {
   ref: string;
-  /** Changes when anything below does: whoever caches by tenant compares it. */
+  /** Changes when anything below does; the tenant is another object then. */
   revision: string;
+  /** Changes when the database is another one, or the plan: what was held of it is worthless then. While it is the same, logins may get other passwords. */
+  incarnation: string;
+  /** It stands still: nothing is served. */
+  suspended: boolean;
+  /** Where its auth and rest answer from. */
+  placement: Placement;
+  /** What signs new tokens. */
   jwtSecret: string;
+  /** While secrets are rotated: what is about to sign, and what signed before. Their tokens are good as well. */
+  otherJwtSecrets: readonly string[];
   anonKey: string;
   serviceRoleKey: string;
   /** Base address of the project's services, without a slash at the end. */

@@ -35,8 +35,8 @@ export type NamedRoute = (context: Context, id: string) => Promise<Answer>;
 export const ok = (body: object | string = {}): Answer => ({ status: 200, body });
 export const redirect = (address: string, status = 303): Answer => ({ status, headers: { Location: address } });
 
-export function deviceOf({ incoming }: ServiceRequest): Device {
-  const address = incoming.socket.remoteAddress?.replace(/^::ffff:/, '').replace(/%.*$/, '') ?? null;
+export function deviceOf({ incoming, address: from }: ServiceRequest): Device {
+  const address = from.replace(/^::ffff:/, '').replace(/%.*$/, '') || null;
   return { address, userAgent: (incoming.headers['user-agent'] ?? '').slice(0, 1000) };
 }
 

@@ -9,7 +9,7 @@ import { Pool } from '../sql/pool.js';
 import type { Tenant } from '../tenant.js';
 
 interface Entry {
-  revision: string;
+  tenant: Tenant;
   pool: Pool;
   ready: Promise<void> | undefined;
 }
@@ -49,9 +49,12 @@ export class AuthDatabases {
   #entry(tenant: Tenant): Entry {
     let entry = this.#entries.get(tenant.ref);
     this.#entries.delete(tenant.ref);
-    if (entry?.revision !== tenant.revision) {
+    if (entry?.tenant.incarnation !== tenant.incarnation) {
       void entry?.pool.close();
-      entry = { revision: tenant.revision, pool: new Pool(tenant.authAdmin, LIMITS), ready: undefined };
+      entry = { tenant, pool: new Pool(tenant.authAdmin, LIMITS), ready: undefined };
+    } else if (entry.tenant !== tenant) {
+      entry.tenant = tenant;
+      entry.pool.useLogin(tenant.authAdmin);
     }
     this.#entries.set(tenant.ref, entry);
     return entry;

@@ -1,5 +1,5 @@
 /** What may be done how often, by whom: each limit by its name, with the amount that the project's settings give it. */
-import type { IncomingMessage } from 'node:http';
+import type { ServiceRequest } from '../service.js';
 import type { AuthConfig } from './config.js';
 import type { Context } from './context.js';
 import { tooManyMessages, tooManyRequests, tooSoon } from './errors.js';
@@ -23,7 +23,7 @@ export class Limits {
 
   /** One of what a caller's network may do; throws when it did so too often. */
   byAddress(what: ByAddress, { request, config }: Context): void {
-    const network = networkOf(callerAddress(request.incoming, config.limits.addressHeader));
+    const network = networkOf(callerAddress(request, config.limits.addressHeader));
     this.#take(`${what} ${request.tenant.ref} ${network}`, this.#ofAddress(what, config));
   }
 
@@ -73,8 +73,8 @@ export class Limits {
 }
 
 /** Each proxy adds the address that it sees at the end: only the last is not the caller's own word. */
-function callerAddress({ headers, socket }: IncomingMessage, header: string | undefined): string {
-  const value = header === undefined ? undefined : headers[header];
+function callerAddress({ incoming, address }: ServiceRequest, header: string | undefined): string {
+  const value = header === undefined ? undefined : incoming.headers[header];
   const last = [value].flat().at(-1)?.split(',').at(-1)?.trim();
-  return last || (socket.remoteAddress ?? '');
+  return last || address;
 }

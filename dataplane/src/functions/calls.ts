@@ -10,14 +10,12 @@ import { carry } from './proxy.js';
 export interface CallOptions {
   functions: ReadonlyMap<string, EdgeFunction>;
   limits: FunctionLimits;
-  /** Of the public URL. */
-  host: string;
 }
 
 export const answering =
-  ({ functions, limits, host }: CallOptions) =>
+  ({ functions, limits }: CallOptions) =>
   async (request: ServiceRequest): Promise<void> => {
-    const { tenant, path, query, incoming, outgoing } = request;
+    const { tenant, address, path, query, incoming, outgoing } = request;
     const name = nameOf(path);
     const found = name === undefined ? undefined : functions.get(keyOf(tenant.ref, name));
     const refusal = found === undefined ? NOT_FOUND : tokenRefusal(found, request);
@@ -36,7 +34,8 @@ export const answering =
     }
     try {
       const target = query === '' ? path : `${path}?${query}`;
-      if (await carry(isolate, { target, host, incoming, outgoing }, limits)) found.succeeded();
+      if (await carry(isolate, { target, host: new URL(tenant.url).host, address, incoming, outgoing }, limits))
+        found.succeeded();
     } finally {
       isolate.finish();
     }

@@ -76,7 +76,7 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
     limits,
     log: options.log,
   });
-  const handle = answering({ functions, limits, host: new URL(options.publicUrl).host });
+  const handle = answering({ functions, limits });
   let gateway: Server | undefined;
   return {
     deployer,
@@ -89,6 +89,9 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
       }).listen(folders.gateway, () => chmodSync(folders.gateway, 0o666));
     },
     refresh: (ref) => {
+      for (const found of functions.values()) if (found.ref === ref) found.refresh();
+    },
+    change: ({ ref }) => {
       for (const found of functions.values()) if (found.ref === ref) found.refresh();
     },
     forget: async (ref) => {

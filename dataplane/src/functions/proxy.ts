@@ -9,6 +9,7 @@ import {
   request,
   type ServerResponse,
 } from 'node:http';
+import { endToEnd, handedOn, hasBody } from '../gateway/hop.js';
 import { type Refusal, refuse } from '../gateway/refusals.js';
 import { endedUnder, TOO_LATE } from './answers.js';
 import type { Isolate } from './isolate.js';
@@ -19,21 +20,11 @@ export interface Carried {
   target: string;
   /** Who the function takes itself to be. */
   host: string;
+  /** Of the caller. */
+  address: string;
   incoming: IncomingMessage;
   outgoing: ServerResponse;
 }
-
-const OF_ONE_CONNECTION = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
 
 /** Resolves to whether the whole answer was carried. */
 export function carry(isolate: Isolate, carried: Carried, limits: FunctionLimits): Promise<boolean> {
@@ -49,8 +40,6 @@ function attempt(
 ) {
   const { incoming, outgoing, target } = carried;
   const headers = requestHeaders(carried);
-  const hasBody =
-    incoming.headers['content-length'] !== undefined || incoming.headers['transfer-encoding'] !== undefined;
   const upstream = request({
     socketPath: isolate.socketPath,
     agent: isolate.agent,
@@ -78,7 +67,14 @@ function attempt(
   });
   upstream.once('error', () => {
     // An idle connection may be closed by the isolate in the moment that it is taken from the agent.
-    if (again && upstream.reusedSocket && !hasBody && !outgoing.headersSent && !outgoing.destroyed && isolate.pid) {
+    if (
+      again &&
+      upstream.reusedSocket &&
+      !hasBody(incoming) &&
+      !outgoing.headersSent &&
+      !outgoing.destroyed &&
+      isolate.pid
+    ) {
       clock.stop();
       settled = true;
       attempt(isolate, carried, limits, done, false);
@@ -90,7 +86,7 @@ function attempt(
     if (!outgoing.writableFinished) upstream.destroy();
     settle(outgoing.writableFinished);
   });
-  if (hasBody) incoming.pipe(upstream);
+  if (hasBody(incoming)) incoming.pipe(upstream);
   else upstream.end();
 }
 
@@ -121,23 +117,8 @@ function startClock(isolate: Isolate, upstream: ClientRequest, limits: FunctionL
   return clock;
 }
 
-function requestHeaders({ incoming, host }: Carried): OutgoingHttpHeaders {
-  const headers = endToEnd(incoming);
-  for (const name of Object.keys(headers)) {
-    if (name === 'forwarded' || name.startsWith('x-forwarded-') || name === 'x-real-ip') delete headers[name];
-  }
-  headers.host = host;
-  if (incoming.headers['transfer-encoding'] !== undefined) headers['transfer-encoding'] = 'chunked';
-  headers['x-forwarded-for'] = incoming.socket.remoteAddress ?? '';
-  return headers;
-}
-
-/** All headers but those that belong to one connection; Node frames the body anew. */
-function endToEnd(message: IncomingMessage): OutgoingHttpHeaders {
-  const named = message.headers.connection?.toLowerCase().split(/\s*,\s*/);
-  const headers: OutgoingHttpHeaders = {};
-  for (const name in message.headers) {
-    if (!OF_ONE_CONNECTION.has(name) && !named?.includes(name)) headers[name] = message.headers[name];
-  }
-  return headers;
-}
+const requestHeaders = ({ incoming, host, address }: Carried): OutgoingHttpHeaders => ({
+  ...handedOn(incoming),
+  host,
+  'x-forwarded-for': address,
+});

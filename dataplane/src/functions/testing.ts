@@ -61,6 +61,8 @@ export async function startTestFunctions(limits: Partial<FunctionLimits> = {}, h
       .handle({
         tenant: tenant(ref),
         caller,
+        token: undefined,
+        address: incoming.socket.remoteAddress ?? '',
         path: target,
         query: query ?? '',
         requestId: '1',

@@ -24,6 +24,10 @@ async function newTenant(ref: string, jwtSecret = randomBytes(32).toString('hex'
   return {
     ref,
     revision: '1',
+    incarnation: '1',
+    suspended: false,
+    placement: 'pooled',
+    otherJwtSecrets: [],
     jwtSecret,
     anonKey: await signToken({ role: 'anon' }, jwtSecret),
     serviceRoleKey: await signToken({ role: 'service_role' }, jwtSecret),

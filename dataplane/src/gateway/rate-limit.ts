@@ -26,8 +26,8 @@ export class RateLimit {
     this.#sparesLoopback = perSecond === undefined;
   }
 
-  exceeded(ref: string, address: string | undefined): boolean {
-    if (this.#perSecond === 0 || address === undefined) return false;
+  exceeded(ref: string, address: string): boolean {
+    if (this.#perSecond === 0) return false;
     if (this.#sparesLoopback && isLoopback(address)) return false;
     return ++this.#countOf(ref, address).requests > this.#perSecond;
   }

@@ -1,5 +1,3 @@
-import { IncomingMessage } from 'node:http';
-import { Socket } from 'node:net';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { test } from 'uvu';
@@ -13,10 +11,13 @@ function newLog() {
   const note = (path: string) =>
     refusals.note(
       { refused: 'invalid-key' },
-      'shop',
-      { service: 'rest', path, query: 'apikey=canary' },
-      '1-1',
-      new IncomingMessage(new Socket()),
+      {
+        ref: 'shop',
+        place: { service: 'rest', path, query: 'apikey=canary' },
+        requestId: '1-1',
+        method: 'GET',
+        address: '192.0.2.1',
+      },
     );
   return { refusals, lines, note };
 }

@@ -2,7 +2,6 @@
  * Whom the gateway turned away for their key or token, for whoever looks for an attack. In: each refusal. Out: a line of the log for
  * each of the first few of a second, and then one that says how many more there were, so that a flood fills no disk.
  */
-import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import type { ServiceAddress } from './address.js';
 import type { Decision } from './credentials.js';
@@ -14,6 +13,15 @@ const MAX_PATH_LENGTH = 200;
 
 export type Refused = Exclude<Decision, { caller: unknown }>;
 
+export interface Attempt {
+  ref: string;
+  place: ServiceAddress;
+  requestId: string;
+  method: string;
+  /** Of the caller. */
+  address: string;
+}
+
 export class RefusalLog {
   #lines = 0;
   #leftOut = 0;
@@ -22,7 +30,7 @@ export class RefusalLog {
   constructor(private readonly log: Logger) {}
 
   /** Neither the query nor any header nor what a token says is written: all may hold secrets. */
-  note(decision: Refused, ref: string, place: ServiceAddress, requestId: string, { method, socket }: IncomingMessage) {
+  note(decision: Refused, { ref, place, requestId, method, address }: Attempt) {
     this.#turn ??= setTimeout(() => this.#begin(), WINDOW_MS).unref();
     if (this.#lines >= LINES) {
       this.#leftOut++;
@@ -33,10 +41,7 @@ export class RefusalLog {
     const problem = decision.refused === 'invalid-token' ? decision.problem.kind : undefined;
     const { refused: reason } = decision;
     const { service } = place;
-    this.log.info(
-      { ref, service, method, path, reason, problem, requestId, address: socket.remoteAddress },
-      'a caller was refused',
-    );
+    this.log.info({ ref, service, method, path, reason, problem, requestId, address }, 'a caller was refused');
   }
 
   close(): void {

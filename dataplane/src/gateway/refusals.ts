@@ -80,6 +80,41 @@ export const serviceDown = (service: string): Refusal => ({
   headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '1' },
 });
 
+/** One that is there, but has not answered in time. */
+export const serviceTooSlow = (service: string): Refusal => ({
+  status: 504,
+  body: {
+    type: 'about:blank',
+    title: 'Gateway Timeout',
+    status: 504,
+    detail: `The ${service} service did not answer in time. Try again in a moment.`,
+  },
+  headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '1' },
+});
+
+export const serviceBusy = (service: string): Refusal => ({
+  status: 503,
+  body: {
+    type: 'about:blank',
+    title: 'Service Unavailable',
+    status: 503,
+    detail: `Too many requests to the ${service} service are under way. Try again in a moment.`,
+  },
+  headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '1' },
+});
+
+/** In the words of problem documents, and in those that clients of the services show. */
+export function suspended(ref: string): Refusal {
+  const message = 'The project is suspended: its data stays, and nothing of it runs.';
+  const hint = `Whoever runs the platform resumes it by spec.suspend: false of its Project: kubectl patch project ${ref} --type merge -p '{"spec":{"suspend":false}}'`;
+  const problem = { type: 'urn:slipway:problem:project-suspended', title: 'The project is suspended', status: 503 };
+  return {
+    status: 503,
+    body: { ...problem, code: 'project_suspended', detail: `${message} ${hint}`, message, hint },
+    headers: { 'Content-Type': 'application/problem+json' },
+  };
+}
+
 export const NO_UPGRADE: Refusal = {
   status: 400,
   body: { message: 'There is nothing here that speaks another protocol than HTTP' },

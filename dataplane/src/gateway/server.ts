@@ -8,13 +8,17 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ProjectService } from '@slipway/crds';
 import type { Logger } from 'pino';
-import { MAX_BODY_BYTES } from '../request-body.js';
-import type { Service, Services } from '../service.js';
+import { BodyTooLargeError, MAX_BODY_BYTES } from '../request-body.js';
+import type { Service, ServiceRequest, Services } from '../service.js';
 import { ConnectionError, PoolBusyError } from '../sql/errors.js';
 import type { Caller, Tenant } from '../tenant.js';
 import { projectAddress, type ServiceAddress, serviceAddress } from './address.js';
+import { type ClientAddress, ofConnection, ofIngress } from './client-address.js';
 import { allowOrigin, answerPreflight, isPreflight } from './cors.js';
 import { type Credentials, credentialsOf, decideCaller, knownCaller, withoutKey } from './credentials.js';
+import { type DeployedName, ServiceBusy, ServiceTooSlow, ServiceUnreachable } from './deployed.js';
+import { answerProbe } from './health.js';
+import { hasBody } from './hop.js';
 import type { Management } from './management.js';
 import { RateLimit } from './rate-limit.js';
 import { RefusalLog, type Refused } from './refusal-log.js';
@@ -28,14 +32,17 @@ import {
   type Refusal,
   refuse,
   STARTING,
+  serviceBusy,
   serviceDown,
+  serviceTooSlow,
+  suspended,
   TOO_MANY_REQUESTS,
   UNKNOWN_PROJECT,
   unavailable,
 } from './refusals.js';
 import { RULES, type ServiceRules } from './rules.js';
 import { type Patience, SlowClients } from './slow-clients.js';
-import { type TokenProblem, Tokens } from './tokens.js';
+import { Tokens } from './tokens.js';
 
 export interface GatewayOptions {
   publicUrl: string;
@@ -43,6 +50,10 @@ export interface GatewayOptions {
   /** Whether every project is known: before that, one that isn't may only not be known yet. */
   complete(): boolean;
   services: Services;
+  /** For projects that have pods of their own for these. */
+  deployed?: Record<DeployedName, Service> | undefined;
+  /** All requests come through an ingress, which says from where. */
+  behindIngress?: boolean;
   /** Requests a second of one address to one project; 0: no limit; undefined: the default. */
   rateLimit?: number | undefined;
   management: Management;
@@ -71,7 +82,15 @@ interface Entry {
   rules: ServiceRules;
 }
 
-const NOBODY: Caller = { role: 'anon', claims: '{"role":"anon"}' };
+/** Who calls, and the token that says so. */
+interface Who {
+  caller: Caller;
+  token: string | undefined;
+}
+
+type Doubts = Pick<ServiceRequest, 'tokenProblem' | 'refusal'>;
+
+const NOBODY: Who = { caller: { role: 'anon', claims: '{"role":"anon"}' }, token: undefined };
 
 export function createGateway(options: GatewayOptions): Server {
   const limits = { ...LIMITS, ...options.limits };
@@ -98,6 +117,8 @@ export function createGateway(options: GatewayOptions): Server {
 
 class Gateway {
   readonly #entries: ReadonlyMap<string, Entry>;
+  readonly #deployed: ReadonlyMap<string, Entry>;
+  readonly #clientAddress: ClientAddress;
   readonly #domain: string;
   readonly #tokens = new Tokens();
   readonly #nextId = requestIds();
@@ -110,6 +131,8 @@ class Gateway {
     private readonly refusals: RefusalLog,
   ) {
     this.#entries = entriesOf(options.services);
+    this.#deployed = entriesOf(options.deployed ?? {});
+    this.#clientAddress = options.behindIngress ? ofIngress : ofConnection;
     this.#domain = `.${new URL(options.publicUrl).hostname.toLowerCase()}`;
   }
 
@@ -118,6 +141,7 @@ class Gateway {
     if (this.options.log.isLevelEnabled('debug')) logWhenDone(this.options.log, incoming, outgoing, requestId);
     const address = projectAddress(incoming.url as string, incoming.headers.host, this.#domain);
     if (address === undefined) {
+      if (answerProbe(incoming.url as string, this.options.complete, outgoing)) return;
       if (hasBody(incoming)) this.slowClients.watch(incoming, outgoing, false);
       this.options.management.forward(incoming, outgoing, requestId);
       return;
@@ -130,7 +154,7 @@ class Gateway {
     if (incoming.headers.origin !== undefined) allowOrigin(outgoing);
     const tenant = this.options.tenant(address.ref);
     const place = serviceAddress(address.target);
-    const entry = place && this.#entries.get(place.service);
+    const entry = place && this.#entryOf(tenant, place.service);
     if (hasBody(incoming)) this.slowClients.watch(incoming, outgoing, entry?.rules.streams === true);
     const refusal = this.#refusalOf(tenant, place, entry, incoming);
     if (tenant === undefined || place === undefined || entry === undefined || refusal !== undefined) {
@@ -139,8 +163,15 @@ class Gateway {
     }
     const credentials = credentialsOf(incoming, place.query);
     const caller = knownCaller(this.#tokens, tenant, credentials);
-    if (caller !== undefined) this.#serve(entry, tenant, place, caller, requestId, incoming, outgoing);
-    else void this.#decide(entry, tenant, place, credentials, requestId, incoming, outgoing);
+    if (caller !== undefined) {
+      const token = credentials.bearer ?? credentials.key;
+      this.#serve(entry, tenant, place, { caller, token }, requestId, incoming, outgoing);
+    } else void this.#decide(entry, tenant, place, credentials, requestId, incoming, outgoing);
+  }
+
+  #entryOf(tenant: Tenant | undefined, service: string): Entry | undefined {
+    const deployed = tenant?.placement === 'deployments' ? this.#deployed.get(service) : undefined;
+    return deployed ?? this.#entries.get(service);
   }
 
   /** Why a request is refused whoever calls; undefined: all three are there, and it may go on. */
@@ -151,7 +182,8 @@ class Gateway {
     incoming: IncomingMessage,
   ): Refusal | undefined {
     if (tenant === undefined) return this.options.complete() ? UNKNOWN_PROJECT : STARTING;
-    if (this.rateLimit.exceeded(tenant.ref, incoming.socket.remoteAddress)) return TOO_MANY_REQUESTS;
+    if (this.rateLimit.exceeded(tenant.ref, this.#clientAddress(incoming))) return TOO_MANY_REQUESTS;
+    if (tenant.suspended) return suspended(tenant.ref);
     if (entry?.rules.streams !== true && Number(incoming.headers['content-length']) > this.limits.bodyBytes) {
       return BODY_TOO_LARGE;
     }
@@ -172,17 +204,20 @@ class Gateway {
     try {
       const decision = await decideCaller(this.#tokens, tenant, credentials);
       if ('caller' in decision) {
-        this.#serve(entry, tenant, place, decision.caller, requestId, incoming, outgoing);
+        const token = credentials.bearer ?? credentials.key;
+        this.#serve(entry, tenant, place, { caller: decision.caller, token }, requestId, incoming, outgoing);
         return;
       }
       const refusal = worded(entry, refusalFor(decision, rules));
       if (rules.open?.(incoming.method as string, place.path)) {
-        this.#serve(entry, tenant, place, NOBODY, requestId, incoming, outgoing, undefined, refusal);
+        this.#serve(entry, tenant, place, NOBODY, requestId, incoming, outgoing, { refusal });
       } else if (decision.refused === 'invalid-token' && rules.servesBadTokens && decision.keyCaller !== undefined) {
         // Auth has routes that ask for no user: a client with a worn-out session may still sign in.
-        this.#serve(entry, tenant, place, decision.keyCaller, requestId, incoming, outgoing, decision.problem);
+        const { keyCaller: caller, problem: tokenProblem } = decision;
+        const who = { caller, token: credentials.key };
+        this.#serve(entry, tenant, place, who, requestId, incoming, outgoing, { tokenProblem });
       } else {
-        this.refusals.note(decision, tenant.ref, place, requestId, incoming);
+        this.#note(decision, tenant, place, requestId, incoming);
         refuse(outgoing, refusal);
       }
     } catch (error) {
@@ -194,22 +229,28 @@ class Gateway {
     entry: Entry,
     tenant: Tenant,
     place: ServiceAddress,
-    caller: Caller,
+    { caller, token }: Who,
     requestId: string,
     incoming: IncomingMessage,
     outgoing: ServerResponse,
-    tokenProblem?: TokenProblem,
-    refusal?: Refusal,
+    { tokenProblem, refusal }: Doubts = {},
   ): void {
     const { path } = place;
     const query = withoutKey(place.query);
+    const address = this.#clientAddress(incoming);
     entry.service
-      .handle({ tenant, caller, path, query, requestId, incoming, outgoing, tokenProblem, refusal })
+      .handle({ tenant, caller, token, address, path, query, requestId, incoming, outgoing, tokenProblem, refusal })
       .catch((error: unknown) => this.#fail(error, entry, requestId, outgoing));
   }
 
+  #note(decision: Refused, tenant: Tenant, place: ServiceAddress, requestId: string, incoming: IncomingMessage): void {
+    const { method = '' } = incoming;
+    const { ref } = tenant;
+    this.refusals.note(decision, { ref, place, requestId, method, address: this.#clientAddress(incoming) });
+  }
+
   #fail(error: unknown, entry: Entry, requestId: string, outgoing: ServerResponse): void {
-    if ((error as { status?: unknown } | null)?.status === 413) {
+    if (error instanceof BodyTooLargeError) {
       refuse(outgoing, worded(entry, BODY_TOO_LARGE));
       return;
     }
@@ -217,12 +258,9 @@ class Gateway {
       this.options.log.debug({ err: error, requestId }, 'a caller went away');
       return;
     }
-    const down = error instanceof ConnectionError || error instanceof PoolBusyError;
-    this.options.log.error(
-      { err: error, requestId },
-      down ? 'a service can not reach its database' : 'a request failed',
-    );
-    refuse(outgoing, worded(entry, down ? serviceDown(entry.name) : FAILED));
+    const { words, refusal } = failureOf(error, entry.name);
+    this.options.log.error({ err: error, requestId }, words);
+    refuse(outgoing, worded(entry, refusal));
   }
 
   /** Decides as for any request, and hands the socket itself to the service. */
@@ -236,23 +274,26 @@ class Gateway {
     if (address === undefined) return refuse(outgoing, NO_UPGRADE);
     const tenant = this.options.tenant(address.ref);
     const place = serviceAddress(address.target);
-    const entry = place && this.#entries.get(place.service);
+    const entry = place && this.#entryOf(tenant, place.service);
     const refusal = this.#refusalOf(tenant, place, entry, incoming);
     if (tenant === undefined || place === undefined || entry === undefined || refusal !== undefined) {
       return refuse(outgoing, worded(entry, refusal ?? UNKNOWN_PROJECT));
     }
     if (entry.service.upgrade === undefined) return refuse(outgoing, worded(entry, NO_UPGRADE));
     try {
-      const decision = await decideCaller(this.#tokens, tenant, credentialsOf(incoming, place.query));
+      const credentials = credentialsOf(incoming, place.query);
+      const decision = await decideCaller(this.#tokens, tenant, credentials);
       if (!('caller' in decision)) {
-        this.refusals.note(decision, tenant.ref, place, requestId, incoming);
+        this.#note(decision, tenant, place, requestId, incoming);
         return refuse(outgoing, worded(entry, refusalFor(decision, entry.rules)));
       }
       if (socket.destroyed) return;
       outgoing.detachSocket(incoming.socket);
       const { path } = place;
       const query = withoutKey(place.query);
-      entry.service.upgrade({ tenant, caller: decision.caller, path, query, requestId, incoming, socket, head });
+      const who = { caller: decision.caller, token: credentials.bearer ?? credentials.key };
+      const address = this.#clientAddress(incoming);
+      entry.service.upgrade({ tenant, ...who, address, path, query, requestId, incoming, socket, head });
     } catch (error) {
       this.options.log.error({ err: error, requestId }, 'an upgrade failed');
       if (outgoing.socket) refuse(outgoing, worded(entry, FAILED));
@@ -269,10 +310,17 @@ const entriesOf = (services: Services) =>
     ]),
   );
 
-const hasBody = ({ headers }: IncomingMessage) =>
-  headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
-
 const worded = (entry: Entry | undefined, refusal: Refusal): Refusal => entry?.rules.reworded?.(refusal) ?? refusal;
+
+function failureOf(error: unknown, service: string): { words: string; refusal: Refusal } {
+  if (error instanceof ConnectionError || error instanceof PoolBusyError) {
+    return { words: 'a service can not reach its database', refusal: serviceDown(service) };
+  }
+  if (error instanceof ServiceUnreachable) return { words: 'a service is away', refusal: serviceDown(service) };
+  if (error instanceof ServiceTooSlow) return { words: 'a service is too slow', refusal: serviceTooSlow(service) };
+  if (error instanceof ServiceBusy) return { words: 'a service has too much to do', refusal: serviceBusy(service) };
+  return { words: 'a request failed', refusal: FAILED };
+}
 
 function refusalFor(decision: Refused, rules: ServiceRules): Refusal {
   if (decision.refused === 'invalid-token') return rules.tokenRefusal(decision.problem);

@@ -1,9 +1,9 @@
 /**
- * Who calls, from a token that the project's JWT secret or one of its keys signed. In: a tenant and a token. Out: the caller, or why not.
+ * Who calls, from a token that one of the project's JWT secrets or keys signed. In: a tenant and a token. Out: the caller, or why not.
  * A verified token is remembered by its bytes until it expires or the tenant's keys change; how many is bounded.
  */
 import { API_ROLES, type ApiRole } from '@slipway/crds';
-import { decodeProtectedHeader, errors, jwtVerify } from 'jose';
+import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose';
 import { signingKeysOf } from '../signing-keys.js';
 import type { Caller, Tenant } from '../tenant.js';
 
@@ -25,6 +25,7 @@ interface Remembered {
 
 /** Clocks of those who sign tokens elsewhere may differ by this much from ours. */
 const CLOCK_TOLERANCE_SECONDS = 30;
+const TOLERANCE = { clockTolerance: CLOCK_TOLERANCE_SECONDS };
 const MAX_TOKEN_LENGTH = 16 * 1024;
 
 export class Tokens {
@@ -52,11 +53,7 @@ export class Tokens {
   async verify(tenant: Tenant, token: string): Promise<Caller | TokenProblem> {
     if (token.length > MAX_TOKEN_LENGTH) return new TokenProblem('malformed');
     try {
-      const { algorithm, key } = keyFor(tenant, token);
-      const { payload } = await jwtVerify(token, key, {
-        algorithms: [algorithm],
-        clockTolerance: CLOCK_TOLERANCE_SECONDS,
-      });
+      const payload = await payloadOf(tenant, token);
       const role = payload.role ?? 'anon';
       if (!isApiRole(role)) return new TokenProblem('role', typeof role === 'string' ? role : JSON.stringify(role));
       const caller: Caller = { role, claims: JSON.stringify(payload) };
@@ -78,9 +75,30 @@ export class Tokens {
 }
 
 /** A key has one algorithm, decided by us: what a token says of itself only chooses among the keys of the project. */
-function keyFor(tenant: Tenant, token: string) {
+async function payloadOf(tenant: Tenant, token: string): Promise<JWTPayload> {
   const { alg, kid } = headerOf(token);
-  if (alg === 'HS256') return { algorithm: alg, key: new TextEncoder().encode(tenant.jwtSecret) };
+  if (alg !== 'HS256') {
+    const { algorithm, key } = asymmetricKey(tenant, alg, kid);
+    return (await jwtVerify(token, key, { algorithms: [algorithm], ...TOLERANCE })).payload;
+  }
+  for (const secret of [tenant.jwtSecret, ...tenant.otherJwtSecrets]) {
+    const payload = await signedBy(secret, token).catch(unlessOther);
+    if (payload !== undefined) return payload;
+  }
+  throw new errors.JWSSignatureVerificationFailed();
+}
+
+async function signedBy(secret: string, token: string): Promise<JWTPayload> {
+  const key = new TextEncoder().encode(secret);
+  return (await jwtVerify(token, key, { algorithms: ['HS256'], ...TOLERANCE })).payload;
+}
+
+/** Undefined: it was not this secret that signed it. */
+function unlessOther(error: unknown): undefined {
+  if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw error;
+}
+
+function asymmetricKey(tenant: Tenant, alg: unknown, kid: unknown) {
   const known = typeof kid === 'string' ? signingKeysOf(tenant).verification.get(kid) : undefined;
   if (known === undefined) {
     if (alg === 'ES256' || alg === 'RS256') throw new errors.JWSSignatureVerificationFailed();

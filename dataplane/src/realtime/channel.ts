@@ -7,7 +7,7 @@ import type { Connection } from './connection.js';
 import { type Allowed, mayRead, mayWrite } from './database/authorization.js';
 import { type DatabaseMessage, replayed } from './database/message-feed.js';
 import type { Topic } from './hub.js';
-import { expiry, type Identity, identityOf, Refused, verifyToken } from './identity.js';
+import { expiry, type Identity, identityOf, isRevoked, Refused, verifyToken } from './identity.js';
 import type { Frame } from './protocol/frame.js';
 import { type JoinWish, readJoin } from './protocol/join.js';
 import { Broadcast, type Incoming, pushFrame } from './protocol/messages.js';
@@ -89,6 +89,13 @@ export class Channel {
     this.hub.changes.unsubscribe(this);
     this.#topic?.remove(this);
     this.connection.forget(this);
+  }
+
+  /** The project's keys have changed. */
+  async review(): Promise<void> {
+    const token = this.#token;
+    if (token === undefined || token.startsWith('sb_')) return;
+    if (await isRevoked(this.hub.tokens, this.hub.tenant, token)) this.shutDown('The token is no longer good');
   }
 
   receivesBroadcast(id: string | undefined): boolean {

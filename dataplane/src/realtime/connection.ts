@@ -7,13 +7,20 @@ import type { WebSocket } from 'ws';
 import type { Caller } from '../tenant.js';
 import { Channel } from './channel.js';
 import type { Hub } from './hub.js';
-import { GOING_AWAY, IDLE, IDLE_MS, MAX_BUFFERED_BYTES, SLOW_CLIENT, TOO_MANY_JOINS } from './limits.js';
+import { isRevoked } from './identity.js';
+import { GOING_AWAY, IDLE, IDLE_MS, MAX_BUFFERED_BYTES, REVOKED, SLOW_CLIENT, TOO_MANY_JOINS } from './limits.js';
 import type { Frame } from './protocol/frame.js';
 import { decodeMessage, type Incoming, replyFrame, type Version } from './protocol/messages.js';
 
 const TOPIC_PREFIX = 'realtime:';
 /** A peer that does not read does not read that it is closed either. */
 const CLOSE_PATIENCE_MS = 2_000;
+
+/** Whose API key opened the socket, and that key. */
+export interface Opener {
+  caller: Caller;
+  token: string | undefined;
+}
 
 export class Connection {
   readonly #channels = new Map<string, Channel>();
@@ -23,8 +30,7 @@ export class Connection {
   constructor(
     readonly hub: Hub,
     readonly version: Version,
-    /** Whose API key opened the socket: who a channel speaks for that brings no token. */
-    readonly caller: Caller,
+    private readonly opener: Opener,
     private readonly webSocket: WebSocket,
     private readonly socket: Duplex,
   ) {
@@ -36,6 +42,21 @@ export class Connection {
 
   get channels(): number {
     return this.#channels.size;
+  }
+
+  /** Who a channel speaks for that brings no token. */
+  get caller(): Caller {
+    return this.opener.caller;
+  }
+
+  /** The project's keys have changed: what they no longer open ends. */
+  async review(): Promise<void> {
+    const { token } = this.opener;
+    if (token !== undefined && (await isRevoked(this.hub.tokens, this.hub.tenant, token))) {
+      this.close(REVOKED);
+      return;
+    }
+    for (const channel of [...this.#channels.values()]) await channel.review();
   }
 
   send(frame: Frame): void {

@@ -32,7 +32,7 @@ export interface HubOptions {
 }
 
 export class Hub {
-  readonly tenant: Tenant;
+  tenant: Tenant;
   readonly tokens: Tokens;
   readonly log: Logger;
   readonly limits: RealtimeLimits;
@@ -151,6 +151,13 @@ export class Hub {
   /** Undefined: nobody listens. */
   find(name: string, isPrivate: boolean): Topic | undefined {
     return this.#topics.get(topicKey(name, isPrivate));
+  }
+
+  /** Sockets and channels whose tokens are good with the project's keys as they are now go on; the others end. */
+  async adopt(tenant: Tenant): Promise<void> {
+    this.tenant = tenant;
+    this.pool.useLogin(tenant.authenticator);
+    for (const connection of [...this.#connections]) await connection.review();
   }
 
   closeSilent(): void {

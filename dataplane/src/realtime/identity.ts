@@ -43,6 +43,12 @@ export async function verifyToken(tokens: Tokens, tenant: Tenant, token: string)
   return identityOf(verdict);
 }
 
+/** Whether a token that was good is not signed by any key that the project has now; one that has expired is for its channel to tell. */
+export async function isRevoked(tokens: Tokens, tenant: Tenant, token: string): Promise<boolean> {
+  const verdict = tokens.remembered(tenant, token) ?? (await tokens.verify(tenant, token));
+  return verdict instanceof TokenProblem && (verdict.kind === 'signature' || verdict.kind === 'algorithm');
+}
+
 export function identityOf({ role, claims }: Caller): Identity | Refused {
   const { exp, role: claimed } = JSON.parse(claims) as { exp?: unknown; role?: unknown };
   if (typeof exp !== 'number' || typeof claimed !== 'string') {

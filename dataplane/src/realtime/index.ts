@@ -61,7 +61,7 @@ class RealtimeService implements Service {
     else outgoing.writeHead(status, { 'Content-Type': 'application/json; charset=utf-8' }).end(JSON.stringify(body));
   }
 
-  upgrade({ tenant, caller, path, query, incoming, socket, head }: UpgradeRequest): void {
+  upgrade({ tenant, caller, token, path, query, incoming, socket, head }: UpgradeRequest): void {
     if (path !== '/websocket') return refuse(socket, 404, 'Not Found');
     const version = (new URLSearchParams(query).get('vsn') ?? '1.0.0') as Version;
     if (!VERSIONS.includes(version)) return refuse(socket, 400, 'Bad Request');
@@ -69,8 +69,12 @@ class RealtimeService implements Service {
     if (hub.connectionCount >= hub.limits.connections * SOCKETS_PER_USER)
       return refuse(socket, 429, 'Too Many Requests');
     this.#server.handleUpgrade(incoming, socket, head, (webSocket) => {
-      hub.addConnection(new Connection(hub, version, caller, webSocket, socket));
+      hub.addConnection(new Connection(hub, version, { caller, token }, webSocket, socket));
     });
+  }
+
+  change(tenant: Tenant): void {
+    void this.#hubs.get(tenant.ref)?.adopt(tenant);
   }
 
   async forget(ref: string): Promise<void> {
@@ -86,7 +90,7 @@ class RealtimeService implements Service {
 
   #hub(tenant: Tenant): Hub {
     const known = this.#hubs.get(tenant.ref);
-    if (known?.tenant.revision === tenant.revision) return known;
+    if (known?.tenant.incarnation === tenant.incarnation) return known;
     if (known) void this.forget(tenant.ref);
     const { log, replication } = this.#options;
     const hub = new Hub({ tenant, tokens: this.#tokens, replication, log });

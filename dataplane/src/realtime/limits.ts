@@ -56,6 +56,7 @@ export const MAX_BUFFERED_BYTES = 8 * KIB * KIB;
 /** Close codes of ours: 1013 is "try again later" (RFC 6455 registry). */
 export const SLOW_CLIENT = { code: 1013, reason: 'client reads too slowly' } as const;
 export const TOO_MANY_JOINS = { code: 1008, reason: 'too many joins' } as const;
+export const REVOKED = { code: 1008, reason: 'the API key is no longer good' } as const;
 export const IDLE = { code: 1000, reason: 'no heartbeat' } as const;
 export const GOING_AWAY = { code: 1001, reason: 'the project changed or the server stops' } as const;
 /** A client that sends nothing, heartbeats included, for so long is gone. */

@@ -3,10 +3,10 @@
  * for every request; goes on answering from what it knows while that API is away.
  */
 import { CoreV1Api, CustomObjectsApi, type KubeConfig } from '@kubernetes/client-node';
-import { GROUP, LABEL_PROJECT, type OpenedServices, SECRETS, VERSION } from '@slipway/crds';
+import { GROUP, type Installation, LABEL_PROJECT, SECRETS, VERSION } from '@slipway/crds';
 import type { Logger } from 'pino';
 import type { Tenant } from '../tenant.js';
-import { type ProjectObject, type SecretObject, type SecretsByRef, Tenants } from './tenants.js';
+import { type ProjectObject, type SecretObject, type SecretsByRef, type TenantListener, Tenants } from './tenants.js';
 import { type Collection, CollectionWatch, type Page } from './watch.js';
 
 export interface Registry {
@@ -18,27 +18,25 @@ export interface Registry {
   close(): Promise<void>;
 }
 
-export interface RegistryOptions {
+export interface RegistryOptions extends TenantListener {
   kubeConfig: KubeConfig;
-  publicUrl: string;
-  openedServices?: OpenedServices;
+  installation: Installation;
   log: Logger;
-  /** A project is gone, or its credentials changed. */
-  onForget(ref: string): void;
-  /** What functions find has changed. */
-  onEnvironment?(ref: string): void;
 }
 
 export function startRegistry(options: RegistryOptions): Registry {
-  const { kubeConfig, publicUrl, openedServices, log, onForget, onEnvironment } = options;
-  const tenants = new Tenants(publicUrl, onForget, openedServices, onEnvironment);
-  const watches = [
+  const { kubeConfig, installation, log } = options;
+  const tenants = new Tenants(installation, options);
+  const watches: CollectionWatch<ProjectObject | SecretObject>[] = [
     new CollectionWatch(kubeConfig, projects(kubeConfig, tenants), log),
     new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.keys.name, tenants.keys), log),
     new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.database.name, tenants.databases), log),
     new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.auth.name, tenants.authConfigs), log),
-    new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.env.name, tenants.environments), log),
   ];
+  // Nobody else's business: where no functions run, what owners entrust to theirs is not read.
+  if (options.onEnvironment) {
+    watches.push(new CollectionWatch(kubeConfig, secrets(kubeConfig, SECRETS.env.name, tenants.environments), log));
+  }
   let complete = false;
   void Promise.all(watches.map((watch) => watch.start())).then(() => {
     complete = true;

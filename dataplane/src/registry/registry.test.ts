@@ -25,6 +25,7 @@ let custom: TestKubernetes['custom'];
 let proxy: FailingProxy;
 let registry: Registry;
 let forgotten: string[] = [];
+let changed: string[] = [];
 
 test.before(async () => {
   kubernetes = await startTestKubernetes();
@@ -32,9 +33,11 @@ test.before(async () => {
   proxy = await startFailingProxy(kubernetes.kubeConfig);
   registry = startRegistry({
     kubeConfig: proxy.kubeConfig,
-    publicUrl: 'http://localhost:4000',
+    installation: { publicUrl: 'http://localhost:4000', openedServices: {}, site: undefined },
     log,
     onForget: (ref) => forgotten.push(ref),
+    onChange: ({ ref }) => changed.push(ref),
+    onEnvironment: () => undefined,
   });
   await until(() => registry.complete);
 });
@@ -54,6 +57,7 @@ test.after(async () => {
 
 test.before.each(() => {
   forgotten = [];
+  changed = [];
 });
 
 async function until(condition: () => unknown): Promise<void> {
@@ -122,13 +126,17 @@ test('a project is served once it and both of its Secrets are there, with its lo
   assert.is(registry.tenant(ref), undefined);
   await makeSecret(ref, SECRETS.database.name, DATABASE);
   await until(() => registry.tenant(ref));
-  const { revision, services, ...tenant } = registry.tenant(ref) as Tenant;
+  const { revision, incarnation, services, ...tenant } = registry.tenant(ref) as Tenant;
   assert.ok(revision);
+  assert.ok(incarnation);
   assert.ok(services.has('auth'));
   const address = { host: '/run/postgres', port: 4002, database: 'p-x' };
   assert.equal(tenant, {
     ref,
+    suspended: false,
+    placement: 'pooled',
     jwtSecret: 'first',
+    otherJwtSecrets: [],
     anonKey: 'anon',
     serviceRoleKey: 'service',
     url: `http://localhost:4000/p/${ref}`,
@@ -143,13 +151,58 @@ test('a project is served once it and both of its Secrets are there, with its lo
   assert.equal(forgotten, []);
 });
 
-test('a new secret gives the project a new revision, and what was held of the old one is let go', async () => {
+test('a new secret gives the project a new revision, and nothing is let go', async () => {
   const ref = await makeTenant();
-  const before = registry.tenant(ref)?.revision;
+  const before = registry.tenant(ref) as Tenant;
   await setSecret(ref, { [SECRETS.keys.jwtSecret]: 'second' });
   await until(() => registry.tenant(ref)?.jwtSecret === 'second');
-  assert.is.not(registry.tenant(ref)?.revision, before);
+  const after = registry.tenant(ref) as Tenant;
+  assert.is.not(after.revision, before.revision);
+  assert.is(after.incarnation, before.incarnation);
+  assert.equal([forgotten, changed], [[], [ref]]);
+});
+
+test('while keys are rotated the secret that comes and the one that was are known beside the one that signs', async () => {
+  const ref = await makeTenant();
+  const { nextJwtSecret, previousJwtSecret, jwtSecret } = SECRETS.keys;
+  await setSecret(ref, { [nextJwtSecret]: 'coming', [previousJwtSecret]: '' });
+  await until(() => registry.tenant(ref)?.otherJwtSecrets.length === 1);
+  assert.equal(registry.tenant(ref)?.otherJwtSecrets, ['coming']);
+  await setSecret(ref, { [jwtSecret]: 'coming', [nextJwtSecret]: '', [previousJwtSecret]: 'first' });
+  await until(() => registry.tenant(ref)?.jwtSecret === 'coming');
+  assert.equal(registry.tenant(ref)?.otherJwtSecrets, ['first']);
+});
+
+test('a project whose database moved has another incarnation, and what was held of the old one is let go', async () => {
+  const ref = await makeTenant();
+  const before = registry.tenant(ref)?.incarnation;
+  const target = { name: SECRETS.database.name, namespace: namespaceOf(ref) };
+  await core.patchNamespacedSecret(
+    { ...target, body: { stringData: { [SECRETS.database.host]: 'elsewhere' } } },
+    MERGE,
+  );
+  await until(() => registry.tenant(ref)?.owner.host === 'elsewhere');
+  assert.is.not(registry.tenant(ref)?.incarnation, before);
   assert.equal(forgotten, [ref]);
+});
+
+test('a suspended project is known as such, what was held of it is let go, and it comes back', async () => {
+  const ref = await makeTenant();
+  const suspend = (suspended: boolean) =>
+    custom.patchClusterCustomObject({ ...PROJECTS, name: ref, body: { spec: { suspend: suspended } } }, MERGE);
+  await suspend(true);
+  await until(() => registry.tenant(ref)?.suspended);
+  assert.equal(forgotten, [ref]);
+  await suspend(false);
+  await until(() => registry.tenant(ref)?.suspended === false);
+});
+
+test('where a project answers from follows its status', async () => {
+  const ref = await makeTenant();
+  const body = { status: { placement: 'deployments' } };
+  await custom.patchClusterCustomObjectStatus({ ...PROJECTS, name: ref, body }, MERGE);
+  await until(() => registry.tenant(ref)?.placement === 'deployments');
+  assert.equal(forgotten, []);
 });
 
 test("the settings of a project's auth come from its Secret, change with it, and are none without", async () => {
@@ -208,22 +261,22 @@ test("a Secret in another namespace is not taken for the project's, whatever its
 
 test('while the Kubernetes API is away what is known is served, and what changed meanwhile is seen after', async () => {
   const kept = await makeTenant();
-  const changed = await makeTenant();
+  const rotated = await makeTenant();
   const deleted = await makeTenant();
   proxy.cut();
-  await setSecret(changed, { [SECRETS.keys.jwtSecret]: 'second' });
+  await setSecret(rotated, { [SECRETS.keys.jwtSecret]: 'second' });
   await custom.deleteClusterCustomObject({ ...PROJECTS, name: deleted });
   const fresh = newRef();
   await makeProject(fresh);
   await makeSecret(fresh, SECRETS.keys.name, keysOf('first'));
   await makeSecret(fresh, SECRETS.database.name, DATABASE);
-  for (const ref of [kept, changed, deleted]) assert.ok(registry.tenant(ref));
+  for (const ref of [kept, rotated, deleted]) assert.ok(registry.tenant(ref));
   assert.ok(registry.complete);
   proxy.restore();
   await until(() => registry.tenant(fresh) && !registry.tenant(deleted));
-  await until(() => registry.tenant(changed)?.jwtSecret === 'second');
+  await until(() => registry.tenant(rotated)?.jwtSecret === 'second');
   assert.ok(registry.tenant(kept));
-  assert.equal(forgotten.sort(), [changed, deleted].sort());
+  assert.equal([forgotten, changed], [[deleted], [rotated]]);
 });
 
 test('a watch that breaks is resumed from where it was, without listing again', async () => {

@@ -1,22 +1,23 @@
 /**
  * The projects that this process serves, joined from what the Kubernetes API holds of each: the Project and its two
- * Secrets. A project is here when all three are, its type has services here, and it isn't being deleted.
+ * Secrets. A project is here when all three are, its type has services here, and it isn't being deleted; a suspended one is, as such.
  */
 import { createHash } from 'node:crypto';
 import {
   authAdminRole,
   authenticatorRole,
   availableServices,
+  type Installation,
   namespaceOf,
-  type OpenedServices,
   ownerRole,
   type Project,
+  projectUrlOf,
   SECRETS,
 } from '@slipway/crds';
 import type { Login, Tenant } from '../tenant.js';
 import type { WatchedObject } from './watch.js';
 
-export type ProjectObject = Pick<Project, 'spec'> &
+export type ProjectObject = Pick<Project, 'spec' | 'status'> &
   WatchedObject & { metadata: { uid?: string; deletionTimestamp?: unknown } };
 
 export interface SecretObject extends WatchedObject {
@@ -59,6 +60,15 @@ export class SecretsByRef {
   }
 }
 
+export interface TenantListener {
+  /** A project is gone, stands still, or has another database: nothing that was held of it is of use. */
+  onForget(ref: string): void;
+  /** A project's keys, settings or passwords are others. */
+  onChange(tenant: Tenant): void;
+  /** What functions find has changed. */
+  onEnvironment?(ref: string): void;
+}
+
 export class Tenants {
   readonly keys = new SecretsByRef((refs) => this.#review(refs));
   readonly databases = new SecretsByRef((refs) => this.#review(refs));
@@ -66,18 +76,14 @@ export class Tenants {
   readonly authConfigs = new SecretsByRef((refs) => this.#review(refs));
   /** What owners set for their functions; no other service reads it. */
   readonly environments = new SecretsByRef((refs) => {
-    for (const ref of refs) this.onEnvironment(ref);
+    for (const ref of refs) this.listener.onEnvironment?.(ref);
   });
   readonly #tenants = new Map<string, Tenant>();
   #projects = new Map<string, ProjectObject>();
 
   constructor(
-    private readonly publicUrl: string,
-    /** Called when a project is gone or any of its credentials changed. */
-    private readonly onForget: (ref: string) => void,
-    /** What this installation opens beyond the availability matrix. */
-    private readonly opened: OpenedServices = {},
-    private readonly onEnvironment: (ref: string) => void = () => undefined,
+    private readonly installation: Installation,
+    private readonly listener: TenantListener,
   ) {}
 
   get(ref: string): Tenant | undefined {
@@ -112,8 +118,14 @@ export class Tenants {
       if (tenant?.revision === known?.revision) continue;
       if (tenant === undefined) this.#tenants.delete(ref);
       else this.#tenants.set(ref, tenant);
-      if (known !== undefined) this.onForget(ref);
+      if (known !== undefined) this.#tell(known, tenant);
     }
+  }
+
+  #tell(known: Tenant, tenant: Tenant | undefined): void {
+    const holds = tenant && !tenant.suspended && tenant.incarnation === known.incarnation;
+    if (holds) this.listener.onChange(tenant);
+    else this.listener.onForget(known.ref);
   }
 
   #join(ref: string): Tenant | undefined {
@@ -131,14 +143,35 @@ export class Tenants {
     if (!jwtSecret || !authenticator || !authAdmin || !owner) return undefined;
     const anonKey = keys[SECRETS.keys.anonKey] ?? '';
     const serviceRoleKey = keys[SECRETS.keys.serviceRoleKey] ?? '';
-    const url = `${this.publicUrl}/p/${ref}`;
     const authConfig = this.authConfigs.get(ref) ?? {};
-    const services = availableServices(type, plan, this.opened);
-    const kind = { ref, url, type, plan };
-    const tenant = { ...kind, jwtSecret, anonKey, serviceRoleKey, authenticator, authAdmin, owner, authConfig };
-    return { ...tenant, services: new Set(services), revision: digest(project.metadata.uid, tenant, services) };
+    const services = availableServices(type, plan, this.installation.openedServices);
+    const { host, port, database: name } = authenticator;
+    const tenant = {
+      ref,
+      incarnation: digest(project.metadata.uid, type, plan, host, port, name),
+      suspended: project.spec.suspend ?? false,
+      placement: project.status?.placement ?? 'pooled',
+      jwtSecret,
+      otherJwtSecrets: otherSecrets(keys),
+      anonKey,
+      serviceRoleKey,
+      url: projectUrlOf(this.installation, ref),
+      type,
+      plan,
+      authenticator,
+      authAdmin,
+      owner,
+      authConfig,
+    };
+    return { ...tenant, services: new Set(services), revision: digest(tenant, services) };
   }
 }
+
+/** Never an empty one, which anybody could sign with. */
+const otherSecrets = (keys: Values): string[] =>
+  [keys[SECRETS.keys.nextJwtSecret], keys[SECRETS.keys.previousJwtSecret]].filter(
+    (secret) => secret !== undefined && secret !== '' && secret !== keys[SECRETS.keys.jwtSecret],
+  ) as string[];
 
 const NAMESPACE_PREFIX = namespaceOf('');
 

@@ -35,7 +35,7 @@ export class TenantDatabase {
   usedAt = performance.now();
 
   constructor(
-    readonly tenant: Tenant,
+    public tenant: Tenant,
     private readonly schemas: readonly string[],
     limits: Partial<PoolLimits>,
   ) {
@@ -49,6 +49,12 @@ export class TenantDatabase {
         if (!this.loading) this.stale = true;
       },
     });
+  }
+
+  /** The same database, with other keys, settings or passwords. */
+  adopt(tenant: Tenant): void {
+    this.tenant = tenant;
+    this.pool.useLogin(tenant.authenticator);
   }
 
   /** Whether errors tell details and hint. */

@@ -20,9 +20,12 @@ export class TenantDatabases {
     const { ref } = tenant;
     let database = this.open.get(ref);
     if (database) this.open.delete(ref);
-    if (database && database.tenant.revision !== tenant.revision) {
-      void database.pool.close();
-      database = undefined;
+    if (database && database.tenant !== tenant) {
+      if (database.tenant.incarnation === tenant.incarnation) database.adopt(tenant);
+      else {
+        void database.pool.close();
+        database = undefined;
+      }
     }
     database ??= new TenantDatabase(tenant, this.schemas, { connections: this.connectionsPerProject });
     database.usedAt = performance.now();

@@ -97,6 +97,10 @@ export async function startRestHarness(
     const tenant: Tenant = {
       ref: 'test',
       revision: '1',
+      incarnation: '1',
+      suspended: false,
+      placement: 'pooled',
+      otherJwtSecrets: [],
       jwtSecret: '',
       anonKey: '',
       serviceRoleKey: '',
@@ -109,7 +113,8 @@ export async function startRestHarness(
       services: new Set(['rest']),
     };
     const caller = callerOf(incoming.headers.authorization);
-    void service.handle({ tenant, caller, path: path || '/', query, requestId: '1', incoming, outgoing });
+    const from = { token: undefined, address: '127.0.0.1' };
+    void service.handle({ tenant, caller, ...from, path: path || '/', query, requestId: '1', incoming, outgoing });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

@@ -77,11 +77,16 @@ export class Pool implements Queryable {
   private sweeper: NodeJS.Timeout | undefined;
 
   constructor(
-    private readonly login: Login,
+    private login: Login,
     limits: Partial<PoolLimits> = {},
     private readonly hooks: PoolHooks = {},
   ) {
     this.limits = { ...DEFAULT_LIMITS, ...limits };
+  }
+
+  /** For connections from now on: those that are open stay. */
+  useLogin(login: Login): void {
+    this.login = login;
   }
 
   /** Connections that are open now. */

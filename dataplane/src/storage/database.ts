@@ -10,7 +10,7 @@ import { DatabaseError, Pool, type Statement } from '../sql/pool.js';
 import type { Caller, Tenant } from '../tenant.js';
 
 interface Entry {
-  revision: string;
+  tenant: Tenant;
   pool: Pool;
   ready: Promise<void> | undefined;
 }
@@ -70,9 +70,12 @@ export class StorageDatabases {
   #entry(tenant: Tenant): Entry {
     let entry = this.#entries.get(tenant.ref);
     this.#entries.delete(tenant.ref);
-    if (entry?.revision !== tenant.revision) {
+    if (entry?.tenant.incarnation !== tenant.incarnation) {
       void entry?.pool.close();
-      entry = { revision: tenant.revision, pool: new Pool(tenant.authenticator, LIMITS), ready: undefined };
+      entry = { tenant, pool: new Pool(tenant.authenticator, LIMITS), ready: undefined };
+    } else if (entry.tenant !== tenant) {
+      entry.tenant = tenant;
+      entry.pool.useLogin(tenant.authenticator);
     }
     this.#entries.set(tenant.ref, entry);
     return entry;

@@ -3,7 +3,7 @@
  * is a token of the API, nor a token of the API one of them; and what opens a download opens no upload.
  */
 import { hkdfSync } from 'node:crypto';
-import { errors, jwtVerify, SignJWT } from 'jose';
+import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose';
 import type { Tenant } from '../tenant.js';
 import { invalidSignature, invalidToken } from './errors.js';
 
@@ -30,7 +30,7 @@ export const signed = (tenant: Tenant, claims: SignedDownload | SignedUpload, se
     .setProtectedHeader({ alg: ALGORITHM })
     .setIssuedAt()
     .setExpirationTime(Math.floor(Date.now() / 1000) + seconds)
-    .sign(keyOf(tenant));
+    .sign(keyOf(tenant.ref, tenant.jwtSecret));
 
 export async function verified<Use extends 'download' | 'upload'>(
   tenant: Tenant,
@@ -39,7 +39,7 @@ export async function verified<Use extends 'download' | 'upload'>(
   url: string,
 ): Promise<Use extends 'download' ? SignedDownload : SignedUpload> {
   if (!token || token.length > MAX_TOKEN_LENGTH) throw invalidToken('jwt must be provided');
-  const { payload } = await jwtVerify(token, keyOf(tenant), { algorithms: [ALGORITHM] }).catch((error: unknown) => {
+  const payload = await payloadOf(tenant, token).catch((error: unknown) => {
     if (error instanceof errors.JWTExpired) throw invalidToken('"exp" claim timestamp check failed');
     if (error instanceof errors.JOSEError) throw invalidToken('signature verification failed');
     throw error;
@@ -48,5 +48,17 @@ export async function verified<Use extends 'download' | 'upload'>(
   return payload as unknown as Use extends 'download' ? SignedDownload : SignedUpload;
 }
 
-const keyOf = ({ jwtSecret, ref }: Tenant) =>
+/** Signed addresses outlive a change of the project's secret as long as its tokens do. */
+async function payloadOf({ ref, jwtSecret, otherJwtSecrets }: Tenant, token: string): Promise<JWTPayload> {
+  for (const secret of [jwtSecret, ...otherJwtSecrets]) {
+    try {
+      return (await jwtVerify(token, keyOf(ref, secret), { algorithms: [ALGORITHM] })).payload;
+    } catch (error) {
+      if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw error;
+    }
+  }
+  throw new errors.JWSSignatureVerificationFailed();
+}
+
+const keyOf = (ref: string, jwtSecret: string) =>
   new Uint8Array(hkdfSync('sha256', jwtSecret, ref, 'storage: signed addresses', 32));

@@ -42,6 +42,10 @@ export async function startTestCluster(): Promise<TestCluster> {
     return {
       ref,
       revision: '1',
+      incarnation: '1',
+      suspended: false,
+      placement: 'pooled',
+      otherJwtSecrets: [],
       jwtSecret,
       anonKey: await signToken({ role: 'anon', ref, iss: 'slipway' }, jwtSecret),
       serviceRoleKey: await signToken({ role: 'service_role', ref, iss: 'slipway' }, jwtSecret),

@@ -1,0 +1,13 @@
+/** From which network address a request comes: the connection's, or behind an ingress the one that the ingress saw. */
+import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
+
+export type ClientAddress = (incoming: IncomingMessage) => string;
+
+export const ofConnection: ClientAddress = ({ socket }) => socket.remoteAddress ?? '';
+
+/** Each proxy appends the address that it sees: of the list only the last entry is the ingress' own word. */
+export const ofIngress: ClientAddress = (incoming) => {
+  const last = [incoming.headers['x-forwarded-for']].flat().at(-1)?.split(',').at(-1)?.trim() ?? '';
+  return isIP(last) === 0 ? ofConnection(incoming) : last;
+};

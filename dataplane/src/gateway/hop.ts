@@ -1,0 +1,42 @@
+/** What of a message goes on to the next server, and what belonged to one connection alone. Used by all that hand requests on. */
+import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
+
+const OF_ONE_CONNECTION = new Set([
+  'connection',
+  'expect',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** All headers but those that belong to one connection; Node frames the body anew. */
+export function endToEnd({ headers }: IncomingMessage): OutgoingHttpHeaders {
+  const named = headers.connection?.toLowerCase().split(/\s*,\s*/);
+  const kept: OutgoingHttpHeaders = {};
+  for (const name in headers) {
+    if (!OF_ONE_CONNECTION.has(name) && !named?.includes(name)) kept[name] = headers[name];
+  }
+  return kept;
+}
+
+/** The same of a request, without what it says of where it came from: that is for whoever hands it on to say. */
+export function handedOn(incoming: IncomingMessage): OutgoingHttpHeaders {
+  const headers = endToEnd(incoming);
+  for (const name in headers) {
+    if (name === 'forwarded' || name === 'x-real-ip' || name.startsWith('x-forwarded-')) delete headers[name];
+  }
+  if (incoming.headers['transfer-encoding'] !== undefined) headers['transfer-encoding'] = 'chunked';
+  return headers;
+}
+
+export const hasBody = ({ headers }: IncomingMessage) =>
+  headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
+
+/** A request without a body that was sent on a kept connection as the other side closed it may be sent once more. */
+export const mayRepeat = (incoming: IncomingMessage) => !hasBody(incoming) && REPEATABLE.has(incoming.method as string);
+const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
