@@ -1,5 +1,7 @@
 /** What the charts and the overlays name, beyond what programs share. */
-import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { SYSTEM_NAMESPACE } from '@slipway/crds';
+
+export { API_SECRET, POSTGRES_SECRET } from '@slipway/crds';
 
 /** Those with an image and a service account of their own. */
 export const ACCOUNTS = ['operator', 'api', 'dataplane'] as const;
@@ -10,15 +12,6 @@ export const imageOf = (account: Account) => `slipway/${account}`;
 export const PORT = 8080;
 /** Of the programs whose PORT is for people. */
 export const METRICS_PORT = 9090;
-
-/** What the operator makes at its first start, and the API mounts. */
-export const API_SECRET = {
-  name: PROGRAMS.api,
-  databaseUrl: 'database-url',
-  jwtSecret: 'jwt-secret',
-  encryptionKeys: 'encryption-keys.json',
-} as const;
-export const POSTGRES_SECRET = { name: PROGRAMS.postgres, password: 'password' } as const;
 
 export const NAME_LABEL = 'app.kubernetes.io/name';
 export const selectorOf = (name: string) => ({ [NAME_LABEL]: name });

@@ -16,6 +16,14 @@ export const PROGRAMS = {
   realtime: 'slipway-realtime',
   postgres: 'slipway-postgres',
 } as const;
+/** Secrets in SYSTEM_NAMESPACE that the operator makes where they are missing. `url`, set by the site, names its own Postgres. */
+export const POSTGRES_SECRET = { name: PROGRAMS.postgres, password: 'password', url: 'url' } as const;
+export const API_SECRET = {
+  name: PROGRAMS.api,
+  databaseUrl: 'database-url',
+  jwtSecret: 'jwt-secret',
+  encryptionKeys: 'encryption-keys.json',
+} as const;
 /** Held by the operator that leads; the API's health reads it. */
 export const OPERATOR_LEASE = 'slipway-operator';
 

@@ -5,6 +5,12 @@
 export { authMigrations, type Migration } from './auth/index.js';
 export { openReplication, prepareCluster } from './cluster.js';
 export { migrateAuth } from './migrate-auth.js';
+export {
+  PLATFORM_DATABASE,
+  PLATFORM_ROLES,
+  type PlatformProgram,
+  preparePlatformDatabase,
+} from './platform-database.js';
 export { migrateRealtime, realtimeMigrations } from './realtime/index.js';
 export { dropIdleReplicationSlots, dropReplicationSlots } from './replication-slots.js';
 export { createRole, LOGIN_ROLES, type LoginRole, type ProjectPasswords, roleAttributes } from './roles.js';

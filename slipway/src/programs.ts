@@ -2,9 +2,9 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { SUPERUSER } from '@slipway/postgres';
+import { PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';
 import type { ServerCertificate } from './certificate.js';
 import type { Home } from './home.js';
-import { PLATFORM_DATABASE, PLATFORM_ROLES } from './platform-database.js';
 import type { KubernetesUser, Secrets } from './secrets.js';
 import { inUrl, reachableAt, type Settings } from './settings.js';
 

@@ -15,7 +15,7 @@ import { KeptPostgres } from './kept-postgres.js';
 import { kubeconfig } from './kubeconfig.js';
 import { type HomeLock, lockHolder, takeLock } from './lock.js';
 import { LogFile } from './log-file.js';
-import { ACCESS_RULES, preparePlatformDatabase } from './platform-database.js';
+import { ACCESS_RULES, preparePlatform } from './platform-database.js';
 import { answers, expectFreePorts } from './ports.js';
 import { StartProblem } from './problem.js';
 import { Program } from './program.js';
@@ -108,7 +108,7 @@ export class Supervisor {
       user: SUPERUSER,
       password: secrets.superuserPassword,
     };
-    await preparePlatformDatabase(admin, { apiserver: secrets.apiserverPassword, api: secrets.apiPassword });
+    await preparePlatform(admin, { apiserver: secrets.apiserverPassword, api: secrets.apiPassword });
   }
 
   async #startPrograms(platform: Platform, names: ProgramName[], title: string): Promise<void> {
