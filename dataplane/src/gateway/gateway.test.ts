@@ -355,6 +355,87 @@ test('a remembered token is forgotten when the secret changes, and when the proj
   assert.is((await ask(target, { apikey: before.anonKey })).status, 404);
 });
 
+test('while keys are rotated tokens of the secret that comes and of the one that was are good, and no other', async () => {
+  const rotated = {
+    ...(await newTenant('rotated')),
+    otherJwtSecrets: ['the secret that comes', 'the secret that was'],
+  };
+  tenants.set('rotated', rotated);
+  const target = '/p/rotated/rest/v1/x';
+  for (const secret of [rotated.jwtSecret, ...rotated.otherJwtSecrets]) {
+    const apikey = await signToken({ role: 'service_role' }, secret);
+    assert.is((await ask(target, { apikey })).body.role, 'service_role');
+    const expired = await signToken({ role: 'anon', exp: 1_000_000 }, secret);
+    const refused = await ask(target, { apikey, authorization: `Bearer ${expired}` });
+    assert.is(refused.body.message, 'JWT expired');
+  }
+  const stranger = await signToken({ role: 'service_role' }, 'a secret of nobody here');
+  assert.is((await ask(target, { apikey: stranger })).status, 401);
+  const was = await signToken({ role: 'anon' }, 'the secret that was');
+  assert.is((await ask(target, { apikey: was })).status, 200);
+  tenants.set('rotated', { ...rotated, otherJwtSecrets: [] });
+  assert.is((await ask(target, { apikey: was })).status, 401);
+});
+
+test('a suspended project says so on every service, with a key or without, and how it is resumed', async () => {
+  const { ref, anonKey } = await openTenant('resting');
+  tenants.set(ref, { ...(tenants.get(ref) as Tenant), suspended: true });
+  for (const target of ['/rest/v1/x', '/auth/v1/health', '/functions/v1/x', '/realtime/v1/api/broadcast']) {
+    const { status, headers, body } = await ask(`/p/${ref}${target}`, { apikey: anonKey });
+    assert.equal([status, body.code], [503, 'project_suspended'], target);
+    assert.match(headers['content-type'] as string, /^application\/problem\+json/);
+    assert.match(body.detail as string, /kubectl patch project resting .*"suspend":false/);
+    assert.match(body.message as string, /suspended/);
+  }
+  const stored = await ask(`/p/${ref}/storage/v1/bucket`);
+  assert.equal([stored.status, stored.body.statusCode], [503, '503']);
+  assert.match(stored.body.message as string, /suspended/);
+  const heard = await spoken(websocket(`/p/${ref}/realtime/v1/websocket?apikey=${anonKey}`), /never/);
+  assert.match(heard, /^HTTP\/1\.1 503 .*project_suspended/s);
+});
+
+test('probes are answered at paths of the platform, and are nothing at a project’s address', async () => {
+  assert.equal(await ask('/healthz').then(({ status, body }) => [status, body]), [200, { ok: true }]);
+  assert.is((await ask('/readyz')).status, 200);
+  complete = false;
+  const [live, starting] = [await ask('/healthz'), await ask('/readyz')];
+  complete = true;
+  assert.equal([live.status, starting.status], [200, 503]);
+  for (const target of ['/healthz', '/readyz']) {
+    assert.is((await ask(target, { host: 'blog-x1.localhost' })).status, 404);
+    assert.is((await ask(`/p/blog-x1${target}`)).status, 404);
+  }
+});
+
+test('behind an ingress the limit is of the address that the ingress saw, whatever a caller adds before it', async () => {
+  const limited = createGateway({
+    publicUrl: PUBLIC_URL,
+    tenant: (ref) => tenants.get(ref),
+    complete: () => complete,
+    services: { rest: { ...witness, handle: async ({ address, outgoing }) => void outgoing.end(address) } },
+    behindIngress: true,
+    rateLimit: 3,
+    management: createManagement(undefined, PUBLIC_URL),
+    log: pino({ level: 'silent' }),
+  });
+  await new Promise<void>((resolve) => limited.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(limited.address() as AddressInfo).port}`;
+  const send = (forwarded: string) =>
+    fetch(`${url}/p/blog-x1/rest/v1/x`, { headers: { apikey: blog.anonKey, 'x-forwarded-for': forwarded } });
+  assert.is(await (await send('6.6.6.6, 192.0.2.1')).text(), '192.0.2.1');
+  assert.is(await (await send('2001:db8::1')).text(), '2001:db8::1');
+  assert.is(await (await send('no address')).text(), '127.0.0.1');
+  // A second may turn between them, but not so often.
+  const answers = await Promise.all(Array.from({ length: 30 }, (_, at) => send(`10.0.0.${at}, 192.0.2.9`)));
+  assert.ok(answers.some(({ status }) => status === 429));
+  assert.is((await send('192.0.2.9, 192.0.2.10')).status, 200);
+  const elsewhere = await fetch(`${url}/projects`, { method: 'POST', body: '{}' });
+  assert.is(elsewhere.status, 404);
+  assert.match(((await elsewhere.json()) as { detail: string }).detail, /management API is at http:\/\/localhost:4000/);
+  limited.closeAllConnections();
+  limited.close();
+});
+
 test("a browser's preflight is answered for any origin without a key", async () => {
   const { status, headers } = await ask(
     REST,
