@@ -44,7 +44,14 @@ export const installedEngine = async (settings: OperatorSettings, world: EngineW
 async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineWorld): Promise<InstalledEngine> {
   const { client, caches, metrics, log } = world;
   const { secrets, namespaces } = caches;
-  const children = new Children({ client, metrics, log, secrets, namespaces, optional: await servedKinds(client) });
+  const children = new Children({
+    client,
+    metrics,
+    log,
+    secrets,
+    namespaces,
+    optional: await servedKinds(client, log),
+  });
   const engine = new KubernetesEngine({
     site,
     client,
