@@ -9,21 +9,21 @@ export interface KeptSecret {
   namespace: string;
   name: string;
   labels: Record<string, string>;
-  /** Called only where there is none yet. */
-  make(): Record<string, string>;
+  /** What is to be in it beside what is held; of values that are there already, those stay. */
+  make(held: Record<string, string>): Record<string, string>;
 }
 
 /** Its values, as text. */
 export async function keptSecret(client: KubeClient, kept: KeptSecret): Promise<Record<string, string>> {
   const { namespace, name, labels, make } = kept;
   const path = `/api/v1/namespaces/${namespace}/secrets`;
-  const read = async () => plainText(await client.get<Secret>(`${path}/${name}`));
+  const read = async () => filled(client, `${path}/${name}`, await client.get<Secret>(`${path}/${name}`), make);
   try {
     return await read();
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }
-  const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name, namespace, labels }, stringData: make() };
+  const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name, namespace, labels }, stringData: make({}) };
   try {
     return plainText(await client.create<Secret>(path, secret as unknown as Secret));
   } catch (error) {
@@ -33,11 +33,14 @@ export async function keptSecret(client: KubeClient, kept: KeptSecret): Promise<
   }
 }
 
-/** The one value without which the Secret is of no use. */
-export function valueIn(values: Record<string, string>, { namespace, name }: KeptSecret, key: string): string {
-  const value = values[key];
-  if (!value) throw new Error(`the Secret ${namespace}/${name} has no ${key}: delete it, and it is made anew`);
-  return value;
+/** With what it lacks. Two at a time can't both add: the second is refused, and comes again. */
+async function filled(client: KubeClient, path: string, secret: Secret, make: KeptSecret['make']) {
+  const held = plainText(secret);
+  const missing = Object.entries(make(held)).filter(([key]) => !held[key]);
+  if (missing.length === 0) return held;
+  const { resourceVersion } = secret.metadata;
+  const body = { metadata: { resourceVersion }, stringData: Object.fromEntries(missing) };
+  return plainText(await client.patch<Secret>(path, body));
 }
 
 const plainText = ({ data = {} }: Secret) =>

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { LABEL_MANAGED_BY, MANAGED_BY, REPLICATION_SECRET, SYSTEM_NAMESPACE } from '@slipway/crds';
-import { keptSecret, valueIn } from '../../runtime/kept-secret.js';
+import { keptSecret } from '../../runtime/kept-secret.js';
 import type { KubeClient } from '../../runtime/kube.js';
 
 const { name, password } = REPLICATION_SECRET;
@@ -16,4 +16,4 @@ const SECRET = {
 };
 
 export const replicationPassword = async (client: KubeClient): Promise<string> =>
-  valueIn(await keptSecret(client, SECRET), SECRET, password);
+  (await keptSecret(client, SECRET))[password] as string;

@@ -4,7 +4,7 @@
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import { LABEL_MANAGED_BY, MANAGED_BY, SYSTEM_NAMESPACE } from '@slipway/crds';
-import { keptSecret, valueIn } from '../../../runtime/kept-secret.js';
+import { keptSecret } from '../../../runtime/kept-secret.js';
 import type { KubeClient } from '../../../runtime/kube.js';
 import type { Place } from './place.js';
 
@@ -17,7 +17,7 @@ const SECRET = {
 };
 
 export const superuserKey = async (client: KubeClient): Promise<string> =>
-  valueIn(await keptSecret(client, SECRET), SECRET, KEY);
+  (await keptSecret(client, SECRET))[KEY] as string;
 
 export const superuserPassword = (key: string, { namespace, name }: Place) =>
   createHmac('sha256', key).update(`${namespace}/${name}`).digest('base64url');

@@ -1,0 +1,121 @@
+import { API_SECRET, POSTGRES_SECRET, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import pg from 'pg';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { KubeObject } from '../runtime/kube.js';
+import { deleteAndWait, silentLog, startTestKubernetes, type TestKubernetes, until } from '../testing.js';
+import { PlatformInstallation } from './installation.js';
+
+const test = suite<{ kubernetes: TestKubernetes; postgres: TestPostgres }>('installation');
+const SECRETS_PATH = `/api/v1/namespaces/${SYSTEM_NAMESPACE}/secrets`;
+
+test.before(async (context) => {
+  [context.kubernetes, context.postgres] = await Promise.all([startTestKubernetes(), startTestPostgres()]);
+  const metadata = { name: SYSTEM_NAMESPACE };
+  await context.kubernetes.client
+    .create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata })
+    .catch(() => {});
+});
+test.before.each(async ({ kubernetes: { client } }) => {
+  for (const { name } of [POSTGRES_SECRET, API_SECRET]) await deleteAndWait(client, `${SECRETS_PATH}/${name}`);
+});
+test.after(async ({ kubernetes, postgres }) => {
+  await postgres.close();
+  await kubernetes.close();
+});
+
+type Context = Pick<{ kubernetes: TestKubernetes; postgres: TestPostgres }, 'kubernetes' | 'postgres'>;
+
+const urlOf = ({ port }: TestPostgres) => `postgresql://slipway:test-superuser@127.0.0.1:${port}/postgres`;
+
+const put = ({ kubernetes }: Context, name: string, stringData: Record<string, string>) =>
+  kubernetes.client.create<object>(SECRETS_PATH, { apiVersion: 'v1', kind: 'Secret', metadata: { name }, stringData });
+
+async function held({ kubernetes }: Context, name: string): Promise<Record<string, string>> {
+  const { data } = await kubernetes.client.get<KubeObject & { data: Record<string, string> }>(
+    `${SECRETS_PATH}/${name}`,
+  );
+  return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
+}
+
+const installed = async ({ kubernetes }: Context, work: (installation: PlatformInstallation) => Promise<void>) => {
+  const installation = new PlatformInstallation({ client: kubernetes.client, log: silentLog });
+  try {
+    await work(installation);
+  } finally {
+    await installation.close();
+  }
+};
+
+async function answer(connectionString: string, sql: string): Promise<unknown> {
+  const client = new pg.Client({ connectionString });
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return Object.values((await client.query(sql)).rows[0])[0];
+  } finally {
+    await client.end();
+  }
+}
+
+test('with a Postgres of the site, the API is given secrets with which it can log in to its own schema', async (context) => {
+  await put(context, POSTGRES_SECRET.name, { url: urlOf(context.postgres) });
+  await installed(context, (installation) => installation.start());
+  const made = await held(context, API_SECRET.name);
+  assert.is(await answer(made[API_SECRET.databaseUrl] as string, 'SELECT current_schema'), 'platform');
+  assert.ok((made[API_SECRET.jwtSecret] as string).length >= 32);
+  const { current, keys } = JSON.parse(made[API_SECRET.encryptionKeys] as string);
+  assert.is(Buffer.from(keys[current], 'base64').length, 32);
+  assert.equal(Object.keys(await held(context, POSTGRES_SECRET.name)), ['url']);
+});
+
+test('what is there already is never changed, what is missing beside it is added', async (context) => {
+  await put(context, POSTGRES_SECRET.name, { url: urlOf(context.postgres) });
+  await put(context, API_SECRET.name, { [API_SECRET.jwtSecret]: 'a secret of the site, which signs for years' });
+  await installed(context, (installation) => installation.start());
+  const made = await held(context, API_SECRET.name);
+  assert.is(made[API_SECRET.jwtSecret], 'a secret of the site, which signs for years');
+  await installed(context, (installation) => installation.start());
+  assert.equal(await held(context, API_SECRET.name), made);
+  assert.is(await answer(made[API_SECRET.databaseUrl] as string, 'SELECT 1'), 1);
+});
+
+test('while Postgres is away the secrets are there, and when it comes the rest follows', async (context) => {
+  const later = await startTestPostgres();
+  const url = urlOf(later);
+  await later.stop();
+  await put(context, POSTGRES_SECRET.name, { url });
+  await installed(context, async (installation) => {
+    let prepared = false;
+    const done = installation.start().then(() => {
+      prepared = true;
+    });
+    await until(() => held(context, API_SECRET.name).catch(() => undefined), 'the secrets of the API');
+    assert.not(prepared);
+    // One that is there at last: what the URL names changes, as it would start to answer.
+    await kubernetesPatch(context, POSTGRES_SECRET.name, { url: urlOf(context.postgres) });
+    await done;
+  });
+  await later.close();
+});
+
+const kubernetesPatch = ({ kubernetes }: Context, name: string, stringData: Record<string, string>) =>
+  kubernetes.client.patch(`${SECRETS_PATH}/${name}`, { stringData });
+
+test('without a Postgres of the site, a password is made for the one that the manifests bring', async (context) => {
+  await installed(context, async (installation) => {
+    void installation.start();
+    await until(() => held(context, API_SECRET.name).catch(() => undefined), 'the secrets of the API');
+  });
+  const { password } = await held(context, POSTGRES_SECRET.name);
+  const made = await held(context, API_SECRET.name);
+  assert.ok((password as string).length >= 32);
+  assert.match(
+    made[API_SECRET.databaseUrl] as string,
+    /^postgresql:\/\/slipway_api:.+@slipway-postgres\.slipway-system\.svc:5432\/slipway$/,
+  );
+  assert.not.match(made[API_SECRET.databaseUrl] as string, new RegExp(password as string));
+});
+
+test.run();

@@ -1,0 +1,65 @@
+/**
+ * The platform's own secrets on a cluster, made where they are missing and never changed: what a site put there is its own choice. In:
+ * the Kubernetes API. Out: how to reach the platform's Postgres, and how the API will.
+ */
+import { randomBytes } from 'node:crypto';
+import { API_SECRET, LABEL_MANAGED_BY, MANAGED_BY, POSTGRES_SECRET, PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';
+import { keptSecret } from '../runtime/kept-secret.js';
+import type { KubeClient } from '../runtime/kube.js';
+
+export interface PlatformSecrets {
+  /** As administrator. */
+  adminUrl: string;
+  /** As the API's own role. */
+  apiUrl: string;
+}
+
+const LABELS = { [LABEL_MANAGED_BY]: MANAGED_BY };
+const newSecret = () => randomBytes(36).toString('base64url');
+
+export async function platformSecrets(client: KubeClient): Promise<PlatformSecrets> {
+  const postgres = await keptSecret(client, {
+    namespace: SYSTEM_NAMESPACE,
+    name: POSTGRES_SECRET.name,
+    labels: LABELS,
+    make: ({ [POSTGRES_SECRET.url]: url }) => (url ? {} : { [POSTGRES_SECRET.password]: newSecret() }),
+  });
+  const adminUrl = postgres[POSTGRES_SECRET.url] || urlOfOurs(postgres[POSTGRES_SECRET.password] as string);
+  const api = await keptSecret(client, {
+    namespace: SYSTEM_NAMESPACE,
+    name: API_SECRET.name,
+    labels: LABELS,
+    make: () => ({
+      [API_SECRET.databaseUrl]: apiUrl(adminUrl),
+      [API_SECRET.jwtSecret]: newSecret(),
+      [API_SECRET.encryptionKeys]: newKeys(),
+    }),
+  });
+  return { adminUrl, apiUrl: api[API_SECRET.databaseUrl] as string };
+}
+
+/** Of the Postgres that the manifests bring. */
+const urlOfOurs = (password: string) =>
+  `postgresql://postgres:${encodeURIComponent(password)}@${PROGRAMS.postgres}.${SYSTEM_NAMESPACE}.svc:5432/postgres`;
+
+/** The same server, and the same way to it. */
+function apiUrl(adminUrl: string): string {
+  const url = platformUrl(adminUrl, PLATFORM_DATABASE);
+  url.username = PLATFORM_ROLES.api.role;
+  url.password = newSecret();
+  return url.href;
+}
+
+export function platformUrl(adminUrl: string, database: string): URL {
+  if (!/^postgres(ql)?:\/\//.test(adminUrl) || !URL.canParse(adminUrl)) {
+    // It holds a password: it is not repeated.
+    const form = 'postgresql://user:password@host:5432/postgres';
+    throw new Error(`url in the Secret ${SYSTEM_NAMESPACE}/${POSTGRES_SECRET.name} is not like ${form}`);
+  }
+  const url = new URL(adminUrl);
+  url.pathname = `/${database}`;
+  return url;
+}
+
+const newKeys = () => JSON.stringify({ current: '1', keys: { 1: randomBytes(32).toString('base64') } });
