@@ -13,7 +13,6 @@ import type { Version } from '../protocol/messages.js';
 
 export interface RealtimeHarness {
   cluster: TestCluster;
-  /** Its owner's password and all else of it; `change` as the registry would see it. */
   project(ref: string, plan?: Tenant['plan']): Promise<Tenant>;
   /** As the owner of the project. */
   sql(tenant: Tenant, text: string, values?: unknown[]): Promise<Record<string, unknown>[]>;
@@ -24,7 +23,9 @@ export interface RealtimeHarness {
   token(tenant: Tenant, claims: object): Promise<string>;
   /** A socket without a library, to say what none would. */
   socket(tenant: Tenant, key?: string, version?: Version): Promise<RawSocket>;
-  /** The data plane lets go of the project, as when its credentials change. */
+  /** The project as it is from now on, of the same database. */
+  change(tenant: Tenant): void;
+  /** The data plane lets go of the project, as when it is suspended. */
   forget(tenant: Tenant): Promise<void>;
   close(): Promise<void>;
 }
@@ -79,6 +80,10 @@ export async function startRealtimeHarness(): Promise<RealtimeHarness> {
       );
       sockets.push(socket);
       return socket;
+    },
+    change: (tenant) => {
+      tenants.set(tenant.ref, tenant);
+      realtime.change?.(tenant);
     },
     forget: ({ ref }) => realtime.forget(ref),
     close: async () => {
