@@ -5,6 +5,7 @@
 import { projectUrlByHost } from '@slipway/crds';
 import type { Logger } from 'pino';
 import type { ProjectCaches } from '../controllers/project/controller.js';
+import { PlatformInstallation } from '../installation/installation.js';
 import type { Informer } from '../runtime/informer.js';
 import type { KubeClient, KubeObject } from '../runtime/kube.js';
 import type { Metrics } from '../runtime/metrics.js';
@@ -60,14 +61,21 @@ async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineW
     replicationPassword: () => replicationPassword(client),
     log,
   });
+  const installation = new PlatformInstallation({ client, log });
   return {
     engine,
     functions: noFunctions,
     informers: children.informers(),
     projectUrl: (ref) => projectUrlByHost(site.publicUrl, ref),
     onChange: (listener) => children.onChange(listener),
-    begin: () => engine.start(),
-    close: () => engine.close(),
+    begin: () => {
+      void installation.start();
+      engine.start();
+    },
+    close: async () => {
+      await installation.close();
+      await engine.close();
+    },
   };
 }
 
