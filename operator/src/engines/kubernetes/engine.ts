@@ -17,6 +17,7 @@ import type {
   ServicesRequest,
 } from '../engine.js';
 import { ServiceProbe } from '../service-probe.js';
+import { ApiRoute } from './api-route.js';
 import type { Children } from './children/children.js';
 import { ensureAll } from './children/ensure-all.js';
 import { dataplaneOrigins } from './dataplane-origins.js';
@@ -45,17 +46,20 @@ export class KubernetesEngine implements Engine {
   readonly #postgres: PostgresClusters;
   readonly #services: DeployedServices;
   readonly #probe: ServiceProbe;
+  readonly #apiRoute: ApiRoute;
 
   constructor(settings: KubernetesEngineSettings) {
     const { site, client, children, replicationPassword, log } = settings;
     this.#settings = settings;
     this.#postgres = new PostgresClusters({ site, client, children, replicationPassword, log });
     this.#services = new DeployedServices(children, site);
+    this.#apiRoute = new ApiRoute(children, site, log);
     this.#probe = new ServiceProbe(settings.dataplaneUrl, (ref) => this.#url(ref));
   }
 
   start(): void {
     this.#postgres.start();
+    this.#apiRoute.start();
   }
 
   ensureIsolation(project: EngineProject): Promise<EngineOutcome> {
@@ -97,6 +101,7 @@ export class KubernetesEngine implements Engine {
   }
 
   async close(): Promise<void> {
+    await this.#apiRoute.close();
     await this.#postgres.close();
     await this.#probe.close();
   }

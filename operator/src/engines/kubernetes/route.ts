@@ -1,8 +1,16 @@
 /**
- * What leads requests for `<ref>.<domain>` to the gateway: an Ingress or an HTTPRoute, beside the gateway's Service. Pure, but for
- * `routeOutcome`, which reads what the Gateway said.
+ * What leads requests for a host to a program of the platform: an Ingress or an HTTPRoute, beside the program's Service. `<ref>.<domain>`
+ * leads to the gateway, the domain itself to the management API. Pure, but for `routeOutcome`, which reads what the Gateway said.
  */
-import { namespaceOf, PROGRAMS, projectUrlByHost, type Site, SYSTEM_NAMESPACE } from '@slipway/crds';
+import {
+  LABEL_MANAGED_BY,
+  MANAGED_BY,
+  namespaceOf,
+  PROGRAMS,
+  projectUrlByHost,
+  type Site,
+  SYSTEM_NAMESPACE,
+} from '@slipway/crds';
 import type { KubeObject } from '../../runtime/kube.js';
 import type { EngineOutcome, EngineProject } from '../engine.js';
 import type { Children, DesiredObject } from './children/children.js';
@@ -13,57 +21,64 @@ const COMPONENT = 'route';
 
 /** Undefined where the site routes by itself. */
 export function routeOf(project: EngineProject, site: Site): DesiredObject | undefined {
-  if (site.ingress.kind === 'none') return undefined;
-  return site.ingress.kind === 'Ingress' ? ingress(project, site) : httpRoute(project, site);
+  const name = namespaceOf(project.ref);
+  const { hostname } = new URL(projectUrlByHost(site.publicUrl, project.ref));
+  const route = routeTo(PROGRAMS.dataplane, hostname, `${name}-tls`, site);
+  return route && childOf(project, { ...route, name, namespace: SYSTEM_NAMESPACE, component: COMPONENT });
 }
 
-const hostOf = (project: EngineProject, site: Site) => new URL(projectUrlByHost(site.publicUrl, project.ref)).hostname;
+/** It goes with the namespace that it is in. */
+export function apiRouteOf(site: Site): DesiredObject | undefined {
+  const name = PROGRAMS.api;
+  const route = routeTo(name, new URL(site.publicUrl).hostname, `${name}-tls`, site);
+  if (!route) return undefined;
+  const { body, annotations, ...kind } = route;
+  const labels = {
+    'app.kubernetes.io/name': name,
+    'app.kubernetes.io/instance': 'slipway',
+    'app.kubernetes.io/component': COMPONENT,
+    'app.kubernetes.io/part-of': 'slipway',
+    [LABEL_MANAGED_BY]: MANAGED_BY,
+  };
+  return { ...kind, metadata: { name, namespace: SYSTEM_NAMESPACE, labels, annotations }, ...body };
+}
 
-function ingress(project: EngineProject, site: Site): DesiredObject {
-  const { className, annotations, clusterIssuer } = site.ingress;
-  const host = hostOf(project, site);
-  const backend = { service: { name: PROGRAMS.dataplane, port: { number: PORT } } };
-  const tls = tlsOf(project, site, host);
-  return childOf(project, {
+interface Route {
+  apiVersion: string;
+  kind: string;
+  annotations: Record<string, string>;
+  body: object;
+}
+
+/** `ownSecret`: where cert-manager puts a certificate of this host alone. */
+function routeTo(service: string, host: string, ownSecret: string, { ingress }: Site): Route | undefined {
+  if (ingress.kind === 'none') return undefined;
+  if (ingress.kind === 'HTTPRoute') return httpRoute(service, host, ingress);
+  const { className, annotations, clusterIssuer, tlsSecretName } = ingress;
+  const backend = { service: { name: service, port: { number: PORT } } };
+  const secretName = tlsSecretName ?? (clusterIssuer ? ownSecret : undefined);
+  return {
     apiVersion: 'networking.k8s.io/v1',
     kind: 'Ingress',
-    name: namespaceOf(project.ref),
-    namespace: SYSTEM_NAMESPACE,
-    component: COMPONENT,
     annotations: { ...annotations, ...(clusterIssuer ? { 'cert-manager.io/cluster-issuer': clusterIssuer } : {}) },
     body: {
       spec: {
         ...(className ? { ingressClassName: className } : {}),
         rules: [{ host, http: { paths: [{ path: '/', pathType: 'Prefix', backend }] } }],
-        ...(tls ? { tls } : {}),
+        ...(secretName ? { tls: [{ hosts: [host], secretName }] } : {}),
       },
     },
-  });
+  };
 }
 
-function tlsOf(project: EngineProject, { ingress: { tlsSecretName, clusterIssuer } }: Site, host: string) {
-  const secretName = tlsSecretName ?? (clusterIssuer ? `${namespaceOf(project.ref)}-tls` : undefined);
-  return secretName ? [{ hosts: [host], secretName }] : undefined;
-}
-
-function httpRoute(project: EngineProject, site: Site): DesiredObject {
-  const { gateway, annotations } = site.ingress;
-  return childOf(project, {
-    apiVersion: 'gateway.networking.k8s.io/v1',
-    kind: 'HTTPRoute',
-    name: namespaceOf(project.ref),
-    namespace: SYSTEM_NAMESPACE,
-    component: COMPONENT,
-    annotations,
-    body: {
-      spec: {
-        parentRefs: [gateway],
-        hostnames: [hostOf(project, site)],
-        rules: [{ backendRefs: [{ name: PROGRAMS.dataplane, port: PORT }] }],
-      },
-    },
-  });
-}
+const httpRoute = (service: string, host: string, { gateway, annotations }: Site['ingress']): Route => ({
+  apiVersion: 'gateway.networking.k8s.io/v1',
+  kind: 'HTTPRoute',
+  annotations,
+  body: {
+    spec: { parentRefs: [gateway], hostnames: [host], rules: [{ backendRefs: [{ name: service, port: PORT }] }] },
+  },
+});
 
 interface RouteStatus extends KubeObject {
   status?: { parents?: { conditions?: { type: string; status: string; reason?: string; message?: string }[] }[] };

@@ -1,0 +1,42 @@
+/**
+ * Keeps the way to the management API as the site's settings say. In: the caches of what is there. Out: an Ingress or HTTPRoute that is
+ * put back when somebody changes it. Started by the engine of the operator that leads.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Site } from '@slipway/crds';
+import type { Logger } from 'pino';
+import type { Children } from './children/children.js';
+import { apiRouteOf } from './route.js';
+
+const LOOK_MS = 10_000;
+
+export class ApiRoute {
+  readonly #stop = new AbortController();
+  #loop: Promise<void> = Promise.resolve();
+
+  constructor(
+    private readonly children: Children,
+    private readonly site: Site,
+    private readonly log: Logger,
+  ) {}
+
+  start(): void {
+    const route = apiRouteOf(this.site);
+    if (route) this.#loop = this.#keep(route);
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#loop;
+  }
+
+  async #keep(route: NonNullable<ReturnType<typeof apiRouteOf>>): Promise<void> {
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      await this.children.ensure(route).catch((error: Error) => {
+        this.log.warn({ why: error.message }, 'the route to the API could not be made');
+      });
+      await sleep(LOOK_MS, undefined, { signal, ref: false }).catch(() => {});
+    }
+  }
+}
