@@ -1,11 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { readSite } from '@slipway/crds';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { parse, parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments, stringify } from 'yaml';
 import { GENERATED, manifestFiles } from './files.js';
 import { RIGHTS } from './rights.js';
+import { BASE_SITE, KIND_SITE, TEST_SITE } from './sites.js';
 
 const manifests = fileURLToPath(new URL('../../manifests', import.meta.url));
 const files = manifestFiles();
@@ -68,6 +70,10 @@ test('every container of the platform runs as nobody, without rights, on a root 
       assert.ok(resources.requests.cpu && resources.requests.memory && resources.limits.memory);
     }
   }
+});
+
+test('the programs take the settings of every installation', () => {
+  for (const site of [BASE_SITE, stringify(KIND_SITE), stringify(TEST_SITE)]) assert.ok(readSite(site).publicUrl);
 });
 
 test('an overlay changes the settings that the base has, by the same name', () => {

@@ -2,10 +2,9 @@
  * Every file of manifests/ but the CRDs, as a map from its path to its text: a kustomize base, components, and overlays. In: the charts
  * and the sites. Called by `generate.ts`, which writes them, and by the test that compares.
  */
-import { PROGRAMS, readSite, SITE_CONFIG, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { PROGRAMS, SITE_CONFIG, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { App, type Chart, Testing } from 'cdk8s';
 import { stringify } from 'yaml';
-import { ApiRoute } from './charts/api-route.js';
 import { Namespaces } from './charts/namespaces.js';
 import { CloudNativePgNetwork, Network, PlatformPostgresNetwork } from './charts/network.js';
 import { PlatformPostgres } from './charts/platform-postgres.js';
@@ -57,7 +56,6 @@ function base(): Files {
     new PlatformPostgres(app),
     new PlatformPostgresNetwork(app),
     new Programs(app),
-    new ApiRoute(app, readSite(BASE_SITE)),
   ]);
   const listed = kustomization('Kustomization', {
     resources: ['../crds', ...files.map(([file]) => file)],
@@ -88,8 +86,6 @@ type Said = typeof KIND_SITE | typeof TEST_SITE;
 
 function overlay(name: 'kind' | 'test', said: Said): Files {
   const text = yaml(said);
-  const site = readSite(text);
-  const route = Testing.synth(new ApiRoute(new App(), site));
   const listed = kustomization('Kustomization', {
     resources: ['../../base'],
     configMapGenerator: [siteGenerator('replace')],
@@ -99,7 +95,6 @@ function overlay(name: 'kind' | 'test', said: Said): Files {
   return new Map([
     [`overlays/${name}/kustomization.yaml`, listed],
     [`overlays/${name}/${SITE_CONFIG.key}`, HEADER + text],
-    [`overlays/${name}/api-route.yaml`, stream(route)],
   ]);
 }
 

@@ -2,9 +2,7 @@
 import type {
   V1ClusterRole,
   V1ClusterRoleBinding,
-  V1ConfigMap,
   V1Deployment,
-  V1Ingress,
   V1Namespace,
   V1PodDisruptionBudget,
   V1Role,
@@ -41,7 +39,6 @@ export interface Port {
 interface Kinds {
   Namespace: ['v1', V1Namespace];
   ServiceAccount: ['v1', V1ServiceAccount];
-  ConfigMap: ['v1', V1ConfigMap];
   Service: ['v1', V1Service];
   Deployment: ['apps/v1', V1Deployment];
   StatefulSet: ['apps/v1', V1StatefulSet];
@@ -51,13 +48,11 @@ interface Kinds {
   Role: ['rbac.authorization.k8s.io/v1', V1Role];
   RoleBinding: ['rbac.authorization.k8s.io/v1', V1RoleBinding];
   NetworkPolicy: ['networking.k8s.io/v1', NetworkPolicy];
-  Ingress: ['networking.k8s.io/v1', V1Ingress];
 }
 
 const API_VERSIONS: { [Kind in keyof Kinds]: Kinds[Kind][0] } = {
   Namespace: 'v1',
   ServiceAccount: 'v1',
-  ConfigMap: 'v1',
   Service: 'v1',
   Deployment: 'apps/v1',
   StatefulSet: 'apps/v1',
@@ -67,7 +62,6 @@ const API_VERSIONS: { [Kind in keyof Kinds]: Kinds[Kind][0] } = {
   Role: 'rbac.authorization.k8s.io/v1',
   RoleBinding: 'rbac.authorization.k8s.io/v1',
   NetworkPolicy: 'networking.k8s.io/v1',
-  Ingress: 'networking.k8s.io/v1',
 };
 
 interface Metadata {
