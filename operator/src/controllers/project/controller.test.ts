@@ -1,111 +1,30 @@
 /** The Project controller, whole: a real Kubernetes API and a real Postgres. In the data plane's place stands a small server, so that the test says what answers. */
 import { createHmac } from 'node:crypto';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { FINALIZER, LABEL_PROJECT, namespaceOf, type Project, SECRETS } from '@slipway/crds';
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { type Operator, startOperator } from '../../index.js';
 import { isNotFound, type KubeObject } from '../../runtime/kube.js';
-import { adminUrl, deleteAndWait, startTestKubernetes, type TestKubernetes, until } from '../../testing.js';
-import { namespacePath, PROJECTS, plainText, projectPath, type Secret, secretData, secretsPath } from './resources.js';
-
-interface World {
-  kubernetes: TestKubernetes;
-  postgres: TestPostgres;
-  dataplane: Server;
-  operator: Operator;
-  /** What the data plane answers with. */
-  answer: { status: number };
-}
+import { deleteAndWait, until } from '../../testing.js';
+import {
+  condition,
+  create,
+  get,
+  hasReason,
+  isHealthy,
+  loginWorks,
+  putSecret,
+  reaches,
+  remove,
+  run,
+  secretOf,
+  type World,
+  withOperator,
+} from './operator.testing.js';
+import { namespacePath, projectPath, type Secret, secretsPath } from './resources.js';
 
 const test = suite<World>('project controller');
-const run = `t${process.pid.toString(36)}`;
-const made: string[] = [];
-
-test.before(async (context) => {
-  context.kubernetes = await startTestKubernetes();
-  context.postgres = await startTestPostgres();
-  context.answer = { status: 200 };
-  context.dataplane = createServer((_, response) => response.writeHead(context.answer.status).end('{}'));
-  await new Promise<void>((resolve) => context.dataplane.listen(0, '127.0.0.1', resolve));
-  context.operator = await startOperator({
-    kubeconfig: context.kubernetes.kubeconfig,
-    publicUrl: 'http://localhost:4000',
-    listen: '127.0.0.1:0',
-    adminDatabaseUrl: adminUrl(context.postgres),
-    databasePublicAddress: `127.0.0.1:${context.postgres.port}`,
-    dataplaneUrl: `http://127.0.0.1:${(context.dataplane.address() as AddressInfo).port}`,
-    logLevel: 'silent',
-  });
-  await context.operator.leading;
-});
-
-test.after(async ({ kubernetes, postgres, dataplane, operator }) => {
-  await Promise.all(made.map((ref) => deleteAndWait(kubernetes.client, projectPath(ref))));
-  await operator.close();
-  dataplane.closeAllConnections();
-  dataplane.close();
-  await kubernetes.close();
-  await postgres.close();
-});
-
-type Wanted = Partial<Project['spec']>;
-
-async function create({ kubernetes }: World, name: string, spec: Wanted = {}): Promise<string> {
-  const ref = `${run}-${name}`;
-  made.push(ref);
-  await kubernetes.client.create<KubeObject & { spec: object }>(PROJECTS, {
-    apiVersion: 'slipway.dev/v1alpha1',
-    kind: 'Project',
-    metadata: { name: ref },
-    spec: { owner: `${run}@example.com`, ...spec },
-  });
-  return ref;
-}
-
-const get = ({ kubernetes }: World, ref: string) => kubernetes.client.get<Project>(projectPath(ref));
-
-const reaches = (world: World, ref: string, wanted: (project: Project) => boolean, what: string) =>
-  until(async () => {
-    const project = await get(world, ref);
-    return wanted(project) ? project : undefined;
-  }, `${ref}: ${what}`);
-
-const isHealthy = ({ status }: Project) => status?.phase === 'healthy';
-const condition = (project: Project, type: string) =>
-  project.status?.conditions?.find((candidate) => candidate.type === type);
-const hasReason = (reason: string) => (project: Project) => condition(project, 'Ready')?.reason === reason;
-
-const secretOf = async ({ kubernetes }: World, ref: string, name: string) =>
-  plainText(await kubernetes.client.get<Secret>(`${secretsPath(ref)}/${name}`));
-
-const remove = ({ kubernetes }: World, ref: string) => deleteAndWait(kubernetes.client, projectPath(ref));
-
-async function putSecret(
-  { kubernetes }: World,
-  ref: string,
-  name: string,
-  values: Record<string, string>,
-  labels = {},
-) {
-  const body = { apiVersion: 'v1', kind: 'Secret', metadata: { name, labels }, data: secretData(values) };
-  await kubernetes.client.create<KubeObject>(secretsPath(ref), body).catch(async () => {
-    await kubernetes.client.patch(`${secretsPath(ref)}/${name}`, { data: body.data });
-  });
-}
-
-async function loginWorks(url: string): Promise<boolean> {
-  const client = new pg.Client({ connectionString: url });
-  const code = await client.connect().then(
-    () => 'in',
-    (error) => error.code as string,
-  );
-  await client.end().catch(() => {});
-  return code === 'in';
-}
+withOperator(test);
 
 test('a Project becomes healthy with a namespace, keys that its secret signs, and a database that its URL opens', async (world) => {
   const ref = await create(world, 'whole');

@@ -3,7 +3,7 @@
  * Secret until Postgres has them and only then are shown, so that what is shown is never refused.
  */
 import { randomBytes } from 'node:crypto';
-import { ownerRole, type Project, SECRETS } from '@slipway/crds';
+import { ANNOTATION_ADDRESS, ownerRole, type Project, SECRETS } from '@slipway/crds';
 import type { ProjectPasswords } from '@slipway/project-database';
 import type { DatabaseAddress } from '../../engines/engine.js';
 import { isTrue } from '../../runtime/conditions.js';
@@ -13,8 +13,6 @@ import { isAsked, recorded, tellRotated } from './rotation.js';
 import { type EnsuredSecret, ensureSecret, type Values } from './secrets.js';
 
 const { database: names } = SECRETS;
-/** The address that the Secret was made for: one that differs from it was edited. */
-const ANNOTATION_ADDRESS = 'slipway.dev/address';
 /** Each password, the one that is to take its place, and whose it is. */
 const PASSWORDS = [
   { part: 'owner', key: names.ownerPassword, next: names.nextOwnerPassword },

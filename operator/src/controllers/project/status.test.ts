@@ -26,12 +26,14 @@ const part = (condition: string, outcome: StepOutcome | undefined, advisory = fa
 
 /** The Project as it is after each of `looks` in turn. */
 function after(start: Project, ...looks: PartResult[][]): Project {
-  return looks.reduce((before, parts) => {
+  let current = start;
+  for (const parts of looks) {
     const found = parts.every(({ outcome }) => outcome?.state === 'ready') ? { services: {} } : {};
     const world = { projectUrl: (ref: string) => `http://${ref}.test`, now: () => now };
-    const status = statusOf({ project: before, world, ref: 'shop', found } as unknown as Context, parts);
-    return { ...before, status };
-  }, start);
+    const context = { project: current, world, ref: 'shop', found } as unknown as Context;
+    current = { ...current, status: statusOf(context, parts) };
+  }
+  return current;
 }
 
 const conditionIn = ({ status }: Project, type: string) =>

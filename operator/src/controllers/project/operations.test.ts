@@ -1,0 +1,211 @@
+/** What an admin does to a Project that is there: credentials rotated, suspended, its data retained; and what drifts. */
+import { createHmac } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { SECRETS } from '@slipway/crds';
+import pg from 'pg';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { until } from '../../testing.js';
+import {
+  change,
+  condition,
+  create,
+  eventsOf,
+  get,
+  hasReason,
+  isHealthy,
+  loginWorks,
+  reaches,
+  remove,
+  secretOf,
+  startTestOperator,
+  type World,
+  withOperator,
+} from './operator.testing.js';
+import { secretsPath } from './resources.js';
+
+const test = suite<World>('operations on a Project');
+withOperator(test);
+
+const { keys: keyNames, database: databaseNames } = SECRETS;
+const keysOf = (world: World, ref: string) => secretOf(world, ref, keyNames.name);
+const loginOf = (world: World, ref: string) => secretOf(world, ref, databaseNames.name);
+const signs = (secret: string | undefined, token: string) => {
+  const [header, claims, signature] = token.split('.');
+  return (
+    createHmac('sha256', secret ?? '')
+      .update(`${header}.${claims}`)
+      .digest('base64url') === signature
+  );
+};
+const isRotating = ({ status }: Parameters<typeof isHealthy>[0]) =>
+  status?.conditions?.some(({ type, reason }) => type === 'CredentialsCurrent' && reason === 'Rotating') ?? false;
+
+/** A data plane that takes tokens of `secrets` alone. */
+const takes = (secrets: () => (string | undefined)[]) => (request: IncomingMessage) =>
+  secrets().some((secret) => signs(secret, String(request.headers.apikey))) ? 200 : 401;
+
+async function query(url: string | undefined, sql: string) {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+test('a JWT secret signs only when all that verify tokens take it; until then nothing that is shown changes', async (world) => {
+  const ref = await create(world, 'jwt');
+  await reaches(world, ref, isHealthy, 'healthy');
+  const before = await keysOf(world, ref);
+  const secret = before[keyNames.jwtSecret];
+  let known: (string | undefined)[] = [secret];
+  world.answer.to = takes(() => known);
+  await change(world, ref, { rotation: { jwtSecret: 1 } });
+  const waiting = await reaches(world, ref, isRotating, 'rotating');
+  assert.is(waiting.status?.phase, 'healthy');
+  const during = await keysOf(world, ref);
+  assert.ok(during[keyNames.nextJwtSecret]);
+  assert.equal([during[keyNames.jwtSecret], during[keyNames.anonKey]], [secret, before[keyNames.anonKey]]);
+  known = [secret, during[keyNames.nextJwtSecret]];
+  await reaches(world, ref, (project) => condition(project, 'CredentialsCurrent')?.status === 'True', 'rotated');
+  const after = await keysOf(world, ref);
+  assert.is(after[keyNames.jwtSecret], during[keyNames.nextJwtSecret]);
+  assert.is(after[keyNames.previousJwtSecret], secret);
+  assert.is(after[keyNames.nextJwtSecret], undefined);
+  assert.ok(signs(after[keyNames.jwtSecret], after[keyNames.serviceRoleKey] as string));
+  world.answer.to = undefined;
+  await until(async () => (await eventsOf(world, ref)).some(({ reason }) => reason === 'Rotated'), 'the Event');
+});
+
+test('a rotation that its operator did not finish is finished by the next', async (world) => {
+  const ref = await create(world, 'handed-on');
+  await reaches(world, ref, isHealthy, 'healthy');
+  const { [keyNames.jwtSecret]: secret } = await keysOf(world, ref);
+  world.answer.to = takes(() => [secret]);
+  await change(world, ref, { rotation: { jwtSecret: 1 } });
+  await reaches(world, ref, isRotating, 'rotating');
+  const { [keyNames.nextJwtSecret]: next } = await keysOf(world, ref);
+  await world.operator.close();
+  world.answer.to = undefined;
+  world.operator = await startTestOperator(world);
+  await until(async () => (await keysOf(world, ref))[keyNames.jwtSecret] === next, 'the next secret to sign');
+});
+
+test('rotated API keys are others of the same secret, made once', async (world) => {
+  const ref = await create(world, 'api-keys');
+  await reaches(world, ref, isHealthy, 'healthy');
+  const before = await keysOf(world, ref);
+  await change(world, ref, { rotation: { apiKeys: 7 } });
+  const after = await until(async () => {
+    const keys = await keysOf(world, ref);
+    return keys[keyNames.anonKey] === before[keyNames.anonKey] ? undefined : keys;
+  }, 'other keys');
+  assert.is(after[keyNames.jwtSecret], before[keyNames.jwtSecret]);
+  assert.ok(signs(after[keyNames.jwtSecret], after[keyNames.anonKey] as string));
+  assert.is.not(after[keyNames.serviceRoleKey], before[keyNames.serviceRoleKey]);
+  await change(world, ref, { plan: 'starter' });
+  await reaches(world, ref, ({ metadata, status }) => status?.observedGeneration === metadata.generation, 'looked at');
+  assert.equal(await keysOf(world, ref), after);
+});
+
+test('rotated passwords open the database from when they are shown, those before do not, and who is in it stays in', async (world) => {
+  const ref = await create(world, 'passwords');
+  await reaches(world, ref, isHealthy, 'healthy');
+  const before = await loginOf(world, ref);
+  const inside = new pg.Client({ connectionString: before[databaseNames.url] });
+  await inside.connect();
+  await change(world, ref, { rotation: { databasePasswords: 1 } });
+  const after = await until(async () => {
+    const login = await loginOf(world, ref);
+    return login[databaseNames.url] === before[databaseNames.url] ? undefined : login;
+  }, 'another URL');
+  assert.ok(await loginWorks(after[databaseNames.url] as string), 'at once, as it is shown');
+  assert.not(await loginWorks(before[databaseNames.url] as string));
+  assert.equal((await inside.query('SELECT 1 AS one')).rows, [{ one: 1 }]);
+  await inside.end();
+  for (const key of [databaseNames.authenticatorPassword, databaseNames.authAdminPassword]) {
+    assert.is.not(after[key], before[key]);
+  }
+  assert.is(after[databaseNames.nextOwnerPassword], undefined);
+  assert.is(after[databaseNames.passwordsRotation], '1');
+  const project = await reaches(world, ref, isHealthy, 'healthy');
+  assert.is(condition(project, 'DatabaseReady')?.reason, 'Ready', 'what was asked for is no drift');
+});
+
+test('a suspended project says so, lets nobody into its database, and comes back with its data', async (world) => {
+  const ref = await create(world, 'suspended');
+  await reaches(world, ref, isHealthy, 'healthy');
+  const { [databaseNames.url]: url } = await loginOf(world, ref);
+  await query(url, 'CREATE TABLE kept AS SELECT 7 AS id');
+  await change(world, ref, { suspend: true });
+  const { status } = await reaches(world, ref, hasReason('Suspended'), 'suspended');
+  assert.is(status?.phase, 'suspended');
+  assert.ok(Object.values(status?.services ?? {}).every(({ up, status }) => !up && status === 'suspended'));
+  assert.not(await loginWorks(url as string));
+  await change(world, ref, { suspend: false });
+  const resumed = await reaches(world, ref, isHealthy, 'healthy again');
+  assert.ok(resumed.status?.services?.database?.up);
+  assert.is(condition(resumed, 'DatabaseReady')?.reason, 'Ready', 'what was asked for is no drift');
+  assert.equal(await query(url, 'SELECT id FROM kept'), [{ id: 7 }]);
+});
+
+test('data that is retained is refused to another owner, outlives their project, and is its own owner’s again', async (world) => {
+  const ref = await create(world, 'kept', { deletionPolicy: 'Retain' });
+  await reaches(world, ref, isHealthy, 'healthy');
+  const { [databaseNames.url]: before } = await loginOf(world, ref);
+  await query(before, 'CREATE TABLE kept AS SELECT 7 AS id');
+  await remove(world, ref);
+  await create(world, 'kept', { owner: 'another@example.com' });
+  const refused = await reaches(world, ref, hasReason('DatabaseRetained'), 'refused');
+  assert.match(refused.status?.message ?? '', /choose another metadata.name/);
+  await remove(world, ref);
+  await create(world, 'kept', { deletionPolicy: 'Delete' });
+  await reaches(world, ref, isHealthy, 'healthy');
+  const { [databaseNames.url]: url } = await loginOf(world, ref);
+  assert.equal(await query(url, 'SELECT id FROM kept'), [{ id: 7 }]);
+  await remove(world, ref);
+  await create(world, 'kept');
+  await reaches(world, ref, isHealthy, 'healthy, made anew');
+  const { [databaseNames.url]: anew } = await loginOf(world, ref);
+  assert.is(await query(anew, 'SELECT id FROM kept').catch((error) => error.code), '42P01');
+});
+
+const drifts: Record<string, { condition: string; told: RegExp; cause(world: World, ref: string): Promise<unknown> }> =
+  {
+    'a Secret that was deleted': {
+      condition: 'DatabaseReady',
+      told: /^put back: Secret project-database, which was deleted/,
+      cause: ({ kubernetes }, ref) => kubernetes.client.delete(`${secretsPath(ref)}/${databaseNames.name}`),
+    },
+    'a Secret that was edited': {
+      condition: 'KeysReady',
+      told: /^put back: Secret project-keys, which was edited$/,
+      cause: ({ kubernetes }, ref) =>
+        kubernetes.client.patch(`${secretsPath(ref)}/${keyNames.name}`, { data: { [keyNames.anonKey]: 'eA==' } }),
+    },
+  };
+for (const [what, drift] of Object.entries(drifts)) {
+  test(`${what} is put back, and the status and an Event say so, and go on saying so`, async (world) => {
+    const ref = await create(world, drift.condition.toLowerCase());
+    await reaches(world, ref, isHealthy, 'healthy');
+    await drift.cause(world, ref);
+    const isTold = (project: Parameters<typeof isHealthy>[0]) =>
+      condition(project, drift.condition)?.reason === 'Restored';
+    const told = await reaches(world, ref, isTold, 'restored');
+    assert.match(condition(told, drift.condition)?.message ?? '', drift.told);
+    await until(async () => (await eventsOf(world, ref)).some(({ reason }) => reason === 'Drifted'), 'the Event');
+    const { metadata } = await world.kubernetes.client.patch<typeof told>(
+      `/apis/slipway.dev/v1alpha1/projects/${ref}`,
+      {
+        metadata: { annotations: { look: 'again' } },
+      },
+    );
+    const later = await create(world, `after-${drift.condition.toLowerCase()}`);
+    await reaches(world, later, isHealthy, 'healthy');
+    assert.is((await get(world, ref)).metadata.resourceVersion, metadata.resourceVersion, 'written once');
+  });
+}
+
+test.run();
