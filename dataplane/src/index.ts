@@ -12,6 +12,7 @@ import { startFunctionsControl } from './functions/control.js';
 import { createFunctionsService } from './functions/index.js';
 import { createDeployedServices } from './gateway/deployed.js';
 import { createManagement } from './gateway/management.js';
+import { startMetrics } from './gateway/metrics.js';
 import { createGateway } from './gateway/server.js';
 import { createRealtimeService } from './realtime/index.js';
 import { replicationPasswordFrom } from './realtime/replication-password.js';
@@ -35,25 +36,14 @@ const PATIENCE_MS = 5_000;
 export async function startDataplane(settings: DataplaneSettings): Promise<Dataplane> {
   const { installation } = settings;
   const log = pino({ level: settings.logLevel });
-  const kubeConfig = new KubeConfig();
-  if (settings.kubeconfig === undefined) kubeConfig.loadFromCluster();
-  else kubeConfig.loadFromFile(settings.kubeconfig);
-
+  const kubeConfig = kubeConfigOf(settings);
   const services: Services = {
     auth: createAuthService({ log }),
     rest: createRestService(),
     realtime: createRealtimeService({ log, replication: replicationPasswordFrom(kubeConfig) }),
     ...storageOf(settings, log, () => registry),
   };
-  const functions =
-    settings.functions &&
-    (await createFunctionsService({
-      home: settings.functions.home,
-      publicUrl: installation.publicUrl,
-      tenant: (ref) => registry.tenant(ref),
-      environment: (ref) => registry.environment(ref),
-      log,
-    }));
+  const functions = await functionsOf(settings, log, () => registry);
   if (functions) services.functions = functions;
   const registry = startRegistry({
     kubeConfig,
@@ -64,6 +54,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   });
   const deployed = createDeployedServices();
   const management = createManagement(settings.apiSocket, installation.publicUrl);
+  const { metrics, stopMetrics } = await startMetrics(settings.metricsListen);
   const server = createGateway({
     publicUrl: installation.publicUrl,
     tenant: registry.tenant,
@@ -73,6 +64,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     behindIngress: installation.site !== undefined,
     rateLimit: settings.rateLimit,
     management,
+    metrics,
     log,
   });
 
@@ -86,6 +78,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     await endRequests(server);
     control?.close();
     management.close();
+    stopMetrics();
     await registry.close();
     await Promise.all([...Object.values(services), ...Object.values(deployed)].map((service) => service.close()));
   };
@@ -97,6 +90,13 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     await close();
     throw error;
   }
+}
+
+function kubeConfigOf({ kubeconfig }: DataplaneSettings): KubeConfig {
+  const config = new KubeConfig();
+  if (kubeconfig === undefined) config.loadFromCluster();
+  else config.loadFromFile(kubeconfig);
+  return config;
 }
 
 const telling = (services: Services, log: Logger): Pick<RegistryOptions, 'onChange' | 'onForget'> => ({
@@ -115,6 +115,17 @@ function storageOf({ storage }: DataplaneSettings, log: Logger, registry: () => 
   if (!storage) return {};
   const projects = { tenant: (ref: string) => registry().tenant(ref), complete: () => registry().complete };
   return { storage: createStorageService({ ...storage, projects, log }) };
+}
+
+async function functionsOf({ functions, installation }: DataplaneSettings, log: Logger, registry: () => Registry) {
+  if (!functions) return undefined;
+  return createFunctionsService({
+    home: functions.home,
+    publicUrl: installation.publicUrl,
+    tenant: (ref) => registry().tenant(ref),
+    environment: (ref) => registry().environment(ref),
+    log,
+  });
 }
 
 async function listen(server: Server, at: string): Promise<string> {

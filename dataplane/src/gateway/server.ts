@@ -20,6 +20,7 @@ import { type DeployedName, ServiceBusy, ServiceTooSlow, ServiceUnreachable } fr
 import { answerProbe } from './health.js';
 import { hasBody } from './hop.js';
 import type { Management } from './management.js';
+import type { GatewayMetrics } from './metrics.js';
 import { RateLimit } from './rate-limit.js';
 import { RefusalLog, type Refused } from './refusal-log.js';
 import {
@@ -57,6 +58,8 @@ export interface GatewayOptions {
   /** Requests a second of one address to one project; 0: no limit; undefined: the default. */
   rateLimit?: number | undefined;
   management: Management;
+  /** Undefined: nobody counts. */
+  metrics?: GatewayMetrics | undefined;
   log: Logger;
   limits?: Partial<GatewayLimits>;
 }
@@ -142,6 +145,7 @@ class Gateway {
     const address = projectAddress(incoming.url as string, incoming.headers.host, this.#domain);
     if (address === undefined) {
       if (answerProbe(incoming.url as string, this.options.complete, outgoing)) return;
+      this.options.metrics?.watch(outgoing, 'platform');
       if (hasBody(incoming)) this.slowClients.watch(incoming, outgoing, false);
       this.options.management.forward(incoming, outgoing, requestId);
       return;
@@ -155,6 +159,7 @@ class Gateway {
     const tenant = this.options.tenant(address.ref);
     const place = serviceAddress(address.target);
     const entry = place && this.#entryOf(tenant, place.service);
+    this.options.metrics?.watch(outgoing, entry?.name ?? 'none');
     if (hasBody(incoming)) this.slowClients.watch(incoming, outgoing, entry?.rules.streams === true);
     const refusal = this.#refusalOf(tenant, place, entry, incoming);
     if (tenant === undefined || place === undefined || entry === undefined || refusal !== undefined) {
@@ -289,6 +294,7 @@ class Gateway {
       }
       if (socket.destroyed) return;
       outgoing.detachSocket(incoming.socket);
+      this.options.metrics?.socketOpened(socket);
       const { path } = place;
       const query = withoutKey(place.query);
       const who = { caller: decision.caller, token: credentials.bearer ?? credentials.key };

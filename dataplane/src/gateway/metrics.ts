@@ -1,0 +1,87 @@
+/**
+ * What Prometheus is told of requests: how many and how long, by service and class of status, so that the number of series is
+ * the same however many projects there are. In: answers as they begin. Out: /metrics, at an address of its own.
+ */
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { ProjectService } from '@slipway/crds';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+
+/** `platform`: what no project's address asks for; `none`: no service of ours. */
+export type Served = ProjectService | 'platform' | 'none';
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+export class GatewayMetrics {
+  readonly registry = new Registry();
+  readonly #requests: Counter<'service' | 'status'>;
+  readonly #durations: Histogram<'service'>;
+  readonly #sockets: Gauge;
+
+  constructor() {
+    const registers = [this.registry];
+    collectDefaultMetrics({ register: this.registry });
+    this.#requests = new Counter({
+      name: 'slipway_gateway_requests_total',
+      help: 'Requests by service and class of status; aborted: the caller went away before the answer began.',
+      labelNames: ['service', 'status'],
+      registers,
+    });
+    this.#durations = new Histogram({
+      name: 'slipway_gateway_request_duration_seconds',
+      help: 'From the headers of a request to the end of its answer.',
+      labelNames: ['service'],
+      buckets: SECONDS,
+      registers,
+    });
+    this.#sockets = new Gauge({
+      name: 'slipway_gateway_sockets',
+      help: 'Connections that speak another protocol than HTTP now.',
+      registers,
+    });
+  }
+
+  watch(outgoing: ServerResponse, service: Served): void {
+    const stop = this.#durations.startTimer({ service });
+    outgoing.once('close', () => {
+      stop();
+      const status = outgoing.headersSent ? `${Math.floor(outgoing.statusCode / 100)}xx` : 'aborted';
+      this.#requests.inc({ service, status });
+    });
+  }
+
+  socketOpened(socket: { once(event: 'close', listener: () => void): unknown }): void {
+    this.#sockets.inc();
+    socket.once('close', () => this.#sockets.dec());
+  }
+}
+
+/** `at`: host:port; undefined: nothing is counted. */
+export async function startMetrics(at: string | undefined) {
+  if (at === undefined) return { metrics: undefined, stopMetrics: () => undefined };
+  const metrics = new GatewayMetrics();
+  const server = await serve(metrics.registry, at);
+  const stopMetrics = () => {
+    server.close();
+    server.closeAllConnections();
+  };
+  return { metrics, stopMetrics };
+}
+
+async function serve(registry: Registry, at: string): Promise<Server> {
+  const server = createServer((incoming, outgoing) => {
+    if (incoming.url !== '/metrics') {
+      outgoing.writeHead(404).end('there is /metrics\n');
+      return;
+    }
+    registry.metrics().then(
+      (text) => outgoing.writeHead(200, { 'content-type': registry.contentType }).end(text),
+      (error: Error) => outgoing.writeHead(500).end(error.message),
+    );
+  });
+  const colon = at.lastIndexOf(':');
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).once('listening', resolve);
+    server.listen(Number(at.slice(colon + 1)), at.slice(0, colon).replace(/^\[|\]$/g, ''));
+  });
+  return server;
+}

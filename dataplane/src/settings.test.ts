@@ -1,0 +1,35 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { readSettings } from './settings.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'slipway-settings-'));
+test.after(() => rmSync(folder, { recursive: true, force: true }));
+const site = path.join(folder, 'site.yaml');
+writeFileSync(site, 'publicUrl: https://slipway.example.com\n');
+
+test('on a cluster a site and an address to listen at are all that is needed', () => {
+  const settings = readSettings({ SLIPWAY_SITE: site, SLIPWAY_LISTEN: '0.0.0.0:8080' });
+  assert.is(settings.installation.publicUrl, 'https://slipway.example.com');
+  assert.ok(settings.installation.site);
+  assert.equal([settings.apiSocket, settings.kubeconfig, settings.metricsListen], [undefined, undefined, undefined]);
+});
+
+for (const [variable, value] of [
+  ['SLIPWAY_LISTEN', '8080'],
+  ['SLIPWAY_API_SOCKET', 'api.sock'],
+  ['SLIPWAY_METRICS_LISTEN', '9090'],
+  ['SLIPWAY_PUBLIC_URL', 'https://other.example.com'],
+] as const) {
+  test(`${variable}=${value} is refused with its name`, () => {
+    const environment = { SLIPWAY_SITE: site, SLIPWAY_LISTEN: '0.0.0.0:8080', [variable]: value };
+    assert.throws(
+      () => readSettings(environment),
+      ({ message }: Error) => message.startsWith(`${variable} is `),
+    );
+  });
+}
+
+test.run();
