@@ -62,6 +62,9 @@ export const FINALIZER = 'slipway.dev/engine';
 /** Changing its value makes the operator provision again. */
 export const ANNOTATION_REPROVISION = 'slipway.dev/reprovision';
 
+/** On the Secret of a project's database: the address that it was made for, `host:port/database …`, whatever is in it since. */
+export const ANNOTATION_ADDRESS = 'slipway.dev/address';
+
 /** On what stays of a project whose data is retained: `true`, and for whom. */
 export const LABEL_RETAINED = 'slipway.dev/retained';
 export const ANNOTATION_RETAINED_FOR = 'slipway.dev/retained-for';

@@ -4,14 +4,17 @@
  */
 import { GROUP } from '@slipway/crds';
 import type { KubeObject } from '../../../runtime/kube.js';
+import type { EngineOutcome } from '../../engine.js';
 import type { DesiredObject } from '../children/children.js';
-import { type ClusterRequest, type ClusterState, superuserSecret, superuserSecretName } from './cluster.js';
+import { type ClusterRequest, superuserSecret, superuserSecretName } from './cluster.js';
 import { accessRules, parametersOf } from './parameters.js';
 import { labelsOf, metadataOf, type Place } from './place.js';
 
 /** The one that CloudNativePG knows. */
 export const SUPERUSER = 'postgres';
 const METRICS_PORT = 9187;
+/** The watch of Clusters tells of changes; this is for what it doesn't. */
+const LOOK_AGAIN_MS = 2_000;
 
 /** Without the recommended ones, which CloudNativePG sets itself. */
 const ourLabels = (place: Place) =>
@@ -73,9 +76,9 @@ export function cloudNativePgObjects(request: ClusterRequest, live: CloudNativeP
   return [superuserSecret(request, SUPERUSER), cluster as DesiredObject];
 }
 
-export function stateOfCloudNativePg(cluster: CloudNativePgCluster | undefined, suspended: boolean): ClusterState {
+export function outcomeOfCloudNativePg(cluster: CloudNativePgCluster | undefined, suspended: boolean): EngineOutcome {
   const { phase, phaseReason, readyInstances = 0 } = cluster?.status ?? {};
-  if (suspended ? readyInstances === 0 : readyInstances > 0) return { state: 'ready' };
+  if (cluster && (suspended ? readyInstances === 0 : readyInstances > 0)) return { state: 'ready', value: undefined };
   const words = [phase, phaseReason].filter(Boolean).join(': ') || 'CloudNativePG has not said anything of it yet';
-  return { state: 'progressing', message: `waiting for Postgres: ${words}` };
+  return { state: 'progressing', message: `waiting for Postgres: ${words}`, lookAgainMs: LOOK_AGAIN_MS };
 }

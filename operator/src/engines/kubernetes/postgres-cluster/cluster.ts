@@ -12,12 +12,6 @@ export interface ClusterRequest {
   site: Pick<Site, 'images' | 'storageClass'>;
 }
 
-/** How far a cluster is, in the words of whoever runs it. */
-export type ClusterState =
-  | { state: 'ready' }
-  | { state: 'progressing'; message: string }
-  | { state: 'failed'; reason: string; message: string };
-
 export const superuserSecretName = ({ name }: Place) => `${name}-superuser`;
 
 /** In the form that CloudNativePG documents for it. One that projects share has the label as well, by which Secrets are watched. */

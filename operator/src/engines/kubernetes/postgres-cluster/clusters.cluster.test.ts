@@ -1,37 +1,40 @@
 /** Postgres clusters on a real Kubernetes: its scheduler, volumes and pods. SLIPWAY_E2E_KUBECONFIG names the cluster. */
 import {
+  ANNOTATION_ADDRESS,
   authenticatorRole,
-  customResourceDefinitions,
   DATA_NAMESPACE,
   databaseOf,
-  LABEL_MANAGED_BY,
   LABEL_PROJECT,
-  MANAGED_BY,
+  LABEL_RETAINED,
   namespaceOf,
   ownerRole,
   type Plan,
-  type Project,
   REPLICATION_ROLE,
   readSite,
+  SECRETS,
   type Site,
-  SYSTEM_NAMESPACE,
 } from '@slipway/crds';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { Informer } from '../../../runtime/informer.js';
-import { isConflict, type KubeClient, type KubeObject } from '../../../runtime/kube.js';
-import { Metrics } from '../../../runtime/metrics.js';
+import { isNotFound, type KubeClient, type KubeObject } from '../../../runtime/kube.js';
 import { clientOf, deleteAndWait, silentLog, until } from '../../../testing.js';
 import type { DatabaseRequest, EngineOutcome, EngineProject } from '../../engine.js';
-import { Children } from '../children/children.js';
+import type { Children } from '../children/children.js';
+import {
+  clusterKubeconfig,
+  newProject,
+  prepareCluster,
+  removeProject,
+  SKIPPED,
+  watchCluster,
+} from '../cluster.testing.js';
 import { PostgresClusters } from './clusters.js';
 
-const kubeconfig = process.env.SLIPWAY_E2E_KUBECONFIG;
 interface Context {
   client: KubeClient;
   children: Children;
-  informers: Informer<KubeObject>[];
+  watched: Awaited<ReturnType<typeof watchCluster>>;
   clusters: PostgresClusters;
 }
 
@@ -40,16 +43,10 @@ const REGION = 'ap-south';
 const SHARED = `shared-${REGION}`;
 const passwords = { owner: 'owner-password', authenticator: 'authenticator-password', authAdmin: 'auth-password' };
 
-function siteForTests(change: (settings: { images: Record<string, string> }) => void = () => {}): Site {
+function siteForTests(more: object = {}): Site {
   const small = { cpu: '25m', memory: '192Mi', storage: '1Gi' };
-  const settings = {
-    publicUrl: 'http://slipway.test',
-    images: {} as Record<string, string>,
-    sharedDatabase: small,
-    plans: { pro: { database: small } },
-  };
-  change(settings);
-  return readSite(JSON.stringify(settings));
+  const plans = { pro: { database: small } };
+  return readSite(JSON.stringify({ publicUrl: 'http://slipway.test', sharedDatabase: small, plans, ...more }));
 }
 
 function testOn(path: string): void {
@@ -57,21 +54,22 @@ function testOn(path: string): void {
 
   test.before(async (context) => {
     context.client = await clientOf(path);
-    await prepare(context.client);
-    Object.assign(context, await watching(context.client));
+    await prepareCluster(context.client);
+    context.watched = await watchCluster(context.client);
+    context.children = context.watched.children;
     context.clusters = clustersOf(context, siteForTests());
   });
-  test.after(async ({ client, clusters, informers }) => {
+  test.after(async ({ client, clusters, watched }) => {
     await clusters.close();
-    await Promise.all(informers.map((informer) => informer.close()));
-    await Promise.all([removeShared(client), ...OWN.map((ref) => removeOwn(client, ref))]);
+    await watched.close();
+    await Promise.all([removeShared(client), ...OWN.map((ref) => removeProject(client, ref))]);
     await client.close();
   });
 
   test('projects of a region share a cluster that is made for the first of them, each with its own database', async (context) => {
     const { clusters } = context;
-    const first = request('ea-first', 'free');
-    const second = request('ea-second', 'starter');
+    const first = request(strangers('ea-first', 'free'));
+    const second = request(strangers('ea-second', 'starter'));
     const outcomes = await Promise.all([first, second].map((asked) => settled(() => clusters.ensure(asked))));
     assert.equal(
       outcomes.map(({ state }) => state),
@@ -101,7 +99,7 @@ function testOn(path: string): void {
   });
 
   test('a pro project has a Postgres of its own, for logical replication and of the size of its plan', async (context) => {
-    const asked = request('ea-own', 'pro', await newProject(context.client, 'ea-own', 'pro'));
+    const asked = request(await newOwn(context.client, 'ea-own'));
     const begun = performance.now();
     const outcome = await settled(() => context.clusters.ensure(asked));
     console.log(`# a Postgres of its own took connections after ${Math.round(performance.now() - begun)} ms`);
@@ -122,7 +120,7 @@ function testOn(path: string): void {
 
   test('each of its objects that is edited or deleted comes back as it was, with its data, and is named', async (context) => {
     const { client, clusters } = context;
-    const asked = { ...request('ea-own', 'pro', await uidOf(client, 'ea-own')), existed: true };
+    const asked = request(await newOwn(client, 'ea-own'), true);
     const place = OWN_PLACE('ea-own');
     await asOwner(context, place, 'ea-own', 'CREATE TABLE IF NOT EXISTS kept AS SELECT 1 AS one');
     const before = await superuserPasswordIn(client, place);
@@ -160,29 +158,111 @@ function testOn(path: string): void {
     assert.is(await asOwner(context, place, 'ea-own', 'SELECT one FROM kept'), 1);
   });
 
+  test('a suspended project has no server, and has its data when it goes on', async (context) => {
+    const project = await newOwn(context.client, 'ea-own');
+    const place = OWN_PLACE('ea-own');
+    await asOwner(context, place, 'ea-own', 'CREATE TABLE before AS SELECT 1 AS one');
+    const suspended = request({ ...project, suspended: true }, true);
+    assert.is((await settled(() => context.clusters.ensure(suspended))).state, 'ready');
+    assert.equal(await podsOf(context.client, place), []);
+    assert.is((await settled(() => context.clusters.ensure(request(project, true)))).state, 'ready');
+    assert.is(await asOwner(context, place, 'ea-own', 'SELECT one FROM before'), 1);
+  });
+
+  test('another plan does not take a database away from where it is: the refusal says what to do', async (context) => {
+    const { client, clusters } = context;
+    const project = await newProject(client, 'ea-kept', 'starter', REGION);
+    const address = clusters.address(project);
+    const metadata = {
+      name: SECRETS.database.name,
+      labels: { [LABEL_PROJECT]: 'ea-kept' },
+      annotations: { [ANNOTATION_ADDRESS]: `${address.host}:${address.port}/${address.database}` },
+    };
+    await client.create<object>(`/api/v1/namespaces/${namespaceOf('ea-kept')}/secrets`, {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata,
+    });
+    assert.is((await settled(() => clusters.ensure(request(project)))).state, 'ready');
+    const larger = { ...project, plan: 'pro' as const };
+    await until(() => clusters.address(larger).host === address.host, 'the place to be known');
+    const outcome = await clusters.ensure(request(larger, true));
+    assert.is(outcome.state === 'failed' && outcome.reason, 'DatabaseMoveUnsupported');
+    assert.match(outcome.state === 'failed' ? outcome.message : '', /Set spec.plan back.*pg_dump/);
+    assert.is(await asOwner(context, SHARED_PLACE, 'ea-kept', 'SELECT 1'), 1);
+  });
+
+  test('why a Postgres does not come up is told in words: an image, a storage class, a quota', async (context) => {
+    const { client } = context;
+    const cases = [
+      ['ea-image', { images: { postgres: 'slipway.test/no-such-postgres:1' } }, 'ImagePullBackOff', /no-such-postgres/],
+      ['ea-class', { storageClass: 'ea-no-such-class' }, 'UnboundClaim', /"ea-no-such-class" not found/],
+      ['ea-quota', {}, 'QuotaExceeded', /exceeded quota: none/],
+    ] as const;
+    const told = cases.map(async ([ref, settings, reason, words]) => {
+      const project = await newOwn(client, ref);
+      if (ref === 'ea-quota') await forbidPods(client, ref);
+      const clusters = clustersOf(context, siteForTests(settings));
+      try {
+        const message = await until(async () => {
+          const outcome = await clusters.ensure(request(project));
+          return outcome.state === 'failed' && outcome.reason === reason ? outcome.message : undefined;
+        }, reason);
+        assert.match(message, words);
+      } finally {
+        await clusters.close();
+      }
+    });
+    await Promise.all(told);
+  });
+
+  test('a removal drops the database that was shared, and makes no cluster where there is none', async (context) => {
+    const { client, clusters } = context;
+    const gone = { ...strangers('ea-second', 'starter'), retain: false };
+    assert.equal(await clusters.remove(gone), { state: 'ready', value: undefined });
+    const left = `SELECT count(*)::int AS left FROM pg_database WHERE datname = '${databaseOf('ea-second')}'`;
+    assert.equal(await asSuperuser(context, SHARED_PLACE, left), { left: 0 });
+    const elsewhere = { ...gone, region: 'us-west' as const };
+    assert.equal(await clusters.remove(elsewhere), { state: 'ready', value: undefined });
+    const path = `/apis/apps/v1/namespaces/${DATA_NAMESPACE}/statefulsets/shared-us-west`;
+    assert.ok(await client.get(path).then(() => false, isNotFound));
+  });
+
+  test('a retained database of its own keeps its namespace, which nobody owns any more', async ({
+    client,
+    clusters,
+  }) => {
+    const project = await newOwn(client, 'ea-own');
+    assert.is((await clusters.remove({ ...project, retain: true })).state, 'ready');
+    const { metadata } = await client.get<KubeObject>(`/api/v1/namespaces/${namespaceOf('ea-own')}`);
+    assert.is(metadata.labels?.[LABEL_RETAINED], 'true');
+    assert.is(metadata.ownerReferences, undefined);
+  });
+
   test.run();
 }
 
-const OWN = ['ea-own'];
+async function forbidPods(client: KubeClient, ref: string): Promise<void> {
+  const quota = { apiVersion: 'v1', kind: 'ResourceQuota', metadata: { name: 'none' }, spec: { hard: { pods: '0' } } };
+  const path = `/api/v1/namespaces/${namespaceOf(ref)}/resourcequotas`;
+  await client.create<object>(path, quota);
+  await until(
+    async () => (await client.get<KubeObject & { status: { hard?: object } }>(`${path}/none`)).status.hard,
+    'the quota',
+  );
+}
+
+const OWN = ['ea-own', 'ea-kept', 'ea-image', 'ea-class', 'ea-quota'];
+const newOwn = (client: KubeClient, ref: string) => newProject(client, ref, 'pro', REGION);
 const SHARED_PLACE = { namespace: DATA_NAMESPACE, name: SHARED };
 const OWN_PLACE = (ref: string) => ({ namespace: namespaceOf(ref), name: 'postgres' });
 type Where = typeof SHARED_PLACE;
 
-const projects = '/apis/slipway.dev/v1alpha1/projects';
-const labels = (ref: string) => ({ [LABEL_PROJECT]: ref, [LABEL_MANAGED_BY]: MANAGED_BY });
-
-const request = (ref: string, plan: Plan, uid = `uid-${ref}`): DatabaseRequest => {
-  const project: EngineProject = {
-    ref,
-    uid,
-    owner: 'owner@example.com',
-    region: REGION,
-    plan,
-    suspended: false,
-    placement: undefined,
-  };
-  return { project, passwords, existed: false };
-};
+const strangers = (ref: string, plan: Plan): EngineProject => ({
+  ...{ ref, uid: `uid-${ref}`, owner: 'owner@example.com', region: REGION, plan },
+  ...{ suspended: false, placement: undefined },
+});
+const request = (project: EngineProject, existed = false): DatabaseRequest => ({ project, passwords, existed });
 
 /** The outcome that asking again does not change by itself. */
 const settled = (ask: () => Promise<EngineOutcome>) =>
@@ -191,45 +271,6 @@ const settled = (ask: () => Promise<EngineOutcome>) =>
     if (outcome.state === 'progressing') await new Promise((resolve) => setTimeout(resolve, outcome.lookAgainMs));
     return outcome.state === 'progressing' ? undefined : outcome;
   }, 'the cluster');
-
-async function makeIfMissing(client: KubeClient, path: string, object: object): Promise<void> {
-  await client.create<object>(path, object).catch((error) => {
-    if (!isConflict(error)) throw error;
-  });
-}
-
-async function prepare(client: KubeClient): Promise<void> {
-  const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
-  for (const definition of customResourceDefinitions) await makeIfMissing(client, definitions, definition);
-  await until(() => client.get(projects).catch(() => undefined), 'the CRDs to be served');
-  for (const name of [SYSTEM_NAMESPACE, DATA_NAMESPACE]) {
-    await makeIfMissing(client, '/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
-  }
-}
-
-/** With its namespace, in which the same pods may run as in those that the operator makes. */
-async function newProject(client: KubeClient, ref: string, plan: Plan): Promise<string> {
-  const project = { apiVersion: 'slipway.dev/v1alpha1', kind: 'Project', metadata: { name: ref } };
-  await makeIfMissing(client, projects, { ...project, spec: { owner: 'owner@example.com', region: REGION, plan } });
-  const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' };
-  const metadata = { name: namespaceOf(ref), labels: { ...labels(ref), ...restricted } };
-  await makeIfMissing(client, '/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata });
-  return uidOf(client, ref);
-}
-
-const uidOf = async (client: KubeClient, ref: string) =>
-  (await client.get<Project>(`${projects}/${ref}`)).metadata.uid as string;
-
-async function watching(client: KubeClient): Promise<Pick<Context, 'children' | 'informers'>> {
-  const shared = { client, metrics: new Metrics(), log: silentLog };
-  const labelled = { ...shared, labelSelector: LABEL_PROJECT };
-  const namespaces = new Informer<KubeObject>({ ...labelled, resource: 'namespaces', path: '/api/v1/namespaces' });
-  const secrets = new Informer<KubeObject>({ ...labelled, resource: 'secrets', path: '/api/v1/secrets' });
-  const children = new Children({ ...shared, namespaces, secrets });
-  const informers = [namespaces, secrets, ...children.informers()];
-  await Promise.all(informers.map((informer) => informer.start()));
-  return { children, informers };
-}
 
 const clustersOf = ({ client, children }: Pick<Context, 'client' | 'children'>, site: Site) =>
   new PostgresClusters({
@@ -300,10 +341,5 @@ async function removeShared(client: KubeClient): Promise<void> {
   await deleteAndWait(client, `${core}/persistentvolumeclaims/data-${SHARED}-0`);
 }
 
-async function removeOwn(client: KubeClient, ref: string): Promise<void> {
-  await deleteAndWait(client, `/api/v1/namespaces/${namespaceOf(ref)}`);
-  await deleteAndWait(client, `${projects}/${ref}`);
-}
-
-if (kubeconfig) testOn(kubeconfig);
-else console.log('# skipped: no cluster; SLIPWAY_E2E_KUBECONFIG names none');
+if (clusterKubeconfig) testOn(clusterKubeconfig);
+else console.log(SKIPPED);

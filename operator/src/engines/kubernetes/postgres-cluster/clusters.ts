@@ -3,14 +3,23 @@
  * settings, the caches of what is there. Out: the database verbs of `Engine`. A project's database stays where it was made: the Secret
  * `project-database` says where. Called by the Kubernetes engine.
  */
-import { databaseOf, namespaceOf, type Region, SECRETS, type Site } from '@slipway/crds';
+import {
+  ANNOTATION_ADDRESS,
+  ANNOTATION_RETAINED_FOR,
+  databaseOf,
+  LABEL_RETAINED,
+  namespaceOf,
+  type Region,
+  SECRETS,
+  type Site,
+} from '@slipway/crds';
 import type { Logger } from 'pino';
-import type { KubeClient, KubeObject } from '../../../runtime/kube.js';
+import type { KubeClient } from '../../../runtime/kube.js';
 import type { DatabaseAddress, DatabaseRequest, EngineOutcome, EngineProject, RemoveRequest } from '../../engine.js';
 import { DatabaseServer } from '../../postgres/server.js';
 import type { Children } from '../children/children.js';
-import type { ClusterRequest, ClusterState } from './cluster.js';
-import { clusterExists, clusterState, ensureCluster, superuserUrl } from './ensure-cluster.js';
+import type { ClusterRequest } from './cluster.js';
+import { clusterExists, clusterOutcome, ensureCluster, superuserUrl } from './ensure-cluster.js';
 import { OpenServers } from './open-servers.js';
 import { hostOf, ownPlace, type Place, placeOf, sharedPlace } from './place.js';
 import { superuserKey, superuserPassword } from './superuser-password.js';
@@ -31,7 +40,6 @@ const FIRST_REGION: Region = 'eu-central';
 /** Of what projects share nobody's change brings the next look. */
 const SHARED_LOOK_MS = 10_000;
 const SHARED_FIRST_LOOK_MS = 500;
-const LOOK_AGAIN_MS = 1_000;
 /** It listens already, and the way to it is about to be open. */
 const ALMOST_MS = 150;
 
@@ -42,7 +50,7 @@ export class PostgresClusters {
   readonly #servers: OpenServers;
   /** Regions whose shared cluster is kept right. */
   readonly #regions = new Set<Region>([FIRST_REGION]);
-  readonly #ensuring = new Map<string, Promise<ClusterState>>();
+  readonly #ensuring = new Map<string, Promise<EngineOutcome>>();
   /** What was put right and is yet to be told: by the time that it runs again. */
   readonly #restored = new Map<string, Set<string>>();
   #key: Promise<string> | undefined;
@@ -88,10 +96,18 @@ export class PostgresClusters {
     if (place.project) {
       this.#servers.close(place);
       this.#restored.delete(hostOf(place));
+      if (request.retain && clusterExists(this.#options.children, place)) await this.#retain(place, request.owner);
       return ready;
     }
     if (!clusterExists(this.#options.children, place)) return ready;
     return this.#withServer(await this.#request(place, false), (server) => server.remove(request));
+  }
+
+  /** Its servers go with the project; its volume stays as long as its namespace, which nobody owns any more. */
+  async #retain({ namespace }: Place, owner: string): Promise<void> {
+    const marks = { labels: { [LABEL_RETAINED]: 'true' }, annotations: { [ANNOTATION_RETAINED_FOR]: owner } };
+    const metadata = { ...marks, ownerReferences: null };
+    await this.#options.client.patch(`/api/v1/namespaces/${namespace}`, { metadata });
   }
 
   async close(): Promise<void> {
@@ -104,13 +120,8 @@ export class PostgresClusters {
   /** Where its database was made, or is to be. */
   #placeOf(project: Pick<EngineProject, 'ref' | 'uid' | 'region' | 'plan'>): Place {
     const { children, site } = this.#options;
-    const { name, host } = SECRETS.database;
-    const secret = children.get<KubeObject & { data?: Record<string, string> }>(
-      'Secret',
-      namespaceOf(project.ref),
-      name,
-    );
-    const recorded = Buffer.from(secret?.data?.[host] ?? '', 'base64').toString();
+    const secret = children.get('Secret', namespaceOf(project.ref), SECRETS.database.name);
+    const recorded = secret?.metadata.annotations?.[ANNOTATION_ADDRESS]?.split(':')[0];
     const places = [ownPlace(project), sharedPlace(project.region)];
     return places.find((place) => hostOf(place) === recorded) ?? placeOf(project, site);
   }
@@ -124,7 +135,7 @@ export class PostgresClusters {
     const asked = await this.#request(place, project.suspended, this.#options.site.plans[project.plan].database);
     if (!project.suspended) return this.#withServer(asked, (server) => server.ensure(request));
     this.#servers.close(place);
-    return this.#told(place, outcomeOf(await this.#ensureOnce(asked)));
+    return this.#told(place, await this.#ensureOnce(asked));
   }
 
   async #request(place: Place, suspended: boolean, size?: Site['sharedDatabase']): Promise<ClusterRequest> {
@@ -143,9 +154,9 @@ export class PostgresClusters {
   ): Promise<EngineOutcome> {
     const { children } = this.#options;
     // What projects share is kept right by itself: a project looks only whether it is there.
-    const isKept = !asked.place.project && clusterState(children, asked).state === 'ready';
-    const state = isKept ? clusterState(children, asked) : await this.#ensureOnce(asked);
-    if (state.state !== 'ready') return outcomeOf(state);
+    const isKept = !asked.place.project && clusterOutcome(children, asked).state === 'ready';
+    const outcome = isKept ? clusterOutcome(children, asked) : await this.#ensureOnce(asked);
+    if (outcome.state !== 'ready') return outcome;
     const url = superuserUrl(children, asked);
     if (!url) return { state: 'progressing', message: 'waiting for the address of Postgres', lookAgainMs: ALMOST_MS };
     return this.#servers.use(asked.place, url, async (server) => {
@@ -175,7 +186,7 @@ export class PostgresClusters {
   }
 
   /** Many that ask at once are one piece of work. */
-  #ensureOnce(asked: ClusterRequest): Promise<ClusterState> {
+  #ensureOnce(asked: ClusterRequest): Promise<EngineOutcome> {
     const key = hostOf(asked.place);
     const running = this.#ensuring.get(key);
     if (running) return running;
@@ -184,12 +195,13 @@ export class PostgresClusters {
     return begun;
   }
 
-  async #ensureCluster(key: string, asked: ClusterRequest): Promise<ClusterState> {
-    const { state, restored } = await ensureCluster(this.#options.children, asked);
+  async #ensureCluster(key: string, asked: ClusterRequest): Promise<EngineOutcome> {
+    const { client, children } = this.#options;
+    const { outcome, restored } = await ensureCluster(client, children, asked);
     if (restored.length > 0) {
       this.#restored.set(key, new Set([...(this.#restored.get(key) ?? []), ...restored]));
     }
-    return state;
+    return outcome;
   }
 
   async #keepShared(): Promise<void> {
@@ -213,11 +225,6 @@ export class PostgresClusters {
     await this.#ensureOnce(asked);
     return this.#withServer(asked, async () => ready);
   }
-}
-
-function outcomeOf(state: ClusterState): EngineOutcome {
-  if (state.state === 'ready') return ready;
-  return state.state === 'failed' ? { ...state, retry: true } : { ...state, lookAgainMs: LOOK_AGAIN_MS };
 }
 
 function moveUnsupported({ plan }: EngineProject, place: Place): EngineOutcome {

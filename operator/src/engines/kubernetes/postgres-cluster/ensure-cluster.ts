@@ -2,40 +2,47 @@
  * Makes one Postgres cluster be there, or puts it right. In: what is asked. Out: how far it is, and a superuser's URL once it takes
  * connections. Costs the API server nothing where all is as it should be. Called by `clusters.ts`.
  */
-import type { KubeObject } from '../../../runtime/kube.js';
+import type { KubeClient, KubeObject } from '../../../runtime/kube.js';
+import type { EngineOutcome } from '../../engine.js';
 import type { Children } from '../children/children.js';
+import { type Claim, diagnose } from '../children/diagnosis.js';
 import type { Pod } from '../children/kinds.js';
 import {
   type CloudNativePgCluster,
   cloudNativePgObjects,
-  stateOfCloudNativePg,
+  outcomeOfCloudNativePg,
   SUPERUSER as THEIR_SUPERUSER,
 } from './cloudnative-pg.js';
-import type { ClusterRequest, ClusterState } from './cluster.js';
-import { troubleOf } from './diagnosis.js';
+import type { ClusterRequest } from './cluster.js';
 import { hostOf, type Place } from './place.js';
-import {
-  SUPERUSER as OUR_SUPERUSER,
-  type StatefulSet,
-  statefulSetObjects,
-  stateOfStatefulSet,
-} from './stateful-set.js';
+import { isSettled, SUPERUSER as OUR_SUPERUSER, type StatefulSet, statefulSetObjects } from './stateful-set.js';
+import { warningOf } from './warnings.js';
 
 export interface EnsuredCluster {
-  state: ClusterState;
+  outcome: EngineOutcome;
   /** What others had changed, in words. */
   restored: string[];
 }
 
 const CLOUD_NATIVE_PG = 'Cluster';
+/** In so long a volume is made and a pod gets its place: what they lack before is no trouble yet. */
+const USUAL_MS = 10_000;
 
-export async function ensureCluster(children: Children, request: ClusterRequest): Promise<EnsuredCluster> {
+export async function ensureCluster(
+  client: KubeClient,
+  children: Children,
+  request: ClusterRequest,
+): Promise<EnsuredCluster> {
   const restored: string[] = [];
   for (const object of objectsOf(children, request)) {
     const said = await children.ensure(object);
     if (said) restored.push(said);
   }
-  return { state: clusterState(children, request), restored };
+  const outcome = clusterOutcome(children, request);
+  return {
+    outcome: outcome.state === 'ready' ? outcome : await explained(client, children, request, outcome),
+    restored,
+  };
 }
 
 function objectsOf(children: Children, request: ClusterRequest) {
@@ -45,29 +52,66 @@ function objectsOf(children: Children, request: ClusterRequest) {
     : statefulSetObjects(request, children.get<StatefulSet>('StatefulSet', namespace, name));
 }
 
+type Wanted = Pick<ClusterRequest, 'place' | 'suspended'>;
+
 /** As the caches have it. */
-export function clusterState(
-  children: Children,
-  { place, suspended }: Pick<ClusterRequest, 'place' | 'suspended'>,
-): ClusterState {
+export function clusterOutcome(children: Children, { place, suspended }: Wanted): EngineOutcome {
   const { namespace, name } = place;
   if (children.serves(CLOUD_NATIVE_PG)) {
-    return stateOfCloudNativePg(children.get<CloudNativePgCluster>(CLOUD_NATIVE_PG, namespace, name), suspended);
+    return outcomeOfCloudNativePg(children.get<CloudNativePgCluster>(CLOUD_NATIVE_PG, namespace, name), suspended);
   }
   const set = children.get<StatefulSet>('StatefulSet', namespace, name);
+  if (isSettled(set, suspended)) return { state: 'ready', value: undefined };
   const pod = children.get<Pod>('Pod', namespace, `${name}-0`);
-  return (
-    stateOfStatefulSet(set, suspended) ??
-    (pod && troubleOf(pod)) ?? { state: 'progressing', message: `waiting for Postgres ${name} to start` }
-  );
+  const claim = children.get<Claim>('PersistentVolumeClaim', namespace, claimOf(place));
+  return diagnose(`Postgres ${name}`, set, pod ? [pod] : [], claim ? [claim] : []);
 }
 
+/** With what is told by Events alone, and without what is usual in the first moments. */
+async function explained(
+  client: KubeClient,
+  children: Children,
+  { place }: ClusterRequest,
+  outcome: EngineOutcome,
+): Promise<EngineOutcome> {
+  const { namespace, name } = place;
+  const set = children.get<StatefulSet>('StatefulSet', namespace, name);
+  if (!set || outcome.state === 'ready') return outcome;
+  if (isYoung(set)) return usual(outcome);
+  if (outcome.state === 'failed') {
+    if (outcome.reason !== 'UnboundClaim') return outcome;
+    const said = await warningOf(client, { kind: 'PersistentVolumeClaim', namespace, name: claimOf(place) });
+    return said ? { ...outcome, message: `Postgres ${name} waits for its volume: ${quote(said)}` } : outcome;
+  }
+  if (children.get('Pod', namespace, `${name}-0`)) return outcome;
+  const said = await warningOf(client, { kind: 'StatefulSet', namespace, name });
+  if (!said) return outcome;
+  const reason = /exceeded quota/.test(said) ? 'QuotaExceeded' : 'FailedCreate';
+  return { state: 'failed', reason, message: `Postgres ${name} is refused: ${quote(said)}`, retry: true };
+}
+
+const isYoung = ({ metadata: { creationTimestamp } }: StatefulSet) =>
+  Date.now() - Date.parse(creationTimestamp ?? '') < USUAL_MS;
+
+const WAITED_FOR = ['UnboundClaim', 'Unschedulable'];
+const LOOK_AGAIN_MS = 1_000;
+
+const usual = (outcome: EngineOutcome): EngineOutcome =>
+  outcome.state === 'failed' && WAITED_FOR.includes(outcome.reason)
+    ? { state: 'progressing', message: outcome.message, lookAgainMs: LOOK_AGAIN_MS }
+    : outcome;
+
+const quote = (text: string) => text.replace(/\s+/g, ' ').trim().slice(0, 300);
+
+/** Made by the StatefulSet. */
+const claimOf = ({ name }: Place) => `data-${name}-0`;
+
 /** Whether anything of it was ever made: its volume outlives its servers. */
-export const clusterExists = (children: Children, { namespace, name }: Place) =>
+export const clusterExists = (children: Children, place: Place) =>
   [
-    children.serves(CLOUD_NATIVE_PG) && children.get(CLOUD_NATIVE_PG, namespace, name),
-    children.get('StatefulSet', namespace, name),
-    children.get('PersistentVolumeClaim', namespace, `data-${name}-0`),
+    children.serves(CLOUD_NATIVE_PG) && children.get(CLOUD_NATIVE_PG, place.namespace, place.name),
+    children.get('StatefulSet', place.namespace, place.name),
+    children.get('PersistentVolumeClaim', place.namespace, claimOf(place)),
   ].some(Boolean);
 
 /** Undefined: it has no address yet. */

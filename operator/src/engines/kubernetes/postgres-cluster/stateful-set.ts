@@ -3,10 +3,10 @@
  * and what they say of themselves. Used where CloudNativePG is not served.
  */
 
-import type { KubeObject } from '../../../runtime/kube.js';
 import type { DesiredObject } from '../children/children.js';
+import type { Workload } from '../children/diagnosis.js';
 import { fingerprint } from '../children/fingerprint.js';
-import { type ClusterRequest, type ClusterState, superuserSecret, superuserSecretName } from './cluster.js';
+import { type ClusterRequest, superuserSecret, superuserSecretName } from './cluster.js';
 import { accessRules, parametersOf } from './parameters.js';
 import { labelsOf, metadataOf, podSelector } from './place.js';
 
@@ -20,9 +20,8 @@ const DATA_FOLDER = '/var/lib/postgresql';
 /** Ends sessions, writes a checkpoint; longer, and the next start recovers from the log. */
 const GRACE_SECONDS = 60;
 
-export interface StatefulSet extends KubeObject {
+export interface StatefulSet extends Workload {
   spec?: { replicas?: number; volumeClaimTemplates?: VolumeClaim[] };
-  status?: { observedGeneration?: number; readyReplicas?: number; replicas?: number; updatedReplicas?: number };
 }
 
 interface VolumeClaim {
@@ -166,8 +165,8 @@ const environment = (secret: string) => [
   },
 ];
 
-export function stateOfStatefulSet(set: StatefulSet | undefined, suspended: boolean): ClusterState | undefined {
+/** It takes connections, or has none left that could. */
+export function isSettled(set: StatefulSet | undefined, suspended: boolean): boolean {
   const { replicas = 0, readyReplicas = 0 } = set?.status ?? {};
-  if (suspended) return replicas === 0 ? { state: 'ready' } : undefined;
-  return readyReplicas > 0 ? { state: 'ready' } : undefined;
+  return set !== undefined && (suspended ? replicas === 0 : readyReplicas > 0);
 }

@@ -1,0 +1,19 @@
+/** What the cluster's controllers said of an object in Events alone, as a StatefulSet whose pods are refused has no word of it in its status. */
+import type { KubeClient } from '../../../runtime/kube.js';
+
+interface EventList {
+  items: { type?: string; message?: string; lastTimestamp?: string | null; eventTime?: string | null }[];
+}
+
+/** The latest warning. */
+export async function warningOf(
+  client: KubeClient,
+  { kind, namespace, name }: { kind: string; namespace: string; name: string },
+): Promise<string | undefined> {
+  const { items } = await client.get<EventList>(`/api/v1/namespaces/${namespace}/events`, {
+    fieldSelector: `type=Warning,involvedObject.kind=${kind},involvedObject.name=${name}`,
+    limit: '50',
+  });
+  const at = ({ lastTimestamp, eventTime }: EventList['items'][number]) => lastTimestamp ?? eventTime ?? '';
+  return items.toSorted((a, b) => (at(a) < at(b) ? 1 : -1))[0]?.message;
+}
