@@ -8,6 +8,8 @@ export interface Login {
   database: string;
   user: string;
   password: string;
+  /** The one that Postgres is about to take in its place. */
+  nextPassword?: string | undefined;
 }
 
 export interface Tenant {

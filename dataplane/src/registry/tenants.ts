@@ -136,9 +136,9 @@ export class Tenants {
     const { type = 'shared', plan = 'free' } = project.spec;
     if (project.metadata.deletionTimestamp || type !== 'shared') return undefined;
     const jwtSecret = keys[SECRETS.keys.jwtSecret];
-    const authenticator = login(database, authenticatorRole(ref), SECRETS.database.authenticatorPassword);
-    const authAdmin = login(database, authAdminRole(ref), SECRETS.database.authAdminPassword);
-    const owner = login(database, ownerRole(ref), SECRETS.database.ownerPassword);
+    const authenticator = login(database, authenticatorRole(ref), 'authenticatorPassword', 'nextAuthenticatorPassword');
+    const authAdmin = login(database, authAdminRole(ref), 'authAdminPassword', 'nextAuthAdminPassword');
+    const owner = login(database, ownerRole(ref), 'ownerPassword', 'nextOwnerPassword');
     // Without a secret every token would verify against the empty one.
     if (!jwtSecret || !authenticator || !authAdmin || !owner) return undefined;
     const anonKey = keys[SECRETS.keys.anonKey] ?? '';
@@ -183,11 +183,14 @@ function refOf({ metadata: { namespace = '' } }: SecretObject): string | undefin
 const decode = ({ data = {} }: SecretObject): Values =>
   Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
 
-function login(values: Values, user: string, passwordKey: string): Login | undefined {
-  const { host, port, database } = SECRETS.database;
-  const password = values[passwordKey];
+type PasswordKey = keyof typeof SECRETS.database;
+
+function login(values: Values, user: string, key: PasswordKey, nextKey: PasswordKey): Login | undefined {
+  const { [key]: passwordKey, [nextKey]: nextPasswordKey, host, port, database } = SECRETS.database;
+  const [password, nextPassword] = [values[passwordKey], values[nextPasswordKey]];
   if (!values[host] || !values[port] || !values[database] || !password) return undefined;
-  return { host: values[host], port: Number(values[port]), database: values[database], user, password };
+  const place = { host: values[host], port: Number(values[port]), database: values[database] };
+  return { ...place, user, password, ...(nextPassword ? { nextPassword } : {}) };
 }
 
 const digest = (...parts: unknown[]) => createHash('sha256').update(JSON.stringify(parts)).digest('base64url');

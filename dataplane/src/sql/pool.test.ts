@@ -215,6 +215,25 @@ test('every connection listens, and one opened after none was open is told of', 
   assert.is(reconnects, 1);
 });
 
+test('while a password is replaced no work is refused: the next one is tried, and one that is yet to be told is waited for', async () => {
+  const admin = pool();
+  await admin.query(`create role rotated login password 'first'`);
+  const login = { ...postgres.admin(), user: 'rotated', password: 'first' };
+  const rotated = new Pool(login, { connections: 1 });
+  pools.push(rotated);
+  const who = () => rotated.query('select current_user as me');
+  assert.equal(await who(), [{ me: 'rotated' }]);
+  rotated.useLogin({ ...login, nextPassword: 'second' });
+  await admin.query(`alter role rotated password 'second'`);
+  rotated.closeIdle();
+  assert.equal(await who(), [{ me: 'rotated' }]);
+  await admin.query(`alter role rotated password 'third'`);
+  rotated.closeIdle();
+  const waiting = who();
+  rotated.useLogin({ ...login, password: 'third' });
+  assert.equal(await waiting, [{ me: 'rotated' }]);
+});
+
 test('a wrong password is an error that does not carry it', async () => {
   const db = new Pool({ ...postgres.admin(), password: 'canary-of-a-secret' });
   const error = await db.query('select 1').catch((caught) => caught);

@@ -4,6 +4,7 @@
  * themselves. Connections open when needed, carry a bounded number of batches each, and close when idle; what can't be
  * taken waits in a bounded queue. Called by the services (auth, rest), which hold one pool a project.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Login } from '../tenant.js';
 import type { Parameter } from './encoder.js';
@@ -43,6 +44,10 @@ const CLOSE_GRACE_MS = 5_000;
 const OPEN_AGAIN_MS = 1_000;
 /** A connection that is silent for this long past the statement timeout is given up. */
 const SILENCE_GRACE_MS = 5_000;
+/** A password that Postgres refuses may be about to be replaced: for so long, looking so often. */
+const PASSWORD_PATIENCE_MS = 2_000;
+const PASSWORD_LOOK_MS = 20;
+const WRONG_PASSWORD = '28P01';
 
 export interface PoolHooks {
   /** Channels that every connection listens to. */
@@ -233,7 +238,39 @@ export class Pool implements Queryable {
   }
 
   private async connect(): Promise<Session> {
-    const session = await Session.open(this.login, {
+    const session = await this.logIn();
+    const channels = this.hooks.listen ?? [];
+    if (channels.length > 0)
+      await session.run(channels.map((channel) => ({ text: `listen ${pg.escapeIdentifier(channel)}` })));
+    return session;
+  }
+
+  /**
+   * While passwords are rotated Postgres has the next one a moment before it takes the place of the one that is known here: it is
+   * tried too, and one that is yet to be told is waited for.
+   */
+  private async logIn(): Promise<Session> {
+    const refused = new Map<string, unknown>();
+    const deadline = performance.now() + PASSWORD_PATIENCE_MS;
+    for (;;) {
+      const { nextPassword, ...login } = this.login;
+      const password = [login.password, nextPassword].find((each) => each !== undefined && !refused.has(each));
+      if (password === undefined) {
+        if (this.closed || performance.now() > deadline) throw refused.get(login.password);
+        await sleep(PASSWORD_LOOK_MS, undefined, { ref: false });
+        continue;
+      }
+      try {
+        return await this.openAs({ ...login, password });
+      } catch (error) {
+        if (!isWrongPassword(error)) throw error;
+        refused.set(password, error);
+      }
+    }
+  }
+
+  private openAs(login: Login): Promise<Session> {
+    return Session.open(login, {
       connectTimeoutMs: this.limits.connectTimeoutMs,
       statementTimeoutMs: this.limits.statementTimeoutMs,
       maxStatements: this.limits.statementsPerConnection,
@@ -241,10 +278,6 @@ export class Pool implements Queryable {
       onReady: () => (this.closed ? this.closeIdle() : this.serveQueue()),
       onClose: (closed) => this.release(closed),
     });
-    const channels = this.hooks.listen ?? [];
-    if (channels.length > 0)
-      await session.run(channels.map((channel) => ({ text: `listen ${pg.escapeIdentifier(channel)}` })));
-    return session;
   }
 
   private admit(session: Session): void {
@@ -283,6 +316,9 @@ export class Pool implements Queryable {
     }
   }
 }
+
+const isWrongPassword = (error: unknown) =>
+  ((error as ConnectionError).cause as { code?: string } | undefined)?.code === WRONG_PASSWORD;
 
 function objects<T>({ fields, rows }: Result): T[] {
   const parsers = fields.map(({ type }) => pg.types.getTypeParser(type, 'text') as (text: string) => unknown);
