@@ -12,6 +12,7 @@ export const STATEMENT_TIMEOUT_MS = 30_000;
 /** Past the server's own timeout, which SQL may have changed for itself. */
 const DEADLINE_MS = STATEMENT_TIMEOUT_MS + 2000;
 const CONNECT_TIMEOUT_MS = 5000;
+const WRONG_PASSWORD = '28P01';
 const LONGEST_MESSAGE = 16 * 1024 * 1024;
 export const LIMITS: Limits = { rows: 1000, keptBytes: 8 * 1024 * 1024, receivedBytes: 64 * 1024 * 1024 };
 
@@ -83,7 +84,19 @@ const isSeveralStatements = (error: unknown) => {
   return code === '42601' && routine === 'exec_parse_message';
 };
 
+/** Postgres has the next password a moment before it takes the place of the one that is shown. */
 async function connect(ref: string, credentials: Credentials, mode: QueryMode): Promise<pg.Client> {
+  const next = credentials[SECRETS.database.nextOwnerPassword];
+  try {
+    return await connectAs(ref, credentials, mode);
+  } catch (error) {
+    const { code } = (error as CannotConnect).cause as { code?: string };
+    if (code !== WRONG_PASSWORD || !next) throw error;
+    return connectAs(ref, { ...credentials, [SECRETS.database.ownerPassword]: next }, mode);
+  }
+}
+
+async function connectAs(ref: string, credentials: Credentials, mode: QueryMode): Promise<pg.Client> {
   const client = new pg.Client({
     ...address(ref, credentials),
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
