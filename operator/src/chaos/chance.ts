@@ -1,0 +1,14 @@
+/** Numbers that look random and are the same for the same seed: a test prints its seed, and can be run again with it. */
+
+export const newSeed = () => Date.now() & 0x7fffffff;
+
+/** mulberry32: small, and the same everywhere. From 0 to 1, without 1. */
+export function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}

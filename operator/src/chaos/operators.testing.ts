@@ -1,0 +1,81 @@
+/**
+ * For tests: operators as programs that are started anew whenever they end, as a kubelet or the supervisor would. In: their environment.
+ * Out: ways to harm them.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+const PROGRAM = fileURLToPath(new URL('../main.js', import.meta.url));
+const RESTART_MS = 100;
+/** What is kept of what they said, for a test that fails. */
+const SAID_LIMIT = 30_000;
+
+export class Operators {
+  readonly #env: Record<string, string>;
+  readonly #folder: string;
+  readonly #running = new Map<number, ChildProcess>();
+  #closed = false;
+  #said = '';
+  starts = 0;
+
+  private constructor(env: Record<string, string>, folder: string) {
+    this.#env = env;
+    this.#folder = folder;
+  }
+
+  static async start(count: number, env: Record<string, string>): Promise<Operators> {
+    const operators = new Operators(env, await mkdtemp(path.join(tmpdir(), 'slipway-operators-')));
+    for (let index = 0; index < count; index++) operators.#keepUp(index);
+    return operators;
+  }
+
+  /** Their process ids; those of ended ones are not among them. */
+  get pids(): number[] {
+    return [...this.#running.values()].flatMap(({ pid }) => pid ?? []);
+  }
+
+  get said(): string {
+    return this.#said;
+  }
+
+  kill(signal: NodeJS.Signals, pids = this.pids): void {
+    for (const pid of pids) process.kill(pid, signal);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(
+      [...this.#running.values()].map(async (child) => {
+        const ended = once(child, 'exit');
+        child.kill('SIGTERM');
+        await ended;
+      }),
+    );
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  #keepUp(index: number): void {
+    if (this.#closed) return;
+    this.starts += 1;
+    const child = spawn(process.execPath, ['--enable-source-maps', PROGRAM], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { PATH: process.env.PATH ?? '', ...this.#env, SLIPWAY_LISTEN: path.join(this.#folder, `${index}.sock`) },
+    });
+    this.#running.set(index, child);
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        this.#said = (this.#said + text).slice(-SAID_LIMIT);
+      });
+    }
+    child.on('exit', async () => {
+      this.#running.delete(index);
+      await sleep(RESTART_MS);
+      this.#keepUp(index);
+    });
+  }
+}
