@@ -7,6 +7,7 @@ import { rm } from 'node:fs/promises';
 import { Module } from '@nestjs/common';
 import { NestFactory, Reflector } from '@nestjs/core';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import type { FastifyInstance } from 'fastify';
 import { type Logger, pino } from 'pino';
 import { AccessModule } from './access/access.module.js';
 import { AccountsModule } from './accounts/accounts.module.js';
@@ -14,7 +15,10 @@ import { openPlatformDatabase } from './database/platform-database.js';
 import { DiscoveryModule } from './discovery/discovery.module.js';
 import { FunctionsModule } from './functions/functions.module.js';
 import { HealthModule } from './health/health.module.js';
+import { HealthService } from './health/health.service.js';
+import { serveProbes } from './health/probes.js';
 import { fastifyAdapter } from './http/adapter.js';
+import { startMetrics } from './http/metrics.js';
 import { serveOpenApi } from './http/openapi.js';
 import { ProblemFilter } from './http/problem-filter.js';
 import { RouteInterceptor } from './http/route-interceptor.js';
@@ -35,7 +39,7 @@ class AppModule {}
 
 export async function startApi(settings: ApiSettings): Promise<{ close(): Promise<void> }> {
   const log = pino({ level: settings.logLevel, base: { program: 'api' }, redact: REDACTED });
-  const orm = await openPlatformDatabase(settings.databaseUrl);
+  const orm = await openPlatformDatabase(settings.databaseUrl, log);
   const kubernetes = new Kubernetes(kubeConfig(settings.kubeconfig));
   const cache = new ProjectCache(kubernetes, log);
   try {
@@ -76,11 +80,15 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
     HealthModule,
   ];
   const root = { module: AppModule, imports: [PlatformModule.of(platform), ...features] };
-  const app = await NestFactory.create<NestFastifyApplication>(root, fastifyAdapter(log, socket !== undefined), {
-    logger: nestLogger(log),
-    bodyParser: false,
-    abortOnError: false,
-  });
+  const app = await NestFactory.create<NestFastifyApplication>(
+    root,
+    fastifyAdapter(log, socket !== undefined || settings.site !== undefined),
+    {
+      logger: nestLogger(log),
+      bodyParser: false,
+      abortOnError: false,
+    },
+  );
   app.useGlobalFilters(new ProblemFilter(log));
   app.useGlobalInterceptors(new RouteInterceptor(app.get(Reflector)));
   app.enableCors({
@@ -91,9 +99,12 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
     strictPreflight: false,
   });
   serveOpenApi(app, settings.publicUrl);
+  const fastify = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
+  serveProbes(fastify, () => app.get(HealthService).isReady());
+  if (settings.metricsListen) await startMetrics(fastify, settings.metricsListen);
   await app.init();
   if (socket) await rm(socket, { force: true });
-  await app.getHttpAdapter().getInstance().listen(listenAt(settings.listen));
+  await fastify.listen(listenAt(settings.listen));
   return app;
 }
 

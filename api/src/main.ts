@@ -4,6 +4,10 @@ import { settingsFromEnvironment, startApi } from './index.js';
 // Also while it is still starting: without its starter it has no business.
 if (process.channel) process.once('disconnect', () => process.exit(1));
 
+// As the first process of a container it would not end by a signal that it does not hear.
+const endEarly = () => process.exit(0);
+process.once('SIGTERM', endEarly).once('SIGINT', endEarly);
+
 try {
   const api = await startApi(settingsFromEnvironment(process.env));
   let ending: Promise<void> | undefined;
@@ -11,8 +15,8 @@ try {
     ending ??= api.close();
     void ending.finally(() => process.exit(0));
   };
-  process.once('SIGTERM', end);
-  process.once('SIGINT', end);
+  process.off('SIGTERM', endEarly).off('SIGINT', endEarly);
+  process.once('SIGTERM', end).once('SIGINT', end);
 } catch (error) {
   process.stderr.write(`api: ${(error as Error).message}\n`);
   process.exit(1);

@@ -1,12 +1,10 @@
 /** What the API must be told to run: read once from the environment by `main.ts`, or given by a test. */
 import { readFileSync } from 'node:fs';
-import { type OpenedServices, openedServices, SHARED_SERVICES_SETTING } from '@slipway/crds';
+import { type Installation, PROGRAMS, readInstallation, SYSTEM_NAMESPACE } from '@slipway/crds';
 
-export interface ApiSettings {
+export interface ApiSettings extends Installation {
   /** `host:port`, or the path of a Unix socket. */
   listen: string;
-  /** What people type, without a slash at the end. */
-  publicUrl: string;
   /** The platform database. */
   databaseUrl: string;
   /** A kubeconfig file; without one, the service account of the pod. */
@@ -14,28 +12,40 @@ export interface ApiSettings {
   /** Signs user tokens. */
   jwtSecret: string;
   encryptionKeys: { current: string; keys: Record<string, string> };
-  /** What projects have beyond the availability matrix. */
-  openedServices?: OpenedServices;
-  /** Where the services of projects answer, from here; by default the public URL. */
-  dataplaneUrl?: string;
+  /** Where the services of projects answer, from here. */
+  dataplaneUrl: string;
   /** The Unix socket at which the data plane tells what functions wrote; undefined: this installation runs none. */
   functionsSocket?: string | undefined;
+  /** `host:port` at which Prometheus reads metrics; undefined: none are kept. */
+  metricsListen?: string | undefined;
   logLevel: string;
 }
 
 export function settingsFromEnvironment(environment: NodeJS.ProcessEnv): ApiSettings {
+  const listen = needed(environment, 'SLIPWAY_LISTEN');
+  const installation = readInstallation(environment);
   const settings: ApiSettings = {
-    listen: needed(environment, 'SLIPWAY_LISTEN'),
-    publicUrl: publicUrl(needed(environment, 'SLIPWAY_PUBLIC_URL')),
+    ...installation,
+    listen,
     databaseUrl: needed(environment, 'SLIPWAY_DATABASE_URL'),
     jwtSecret: jwtSecret(fileOf(environment, 'SLIPWAY_JWT_SECRET')),
     encryptionKeys: encryptionKeys(fileOf(environment, 'SLIPWAY_ENCRYPTION_KEYS')),
-    openedServices: openedServices(environment[SHARED_SERVICES_SETTING]),
-    dataplaneUrl: (environment.SLIPWAY_DATAPLANE_URL || needed(environment, 'SLIPWAY_PUBLIC_URL')).replace(/\/+$/, ''),
+    dataplaneUrl: (environment.SLIPWAY_DATAPLANE_URL || dataplaneOf(installation)).replace(/\/+$/, ''),
     functionsSocket: environment.SLIPWAY_FUNCTIONS_SOCKET || undefined,
+    metricsListen: metricsListen(environment.SLIPWAY_METRICS_LISTEN),
     logLevel: logLevel(environment.SLIPWAY_LOG_LEVEL ?? 'info'),
   };
   return environment.KUBECONFIG ? { ...settings, kubeconfig: environment.KUBECONFIG } : settings;
+}
+
+/** On a cluster its Service; on one machine what people type. */
+const dataplaneOf = ({ site, publicUrl }: Installation) =>
+  site ? `http://${PROGRAMS.dataplane}.${SYSTEM_NAMESPACE}.svc` : publicUrl;
+
+function metricsListen(value: string | undefined): string | undefined {
+  if (!value) return undefined;
+  if (!/^[^/]+:\d{1,5}$/.test(value)) throw new Error('SLIPWAY_METRICS_LISTEN must be like 0.0.0.0:9090');
+  return value;
 }
 
 function needed(environment: NodeJS.ProcessEnv, variable: string): string {
@@ -51,13 +61,6 @@ function fileOf(environment: NodeJS.ProcessEnv, variable: string): string {
   } catch (error) {
     throw new Error(`${variable}: ${path} can not be read (${(error as NodeJS.ErrnoException).code})`);
   }
-}
-
-function publicUrl(value: string): string {
-  if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol)) {
-    throw new Error('SLIPWAY_PUBLIC_URL must be an http or https URL');
-  }
-  return value.replace(/\/+$/, '');
 }
 
 function jwtSecret(value: string): string {

@@ -61,6 +61,9 @@ export async function startTestApi() {
   const settings: ApiSettings = {
     listen: path.join(folder, 'api.sock'),
     publicUrl: 'http://localhost:4000',
+    openedServices: {},
+    site: undefined,
+    dataplaneUrl: 'http://localhost:4000',
     databaseUrl: `postgresql://${user}:${password}@/platform?host=${encodeURIComponent(host)}&port=${port}`,
     kubeconfig: cluster.kubeconfig,
     jwtSecret: 'a secret of the tests, of 32 bytes or more',

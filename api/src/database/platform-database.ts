@@ -2,9 +2,11 @@
  * The platform database: its connections, and its schema brought up to date at start, by one program at a time.
  * In: a URL. Out: MikroORM, of which each repository forks its own entity manager.
  */
+import { setTimeout as wait } from 'node:timers/promises';
 import { Migrator } from '@mikro-orm/migrations';
 import { MikroORM } from '@mikro-orm/postgresql';
 import pg from 'pg';
+import type { Logger } from 'pino';
 import { User } from '../accounts/user.entity.js';
 import { Token } from '../tokens/token.entity.js';
 import { migrations } from './migrations.js';
@@ -13,7 +15,36 @@ import { migrations } from './migrations.js';
 const MIGRATION_LOCK = 7_541_201;
 const POOL = { min: 0, max: 10, idleTimeoutMillis: 30_000 };
 
-export async function openPlatformDatabase(url: string): Promise<MikroORM> {
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 5_000;
+/** Whoever starts programs starts this one anew then. */
+const PATIENCE_MS = 120_000;
+
+/** Waits for a database that is not there yet, or not prepared; a program that began with it need not be started twice. */
+export async function openPlatformDatabase(url: string, log: Logger): Promise<MikroORM> {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+    try {
+      return await open(url);
+    } catch (error) {
+      if (!mayCome(error) || performance.now() > deadline) throw error;
+      log.warn({ reason: (error as Error).message }, 'the platform database can not be used yet; it is tried again');
+    }
+    await wait(pause);
+  }
+}
+
+/** It is away, starts, or has neither the role nor the database that will be made for this program. */
+function mayCome(error: unknown): boolean {
+  const { code = '', message } = error as { code?: string; message: string };
+  return (
+    /^(08|57P|53|28P01$|28000$|3D000$)|^(ECONNREFUSED|ECONNRESET|ENOENT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EPIPE|ETIMEDOUT)$/.test(
+      code,
+    ) || /Connection terminated|timeout expired|timeout exceeded/.test(message)
+  );
+}
+
+async function open(url: string): Promise<MikroORM> {
   const { host, port, user, password, database } = connectionOf(url);
   const orm = await MikroORM.init({
     entities: [User, Token],
@@ -39,7 +70,7 @@ export async function openPlatformDatabase(url: string): Promise<MikroORM> {
 }
 
 async function migrate(orm: MikroORM, url: string): Promise<void> {
-  const lock = new pg.Client(connectionOf(url));
+  const lock = new pg.Client({ ...connectionOf(url), connectionTimeoutMillis: 5000 });
   await lock.connect();
   try {
     await lock.query('select pg_advisory_lock($1)', [MIGRATION_LOCK]);

@@ -35,6 +35,6 @@ export class DiscoveryController {
     answer: { status: 200, description: 'The backend types.', schema: Type.Array(BackendType), example: backendTypes },
   })
   listBackendTypes(): BackendType[] {
-    return openedBackendTypes(this.settings.openedServices ?? {});
+    return openedBackendTypes(this.settings.openedServices);
   }
 }

@@ -8,6 +8,7 @@ import { missing, Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
 import { hasDatabase, phaseOf, typeOf } from '../projects/project-view.js';
 import { ProjectsService } from '../projects/projects.service.js';
+import { refuseSuspended } from '../projects/suspension.js';
 import type {
   FullFunction,
   FunctionChange,
@@ -97,7 +98,8 @@ export class FunctionsService {
   /** Callers get the code as it is now; answers when they do, or with what is wrong with it. */
   async deploy(caller: Principal, projectId: number, id: number): Promise<ListedFunction> {
     for (let attempt = 1; attempt <= DEPLOY_TRIES; attempt += 1) {
-      const { object } = await this.find(caller, projectId, id);
+      const { object, project } = await this.find(caller, projectId, id);
+      refuseSuspended(project);
       const { generation, resourceVersion } = object.metadata;
       // The generation that this very change makes: the code is of it or of an earlier one, and no other change comes between.
       const spec = { deployedGeneration: generation + 1 };
@@ -108,7 +110,8 @@ export class FunctionsService {
   }
 
   async rollback(caller: Principal, projectId: number, id: number, version: number): Promise<ListedFunction> {
-    const { object } = await this.find(caller, projectId, id);
+    const { object, project } = await this.find(caller, projectId, id);
+    refuseSuspended(project);
     const versions = await this.resources.versions(object);
     if (!versions.some((kept) => kept.version === version)) throw missing('version of this function');
     const patched = await this.resources.patch(object, { deployedGeneration: version });
@@ -205,6 +208,7 @@ function refuseUnready(project: SeenProject): void {
   if (!hasDatabase(project)) throw new Problem('no_database', `A ${typeOf(project)} project has no edge functions.`);
   const phase = phaseOf(project);
   if (phase === 'deleting') throw new Problem('project_deleting', 'The project is being deleted.');
+  refuseSuspended(project);
   if (phase !== 'provisioning') return;
   throw new Problem(
     'project_not_ready',

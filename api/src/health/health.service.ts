@@ -12,7 +12,8 @@ const LEASE_SECONDS = 15;
 
 @Injectable()
 export class HealthService {
-  private last: { at: number; errors: Promise<FieldError[]> } | undefined;
+  private readonly recent = recently(() => this.look());
+  private readonly recentDatabase = recently(() => this.database());
 
   constructor(
     private readonly orm: MikroORM,
@@ -27,14 +28,13 @@ export class HealthService {
     throw new Problem('unavailable', detail, { errors, headers: { 'retry-after': '1' } });
   }
 
-  private recent(): Promise<FieldError[]> {
-    const now = Date.now();
-    if (!this.last || now - this.last.at > FRESH_MS) this.last = { at: now, errors: this.look() };
-    return this.last.errors;
+  /** Whether this program can answer: without its database it knows nobody. */
+  async isReady(): Promise<boolean> {
+    return (await this.recentDatabase()) === undefined;
   }
 
   private async look(): Promise<FieldError[]> {
-    const found = await Promise.all([this.database(), this.watch(), this.operator()]);
+    const found = await Promise.all([this.recentDatabase(), this.watch(), this.operator()]);
     return found.filter((error) => error !== undefined);
   }
 
@@ -63,4 +63,14 @@ export class HealthService {
     const leads = holderIdentity && ends + (leaseDurationSeconds ?? LEASE_SECONDS) * 1000 > Date.now();
     return leads ? undefined : { field: 'operator', message: 'no operator holds a fresh lease' };
   }
+}
+
+/** What `look` found, looked for at most once a second however many ask. */
+function recently<T>(look: () => Promise<T>): () => Promise<T> {
+  let last: { at: number; found: Promise<T> } | undefined;
+  return () => {
+    const now = Date.now();
+    if (!last || now - last.at > FRESH_MS) last = { at: now, found: look() };
+    return last.found;
+  };
 }

@@ -9,11 +9,11 @@ import { answerProblem, pathOf, unrouted } from './problem-filter.js';
 
 const BODY_LIMIT = 1024 * 1024;
 
-/** `behindSocket`: requests come through the data plane, which names the caller in X-Forwarded-For. */
-export function fastifyAdapter(log: Logger, behindSocket: boolean): FastifyAdapter {
+/** `behindProxy`: requests come through the data plane or an ingress, which names the caller at the end of X-Forwarded-For. */
+export function fastifyAdapter(log: Logger, behindProxy: boolean): FastifyAdapter {
   const adapter = new FastifyAdapter({
     bodyLimit: BODY_LIMIT,
-    trustProxy: behindSocket ? (_address: string, hop: number) => hop < 1 : false,
+    trustProxy: behindProxy ? (_address: string, hop: number) => hop < 1 : false,
     requestTimeout: 60_000,
     connectionTimeout: 75_000,
     genReqId: ({ headers }: IncomingMessage) => acceptableId(headers['x-request-id']) ?? randomUUID(),
@@ -41,6 +41,8 @@ function parseJsonOnly(fastify: FastifyInstance) {
   });
 }
 
+const PROBED = new Set(['/health', '/healthz', '/readyz']);
+
 function observe(fastify: FastifyInstance, log: Logger) {
   fastify.addHook('onRequest', async (request, reply) => {
     void reply.headers({
@@ -60,6 +62,6 @@ function observe(fastify: FastifyInstance, log: Logger) {
       status: reply.statusCode,
       ms: Math.round(reply.elapsedTime),
     };
-    log[path === '/health' ? 'debug' : 'info'](entry, 'request');
+    log[PROBED.has(path) ? 'debug' : 'info'](entry, 'request');
   });
 }

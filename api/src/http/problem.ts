@@ -25,6 +25,7 @@ const KINDS = {
   email_taken: [409, 'The e-mail address is taken'],
   name_taken: [409, 'The name is taken'],
   project_deleting: [409, 'The project is being deleted'],
+  project_suspended: [409, 'The project is suspended'],
   project_not_ready: [409, 'The project is not ready'],
   conflict: [409, 'Conflict'],
   body_too_large: [413, 'The body is too large'],

@@ -32,8 +32,7 @@ export class AuthUsers {
   }
 
   private async ask<T>({ ref, serviceRoleKey }: AuthAccess, method: string, rest: string, body?: object): Promise<T> {
-    const { dataplaneUrl, publicUrl } = this.settings;
-    const url = `${dataplaneUrl ?? publicUrl}/p/${ref}/auth/v1/admin/users${rest}`;
+    const url = `${this.settings.dataplaneUrl}/p/${ref}/auth/v1/admin/users${rest}`;
     const headers = {
       apikey: serviceRoleKey,
       authorization: `Bearer ${serviceRoleKey}`,

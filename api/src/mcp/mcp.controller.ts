@@ -1,11 +1,13 @@
-import { Body, Controller, Param, Req, Res } from '@nestjs/common';
+import { Body, Controller, Inject, Param, Req, Res } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Caller } from '../access/caller.js';
 import type { Principal } from '../access/principal.js';
 import { Route } from '../http/route.js';
+import { SETTINGS } from '../platform.js';
 import { ProjectId } from '../projects/project.schema.js';
 import { ProjectsService } from '../projects/projects.service.js';
+import { type ApiSettings } from '../settings.js';
 import { McpDetails, RpcAnswer, RpcMessage } from './mcp.schema.js';
 import { McpService } from './mcp.service.js';
 import { PROTOCOL_VERSIONS } from './protocol-versions.js';
@@ -30,6 +32,7 @@ export class McpController {
   constructor(
     private readonly projects: ProjectsService,
     private readonly mcp: McpService,
+    @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {}
 
   @Route('GET', '/projects/{id}/mcp', {
@@ -41,8 +44,8 @@ export class McpController {
     problems: { 404: 'There is no such project, or it is not yours.' },
   })
   async readMcp(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<McpDetails> {
-    const { name, project_url, service_role_key, mcp_writes } = await this.projects.read(caller, id);
-    const url = `${project_url.replace(/\/p\/[^/]*$/, '')}/projects/${id}/mcp`;
+    const { name, service_role_key, mcp_writes } = await this.projects.read(caller, id);
+    const url = `${this.settings.publicUrl}/projects/${id}/mcp`;
     const headers = { apikey: service_role_key ?? '<service_role key>' };
     return {
       ...EXAMPLE_DETAILS,

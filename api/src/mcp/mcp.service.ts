@@ -7,6 +7,7 @@ import {
 } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import { SECRETS } from '@slipway/crds';
+import { jwtVerify } from 'jose';
 import { Problem } from '../http/problem.js';
 import { SETTINGS } from '../platform.js';
 import { SecretsOfProjects } from '../projects/project-secrets.js';
@@ -28,12 +29,12 @@ export class McpService {
     const project = await this.projects.unproved(id);
     const keys = project && (await this.secrets.read(project)).keys;
     const serviceRoleKey = keys?.[SECRETS.keys.serviceRoleKey];
-    if (!project || !apikey || !serviceRoleKey || !isSame(apikey, serviceRoleKey)) {
+    if (!project || !apikey || !serviceRoleKey || !(await opens(keys, apikey))) {
       throw new Problem('unauthorized', 'Send the project’s service_role key in the header `apikey`.', {
         headers: { 'www-authenticate': 'apikey' },
       });
     }
-    return { id, project, serviceRoleKey, publicUrl: this.settings.publicUrl };
+    return { id, project, serviceRoleKey, installation: this.settings };
   }
 
   /** A page of another site must not speak through its reader's browser (DNS rebinding). */
@@ -57,6 +58,20 @@ export class McpService {
       await server.close();
     }
   }
+}
+
+/** The key as it is; and while secrets are rotated one that another of them signed, as the data plane takes it too. */
+async function opens(keys: Record<string, string>, apikey: string): Promise<boolean> {
+  if (isSame(apikey, keys[SECRETS.keys.serviceRoleKey] ?? '')) return true;
+  const { nextJwtSecret, previousJwtSecret, jwtSecret } = SECRETS.keys;
+  for (const secret of [keys[jwtSecret], keys[nextJwtSecret], keys[previousJwtSecret]]) {
+    if (!secret) continue;
+    const verified = await jwtVerify(apikey, new TextEncoder().encode(secret), { algorithms: ['HS256'] }).catch(
+      () => undefined,
+    );
+    if (verified) return verified.payload.role === 'service_role';
+  }
+  return false;
 }
 
 function isSame(given: string, own: string): boolean {

@@ -4,6 +4,7 @@
  */
 import { type CallToolResult, fromJsonSchema, McpServer, type ToolAnnotations } from '@modelcontextprotocol/server';
 import { Injectable } from '@nestjs/common';
+import type { Installation } from '@slipway/crds';
 import type { Static, TObject } from 'typebox';
 import { Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
@@ -18,7 +19,7 @@ export interface ToolProject {
   id: number;
   project: SeenProject;
   serviceRoleKey: string;
-  publicUrl: string;
+  installation: Installation;
 }
 
 export const TOOL_NAMES = [
@@ -200,8 +201,8 @@ function failureOf(error: unknown): CallToolResult {
 
 const failed = (text: string): CallToolResult => ({ isError: true, content: [{ type: 'text', text }] });
 
-function infoOf({ id, project, publicUrl }: ToolProject): Static<typeof schemas.ProjectInfoOutput> {
-  const { ref, name, region, plan, backend_type, status, project_url } = summaryOf(project, id, publicUrl);
+function infoOf({ id, project, installation }: ToolProject): Static<typeof schemas.ProjectInfoOutput> {
+  const { ref, name, region, plan, backend_type, status, project_url } = summaryOf(project, id, installation);
   const services = Object.fromEntries(
     Object.entries(project.status?.services ?? {}).map(([service, { up, status: said }]) => [
       service,

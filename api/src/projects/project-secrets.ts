@@ -20,12 +20,14 @@ export class SecretsOfProjects {
   }
 
   async read({ metadata: { name: ref }, spec }: SeenProject): Promise<ProjectSecrets> {
-    const read = (name: string | undefined) => (name ? this.kubernetes.getSecret(ref, name) : undefined);
+    const read = (name: string) => this.kubernetes.getSecret(ref, name);
+    // Of Secrets that others made this program may read none, whatever a Project names.
+    const readOurs = (name: string, named: string | undefined) => (named === name ? read(name) : undefined);
     const [keys, database, env, notifications] = await Promise.all([
       read(SECRETS.keys.name),
       read(SECRETS.database.name),
-      read(spec.env?.secretRef.name),
-      read(spec.notifications?.slackWebhookSecretRef?.name),
+      readOurs(SECRETS.env.name, spec.env?.secretRef.name),
+      readOurs(SECRETS.notifications.name, spec.notifications?.slackWebhookSecretRef?.name),
     ]);
     return { keys, database, env, notifications };
   }

@@ -1,5 +1,5 @@
 /** A Project resource as the API shows it. Pure: what must be looked up comes in. */
-import { type Phase, type Project, SECRETS } from '@slipway/crds';
+import { type Installation, type Phase, type Project, projectUrlOf, SECRETS } from '@slipway/crds';
 import { ANNOTATION_UPDATED, type SeenProject } from '../kubernetes/project-cache.js';
 import type { FullProject, ListedProject, ProjectStatusAnswer } from './project.schema.js';
 
@@ -17,10 +17,12 @@ export const typeOf = ({ spec }: Project) => spec.type ?? 'shared';
 export const hasDatabase = (project: Project) => ['shared', 'dedicated'].includes(typeOf(project));
 export const phaseOf = ({ metadata, status }: Project): Phase =>
   metadata.deletionTimestamp ? 'deleting' : (status?.phase ?? 'provisioning');
+/** It is to stand still, whether or not all of it does yet. */
+export const isSuspended = ({ spec }: Project) => spec.suspend === true;
 
-export function summaryOf(project: SeenProject, id: number, publicUrl: string): ListedProject {
+export function summaryOf(project: SeenProject, id: number, installation: Installation): ListedProject {
   const { metadata, spec, status } = project;
-  const url = status?.url ?? `${publicUrl}/p/${metadata.name}`;
+  const url = status?.url ?? projectUrlOf(installation, metadata.name);
   return {
     id,
     ref: metadata.name,
@@ -57,17 +59,18 @@ function settingsOf({ spec }: Project) {
 export function fullOf(
   project: SeenProject,
   id: number,
-  publicUrl: string,
+  installation: Installation,
   secrets: ProjectSecrets,
   open: boolean,
 ): FullProject {
   const { keys, database, env, notifications } = secrets;
   const shown = (value: string | undefined) => (open ? (value ?? null) : null);
   const webhookSecret = keys?.[SECRETS.keys.webhookSecret];
-  const webhookUrl = webhookSecret && `${publicUrl}/projects/${id}/deploy?token=${encodeURIComponent(webhookSecret)}`;
+  const webhookUrl =
+    webhookSecret && `${installation.publicUrl}/projects/${id}/deploy?token=${encodeURIComponent(webhookSecret)}`;
   const slackKey = project.spec.notifications?.slackWebhookSecretRef?.key ?? SECRETS.notifications.slackWebhook;
   return {
-    ...summaryOf(project, id, publicUrl),
+    ...summaryOf(project, id, installation),
     db_url: shown(database?.[SECRETS.database.url]),
     anon_key: keys?.[SECRETS.keys.anonKey] ?? null,
     service_role_key: shown(keys?.[SECRETS.keys.serviceRoleKey]),

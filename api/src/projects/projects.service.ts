@@ -63,7 +63,7 @@ export class ProjectsService {
     const seen = own
       .flatMap((project) => {
         const id = ids.get(project.metadata.name);
-        return id === undefined || !maySee(caller, id) ? [] : [summaryOf(project, id, this.settings.publicUrl)];
+        return id === undefined || !maySee(caller, id) ? [] : [summaryOf(project, id, this.settings)];
       })
       .sort((a, b) => a.id - b.id);
     return { page: seen.slice(offset, limit === undefined ? undefined : offset + limit), total: seen.length };
@@ -201,7 +201,7 @@ export class ProjectsService {
   }
 
   private full(caller: Principal, { id, project }: FoundProject, secrets: ProjectSecrets): FullProject {
-    return fullOf(project, id, this.settings.publicUrl, secrets, caller.scopes.includes('secrets:read'));
+    return fullOf(project, id, this.settings, secrets, caller.scopes.includes('secrets:read'));
   }
 }
 

@@ -6,6 +6,7 @@ import type { SeenProject } from '../kubernetes/project-cache.js';
 import { SecretsOfProjects } from '../projects/project-secrets.js';
 import { hasDatabase, phaseOf, typeOf } from '../projects/project-view.js';
 import { ProjectsService } from '../projects/projects.service.js';
+import { refuseSuspended } from '../projects/suspension.js';
 import { type StatementOutcome, TooMuchReceived } from './bounded-query.js';
 import { MessageTooLong } from './message-guard.js';
 import type { QueryResult, StatementResult } from './query.schema.js';
@@ -80,6 +81,8 @@ function refuseUnready(project: SeenProject): void {
   if (!hasDatabase(project)) throw new Problem('no_database', `A ${typeOf(project)} project has no database.`);
   const phase = phaseOf(project);
   if (phase === 'deleting') throw new Problem('project_deleting', 'The project is being deleted.');
+  refuseSuspended(project);
+  if (phase === 'suspended') throw notReady('it is being resumed');
   // One that fell ill may still have a database that answers, and a query is how to look.
   if (phase === 'provisioning') throw notReady('it is being provisioned');
 }

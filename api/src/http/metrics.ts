@@ -1,0 +1,64 @@
+/**
+ * What Prometheus is told of requests: how many and how long, by method, route and class of status; a route is one of those that
+ * the API has, so the number of series is bounded. Read at an address of its own.
+ */
+import { createServer, type Server } from 'node:http';
+import type { FastifyInstance } from 'fastify';
+import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
+
+const SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+/** `at`: host:port. */
+export async function startMetrics(fastify: FastifyInstance, at: string): Promise<void> {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  count(fastify, registry);
+  const server = await serve(registry, at);
+  fastify.addHook('onClose', async () => {
+    server.close();
+    server.closeAllConnections();
+  });
+}
+
+function count(fastify: FastifyInstance, registry: Registry): void {
+  const registers = [registry];
+  const requests = new Counter({
+    name: 'slipway_api_requests_total',
+    help: 'Requests by method, route and class of status.',
+    labelNames: ['method', 'route', 'status'],
+    registers,
+  });
+  const durations = new Histogram({
+    name: 'slipway_api_request_duration_seconds',
+    help: 'From the headers of a request to the end of its answer.',
+    labelNames: ['method', 'route'],
+    buckets: SECONDS,
+    registers,
+  });
+  fastify.addHook('onResponse', async (request, reply) => {
+    const known = !request.is404;
+    const route = known ? (request.routeOptions.url ?? 'none') : 'none';
+    const method = known ? request.method : 'any';
+    requests.inc({ method, route, status: `${Math.floor(reply.statusCode / 100)}xx` });
+    durations.observe({ method, route }, reply.elapsedTime / 1000);
+  });
+}
+
+async function serve(registry: Registry, at: string): Promise<Server> {
+  const server = createServer((incoming, outgoing) => {
+    if (incoming.url !== '/metrics') {
+      outgoing.writeHead(404).end('there is /metrics\n');
+      return;
+    }
+    registry.metrics().then(
+      (text) => outgoing.writeHead(200, { 'content-type': registry.contentType }).end(text),
+      (error: Error) => outgoing.writeHead(500).end(error.message),
+    );
+  });
+  const colon = at.lastIndexOf(':');
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).once('listening', resolve);
+    server.listen(Number(at.slice(colon + 1)), at.slice(0, colon).replace(/^\[|\]$/g, ''));
+  });
+  return server;
+}
