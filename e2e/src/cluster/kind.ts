@@ -2,12 +2,16 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { kubectl } from '../kubectl.js';
 import type { FoundCluster } from './find.js';
 import { loadImages } from './images.js';
 import { run } from './run.js';
 import { DOCKERFILE } from './sources.js';
 
 const NAME = 'slipway';
+/** As docs/cluster.md has it. */
+const INGRESS_CONTROLLER =
+  'https://raw.githubusercontent.com/kubernetes/ingress-nginx/main/deploy/static/provider/kind/deploy.yaml';
 
 export async function useKind(root: string, say: (text: string) => void): Promise<FoundCluster> {
   const wasThere = (await run('kind', ['get', 'clusters'])).split('\n').includes(NAME);
@@ -18,6 +22,7 @@ export async function useKind(root: string, say: (text: string) => void): Promis
   const folder = await mkdtemp(path.join(tmpdir(), 'slipway-kind-'));
   const kubeconfig = path.join(folder, 'kubeconfig');
   await writeFile(kubeconfig, await run('kind', ['get', 'kubeconfig', '--name', NAME]), { mode: 0o600 });
+  if (!wasThere) await startIngressController(kubeconfig);
   await loadImages(
     root,
     kubeconfig,
@@ -35,4 +40,10 @@ export async function useKind(root: string, say: (text: string) => void): Promis
     if (!wasThere) await run('kind', ['delete', 'cluster', '--name', NAME]);
   };
   return { name: `the kind cluster ${NAME}`, kubeconfig, overlay: 'kind', close };
+}
+
+async function startIngressController(kubeconfig: string): Promise<void> {
+  await kubectl(kubeconfig, ['apply', '-f', INGRESS_CONTROLLER]);
+  const controller = ['rollout', 'status', 'deployment/ingress-nginx-controller', '--timeout=300s'];
+  await kubectl(kubeconfig, ['-n', 'ingress-nginx', ...controller]);
 }
