@@ -39,7 +39,7 @@ const operator: Rights = {
     may(CORE, ['secrets'], [...READ, 'create', 'patch', 'delete']),
     may(CORE, ['configmaps', 'services', 'resourcequotas', 'limitranges'], KEEP),
     may(CORE, ['pods', 'persistentvolumeclaims'], ['list', 'watch']),
-    may(CORE, ['events'], ['create', 'patch']),
+    may(CORE, ['events'], ['list', 'create', 'patch']),
     may(APPS, ['deployments', 'statefulsets'], KEEP),
     may(NETWORKING, ['networkpolicies'], KEEP),
     may(NETWORKING, ['ingresses'], ['list', 'watch']),
