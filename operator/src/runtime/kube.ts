@@ -37,6 +37,7 @@ export class KubeError extends Error {
 
 export const isNotFound = (error: unknown) => error instanceof KubeError && error.status === 404;
 export const isConflict = (error: unknown) => error instanceof KubeError && error.status === 409;
+export const isInvalid = (error: unknown) => error instanceof KubeError && error.status === 422;
 export const isGone = (error: unknown) => error instanceof KubeError && error.status === 410;
 
 export interface KubeRequest {

@@ -108,6 +108,19 @@ export class Metrics {
     this.#requests.inc({ method, resource, status: status === undefined ? 'none' : String(status) });
   };
 
+  /** How projects stand to the default images; `counts` is asked when metrics are. */
+  rollout(counts: () => Record<string, number>): void {
+    new Gauge({
+      name: 'slipway_rollout_projects',
+      help: 'Projects with pods of their own by how they stand to the default images: failed halts the rollout for those that wait.',
+      labelNames: ['state'],
+      registers: [this.registry],
+      collect() {
+        for (const [state, count] of Object.entries(counts())) this.set({ state }, count);
+      },
+    });
+  }
+
   watchRestarted(resource: string, reason: string): void {
     this.#watches.inc({ resource, reason });
   }

@@ -23,6 +23,7 @@ import { ensureAll } from './children/ensure-all.js';
 import { dataplaneOrigins } from './dataplane-origins.js';
 import { ensureIsolation } from './isolation/isolation.js';
 import { PostgresClusters } from './postgres-cluster/clusters.js';
+import type { Rollout } from './rollout/rollout.js';
 import { removeRoute, routeOf, routeOutcome } from './route.js';
 import { DeployedServices } from './services/deployed-services.js';
 
@@ -30,6 +31,7 @@ export interface KubernetesEngineSettings {
   site: Site;
   client: KubeClient;
   children: Children;
+  rollout: Rollout;
   /** Where the shared data plane answers. */
   dataplaneUrl: string;
   /** Of the role that reads changes for realtime. */
@@ -52,7 +54,7 @@ export class KubernetesEngine implements Engine {
     const { site, client, children, replicationPassword, log } = settings;
     this.#settings = settings;
     this.#postgres = new PostgresClusters({ site, client, children, replicationPassword, log });
-    this.#services = new DeployedServices(children, site);
+    this.#services = new DeployedServices(children, site, settings.rollout);
     this.#apiRoute = new ApiRoute(children, site, log);
     this.#probe = new ServiceProbe(settings.dataplaneUrl, (ref) => this.#url(ref));
   }

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { FIELD_MANAGER, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY } from '@slipway/crds';
 import type { Logger } from 'pino';
 import { type Change, Informer, isNewer } from '../../../runtime/informer.js';
-import { isNotFound, type KubeClient, type KubeObject } from '../../../runtime/kube.js';
+import { isInvalid, isNotFound, type KubeClient, type KubeObject } from '../../../runtime/kube.js';
 import type { Metrics } from '../../../runtime/metrics.js';
 import { objectDifference } from './difference.js';
 import { fingerprint } from './fingerprint.js';
@@ -95,6 +95,14 @@ export class Children {
     return this.#of(kind).informer.find(BY_PROJECT, ref) as T[];
   }
 
+  /** All of a kind, of all projects. */
+  all<T extends KubeObject>(kind: string): T[] {
+    const objects = this.#of(kind).informer.list();
+    return objects.map(
+      (object) => this.#untold.get(keyOf(kind, object.metadata.namespace, object.metadata.name)) ?? object,
+    ) as T[];
+  }
+
   /** Makes the object as it is wanted. Returns what had been done to it by others, in words; undefined: nothing. */
   async ensure(wanted: DesiredObject): Promise<string | undefined> {
     const { name, namespace } = wanted.metadata;
@@ -107,13 +115,14 @@ export class Children {
     if (live?.metadata.deletionTimestamp) return undefined;
     if (!live) {
       const deleted = this.#deleted.get(key) === ownerOf(wanted);
-      await this.#write(kind, key, desired);
+      await this.#write(kind, key, desired, undefined);
       this.#deleted.delete(key);
       return deleted ? this.#say(wanted, 'deleted') : undefined;
     }
-    if (!objectDifference({ ...desired }, { ...live }, kind.exact)) return undefined;
+    const needed = objectDifference({ ...desired }, { ...live }, kind);
+    if (!needed) return undefined;
     const edited = live.metadata.annotations?.[ANNOTATION_APPLIED] === applied;
-    await this.#write(kind, key, desired);
+    await this.#write(kind, key, desired, needed);
     return edited ? this.#say(wanted, 'edited') : undefined;
   }
 
@@ -131,14 +140,26 @@ export class Children {
     }
   }
 
-  async #write(kind: Kind, key: string, desired: DesiredObject): Promise<void> {
+  /** `needed`: the merge patch that would make it so; undefined: it is not there. */
+  async #write(kind: Kind, key: string, desired: DesiredObject, needed: object | undefined): Promise<void> {
     const path = pathOf(kind, desired.metadata.name, desired.metadata.namespace);
     this.#unwanted.delete(key);
-    let written = await this.#client.apply<KubeObject>(path, desired, FIELD_MANAGER);
+    let written = await this.#apply(path, desired, needed);
     // What others added is theirs still: applying leaves it.
-    const rest = objectDifference({ ...desired }, { ...written }, kind.exact);
+    const rest = objectDifference({ ...desired }, { ...written }, kind);
     if (rest) written = await this.#client.patch<KubeObject>(path, rest);
     this.#untold.set(key, keepOf(kind)(written));
+  }
+
+  /** Items that others put beside ours in a list may make the whole of it invalid: then they go first. */
+  async #apply(path: string, desired: DesiredObject, needed: object | undefined): Promise<KubeObject> {
+    try {
+      return await this.#client.apply<KubeObject>(path, desired, FIELD_MANAGER);
+    } catch (error) {
+      if (!isInvalid(error) || !needed) throw error;
+      await this.#client.patch(path, needed);
+      return this.#client.apply<KubeObject>(path, desired, FIELD_MANAGER);
+    }
   }
 
   #say({ kind, metadata }: DesiredObject, what: 'deleted' | 'edited'): string {

@@ -10,22 +10,29 @@ const CHOOSING = new Set(['selector', 'matchLabels', 'podSelector', 'namespaceSe
 /** Fields that hold quantities, of which `1` and `1000m` are the same. */
 const QUANTITIES = new Set(['limits', 'requests', 'hard', 'default', 'defaultRequest', 'max', 'min']);
 
-export function difference(wanted: Json, live: Json, exact: boolean): Json | undefined {
-  return compareMaps(wanted, live, exact, false);
+export interface Strictness {
+  exact: boolean;
+  filled: readonly string[];
 }
 
-/** Beside `metadata`, a desired object's own fields, as `exact` is to be applied to these alone. */
-export function objectDifference(wanted: Json, live: Json, exact: boolean): Json | undefined {
+/** Of `metadata` ours are the marks alone; the strictness is that of what the object says beside it. */
+export function objectDifference(wanted: Json, live: Json, { exact, filled }: Strictness): Json | undefined {
   const { apiVersion: _apiVersion, kind: _kind, metadata, ...rest } = wanted;
   const { name: _name, namespace: _namespace, ...marks } = metadata as Json;
   const patch: Json = {};
   const markPatch = compareMaps(marks, live.metadata as Json, false, false);
   if (markPatch) patch.metadata = markPatch;
   for (const [field, value] of Object.entries(rest)) {
-    const fieldPatch = compare(field, value, live[field], exact, false);
+    const fieldPatch = compare(field, value, without(live[field], value, filled), exact, false);
     if (fieldPatch !== SAME) patch[field] = fieldPatch;
   }
   return Object.keys(patch).length > 0 ? patch : undefined;
+}
+
+/** `live` but for what the API server filled in. */
+function without(live: unknown, wanted: unknown, filled: readonly string[]): unknown {
+  if (filled.length === 0 || !isMap(live) || !isMap(wanted)) return live;
+  return Object.fromEntries(Object.entries(live).filter(([name]) => name in wanted || !filled.includes(name)));
 }
 
 const SAME = Symbol('same');

@@ -10,6 +10,8 @@ export interface Kind {
   plural: string;
   /** Its `spec` or `data` is wholly ours: what is in it beyond what we asked for was put there by somebody. */
   exact: boolean;
+  /** Of that, what the API server fills in where nothing is said. */
+  filled: readonly string[];
   /** Whether anyone goes by its status. */
   status: boolean;
 }
@@ -19,6 +21,7 @@ const kindOf = (apiVersion: string, kind: string, plural: string, more: Partial<
   kind,
   plural,
   exact: false,
+  filled: [],
   status: false,
   ...more,
 });
@@ -33,7 +36,7 @@ export const KINDS: readonly Kind[] = [
   kindOf('apps/v1', 'Deployment', 'deployments', { status: true }),
   kindOf('apps/v1', 'StatefulSet', 'statefulsets', { status: true }),
   kindOf('networking.k8s.io/v1', 'NetworkPolicy', 'networkpolicies', { exact: true }),
-  kindOf('networking.k8s.io/v1', 'Ingress', 'ingresses', { exact: true }),
+  kindOf('networking.k8s.io/v1', 'Ingress', 'ingresses', { exact: true, filled: ['ingressClassName'] }),
 ];
 
 /** Watched elsewhere in the operator already, by a cache that is handed in. */

@@ -39,7 +39,9 @@ const NOT_PUBLIC = [
   '224.0.0.0/4',
   '240.0.0.0/4',
 ];
-const NOT_PUBLIC_6 = ['::/127', '::ffff:0:0/96', '64:ff9b::/96', 'fc00::/7', 'fe80::/10', 'ff00::/8'];
+/** All of IPv6 that is somebody's on the internet, but for the ranges that lead on to IPv4. */
+const PUBLIC_6 = '2000::/3';
+const NOT_PUBLIC_6 = ['2001::/32', '2002::/16'];
 
 export interface Reach {
   /** Its database is in a Postgres of its own, in its namespace. */
@@ -140,7 +142,7 @@ const sharedPostgres = ({ region }: EngineProject) => ({
 
 /** Mail, sign-in providers and hooks are anywhere. */
 function internet(blocked: readonly string[]) {
-  const six = blocked.filter((range) => range.includes(':'));
+  const six = blocked.filter((range) => /^[23][0-9a-f]{3}:/.test(range));
   const four = blocked.filter((range) => !range.includes(':'));
   return {
     podSelector: parts(PART_AUTH),
@@ -149,7 +151,7 @@ function internet(blocked: readonly string[]) {
       {
         to: [
           { ipBlock: { cidr: '0.0.0.0/0', except: [...NOT_PUBLIC, ...four] } },
-          { ipBlock: { cidr: '::/0', except: [...NOT_PUBLIC_6, ...six] } },
+          { ipBlock: { cidr: PUBLIC_6, except: [...NOT_PUBLIC_6, ...six] } },
         ],
       },
     ],

@@ -9,6 +9,7 @@ import type { Children } from '../children/children.js';
 import { diagnose, isServing, isUpToDate, type Workload } from '../children/diagnosis.js';
 import { ensureAll } from '../children/ensure-all.js';
 import type { Pod } from '../children/kinds.js';
+import type { Rollout } from '../rollout/rollout.js';
 import { type ServiceName, serviceObjects } from './deployment.js';
 import { authEnvironment, type ProjectSecrets, REST_ADMIN_PORT, restEnvironment, type Values } from './environment.js';
 
@@ -27,16 +28,20 @@ interface Service extends KubeObject {
 export class DeployedServices {
   readonly #children: Children;
   readonly #site: Site;
+  readonly #rollout: Rollout;
 
-  constructor(children: Children, site: Site) {
+  constructor(children: Children, site: Site, rollout: Rollout) {
     this.#children = children;
     this.#site = site;
+    this.#rollout = rollout;
   }
 
   /** A part for each, advisory where pods of an older template serve while new ones are not there yet. */
   async ensure(project: EngineProject, url: string): Promise<EnginePart[]> {
     const secrets = this.#secretsOf(project.ref);
-    return Promise.all(NAMES.map((name) => this.#ensureOne(project, url, name, secrets)));
+    const { images, part } = this.#rollout.of(project.ref);
+    const services = NAMES.map((name) => this.#ensureOne(project, url, name, images[name], secrets));
+    return [...(await Promise.all(services)), part];
   }
 
   /** Where each is asked for its health; undefined for one whose Service has no address yet. */
@@ -72,6 +77,7 @@ export class DeployedServices {
     project: EngineProject,
     url: string,
     name: ServiceName,
+    image: string,
     secrets: ProjectSecrets | undefined,
   ): Promise<EnginePart> {
     const condition = CONDITIONS[name];
@@ -86,7 +92,7 @@ export class DeployedServices {
       serviceObjects({
         owner: project,
         name,
-        image: images[name],
+        image,
         replicas: project.suspended ? 0 : sizes.replicas,
         sizes,
         images,

@@ -2,6 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { DEPLOYED_SERVICES, LABEL_PART, LABEL_PROJECT, type Site } from '@slipway/crds';
 import { childOf, labelsOf, type Owner } from '../objects.js';
+import { ANNOTATION_IMAGE } from '../rollout/rollout.js';
 import { type Environment, REST_ADMIN_PORT } from './environment.js';
 
 export type ServiceName = keyof typeof DEPLOYED_SERVICES;
@@ -57,12 +58,13 @@ function service({ owner, name }: ServiceRequest) {
 }
 
 function deployment(request: ServiceRequest) {
-  const { owner, name, replicas } = request;
+  const { owner, name, replicas, image } = request;
   return childOf(owner, {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
     name,
     component: name,
+    annotations: { [ANNOTATION_IMAGE]: image },
     body: {
       spec: {
         replicas,

@@ -1,0 +1,77 @@
+/** For tests on a real Kubernetes, which SLIPWAY_E2E_KUBECONFIG names: our resources in it, projects, and the caches of an engine. */
+import {
+  customResourceDefinitions,
+  DATA_NAMESPACE,
+  LABEL_MANAGED_BY,
+  LABEL_PROJECT,
+  MANAGED_BY,
+  namespaceOf,
+  type Plan,
+  type Project,
+  type Region,
+  SYSTEM_NAMESPACE,
+} from '@slipway/crds';
+import { Informer } from '../../runtime/informer.js';
+import { isConflict, type KubeClient, type KubeObject } from '../../runtime/kube.js';
+import { Metrics } from '../../runtime/metrics.js';
+import { deleteAndWait, silentLog, until } from '../../testing.js';
+import type { EngineProject } from '../engine.js';
+import { Children } from './children/children.js';
+import { servedKinds } from './children/served.js';
+
+export const clusterKubeconfig = process.env.SLIPWAY_E2E_KUBECONFIG;
+/** What a test file says that has none. */
+export const SKIPPED = '# skipped: no cluster; SLIPWAY_E2E_KUBECONFIG names the kubeconfig of one';
+
+const PROJECTS = '/apis/slipway.dev/v1alpha1/projects';
+const NAMESPACES = '/api/v1/namespaces';
+
+export async function makeIfMissing(client: KubeClient, path: string, object: object): Promise<void> {
+  await client.create<object>(path, object).catch((error) => {
+    if (!isConflict(error)) throw error;
+  });
+}
+
+/** The CRDs and the platform's namespaces. */
+export async function prepareCluster(client: KubeClient): Promise<void> {
+  const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+  for (const definition of customResourceDefinitions) await makeIfMissing(client, definitions, definition);
+  await until(() => client.get(PROJECTS).catch(() => undefined), 'the CRDs to be served');
+  for (const name of [SYSTEM_NAMESPACE, DATA_NAMESPACE]) {
+    await makeIfMissing(client, NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
+  }
+}
+
+/** A Project with its namespace, as the controller would have made it. */
+export async function newProject(
+  client: KubeClient,
+  ref: string,
+  plan: Plan,
+  region: Region = 'eu-central',
+): Promise<EngineProject> {
+  const owner = 'owner@example.com';
+  const project = { apiVersion: 'slipway.dev/v1alpha1', kind: 'Project', metadata: { name: ref } };
+  await makeIfMissing(client, PROJECTS, { ...project, spec: { owner, region, plan } });
+  const labels = { [LABEL_PROJECT]: ref, [LABEL_MANAGED_BY]: MANAGED_BY };
+  const metadata = { name: namespaceOf(ref), labels };
+  await makeIfMissing(client, NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata });
+  const { uid } = (await client.get<Project>(`${PROJECTS}/${ref}`)).metadata;
+  return { ref, uid: uid as string, owner, region, plan, suspended: false, placement: undefined };
+}
+
+export async function removeProject(client: KubeClient, ref: string): Promise<void> {
+  await deleteAndWait(client, `${NAMESPACES}/${namespaceOf(ref)}`);
+  await deleteAndWait(client, `${PROJECTS}/${ref}`);
+}
+
+/** As the operator has them. */
+export async function watchCluster(client: KubeClient) {
+  const shared = { client, metrics: new Metrics(), log: silentLog };
+  const labelled = { ...shared, labelSelector: LABEL_PROJECT };
+  const namespaces = new Informer<KubeObject>({ ...labelled, resource: 'namespaces', path: NAMESPACES });
+  const secrets = new Informer<KubeObject>({ ...labelled, resource: 'secrets', path: '/api/v1/secrets' });
+  const children = new Children({ ...shared, namespaces, secrets, optional: await servedKinds(client, shared.log) });
+  const informers = [namespaces, secrets, ...children.informers()];
+  await Promise.all(informers.map((informer) => informer.start()));
+  return { children, close: () => Promise.all(informers.map((informer) => informer.close())) };
+}

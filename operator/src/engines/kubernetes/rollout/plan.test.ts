@@ -1,0 +1,82 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { planRollout, type Standing } from './plan.js';
+
+const test = suite('the plan of a rollout');
+
+const old = (ref: string, state: Standing['state'] = 'well'): Standing => ({ ref, isCurrent: false, state });
+const has = (ref: string, state: Standing['state'] = 'well'): Standing => ({ ref, isCurrent: true, state });
+
+const cases: Record<string, { standings: Standing[]; batch: number; chosen: string[]; halt?: string }> = {
+  'nobody waits: nobody is chosen': { standings: [has('a'), has('b')], batch: 2, chosen: [] },
+  'the first batch is chosen by name': { standings: [old('c'), old('a'), old('b')], batch: 2, chosen: ['a', 'b'] },
+  'those under way take places of the batch': {
+    standings: [has('a', 'underway'), old('b'), old('c')],
+    batch: 2,
+    chosen: ['b'],
+  },
+  'a full batch lets nobody in': {
+    standings: [has('a', 'underway'), has('b', 'underway'), old('c')],
+    batch: 2,
+    chosen: [],
+  },
+  'more under way than a batch, as when it was made smaller, lets nobody in': {
+    standings: [has('a', 'underway'), has('b', 'underway'), old('c')],
+    batch: 1,
+    chosen: [],
+  },
+  'one that is done makes room': { standings: [has('a'), has('b', 'underway'), old('c')], batch: 2, chosen: ['c'] },
+  'a failure stops all, those of the same batch too': {
+    standings: [has('a'), has('b', 'failed'), has('c', 'underway'), old('d')],
+    batch: 5,
+    chosen: [],
+    halt: 'b',
+  },
+  'of several failures the first by name is told': {
+    standings: [has('z', 'failed'), has('b', 'failed'), old('d')],
+    batch: 5,
+    chosen: [],
+    halt: 'b',
+  },
+  'a project that fails with the old images stops nobody, and is first': {
+    standings: [old('a'), old('x', 'failed')],
+    batch: 1,
+    chosen: ['x'],
+  },
+  'newer images reach first who failed with the ones before': {
+    standings: [old('a'), old('b'), old('failed-with-the-ones-before', 'failed')],
+    batch: 2,
+    chosen: ['failed-with-the-ones-before', 'a'],
+  },
+};
+for (const [what, { standings, batch, chosen, halt }] of Object.entries(cases)) {
+  test(what, () => {
+    const plan = planRollout(standings, batch);
+    assert.equal([...plan.chosen], chosen);
+    assert.is(plan.halt?.ref, halt);
+  });
+}
+
+test('a rollout to its end never has more under way than a batch, and reaches everyone', () => {
+  let standings = Array.from({ length: 23 }, (_, index) => old(`p${String(index).padStart(2, '0')}`));
+  for (let rounds = 0; standings.some(({ isCurrent, state }) => !isCurrent || state !== 'well'); rounds++) {
+    assert.ok(rounds < 100);
+    const { chosen } = planRollout(standings, 4);
+    // Each writes by itself: all that were chosen, one by one, see the same plan.
+    for (const ref of chosen) {
+      assert.ok(planRollout(standings, 4).chosen.has(ref));
+      standings = standings.map((standing) => (standing.ref === ref ? has(ref, 'underway') : standing));
+    }
+    const underway = standings.filter(({ state }) => state === 'underway');
+    assert.ok(underway.length <= 4, `${underway.length} under way`);
+    const [done] = underway;
+    standings = standings.map((standing) => (standing.ref === done?.ref ? has(standing.ref) : standing));
+  }
+});
+
+test('projects are counted by how they stand', () => {
+  const { counts } = planRollout([has('a'), has('b', 'failed'), has('c', 'underway'), old('d'), old('e')], 3);
+  assert.equal(counts, { current: 1, underway: 1, waiting: 2, failed: 1 });
+});
+
+test.run();

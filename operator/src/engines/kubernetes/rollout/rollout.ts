@@ -1,0 +1,147 @@
+/**
+ * Which images of auth and rest each project is to have: new default ones spread in batches and stop at the first failure. In: the
+ * cached Deployments and pods. Out: a project's images, the condition that tells of them, and whose turn it is. Called by the services.
+ */
+import { LABEL_PART, LABEL_PROJECT, PART_AUTH, PART_REST, type Site } from '@slipway/crds';
+import type { KubeObject } from '../../../runtime/kube.js';
+import type { EngineOutcome, EnginePart } from '../../engine.js';
+import type { Children } from '../children/children.js';
+import { diagnose, isUpToDate, type Workload } from '../children/diagnosis.js';
+import type { Pod } from '../children/kinds.js';
+import { planRollout, type RolloutPlan, type Standing } from './plan.js';
+
+export type Images = Pick<Site['images'], 'auth' | 'rest'>;
+type Part = keyof Images;
+
+/** The image that was asked for: what stands in the Deployment may have been edited. */
+export const ANNOTATION_IMAGE = 'slipway.dev/image';
+const CONDITION = 'ImagesCurrent';
+const PARTS: readonly Part[] = [PART_AUTH, PART_REST];
+/** Its turn is told at once; this is for when it isn't. */
+const LOOK_AGAIN_MS = 60_000;
+/** Changes come in swarms. */
+const GATHER_MS = 50;
+
+type Deployments = Partial<Record<Part, Workload>>;
+
+export class Rollout {
+  readonly #children: Children;
+  readonly #images: Images;
+  readonly #batch: number;
+  #gathering: NodeJS.Timeout | undefined;
+  /** Told last: only so that those who wait hear of it. */
+  #toldHalt: string | undefined;
+
+  constructor(children: Children, { images, rollout }: Pick<Site, 'images' | 'rollout'>) {
+    this.#children = children;
+    this.#images = { auth: images.auth, rest: images.rest };
+    this.#batch = rollout.batch;
+  }
+
+  /** What the project is to run, and what is to be said of it. */
+  of(ref: string): { images: Images; part: EnginePart } {
+    const all = this.#deployments();
+    const deployments = all.get(ref) ?? {};
+    const plan = this.#plan(all);
+    const isHeld = !this.#isCurrent(deployments) && !plan.chosen.has(ref);
+    const images = isHeld ? this.#held(deployments) : this.#images;
+    const outcome = isHeld ? this.#waiting(plan) : this.#reached(ref, deployments, plan);
+    return { images, part: { condition: CONDITION, outcome, advisory: true } };
+  }
+
+  /** Calls `listener` with a project when its turn has come, and with all that wait when a failure stops them or does no more. */
+  onTurn(listener: (ref: string) => void): void {
+    this.#children.onChange(() => {
+      this.#gathering ??= setTimeout(() => {
+        this.#gathering = undefined;
+        this.#tell(listener);
+      }, GATHER_MS).unref();
+    });
+  }
+
+  /** For metrics. */
+  counts(): RolloutPlan['counts'] {
+    return this.#plan().counts;
+  }
+
+  close(): void {
+    clearTimeout(this.#gathering);
+  }
+
+  #tell(listener: (ref: string) => void): void {
+    const { chosen, waiting, halt } = this.#plan();
+    const isNews = halt?.ref !== this.#toldHalt;
+    this.#toldHalt = halt?.ref;
+    for (const ref of isNews ? [...waiting, ...(halt ? [halt.ref] : [])] : chosen) listener(ref);
+  }
+
+  #plan(all = this.#deployments()): RolloutPlan {
+    return planRollout(
+      [...all].map(([ref, deployments]) => this.#standing(ref, deployments)),
+      this.#batch,
+    );
+  }
+
+  #standing(ref: string, deployments: Deployments): Standing {
+    const isCurrent = this.#isCurrent(deployments);
+    const unready = PARTS.filter((part) => deployments[part] && !isUpToDate(deployments[part]));
+    if (unready.length === 0) return { ref, isCurrent, state: 'well' };
+    const pods = this.#children.list<Pod>('Pod', ref);
+    const failure = unready
+      .map((part) => this.#diagnose(part, deployments, pods))
+      .find(({ state }) => state === 'failed');
+    return failure?.state === 'failed'
+      ? { ref, isCurrent, state: 'failed', why: failure.message }
+      : { ref, isCurrent, state: 'underway' };
+  }
+
+  #diagnose(part: Part, deployments: Deployments, pods: readonly Pod[]): EngineOutcome {
+    const deployment = deployments[part] as Workload;
+    // What its status and its pods say is of the image before, as long as nobody has seen the new one.
+    const isSeen = (deployment.status?.observedGeneration ?? 0) >= (deployment.metadata.generation ?? 0);
+    const own = pods.filter(({ metadata }) => metadata.labels?.[LABEL_PART] === part);
+    return diagnose(part, isSeen ? deployment : undefined, own);
+  }
+
+  #isCurrent(deployments: Deployments): boolean {
+    return PARTS.every((part) => !deployments[part] || imageOf(deployments[part]) === this.#images[part]);
+  }
+
+  #held(deployments: Deployments): Images {
+    const image = (part: Part) => (deployments[part] && imageOf(deployments[part])) ?? this.#images[part];
+    return { auth: image(PART_AUTH), rest: image(PART_REST) };
+  }
+
+  #waiting({ halt }: RolloutPlan): EngineOutcome {
+    if (!halt) {
+      const message = 'the new images of auth and rest come when its turn has come';
+      return { state: 'progressing', reason: 'RolloutWaiting', message, lookAgainMs: LOOK_AGAIN_MS };
+    }
+    const message = `no project gets the new images of auth and rest, as they fail in project ${halt.ref}: ${halt.why}`;
+    return { state: 'failed', reason: 'RolloutHalted', message, retry: false };
+  }
+
+  #reached(ref: string, deployments: Deployments, plan: RolloutPlan): EngineOutcome {
+    const { state, why, isCurrent } = this.#standing(ref, deployments);
+    if (isCurrent && state === 'well') return { state: 'ready', value: undefined };
+    if (isCurrent && state === 'failed') {
+      const message = `${why}${plan.waiting.length > 0 ? '; no other project gets the new images until it is well' : ''}`;
+      return { state: 'failed', reason: 'RolloutFailed', message, retry: false };
+    }
+    const message = 'the pods of auth and rest are being replaced';
+    return { state: 'progressing', reason: 'RollingOut', message, lookAgainMs: LOOK_AGAIN_MS };
+  }
+
+  /** By project. */
+  #deployments(): Map<string, Deployments> {
+    const all = new Map<string, Deployments>();
+    for (const deployment of this.#children.all<Workload>('Deployment')) {
+      const { [LABEL_PROJECT]: ref, [LABEL_PART]: part } = deployment.metadata.labels ?? {};
+      if (!ref || !PARTS.includes(part as Part) || deployment.metadata.deletionTimestamp) continue;
+      all.set(ref, { ...all.get(ref), [part as Part]: deployment });
+    }
+    return all;
+  }
+}
+
+const imageOf = ({ metadata }: KubeObject) => metadata.annotations?.[ANNOTATION_IMAGE];
