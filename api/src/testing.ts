@@ -51,7 +51,7 @@ export interface CallOptions {
 
 export type TestApi = Awaited<ReturnType<typeof startTestApi>>;
 
-export async function startTestApi() {
+export async function startTestApi(chosen: Partial<ApiSettings> = {}) {
   const cluster = await startTestApiServer({ crds: customResourceDefinitions });
   const folder = await mkdtemp(path.join(tmpdir(), 'slipway-api-'));
   const { host, port, user, password } = cluster.postgres.admin();
@@ -69,6 +69,7 @@ export async function startTestApi() {
     jwtSecret: 'a secret of the tests, of 32 bytes or more',
     encryptionKeys: { current: 'a', keys: { a: Buffer.alloc(32, 1).toString('base64') } },
     logLevel: 'silent',
+    ...chosen,
   };
   let api = await startApi(settings);
   const agent = new Agent({ keepAlive: false });

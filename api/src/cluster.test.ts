@@ -1,0 +1,172 @@
+/** What is different on a cluster: projects have host names, an ingress is in front, and pods begin in any order. */
+import { ownerRole, readSite, SECRETS } from '@slipway/crds';
+import { freePort } from '@slipway/postgres';
+import { SignJWT } from 'jose';
+import { pino } from 'pino';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { openPlatformDatabase } from './database/platform-database.js';
+import { register, startTestApi, type TestApi, until } from './testing.js';
+
+const PUBLIC_URL = 'https://slipway.example.com';
+const metricsListen = `127.0.0.1:${await freePort()}`;
+let api: TestApi;
+let token: string;
+let id: number;
+let ref: string;
+
+test.before(async () => {
+  const site = readSite(`publicUrl: ${PUBLIC_URL}\nopenedServices: [storage]\n`);
+  api = await startTestApi({ publicUrl: PUBLIC_URL, openedServices: { shared: ['storage'] }, site, metricsListen });
+  ({ token } = await register(api));
+  ({ id, ref } = (await api.call('POST', '/projects', { token, json: { name: 'hosted' } })).body);
+});
+test.after(() => api?.close());
+
+const suspend = (suspended: boolean, phase: 'suspended' | 'healthy') =>
+  api.operator.patch(ref, { spec: { suspend: suspended } }).then(() => api.operator.setStatus(ref, { phase }));
+const query = () => api.call('POST', `/projects/${id}/query`, { token, json: { sql: 'select 1' } });
+
+test('a project is at a host name of its own, and what belongs to the platform at the platform’s', async () => {
+  const { body } = await api.call('GET', `/projects/${id}`, { token });
+  assert.is(body.project_url, `https://${ref}.slipway.example.com`);
+  assert.is(body.postgrest_url, `https://${ref}.slipway.example.com/rest/v1`);
+  const mcp = await api.call('GET', `/projects/${id}/mcp`, { token });
+  assert.is(mcp.body.url, `${PUBLIC_URL}/projects/${id}/mcp`);
+  await api.operator.provision(ref);
+  const full = await until(
+    () => api.call('GET', `/projects/${id}`, { token }),
+    (answer) => answer.body.webhook_url !== null,
+  );
+  assert.ok(full.body.webhook_url.startsWith(`${PUBLIC_URL}/projects/${id}/deploy?token=`));
+  const openApi = await api.call('GET', '/openapi.json');
+  assert.equal(openApi.body.servers, [{ url: PUBLIC_URL }]);
+  const types = (await api.call('GET', '/backend-types')).body as { id: string; services: string[] }[];
+  assert.ok(types.find((type) => type.id === 'shared')?.services.includes('storage'));
+});
+
+test('attempts to log in are counted by the address that the ingress saw, whatever a caller says before it', async () => {
+  const attempt = (forwarded: string) =>
+    api.call('POST', '/auth/login', {
+      json: { email: 'nobody@example.com', password: 'wrong password' },
+      headers: { 'x-forwarded-for': forwarded },
+    });
+  let last = await attempt('10.0.0.0, 192.0.2.1');
+  for (let at = 1; at < 200 && last.status !== 429; at++) last = await attempt(`10.0.0.${at}, 192.0.2.1`);
+  assert.is(last.status, 429);
+});
+
+test('a suspended project shows it, and runs neither SQL nor functions until it is resumed', async () => {
+  await suspend(true, 'suspended');
+  const shown = await until(
+    () => api.call('GET', `/projects/${id}/status`, { token }),
+    ({ body }) => body.status === 'suspended',
+  );
+  assert.is(shown.status, 200);
+  assert.is((await api.call('GET', '/projects?status=suspended', { token })).body[0]?.id, id);
+  const refused = [
+    await query(),
+    await api.call('POST', `/projects/${id}/functions`, { token, json: { name: 'f', code: 'x' } }),
+  ];
+  for (const { status, body } of refused) {
+    assert.equal([status, body.code], [409, 'project_suspended']);
+    assert.match(body.detail, /spec\.suspend: false/);
+  }
+  await suspend(false, 'suspended');
+  const resuming = await until(query, ({ body }) => body.code !== 'project_suspended');
+  assert.equal([resuming.status, resuming.body.code], [409, 'project_not_ready']);
+  await suspend(false, 'healthy');
+  await until(query, ({ status }) => status === 200);
+});
+
+test('while secrets are rotated MCP takes the service_role key of each of them, and of no other', async () => {
+  const { nextJwtSecret, previousJwtSecret, jwtSecret, name } = SECRETS.keys;
+  const secrets = [
+    'the-secret-that-signs-now-of-32-bytes',
+    'the-one-that-comes-of-32-bytes-or-more',
+    'the-one-that-was',
+  ];
+  const [current, next, previous] = secrets as [string, string, string];
+  await api.operator.core.deleteNamespacedSecret({ name, namespace: `p-${ref}` });
+  const values = { [jwtSecret]: current, [nextJwtSecret]: next, [previousJwtSecret]: previous };
+  await api.operator.secret(ref, name, { ...values, [SECRETS.keys.serviceRoleKey]: 'the-key-as-it-is' });
+  const ping = async (apikey: string) => {
+    const json = { jsonrpc: '2.0', id: 1, method: 'ping' };
+    return (await api.call('POST', `/projects/${id}/mcp`, { headers: { apikey }, json })).status;
+  };
+  const signed = (role: string, secret: string) =>
+    new SignJWT({ role }).setProtectedHeader({ alg: 'HS256' }).sign(new TextEncoder().encode(secret));
+  assert.is(await ping('the-key-as-it-is'), 200);
+  for (const secret of secrets) {
+    assert.is(await ping(await signed('service_role', secret)), 200);
+    assert.is(await ping(await signed('anon', secret)), 401);
+  }
+  assert.is(await ping(await signed('service_role', 'a secret of nobody here')), 401);
+});
+
+test('a Secret that a Project names and that is not one of ours is not shown', async () => {
+  await api.operator.secret(ref, 'somebody-elses', { PASSWORD: 'canary' });
+  await api.operator.patch(ref, {
+    spec: {
+      env: { secretRef: { name: 'somebody-elses' } },
+      notifications: { slackWebhookSecretRef: { name: 'somebody-elses', key: 'PASSWORD' } },
+      formsEnabled: true,
+    },
+  });
+  const { body } = await until(
+    () => api.call('GET', `/projects/${id}`, { token }),
+    (answer) => answer.body.forms_enabled,
+  );
+  assert.equal([body.env_vars, body.slack_webhook], [{}, null]);
+});
+
+test('probes are answered: that it runs, and whether it can answer', async () => {
+  assert.equal((await api.call('GET', '/healthz')).body, { ok: true });
+  assert.is((await api.call('GET', '/readyz')).status, 200);
+  assert.is((await api.call('GET', '/health')).status, 503);
+});
+
+test('requests are counted by route and class of status, and read at an address of their own', async () => {
+  await api.call('GET', `/projects/${id}`, { token });
+  await api.call('GET', '/nowhere');
+  const text = await (await fetch(`http://${metricsListen}/metrics`)).text();
+  assert.match(text, /^slipway_api_requests_total\{method="GET",route="\/projects\/:id",status="2xx"\} \d+$/m);
+  assert.match(text, /^slipway_api_requests_total\{method="any",route="none",status="4xx"\} 1$/m);
+  assert.not.match(text, new RegExp(`${ref}|route="/projects/${id}`));
+});
+
+test('a database that is not there yet, nor its role, is waited for, and the log says so', async () => {
+  const { host, port } = api.cluster.postgres.admin();
+  const lines: string[] = [];
+  const tries = (count: number) =>
+    until(
+      async () => lines.length,
+      (length) => length >= count,
+    );
+  const log = pino({ level: 'warn' }, { write: (line) => void lines.push(line) });
+  const role = ownerRole('late');
+  const address = `?host=${encodeURIComponent(String(host))}&port=${port}`;
+  const opening = openPlatformDatabase(`postgresql://${encodeURIComponent(role)}:canary@/late${address}`, log);
+  await tries(1);
+  await api.admin.query(`create role "${role}" login password 'canary'`);
+  await tries(2);
+  await api.admin.query(`create database late owner "${role}"`);
+  const orm = await opening;
+  assert.equal(await orm.em.execute('select count(*)::int as count from platform.users'), [{ count: 0 }]);
+  await orm.close();
+  assert.match(lines[0] as string, /can not be used yet/);
+  assert.not.match(lines.join(''), /canary/);
+});
+
+test('a database that is there and can not be used is not waited for', async () => {
+  const { host, port } = api.cluster.postgres.admin();
+  await api.admin.query(`create role reader login password 'x'`);
+  const url = `postgresql://reader:x@/postgres?host=${encodeURIComponent(String(host))}&port=${port}`;
+  const error = await openPlatformDatabase(url, pino({ level: 'silent' })).then(
+    () => undefined,
+    (refused: { code?: string }) => refused.code,
+  );
+  assert.is(error, '42501');
+});
+
+test.run();

@@ -1,0 +1,65 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { settingsFromEnvironment } from './settings.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'slipway-api-settings-'));
+test.after(() => rmSync(folder, { recursive: true, force: true }));
+
+function file(name: string, content: string): string {
+  const at = path.join(folder, name);
+  writeFileSync(at, content);
+  return at;
+}
+
+/** As a pod of the API has them: its Secret's keys as files, and the site's settings. */
+const POD = {
+  SLIPWAY_LISTEN: '0.0.0.0:8080',
+  SLIPWAY_SITE: file('site.yaml', 'publicUrl: https://slipway.example.com\n'),
+  SLIPWAY_DATABASE_URL: 'postgresql://slipway_api:canary@slipway-postgres:5432/slipway',
+  SLIPWAY_JWT_SECRET: file('jwt-secret', 'a secret of 32 bytes, or of a few more\n'),
+  SLIPWAY_ENCRYPTION_KEYS: file(
+    'encryption-keys.json',
+    JSON.stringify({ current: 'a', keys: { a: Buffer.alloc(32, 1).toString('base64') } }),
+  ),
+};
+
+test('a pod needs no more than its Secret, its database and the site', () => {
+  const settings = settingsFromEnvironment(POD);
+  assert.is(settings.publicUrl, 'https://slipway.example.com');
+  assert.is(settings.dataplaneUrl, 'http://slipway-dataplane.slipway-system.svc');
+  assert.is(settings.jwtSecret, 'a secret of 32 bytes, or of a few more');
+  assert.equal(
+    [settings.kubeconfig, settings.metricsListen, settings.functionsSocket],
+    [undefined, undefined, undefined],
+  );
+});
+
+test('on one machine the data plane is where people are, unless it is named', () => {
+  const { SLIPWAY_SITE: _, ...others } = POD;
+  const machine = { ...others, SLIPWAY_PUBLIC_URL: 'http://localhost:4000/' };
+  assert.is(settingsFromEnvironment(machine).dataplaneUrl, 'http://localhost:4000');
+  const named = { ...machine, SLIPWAY_DATAPLANE_URL: 'http://127.0.0.1:4000/' };
+  assert.is(settingsFromEnvironment(named).dataplaneUrl, 'http://127.0.0.1:4000');
+});
+
+for (const [variable, value] of [
+  ['SLIPWAY_LISTEN', ''],
+  ['SLIPWAY_DATABASE_URL', ''],
+  ['SLIPWAY_PUBLIC_URL', 'https://slipway.example.com'],
+  ['SLIPWAY_JWT_SECRET', '/nonexistent'],
+  ['SLIPWAY_ENCRYPTION_KEYS', POD.SLIPWAY_JWT_SECRET],
+  ['SLIPWAY_METRICS_LISTEN', '9090'],
+  ['SLIPWAY_LOG_LEVEL', 'loud'],
+] as const) {
+  test(`${variable}=${path.basename(value)} is refused with its name, and no secret`, () => {
+    assert.throws(
+      () => settingsFromEnvironment({ ...POD, [variable]: value }),
+      ({ message }: Error) => message.startsWith(variable) && !/canary|a secret of/.test(message),
+    );
+  });
+}
+
+test.run();
