@@ -3,11 +3,10 @@
  * any database that no tenant owns. Called by the operator's engine at start; running it again changes nothing.
  */
 import { API_ROLES, REPLICATION_ROLE, REST_SETTINGS } from '@slipway/crds';
+import { ownersRole } from './owners.js';
 import { scramVerifier } from './scram.js';
 import { identifier, literal, type Session, transaction } from './session.js';
 
-/** The group whose members are the projects' owners. */
-export const OWNERS_ROLE = 'postgres';
 /** The group that stands for what signs users up; a moved app grants its hooks to it. */
 export const AUTH_ADMINS_ROLE = 'supabase_auth_admin';
 
@@ -26,24 +25,29 @@ const UPSTREAM_ROLES = [
   'supabase_storage_admin',
 ];
 
-const GROUP_ROLES = [...API_ROLES, OWNERS_ROLE, AUTH_ADMINS_ROLE, TEMPLATE_AUTH_ROLE, ...UPSTREAM_ROLES];
+const groupRoles = (owners: string) => [...API_ROLES, owners, AUTH_ADMINS_ROLE, TEMPLATE_AUTH_ROLE, ...UPSTREAM_ROLES];
 
 export async function prepareCluster(session: Session): Promise<void> {
-  const names = GROUP_ROLES.map(literal).join(', ');
+  const owners = await ownersRole(session);
+  const groups = groupRoles(owners);
+  const names = groups.map(literal).join(', ');
   const { rows } = await session.query(`SELECT rolname FROM pg_roles WHERE rolname IN (${names})`);
   const present = new Set(rows.map((row) => row.rolname));
-  const missing = GROUP_ROLES.filter((role) => !present.has(role)).map((role) => `CREATE ROLE ${identifier(role)}`);
-  const attributes = GROUP_ROLES.map((role) => `ALTER ROLE ${identifier(role)} WITH ${groupAttributes(role)}`);
-  await session.query(transaction([...missing, ...attributes, OWNERS_SETTINGS, ...(await closedDatabases(session))]));
+  const missing = groups.filter((role) => !present.has(role)).map((role) => `CREATE ROLE ${identifier(role)}`);
+  const attributes = groups.map((role) => `ALTER ROLE ${identifier(role)} WITH ${groupAttributes(role)}`);
+  await session.query(
+    transaction([...missing, ...attributes, ownersSettings(owners), ...(await closedDatabases(session))]),
+  );
   await prepareReplicationRole(session);
-  await forgetGroupSettings(session);
+  await forgetGroupSettings(session, groups);
 }
 
 const groupAttributes = (role: string) =>
   `NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION ${role === 'service_role' ? 'BYPASSRLS' : 'NOBYPASSRLS'} PASSWORD NULL`;
 
 /** What REST reads of a project's database its owner may set there; Postgres asks for a grant, as it does not know these names. */
-const OWNERS_SETTINGS = `GRANT SET ON PARAMETER ${REST_SETTINGS.map((name) => identifier(`pgrst.${name}`)).join(', ')} TO ${identifier(OWNERS_ROLE)}`;
+const ownersSettings = (owners: string) =>
+  `GRANT SET ON PARAMETER ${REST_SETTINGS.map((name) => identifier(`pgrst.${name}`)).join(', ')} TO ${identifier(owners)}`;
 
 /** It can't log in until it is given a password. */
 async function prepareReplicationRole(session: Session): Promise<void> {
@@ -69,12 +73,12 @@ async function closedDatabases(session: Session): Promise<string[]> {
 }
 
 /** A tenant can SET ROLE to a group and then ALTER ROLE … SET on it; as it is shared, nobody may find such settings. */
-async function forgetGroupSettings(session: Session): Promise<void> {
+async function forgetGroupSettings(session: Session, groups: readonly string[]): Promise<void> {
   const { rows } = await session.query(`
     SELECT format('ALTER ROLE %I %s RESET ALL', rolname, 'IN DATABASE ' || quote_ident(datname)) AS statement
     FROM pg_db_role_setting
     JOIN pg_roles ON pg_roles.oid = setrole
     LEFT JOIN pg_database ON pg_database.oid = setdatabase
-    WHERE rolname IN (${GROUP_ROLES.map(literal).join(', ')})`);
+    WHERE rolname IN (${groups.map(literal).join(', ')})`);
   for (const row of rows) await session.query(String(row.statement));
 }

@@ -5,6 +5,7 @@
 export { authMigrations, type Migration } from './auth/index.js';
 export { openReplication, prepareCluster } from './cluster.js';
 export { migrateAuth } from './migrate-auth.js';
+export { naming } from './owners.js';
 export {
   PLATFORM_DATABASE,
   PLATFORM_ROLES,

@@ -1,9 +1,11 @@
 /** Brings the `auth` schema up to date as `auth_admin.<ref>`, so that no superuser enters a database that a tenant has touched. */
 import { authMigrations, authMigrationsTable } from './auth/index.js';
+import { naming } from './owners.js';
 import { literal, type Session, transaction } from './session.js';
 
 /** In: a session of `auth_admin.<ref>`. What ran before doesn't run again; two at a time wait for one another. */
-export async function migrateAuth(session: Session): Promise<void> {
+export async function migrateAuth(given: Session): Promise<void> {
+  const session = naming(given);
   await session.query('SET search_path = auth, extensions');
   await session.query("SELECT pg_advisory_lock(hashtext('slipway auth migrations'))");
   await session.query(authMigrationsTable);

@@ -1,6 +1,7 @@
 /** The login roles of a project: what each may be and do. Limits that a role can't raise itself are set by the superuser. */
 import { API_ROLES, authAdminRole, authenticatorRole, ownerRole } from '@slipway/crds';
-import { AUTH_ADMINS_ROLE, OWNERS_ROLE } from './cluster.js';
+import { AUTH_ADMINS_ROLE } from './cluster.js';
+import { OWNERS } from './owners.js';
 import { identifier } from './session.js';
 
 export interface LoginRole {
@@ -27,7 +28,7 @@ export const LOGIN_ROLES: readonly LoginRole[] = [
     name: ownerRole,
     inherit: true,
     connectionLimit: 20,
-    groups: [...API_ROLES, OWNERS_ROLE],
+    groups: [...API_ROLES, OWNERS],
     membership: 'ADMIN FALSE, INHERIT TRUE, SET TRUE',
     settings: {
       statement_timeout: '2min',
@@ -65,7 +66,7 @@ export const LOGIN_ROLES: readonly LoginRole[] = [
   },
 ];
 
-/** Makes `role` of `ref`, which can't log in until it is given a password. */
+/** Makes `role` of `ref`, which can't log in until it is given a password. For a session by `naming`. */
 export function createRole(role: LoginRole, ref: string): string[] {
   const name = identifier(role.name(ref));
   return [

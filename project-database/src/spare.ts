@@ -6,8 +6,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { API_ROLES, authAdminRole, authenticatorRole, databaseOf, ownerRole, REPLICATION_ROLE } from '@slipway/crds';
 import { authMigrations } from './auth/index.js';
-import { OWNERS_ROLE, TEMPLATE_AUTH_ROLE } from './cluster.js';
+import { TEMPLATE_AUTH_ROLE } from './cluster.js';
 import { migrateAuth } from './migrate-auth.js';
+import { naming, OWNERS, USUAL_OWNERS_ROLE } from './owners.js';
 import { migrateRealtime, realtimeMigrations } from './realtime/index.js';
 import { dropReplicationSlots } from './replication-slots.js';
 import { createRole, LOGIN_ROLES, type ProjectPasswords } from './roles.js';
@@ -33,13 +34,13 @@ export const newSpareId = () => `${SCHEMA_VERSION}-${randomBytes(6).toString('he
 const defaultPrivileges = (role: string) =>
   ['TABLES', 'SEQUENCES', 'ROUTINES'].map(
     (kind) =>
-      `ALTER DEFAULT PRIVILEGES FOR ROLE ${identifier(role)} IN SCHEMA public GRANT ALL ON ${kind} TO ${OWNERS_ROLE}, ${API_ROLES.join(', ')}`,
+      `ALTER DEFAULT PRIVILEGES FOR ROLE ${identifier(role)} IN SCHEMA public GRANT ALL ON ${kind} TO ${OWNERS}, ${API_ROLES.join(', ')}`,
   );
 
 /** As superuser, in the spare. */
 const ownership = (ref: string) => [
   ...defaultPrivileges(ownerRole(ref)),
-  ...defaultPrivileges(OWNERS_ROLE),
+  ...defaultPrivileges(OWNERS),
   `GRANT ALL ON SCHEMA extensions TO ${identifier(ownerRole(ref))} WITH GRANT OPTION`,
   `REASSIGN OWNED BY ${TEMPLATE_AUTH_ROLE} TO ${identifier(authAdminRole(ref))}`,
   'CREATE PUBLICATION supabase_realtime',
@@ -56,9 +57,12 @@ const databaseAccess = (database: string, ref: string) => [
   `ALTER DATABASE ${identifier(database)} ALLOW_CONNECTIONS true`,
 ];
 
+/** What stands for the group of owners is no part of the version. */
+const asUsual = (sql: string) => sql.replaceAll(OWNERS, USUAL_OWNERS_ROLE);
+
 const SCHEMA_VERSION = createHash('sha256')
-  .update(JSON.stringify([TEMPLATE_SQL, authMigrations, realtimeMigrations, storageMigrations, LOGIN_ROLES]))
-  .update([...ownership('x'), ...databaseAccess('x', 'x')].join())
+  .update(asUsual(JSON.stringify([TEMPLATE_SQL, authMigrations, realtimeMigrations, storageMigrations, LOGIN_ROLES])))
+  .update(asUsual([...ownership('x'), ...databaseAccess('x', 'x')].join()))
   .digest('hex')
   .slice(0, 8);
 
@@ -95,7 +99,8 @@ export async function ensureTemplate(admin: Session, connect: Connect): Promise<
 const unhurried = (statements: readonly string[]) => transaction(['SET LOCAL synchronous_commit = off', ...statements]);
 
 /** Makes the spare `id`: a database and its three roles, which nobody can log in as yet. */
-export async function buildSpare(admin: Session, connect: Connect, id: string): Promise<void> {
+export async function buildSpare(given: Session, connect: Connect, id: string): Promise<void> {
+  const admin = naming(given);
   const ref = spareRef(id);
   const building = `${BUILDING_PREFIX}${id}`;
   await admin.query(unhurried(LOGIN_ROLES.flatMap((role) => createRole(role, ref))));
@@ -110,7 +115,7 @@ export async function buildSpare(admin: Session, connect: Connect, id: string): 
 async function within<T>(connect: Connect, database: string, work: (session: Session) => Promise<T>): Promise<T> {
   const session = await connect(database);
   try {
-    return await work(session);
+    return await work(naming(session));
   } finally {
     await session.end();
   }

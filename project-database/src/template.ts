@@ -3,7 +3,7 @@
  * must not see. Nothing here runs with more rights than its caller's.
  */
 import { API_ROLES } from '@slipway/crds';
-import { OWNERS_ROLE } from './cluster.js';
+import { OWNERS } from './owners.js';
 import { identifier } from './session.js';
 
 const apiRoles = API_ROLES.join(', ');
@@ -41,9 +41,9 @@ REVOKE ALL ON FUNCTION pg_catalog.pg_stat_get_activity(integer) FROM PUBLIC;
 
 export const TEMPLATE_SQL = `
 CREATE SCHEMA extensions;
-GRANT USAGE ON SCHEMA extensions TO ${OWNERS_ROLE}, ${apiRoles};
+GRANT USAGE ON SCHEMA extensions TO ${OWNERS}, ${apiRoles};
 ${EXTENSIONS.map((name) => `CREATE EXTENSION ${identifier(name)} WITH SCHEMA extensions;`).join('\n')}
-GRANT ALL ON SCHEMA public TO ${OWNERS_ROLE};
+GRANT ALL ON SCHEMA public TO ${OWNERS};
 GRANT USAGE ON SCHEMA public TO ${apiRoles};
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
 ${CATALOGUE_NOTICE}

@@ -1,12 +1,14 @@
+import { OWNERS } from '../owners.js';
+
 /**
- * What the project's owner, a member of group role `postgres`, may do in schema `auth`: read and write the data, refer
+ * What the project's owner, a member of the group of owners, may do in schema `auth`: read and write the data, refer
  * to it, and put triggers on it; not change its shape. The three API roles get nothing here.
  */
 export const grants = /* sql */ `
-grant usage on schema auth to postgres, anon, authenticated, service_role;
+grant usage on schema auth to ${OWNERS}, anon, authenticated, service_role;
 revoke all on all tables in schema auth from public, anon, authenticated, service_role;
-grant select, insert, update, delete, references, trigger on all tables in schema auth to postgres with grant option;
-grant usage, select, update on all sequences in schema auth to postgres with grant option;
-revoke all on auth.schema_migrations from postgres;
-grant select on auth.schema_migrations to postgres with grant option;
+grant select, insert, update, delete, references, trigger on all tables in schema auth to ${OWNERS} with grant option;
+grant usage, select, update on all sequences in schema auth to ${OWNERS} with grant option;
+revoke all on auth.schema_migrations from ${OWNERS};
+grant select on auth.schema_migrations to ${OWNERS} with grant option;
 `;

@@ -1,3 +1,5 @@
+import { OWNERS } from '../owners.js';
+
 /** What upstream added in the summer of 2026: recovery codes of second factors, users that a company's directory keeps (SCIM). */
 export const recoveryCodesAndScim = /* sql */ `
 alter type auth.factor_type add value if not exists 'recovery_code';
@@ -70,5 +72,5 @@ create index scim_users_user_name_idx on auth.scim_users (sso_provider_id, user_
 create unique index scim_users_user_name_key on auth.scim_users (sso_provider_id, user_name) where deleted_at is null;
 
 grant select, insert, update, delete, references, trigger
-  on auth.mfa_recovery_code_sets, auth.mfa_recovery_codes, auth.scim_tokens, auth.scim_users to postgres with grant option;
+  on auth.mfa_recovery_code_sets, auth.mfa_recovery_codes, auth.scim_tokens, auth.scim_users to ${OWNERS} with grant option;
 `;

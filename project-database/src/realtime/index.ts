@@ -4,7 +4,7 @@
  * rights than the tenant has.
  */
 import type { Migration } from '../auth/index.js';
-import { OWNERS_ROLE } from '../cluster.js';
+import { naming, OWNERS } from '../owners.js';
 import { literal, type Session, transaction } from '../session.js';
 import { messages } from './0001-messages.js';
 import { functions } from './0002-functions.js';
@@ -15,7 +15,7 @@ export const realtimeMigrations: readonly Migration[] = [
 ];
 
 const SCHEMA = /* sql */ `
-create schema if not exists realtime authorization ${OWNERS_ROLE};
+create schema if not exists realtime authorization ${OWNERS};
 grant usage on schema realtime to anon, authenticated, service_role`;
 
 const VERSIONS = /* sql */ `
@@ -24,10 +24,11 @@ create table if not exists realtime.schema_migrations (
 )`;
 
 /** In: a session of the project's owner, or of a superuser in a template. Two at a time wait for one another. */
-export async function migrateRealtime(session: Session): Promise<void> {
+export async function migrateRealtime(given: Session): Promise<void> {
+  const session = naming(given);
   await session.query("SELECT pg_advisory_lock(hashtext('slipway realtime migrations'))");
   await session.query(SCHEMA);
-  await session.query(`SET ROLE ${OWNERS_ROLE}`);
+  await session.query(`SET ROLE ${OWNERS}`);
   await session.query(VERSIONS);
   const { rows } = await session.query('SELECT version FROM realtime.schema_migrations');
   const done = new Set(rows.map((row) => row.version));

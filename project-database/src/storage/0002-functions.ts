@@ -1,3 +1,5 @@
+import { OWNERS } from '../owners.js';
+
 /** What a moving app's policies call, and the listing of a folder that clients ask for, each with its caller's rights. */
 export const functions = /* sql */ `
 create function storage.foldername(name text) returns text[] language sql immutable as $$
@@ -75,5 +77,5 @@ begin
   ) using levels, bucketname, wanted, limits, offsets;
 end $$;
 
-grant execute on all functions in schema storage to anon, authenticated, service_role, postgres;
+grant execute on all functions in schema storage to anon, authenticated, service_role, ${OWNERS};
 `;

@@ -4,7 +4,7 @@
  * owner: never with more rights than the tenant has.
  */
 import type { Migration } from '../auth/index.js';
-import { OWNERS_ROLE } from '../cluster.js';
+import { naming, OWNERS } from '../owners.js';
 import { literal, type Session, transaction } from '../session.js';
 import { tables } from './0001-tables.js';
 import { functions } from './0002-functions.js';
@@ -15,7 +15,7 @@ export const storageMigrations: readonly Migration[] = [
 ];
 
 const SCHEMA = /* sql */ `
-create schema if not exists storage authorization ${OWNERS_ROLE};
+create schema if not exists storage authorization ${OWNERS};
 grant usage on schema storage to anon, authenticated, service_role`;
 
 const VERSIONS = /* sql */ `
@@ -25,10 +25,11 @@ create table if not exists storage.schema_migrations (
 grant select on storage.schema_migrations to service_role`;
 
 /** In: a session of the project's owner, or of a superuser in a template. Two at a time wait for one another. */
-export async function migrateStorage(session: Session): Promise<void> {
+export async function migrateStorage(given: Session): Promise<void> {
+  const session = naming(given);
   await session.query("SELECT pg_advisory_lock(hashtext('slipway storage migrations'))");
   await session.query(SCHEMA);
-  await session.query(`SET ROLE ${OWNERS_ROLE}`);
+  await session.query(`SET ROLE ${OWNERS}`);
   await session.query(VERSIONS);
   const { rows } = await session.query('SELECT version FROM storage.schema_migrations');
   const done = new Set(rows.map((row) => row.version));

@@ -3,7 +3,14 @@
  * right and removed; a server that can't be reached is an outcome, not an exception. Called by engines.
  */
 import { databaseOf } from '@slipway/crds';
-import { dropDatabase, openReplication, prepareCluster, takeSpare, transaction } from '@slipway/project-database';
+import {
+  dropDatabase,
+  naming,
+  openReplication,
+  prepareCluster,
+  takeSpare,
+  transaction,
+} from '@slipway/project-database';
 import type { Logger } from 'pino';
 import { Limit } from '../../runtime/limit.js';
 import type { DatabaseRequest, EngineOutcome, RemoveRequest } from '../engine.js';
@@ -67,7 +74,7 @@ export class DatabaseServer {
       const needed = await repairs(ref, observed, request.passwords, !suspended);
       if (suspended) await closeDatabase(this.#sessions, ref);
       if (needed.length === 0) return ready;
-      await this.#sessions.query(transaction(needed.flatMap(({ statements }) => statements)));
+      await naming(this.#sessions).query(transaction(needed.flatMap(({ statements }) => statements)));
       const restored = needed.map(({ drift }) => drift);
       this.#settings.log.info({ ref, restored }, 'the database had drifted and was put right');
       return { ...ready, restored };
