@@ -17,6 +17,7 @@ import type { FunctionEngine } from './function-engine.js';
 import { Children } from './kubernetes/children/children.js';
 import { servedKinds } from './kubernetes/children/served.js';
 import { KubernetesEngine } from './kubernetes/engine.js';
+import { Rollout } from './kubernetes/rollout/rollout.js';
 import { replicationPassword } from './postgres/replication-password.js';
 
 export interface InstalledEngine {
@@ -53,10 +54,13 @@ async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineW
     namespaces,
     optional: await servedKinds(client, log),
   });
+  const rollout = new Rollout(children, site);
+  metrics.rollout(() => rollout.counts());
   const engine = new KubernetesEngine({
     site,
     client,
     children,
+    rollout,
     dataplaneUrl,
     replicationPassword: () => replicationPassword(client),
     log,
@@ -67,12 +71,16 @@ async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineW
     functions: noFunctions,
     informers: children.informers(),
     projectUrl: (ref) => projectUrlByHost(site.publicUrl, ref),
-    onChange: (listener) => children.onChange(listener),
+    onChange: (listener) => {
+      children.onChange(listener);
+      rollout.onTurn(listener);
+    },
     begin: () => {
       void installation.start();
       engine.start();
     },
     close: async () => {
+      rollout.close();
       await installation.close();
       await engine.close();
     },

@@ -2,7 +2,7 @@
  * Which images of auth and rest each project is to have: new default ones spread in batches and stop at the first failure. In: the
  * cached Deployments and pods. Out: a project's images, the condition that tells of them, and whose turn it is. Called by the services.
  */
-import { LABEL_PART, LABEL_PROJECT, PART_AUTH, PART_REST, type Site } from '@slipway/crds';
+import { LABEL_PART, LABEL_PROJECT, namespaceOf, PART_AUTH, PART_REST, type Site } from '@slipway/crds';
 import type { KubeObject } from '../../../runtime/kube.js';
 import type { EngineOutcome, EnginePart } from '../../engine.js';
 import type { Children } from '../children/children.js';
@@ -40,13 +40,14 @@ export class Rollout {
 
   /** What the project is to run, and what is to be said of it. */
   of(ref: string): { images: Images; part: EnginePart } {
-    const all = this.#deployments();
-    const deployments = all.get(ref) ?? {};
-    const plan = this.#plan(all);
-    const isHeld = !this.#isCurrent(deployments) && !plan.chosen.has(ref);
-    const images = isHeld ? this.#held(deployments) : this.#images;
-    const outcome = isHeld ? this.#waiting(plan) : this.#reached(ref, deployments, plan);
-    return { images, part: { condition: CONDITION, outcome, advisory: true } };
+    const deployments = this.#deploymentsOf(ref);
+    const told = (images: Images, outcome: EngineOutcome) => ({
+      images,
+      part: { condition: CONDITION, outcome, advisory: true },
+    });
+    if (this.#isCurrent(deployments)) return told(this.#images, this.#reached(ref, deployments));
+    const plan = this.#plan();
+    return plan.chosen.has(ref) ? told(this.#images, ROLLING_OUT) : told(this.#held(deployments), waiting(plan));
   }
 
   /** Calls `listener` with a project when its turn has come, and with all that wait when a failure stops them or does no more. */
@@ -75,9 +76,9 @@ export class Rollout {
     for (const ref of isNews ? [...waiting, ...(halt ? [halt.ref] : [])] : chosen) listener(ref);
   }
 
-  #plan(all = this.#deployments()): RolloutPlan {
+  #plan(): RolloutPlan {
     return planRollout(
-      [...all].map(([ref, deployments]) => this.#standing(ref, deployments)),
+      [...this.#deployments()].map(([ref, deployments]) => this.#standing(ref, deployments)),
       this.#batch,
     );
   }
@@ -112,24 +113,20 @@ export class Rollout {
     return { auth: image(PART_AUTH), rest: image(PART_REST) };
   }
 
-  #waiting({ halt }: RolloutPlan): EngineOutcome {
-    if (!halt) {
-      const message = 'the new images of auth and rest come when its turn has come';
-      return { state: 'progressing', reason: 'RolloutWaiting', message, lookAgainMs: LOOK_AGAIN_MS };
-    }
-    const message = `no project gets the new images of auth and rest, as they fail in project ${halt.ref}: ${halt.why}`;
-    return { state: 'failed', reason: 'RolloutHalted', message, retry: false };
+  #reached(ref: string, deployments: Deployments): EngineOutcome {
+    const { state, why } = this.#standing(ref, deployments);
+    if (state === 'well') return { state: 'ready', value: undefined };
+    if (state === 'underway') return ROLLING_OUT;
+    const isHalt = this.#plan().waiting.length > 0;
+    const message = `${why}${isHalt ? '; no other project gets the new images until it is well' : ''}`;
+    return { state: 'failed', reason: 'RolloutFailed', message, retry: false };
   }
 
-  #reached(ref: string, deployments: Deployments, plan: RolloutPlan): EngineOutcome {
-    const { state, why, isCurrent } = this.#standing(ref, deployments);
-    if (isCurrent && state === 'well') return { state: 'ready', value: undefined };
-    if (isCurrent && state === 'failed') {
-      const message = `${why}${plan.waiting.length > 0 ? '; no other project gets the new images until it is well' : ''}`;
-      return { state: 'failed', reason: 'RolloutFailed', message, retry: false };
-    }
-    const message = 'the pods of auth and rest are being replaced';
-    return { state: 'progressing', reason: 'RollingOut', message, lookAgainMs: LOOK_AGAIN_MS };
+  #deploymentsOf(ref: string): Deployments {
+    const found = PARTS.map(
+      (part) => [part, this.#children.get<Workload>('Deployment', namespaceOf(ref), part)] as const,
+    );
+    return Object.fromEntries(found.filter(([, deployment]) => deployment !== undefined));
   }
 
   /** By project. */
@@ -142,6 +139,22 @@ export class Rollout {
     }
     return all;
   }
+}
+
+const ROLLING_OUT: EngineOutcome = {
+  state: 'progressing',
+  reason: 'RollingOut',
+  message: 'the pods of auth and rest are being replaced',
+  lookAgainMs: LOOK_AGAIN_MS,
+};
+
+function waiting({ halt }: RolloutPlan): EngineOutcome {
+  if (!halt) {
+    const message = 'the new images of auth and rest come when its turn has come';
+    return { state: 'progressing', reason: 'RolloutWaiting', message, lookAgainMs: LOOK_AGAIN_MS };
+  }
+  const message = `no project gets the new images of auth and rest, as they fail in project ${halt.ref}: ${halt.why}`;
+  return { state: 'failed', reason: 'RolloutHalted', message, retry: false };
 }
 
 const imageOf = ({ metadata }: KubeObject) => metadata.annotations?.[ANNOTATION_IMAGE];
