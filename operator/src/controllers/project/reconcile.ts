@@ -14,7 +14,7 @@ import { ensureNamespace } from './namespace.js';
 import { removeProject } from './remove.js';
 import { projectPath } from './resources.js';
 import { CREDENTIALS_CURRENT } from './rotation.js';
-import { driftsOf, type PartResult, statusOf, suspendedServices } from './status.js';
+import { driftsOf, failuresOf, type PartResult, statusOf, suspendedServices } from './status.js';
 import { validate } from './validate.js';
 import { writeStatus } from './write-status.js';
 
@@ -60,9 +60,10 @@ export async function reconcileProject(world: World, ref: string): Promise<Outco
 
 async function provision(context: Context): Promise<Outcome> {
   const parts = await runStages(context);
-  const drifts = driftsOf(context.project, parts);
+  const drifts = driftsOf(context.project, parts).map((message) => ({ reason: 'Drifted', message }));
+  const warnings = [...drifts, ...failuresOf(context.project, parts)];
   await writeStatus(context, statusOf(context, parts));
-  for (const drift of drifts) context.world.events.record(context.project, 'Warning', 'Drifted', drift);
+  for (const { reason, message } of warnings) context.world.events.record(context.project, 'Warning', reason, message);
   return outcomeOf(parts);
 }
 

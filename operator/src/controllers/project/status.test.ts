@@ -2,7 +2,7 @@ import type { Condition, Project } from '@slipway/crds';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Context, StepOutcome } from './context.js';
-import { driftsOf, type PartResult, statusOf, suspendedServices } from './status.js';
+import { driftsOf, failuresOf, type PartResult, statusOf, suspendedServices } from './status.js';
 
 const test = suite('the status of a Project');
 const now = new Date('2026-01-01T00:00:00Z');
@@ -85,6 +85,13 @@ test('a part that only tells something makes no project unready', () => {
   assert.is(told.status?.phase, 'healthy');
   assert.is(conditionIn(told, 'Ready').status, 'True');
   assert.equal(saidOf(told, 'ImagesCurrent'), ['False', 'ImagePullBackOff', 'no such image']);
+});
+
+test('each part that begins to fail has an Event, once, but for the one that Ready tells of', () => {
+  const parts = [part('AuthReady', broken), part('RestReady', broken), part('ImagesCurrent', broken, true)];
+  const said = { reason: 'ImagePullBackOff', message: 'no such image' };
+  assert.equal(failuresOf(project(), parts), [said, said]);
+  assert.equal(failuresOf(after(project(), parts), parts), []);
 });
 
 test('a suspended project says so of itself and of what stands still, and of nothing else', () => {

@@ -50,6 +50,18 @@ export function driftsOf(project: Project, parts: readonly PartResult[]): string
   });
 }
 
+/** Parts that fail since this look, but for the one that Ready tells of: it has an Event of its own. */
+export function failuresOf(project: Project, parts: readonly PartResult[]): { reason: string; message: string }[] {
+  const failed = parts.flatMap(({ condition, outcome, advisory }) =>
+    outcome?.state === 'failed' && condition !== 'Ready' ? [{ condition, outcome, advisory }] : [],
+  );
+  const told = failed.find(({ advisory }) => !advisory);
+  return failed.flatMap((part) => {
+    const isNews = conditionBefore(project, part.condition)?.reason !== part.outcome.reason;
+    return isNews && part !== told ? [{ reason: part.outcome.reason, message: part.outcome.message }] : [];
+  });
+}
+
 export const suspendedServices = (): Services =>
   Object.fromEntries(['database', ...PROJECT_SERVICES].map((name) => [name, { up: false, status: 'suspended' }]));
 
