@@ -2,9 +2,6 @@
  * What answers at a project's URL, and the port for people. In: requests; projects, from the Kubernetes API. Out: answers of
  * the projects' services (auth, rest), and of the API for all else. Started by its own main.ts.
  */
-import { rm } from 'node:fs/promises';
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { KubeConfig } from '@kubernetes/client-node';
 import { type Logger, pino } from 'pino';
 import { createAuthService } from './auth/index.js';
@@ -14,6 +11,7 @@ import { createDeployedServices } from './gateway/deployed.js';
 import { createManagement } from './gateway/management.js';
 import { startMetrics } from './gateway/metrics.js';
 import { createGateway } from './gateway/server.js';
+import { endRequests, listen } from './listening.js';
 import { createRealtimeService } from './realtime/index.js';
 import { replicationPasswordFrom } from './realtime/replication-password.js';
 import { type Registry, type RegistryOptions, startRegistry } from './registry/index.js';
@@ -29,9 +27,6 @@ export interface Dataplane {
   url: string;
   close(): Promise<void>;
 }
-
-/** Requests under way when it is told to stop may take this long to end. */
-const PATIENCE_MS = 5_000;
 
 export async function startDataplane(settings: DataplaneSettings): Promise<Dataplane> {
   const { installation } = settings;
@@ -126,33 +121,4 @@ async function functionsOf({ functions, installation }: DataplaneSettings, log: 
     environment: (ref) => registry().environment(ref),
     log,
   });
-}
-
-async function listen(server: Server, at: string): Promise<string> {
-  // A socket's file outlives the process that made it.
-  if (at.startsWith('/')) await rm(at, { force: true });
-  const colon = at.lastIndexOf(':');
-  const options = at.startsWith('/')
-    ? { path: at }
-    : { host: at.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(at.slice(colon + 1)) };
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(options, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
-  const address = server.address() as AddressInfo | string;
-  if (typeof address === 'string') return address;
-  const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-  return `http://${host}:${address.port}`;
-}
-
-async function endRequests(server: Server): Promise<void> {
-  if (!server.listening) return;
-  const ended = new Promise((resolve) => server.close(resolve));
-  server.closeIdleConnections();
-  const patience = setTimeout(() => server.closeAllConnections(), PATIENCE_MS);
-  await ended;
-  clearTimeout(patience);
 }

@@ -30,6 +30,8 @@ export interface Tenant {
   serviceRoleKey: string;
   /** Base address of the project's services, without a slash at the end. */
   url: string;
+  /** Where the one service answers that a program of its own runs; elsewhere each has its place below `url`. */
+  serviceUrl?: string;
   /** What its Secret `auth-config` holds, as text; read by auth, and its signing keys by the gateway. */
   authConfig?: Readonly<Record<string, string>>;
   type: ProjectType;

@@ -59,7 +59,7 @@ const claimsOf = (tenant: Tenant, user: User, session: Session, now: number, exp
 
 export type AccessClaims = ReturnType<typeof claimsOf>;
 
-export const issuerOf = (tenant: Tenant) => `${tenant.url}/auth/v1`;
+export const issuerOf = ({ serviceUrl, url }: Tenant) => serviceUrl ?? `${url}/auth/v1`;
 
 const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 const HS256_HEADER = encode({ alg: 'HS256', typ: 'JWT' });

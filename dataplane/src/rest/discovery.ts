@@ -56,7 +56,8 @@ export async function described(
     throw new RestError(406, 'PGRST107', `None of these media types are available: ${outline.accept}`);
   const accessible =
     openapi === 'follow-privileges' ? await accessibleTo(catalogue, outline.schema, request, database) : undefined;
-  const body = Buffer.from(describe(catalogue, outline.schema, `${request.tenant.url}/rest/v1/`, accessible));
+  const { serviceUrl, url } = request.tenant;
+  const body = Buffer.from(describe(catalogue, outline.schema, `${serviceUrl ?? `${url}/rest/v1`}/`, accessible));
   const headers: Record<string, string> = {
     'Content-Type': contentType({ media: 'openapi', stripNulls: false }),
     ...(outline.profileAsked ? { 'Content-Profile': outline.schema } : {}),

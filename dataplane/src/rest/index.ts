@@ -6,6 +6,7 @@ import { readBody } from '../request-body.js';
 import type { Service, ServiceRequest } from '../service.js';
 import { DatabaseError } from '../sql/pool.js';
 import type { Catalogue } from './catalogue/catalogue.js';
+import type { SettingsSource } from './catalogue/settings.js';
 import { described, informed } from './discovery.js';
 import { RestError, toRestError } from './errors.js';
 import { execute } from './execute.js';
@@ -18,9 +19,7 @@ import type { Answer } from './response.js';
 import type { TenantDatabase } from './tenant-database.js';
 import { TenantDatabases } from './tenant-databases.js';
 
-export interface RestOptions {
-  /** Schemas that requests may name unless a project's owner says otherwise; the first is the default. */
-  schemas?: readonly string[];
+export interface RestOptions extends Partial<SettingsSource> {
   connectionsPerProject?: number;
   /** Of all projects together. */
   connections?: number;
@@ -28,10 +27,12 @@ export interface RestOptions {
 
 export function createRestService({
   schemas = ['public'],
+  given = {},
+  fromDatabase = true,
   connectionsPerProject = 4,
   connections = 64,
 }: RestOptions = {}): Service {
-  const databases = new TenantDatabases(schemas, connectionsPerProject, connections);
+  const databases = new TenantDatabases({ schemas, given, fromDatabase }, connectionsPerProject, connections);
   return {
     handle: async (request) => {
       const database = databases.of(request.tenant);

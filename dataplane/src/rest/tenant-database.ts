@@ -7,6 +7,7 @@ import { DatabaseError, Pool, type PoolLimits } from '../sql/pool.js';
 import type { Tenant } from '../tenant.js';
 import type { Catalogue } from './catalogue/catalogue.js';
 import { loadCatalogue } from './catalogue/load.js';
+import type { SettingsSource } from './catalogue/settings.js';
 import type { CompiledRequest } from './compile.js';
 import { RestError } from './errors.js';
 
@@ -36,7 +37,7 @@ export class TenantDatabase {
 
   constructor(
     public tenant: Tenant,
-    private readonly schemas: readonly string[],
+    private readonly settings: SettingsSource,
     limits: Partial<PoolLimits>,
   ) {
     this.pool = new Pool(tenant.authenticator, limits, {
@@ -96,7 +97,7 @@ export class TenantDatabase {
     // Told of a change while it reads, it is stale again.
     this.stale = false;
     try {
-      this.catalogue = await loadCatalogue(this.pool, this.schemas);
+      this.catalogue = await loadCatalogue(this.pool, this.settings);
     } catch (error) {
       this.stale = true;
       if (!(error instanceof DatabaseError)) throw error;

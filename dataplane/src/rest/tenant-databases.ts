@@ -1,5 +1,6 @@
 /** All projects that are open now: opened by their first request, given up when idle, changed or forgotten, bounded in all. */
 import type { Tenant } from '../tenant.js';
+import type { SettingsSource } from './catalogue/settings.js';
 import { TenantDatabase } from './tenant-database.js';
 
 const IDLE_MS = 5 * 60_000;
@@ -11,7 +12,7 @@ export class TenantDatabases {
   private readonly sweeper = setInterval(() => this.sweep(), SWEEP_MS).unref();
 
   constructor(
-    private readonly schemas: readonly string[],
+    private readonly settings: SettingsSource,
     private readonly connectionsPerProject: number,
     private readonly connections: number,
   ) {}
@@ -27,7 +28,7 @@ export class TenantDatabases {
         database = undefined;
       }
     }
-    database ??= new TenantDatabase(tenant, this.schemas, { connections: this.connectionsPerProject });
+    database ??= new TenantDatabase(tenant, this.settings, { connections: this.connectionsPerProject });
     database.usedAt = performance.now();
     this.open.set(ref, database);
     if (database.pool.size === 0) this.makeRoom();

@@ -6,7 +6,7 @@ import { REST_SETTINGS, type RestSetting } from '@slipway/crds';
 import type { Pool, Statement } from '../../sql/pool.js';
 import { arrayLiteral } from '../statement/writer.js';
 import { Catalogue, type CatalogueRows } from './catalogue.js';
-import { type RestSettings, restSettings } from './settings.js';
+import { type RestSettings, restSettings, type SettingsSource } from './settings.js';
 
 /** Of the login role in this database, then of the role, then of the database. */
 const SETTINGS = /* sql */ `
@@ -166,13 +166,14 @@ async function json<T>(pool: Pool, text: string, values: string[]): Promise<T> {
   return JSON.parse(String(result?.rows[0]?.[0])) as T;
 }
 
-export async function loadSettings(pool: Pool, schemas: readonly string[]): Promise<RestSettings> {
-  const set = await json<Partial<Record<RestSetting, string>>>(pool, SETTINGS, [arrayLiteral(REST_SETTINGS)]);
-  return restSettings(set, schemas);
+async function loadSettings(pool: Pool, { schemas, given, fromDatabase }: SettingsSource): Promise<RestSettings> {
+  const names = fromDatabase ? REST_SETTINGS : [];
+  const set = await json<Partial<Record<RestSetting, string>>>(pool, SETTINGS, [arrayLiteral(names)]);
+  return restSettings({ ...given, ...set }, schemas);
 }
 
-export async function loadCatalogue(pool: Pool, schemas: readonly string[]): Promise<Catalogue> {
-  const settings = await loadSettings(pool, schemas);
+export async function loadCatalogue(pool: Pool, source: SettingsSource): Promise<Catalogue> {
+  const settings = await loadSettings(pool, source);
   const rows = await json<CatalogueRows>(pool, CATALOGUE, [arrayLiteral(settings.schemas)]);
   return new Catalogue(rows, settings);
 }

@@ -20,6 +20,15 @@ export interface RestSettings {
   verboseErrors: boolean;
 }
 
+export interface SettingsSource {
+  /** Schemas that requests may name unless a project's owner says otherwise; the first is the default. */
+  schemas: readonly string[];
+  /** What holds where the owner has set nothing. */
+  given: Partial<Record<RestSetting, string>>;
+  /** Whether what the owner has set in the database counts. */
+  fromDatabase: boolean;
+}
+
 /** Never exposed, whatever is set. */
 const INTERNAL: ReadonlySet<string> = new Set(['pg_catalog', 'information_schema']);
 const MAX_SCHEMAS = 100;

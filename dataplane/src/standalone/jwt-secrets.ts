@@ -1,0 +1,70 @@
+/**
+ * What tokens are verified with, as upstream's variables say it: a secret, a JWK or several. In: the text. Out: shared secrets by
+ * text, and the asymmetric keys as the data plane reads them. Errors name the variable, never what it holds.
+ */
+export interface JwtSecrets {
+  /** Signs new tokens, where anything here does. */
+  current: string;
+  others: string[];
+  /** A JSON list of JWKs, not looked at yet; undefined: there are none. */
+  asymmetric: string | undefined;
+}
+
+interface Jwk {
+  kty?: unknown;
+  k?: unknown;
+  key_ops?: unknown;
+}
+
+const MIN_LENGTH = 32;
+
+/** Of GOTRUE_JWT_KEYS and the secret beside them, which verifies too, and signs where no key does. */
+export function fromKeys(keys: Jwk[], name: string, secret?: string): JwtSecrets {
+  const shared = keys.filter(({ kty }) => kty === 'oct').map((jwk) => ({ text: textOf(jwk, name), signs: signs(jwk) }));
+  const signing = shared.find(({ signs }) => signs)?.text;
+  const texts = [signing, secret, ...shared.map(({ text }) => text)].filter((text) => text !== undefined);
+  const [current, ...others] = new Set(texts);
+  const asymmetric = keys.filter(({ kty }) => kty !== 'oct');
+  return {
+    current: current ?? '',
+    others,
+    asymmetric: asymmetric.length === 0 ? undefined : JSON.stringify(asymmetric),
+  };
+}
+
+/** A secret, one JWK, or a set of them as PGRST_JWT_SECRET has it. */
+export function fromSecret(text: string, name: string, isBase64: boolean): JwtSecrets {
+  if (text.startsWith('{')) return fromKeys(keysOf(text, name), name);
+  const secret = isBase64 ? utf8(Buffer.from(text, 'base64'), name) : text;
+  if (secret.length < MIN_LENGTH) throw new Error(`${name} must be at least ${MIN_LENGTH} characters long`);
+  return { current: secret, others: [], asymmetric: undefined };
+}
+
+/** A JWK, a JSON list of JWKs or a JWK set. */
+export function keysOf(text: string, name: string): Jwk[] {
+  let said: unknown;
+  try {
+    said = JSON.parse(text);
+  } catch {
+    said = undefined;
+  }
+  if (typeof said !== 'object' || said === null) throw new Error(`${name} holds no JWKs: its JSON can not be read`);
+  const keys: unknown = Array.isArray(said) ? said : 'keys' in said ? said.keys : [said];
+  if (!Array.isArray(keys) || keys.some((key) => typeof key !== 'object' || key === null)) {
+    throw new Error(`${name} holds no list of JWKs`);
+  }
+  return keys as Jwk[];
+}
+
+const signs = ({ key_ops }: Jwk) => Array.isArray(key_ops) && key_ops.includes('sign');
+
+function textOf({ k }: Jwk, name: string): string {
+  if (typeof k !== 'string' || k === '') throw new Error(`${name} has a key of type oct without k`);
+  return utf8(Buffer.from(k, 'base64url'), name);
+}
+
+function utf8(bytes: Buffer, name: string): string {
+  const text = bytes.toString();
+  if (!Buffer.from(text).equals(bytes)) throw new Error(`${name} has a secret that is no UTF-8 text`);
+  return text;
+}
