@@ -90,7 +90,7 @@ function overlay(name: 'kind' | 'test', said: Said): Files {
     resources: ['../../base'],
     configMapGenerator: [siteGenerator('replace')],
     images: ACCOUNTS.map((account) => ({ name: imageOf(account), newTag: 'dev' })),
-    patches: [{ path: 'api-route.yaml' }, ...SMALL, ...(name === 'kind' ? [INGRESS_NGINX] : [])],
+    patches: [...SMALL, ...(name === 'kind' ? [INGRESS_NGINX] : [])],
   });
   return new Map([
     [`overlays/${name}/kustomization.yaml`, listed],
