@@ -10,13 +10,14 @@ import { createFunctionsService } from './functions/index.js';
 import { createDeployedServices } from './gateway/deployed.js';
 import { createManagement } from './gateway/management.js';
 import { startMetrics } from './gateway/metrics.js';
+import { createRemoteRealtime } from './gateway/remote-realtime.js';
 import { createGateway } from './gateway/server.js';
 import { endRequests, listen } from './listening.js';
 import { createRealtimeService } from './realtime/index.js';
 import { replicationPasswordFrom } from './realtime/replication-password.js';
 import { type Registry, type RegistryOptions, startRegistry } from './registry/index.js';
 import { createRestService } from './rest/index.js';
-import type { Services } from './service.js';
+import type { Service, Services } from './service.js';
 import type { DataplaneSettings } from './settings.js';
 import { createStorageService } from './storage/index.js';
 
@@ -35,7 +36,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   const services: Services = {
     auth: createAuthService({ log }),
     rest: createRestService(),
-    realtime: createRealtimeService({ log, replication: replicationPasswordFrom(kubeConfig) }),
+    realtime: realtimeOf(settings, log, kubeConfig),
     ...storageOf(settings, log, () => registry),
   };
   const functions = await functionsOf(settings, log, () => registry);
@@ -70,7 +71,8 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     (await startFunctionsControl(settings.functions.socket, functions.deployer, log));
 
   const close = async () => {
-    await endRequests(server);
+    // Sockets end when their service does: the server would wait for them.
+    await Promise.all([endRequests(server), services.realtime?.close()]);
     control?.close();
     management.close();
     stopMetrics();
@@ -111,6 +113,11 @@ function storageOf({ storage }: DataplaneSettings, log: Logger, registry: () => 
   const projects = { tenant: (ref: string) => registry().tenant(ref), complete: () => registry().complete };
   return { storage: createStorageService({ ...storage, projects, log }) };
 }
+
+const realtimeOf = ({ realtimeUrls }: DataplaneSettings, log: Logger, kubeConfig: KubeConfig): Service =>
+  realtimeUrls.length > 0
+    ? createRemoteRealtime({ urls: realtimeUrls })
+    : createRealtimeService({ log, replication: replicationPasswordFrom(kubeConfig) });
 
 async function functionsOf({ functions, installation }: DataplaneSettings, log: Logger, registry: () => Registry) {
   if (!functions) return undefined;

@@ -10,6 +10,8 @@ export interface DataplaneSettings {
   installation: Installation;
   /** The Unix socket that management routes are handed on to; undefined: the API is elsewhere. */
   apiSocket: string | undefined;
+  /** Where realtime runs in pods of its own, the URL of each; empty: here. */
+  realtimeUrls: readonly string[];
   /** Undefined: the service account of the pod. */
   kubeconfig: string | undefined;
   /** Requests a second of one address to one project; 0: no limit; undefined: the default, from which loopback is spared. */
@@ -38,6 +40,7 @@ export function readSettings(environment: Record<string, string | undefined>): D
     listen: text('SLIPWAY_LISTEN', /^(\/.+|.+:\d{1,5})$/, '127.0.0.1:4000 or the path of a Unix socket'),
     installation: readInstallation(environment),
     apiSocket: environment.SLIPWAY_API_SOCKET ? text('SLIPWAY_API_SOCKET', /^\//, '/run/slipway/api.sock') : undefined,
+    realtimeUrls: realtimeUrls(environment.SLIPWAY_REALTIME_URLS),
     kubeconfig: environment.KUBECONFIG || undefined,
     rateLimit: rateLimit(environment.SLIPWAY_RATE_LIMIT),
     storage: storage(environment.SLIPWAY_STORAGE_DIR, environment.SLIPWAY_STORAGE_S3),
@@ -47,6 +50,20 @@ export function readSettings(environment: Record<string, string | undefined>): D
       : undefined,
     logLevel,
   };
+}
+
+function realtimeUrls(list: string | undefined): string[] {
+  const urls = (list ?? '')
+    .split(',')
+    .map((url) => url.trim())
+    .filter((url) => url !== '');
+  const wrong = urls.find((url) => !/^http:\/\/[^/?#@,]+$/.test(url) || !URL.canParse(url));
+  if (wrong !== undefined) {
+    throw new Error(
+      `SLIPWAY_REALTIME_URLS is a list such as http://realtime-0:8080,http://realtime-1:8080; ${JSON.stringify(wrong)} is no such URL`,
+    );
+  }
+  return urls;
 }
 
 function functions(home: string | undefined, socket: string | undefined): DataplaneSettings['functions'] {

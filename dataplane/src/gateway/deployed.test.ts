@@ -16,7 +16,8 @@ import * as assert from 'uvu/assert';
 import type { Service, Services } from '../service.js';
 import type { Tenant } from '../tenant.js';
 import { signToken } from '../testing/project.js';
-import { createDeployedServices, type DeployedLimits, type ServiceAddress } from './deployed.js';
+import type { CarrierLimits, ServiceAddress } from './carrier.js';
+import { createDeployedServices } from './deployed.js';
 import { createManagement } from './management.js';
 import { createGateway } from './server.js';
 
@@ -130,7 +131,7 @@ let count = 0;
 /** A project whose services answer at `listener`, behind a gateway of its own. */
 async function fixture(
   listener: RequestListener | undefined,
-  limits: Partial<DeployedLimits> = {},
+  limits: Partial<CarrierLimits> = {},
   services: Services = { auth: inProcess, rest: inProcess },
 ): Promise<Fixture & { pod: Pod }> {
   const tenant = await newTenant(`shop-${++count}`);

@@ -3,8 +3,7 @@
  * Decides which project and who calls; a service sees only requests of callers whose key was good.
  */
 import { randomBytes } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { ProjectService } from '@slipway/crds';
 import type { Logger } from 'pino';
@@ -13,10 +12,12 @@ import type { Service, ServiceRequest, Services } from '../service.js';
 import { ConnectionError, PoolBusyError } from '../sql/errors.js';
 import type { Caller, Tenant } from '../tenant.js';
 import { projectAddress, type ServiceAddress, serviceAddress } from './address.js';
+import { answerOn } from './answer-on.js';
+import { ServiceBusy, ServiceTooSlow, ServiceUnreachable } from './carrier.js';
 import { type ClientAddress, ofConnection, ofIngress } from './client-address.js';
 import { allowOrigin, answerPreflight, isPreflight } from './cors.js';
 import { type Credentials, credentialsOf, decideCaller, knownCaller, withoutKey } from './credentials.js';
-import { type DeployedName, ServiceBusy, ServiceTooSlow, ServiceUnreachable } from './deployed.js';
+import type { DeployedName } from './deployed.js';
 import { answerProbe } from './health.js';
 import { hasBody } from './hop.js';
 import type { Management } from './management.js';
@@ -345,15 +346,6 @@ function absent(place: ServiceAddress | undefined, tenant: Tenant): Refusal {
 }
 
 const isProjectService = (name: string): name is ProjectService => Object.hasOwn(RULES, name);
-
-/** An ordinary answer on a socket that node:http has given up; it closes the connection. */
-function answerOn(socket: Duplex, incoming: IncomingMessage): ServerResponse {
-  const outgoing = new ServerResponse(incoming);
-  outgoing.shouldKeepAlive = false;
-  outgoing.assignSocket(socket as Socket);
-  outgoing.once('finish', () => (socket as Socket).destroySoon());
-  return outgoing;
-}
 
 /** Ids that no two requests share, of this process or another; a caller can't choose one. */
 function requestIds(): () => string {
