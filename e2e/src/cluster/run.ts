@@ -4,9 +4,9 @@ import { spawn } from 'node:child_process';
 const OUTPUT_LIMIT = 20_000;
 
 /** Resolves with what it printed on standard output; fails with the end of what it said. */
-export function run(command: string, args: string[], env: Record<string, string> = {}): Promise<string> {
+export function run(command: string, args: string[]): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } });
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     let output = '';
     let said = '';
     const keep = (chunk: string) => {
