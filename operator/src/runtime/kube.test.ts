@@ -1,8 +1,9 @@
 import { KubeConfig } from '@kubernetes/client-node';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { startTestKubernetes, type TestKubernetes } from '../testing.js';
-import { isNotFound, KubeClient } from './kube.js';
+import { FaultyApiServer } from '../chaos/faulty-api-server.testing.js';
+import { clientOf, startTestKubernetes, type TestKubernetes } from '../testing.js';
+import { isNotFound, KubeClient, type KubeObject } from './kube.js';
 import { Metrics } from './metrics.js';
 
 const test = suite<{ kubernetes: TestKubernetes }>('kube client');
@@ -38,6 +39,26 @@ test('metrics count requests by method, resource and status, and no name of an o
       ['DELETE', 'secrets', 'none', 1],
     ],
   );
+});
+
+test('a server that has too much to do is left alone as long as it says, and then asked again', async ({
+  kubernetes,
+}) => {
+  // A refusal, the second kind of it (429); then none.
+  const choices = [0, 0.4, 0.9];
+  const busy = await FaultyApiServer.start(kubernetes.kubeconfig, () => choices.shift() ?? 1);
+  const client = await clientOf(busy.kubeconfig);
+  try {
+    busy.fail({ failedWrites: 0.5 });
+    const metadata = { annotations: { written: 'yes' } };
+    const { metadata: written } = await client.patch<KubeObject>('/api/v1/namespaces/default', { metadata });
+    assert.is(written.annotations?.written, 'yes');
+    assert.is(busy.happened.failedWrites, 1);
+    assert.is(busy.happened.waitedTooLittle, 0);
+  } finally {
+    await client.close();
+    await busy.close();
+  }
 });
 
 test.run();

@@ -2,6 +2,7 @@
  * The Kubernetes API over kept-alive connections. In: a KubeConfig, which knows the server, its TLS and who we are. Out:
  * JSON, or a stream of lines. client-node's own calls make a connection each, which costs a TLS handshake a request.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';
 
@@ -57,6 +58,9 @@ export type RequestObserver = (request: { method: string; resource: string; stat
 const AUTHORIZATION_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 const CONNECTIONS = 32;
+/** A server that says how long to leave it alone is asked so often in all, and waited for so long at most. */
+const BUSY_TRIES = 5;
+const BUSY_WAIT_MS = 10_000;
 /** The longest error body that is read. */
 const ERROR_BODY_LIMIT = 64_000;
 
@@ -66,6 +70,7 @@ export class KubeClient {
   readonly #requests: Dispatcher;
   readonly #watches: Dispatcher;
   readonly #observe: RequestObserver;
+  readonly #closed = new AbortController();
   #authorization: { headers: Record<string, string>; until: number } | undefined;
 
   private constructor(config: KubeConfig, requests: Dispatcher, watches: Dispatcher, observe: RequestObserver) {
@@ -142,14 +147,30 @@ export class KubeClient {
   }
 
   async close(): Promise<void> {
+    this.#closed.abort();
     await Promise.all([this.#requests.destroy(), this.#watches.destroy()]);
   }
 
-  async #send(
+  async #send(request: KubeRequest, dispatcher: Dispatcher, bodyTimeout: number): Promise<Dispatcher.ResponseData> {
+    for (let tries = 1; ; tries++) {
+      const response = await this.#once(request, dispatcher, bodyTimeout);
+      if (response.statusCode < 300) return response;
+      if (response.statusCode === 401) this.#authorization = undefined;
+      const error = await kubeError(response);
+      const waitMs = busyFor(response);
+      if (waitMs === undefined || tries === BUSY_TRIES) throw error;
+      const signal = AbortSignal.any([this.#closed.signal, ...(request.signal ? [request.signal] : [])]);
+      await sleep(waitMs, undefined, { signal }).catch(() => {
+        throw error;
+      });
+    }
+  }
+
+  async #once(
     { method, path, query, body, contentType, signal }: KubeRequest,
     dispatcher: Dispatcher,
     bodyTimeout: number,
-  ) {
+  ): Promise<Dispatcher.ResponseData> {
     const resource = resourceOf(path);
     const sent = dispatcher.request({
       origin: this.#server.origin,
@@ -170,9 +191,7 @@ export class KubeClient {
       throw error;
     });
     this.#observe({ method, resource, status: response.statusCode });
-    if (response.statusCode < 300) return response;
-    if (response.statusCode === 401) this.#authorization = undefined;
-    throw await kubeError(response);
+    return response;
   }
 
   async #headers(): Promise<Record<string, string>> {
@@ -199,6 +218,13 @@ function resourceOf(path: string): string {
 }
 
 const contentTypeOf = (method: string) => (method === 'PATCH' ? 'application/merge-patch+json' : 'application/json');
+
+/** How long a server that has too much to do asks to be left alone; undefined: it does not ask. */
+function busyFor({ statusCode, headers }: Dispatcher.ResponseData): number | undefined {
+  const seconds = Number(headers['retry-after'] ?? Number.NaN);
+  const isBusy = statusCode === 429 || statusCode >= 500;
+  return isBusy && seconds >= 0 ? Math.min(seconds * 1000, BUSY_WAIT_MS) : undefined;
+}
 
 async function kubeError(response: Dispatcher.ResponseData): Promise<KubeError> {
   const text = (await response.body.text()).slice(0, ERROR_BODY_LIMIT);

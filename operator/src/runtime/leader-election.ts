@@ -1,17 +1,21 @@
 /**
  * One operator leads at a time, by a Lease: whoever renews it. In: the API server. Out: `acquire` resolves when we lead,
- * `onLost` is called when we no longer may. An operator that ended without letting go is followed after LEASE_SECONDS, or
- * at once by one on the same machine, which sees that its process is gone.
+ * `onLost` is called when we no longer may. An operator that ended without letting go is followed LEASE_SECONDS after its last
+ * renewal was seen, or at once by one on the same machine, which sees that its process is gone.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { isConflict, isNotFound, type KubeClient, type KubeObject } from './kube.js';
 import { hasEnded } from './process-identity.js';
 
-const LEASE_SECONDS = 15;
+const LEASE_SECONDS = 12;
 /** Unable to renew for so long, we stop: before another may lead. */
-const GIVE_UP_MS = 10_000;
-const RETRY_MS = 2_000;
+const GIVE_UP_MS = 9_000;
+/** Every look and every renewal is a request, in an operator that has little else to ask for. */
+const PERIOD_MS = 4_000;
+const RETRY_MS = 1_000;
+/** A server that hangs must not keep us from giving up in time. */
+const REQUEST_TIMEOUT_MS = 3_000;
 
 export interface LeaderElectionOptions {
   client: KubeClient;
@@ -37,7 +41,7 @@ export class LeaderElection {
   readonly #stop = new AbortController();
   readonly #path: string;
   /** The lease of another as we last saw it change, by our own clock: theirs may differ. */
-  #seen: { version: string | undefined; at: number } = { version: undefined, at: 0 };
+  #seen: { version: string | undefined; until: number } = { version: undefined, until: 0 };
   #held: LeaseObject | undefined;
   #renewing: Promise<void> | undefined;
 
@@ -53,7 +57,7 @@ export class LeaderElection {
         this.#renewing = this.#renew();
         return true;
       }
-      await this.#pause();
+      await this.#pause(Math.min(PERIOD_MS, this.#msUntilFree()));
     }
     return false;
   }
@@ -91,45 +95,55 @@ export class LeaderElection {
     const holder = lease.spec.holderIdentity;
     if (!holder || holder === this.#options.identity || hasEnded(holder)) return true;
     const version = lease.metadata.resourceVersion;
-    if (version !== this.#seen.version) this.#seen = { version, at: performance.now() };
-    return performance.now() - this.#seen.at > (lease.spec.leaseDurationSeconds ?? LEASE_SECONDS) * 1000;
+    const lastsMs = (lease.spec.leaseDurationSeconds ?? LEASE_SECONDS) * 1000;
+    if (version !== this.#seen.version) this.#seen = { version, until: performance.now() + lastsMs };
+    return performance.now() > this.#seen.until;
+  }
+
+  #msUntilFree(): number {
+    return Math.max(RETRY_MS, this.#seen.until - performance.now());
   }
 
   async #renew(): Promise<void> {
     let renewed = performance.now();
-    while (!this.#stop.signal.aborted) {
-      await this.#pause();
+    const msLeft = () => renewed + GIVE_UP_MS - performance.now();
+    for (let pause = PERIOD_MS; !this.#stop.signal.aborted; ) {
+      await this.#pause(Math.max(0, Math.min(pause, msLeft())));
       if (this.#stop.signal.aborted) return;
       const held = this.#held as LeaseObject;
-      const outcome = await this.#put({ ...held, spec: { ...held.spec, renewTime: microTime() } }).catch(
-        async (error: Error) => ((await this.#isLost(error)) ? 'lost' : this.#failed(error)),
+      const begun = performance.now();
+      const next = { ...held, spec: { ...held.spec, renewTime: microTime() } };
+      const outcome = await this.#put(next, Math.max(RETRY_MS, msLeft())).catch(async (error: Error) =>
+        (await this.#isLost(error)) ? 'lost' : this.#failed(error),
       );
       if (typeof outcome === 'object') {
         this.#held = outcome;
-        renewed = performance.now();
-      } else if (outcome === 'lost' || performance.now() - renewed > GIVE_UP_MS) {
+        renewed = begun;
+      } else if (outcome === 'lost' || msLeft() <= 0) {
         this.#held = undefined;
         this.#options.onLost();
         return;
       }
+      pause = outcome === false ? RETRY_MS : PERIOD_MS;
     }
   }
 
   /** A conflict may be our own write whose answer was lost: then we hold it still, at a newer version. */
   async #isLost(error: Error): Promise<boolean> {
     if (!isConflict(error) && !isNotFound(error)) return false;
+    const path = `${this.#path}/${this.#options.name}`;
+    const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
     const lease = await this.#options.client
-      .get<LeaseObject>(`${this.#path}/${this.#options.name}`)
+      .request<LeaseObject>({ method: 'GET', path, signal })
       .catch(() => undefined);
     if (lease?.spec.holderIdentity !== this.#options.identity) return lease !== undefined || isNotFound(error);
     this.#held = lease;
     return false;
   }
 
-  #put(lease: LeaseObject): Promise<LeaseObject> {
+  #put(lease: LeaseObject, ms = REQUEST_TIMEOUT_MS): Promise<LeaseObject> {
     const path = `${this.#path}/${this.#options.name}`;
-    // Longer than this and another may lead by the time it is written.
-    const signal = AbortSignal.timeout(GIVE_UP_MS / 2);
+    const signal = AbortSignal.timeout(Math.ceil(Math.min(ms, REQUEST_TIMEOUT_MS)));
     return this.#options.client.request<LeaseObject>({ method: 'PUT', path, body: lease, signal });
   }
 
@@ -156,8 +170,8 @@ export class LeaderElection {
     return false;
   }
 
-  #pause(): Promise<void> {
-    return sleep(RETRY_MS * (0.75 + Math.random() / 4), undefined, { signal: this.#stop.signal }).catch(() => {});
+  #pause(ms: number): Promise<void> {
+    return sleep(ms * (0.75 + Math.random() / 4), undefined, { signal: this.#stop.signal }).catch(() => {});
   }
 }
 
