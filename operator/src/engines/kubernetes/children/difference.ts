@@ -40,7 +40,9 @@ const SAME = Symbol('same');
 function compare(field: string, wanted: unknown, live: unknown, exact: boolean, quantities: boolean): unknown {
   if (Array.isArray(wanted)) return sameList(wanted, live, exact) ? SAME : wanted;
   if (isMap(wanted) && isMap(live)) {
-    return compareMaps(wanted, live, exact || CHOOSING.has(field), QUANTITIES.has(field)) ?? SAME;
+    // An empty map of ours is meant: in a selector it is all there is.
+    const isWhole = exact || CHOOSING.has(field) || Object.keys(wanted).length === 0;
+    return compareMaps(wanted, live, isWhole, QUANTITIES.has(field)) ?? SAME;
   }
   if (wanted === live) return SAME;
   // The API server leaves out what is empty.
@@ -54,8 +56,7 @@ function compareMaps(wanted: Json, live: Json, exact: boolean, quantities: boole
     const inner = compare(key, value, live[key], exact, quantities);
     if (inner !== SAME) patch[key] = inner;
   }
-  // An empty map of ours is meant: in a selector it is all there is.
-  if (exact || Object.keys(wanted).length === 0) {
+  if (exact) {
     for (const key of Object.keys(live)) if (!(key in wanted)) patch[key] = null;
   }
   return Object.keys(patch).length > 0 ? patch : undefined;
