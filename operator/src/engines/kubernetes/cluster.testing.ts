@@ -18,6 +18,7 @@ import { deleteAndWait, silentLog, until } from '../../testing.js';
 import type { EngineProject } from '../engine.js';
 import { Children } from './children/children.js';
 import { servedKinds } from './children/served.js';
+import { ownerReference } from './objects.js';
 
 export const clusterKubeconfig = process.env.SLIPWAY_E2E_KUBECONFIG;
 /** What a test file says that has none. */
@@ -52,10 +53,11 @@ export async function newProject(
   const owner = 'owner@example.com';
   const project = { apiVersion: 'slipway.dev/v1alpha1', kind: 'Project', metadata: { name: ref } };
   await makeIfMissing(client, PROJECTS, { ...project, spec: { owner, region, plan } });
-  const labels = { [LABEL_PROJECT]: ref, [LABEL_MANAGED_BY]: MANAGED_BY };
-  const metadata = { name: namespaceOf(ref), labels };
-  await makeIfMissing(client, NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata });
   const { uid } = (await client.get<Project>(`${PROJECTS}/${ref}`)).metadata;
+  const labels = { [LABEL_PROJECT]: ref, [LABEL_MANAGED_BY]: MANAGED_BY };
+  const ownerReferences = [ownerReference({ ref, uid: uid as string })];
+  const metadata = { name: namespaceOf(ref), labels, ownerReferences };
+  await makeIfMissing(client, NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata });
   return { ref, uid: uid as string, owner, region, plan, suspended: false, placement: undefined };
 }
 

@@ -19,10 +19,12 @@ import type {
 import { ServiceProbe } from '../service-probe.js';
 import { ApiRoute } from './api-route.js';
 import type { Children } from './children/children.js';
-import { ensureAll } from './children/ensure-all.js';
+import { ensureAll, withRestored } from './children/ensure-all.js';
 import { dataplaneOrigins } from './dataplane-origins.js';
 import { ensureIsolation } from './isolation/isolation.js';
+import { childOf } from './objects.js';
 import { PostgresClusters } from './postgres-cluster/clusters.js';
+import { PullSecrets } from './pull-secrets.js';
 import type { Rollout } from './rollout/rollout.js';
 import { removeRoute, routeOf, routeOutcome } from './route.js';
 import { DeployedServices } from './services/deployed-services.js';
@@ -48,11 +50,13 @@ export class KubernetesEngine implements Engine {
   readonly #postgres: PostgresClusters;
   readonly #services: DeployedServices;
   readonly #probe: ServiceProbe;
+  readonly #pullSecrets: PullSecrets;
   readonly #apiRoute: ApiRoute;
 
   constructor(settings: KubernetesEngineSettings) {
     const { site, client, children, replicationPassword, log } = settings;
     this.#settings = settings;
+    this.#pullSecrets = new PullSecrets(client, children, site.images.pullSecrets);
     this.#postgres = new PostgresClusters({ site, client, children, replicationPassword, log });
     this.#services = new DeployedServices(children, site, settings.rollout);
     this.#apiRoute = new ApiRoute(children, site, log);
@@ -64,9 +68,12 @@ export class KubernetesEngine implements Engine {
     this.#apiRoute.start();
   }
 
-  ensureIsolation(project: EngineProject): Promise<EngineOutcome> {
+  async ensureIsolation(project: EngineProject): Promise<EngineOutcome> {
     const { children, site } = this.#settings;
-    return ensureIsolation(children, project, site, this.#hasOwnDatabase(project));
+    const isolated = await ensureIsolation(children, project, site, this.#hasOwnDatabase(project));
+    if (isolated.state !== 'ready') return isolated;
+    const copied = await this.#pullSecrets.ensure((name) => copyOf(project, name));
+    return withRestored(copied, isolated.restored);
   }
 
   databaseAddress(project: EngineProject): DatabaseAddress {
@@ -149,6 +156,10 @@ export class KubernetesEngine implements Engine {
     return projectUrlByHost(this.#settings.site.publicUrl, ref);
   }
 }
+
+/** `metadata` of a Secret that is copied into the project's namespace. */
+const copyOf = (project: EngineProject, name: string) =>
+  childOf(project, { apiVersion: 'v1', kind: 'Secret', name, component: 'isolation', body: {} }).metadata;
 
 /** What is wrong with a part is told by the part. */
 function waitingFor({ condition, outcome }: EnginePart): EngineOutcome<never> {

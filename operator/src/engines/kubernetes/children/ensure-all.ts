@@ -26,3 +26,9 @@ function refusal({ kind, metadata }: DesiredObject, error: unknown): EngineOutco
   const said = kind === 'Secret' ? error.reason : error.message.slice(0, QUOTE_LENGTH);
   return { state: 'failed', reason, message: `the API server refuses ${kind} ${metadata.name}: ${said}`, retry: true };
 }
+
+/** The outcome, and what had been put right before it. */
+export function withRestored(outcome: EngineOutcome, restored: readonly string[] = []): EngineOutcome {
+  if (outcome.state === 'failed' || restored.length === 0) return outcome;
+  return { ...outcome, restored: [...restored, ...(outcome.restored ?? [])] };
+}

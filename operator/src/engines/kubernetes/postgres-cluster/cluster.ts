@@ -14,14 +14,19 @@ export interface ClusterRequest {
 
 export const superuserSecretName = ({ name }: Place) => `${name}-superuser`;
 
-/** In the form that CloudNativePG documents for it. One that projects share has the label as well, by which Secrets are watched. */
+/** `metadata` of a Secret: one that projects share has the label as well, by which Secrets are watched. */
+export function watchedSecret(place: Place, name: string) {
+  const metadata = metadataOf(place, name);
+  return { ...metadata, labels: { [LABEL_PROJECT]: '', ...metadata.labels } };
+}
+
+/** In the form that CloudNativePG documents for it. */
 export function superuserSecret({ place, password }: ClusterRequest, username: string): DesiredObject {
-  const metadata = metadataOf(place, superuserSecretName(place));
   const text = (value: string) => Buffer.from(value).toString('base64');
   return {
     apiVersion: 'v1',
     kind: 'Secret',
-    metadata: { ...metadata, labels: { [LABEL_PROJECT]: '', ...metadata.labels } },
+    metadata: watchedSecret(place, superuserSecretName(place)),
     type: 'kubernetes.io/basic-auth',
     data: { username: text(username), password: text(password) },
   } as DesiredObject;

@@ -13,6 +13,7 @@ import {
   readSite,
   SECRETS,
   type Site,
+  SYSTEM_NAMESPACE,
 } from '@slipway/crds';
 import pg from 'pg';
 import { suite } from 'uvu';
@@ -29,6 +30,7 @@ import {
   SKIPPED,
   watchCluster,
 } from '../cluster.testing.js';
+import { PullSecrets } from '../pull-secrets.js';
 import { PostgresClusters } from './clusters.js';
 
 interface Context {
@@ -150,8 +152,8 @@ function testOn(path: string): void {
       const told = new Set<string>();
       await until(async () => {
         const outcome = await clusters.ensure(asked);
-        for (const restored of outcome.state === 'ready' ? (outcome.restored ?? []) : []) told.add(restored);
-        return told.has(words);
+        for (const restored of outcome.state === 'failed' ? [] : (outcome.restored ?? [])) told.add(restored);
+        return outcome.state === 'ready' && told.has(words);
       }, words);
     }
     assert.is(await superuserPasswordIn(client, place), before);
@@ -214,6 +216,35 @@ function testOn(path: string): void {
       }
     });
     await Promise.all(told);
+  });
+
+  test('logins to registries are copied to where pods run, and one that is not there is named', async (context) => {
+    const { client, children } = context;
+    const logins = (...names: string[]) => new PullSecrets(client, children, names);
+    const metadataOf = (name: string) => ({
+      name,
+      namespace: namespaceOf('ea-kept'),
+      labels: { [LABEL_PROJECT]: 'ea-kept' },
+    });
+    const missing = await logins('ea-missing').ensure(metadataOf);
+    assert.is(missing.state === 'failed' && missing.reason, 'PullSecretMissing');
+    const path = `/api/v1/namespaces/${SYSTEM_NAMESPACE}/secrets`;
+    const data = { '.dockerconfigjson': Buffer.from('{"auths":{}}').toString('base64') };
+    const type = 'kubernetes.io/dockerconfigjson';
+    await deleteAndWait(client, `${path}/ea-registry`);
+    await client.create<object>(path, {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name: 'ea-registry' },
+      type,
+      data,
+    });
+    assert.is((await logins('ea-registry').ensure(metadataOf)).state, 'ready');
+    const copy = await client.get<KubeObject & { type: string; data: object }>(
+      `/api/v1/namespaces/${namespaceOf('ea-kept')}/secrets/ea-registry`,
+    );
+    assert.equal([copy.type, copy.data], [type, data]);
+    await deleteAndWait(client, `${path}/ea-registry`);
   });
 
   test('a removal drops the database that was shared, and makes no cluster where there is none', async (context) => {

@@ -14,12 +14,14 @@ import {
   type Site,
 } from '@slipway/crds';
 import type { Logger } from 'pino';
-import type { KubeClient } from '../../../runtime/kube.js';
+import type { KubeClient, KubeObject } from '../../../runtime/kube.js';
 import type { DatabaseAddress, DatabaseRequest, EngineOutcome, EngineProject, RemoveRequest } from '../../engine.js';
 import { DatabaseServer } from '../../postgres/server.js';
 import type { Children } from '../children/children.js';
-import type { ClusterRequest } from './cluster.js';
-import { clusterExists, clusterOutcome, ensureCluster, superuserUrl } from './ensure-cluster.js';
+import { withRestored } from '../children/ensure-all.js';
+import { PullSecrets } from '../pull-secrets.js';
+import { type ClusterRequest, watchedSecret } from './cluster.js';
+import { CLOUD_NATIVE_PG, clusterExists, clusterOutcome, ensureCluster, superuserUrl } from './ensure-cluster.js';
 import { OpenServers } from './open-servers.js';
 import { hostOf, ownPlace, type Place, placeOf, sharedPlace } from './place.js';
 import { superuserKey, superuserPassword } from './superuser-password.js';
@@ -48,18 +50,20 @@ const ready: EngineOutcome = { state: 'ready', value: undefined };
 export class PostgresClusters {
   readonly #options: PostgresClustersOptions;
   readonly #servers: OpenServers;
+  readonly #pullSecrets: PullSecrets;
   /** Regions whose shared cluster is kept right. */
   readonly #regions = new Set<Region>([FIRST_REGION]);
   readonly #ensuring = new Map<string, Promise<EngineOutcome>>();
-  /** What was put right and is yet to be told: by the time that it runs again. */
+  /** What was put right and is yet to be told. */
   readonly #restored = new Map<string, Set<string>>();
   #key: Promise<string> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(options: PostgresClustersOptions) {
-    const { log, replicationPassword } = options;
+    const { log, replicationPassword, client, children, site } = options;
     this.#options = options;
+    this.#pullSecrets = new PullSecrets(client, children, site.images.pullSecrets);
     this.#servers = new OpenServers((place, adminUrl) => {
       const spares = place.project ? 0 : SHARED_SPARES;
       return new DatabaseServer({ adminUrl, spares, replicationPassword, log });
@@ -96,7 +100,7 @@ export class PostgresClusters {
     if (place.project) {
       this.#servers.close(place);
       this.#restored.delete(hostOf(place));
-      if (request.retain && clusterExists(this.#options.children, place)) await this.#retain(place, request.owner);
+      if (request.retain && clusterExists(this.#options.children, place)) await this.#retain(place, request);
       return ready;
     }
     if (!clusterExists(this.#options.children, place)) return ready;
@@ -104,10 +108,24 @@ export class PostgresClusters {
   }
 
   /** Its servers go with the project; its volume stays as long as its namespace, which nobody owns any more. */
-  async #retain({ namespace }: Place, owner: string): Promise<void> {
+  async #retain({ namespace, name }: Place, { uid, owner }: RemoveRequest): Promise<void> {
+    const { client, children } = this.#options;
+    const path = `/api/v1/namespaces/${namespace}`;
+    const { metadata: held } = await client.get<KubeObject>(path);
+    // One that keeps the data of an earlier project is not this one's to give away.
+    if (!held.ownerReferences?.some((reference) => reference.uid === uid)) return;
+    if (children.serves(CLOUD_NATIVE_PG) && children.get(CLOUD_NATIVE_PG, namespace, name))
+      await this.#hibernate(namespace, name);
     const marks = { labels: { [LABEL_RETAINED]: 'true' }, annotations: { [ANNOTATION_RETAINED_FOR]: owner } };
-    const metadata = { ...marks, ownerReferences: null };
-    await this.#options.client.patch(`/api/v1/namespaces/${namespace}`, { metadata });
+    const { resourceVersion } = held;
+    await client.patch(path, { metadata: { ...marks, ownerReferences: null, resourceVersion } });
+  }
+
+  /** CloudNativePG's volumes go with their Cluster: it stays, and nothing of it runs. */
+  async #hibernate(namespace: string, name: string): Promise<void> {
+    const path = `/apis/postgresql.cnpg.io/v1/namespaces/${namespace}/clusters/${name}`;
+    const metadata = { ownerReferences: null, annotations: { 'cnpg.io/hibernation': 'on' } };
+    await this.#options.client.patch(path, { metadata });
   }
 
   async close(): Promise<void> {
@@ -156,7 +174,7 @@ export class PostgresClusters {
     // What projects share is kept right by itself: a project looks only whether it is there.
     const isKept = !asked.place.project && clusterOutcome(children, asked).state === 'ready';
     const outcome = isKept ? clusterOutcome(children, asked) : await this.#ensureOnce(asked);
-    if (outcome.state !== 'ready') return outcome;
+    if (outcome.state !== 'ready') return this.#told(asked.place, outcome);
     const url = superuserUrl(children, asked);
     if (!url) return { state: 'progressing', message: 'waiting for the address of Postgres', lookAgainMs: ALMOST_MS };
     return this.#servers.use(asked.place, url, async (server) => {
@@ -165,12 +183,12 @@ export class PostgresClusters {
     });
   }
 
-  /** With what was put right since it was last ready. */
+  /** With what was put right and is not told yet. */
   #told(place: Place, outcome: EngineOutcome): EngineOutcome {
+    if (outcome.state === 'failed') return outcome;
     const restored = this.#restored.get(hostOf(place));
-    if (outcome.state !== 'ready' || !restored) return outcome;
     this.#restored.delete(hostOf(place));
-    return { ...outcome, restored: [...restored, ...(outcome.restored ?? [])] };
+    return withRestored(outcome, [...(restored ?? [])]);
   }
 
   /** Undefined: it takes connections. Its pod is ready a moment before its Service leads to it. */
@@ -197,6 +215,10 @@ export class PostgresClusters {
 
   async #ensureCluster(key: string, asked: ClusterRequest): Promise<EngineOutcome> {
     const { client, children } = this.#options;
+    if (!asked.place.project) {
+      const copied = await this.#pullSecrets.ensure((name) => watchedSecret(asked.place, name));
+      if (copied.state !== 'ready') return copied;
+    }
     const { outcome, restored } = await ensureCluster(client, children, asked);
     if (restored.length > 0) {
       this.#restored.set(key, new Set([...(this.#restored.get(key) ?? []), ...restored]));

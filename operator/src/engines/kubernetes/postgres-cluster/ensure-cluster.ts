@@ -6,6 +6,7 @@ import type { KubeClient, KubeObject } from '../../../runtime/kube.js';
 import type { EngineOutcome } from '../../engine.js';
 import type { Children } from '../children/children.js';
 import { type Claim, diagnose } from '../children/diagnosis.js';
+import { ensureAll } from '../children/ensure-all.js';
 import type { Pod } from '../children/kinds.js';
 import {
   type CloudNativePgCluster,
@@ -24,7 +25,8 @@ export interface EnsuredCluster {
   restored: string[];
 }
 
-const CLOUD_NATIVE_PG = 'Cluster';
+/** The kind that CloudNativePG serves. */
+export const CLOUD_NATIVE_PG = 'Cluster';
 /** In so long a volume is made and a pod gets its place: what they lack before is no trouble yet. */
 const USUAL_MS = 10_000;
 
@@ -33,11 +35,9 @@ export async function ensureCluster(
   children: Children,
   request: ClusterRequest,
 ): Promise<EnsuredCluster> {
-  const restored: string[] = [];
-  for (const object of objectsOf(children, request)) {
-    const said = await children.ensure(object);
-    if (said) restored.push(said);
-  }
+  const applied = await ensureAll(children, objectsOf(children, request));
+  if (applied.state !== 'ready') return { outcome: applied, restored: [] };
+  const restored = [...(applied.restored ?? [])];
   const outcome = clusterOutcome(children, request);
   return {
     outcome: outcome.state === 'ready' ? outcome : await explained(client, children, request, outcome),

@@ -4,10 +4,10 @@
  */
 import { DEPLOYED_SERVICES, LABEL_PART, namespaceOf, SECRETS, type Site } from '@slipway/crds';
 import type { KubeObject } from '../../../runtime/kube.js';
-import type { EngineOutcome, EnginePart, EngineProject } from '../../engine.js';
+import type { EnginePart, EngineProject } from '../../engine.js';
 import type { Children } from '../children/children.js';
 import { diagnose, isServing, isUpToDate, type Workload } from '../children/diagnosis.js';
-import { ensureAll } from '../children/ensure-all.js';
+import { ensureAll, withRestored } from '../children/ensure-all.js';
 import type { Pod } from '../children/kinds.js';
 import type { Rollout } from '../rollout/rollout.js';
 import { type ServiceName, serviceObjects } from './deployment.js';
@@ -128,6 +128,3 @@ export class DeployedServices {
     );
   }
 }
-
-const withRestored = (outcome: EngineOutcome, restored: readonly string[] | undefined): EngineOutcome =>
-  restored && outcome.state !== 'failed' ? { ...outcome, restored } : outcome;
