@@ -5,6 +5,7 @@
 import { PROGRAMS, SITE_CONFIG, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { App, type Chart, Testing } from 'cdk8s';
 import { stringify } from 'yaml';
+import { Admission } from './charts/admission.js';
 import { Namespaces } from './charts/namespaces.js';
 import { CloudNativePgNetwork, Network, PlatformPostgresNetwork } from './charts/network.js';
 import { PlatformPostgres } from './charts/platform-postgres.js';
@@ -12,7 +13,7 @@ import { Programs } from './charts/programs.js';
 import { OptionalRights, ProgramRights } from './charts/rights.js';
 import { ServiceAccounts } from './charts/service-accounts.js';
 import { UserRoles } from './charts/user-roles.js';
-import { ACCOUNTS, imageOf } from './names.js';
+import { IMAGES, imageOf } from './names.js';
 import { BASE_SITE, KIND_SITE, TEST_SITE } from './sites.js';
 
 export type Files = Map<string, string>;
@@ -51,6 +52,7 @@ function base(): Files {
     new Namespaces(app),
     new ServiceAccounts(app),
     new ProgramRights(app),
+    new Admission(app),
     new UserRoles(app),
     new Network(app),
     new PlatformPostgres(app),
@@ -89,7 +91,7 @@ function overlay(name: 'kind' | 'test', said: Said): Files {
   const listed = kustomization('Kustomization', {
     resources: ['../../base'],
     configMapGenerator: [siteGenerator('replace')],
-    images: ACCOUNTS.map((account) => ({ name: imageOf(account), newTag: 'dev' })),
+    images: IMAGES.map((image) => ({ name: imageOf(image), newTag: 'dev' })),
     patches: [...SMALL, ...(name === 'kind' ? [INGRESS_NGINX] : [])],
   });
   return new Map([

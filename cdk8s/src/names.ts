@@ -3,12 +3,13 @@ import { SYSTEM_NAMESPACE } from '@slipway/crds';
 
 export { API_SECRET, POSTGRES_SECRET } from '@slipway/crds';
 
-/** Those with an image and a service account of their own. */
-export const ACCOUNTS = ['operator', 'api', 'dataplane'] as const;
+/** The programs, each with a service account of its own. */
+export const ACCOUNTS = ['operator', 'api', 'dataplane', 'realtime'] as const;
 export type Account = (typeof ACCOUNTS)[number];
 
+export const IMAGES = ['operator', 'api', 'dataplane'] as const;
 /** Without a tag: an overlay chooses the registry and the tag by kustomize's `images`. */
-export const imageOf = (account: Account) => `slipway/${account}`;
+export const imageOf = (image: (typeof IMAGES)[number]) => `slipway/${image}`;
 export const PORT = 8080;
 /** Of the programs whose PORT is for people. */
 export const METRICS_PORT = 9090;

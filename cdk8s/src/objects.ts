@@ -10,6 +10,8 @@ import type {
   V1Service,
   V1ServiceAccount,
   V1StatefulSet,
+  V1ValidatingAdmissionPolicy,
+  V1ValidatingAdmissionPolicyBinding,
 } from '@kubernetes/client-node';
 import { ApiObject, type Chart } from 'cdk8s';
 
@@ -48,6 +50,8 @@ interface Kinds {
   Role: ['rbac.authorization.k8s.io/v1', V1Role];
   RoleBinding: ['rbac.authorization.k8s.io/v1', V1RoleBinding];
   NetworkPolicy: ['networking.k8s.io/v1', NetworkPolicy];
+  ValidatingAdmissionPolicy: ['admissionregistration.k8s.io/v1', V1ValidatingAdmissionPolicy];
+  ValidatingAdmissionPolicyBinding: ['admissionregistration.k8s.io/v1', V1ValidatingAdmissionPolicyBinding];
 }
 
 const API_VERSIONS: { [Kind in keyof Kinds]: Kinds[Kind][0] } = {
@@ -62,6 +66,8 @@ const API_VERSIONS: { [Kind in keyof Kinds]: Kinds[Kind][0] } = {
   Role: 'rbac.authorization.k8s.io/v1',
   RoleBinding: 'rbac.authorization.k8s.io/v1',
   NetworkPolicy: 'networking.k8s.io/v1',
+  ValidatingAdmissionPolicy: 'admissionregistration.k8s.io/v1',
+  ValidatingAdmissionPolicyBinding: 'admissionregistration.k8s.io/v1',
 };
 
 interface Metadata {

@@ -55,7 +55,7 @@ const operator: Rights = {
   },
 };
 
-/** The Secrets of projects that are shown or written over REST. */
+/** The Secrets of projects that are shown over REST, that are written, and those whose setting may be taken back. */
 const shown = [
   SECRETS.keys.name,
   SECRETS.database.name,
@@ -63,7 +63,7 @@ const shown = [
   SECRETS.notifications.name,
   SECRETS.jwt.name,
 ];
-const written = [SECRETS.env.name, SECRETS.git.name, SECRETS.jwt.name, SECRETS.notifications.name];
+const removable = [SECRETS.env.name, SECRETS.git.name, SECRETS.notifications.name];
 
 const api: Rights = {
   cluster: [
@@ -72,9 +72,10 @@ const api: Rights = {
     may(CORE, ['configmaps'], ['list']),
     may(CORE, ['namespaces'], ['create']),
     may(CORE, ['secrets'], ['get'], shown),
-    may(CORE, ['secrets'], ['update', 'delete'], written),
+    may(CORE, ['secrets'], ['update'], [...removable, SECRETS.jwt.name]),
+    may(CORE, ['secrets'], ['delete'], removable),
     may(CORE, ['secrets'], ['patch'], [SECRETS.keys.name]),
-    // What is created has no name yet that a rule could name.
+    // What is created has no name yet that a rule could name: charts/admission.ts says which.
     may(CORE, ['secrets'], ['create']),
   ],
   namespaced: {
@@ -83,16 +84,18 @@ const api: Rights = {
 };
 
 /** A list or watch with a field selector for one name counts as of that name. */
-const watched = [SECRETS.keys.name, SECRETS.database.name, SECRETS.auth.name, SECRETS.env.name];
+const watched = [SECRETS.keys.name, SECRETS.database.name, SECRETS.auth.name];
+const tenants = [may(GROUP, ['projects'], ['list', 'watch']), may(CORE, ['secrets'], ['list', 'watch'], watched)];
 
-const dataplane: Rights = {
-  cluster: [may(GROUP, ['projects'], ['list', 'watch']), may(CORE, ['secrets'], ['list', 'watch'], watched)],
-  namespaced: {
-    [SYSTEM_NAMESPACE]: [may(CORE, ['secrets'], ['get'], [REPLICATION_SECRET.name])],
-  },
+const dataplane: Rights = { cluster: tenants, namespaced: {} };
+
+/** Whoever has the replication password can read every tenant's changes. */
+const realtime: Rights = {
+  cluster: tenants,
+  namespaced: { [SYSTEM_NAMESPACE]: [may(CORE, ['secrets'], ['get'], [REPLICATION_SECRET.name])] },
 };
 
-export const RIGHTS: Record<Account, Rights> = { operator, api, dataplane };
+export const RIGHTS: Record<Account, Rights> = { operator, api, dataplane, realtime };
 
 /** What only a site needs that has the operator of this name, or this API: a component of its own for each. */
 export const OPTIONAL_RIGHTS: Record<string, Rights> = {

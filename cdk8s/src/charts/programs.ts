@@ -6,6 +6,7 @@ import type { Construct } from 'constructs';
 import {
   type Account,
   API_SECRET,
+  type IMAGES,
   imageOf,
   labelsOf,
   METRICS_PORT,
@@ -23,11 +24,8 @@ const USER = 1000;
 /** A project's channels live in one process: which, the gateways find from this list. */
 const REALTIME_PODS = 1;
 
-type Program = Exclude<keyof typeof PROGRAMS, 'postgres'>;
-
 interface ProgramParts {
-  /** Whose image it runs, and who it is at the Kubernetes API. */
-  account: Account;
+  image: (typeof IMAGES)[number];
   resources: NonNullable<V1Container['resources']>;
   env: V1EnvVar[];
   /** Where Prometheus finds /metrics. */
@@ -50,15 +48,15 @@ const realtime = {
   ).join(','),
 };
 
-const PARTS: Record<Program, ProgramParts> = {
+const PARTS: Record<Account, ProgramParts> = {
   operator: {
-    account: 'operator',
+    image: 'operator',
     resources: resources('100m', '192Mi', '512Mi'),
     env: [dataplane],
     metricsPort: PORT,
   },
   api: {
-    account: 'api',
+    image: 'api',
     resources: resources('100m', '256Mi', '512Mi'),
     env: [
       dataplane,
@@ -84,13 +82,13 @@ const PARTS: Record<Program, ProgramParts> = {
     mounts: [{ name: 'keys', mountPath: KEYS_FOLDER, readOnly: true }],
   },
   dataplane: {
-    account: 'dataplane',
+    image: 'dataplane',
     resources: resources('100m', '256Mi', '1Gi'),
     env: [metrics, realtime],
     metricsPort: METRICS_PORT,
   },
   realtime: {
-    account: 'dataplane',
+    image: 'dataplane',
     resources: resources('100m', '256Mi', '1Gi'),
     env: [metrics],
     metricsPort: METRICS_PORT,
@@ -105,7 +103,7 @@ export class Programs extends Chart {
     this.#realtime();
   }
 
-  #deployment(program: Program): void {
+  #deployment(program: Account): void {
     const name = PROGRAMS[program];
     const metadata = { name, labels: labelsOf(name, program) };
     const selector = { matchLabels: selectorOf(name) };
@@ -121,7 +119,7 @@ export class Programs extends Chart {
     add(this, 'PodDisruptionBudget', { metadata, spec: { maxUnavailable: 1, selector } });
   }
 
-  #service(program: Program): void {
+  #service(program: Account): void {
     const name = PROGRAMS[program];
     add(this, 'Service', {
       metadata: { name, labels: labelsOf(name, program) },
@@ -157,9 +155,9 @@ export class Programs extends Chart {
   }
 }
 
-function podTemplate(program: Program): V1PodTemplateSpec {
+function podTemplate(program: Account): V1PodTemplateSpec {
   const name = PROGRAMS[program];
-  const { account, metricsPort, volumes = [] } = PARTS[program];
+  const { metricsPort, volumes = [] } = PARTS[program];
   const annotations = {
     'prometheus.io/scrape': 'true',
     'prometheus.io/port': String(metricsPort),
@@ -168,7 +166,7 @@ function podTemplate(program: Program): V1PodTemplateSpec {
   return {
     metadata: { labels: labelsOf(name, program), annotations },
     spec: {
-      serviceAccountName: PROGRAMS[account],
+      serviceAccountName: name,
       automountServiceAccountToken: true,
       enableServiceLinks: false,
       securityContext: podSecurity(USER),
@@ -180,11 +178,11 @@ function podTemplate(program: Program): V1PodTemplateSpec {
   };
 }
 
-function container(program: Program, { account, resources, env, metricsPort, mounts = [] }: ProgramParts): V1Container {
+function container(program: Account, { image, resources, env, metricsPort, mounts = [] }: ProgramParts): V1Container {
   const ask = (path: string) => ({ httpGet: { path, port: 'http' }, timeoutSeconds: 5 });
   return {
     name: program,
-    image: imageOf(account),
+    image: imageOf(image),
     imagePullPolicy: 'IfNotPresent',
     env: [
       { name: SITE_SETTING, value: `${SITE_FOLDER}/${SITE_CONFIG.key}` },
@@ -201,6 +199,8 @@ function container(program: Program, { account, resources, env, metricsPort, mou
     livenessProbe: { ...ask('/healthz'), periodSeconds: 10, failureThreshold: 3 },
     readinessProbe: { ...ask('/readyz'), periodSeconds: 5, failureThreshold: 2 },
     resources,
+    // Requests come in until all have heard that it stops.
+    ...(program === 'operator' ? {} : { lifecycle: { preStop: { sleep: { seconds: 3 } } } }),
     securityContext: containerSecurity,
     volumeMounts: [TMP.mount, { name: 'site', mountPath: SITE_FOLDER, readOnly: true }, ...mounts],
   };
