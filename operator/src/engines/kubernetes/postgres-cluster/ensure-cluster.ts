@@ -47,17 +47,24 @@ export async function ensureCluster(
 
 function objectsOf(children: Children, request: ClusterRequest) {
   const { namespace, name } = request.place;
-  return children.serves(CLOUD_NATIVE_PG)
+  return isTheirs(children, request.place)
     ? cloudNativePgObjects(request, children.get<CloudNativePgCluster>(CLOUD_NATIVE_PG, namespace, name))
     : statefulSetObjects(request, children.get<StatefulSet>('StatefulSet', namespace, name));
 }
+
+/** One that was made before CloudNativePG came stays as it is, with its data. */
+const isTheirs = (children: Children, place: Place) => children.serves(CLOUD_NATIVE_PG) && !isOurs(children, place);
+
+const isOurs = (children: Children, place: Place) =>
+  children.get('StatefulSet', place.namespace, place.name) !== undefined ||
+  children.get('PersistentVolumeClaim', place.namespace, claimOf(place)) !== undefined;
 
 type Wanted = Pick<ClusterRequest, 'place' | 'suspended'>;
 
 /** As the caches have it. */
 export function clusterOutcome(children: Children, { place, suspended }: Wanted): EngineOutcome {
   const { namespace, name } = place;
-  if (children.serves(CLOUD_NATIVE_PG)) {
+  if (isTheirs(children, place)) {
     return outcomeOfCloudNativePg(children.get<CloudNativePgCluster>(CLOUD_NATIVE_PG, namespace, name), suspended);
   }
   const set = children.get<StatefulSet>('StatefulSet', namespace, name);
@@ -108,15 +115,12 @@ const claimOf = ({ name }: Place) => `data-${name}-0`;
 
 /** Whether anything of it was ever made: its volume outlives its servers. */
 export const clusterExists = (children: Children, place: Place) =>
-  [
-    children.serves(CLOUD_NATIVE_PG) && children.get(CLOUD_NATIVE_PG, place.namespace, place.name),
-    children.get('StatefulSet', place.namespace, place.name),
-    children.get('PersistentVolumeClaim', place.namespace, claimOf(place)),
-  ].some(Boolean);
+  isOurs(children, place) ||
+  (children.serves(CLOUD_NATIVE_PG) && children.get(CLOUD_NATIVE_PG, place.namespace, place.name) !== undefined);
 
 /** Undefined: it has no address yet. */
 export function superuserUrl(children: Children, { place, password }: ClusterRequest): string | undefined {
-  const theirs = children.serves(CLOUD_NATIVE_PG);
+  const theirs = isTheirs(children, place);
   const address = theirs ? hostOf(place) : serviceAddress(children, place);
   const user = theirs ? THEIR_SUPERUSER : OUR_SUPERUSER;
   return address && `postgresql://${user}:${encodeURIComponent(password)}@${address}:5432/postgres`;

@@ -1,0 +1,102 @@
+import { readSite } from '@slipway/crds';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { cloudNativePgObjects, outcomeOfCloudNativePg } from './cloudnative-pg.js';
+import type { ClusterRequest } from './cluster.js';
+import { parametersOf } from './parameters.js';
+import { ownPlace, placeOf, sharedPlace } from './place.js';
+import { isSettled, type StatefulSet, statefulSetObjects } from './stateful-set.js';
+import { superuserPassword } from './superuser-password.js';
+
+const test = suite('what a Postgres cluster is asked to be');
+const MEBI = 2 ** 20;
+const megabytes = (setting: string | undefined) => Number(setting?.replace(/MB$/, ''));
+
+for (const [memory, storage] of [
+  ['64Mi', '1Gi'],
+  ['192Mi', '1Gi'],
+  ['512Mi', '10Gi'],
+  ['4Gi', '1Ti'],
+] as const) {
+  test(`with ${memory} and ${storage}, what is kept in memory and as log leaves room`, () => {
+    const parameters = parametersOf({ memory, storage, shared: true });
+    const bytes = { Mi: MEBI, Gi: 2 ** 30, Ti: 2 ** 40 };
+    const sizeOf = (text: string) => (Number.parseInt(text, 10) * bytes[text.slice(-2) as keyof typeof bytes]) / MEBI;
+    assert.ok(megabytes(parameters.shared_buffers) * 4 <= sizeOf(memory));
+    const log = megabytes(parameters.max_slot_wal_keep_size) + megabytes(parameters.max_wal_size);
+    assert.ok(log <= sizeOf(storage) / 3, String(log));
+    assert.ok(megabytes(parameters.max_wal_size) >= 32);
+  });
+}
+
+const site = readSite('publicUrl: http://slipway.test');
+const request = (more: Partial<ClusterRequest> = {}): ClusterRequest => ({
+  place: ownPlace({ ref: 'first', uid: 'uid' }),
+  size: site.sharedDatabase,
+  suspended: false,
+  password: 'never-in-a-pod',
+  site,
+  ...more,
+});
+
+test('a plan with a database of its own has it in its namespace, another shares its region’s', () => {
+  const project = { ref: 'first', uid: 'uid', region: 'us-east' as const };
+  assert.equal(placeOf({ ...project, plan: 'free' }, site), { namespace: 'slipway-data', name: 'shared-us-east' });
+  assert.equal(placeOf({ ...project, plan: 'pro' }, site), ownPlace(project));
+});
+
+test('a password is in the Secret alone, another for each cluster, and the same whenever it is made', () => {
+  for (const objects of [statefulSetObjects(request(), undefined), cloudNativePgObjects(request(), undefined)]) {
+    const [, ...others] = objects;
+    assert.not.match(JSON.stringify(others), /never-in-a-pod/);
+  }
+  const shared = sharedPlace('eu-central');
+  assert.is(superuserPassword('key', shared), superuserPassword('key', shared));
+  assert.is.not(superuserPassword('key', shared), superuserPassword('key', sharedPlace('eu-west')));
+  assert.is.not(superuserPassword('key', shared), superuserPassword('other', shared));
+});
+
+test('what its Project owns goes with it, what projects share is nobody’s', () => {
+  for (const { metadata } of statefulSetObjects(request(), undefined)) {
+    assert.equal(
+      metadata.ownerReferences?.map(({ kind, uid }) => [kind, uid]),
+      [['Project', 'uid']],
+    );
+  }
+  for (const { metadata } of statefulSetObjects(request({ place: sharedPlace('eu-west') }), undefined)) {
+    assert.is(metadata.ownerReferences, undefined);
+  }
+});
+
+test('a site that changes the size of volumes leaves the claims of a StatefulSet as they are: the API refuses it', () => {
+  const setOf = (objects: object[]) => objects.at(-1) as StatefulSet;
+  const made = setOf(statefulSetObjects(request(), undefined));
+  const larger = request({
+    size: { ...site.sharedDatabase, storage: '100Gi' },
+    site: { ...site, storageClass: 'fast' },
+  });
+  const later = setOf(statefulSetObjects(larger, made));
+  assert.equal(later.spec?.volumeClaimTemplates, made.spec?.volumeClaimTemplates);
+});
+
+test('it is settled when a server takes connections, and a suspended one when none is left', () => {
+  const set = (status: NonNullable<StatefulSet['status']>): StatefulSet => ({ metadata: { name: 'postgres' }, status });
+  assert.not(isSettled(undefined, false));
+  assert.not(isSettled(undefined, true));
+  assert.not(isSettled(set({ replicas: 1 }), false));
+  assert.ok(isSettled(set({ replicas: 1, readyReplicas: 1 }), false));
+  assert.not(isSettled(set({ replicas: 1, readyReplicas: 1 }), true));
+  assert.ok(isSettled(set({}), true));
+});
+
+test('CloudNativePG’s own words are told until an instance is ready', () => {
+  const status = { phase: 'Setting up primary', phaseReason: 'Creating primary instance postgres-1' };
+  const outcome = outcomeOfCloudNativePg({ metadata: { name: 'postgres' }, status }, false);
+  assert.match(outcome.state === 'progressing' ? outcome.message : '', /Setting up primary: Creating primary instance/);
+  const ready = { metadata: { name: 'postgres' }, status: { ...status, readyInstances: 1 } };
+  assert.is(outcomeOfCloudNativePg(ready, false).state, 'ready');
+  assert.is(outcomeOfCloudNativePg(ready, true).state, 'progressing');
+  assert.is(outcomeOfCloudNativePg(undefined, true).state, 'progressing');
+});
+
+test.run();
