@@ -1,0 +1,94 @@
+/**
+ * The rights of the programs' service accounts, held against the API server's own log of what they asked: all that they need, and nothing
+ * that they don't.
+ */
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { DATA_NAMESPACE, LABEL_PROJECT, PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { type AuditedRequest, auditedRequests, covers, grants, inWords } from './cluster/audit.js';
+import { givenCluster } from './cluster/given.js';
+import { type ClusterPlatform, startOnCluster } from './cluster/platform.js';
+import { run as runProgram } from './cluster/run.js';
+import { KUBE, testClusterKubeconfig } from './cluster/test-cluster.js';
+import { leadWholeLives } from './cluster/whole-life.js';
+import { kubectl } from './kubectl.js';
+
+/** What the API server lets everyone who is signed in do: ask what there is. */
+const EVERYONES = /"system:(discovery|basic-user|public-info-viewer)"/;
+const OURS = new RegExp(`RoleBinding "slipway-[a-z]+(/${SYSTEM_NAMESPACE})?"`);
+
+const cluster = givenCluster();
+const isTestCluster = cluster && existsSync(KUBE) && cluster.kubeconfig === (await testClusterKubeconfig());
+if (cluster && !isTestCluster) console.log('# skipped: only the test cluster is known to keep an audit log');
+if (cluster && isTestCluster) {
+  const log = path.join(path.dirname(cluster.kubeconfig), 'log', 'audit.log');
+  const run = (...args: string[]) => kubectl(cluster.kubeconfig, args);
+  let platform: ClusterPlatform;
+  let requests: AuditedRequest[] = [];
+
+  test.before(async () => {
+    await runProgram(KUBE, ['up', '--audit']);
+    platform = await startOnCluster(cluster.kubeconfig, cluster.overlay);
+    await leadWholeLives(platform);
+    const since = ['get', 'namespace', SYSTEM_NAMESPACE, '-o', 'jsonpath={.metadata.creationTimestamp}'];
+    requests = await auditedRequests(log, await run(...since));
+  });
+  test.after(async () => {
+    await platform?.close();
+  });
+
+  test('no program asks for what it may not', () => {
+    assert.equal(requests.filter(({ isAllowed }) => !isAllowed).map(inWords), []);
+  });
+
+  test('what a program asks for is granted by the roles of the manifests, or to everyone', () => {
+    assert.ok(requests.length > 0);
+    const byOthers = requests.filter(
+      ({ isAllowed, reason }) => isAllowed && !OURS.test(reason) && !EVERYONES.test(reason),
+    );
+    assert.equal(
+      byOthers.map((request) => `${inWords(request)}: ${request.reason}`),
+      [],
+    );
+  });
+
+  test('every right that the manifests grant is used', () => {
+    const unused = grants().filter((grant) => !requests.some((request) => covers(grant, request)));
+    assert.equal(unused.map(inWords), []);
+  });
+
+  test('a program that is taken over writes in the namespaces of projects alone, and makes no token of another account', async () => {
+    const as = (program: string, ...args: string[]) =>
+      run(`--as=system:serviceaccount:${SYSTEM_NAMESPACE}:${program}`, ...args).then(
+        () => 'done',
+        (error: Error) => /denied request: ([^:\n]*)/.exec(error.message)?.[1] ?? error.message,
+      );
+    const places = /^Slipway's programs write in the namespaces of projects alone/;
+    const secret = ['create', 'secret', 'generic', 'project-env', '--from-literal=a=b', '--dry-run=server'];
+    for (const namespace of ['kube-system', 'default', SYSTEM_NAMESPACE, DATA_NAMESPACE]) {
+      assert.match(await as(PROGRAMS.api, ...secret, '-n', namespace), places);
+    }
+    assert.match(await as(PROGRAMS.api, 'create', 'namespace', 'p-unlabelled', '--dry-run=server'), places);
+    for (const namespace of ['kube-system', 'default']) {
+      assert.match(await as(PROGRAMS.operator, ...secret, '-n', namespace), places);
+    }
+    assert.match(await as(PROGRAMS.operator, 'delete', 'namespace', 'kube-node-lease', '--dry-run=server'), places);
+
+    const namespace = 'p-roles-test';
+    await run('create', 'namespace', namespace);
+    try {
+      await run('label', 'namespace', namespace, `${LABEL_PROJECT}=roles-test`);
+      assert.is(await as(PROGRAMS.api, ...secret, '-n', namespace), 'done');
+      const token = [...secret, '--type=kubernetes.io/service-account-token', '-n', namespace];
+      for (const program of [PROGRAMS.api, PROGRAMS.operator]) {
+        assert.match(await as(program, ...token), /^Slipway's programs make no Secrets that the cluster fills/);
+      }
+    } finally {
+      await run('delete', 'namespace', namespace);
+    }
+  });
+}
+
+test.run();
