@@ -25,8 +25,9 @@ const may = (group: string, resources: string[], verbs: string[], resourceNames?
 });
 
 const READ = ['get', 'list', 'watch'];
-/** Followed by watch, applied server-side, and let go of. */
-const KEEP = ['list', 'watch', 'create', 'patch', 'delete'];
+/** Followed by watch and applied server-side, which is a patch and may be a create. What is not deleted goes with its namespace. */
+const APPLY = ['list', 'watch', 'create', 'patch'];
+const KEEP = [...APPLY, 'delete'];
 
 const operator: Rights = {
   cluster: [
@@ -37,10 +38,12 @@ const operator: Rights = {
     may(CORE, ['namespaces'], [...READ, 'create', 'patch', 'delete']),
     // By label and in namespaces that come and go: neither can be said by resourceNames.
     may(CORE, ['secrets'], [...READ, 'create', 'patch', 'delete']),
-    may(CORE, ['configmaps', 'services', 'resourcequotas', 'limitranges'], KEEP),
+    may(CORE, ['configmaps', 'services'], KEEP),
+    may(CORE, ['resourcequotas', 'limitranges'], APPLY),
     may(CORE, ['pods', 'persistentvolumeclaims'], ['list', 'watch']),
     may(CORE, ['events'], ['list', 'create', 'patch']),
-    may(APPS, ['deployments', 'statefulsets'], KEEP),
+    may(APPS, ['deployments'], KEEP),
+    may(APPS, ['statefulsets'], APPLY),
     may(NETWORKING, ['networkpolicies'], KEEP),
     may(NETWORKING, ['ingresses'], ['list', 'watch']),
   ],
@@ -99,7 +102,7 @@ export const RIGHTS: Record<Account, Rights> = { operator, api, dataplane, realt
 
 /** What only a site needs that has the operator of this name, or this API: a component of its own for each. */
 export const OPTIONAL_RIGHTS: Record<string, Rights> = {
-  'cloudnative-pg': { cluster: [may('postgresql.cnpg.io', ['clusters'], KEEP)], namespaced: {} },
+  'cloudnative-pg': { cluster: [may('postgresql.cnpg.io', ['clusters'], APPLY)], namespaced: {} },
   'gateway-api': {
     cluster: [may('gateway.networking.k8s.io', ['httproutes'], ['list', 'watch'])],
     namespaced: {
