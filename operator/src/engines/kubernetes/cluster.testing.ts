@@ -10,6 +10,7 @@ import {
   type Project,
   type Region,
   SYSTEM_NAMESPACE,
+  sharedClusterOf,
 } from '@slipway/crds';
 import { Informer } from '../../runtime/informer.js';
 import { isConflict, type KubeClient, type KubeObject } from '../../runtime/kube.js';
@@ -43,7 +44,7 @@ export async function prepareCluster(client: KubeClient): Promise<void> {
   }
 }
 
-/** A Project with its namespace, as the controller would have made it. */
+/** A Project with its namespace, as the controller would have made it. Of a type that an operator that may run here leaves alone. */
 export async function newProject(
   client: KubeClient,
   ref: string,
@@ -52,7 +53,7 @@ export async function newProject(
 ): Promise<EngineProject> {
   const owner = 'owner@example.com';
   const project = { apiVersion: 'slipway.dev/v1alpha1', kind: 'Project', metadata: { name: ref } };
-  await makeIfMissing(client, PROJECTS, { ...project, spec: { owner, region, plan } });
+  await makeIfMissing(client, PROJECTS, { ...project, spec: { owner, region, plan, type: 'app' } });
   const { uid } = (await client.get<Project>(`${PROJECTS}/${ref}`)).metadata;
   const labels = { [LABEL_PROJECT]: ref, [LABEL_MANAGED_BY]: MANAGED_BY };
   const ownerReferences = [ownerReference({ ref, uid: uid as string })];
@@ -64,6 +65,19 @@ export async function newProject(
 export async function removeProject(client: KubeClient, ref: string): Promise<void> {
   await deleteAndWait(client, `${NAMESPACES}/${namespaceOf(ref)}`);
   await deleteAndWait(client, `${PROJECTS}/${ref}`);
+}
+
+/** The Postgres that a region's projects share. */
+export async function removeShared(client: KubeClient, region: Region): Promise<void> {
+  const name = sharedClusterOf(region);
+  const core = `/api/v1/namespaces/${DATA_NAMESPACE}`;
+  await deleteAndWait(client, `/apis/apps/v1/namespaces/${DATA_NAMESPACE}/statefulsets/${name}`);
+  await Promise.all(
+    [`services/${name}`, `secrets/${name}-superuser`, `configmaps/${name}-settings`].map((path) =>
+      deleteAndWait(client, `${core}/${path}`),
+    ),
+  );
+  await deleteAndWait(client, `${core}/persistentvolumeclaims/data-${name}-0`);
 }
 
 /** As the operator has them. */

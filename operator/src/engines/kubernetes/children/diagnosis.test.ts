@@ -154,6 +154,7 @@ test('it is up to date when all pods are of the newest template and take request
   assert.not(isUpToDate(deployment({ ...all, observedGeneration: 1 })));
   assert.not(isUpToDate(deployment({ ...all, updatedReplicas: 0 })));
   assert.not(isUpToDate(deployment({ ...all, availableReplicas: 0 })));
+  assert.not(isUpToDate(deployment({ ...all, replicas: 2 })), 'the ready one is of the template before');
   assert.not(isUpToDate(deployment(all, 2)));
   assert.ok(isUpToDate(deployment({}, 0)));
   assert.not(isUpToDate(deployment({ replicas: 1 }, 0)));

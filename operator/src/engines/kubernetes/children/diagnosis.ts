@@ -42,6 +42,8 @@ export function isUpToDate({ metadata, spec, status = {} }: Workload): boolean {
   const available = status.availableReplicas ?? 0;
   if (observedGeneration < (metadata.generation ?? 0)) return false;
   if (wanted === 0) return replicas === 0;
+  // With one of an older template beside it, the ready one may be that.
+  if (replicas > updatedReplicas) return false;
   return updatedReplicas >= wanted && readyReplicas >= wanted && available >= wanted;
 }
 

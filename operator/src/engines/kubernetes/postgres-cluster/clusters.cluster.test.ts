@@ -27,6 +27,7 @@ import {
   newProject,
   prepareCluster,
   removeProject,
+  removeShared,
   SKIPPED,
   watchCluster,
 } from '../cluster.testing.js';
@@ -64,7 +65,7 @@ function testOn(path: string): void {
   test.after(async ({ client, clusters, watched }) => {
     await clusters.close();
     await watched.close();
-    await Promise.all([removeShared(client), ...OWN.map((ref) => removeProject(client, ref))]);
+    await Promise.all([removeShared(client, REGION), ...OWN.map((ref) => removeProject(client, ref))]);
     await client.close();
   });
 
@@ -359,17 +360,6 @@ async function podsOf(client: KubeClient, { namespace, name }: Where): Promise<(
   const query = { labelSelector: `slipway.dev/cluster=${name}` };
   return (await client.get<{ items: (KubeObject & { spec: object })[] }>(`/api/v1/namespaces/${namespace}/pods`, query))
     .items;
-}
-
-async function removeShared(client: KubeClient): Promise<void> {
-  const core = `/api/v1/namespaces/${DATA_NAMESPACE}`;
-  await deleteAndWait(client, `/apis/apps/v1/namespaces/${DATA_NAMESPACE}/statefulsets/${SHARED}`);
-  await Promise.all(
-    [`services/${SHARED}`, `secrets/${SHARED}-superuser`, `configmaps/${SHARED}-settings`].map((path) =>
-      deleteAndWait(client, `${core}/${path}`),
-    ),
-  );
-  await deleteAndWait(client, `${core}/persistentvolumeclaims/data-${SHARED}-0`);
 }
 
 if (clusterKubeconfig) testOn(clusterKubeconfig);

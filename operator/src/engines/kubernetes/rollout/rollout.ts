@@ -22,17 +22,20 @@ const LOOK_AGAIN_MS = 60_000;
 /** Changes come in swarms. */
 const GATHER_MS = 50;
 
+/** What it sees of the cluster. */
+export type Seen = Pick<Children, 'all' | 'get' | 'list' | 'onChange'>;
+
 type Deployments = Partial<Record<Part, Workload>>;
 
 export class Rollout {
-  readonly #children: Children;
+  readonly #children: Seen;
   readonly #images: Images;
   readonly #batch: number;
   #gathering: NodeJS.Timeout | undefined;
   /** Told last: only so that those who wait hear of it. */
   #toldHalt: string | undefined;
 
-  constructor(children: Children, { images, rollout }: Pick<Site, 'images' | 'rollout'>) {
+  constructor(children: Seen, { images, rollout }: Pick<Site, 'images' | 'rollout'>) {
     this.#children = children;
     this.#images = { auth: images.auth, rest: images.rest };
     this.#batch = rollout.batch;
