@@ -69,6 +69,7 @@ export function chaosSuite(test: Test, stageOf: () => Stage): void {
         await scene.converges();
       } catch (error) {
         console.log(`# SEED=${seed}\n${scene.operators.said}`);
+        await scene.abandon();
         throw error;
       } finally {
         await scene.end();
@@ -180,6 +181,15 @@ class Scene {
 
   async removeAll(): Promise<void> {
     await Promise.all((await this.projects()).map(({ metadata }) => this.#delete(metadata.name)));
+  }
+
+  /** After a failure: the next test must not find what this one left. */
+  async abandon(): Promise<void> {
+    this.lived.abort();
+    this.api.fail({});
+    await this.removeAll();
+    const isOver = async () => (await this.projects()).length === 0;
+    await until('the projects to go', isOver, CONVERGES_MS).catch((error: Error) => console.log(`# ${error.message}`));
   }
 
   async projects(): Promise<Project[]> {

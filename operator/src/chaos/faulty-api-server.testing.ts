@@ -36,6 +36,7 @@ export class FaultyApiServer {
   /** How often each fault happened, so that a test knows that it tested something. */
   readonly happened = { failedWrites: 0, doneThough: 0, expiredWatches: 0, waitedTooLittle: 0 };
   #faults = NO_FAULTS;
+  readonly #watches = new Set<ServerResponse>();
   /** Until when whoever asks has been told to wait, by what was asked. */
   readonly #toWait = new Map<string, number>();
 
@@ -64,6 +65,7 @@ export class FaultyApiServer {
   /** From now on these faults, and no others. */
   fail(faults: Partial<Faults>): void {
     this.#faults = { ...NO_FAULTS, ...faults };
+    for (const watch of this.#watches) this.#expireLater(watch);
   }
 
   /** Nothing comes through and nobody is told, as when a network parts; then all that was open is dead. */
@@ -97,8 +99,7 @@ export class FaultyApiServer {
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { query, pathname } = url(request);
     if (request.method === 'GET') {
-      const isWatch = query.get('watch') === 'true';
-      await (isWatch && this.#faults.watchMs > 0 ? this.#shortWatch(request, response) : this.#pass(request, response));
+      await (query.get('watch') === 'true' ? this.#watch(request, response) : this.#pass(request, response));
       return;
     }
     // A creation's path doesn't say of what.
@@ -117,20 +118,28 @@ export class FaultyApiServer {
     response.writeHead(status, headers).end(body);
   }
 
-  async #shortWatch(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    this.happened.expiredWatches += 1;
-    if (this.#random() < REFUSED_WATCHES) {
+  async #watch(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (this.#faults.watchMs > 0 && this.#random() < REFUSED_WATCHES) {
+      this.happened.expiredWatches += 1;
       const { headers, body } = answerOf(410, 'GET');
       response.writeHead(410, headers).end(body);
       return;
     }
-    const timer = setTimeout(() => {
-      const { body } = answerOf(410, 'GET');
-      if (!response.headersSent) response.writeHead(200, { 'content-type': 'application/json' });
-      response.end(`${JSON.stringify({ type: 'ERROR', object: JSON.parse(body) })}\n`);
-    }, this.#random() * this.#faults.watchMs);
-    response.on('close', () => clearTimeout(timer));
+    this.#watches.add(response);
+    response.on('close', () => this.#watches.delete(response));
+    this.#expireLater(response);
     await this.#pass(request, response);
+  }
+
+  #expireLater(watch: ServerResponse): void {
+    if (this.#faults.watchMs === 0) return;
+    const expire = () => {
+      this.happened.expiredWatches += 1;
+      if (!watch.headersSent) watch.writeHead(200, { 'content-type': 'application/json' });
+      watch.end(`${JSON.stringify({ type: 'ERROR', object: JSON.parse(answerOf(410, 'GET').body) })}\n`);
+    };
+    const timer = setTimeout(expire, this.#random() * this.#faults.watchMs);
+    watch.on('close', () => clearTimeout(timer));
   }
 
   async #pass(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const PROGRAM = fileURLToPath(new URL('../main.js', import.meta.url));
+const END_MS = 10_000;
 const RESTART_MS = 100;
 /** What is kept of what they said, for a test that fails. */
 const SAID_LIMIT = 30_000;
@@ -49,13 +50,7 @@ export class Operators {
 
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.all(
-      [...this.#running.values()].map(async (child) => {
-        const ended = once(child, 'exit');
-        child.kill('SIGTERM');
-        await ended;
-      }),
-    );
+    await Promise.all([...this.#running.values()].map(end));
     await rm(this.#folder, { recursive: true, force: true });
   }
 
@@ -63,12 +58,13 @@ export class Operators {
     if (this.#closed) return;
     this.starts += 1;
     const child = spawn(process.execPath, ['--enable-source-maps', PROGRAM], {
-      stdio: ['ignore', 'pipe', 'pipe'],
+      // With a channel it ends when this process does.
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
       env: { PATH: process.env.PATH ?? '', ...this.#env, SLIPWAY_LISTEN: path.join(this.#folder, `${index}.sock`) },
     });
     this.#running.set(index, child);
     for (const stream of [child.stdout, child.stderr]) {
-      stream.setEncoding('utf8').on('data', (text: string) => {
+      stream?.setEncoding('utf8').on('data', (text: string) => {
         this.#said = (this.#said + text).slice(-SAID_LIMIT);
       });
     }
@@ -78,4 +74,14 @@ export class Operators {
       this.#keepUp(index);
     });
   }
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  const ended = once(child, 'exit');
+  child.kill('SIGTERM');
+  // One that was stopped hears nothing until then.
+  child.kill('SIGCONT');
+  const timer = setTimeout(() => child.kill('SIGKILL'), END_MS);
+  await ended;
+  clearTimeout(timer);
 }
