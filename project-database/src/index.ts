@@ -14,7 +14,14 @@ export {
 } from './platform-database.js';
 export { migrateRealtime, realtimeMigrations } from './realtime/index.js';
 export { dropIdleReplicationSlots, dropReplicationSlots } from './replication-slots.js';
-export { createRole, LOGIN_ROLES, type LoginRole, type ProjectPasswords, roleAttributes } from './roles.js';
+export {
+  createRole,
+  grantGroups,
+  LOGIN_ROLES,
+  type LoginRole,
+  type ProjectPasswords,
+  roleAttributes,
+} from './roles.js';
 export { scramVerifier, verifierMatches } from './scram.js';
 export { identifier, literal, type Session, transaction } from './session.js';
 export {

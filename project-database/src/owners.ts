@@ -23,7 +23,10 @@ export function naming(session: Session): Session {
   return {
     async query(sql) {
       if (!sql.includes(OWNERS)) return session.query(sql);
-      owners ??= ownersRole(session);
+      owners ??= ownersRole(session).catch((error) => {
+        owners = undefined;
+        throw error;
+      });
       return session.query(sql.replaceAll(OWNERS, await owners));
     },
   };

@@ -71,10 +71,15 @@ export function createRole(role: LoginRole, ref: string): string[] {
   const name = identifier(role.name(ref));
   return [
     `CREATE ROLE ${name} WITH ${roleAttributes(role)} NOLOGIN`,
-    `GRANT ${role.groups.map(identifier).join(', ')} TO ${name} WITH ${role.membership}`,
+    ...grantGroups(role, ref),
     ...Object.entries(role.settings).map(([setting, value]) => `ALTER ROLE ${name} SET ${setting} = '${value}'`),
   ];
 }
+
+/** For a session by `naming`. */
+export const grantGroups = (role: LoginRole, ref: string) => [
+  `GRANT ${role.groups.map(identifier).join(', ')} TO ${identifier(role.name(ref))} WITH ${role.membership}`,
+];
 
 export const roleAttributes = (role: LoginRole) =>
   `NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS ${role.inherit ? 'INHERIT' : 'NOINHERIT'} ` +

@@ -156,6 +156,8 @@ test('what has drifted is put right, and named: a lost role, a locked one, anoth
       ['ALTER ROLE "postgres.drift" NOLOGIN', owner],
       [`ALTER ROLE "auth_admin.drift" PASSWORD 'other'`, 'the role auth_admin.drift, whose password was another'],
       ['ALTER ROLE "postgres.drift" CONNECTION LIMIT -1 CREATEDB', owner],
+      ['REVOKE authenticated FROM "authenticator.drift"', 'the role authenticator.drift, which was changed'],
+      ['REVOKE CONNECT ON DATABASE "p-drift" FROM "authenticator.drift"', access],
       ['ALTER DATABASE "p-drift" CONNECTION LIMIT 0', access],
       ['GRANT CONNECT, TEMP ON DATABASE "p-drift" TO PUBLIC, anon, "postgres.first"', access],
       ['ALTER DATABASE "p-drift" ALLOW_CONNECTIONS false', access],

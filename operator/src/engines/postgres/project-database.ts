@@ -2,17 +2,18 @@
 import { databaseOf, REPLICATION_ROLE } from '@slipway/crds';
 import {
   createRole,
+  grantGroups,
   identifier,
   LOGIN_ROLES,
   type LoginRole,
   literal,
   type ProjectPasswords,
   roleAttributes,
+  type Session,
   scramVerifier,
   verifierMatches,
 } from '@slipway/project-database';
 import { retainedForIn } from './closed-database.js';
-import type { ClusterSessions } from './cluster-sessions.js';
 
 /** `drift`: what had changed, in words. Each statement may run outside of the project's database. */
 export interface Repair {
@@ -39,20 +40,29 @@ export interface Observed {
   roles: ObservedRole[];
 }
 
-export async function observe(sessions: ClusterSessions, ref: string): Promise<Observed> {
+/** In: a session by `naming`. */
+export async function observe(session: Session, ref: string): Promise<Observed> {
   const names = LOGIN_ROLES.map((role) => literal(role.name(ref))).join(', ');
-  const { rows } = await sessions.query(`
+  const groups = LOGIN_ROLES.map(
+    (role) => `WHEN ${literal(role.name(ref))} THEN ARRAY[${role.groups.map(literal).join(', ')}]`,
+  ).join(' ');
+  const { rows } = await session.query(`
     SELECT datname AS name, true AS is_database, shobj_description(oid, 'pg_database') AS text,
       datconnlimit = -1 AND NOT EXISTS (
         SELECT FROM aclexplode(coalesce(datacl, acldefault('d', datdba)))
         WHERE grantee NOT IN (SELECT oid FROM pg_roles WHERE rolname IN (${names}, ${literal(REPLICATION_ROLE)})))
-        AND has_database_privilege(${literal(REPLICATION_ROLE)}, datname, 'CONNECT') AS good,
+        AND NOT EXISTS (
+          SELECT FROM pg_roles WHERE rolname IN (${names}, ${literal(REPLICATION_ROLE)})
+            AND NOT has_database_privilege(pg_roles.oid, pg_database.oid, 'CONNECT')) AS good,
       datallowconn::int AS connections, datallowconn AS logs_in
     FROM pg_database WHERE datname = ${literal(databaseOf(ref))}
     UNION ALL
     SELECT rolname, false, rolpassword,
       rolcanlogin AND NOT (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls)
-        AND coalesce(rolvaliduntil, 'infinity') = 'infinity',
+        AND coalesce(rolvaliduntil, 'infinity') = 'infinity'
+        AND (CASE rolname ${groups} END) <@ ARRAY(
+          SELECT granted.rolname::text FROM pg_auth_members
+          JOIN pg_roles AS granted ON granted.oid = roleid WHERE member = pg_authid.oid),
       rolconnlimit, rolcanlogin
     FROM pg_authid WHERE rolname IN (${names})`);
   const database = rows.find((row) => row.is_database);
@@ -106,7 +116,7 @@ async function repairRole(
   return [
     {
       drift: `the role ${role.name(ref)}, ${driftOf(found)}`,
-      statements: [...(found ? [] : made), `ALTER ROLE ${name} WITH ${attributes}`],
+      statements: [...(found ? grantGroups(role, ref) : made), `ALTER ROLE ${name} WITH ${attributes}`],
     },
   ];
 }

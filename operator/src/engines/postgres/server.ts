@@ -8,6 +8,7 @@ import {
   naming,
   openReplication,
   prepareCluster,
+  type Session,
   takeSpare,
   transaction,
 } from '@slipway/project-database';
@@ -42,6 +43,8 @@ const ready: EngineOutcome = { state: 'ready', value: undefined };
 export class DatabaseServer {
   readonly #settings: DatabaseServerSettings;
   readonly #sessions: ClusterSessions;
+  /** Takes SQL that speaks of the group of owners. */
+  readonly #named: Session;
   readonly #spares: Spares;
   readonly #idleSlots: IdleSlots;
   readonly #removals = new Limit(REMOVALS);
@@ -50,6 +53,7 @@ export class DatabaseServer {
   constructor(settings: DatabaseServerSettings) {
     this.#settings = settings;
     this.#sessions = new ClusterSessions(settings.adminUrl, settings.log);
+    this.#named = naming(this.#sessions);
     this.#spares = new Spares(this.#sessions, settings.spares, settings.log);
     this.#idleSlots = new IdleSlots(this.#sessions, settings.log);
   }
@@ -67,14 +71,14 @@ export class DatabaseServer {
   ensure(request: DatabaseRequest): Promise<EngineOutcome> {
     return this.#withPostgres(async () => {
       const { ref } = request.project;
-      const observed = await observe(this.#sessions, ref);
+      const observed = await observe(this.#named, ref);
       if (!observed.exists) return this.#make(request, observed.roles.length > 0);
       if (isKeptFromOthers(observed, request.project.owner)) return retainedForAnother(ref);
       const { suspended } = request.project;
       const needed = await repairs(ref, observed, request.passwords, !suspended);
       if (suspended) await closeDatabase(this.#sessions, ref);
       if (needed.length === 0) return ready;
-      await naming(this.#sessions).query(transaction(needed.flatMap(({ statements }) => statements)));
+      await this.#named.query(transaction(needed.flatMap(({ statements }) => statements)));
       const restored = needed.map(({ drift }) => drift);
       this.#settings.log.info({ ref, restored }, 'the database had drifted and was put right');
       return { ...ready, restored };
@@ -84,7 +88,7 @@ export class DatabaseServer {
   /** Ready when neither the database nor its roles are there, or what is retained is closed. */
   remove({ ref, owner, retain }: Pick<RemoveRequest, 'ref' | 'owner' | 'retain'>): Promise<EngineOutcome> {
     return this.#withPostgres(async () => {
-      const observed = await observe(this.#sessions, ref);
+      const observed = await observe(this.#named, ref);
       // Its project never had it, and so can't take it along.
       if (isKeptFromOthers(observed, owner)) return ready;
       if (retain && observed.exists) await retainDatabase(this.#sessions, ref, owner);
