@@ -1,6 +1,6 @@
 /** What every engine must do. In: an engine that is started, and how to look at what it made. Run by each engine's own test. */
 
-import { ownerRole } from '@slipway/crds';
+import { ownerRole, type Region } from '@slipway/crds';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -12,14 +12,16 @@ export interface EngineUnderTest {
   login(ref: string, role: string, password: string): pg.ClientConfig;
   /** What is left of `ref`, by name: databases, roles, objects. */
   leftovers(ref: string): Promise<string[]>;
+  /** Where projects are asked for; without it, eu-central. */
+  region?: Region;
 }
 
 /** As the controller would tell of it. */
-export const projectNamed = (ref: string): EngineProject => ({
+export const projectNamed = (ref: string, region: Region = 'eu-central'): EngineProject => ({
   ref,
   uid: `uid-${ref}`,
   owner: 'owner@example.com',
-  region: 'eu-central',
+  region,
   plan: 'free',
   suspended: false,
   placement: undefined,
@@ -27,13 +29,16 @@ export const projectNamed = (ref: string): EngineProject => ({
 
 export function engineSuite(name: string, start: () => Promise<EngineUnderTest>, stop: () => Promise<void>): void {
   const test = suite<{ under: EngineUnderTest }>(name);
+  let region: Region | undefined;
+  const named = (ref: string) => projectNamed(ref, region);
   test.before(async (context) => {
     context.under = await start();
+    region = context.under.region;
   });
   test.after(stop);
 
   const request = (ref: string, version = '1'): DatabaseRequest => ({
-    project: projectNamed(ref),
+    project: named(ref),
     passwords: { owner: `owner-${version}`, authenticator: `authenticator-${version}`, authAdmin: `auth-${version}` },
     existed: false,
   });
@@ -96,7 +101,7 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     const outcomes = await Promise.all(refs.map((ref) => under.engine.ensureDatabase(request(ref))));
     assert.ok(outcomes.every(({ state }) => state === 'ready'));
     for (const ref of refs) assert.ok(await loginWorks(under, ref, 'owner-1'), ref);
-    await Promise.all(refs.map((ref) => under.engine.remove({ ...projectNamed(ref), retain: false })));
+    await Promise.all(refs.map((ref) => under.engine.remove({ ...named(ref), retain: false })));
   });
 
   test('what is removed leaves nothing, connections or not, and removing it again is no error', async ({ under }) => {
@@ -104,16 +109,16 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     const client = new pg.Client(under.login('gone', ownerRole('gone'), 'owner-1'));
     client.on('error', () => {});
     await client.connect();
-    assert.equal(await under.engine.remove({ ...projectNamed('gone'), retain: false }), {
+    assert.equal(await under.engine.remove({ ...named('gone'), retain: false }), {
       state: 'ready',
       value: undefined,
     });
     assert.equal(await under.leftovers('gone'), []);
-    assert.equal(await under.engine.remove({ ...projectNamed('gone'), retain: false }), {
+    assert.equal(await under.engine.remove({ ...named('gone'), retain: false }), {
       state: 'ready',
       value: undefined,
     });
-    assert.equal(await under.engine.remove({ ...projectNamed('never-was'), retain: false }), {
+    assert.equal(await under.engine.remove({ ...named('never-was'), retain: false }), {
       state: 'ready',
       value: undefined,
     });
@@ -126,7 +131,7 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     await client.connect();
     await client.query('CREATE TABLE old (id int)');
     await client.end();
-    await under.engine.remove({ ...projectNamed('anew'), retain: false });
+    await under.engine.remove({ ...named('anew'), retain: false });
     await under.engine.ensureDatabase(request('anew', '2'));
     const later = new pg.Client(under.login('anew', ownerRole('anew'), 'owner-2'));
     await later.connect();
@@ -146,7 +151,7 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
 
   const suspended = (ref: string): DatabaseRequest => ({
     ...request(ref),
-    project: { ...projectNamed(ref), suspended: true },
+    project: { ...named(ref), suspended: true },
     existed: true,
   });
 
@@ -174,7 +179,7 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
   test('a database that is retained lets nobody in, is kept from another owner whatever they do, and is given to its own with its data', async ({
     under,
   }) => {
-    const own = projectNamed('stays');
+    const own = named('stays');
     const other = { ...own, owner: 'other@example.com', uid: 'uid-other' };
     await under.engine.ensureDatabase(request('stays'));
     const client = new pg.Client(under.login('stays', ownerRole('stays'), 'owner-1'));
@@ -198,19 +203,19 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
   });
 
   test('a key is taken when who verifies it answers, and waited for when it is refused', async ({ under }) => {
-    const taken = await under.engine.verifiersAccept({ project: projectNamed('served'), anonKey: 'key' });
+    const taken = await under.engine.verifiersAccept({ project: named('served'), anonKey: 'key' });
     assert.is(taken.state, 'ready');
-    const refused = await under.engine.verifiersAccept({ project: projectNamed('silent'), anonKey: 'key' });
+    const refused = await under.engine.verifiersAccept({ project: named('silent'), anonKey: 'key' });
     assert.match(refused.state === 'progressing' ? refused.message : '', /next JWT secret \(HTTP 404\)/);
   });
 
   test('services that do not answer are named, and ready only when all do', async ({ under }) => {
     await under.engine.ensureDatabase(request('served'));
-    const { outcome } = await under.engine.ensureServices({ project: projectNamed('served'), anonKey: 'key' });
+    const { outcome } = await under.engine.ensureServices({ project: named('served'), anonKey: 'key' });
     assert.is(outcome.state, 'ready');
     assert.ok(outcome.state === 'ready' && outcome.value.services.auth?.up && outcome.value.services.rest?.up);
     assert.is(outcome.state === 'ready' && outcome.value.services.storage?.status, 'unavailable');
-    const { outcome: silent } = await under.engine.ensureServices({ project: projectNamed('silent'), anonKey: 'key' });
+    const { outcome: silent } = await under.engine.ensureServices({ project: named('silent'), anonKey: 'key' });
     assert.is(silent.state, 'progressing');
     assert.match(
       silent.state === 'progressing' ? silent.message : '',

@@ -10,12 +10,14 @@ interface EndpointSlices {
   }[];
 }
 
-/** Empty where no data plane runs in the cluster. */
-export async function dataplaneOrigins(client: KubeClient): Promise<string[]> {
+/** `url`: of the Service of all replicas, or of a data plane that runs elsewhere, which is then the only one. */
+export async function dataplaneOrigins(client: KubeClient, url: string): Promise<string[]> {
+  const { hostname, origin } = new URL(url);
+  if (!hostname.startsWith(`${PROGRAMS.dataplane}.`)) return [origin];
   const path = `/apis/discovery.k8s.io/v1/namespaces/${SYSTEM_NAMESPACE}/endpointslices`;
   const labelSelector = `kubernetes.io/service-name=${PROGRAMS.dataplane}`;
   const { items } = await client.get<EndpointSlices>(path, { labelSelector });
-  return items.flatMap(({ endpoints, ports, addressType }) => {
+  const origins = items.flatMap(({ endpoints, ports, addressType }) => {
     const port = ports?.[0]?.port;
     const living = (endpoints ?? []).filter(({ conditions }) => conditions?.ready !== false);
     return living.flatMap(({ addresses: [address] }) => {
@@ -23,4 +25,5 @@ export async function dataplaneOrigins(client: KubeClient): Promise<string[]> {
       return address && port ? [`http://${host}:${port}`] : [];
     });
   });
+  return origins.length > 0 ? origins : [origin];
 }

@@ -99,8 +99,8 @@ export class KubernetesEngine implements Engine {
       const message = 'waiting for the pods of auth and rest to have the next JWT secret';
       return { state: 'progressing', message, lookAgainMs: LOOK_AGAIN_MS };
     }
-    const origins = await dataplaneOrigins(this.#settings.client);
-    return this.#probe.accepts(project.ref, anonKey, ...(origins.length > 0 ? [origins] : []));
+    const { client, dataplaneUrl } = this.#settings;
+    return this.#probe.accepts(project.ref, anonKey, await dataplaneOrigins(client, dataplaneUrl));
   }
 
   async remove(request: RemoveRequest): Promise<EngineOutcome> {
