@@ -28,7 +28,7 @@ export interface Stage {
   /** All that stands under the name of some project, or is shared by them and must not grow. */
   inventory(): Promise<Inventory>;
   /** What there is when these projects are all that there are, and healthy. */
-  expected(refs: string[]): Inventory;
+  expected(projects: Project[]): Inventory;
 }
 
 /** What is made and deleted while something fails. */
@@ -39,7 +39,7 @@ interface Load {
   pauseMs: number;
 }
 
-const CONVERGES_MS = 90_000;
+const CONVERGES_MS = 120_000;
 const FAILOVER_MS = 20_000;
 const CUT_MS = 60_000;
 /** A creation or deletion that the API server does not answer is asked again so often. */
@@ -193,8 +193,12 @@ class Scene {
   }
 
   async projects(): Promise<Project[]> {
-    const { items } = await this.stage.client.get<{ items: Project[] }>(PROJECTS);
-    return items.filter(({ metadata }) => metadata.name.startsWith(`${this.prefix}-`));
+    return (await this.#allProjects()).filter(({ metadata }) => metadata.name.startsWith(`${this.prefix}-`));
+  }
+
+  /** With those that were there before. */
+  async #allProjects(): Promise<Project[]> {
+    return (await this.stage.client.get<{ items: Project[] }>(PROJECTS)).items;
   }
 
   async converges(): Promise<void> {
@@ -208,16 +212,19 @@ class Scene {
       },
       CONVERGES_MS,
     ).catch((error: Error) => assert.unreachable(`${error.message}\n${unsettled.join('\n')}`));
-    const wanted = this.stage.expected((await this.projects()).map(({ metadata }) => metadata.name));
-    let found: Inventory = {};
+    let [wanted, found]: Inventory[] = [];
     await until(
       'no more and no less than what is wanted',
       async () => {
+        wanted = this.stage.expected(await this.#allProjects());
         found = await this.stage.inventory();
         return JSON.stringify(found) === JSON.stringify(wanted);
       },
       CONVERGES_MS,
-    ).catch(() => assert.equal(found, wanted));
+    ).catch((error: Error) => {
+      assert.equal(found, wanted);
+      throw error;
+    });
   }
 
   /** The process id of the operator that leads, once it is another than `former` and runs. */

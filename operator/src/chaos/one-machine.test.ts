@@ -36,7 +36,10 @@ test.before(async () => {
     },
     restartApiServer: () => apiserver.restart(),
     inventory: async () => ({ ...(await objects(client)), ...(await postgresInventory(postgres.admin())) }),
-    expected: (refs) => ({ ...expectedObjects(refs), ...expectedInPostgres(refs, SPARES) }),
+    expected: (projects) => {
+      const refs = projects.map(({ metadata }) => metadata.name);
+      return { ...expectedObjects(refs), ...expectedInPostgres(refs, SPARES) };
+    },
   };
 });
 
