@@ -121,5 +121,8 @@ async function call<T>(
       throw new Error(`${method} ${path}: ${error.message}`, { cause: error });
     });
   const text = await response.text();
+  if (text !== '' && !response.headers.get('content-type')?.includes('json')) {
+    throw new Error(`${method} ${path} answered ${response.status} and no JSON: ${text.slice(0, 200)}`);
+  }
   return { status: response.status, body: (text ? JSON.parse(text) : undefined) as T };
 }

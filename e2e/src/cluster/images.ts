@@ -3,6 +3,8 @@
  * gets there. What a cluster has is written in a ConfigMap of it, so it is forgotten together with the images.
  */
 import { CoreV1Api, KubeConfig } from '@kubernetes/client-node';
+import { SYSTEM_NAMESPACE } from '@slipway/crds';
+import { kubectl } from '../kubectl.js';
 import { hashOfSources } from './sources.js';
 
 export const TARGETS = ['operator', 'api', 'dataplane', 'auth', 'rest'] as const;
@@ -36,7 +38,15 @@ export async function loadImages(
     await store.build(target, tagOf(target));
     say(`built and loaded ${tagOf(target)} (${Math.round((Date.now() - begin) / 1000)} s)`);
   }
+  await restartPrograms(kubeconfig);
   const body = { metadata: { name: RECORD.name }, data: { sources } };
   if (record) await api.replaceNamespacedConfigMap({ ...RECORD, body });
   else await api.createNamespacedConfigMap({ namespace: RECORD.namespace, body });
+}
+
+/** What is installed already runs older images of the same names. */
+async function restartPrograms(kubeconfig: string): Promise<void> {
+  const inSystem = ['-n', SYSTEM_NAMESPACE];
+  const programs = await kubectl(kubeconfig, [...inSystem, 'get', 'deployments', '-o', 'name']);
+  if (programs !== '') await kubectl(kubeconfig, [...inSystem, 'rollout', 'restart', ...programs.trim().split('\n')]);
 }

@@ -18,8 +18,6 @@ export async function install(root: string, kubeconfig: string, overlay: string)
   const inSystem = (...args: string[]) => run('-n', SYSTEM_NAMESPACE, ...args);
   const wasThere = (await inSystem('get', 'deployment', 'slipway-operator', '--ignore-not-found')) !== '';
   await run('apply', '-k', folder);
-  // What was there may run older images of the same names.
-  if (wasThere) await inSystem('rollout', 'restart', 'deployment');
   try {
     const programs = (await inSystem('get', 'statefulsets,deployments', '-o', 'name')).trim().split('\n');
     for (const program of programs) await inSystem('rollout', 'status', program, READY_TIMEOUT);
