@@ -25,7 +25,7 @@ const POSTGRES_PORT = 5432;
 const CNPG_STATUS_PORT = 8000;
 const PRIVATE = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'];
 
-/** No address of these is somebody's on the internet: pods, Services, nodes, clouds' metadata, loopback, multicast. */
+/** No address of these is somebody's on the internet: pods, Services, nodes, clouds' metadata, loopback, documentation, multicast. */
 const NOT_PUBLIC = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -34,8 +34,11 @@ const NOT_PUBLIC = [
   '169.254.0.0/16',
   '172.16.0.0/12',
   '192.0.0.0/24',
+  '192.0.2.0/24',
   '192.168.0.0/16',
   '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
   '224.0.0.0/4',
   '240.0.0.0/4',
 ];
