@@ -179,7 +179,8 @@ export class Informer<T extends KubeObject> {
   }
 
   #kept(object: T): T {
-    return this.#options.keep?.(object) ?? object;
+    const kept = withoutManagers(object);
+    return this.#options.keep?.(kept) ?? kept;
   }
 
   #store(object: T, supersedes: (object: T, before: T) => boolean = isNewer): void {
@@ -229,6 +230,12 @@ export class Informer<T extends KubeObject> {
   #selector(): Record<string, string> {
     return this.#options.labelSelector ? { labelSelector: this.#options.labelSelector } : {};
   }
+}
+
+/** Who manages which field is most of an object's bytes, and nobody here reads it. */
+function withoutManagers<T extends KubeObject>(object: T): T {
+  const { managedFields, ...metadata } = object.metadata as KubeObject['metadata'] & { managedFields?: unknown };
+  return managedFields === undefined ? object : { ...object, metadata };
 }
 
 const keyOf = (name: string, namespace: string | undefined) => (namespace ? `${namespace}/${name}` : name);

@@ -64,14 +64,8 @@ export function keepOf(kind: Kind): (object: KubeObject) => KubeObject {
   if (kind.kind === 'Pod') return keepOfPod;
   return (object) => {
     const { status, ...rest } = object as KubeObject & { status?: unknown };
-    return { ...rest, metadata: withoutManagers(object), ...(kind.status && status ? { status } : {}) } as KubeObject;
+    return { ...rest, ...(kind.status && status ? { status } : {}) } as KubeObject;
   };
-}
-
-/** Who manages which field is most of an object's bytes, and nobody here reads it. */
-function withoutManagers({ metadata }: KubeObject): KubeObject['metadata'] {
-  const { managedFields: _managers, ...kept } = metadata as KubeObject['metadata'] & { managedFields?: unknown };
-  return kept;
 }
 
 /** As much of a pod as tells why it doesn't run. */
