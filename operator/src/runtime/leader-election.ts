@@ -73,6 +73,13 @@ export class LeaderElection {
 
   async #tryAcquire(): Promise<boolean> {
     const { client, name } = this.#options;
+    const create = () =>
+      client.create<LeaseObject>(this.#path, {
+        apiVersion: 'coordination.k8s.io/v1',
+        kind: 'Lease',
+        metadata: { name },
+        spec: this.#spec(-1),
+      });
     try {
       const lease = await client.get<LeaseObject>(`${this.#path}/${name}`);
       if (!this.#isFree(lease)) return false;
@@ -80,12 +87,11 @@ export class LeaderElection {
     } catch (error) {
       if (isConflict(error)) return false;
       if (!isNotFound(error)) throw error;
-      await this.#ensureNamespace();
-      this.#held = await client.create<LeaseObject>(this.#path, {
-        apiVersion: 'coordination.k8s.io/v1',
-        kind: 'Lease',
-        metadata: { name },
-        spec: this.#spec(-1),
+      this.#held = await create().catch(async (refused) => {
+        // On a cluster the namespace is the installation's, and not ours to make.
+        if (!isNotFound(refused)) throw refused;
+        await this.#ensureNamespace();
+        return create();
       });
     }
     return true;
