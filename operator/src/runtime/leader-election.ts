@@ -90,22 +90,11 @@ export class LeaderElection {
       this.#held = await create().catch(async (refused) => {
         // On a cluster the namespace is the installation's, and not ours to make.
         if (!isNotFound(refused)) throw refused;
-        this.#held = await this.#create().catch(async (refusal) => {
-        if (!isNotFound(refusal)) throw refusal;
         await this.#ensureNamespace();
-        return this.#create();
+        return create();
       });
     }
     return true;
-  }
-
-  #create(): Promise<LeaseObject> {
-    return this.#options.client.create<LeaseObject>(this.#path, {
-      apiVersion: 'coordination.k8s.io/v1',
-      kind: 'Lease',
-      metadata: { name: this.#options.name },
-      spec: this.#spec(-1),
-    });
   }
 
   #isFree(lease: LeaseObject): boolean {
