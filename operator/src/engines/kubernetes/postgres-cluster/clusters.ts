@@ -56,6 +56,8 @@ export class PostgresClusters {
   readonly #ensuring = new Map<string, Promise<EngineOutcome>>();
   /** What was put right and is yet to be told. */
   readonly #restored = new Map<string, Set<string>>();
+  /** Those that were not ready when last looked at: since when. */
+  readonly #waitingSince = new Map<string, number>();
   #key: Promise<string> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
@@ -100,6 +102,7 @@ export class PostgresClusters {
     if (place.project) {
       this.#servers.close(place);
       this.#restored.delete(hostOf(place));
+      this.#waitingSince.delete(hostOf(place));
       if (request.retain && clusterExists(this.#options.children, place)) await this.#retain(place, request);
       return ready;
     }
@@ -219,7 +222,10 @@ export class PostgresClusters {
       const copied = await this.#pullSecrets.ensure((name) => watchedSecret(asked.place, name));
       if (copied.state !== 'ready') return copied;
     }
-    const { outcome, restored } = await ensureCluster(client, children, asked);
+    const waitedMs = Date.now() - (this.#waitingSince.get(key) ?? Date.now());
+    const { outcome, restored } = await ensureCluster(client, children, asked, waitedMs);
+    if (outcome.state === 'ready') this.#waitingSince.delete(key);
+    else if (!this.#waitingSince.has(key)) this.#waitingSince.set(key, Date.now());
     if (restored.length > 0) {
       this.#restored.set(key, new Set([...(this.#restored.get(key) ?? []), ...restored]));
     }

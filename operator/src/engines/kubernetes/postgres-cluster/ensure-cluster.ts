@@ -30,19 +30,20 @@ export const CLOUD_NATIVE_PG = 'Cluster';
 /** In so long a volume is made and a pod gets its place: what they lack before is no trouble yet. */
 const USUAL_MS = 10_000;
 
+/** `waitedMs`: how long it has not been ready. */
 export async function ensureCluster(
   client: KubeClient,
   children: Children,
   request: ClusterRequest,
+  waitedMs: number,
 ): Promise<EnsuredCluster> {
   const applied = await ensureAll(children, objectsOf(children, request));
   if (applied.state !== 'ready') return { outcome: applied, restored: [] };
   const restored = [...(applied.restored ?? [])];
   const outcome = clusterOutcome(children, request);
-  return {
-    outcome: outcome.state === 'ready' ? outcome : await explained(client, children, request, outcome),
-    restored,
-  };
+  if (outcome.state === 'ready') return { outcome, restored };
+  if (waitedMs < USUAL_MS) return { outcome: usual(outcome), restored };
+  return { outcome: await explained(client, children, request, outcome), restored };
 }
 
 function objectsOf(children: Children, request: ClusterRequest) {
@@ -74,7 +75,7 @@ export function clusterOutcome(children: Children, { place, suspended }: Wanted)
   return diagnose(`Postgres ${name}`, set, pod ? [pod] : [], claim ? [claim] : []);
 }
 
-/** With what is told by Events alone, and without what is usual in the first moments. */
+/** With what is told by Events alone. */
 async function explained(
   client: KubeClient,
   children: Children,
@@ -82,9 +83,7 @@ async function explained(
   outcome: EngineOutcome,
 ): Promise<EngineOutcome> {
   const { namespace, name } = place;
-  const set = children.get<StatefulSet>('StatefulSet', namespace, name);
-  if (!set || outcome.state === 'ready') return outcome;
-  if (isYoung(set)) return usual(outcome);
+  if (isTheirs(children, place) || outcome.state === 'ready') return outcome;
   if (outcome.state === 'failed') {
     if (outcome.reason !== 'UnboundClaim') return outcome;
     const said = await warningOf(client, { kind: 'PersistentVolumeClaim', namespace, name: claimOf(place) });
@@ -96,9 +95,6 @@ async function explained(
   const reason = /exceeded quota/.test(said) ? 'QuotaExceeded' : 'FailedCreate';
   return { state: 'failed', reason, message: `Postgres ${name} is refused: ${quote(said)}`, retry: true };
 }
-
-const isYoung = ({ metadata: { creationTimestamp } }: StatefulSet) =>
-  Date.now() - Date.parse(creationTimestamp ?? '') < USUAL_MS;
 
 const WAITED_FOR = ['UnboundClaim', 'Unschedulable'];
 const LOOK_AGAIN_MS = 1_000;
