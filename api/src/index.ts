@@ -45,6 +45,7 @@ export async function startApi(settings: ApiSettings): Promise<{ close(): Promis
   try {
     await cache.start();
     const app = await serve({ settings, log, orm, kubernetes, cache });
+    log.info({ listen: settings.listen }, 'the API serves');
     return { close: () => closeAll([() => app.close(), () => cache.stop(), () => orm.close()]) };
   } catch (error) {
     await closeAll([() => cache.stop(), () => orm.close(true)]);

@@ -55,7 +55,14 @@ export class Kubernetes {
   async watchProjects(resourceVersion: string, each: (event: WatchEvent) => void, signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const query = { resourceVersion, allowWatchBookmarks: true };
-    const see = (type: WatchEvent['type'], object: Project) => each({ type, object });
+    // client-node would swallow an error, and the event be missing for good.
+    const see = (type: WatchEvent['type'], object: Project) => {
+      try {
+        each({ type, object });
+      } catch (error) {
+        reject(error);
+      }
+    };
     const done = (error: unknown) => (error ? reject(error) : resolve());
     const controller = await this.watcher.watch(PROJECTS_PATH, query, see as never, done);
     const abort = () => controller.abort();

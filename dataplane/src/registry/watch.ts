@@ -95,7 +95,7 @@ export class CollectionWatch<T extends WatchedObject> {
     const ended = Promise.withResolvers<void>();
     const onEvent = (type: string, object: T & { code?: number; message?: string }) => {
       if (type === 'ERROR') ended.reject(Object.assign(new Error(object.message), { statusCode: object.code }));
-      else this.#take(type, object);
+      else takeOr(() => this.#take(type, object), ended.reject);
     };
     const watching = await this.#watch.watch(
       this.collection.path,
@@ -137,6 +137,15 @@ export class CollectionWatch<T extends WatchedObject> {
   async #pause(): Promise<void> {
     const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(this.#failures - 1, 10));
     await pause(longest * (0.5 + Math.random() / 2), undefined, { signal: this.#stop.signal }).catch(() => undefined);
+  }
+}
+
+/** Whoever calls us would swallow an error, and what was to be taken be missing for good. */
+function takeOr(take: () => void, fail: (error: unknown) => void): void {
+  try {
+    take();
+  } catch (error) {
+    fail(error);
   }
 }
 
