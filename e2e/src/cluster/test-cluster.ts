@@ -20,7 +20,10 @@ export async function useTestCluster(root: string, say: (text: string) => void):
   const kubeconfig = await testClusterKubeconfig();
   const ranBefore = await succeeds('kubectl', ['--kubeconfig', kubeconfig, 'get', 'node', 'node']);
   // Without --close what it leaves running would hold the lock for ever.
-  await run('flock', ['--close', START_LOCK, KUBE, 'up']);
+  const kube = (...args: string[]) => run('flock', ['--close', START_LOCK, KUBE, ...args]);
+  // An API server alone may be left of other tests; the audit log, which some tests read, begins with the server.
+  if (!ranBefore) await kube('down');
+  await kube('up', ...(ranBefore ? [] : ['--audit']));
   if (!ranBefore) say('started the test cluster');
   await loadImages(
     root,
@@ -35,7 +38,7 @@ export async function useTestCluster(root: string, say: (text: string) => void):
     say,
   );
   const close = async () => {
-    if (!ranBefore) await run(KUBE, ['down']);
+    if (!ranBefore) await kube('down');
   };
   return { name: 'the test cluster', kubeconfig, overlay: 'test', close };
 }
