@@ -27,8 +27,14 @@ const PROBES: Readonly<Record<ProjectService, Probe>> = {
   functions: { method: 'GET', path: '/functions/v1/_internal/health', answers: isOk },
 };
 
-/** Answered by who has verified the token: the gateway, and REST behind it. */
-const ACCEPTANCE: Probe = { method: 'HEAD', path: '/rest/v1/', answers: (status) => status < 400 };
+const hasLetIn = (status: number) => status < 500 && ![401, 403, 404].includes(status);
+
+/** Each answered by who has verified the token: the gateway, and behind it REST and realtime, which may be programs of their own. */
+const VERIFIERS: readonly Probe[] = [
+  { method: 'HEAD', path: '/rest/v1/', answers: hasLetIn },
+  // Who is let in is told that this goes by POST.
+  { method: 'GET', path: '/realtime/v1/api/broadcast', answers: hasLetIn },
+];
 const ACCEPTANCE_LOOK_AGAIN_MS = 500;
 
 /** Without these it is no backend; another that the data plane has no service for is shown as unavailable. */
@@ -74,14 +80,18 @@ export class ServiceProbe {
     return { state: 'ready', value: Object.fromEntries(services) };
   }
 
-  /** Whether every one of `origins`, and REST behind it, takes `key`: they learn of a new JWT secret each by itself. */
+  /** Whether every one of `origins`, and what is behind it, takes `key`: they learn of a new JWT secret each by itself. */
   async accepts(ref: string, key: string, origins: readonly string[] = [this.#dataplaneUrl]): Promise<EngineOutcome> {
+    const looks = origins.flatMap((origin) => VERIFIERS.map((probe) => ({ origin, probe })));
     const asked = await Promise.all(
-      origins.map(async (origin) => ({ origin, said: await this.#look(ref, key, ACCEPTANCE, origin) })),
+      looks.map(async ({ origin, probe }) => ({
+        at: origin + probe.path,
+        said: await this.#look(ref, key, probe, origin),
+      })),
     );
     const refusing = asked.find(({ said }) => said !== 'running');
     if (!refusing) return { state: 'ready', value: undefined };
-    const message = `waiting for ${refusing.origin} to take tokens of the next JWT secret (${refusing.said})`;
+    const message = `waiting for ${refusing.at} to take tokens of the next JWT secret (${refusing.said})`;
     return { state: 'progressing', message, lookAgainMs: ACCEPTANCE_LOOK_AGAIN_MS };
   }
 

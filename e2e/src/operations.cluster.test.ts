@@ -1,0 +1,20 @@
+/** What an admin does to a project that is in use, on a real cluster: with pods of its own, and with a Postgres of its own. */
+import { test } from 'uvu';
+import { givenCluster } from './cluster/given.js';
+import { type ClusterPlatform, startOnCluster } from './cluster/platform.js';
+import { operations } from './operations.suite.js';
+
+const cluster = givenCluster();
+if (cluster) {
+  let platform: ClusterPlatform;
+  test.before(async () => {
+    platform = await startOnCluster(cluster.kubeconfig, cluster.overlay);
+  });
+  test.after(async () => {
+    await platform?.close();
+  });
+  operations(test, () => platform, { plan: 'starter', how: 'with pods of its own' });
+  operations(test, () => platform, { plan: 'pro', how: 'with pods and a Postgres of its own' });
+}
+
+test.run();
