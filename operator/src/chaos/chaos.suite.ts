@@ -40,6 +40,8 @@ interface Load {
 }
 
 const CONVERGES_MS = 120_000;
+/** Programs start slowly where much else runs. */
+const START_MS = 60_000;
 const FAILOVER_MS = 20_000;
 const CUT_MS = 60_000;
 /** A creation or deletion that the API server does not answer is asked again so often. */
@@ -120,9 +122,12 @@ export function chaosSuite(test: Test, stageOf: () => Stage): void {
     2,
     { creations: 6, atOnce: 2, pauseMs: 3_000 },
     async (scene) => {
+      await scene.allReady();
       const killed = await scene.leader();
       scene.operators.kill('SIGKILL', [killed]);
       const hung = await scene.leader(killed);
+      // The one that was killed is back, to follow.
+      await scene.allReady();
       scene.operators.kill('SIGSTOP', [hung]);
       const third = await scene.leader(hung);
       scene.operators.kill('SIGCONT', [hung]);
@@ -148,8 +153,14 @@ class Scene {
     const api = await FaultyApiServer.start(stage.kubeconfig, random);
     const env = { ...stage.operatorEnvironment, KUBECONFIG: api.kubeconfig };
     const scene = new Scene(stage, random, prefix, api, await Operators.start(operators, env));
-    await scene.leader();
-    return scene;
+    try {
+      await scene.leader(undefined, START_MS);
+      return scene;
+    } catch (error) {
+      console.log(`# ${scene.operators.said}`);
+      await scene.end();
+      throw error;
+    }
   }
 
   async end(): Promise<void> {
@@ -227,8 +238,13 @@ class Scene {
     });
   }
 
+  /** Whoever does not lead is about to, should it be necessary. */
+  async allReady(): Promise<void> {
+    await until('the operators to be ready', async () => this.operators.areReady, START_MS);
+  }
+
   /** The process id of the operator that leads, once it is another than `former` and runs. */
-  async leader(former?: number): Promise<number> {
+  async leader(former?: number, patienceMs = FAILOVER_MS): Promise<number> {
     const path = `/apis/coordination.k8s.io/v1/namespaces/${SYSTEM_NAMESPACE}/leases/${OPERATOR_LEASE}`;
     let leader = 0;
     const leads = async () => {
@@ -237,7 +253,7 @@ class Scene {
       leader = Number(pid);
       return leader !== former && this.operators.pids.includes(leader);
     };
-    await until(former === undefined ? 'an operator to lead' : 'another operator to lead', leads, FAILOVER_MS);
+    await until(former === undefined ? 'an operator to lead' : 'another operator to lead', leads, patienceMs);
     return leader;
   }
 

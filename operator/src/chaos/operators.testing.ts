@@ -17,20 +17,24 @@ const RESTART_MS = 100;
 const SAID_LIMIT = 30_000;
 
 export class Operators {
+  readonly #count: number;
   readonly #env: Record<string, string>;
   readonly #folder: string;
   readonly #running = new Map<number, ChildProcess>();
+  /** Those whose caches are filled. */
+  readonly #ready = new Set<number>();
   #closed = false;
   #said = '';
   starts = 0;
 
-  private constructor(env: Record<string, string>, folder: string) {
+  private constructor(count: number, env: Record<string, string>, folder: string) {
+    this.#count = count;
     this.#env = env;
     this.#folder = folder;
   }
 
   static async start(count: number, env: Record<string, string>): Promise<Operators> {
-    const operators = new Operators(env, await mkdtemp(path.join(tmpdir(), 'slipway-operators-')));
+    const operators = new Operators(count, env, await mkdtemp(path.join(tmpdir(), 'slipway-operators-')));
     for (let index = 0; index < count; index++) operators.#keepUp(index);
     return operators;
   }
@@ -38,6 +42,10 @@ export class Operators {
   /** Their process ids; those of ended ones are not among them. */
   get pids(): number[] {
     return [...this.#running.values()].flatMap(({ pid }) => pid ?? []);
+  }
+
+  get areReady(): boolean {
+    return this.#ready.size === this.#count;
   }
 
   get said(): string {
@@ -63,6 +71,7 @@ export class Operators {
       env: { PATH: process.env.PATH ?? '', ...this.#env, SLIPWAY_LISTEN: path.join(this.#folder, `${index}.sock`) },
     });
     this.#running.set(index, child);
+    child.once('message', () => this.#ready.add(index));
     for (const stream of [child.stdout, child.stderr]) {
       stream?.setEncoding('utf8').on('data', (text: string) => {
         this.#said = (this.#said + text).slice(-SAID_LIMIT);
@@ -70,6 +79,7 @@ export class Operators {
     }
     child.on('exit', async () => {
       this.#running.delete(index);
+      this.#ready.delete(index);
       await sleep(RESTART_MS);
       this.#keepUp(index);
     });
