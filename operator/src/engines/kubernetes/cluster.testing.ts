@@ -28,10 +28,19 @@ export const SKIPPED = '# skipped: no cluster; SLIPWAY_E2E_KUBECONFIG names the 
 const PROJECTS = '/apis/slipway.dev/v1alpha1/projects';
 const NAMESPACES = '/api/v1/namespaces';
 
+/** One that is going, as after an uninstallation, is made anew once it is gone. */
 export async function makeIfMissing(client: KubeClient, path: string, object: object): Promise<void> {
-  await client.create<object>(path, object).catch((error) => {
-    if (!isConflict(error)) throw error;
-  });
+  const { name } = (object as KubeObject).metadata;
+  await until(async () => {
+    try {
+      await client.create<object>(path, object);
+      return true;
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+      const there = await client.get<KubeObject>(`${path}/${name}`).catch(() => undefined);
+      return there !== undefined && there.metadata.deletionTimestamp === undefined;
+    }
+  }, `${path}/${name}`);
 }
 
 /** The CRDs and the platform's namespaces. */
