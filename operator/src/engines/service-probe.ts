@@ -113,22 +113,27 @@ export class ServiceProbe {
   #lookAt(ref: string, anonKey: string, name: ProjectService, health: string | undefined): Promise<string> {
     if (health === undefined) return this.#look(ref, anonKey, PROBES[name]);
     const { origin, pathname } = new URL(health);
-    return this.#request(origin, { method: 'GET', path: pathname, answers: isOk });
+    // A connection that was made while the Service had no way to its pods yet leads elsewhere for as long as it is kept.
+    return this.#request(origin, { method: 'GET', path: pathname, answers: isOk }, { reset: true });
   }
 
   #look(ref: string, anonKey: string, probe: Probe, origin = this.#dataplaneUrl): Promise<string> {
     const headers = { apikey: anonKey, authorization: `Bearer ${anonKey}` };
-    return this.#request(origin, { ...probe, path: `/p/${ref}${probe.path}` }, headers);
+    return this.#request(origin, { ...probe, path: `/p/${ref}${probe.path}` }, { headers });
   }
 
   /** `running`, or what it said instead, in a few words. */
-  async #request(origin: string, { method, path, answers }: Probe, headers = {}): Promise<string> {
+  async #request(
+    origin: string,
+    { method, path, answers }: Probe,
+    more: { headers?: Record<string, string>; reset?: boolean },
+  ): Promise<string> {
     try {
       const { statusCode, body } = await this.#agent.request({
         origin,
         path,
         method,
-        headers,
+        ...more,
         bodyTimeout: TIMEOUT_MS,
       });
       await body.dump();
