@@ -1,0 +1,242 @@
+/**
+ * What others do to a healthy project on a real Kubernetes, with the operator at work: each of its objects, deleted and edited, is put
+ * back, and the Project's status and an Event say so. SLIPWAY_E2E_KUBECONFIG names the cluster, which has the images of auth and rest. An
+ * operator that is installed there does the work; where none is, one of the test's own.
+ */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import {
+  API_VERSION,
+  authenticatorRole,
+  DATA_NAMESPACE,
+  namespaceOf,
+  PROGRAMS,
+  type Project,
+  readSite,
+  SECRETS,
+  SYSTEM_NAMESPACE,
+  sharedClusterOf,
+} from '@slipway/crds';
+import pg from 'pg';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { type Operator, startOperator } from '../../index.js';
+import { isNotFound, type KubeClient, type KubeObject } from '../../runtime/kube.js';
+import { clientOf, deleteAndWait, until } from '../../testing.js';
+import { clusterKubeconfig, prepareCluster, removeShared, SKIPPED } from './cluster.testing.js';
+
+const REF = 'eb-put-back';
+const REGION = 'eu-central';
+const PROJECT = `/apis/${API_VERSION}/projects/${REF}`;
+const core = (path: string) => `/api/v1/namespaces/${namespaceOf(REF)}/${path}`;
+const apps = (path: string) => `/apis/apps/v1/namespaces/${namespaceOf(REF)}/${path}`;
+const networking = (path: string, namespace = namespaceOf(REF)) =>
+  `/apis/networking.k8s.io/v1/namespaces/${namespace}/${path}`;
+
+const site = readSite(
+  JSON.stringify({
+    publicUrl: 'http://slipway.test:18080',
+    images: { auth: 'slipway/auth:dev', rest: 'slipway/rest:dev' },
+    sharedDatabase: { cpu: '25m', memory: '192Mi', storage: '1Gi' },
+    plans: { starter: { placement: 'deployments' } },
+  }),
+);
+
+interface Context {
+  client: KubeClient;
+  dataplane: Server;
+  /** Undefined: one is installed. */
+  operator: Operator | undefined;
+}
+
+interface Drift {
+  /** The condition that tells of it, and what it names. */
+  condition: string;
+  object: string;
+  path: string;
+  edit: object;
+}
+
+const DRIFTS: readonly Drift[] = [
+  {
+    condition: 'AuthReady',
+    object: 'Deployment auth',
+    path: apps('deployments/auth'),
+    edit: {
+      spec: { replicas: 0, template: { spec: { containers: [{ name: 'auth', image: 'slipway.test/other' }] } } },
+    },
+  },
+  {
+    condition: 'RestReady',
+    object: 'Deployment rest',
+    path: apps('deployments/rest'),
+    edit: { spec: { template: { spec: { automountServiceAccountToken: true } } } },
+  },
+  {
+    condition: 'AuthReady',
+    object: 'Service auth',
+    path: core('services/auth'),
+    edit: { spec: { selector: { app: 'another' } } },
+  },
+  {
+    condition: 'RestReady',
+    object: 'Secret rest-environment',
+    path: core('secrets/rest-environment'),
+    edit: { data: { PGRST_DB_URI: 'eA==' } },
+  },
+  {
+    condition: 'DatabaseReady',
+    object: `Secret ${SECRETS.database.name}`,
+    path: core(`secrets/${SECRETS.database.name}`),
+    edit: { data: { [SECRETS.database.host]: Buffer.from('elsewhere.test').toString('base64') } },
+  },
+  {
+    condition: 'KeysReady',
+    object: `Secret ${SECRETS.keys.name}`,
+    path: core(`secrets/${SECRETS.keys.name}`),
+    edit: { data: { [SECRETS.keys.anonKey]: 'eA==' } },
+  },
+  {
+    condition: 'RouteReady',
+    object: `Ingress ${namespaceOf(REF)}`,
+    path: networking(`ingresses/${namespaceOf(REF)}`, SYSTEM_NAMESPACE),
+    edit: { spec: { rules: [{ host: 'elsewhere.test' }] } },
+  },
+  ...['default-deny', 'services-to-postgres'].map((name) => ({
+    condition: 'IsolationReady',
+    object: `NetworkPolicy ${name}`,
+    path: networking(`networkpolicies/${name}`),
+    edit: { spec: { ingress: [{}], policyTypes: ['Ingress', 'Egress'] } },
+  })),
+  {
+    condition: 'IsolationReady',
+    object: 'ResourceQuota project',
+    path: core('resourcequotas/project'),
+    edit: { spec: { hard: { pods: '1000' } } },
+  },
+  {
+    condition: 'IsolationReady',
+    object: 'LimitRange project',
+    path: core('limitranges/project'),
+    edit: { spec: { limits: [{ type: 'Container', default: { memory: '8Gi' } }] } },
+  },
+];
+
+function testOn(kubeconfig: string): void {
+  const test = suite<Context>('what others do to a healthy project');
+
+  test.before(async (context) => {
+    context.client = await clientOf(kubeconfig);
+    await prepareCluster(context.client);
+    // In the data plane's place: what runs in the project's own pods is asked there.
+    context.dataplane = createServer((_, response) => response.end('{}'));
+    await new Promise<void>((resolve) => context.dataplane.listen(0, '127.0.0.1', resolve));
+    const { port } = context.dataplane.address() as AddressInfo;
+    const settings = {
+      kubeconfig,
+      listen: '127.0.0.1:0',
+      dataplaneUrl: `http://127.0.0.1:${port}`,
+      logLevel: 'silent',
+    };
+    if (!(await isInstalled(context.client))) context.operator = await startOperator({ ...settings, site });
+    await context.client.create<object>(`/apis/${API_VERSION}/projects`, {
+      apiVersion: API_VERSION,
+      kind: 'Project',
+      metadata: { name: REF },
+      spec: { owner: 'put-back@example.com', plan: 'starter', region: REGION },
+    });
+    await healthy(context.client);
+  });
+  test.after(async ({ client, dataplane, operator }) => {
+    await deleteAndWait(client, PROJECT);
+    await operator?.close();
+    if (operator) await removeShared(client, REGION);
+    dataplane.closeAllConnections();
+    dataplane.close();
+    await client.close();
+  });
+
+  for (const { condition, object, path, edit } of DRIFTS) {
+    test(`${object} that somebody edits is as it was, and the status tells`, async ({ client }) => {
+      const before = substance(await client.get<KubeObject>(path));
+      await client.patch(path, edit);
+      await told(client, condition, `${object}, which was edited`);
+      await until(async () => {
+        const now = substance(await client.get<KubeObject>(path));
+        return JSON.stringify(now) === JSON.stringify(before);
+      }, `${object} to be as it was`);
+      await healthy(client);
+    });
+
+    test(`${object} that somebody deletes is there again, and the status tells`, async ({ client }) => {
+      await client.delete(path);
+      await told(client, condition, `${object}, which was deleted`);
+      await client.get(path);
+      await healthy(client);
+    });
+  }
+
+  test('a role of its database that somebody closes lets in again after the next look, and the status tells', async ({
+    client,
+  }) => {
+    const role = authenticatorRole(REF);
+    await asSuperuser(client, `ALTER ROLE "${role}" NOLOGIN`);
+    await client.patch(PROJECT, { metadata: { annotations: { 'slipway.dev/reprovision': 'now' } } });
+    await told(client, 'DatabaseReady', `the role ${role}, which was changed`);
+    const { rows } = await asSuperuser(client, `SELECT rolcanlogin FROM pg_roles WHERE rolname = '${role}'`);
+    assert.equal(rows, [{ rolcanlogin: true }]);
+  });
+
+  test.run();
+}
+
+const isInstalled = (client: KubeClient) =>
+  client.get(`/apis/apps/v1/namespaces/${SYSTEM_NAMESPACE}/deployments/${PROGRAMS.operator}`).then(
+    () => true,
+    (error) => {
+      if (isNotFound(error)) return false;
+      throw error;
+    },
+  );
+
+/** The condition, and an Event on the Project. */
+const told = (client: KubeClient, condition: string, words: string) =>
+  until(async () => {
+    const { status } = await client.get<Project>(PROJECT);
+    const found = status?.conditions?.find(({ type }) => type === condition);
+    if (found?.reason !== 'Restored' || !found.message.includes(words)) return undefined;
+    const query = { fieldSelector: `involvedObject.name=${REF},reason=Drifted` };
+    const { items } = await client.get<{ items: { message: string }[] }>('/api/v1/namespaces/default/events', query);
+    return items.some(({ message }) => message.includes(words));
+  }, words);
+
+const healthy = (client: KubeClient) =>
+  until(async () => (await client.get<Project>(PROJECT)).status?.phase === 'healthy', `${REF} to be healthy`);
+
+function substance({ metadata, ...rest }: KubeObject & { status?: unknown; spec?: object }): unknown {
+  const { status: _status, ...substantial } = rest;
+  return { labels: metadata.labels, ...substantial };
+}
+
+async function asSuperuser(client: KubeClient, sql: string): Promise<pg.QueryResult> {
+  const place = `/api/v1/namespaces/${DATA_NAMESPACE}`;
+  const name = sharedClusterOf(REGION);
+  const secret = await client.get<KubeObject & { data: Record<string, string> }>(`${place}/secrets/${name}-superuser`);
+  const service = await client.get<KubeObject & { spec: { clusterIP: string } }>(`${place}/services/${name}`);
+  const text = (key: string) => Buffer.from(secret.data[key] as string, 'base64').toString();
+  const session = new pg.Client({
+    host: service.spec.clusterIP,
+    user: text('username'),
+    password: text('password'),
+    database: 'postgres',
+  });
+  await session.connect();
+  try {
+    return await session.query(sql);
+  } finally {
+    await session.end();
+  }
+}
+
+if (clusterKubeconfig) testOn(clusterKubeconfig);
+else console.log(SKIPPED);
