@@ -106,13 +106,16 @@ export class CollectionWatch<T extends WatchedObject> {
     const stop = () => watching.abort();
     this.#stop.signal.addEventListener('abort', stop);
     if (this.#stop.signal.aborted) stop();
+    const isShort = () => performance.now() - begun < SHORTEST_WATCH_MS;
     try {
       await ended.promise;
+      if (isShort()) this.#failures++;
     } finally {
+      // However it ended, what failed before it is over.
+      if (!isShort()) this.#failures = 0;
       this.#stop.signal.removeEventListener('abort', stop);
       watching.abort();
     }
-    this.#failures = performance.now() - begun < SHORTEST_WATCH_MS ? this.#failures + 1 : 0;
   }
 
   #take(type: string, object: T): void {
