@@ -13,11 +13,9 @@ const WAIT = '--timeout=180s';
 
 export async function leadWholeLives(platform: ClusterPlatform): Promise<void> {
   const person = await Management.register(platform);
-  await Promise.all([
-    pooledWithSettings(platform, person),
-    withPods(platform, person),
-    ownPostgresWithoutRoom(platform, person),
-  ]);
+  const lives = [pooledWithSettings, withPods, ownPostgresWithoutRoom].map((life) => life(platform, person));
+  // One that fails leaves the others to their end.
+  for (const life of await Promise.allSettled(lives)) if (life.status === 'rejected') throw life.reason;
 }
 
 /** Over REST: settings come and go, functions are written. */
