@@ -31,7 +31,7 @@ async function pooledWithSettings(platform: ClusterPlatform, person: Management)
       env_vars: { KEY: value },
       github_token: `token-${value}`,
       slack_webhook: `https://hooks.example.com/${value}`,
-      webhook_secret: `a webhook secret, ${value}`,
+      webhook_secret: `webhook-secret-${value}`,
     });
   }
   await expectStatus(person, 200, 'GET', `/projects/${id}`);
