@@ -147,6 +147,8 @@ export class FaultyApiServer {
     response.on('close', () => answer.destroy());
     if (response.headersSent) return;
     response.writeHead(answer.statusCode as number, withoutHop(answer.headers));
+    // A watch of which nothing is to be told yet has begun all the same.
+    response.flushHeaders();
     answer.on('error', () => response.destroy());
     // Whole lines only, so that a word of ours never falls into one of its own.
     let rest = Buffer.alloc(0);
