@@ -55,6 +55,7 @@ async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineW
     optional: await servedKinds(client, log),
   });
   const rollout = new Rollout(children, site);
+  const databases = new Listeners();
   metrics.rollout(() => rollout.counts());
   const engine = new KubernetesEngine({
     site,
@@ -63,6 +64,7 @@ async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineW
     rollout,
     dataplaneUrl,
     replicationPassword: () => replicationPassword(client),
+    onDatabaseChange: (ref) => databases.tell(ref),
     log,
   });
   const installation = new PlatformInstallation({ client, log });
@@ -74,6 +76,7 @@ async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineW
     onChange: (listener) => {
       children.onChange(listener);
       rollout.onTurn(listener);
+      databases.add(listener);
     },
     begin: () => {
       void installation.start();
@@ -90,10 +93,12 @@ async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineW
 function onMachine(settings: MachineSettings, { client, log }: EngineWorld): InstalledEngine {
   const { publicUrl, functionsSocket } = settings;
   const projectUrl = (ref: string) => `${publicUrl.replace(/\/$/, '')}/p/${ref}`;
+  const databases = new Listeners();
   const engine = new EmbeddedEngine({
     ...settings,
     projectUrl,
     replicationPassword: () => replicationPassword(client),
+    onDatabaseChange: (ref) => databases.tell(ref),
     log,
   });
   const functions = functionsSocket ? new EmbeddedFunctions(functionsSocket) : undefined;
@@ -102,7 +107,7 @@ function onMachine(settings: MachineSettings, { client, log }: EngineWorld): Ins
     functions: functions ?? noFunctions,
     informers: [],
     projectUrl,
-    onChange: () => {},
+    onChange: (listener) => databases.add(listener),
     // Fills up the spares before anyone asks; if Postgres isn't there yet, the first reconcile tries again.
     begin: () => {
       engine.start().catch((error: Error) => log.warn({ why: error.message }, 'the engine is not ready yet'));
@@ -112,4 +117,17 @@ function onMachine(settings: MachineSettings, { client, log }: EngineWorld): Ins
       await functions?.close();
     },
   };
+}
+
+/** Who wants to hear of projects. */
+class Listeners {
+  readonly #all: ((ref: string) => void)[] = [];
+
+  add(listener: (ref: string) => void): void {
+    this.#all.push(listener);
+  }
+
+  tell(ref: string): void {
+    for (const listener of this.#all) listener(ref);
+  }
 }

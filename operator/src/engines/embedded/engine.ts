@@ -30,6 +30,8 @@ export interface EmbeddedEngineSettings {
   openedServices?: OpenedServices;
   /** Of the role that reads changes for realtime; without it that role can't log in. */
   replicationPassword?: () => Promise<string>;
+  /** Told of each project whose roles or database somebody changed. */
+  onDatabaseChange?: (ref: string) => void;
   log: Logger;
 }
 
@@ -42,9 +44,9 @@ export class EmbeddedEngine implements Engine {
   readonly #probe: ServiceProbe;
 
   constructor(settings: EmbeddedEngineSettings) {
-    const { adminDatabaseUrl: adminUrl, replicationPassword, log } = settings;
+    const { adminDatabaseUrl: adminUrl, replicationPassword, onDatabaseChange: onChange, log } = settings;
     this.#settings = settings;
-    this.#database = new DatabaseServer({ adminUrl, spares: SPARES, replicationPassword, log });
+    this.#database = new DatabaseServer({ adminUrl, spares: SPARES, replicationPassword, onChange, log });
     this.#probe = new ServiceProbe(settings.dataplaneUrl, settings.projectUrl);
   }
 

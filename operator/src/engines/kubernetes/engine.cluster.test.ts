@@ -63,6 +63,7 @@ async function startEngine(client: KubeClient, site: Site) {
     rollout,
     dataplaneUrl: dataplane.url,
     replicationPassword: async () => 'of-the-reader-of-changes',
+    onDatabaseChange: () => {},
     log: silentLog,
   });
   const close = async () => {

@@ -38,6 +38,8 @@ export interface KubernetesEngineSettings {
   dataplaneUrl: string;
   /** Of the role that reads changes for realtime. */
   replicationPassword(): Promise<string>;
+  /** Told of each project whose roles or database somebody changed. */
+  onDatabaseChange(ref: string): void;
   log: Logger;
 }
 
@@ -57,7 +59,14 @@ export class KubernetesEngine implements Engine {
     const { site, client, children, replicationPassword, log } = settings;
     this.#settings = settings;
     this.#pullSecrets = new PullSecrets(client, children, site.images.pullSecrets);
-    this.#postgres = new PostgresClusters({ site, client, children, replicationPassword, log });
+    this.#postgres = new PostgresClusters({
+      site,
+      client,
+      children,
+      replicationPassword,
+      onChange: settings.onDatabaseChange,
+      log,
+    });
     this.#services = new DeployedServices(children, site, settings.rollout);
     this.#apiRoute = new ApiRoute(children, site, log);
     this.#probe = new ServiceProbe(settings.dataplaneUrl, (ref) => this.#url(ref));

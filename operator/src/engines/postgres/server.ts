@@ -17,6 +17,7 @@ import { Limit } from '../../runtime/limit.js';
 import type { DatabaseRequest, EngineOutcome, RemoveRequest } from '../engine.js';
 import { closeDatabase, retainDatabase } from './closed-database.js';
 import { ClusterSessions } from './cluster-sessions.js';
+import { DatabaseChanges } from './database-changes.js';
 import { IdleSlots } from './idle-slots.js';
 import { type Observed, observe, repairs } from './project-database.js';
 import { Spares } from './spares.js';
@@ -28,6 +29,8 @@ export interface DatabaseServerSettings {
   spares: number;
   /** Of the role that reads changes for realtime; without it that role can't log in. */
   replicationPassword?: (() => Promise<string>) | undefined;
+  /** Told of each project whose roles or database somebody changed. */
+  onChange?: ((ref: string) => void) | undefined;
   log: Logger;
 }
 
@@ -47,6 +50,7 @@ export class DatabaseServer {
   readonly #named: Session;
   readonly #spares: Spares;
   readonly #idleSlots: IdleSlots;
+  readonly #changes: DatabaseChanges;
   readonly #removals = new Limit(REMOVALS);
   #started: Promise<void> | undefined;
 
@@ -56,6 +60,7 @@ export class DatabaseServer {
     this.#named = naming(this.#sessions);
     this.#spares = new Spares(this.#sessions, settings.spares, settings.log);
     this.#idleSlots = new IdleSlots(this.#sessions, settings.log);
+    this.#changes = new DatabaseChanges(this.#sessions, (ref) => settings.onChange?.(ref), settings.log);
   }
 
   /** Makes the server ready and fills up the spares; what asks for a database meanwhile waits for it. */
@@ -100,6 +105,7 @@ export class DatabaseServer {
   async close(): Promise<void> {
     await this.#started?.catch(() => {});
     this.#idleSlots.close();
+    this.#changes.close();
     await this.#spares.close();
     await this.#sessions.close();
   }
@@ -109,6 +115,7 @@ export class DatabaseServer {
     const password = await this.#settings.replicationPassword?.();
     if (password !== undefined) await openReplication(this.#sessions, password);
     this.#idleSlots.start();
+    this.#changes.start();
     await this.#spares.start();
   }
 

@@ -318,6 +318,7 @@ const clustersOf = ({ client, children }: Pick<Context, 'client' | 'children'>, 
     client,
     children,
     replicationPassword: async () => REPLICATION_PASSWORD,
+    onChange: () => {},
     log: silentLog,
   });
 

@@ -32,6 +32,8 @@ export interface PostgresClustersOptions {
   children: Children;
   /** Of the role that reads changes for realtime. */
   replicationPassword(): Promise<string>;
+  /** Told of each project whose roles or database somebody changed. */
+  onChange(ref: string): void;
   log: Logger;
 }
 
@@ -63,12 +65,12 @@ export class PostgresClusters {
   #closed = false;
 
   constructor(options: PostgresClustersOptions) {
-    const { log, replicationPassword, client, children, site } = options;
+    const { log, replicationPassword, onChange, client, children, site } = options;
     this.#options = options;
     this.#pullSecrets = new PullSecrets(client, children, site.images.pullSecrets);
     this.#servers = new OpenServers((place, adminUrl) => {
       const spares = place.project ? 0 : SHARED_SPARES;
-      return new DatabaseServer({ adminUrl, spares, replicationPassword, log });
+      return new DatabaseServer({ adminUrl, spares, replicationPassword, onChange, log });
     });
   }
 

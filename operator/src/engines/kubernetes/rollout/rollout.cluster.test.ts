@@ -140,6 +140,7 @@ function testOn(path: string): void {
       client,
       children,
       replicationPassword,
+      onChange: () => {},
       log: silentLog,
     });
     context.projects = new Map();

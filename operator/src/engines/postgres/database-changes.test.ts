@@ -1,0 +1,70 @@
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { adminUrl, silentLog, until } from '../../testing.js';
+import { ClusterSessions } from './cluster-sessions.js';
+import { DatabaseChanges } from './database-changes.js';
+
+interface Context {
+  postgres: TestPostgres;
+  sessions: ClusterSessions;
+}
+
+const test = suite<Context>('changes of databases');
+
+test.before(async (context) => {
+  context.postgres = await startTestPostgres();
+  context.sessions = new ClusterSessions(adminUrl(context.postgres), silentLog);
+  await context.sessions.query('CREATE ROLE a_group');
+  for (const ref of ['shop', 'other', 'spare_1']) {
+    for (const kind of ['postgres', 'authenticator', 'auth_admin']) {
+      await context.sessions.query(`CREATE ROLE "${kind}.${ref}" LOGIN PASSWORD 'first'`);
+    }
+    await context.sessions.query(`CREATE DATABASE "p-${ref}"`);
+  }
+});
+test.after(async ({ postgres, sessions }) => {
+  await sessions.close();
+  await postgres.close();
+});
+
+const CHANGES = [
+  'ALTER ROLE "authenticator.shop" NOLOGIN',
+  'ALTER ROLE "authenticator.shop" BYPASSRLS',
+  `ALTER ROLE "postgres.shop" PASSWORD 'second'`,
+  `ALTER ROLE "postgres.shop" VALID UNTIL '2001-01-01'`,
+  'GRANT a_group TO "postgres.shop"',
+  'REVOKE a_group FROM "postgres.shop"',
+  'REVOKE CONNECT ON DATABASE "p-shop" FROM PUBLIC',
+  'ALTER DATABASE "p-shop" ALLOW_CONNECTIONS false',
+  'DROP ROLE "auth_admin.shop"',
+  'DROP DATABASE "p-shop"',
+];
+
+test('each change of a project’s roles and of who may enter its database is told, of that project alone', async ({
+  sessions,
+}) => {
+  const told: string[] = [];
+  const looks: string[] = [];
+  const counted = {
+    query: (sql: string) => {
+      looks.push(sql);
+      return sessions.query(sql);
+    },
+  } as ClusterSessions;
+  const changes = new DatabaseChanges(counted, (ref) => told.push(ref), silentLog, 5);
+  changes.start();
+  await until(() => looks.length > 2, 'the first looks');
+  assert.equal(told, []);
+  for (const [index, change] of CHANGES.entries()) {
+    await sessions.query(change);
+    await until(() => told.length > index, change);
+  }
+  await sessions.query('ALTER ROLE "postgres.spare_1" NOLOGIN');
+  const seen = looks.length;
+  await until(() => looks.length > seen + 2, 'more looks');
+  changes.close();
+  assert.equal([...new Set(told)], ['shop']);
+});
+
+test.run();

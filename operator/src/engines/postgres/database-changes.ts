@@ -1,0 +1,62 @@
+/**
+ * Notices within seconds that somebody changed a project's roles or who may enter its database: Postgres tells nobody of that. In: a
+ * server's sessions. Out: the ref of each project of which the print differs from the last look's. Called by the server.
+ */
+import type { Logger } from 'pino';
+import type { ClusterSessions } from './cluster-sessions.js';
+
+const LOOK_MS = 10_000;
+
+/** Of all that a project's login roles are, what they are members of, and its database's door. No password leaves the server. */
+const PRINTS = `
+  SELECT split_part(a.rolname, '.', 2) AS ref,
+         md5(string_agg(md5(a::text || coalesce(m.groups, '')), '' ORDER BY a.rolname)
+             || coalesce(max(d.datacl::text || d.datallowconn || d.datconnlimit), '')) AS print
+  FROM pg_authid a
+  LEFT JOIN LATERAL (
+    SELECT string_agg(roleid || ':' || inherit_option || set_option, ',' ORDER BY roleid) AS groups
+    FROM pg_auth_members WHERE member = a.oid
+  ) m ON true
+  LEFT JOIN pg_database d ON d.datname = 'p-' || split_part(a.rolname, '.', 2)
+  WHERE a.rolname ~ '^(postgres|authenticator|auth_admin)\\.[a-z0-9-]+$'
+  GROUP BY 1`;
+
+export class DatabaseChanges {
+  #known: Map<string, string> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #looking = false;
+
+  constructor(
+    private readonly sessions: ClusterSessions,
+    private readonly tell: (ref: string) => void,
+    private readonly log: Logger,
+    private readonly everyMs = LOOK_MS,
+  ) {}
+
+  start(): void {
+    this.#timer ??= setInterval(() => void this.#look(), this.everyMs).unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    if (this.#looking) return;
+    this.#looking = true;
+    try {
+      const { rows } = await this.sessions.query(PRINTS);
+      const found = new Map(rows.map(({ ref, print }) => [ref as string, print as string]));
+      const before = this.#known ?? found;
+      this.#known = found;
+      for (const ref of new Set([...before.keys(), ...found.keys()])) {
+        if (before.get(ref) !== found.get(ref)) this.tell(ref);
+      }
+    } catch (error) {
+      // Postgres away: the next look is soon, and each project is looked at by itself too.
+      this.log.warn({ why: (error as Error).message }, 'the roles of projects could not be looked at');
+    } finally {
+      this.#looking = false;
+    }
+  }
+}
