@@ -33,7 +33,7 @@ const operator: Rights = {
   cluster: [
     may(GROUP, ['projects'], ['list', 'watch', 'patch']),
     may(GROUP, ['projects/status'], ['patch']),
-    may(GROUP, ['edgefunctions'], ['list', 'watch']),
+    may(GROUP, ['edgefunctions'], ['list', 'watch', 'patch']),
     may(GROUP, ['edgefunctions/status'], ['patch']),
     may(CORE, ['namespaces'], [...READ, 'create', 'patch', 'delete']),
     // By label and in namespaces that come and go: neither can be said by resourceNames.

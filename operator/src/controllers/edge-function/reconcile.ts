@@ -33,7 +33,9 @@ async function provide(world: FunctionWorld, seen: EdgeFunction): Promise<Outcom
   const object = await withFinalizer(world, seen);
   const versions = await ensureVersions(world, object);
   const finding = await deploy(world, object, ref, versions);
-  if (finding.state === 'deployed') await pruneVersions(world, object, versions, finding.version);
+  // Also where nothing is deployed: what is written again and again must not fill the namespace.
+  const served = finding.state === 'deployed' ? finding.version : object.status?.deployedVersion;
+  await pruneVersions(world, object, versions, served);
   return conclude(world, object, { finding, url, newestVersion: versions.at(-1)?.version as number });
 }
 
