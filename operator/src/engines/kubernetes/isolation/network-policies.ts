@@ -42,9 +42,6 @@ const NOT_PUBLIC = [
   '224.0.0.0/4',
   '240.0.0.0/4',
 ];
-/** All of IPv6 that is somebody's on the internet, but for the ranges that lead on to IPv4. */
-const PUBLIC_6 = '2000::/3';
-const NOT_PUBLIC_6 = ['2001::/32', '2002::/16'];
 
 export interface Reach {
   /** Its database is in a Postgres of its own, in its namespace. */
@@ -143,23 +140,21 @@ const sharedPostgres = ({ region }: EngineProject) => ({
   podSelector: { matchLabels: { [LABEL_CLUSTER]: sharedClusterOf(region) } },
 });
 
-/** Mail, sign-in providers and hooks are anywhere. */
-function internet(blocked: readonly string[]) {
-  const six = blocked.filter((range) => /^[23][0-9a-f]{3}:/.test(range));
-  const four = blocked.filter((range) => !range.includes(':'));
-  return {
-    podSelector: parts(PART_AUTH),
-    policyTypes: ['Egress'],
-    egress: [
-      {
-        to: [
-          { ipBlock: { cidr: '0.0.0.0/0', except: [...NOT_PUBLIC, ...four] } },
-          { ipBlock: { cidr: PUBLIC_6, except: [...NOT_PUBLIC_6, ...six] } },
-        ],
-      },
-    ],
-  };
-}
+/**
+ * Mail, sign-in providers and hooks are anywhere. By IPv4 alone: what enforces policies on a cluster without IPv6 may fail at a range
+ * of it, and then holds nobody back.
+ */
+const internet = (blocked: readonly string[]) => ({
+  podSelector: parts(PART_AUTH),
+  policyTypes: ['Egress'],
+  egress: [
+    {
+      to: [
+        { ipBlock: { cidr: '0.0.0.0/0', except: [...NOT_PUBLIC, ...blocked.filter((range) => !range.includes(':'))] } },
+      ],
+    },
+  ],
+});
 
 const postgresIngress = () => ({
   podSelector: parts(PART_POSTGRES),
