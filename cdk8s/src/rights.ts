@@ -75,8 +75,7 @@ const api: Rights = {
     may(CORE, ['configmaps'], ['list']),
     may(CORE, ['namespaces'], ['create']),
     may(CORE, ['secrets'], ['get'], shown),
-    may(CORE, ['secrets'], ['update'], [...removable, SECRETS.jwt.name]),
-    may(CORE, ['secrets'], ['delete'], removable),
+    may(CORE, ['secrets'], ['update', 'delete'], removable),
     may(CORE, ['secrets'], ['patch'], [SECRETS.keys.name]),
     // What is created has no name yet that a rule could name: charts/admission.ts says which.
     may(CORE, ['secrets'], ['create']),

@@ -19,6 +19,9 @@ import { kubectl } from './kubectl.js';
 const EVERYONES = /"system:(discovery|basic-user|public-info-viewer)"/;
 const OURS = new RegExp(`RoleBinding "slipway-[a-z]+(/${SYSTEM_NAMESPACE})?"`);
 
+/** Asked for only to settle what an API left behind that was killed between two writes (api/src/projects/project-ids.ts). */
+const AFTER_A_CRASH = ['api: get secrets project-jwt'];
+
 const cluster = givenCluster();
 const isTestCluster = cluster && existsSync(KUBE) && cluster.kubeconfig === (await testClusterKubeconfig());
 if (cluster && !isTestCluster) console.log('# skipped: only the test cluster is known to keep an audit log');
@@ -59,7 +62,10 @@ if (cluster && isTestCluster) {
 
   test('every right that the manifests grant is used', () => {
     const unused = grants().filter((grant) => !requests.some((request) => covers(grant, request)));
-    assert.equal(unused.map(inWords), []);
+    assert.equal(
+      unused.map(inWords).filter((grant) => !AFTER_A_CRASH.includes(grant)),
+      [],
+    );
   });
 
   test('a program that is taken over writes in the namespaces of projects alone, and makes no token of another account', async () => {

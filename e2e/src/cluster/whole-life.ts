@@ -37,7 +37,13 @@ async function pooledWithSettings(platform: ClusterPlatform, person: Management)
   await expectStatus(person, 200, 'GET', `/projects/${id}`);
   await change({ env_vars: null, github_token: null, slack_webhook: null });
   await functions(person, id);
-  await rotated(platform, project);
+  await rotated(
+    platform,
+    project.ref,
+    { databasePasswords: 1, apiKeys: 1 },
+    SECRETS.database,
+    SECRETS.database.passwordsRotation,
+  );
   await expectStatus(person, 200, 'DELETE', `/projects/${id}`);
   await person.untilGone(id);
 }
@@ -75,6 +81,7 @@ async function withPods(platform: ClusterPlatform, person: Management): Promise<
       async () => (await run('get', child, '-n', namespace, '--ignore-not-found')) || undefined,
     );
   }
+  await rotated(platform, 'lives', { jwtSecret: 1 }, SECRETS.keys, SECRETS.keys.jwtSecretRotation);
   await change({ suspend: true });
   await run('wait', '--for=jsonpath={.status.phase}=suspended', 'project/lives', WAIT);
   await change({ suspend: false });
@@ -115,14 +122,18 @@ async function ownPostgresWithoutRoom(platform: ClusterPlatform, person: Managem
   await run('delete', 'project', 'no-room', WAIT);
 }
 
-async function rotated(platform: ClusterPlatform, { ref }: ProjectView): Promise<void> {
+/** Until the Secret says of which rotation it is. */
+async function rotated(
+  platform: ClusterPlatform,
+  ref: string,
+  rotation: object,
+  { name }: { name: string },
+  key: string,
+): Promise<void> {
   const { run, change } = byKubectl(platform, ref, '');
-  const numbers = { databasePasswords: 1, apiKeys: 1 };
-  await change({ rotation: numbers });
-  const { name, passwordsRotation } = SECRETS.database;
-  await until('the passwords are others', async () => {
-    const path = `jsonpath={.data.${passwordsRotation}}`;
-    return (await run('get', 'secret', name, '-n', namespaceOf(ref), '-o', path)) || undefined;
+  await change({ rotation });
+  await until(`${name} of ${ref} is another`, async () => {
+    return (await run('get', 'secret', name, '-n', namespaceOf(ref), '-o', `jsonpath={.data.${key}}`)) || undefined;
   });
 }
 
