@@ -22,7 +22,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   bench: [...ALL, 'slipway', 'e2e'],
 };
 /** Has beside its sources what only tests use. */
-const FOR_TESTS = /(\.test|\.suite|(^|\/)testing)(\.ts|\/)/;
+const FOR_TESTS = /(\.test|\.suite|(^|[./])testing)(\.ts|\/)/;
 
 test('every workspace has its arrows', () => {
   const { workspaces } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
@@ -49,9 +49,9 @@ function forbiddenImports(folder: string, allowed: string[]): string[] {
 
 /** The modules that a source names: in import, export … from, and import(). */
 function importsOf(source: string): string[] {
-  return [...source.matchAll(/^\s*(?:import|export)\b[^'"]*?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm)].map(
-    ([, named, dynamic]) => (named ?? dynamic) as string,
-  );
+  const named =
+    /^\s*(?:import|export)\b[^'"]*?\bfrom\s+['"]([^'"]+)['"]|^\s*import\s+['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm;
+  return [...source.matchAll(named)].map(([, from, bare, dynamic]) => (from ?? bare ?? dynamic) as string);
 }
 
 function isForbidden(name: string, from: string, allowed: string[]): boolean {
