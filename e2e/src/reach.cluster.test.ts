@@ -176,7 +176,7 @@ const cluster = givenCluster();
 if (cluster) {
   const world = {} as World;
   test.before(async () => {
-    Object.assign(world, await populated(cluster.kubeconfig, cluster.overlay));
+    await populate(world, await startOnCluster(cluster.kubeconfig, cluster.overlay));
   });
   test.after(() => leave(world));
   for (const source of SOURCES) fromShell(source, world);
@@ -221,20 +221,21 @@ function witnessed(target: Target, witness: Witness, world: World): void {
   });
 }
 
-async function populated(kubeconfig: string, overlay: string): Promise<World> {
-  const platform = await startOnCluster(kubeconfig, overlay);
-  const person = await Management.register(platform);
-  const healthy = async (name: string, plan: Plan, owner: Management) =>
-    await owner.untilHealthy((await owner.createProject(name, plan)).id);
-  const [starter, pro, neighbour] = await Promise.all([
-    healthy('reach-starter', 'starter', person),
-    healthy('reach-pro', 'pro', person),
-    healthy('reach-next', 'pro', person),
-    placeOutsider(platform),
-  ]);
-  const listener = createServer((socket) => socket.destroy()).listen(0, '0.0.0.0');
-  await once(listener, 'listening');
-  return { platform, places: new Places(platform.config), person, starter, pro, neighbour, listener };
+/** What is made is noted at once, so that it is removed even where the rest can not be made. */
+async function populate(world: World, platform: ClusterPlatform): Promise<void> {
+  world.platform = platform;
+  world.places = new Places(platform.config);
+  world.person = await Management.register(platform);
+  world.listener = createServer((socket) => socket.destroy()).listen(0, '0.0.0.0');
+  await once(world.listener, 'listening');
+  const plans: ['starter' | 'pro' | 'neighbour', Plan][] = [
+    ['starter', 'starter'],
+    ['pro', 'pro'],
+    ['neighbour', 'pro'],
+  ];
+  for (const [name, plan] of plans) world[name] = await world.person.createProject(`reach-${name}`, plan);
+  const healthy = plans.map(([name]) => world.person.untilHealthy(world[name].id));
+  await Promise.all([...healthy, placeOutsider(platform)]);
 }
 
 async function placeOutsider({ kubeconfig, site }: ClusterPlatform): Promise<void> {
@@ -255,7 +256,7 @@ async function leave({ platform, person, listener, ...world }: Partial<World>): 
   const ids = [world.starter, world.pro, world.neighbour].flatMap((project) => project?.id ?? []);
   await Promise.all(ids.map((id) => person?.call('DELETE', `/projects/${id}`)));
   await Promise.all(ids.map((id) => person?.untilGone(id)));
-  await kubectl(platform.kubeconfig, ['delete', 'namespace', OUTSIDER.namespace, '--ignore-not-found', '--wait=false']);
+  await kubectl(platform.kubeconfig, ['delete', 'namespace', OUTSIDER.namespace, '--ignore-not-found']);
   await platform.close();
 }
 
