@@ -39,6 +39,8 @@ interface Load {
   pauseMs: number;
 }
 
+const KILLS = 8;
+const LONGEST_LIFE_MS = 3_000;
 const CONVERGES_MS = 120_000;
 /** Programs start slowly where much else runs. */
 const START_MS = 60_000;
@@ -79,13 +81,13 @@ export function chaosSuite(test: Test, stageOf: () => Stage): void {
     });
   };
 
-  promise('operators killed at random moments', 1, { creations: 30, atOnce: 3, pauseMs: 2_000 }, async (scene) => {
-    while (await scene.pause(3_000)) {
+  promise('operators killed at random moments', 1, { creations: 30, atOnce: 3, pauseMs: 4_000 }, async (scene) => {
+    for (let kills = 0; kills < KILLS; kills++) {
+      await sleep(scene.random() * LONGEST_LIFE_MS);
       scene.operators.kill('SIGKILL');
       // Of some it is seen that they work, however slowly they start; others are killed while they start.
       if (scene.random() < 0.7) await scene.leader(undefined, START_MS).catch(() => {});
     }
-    assert.ok(scene.operators.starts > 3, 'it was killed');
   });
 
   promise(
