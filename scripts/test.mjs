@@ -34,7 +34,9 @@ function testFiles() {
   });
 }
 
-const needsCluster = (file) => /(^|[./])cluster\.test\.js$/.test(file);
+function needsCluster(file) {
+  return /(^|[./])cluster\.test\.js$/.test(file);
+}
 
 async function main() {
   const options = process.argv.slice(2).filter((argument) => argument.startsWith('--'));

@@ -85,9 +85,13 @@ async function operatorsKubeconfig(admin: KubeConfig, inSystem: (...args: string
 }
 
 async function restartApiServer(kubeconfig: string): Promise<void> {
-  if (kubeconfig !== (await testClusterKubeconfig())) return;
+  if (kubeconfig !== (await testClusterKubeconfig())) {
+    console.log('# skipped: the API server of this cluster is not ours to kill');
+    return;
+  }
   await run(KUBE, ['stop', 'kube-apiserver']);
-  for (let starts = 1; !(await succeeds(KUBE, ['up'])); starts++) {
+  // With the audit log that it had.
+  for (let starts = 1; !(await succeeds(KUBE, ['up', '--audit'])); starts++) {
     if (starts === STARTS) throw new Error('the API server does not come back');
   }
 }
