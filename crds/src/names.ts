@@ -104,6 +104,8 @@ export const SECRETS = {
     webhookSecret: 'webhook-secret',
     /** The numbers of spec.rotation that these credentials are of. */
     jwtSecretRotation: 'rotation-jwt-secret',
+    /** The number that the next secret was made for. */
+    nextJwtSecretRotation: 'next-rotation-jwt-secret',
     apiKeysRotation: 'rotation-api-keys',
   },
   /** Made by the operator: how each party logs in to the project's database. */
@@ -121,6 +123,8 @@ export const SECRETS = {
     nextAuthenticatorPassword: 'next-authenticator-password',
     nextAuthAdminPassword: 'next-auth-admin-password',
     passwordsRotation: 'rotation-database-passwords',
+    /** The number that those that Postgres is about to take were made for. */
+    nextPasswordsRotation: 'next-rotation-database-passwords',
     /** For people: a `postgresql://` URL of the owner, at the address they reach. */
     url: 'url',
   },

@@ -53,13 +53,16 @@ function withNext(held: Values, asked: number | undefined): Values {
   const record = held[names.passwordsRotation];
   if (isNew) return { ...held, [names.passwordsRotation]: recorded(asked, record) };
   if (!isBegun && !isAsked(asked, record)) return held;
-  return { ...held, ...Object.fromEntries(PASSWORDS.map(({ next }) => [next, held[next] || newPassword()])) };
+  const passwords = Object.fromEntries(PASSWORDS.map(({ next }) => [next, held[next] || newPassword()]));
+  const number = isBegun ? held[names.nextPasswordsRotation] : recorded(asked, record);
+  return { ...held, ...passwords, [names.nextPasswordsRotation]: number };
 }
 
-/** Once Postgres has them. */
+/** Once Postgres has them: of the number that they were made for, whatever is asked for since. */
 function withNextShown(held: Values, asked: number | undefined): Values {
   const shown = PASSWORDS.map(({ key, next }) => ({ [key]: held[next] || held[key], [next]: undefined }));
-  const record = { [names.passwordsRotation]: recorded(asked, held[names.passwordsRotation]) };
+  const number = held[names.nextPasswordsRotation] ?? recorded(asked, held[names.passwordsRotation]);
+  const record = { [names.passwordsRotation]: number, [names.nextPasswordsRotation]: undefined };
   return Object.assign({}, held, ...shown, record);
 }
 

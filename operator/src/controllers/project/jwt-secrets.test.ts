@@ -71,6 +71,27 @@ test('the next secret signs with new keys, the one before is previous, and the n
   assert.equal(after(done, wishes({ jwtSecret: 1 })), done);
 });
 
+test('a number asked for while the next secret of another is made known rotates once more after it', () => {
+  const begun = after(held, wishes({ jwtSecret: 1 }));
+  const twice = wishes({ jwtSecret: 2 });
+  assert.equal(after(begun, twice), begun, 'the first goes on');
+  const first = applied(begun, promotedKeys(begun, begun[names.nextJwtSecret] as string, twice));
+  assert.is(first[names.jwtSecretRotation], '1');
+  const second = after(first, twice);
+  const next = second[names.nextJwtSecret] as string;
+  assert.ok(next && next !== first[names.jwtSecret]);
+  const done = applied(second, promotedKeys(second, next, twice));
+  assert.is(done[names.jwtSecretRotation], '2');
+  assert.not(Object.values(done).includes(held[names.jwtSecret]), 'no token of the leaked secret is good');
+  assert.equal(after(done, twice), done);
+});
+
+test('a next secret that was the owner’s own is not the one that a number asks for', () => {
+  const begun = after(held, wishes({}, OWN));
+  const numbered = after(begun, wishes({ jwtSecret: 1 }));
+  assert.ok(numbered[names.nextJwtSecret] && numbered[names.nextJwtSecret] !== OWN);
+});
+
 test('what was asked of another next secret promotes nothing', () => {
   const begun = after(held, wishes({ jwtSecret: 1 }));
   assert.equal(promotedKeys(begun, 'one from before', wishes({ jwtSecret: 1 })), {});

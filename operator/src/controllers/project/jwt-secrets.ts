@@ -30,7 +30,10 @@ export function wantedKeys(held: Values, wishes: KeyWishes): Values {
   };
 }
 
-/** Once all take tokens of `next`: it signs from now on. What is held has another next by now: nothing. */
+/**
+ * Once all take tokens of `next`: it signs from now on, and is of the number that it was made for, whatever is asked for since. What is
+ * held has another next by now: nothing.
+ */
 export function promotedKeys(held: Values, next: string, { ref, rotation, now }: KeyWishes): Values {
   if (held[names.nextJwtSecret] !== next) return {};
   const key = (role: ApiRole) => keepApiKey(undefined, ref, role, next, now);
@@ -38,7 +41,9 @@ export function promotedKeys(held: Values, next: string, { ref, rotation, now }:
     [names.jwtSecret]: next,
     [names.nextJwtSecret]: undefined,
     [names.previousJwtSecret]: held[names.jwtSecret],
-    [names.jwtSecretRotation]: recorded(rotation.jwtSecret, held[names.jwtSecretRotation]),
+    [names.nextJwtSecretRotation]: undefined,
+    [names.jwtSecretRotation]:
+      held[names.nextJwtSecretRotation] ?? recorded(rotation.jwtSecret, held[names.jwtSecretRotation]),
     [names.anonKey]: key('anon'),
     [names.serviceRoleKey]: key('service_role'),
   };
@@ -46,12 +51,17 @@ export function promotedKeys(held: Values, next: string, { ref, rotation, now }:
 
 function nextSecret(held: Values, current: string, { own, rotation }: KeyWishes): Values {
   const record = held[names.jwtSecretRotation];
-  const numbered = { [names.jwtSecretRotation]: recorded(rotation.jwtSecret, record) };
+  const numbered = {
+    [names.jwtSecretRotation]: recorded(rotation.jwtSecret, record),
+    [names.nextJwtSecretRotation]: undefined,
+  };
   // An owner's own secret is another when the owner says so, not by a number.
   if (own !== undefined) return { ...numbered, [names.nextJwtSecret]: own === current ? undefined : own };
   const isNew = !held[names.jwtSecret];
   if (isNew || !isAsked(rotation.jwtSecret, record)) return { ...numbered, [names.nextJwtSecret]: undefined };
-  return { [names.nextJwtSecret]: held[names.nextJwtSecret] || newSecret() };
+  // A number that is asked for meanwhile may be for what leaked meanwhile: its rotation comes after this one.
+  if (held[names.nextJwtSecret] && held[names.nextJwtSecretRotation]) return {};
+  return { [names.nextJwtSecret]: newSecret(), [names.nextJwtSecretRotation]: String(rotation.jwtSecret) };
 }
 
 function apiKeys(held: Values, secret: string, { ref, rotation, now }: KeyWishes): Values {

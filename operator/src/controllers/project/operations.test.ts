@@ -5,6 +5,7 @@ import { SECRETS } from '@slipway/crds';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import type { KubeObject } from '../../runtime/kube.js';
 import { until } from '../../testing.js';
 import {
   change,
@@ -22,7 +23,7 @@ import {
   type World,
   withOperator,
 } from './operator.testing.js';
-import { secretsPath } from './resources.js';
+import { plainText, type Secret, secretData, secretsPath } from './resources.js';
 
 const test = suite<World>('operations on a Project');
 withOperator(test);
@@ -132,6 +133,30 @@ test('rotated passwords open the database from when they are shown, those before
   assert.is(after[databaseNames.passwordsRotation], '1');
   const project = await reaches(world, ref, isHealthy, 'healthy');
   assert.is(condition(project, 'DatabaseReady')?.reason, 'Ready', 'what was asked for is no drift');
+});
+
+test('passwords that were begun for an earlier number are not taken for those of the number asked for since', async (world) => {
+  const ref = await create(world, 'passwords-twice');
+  await reaches(world, ref, isHealthy, 'healthy');
+  await change(world, ref, { rotation: { databasePasswords: 2 } });
+  const isOf2 = (login: Record<string, string>) => login[databaseNames.passwordsRotation] === '2';
+  await until(async () => isOf2(await loginOf(world, ref)), 'the number recorded');
+  const begun = {
+    [databaseNames.nextOwnerPassword]: 'begun-and-leaked',
+    [databaseNames.nextAuthenticatorPassword]: 'begun-and-leaked-too',
+    [databaseNames.nextAuthAdminPassword]: 'begun-and-leaked-as-well',
+    [databaseNames.nextPasswordsRotation]: '1',
+  };
+  const path = `${secretsPath(ref)}/${databaseNames.name}`;
+  const { metadata } = await world.kubernetes.client.patch<KubeObject>(path, { data: secretData(begun) });
+  const login = await until(async () => {
+    const secret = await world.kubernetes.client.get<Secret>(path);
+    const held = plainText(secret);
+    const isDone = isOf2(held) && held[databaseNames.nextOwnerPassword] === undefined;
+    return secret.metadata.resourceVersion !== metadata.resourceVersion && isDone ? held : undefined;
+  }, 'both rotations done');
+  assert.is.not(login[databaseNames.ownerPassword], begun[databaseNames.nextOwnerPassword]);
+  assert.ok(await loginWorks(login[databaseNames.url] as string));
 });
 
 test('a suspended project says so, lets nobody into its database, and comes back with its data', async (world) => {
