@@ -24,6 +24,7 @@ export const projectNamed = (ref: string, region: Region = 'eu-central'): Engine
   region,
   plan: 'free',
   suspended: false,
+  retain: false,
   placement: undefined,
 });
 

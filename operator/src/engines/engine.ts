@@ -26,6 +26,8 @@ export interface EngineProject {
   plan: Plan;
   /** It is to stand still: nothing of it runs, its data stays. */
   suspended: boolean;
+  /** Its data is to outlive it: what holds that must not go with the Project by garbage collection. */
+  retain: boolean;
   /** Where requests for auth and rest go now, as its status says. */
   placement: Placement | undefined;
 }

@@ -29,16 +29,22 @@ export interface Context {
   found: { anonKey?: string; nextJwtSecret?: string; services?: Services; placement?: Placement };
 }
 
+export const isToBeRetained = ({ spec }: Project) => spec.deletionPolicy === 'Retain';
+
 /** The project as its engine knows it. */
-export const engineProject = ({ project: { metadata, spec, status } }: Context): EngineProject => ({
-  ref: metadata.name,
-  uid: metadata.uid as string,
-  owner: spec.owner,
-  region: spec.region ?? 'eu-central',
-  plan: spec.plan ?? 'free',
-  suspended: spec.suspend ?? false,
-  placement: status?.placement,
-});
+export const engineProject = ({ project }: Context): EngineProject => {
+  const { metadata, spec, status } = project;
+  return {
+    ref: metadata.name,
+    uid: metadata.uid as string,
+    owner: spec.owner,
+    region: spec.region ?? 'eu-central',
+    plan: spec.plan ?? 'free',
+    suspended: spec.suspend ?? false,
+    retain: isToBeRetained(project),
+    placement: status?.placement,
+  };
+};
 
 /** How far a part is: as an engine's verbs say it, as most steps end in one. */
 export type StepOutcome = EngineOutcome;

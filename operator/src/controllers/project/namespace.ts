@@ -1,7 +1,10 @@
-/** The project's namespace: made and owned by the Project. One that is not marked as this project's is never touched. */
+/**
+ * The project's namespace: made and owned by the Project. One that is not marked as this project's is never touched. While its data is to
+ * be retained nobody owns it: a deletion in the foreground lets garbage collection take what is owned before anyone here is asked.
+ */
 import { ANNOTATION_RETAINED_FOR, LABEL_PROJECT, LABEL_RETAINED, namespaceOf, type Project } from '@slipway/crds';
 import { isConflict } from '../../runtime/kube.js';
-import { type Context, ready, type StepOutcome } from './context.js';
+import { type Context, isToBeRetained, ready, type StepOutcome } from './context.js';
 import { NAMESPACES, type Namespace, namespacePath, ourLabels, ownedBy } from './resources.js';
 
 const LOOK_AGAIN_MS = 1_000;
@@ -11,8 +14,8 @@ export async function ensureNamespace(context: Context): Promise<StepOutcome> {
   const found = world.namespaces.get(namespaceOf(ref)) ?? (await create(context));
   const judgement = judge(found, project);
   if (judgement === 'ours') return ready;
-  if (judgement === 'unowned') {
-    await adopt(context, found);
+  if (judgement === 'unsettled') {
+    await settle(context, found);
     return ready;
   }
   if (judgement === 'leaving') {
@@ -33,7 +36,7 @@ export async function ensureNamespace(context: Context): Promise<StepOutcome> {
 
 /** What was made, or what was there before. */
 async function create({ project, ref, world }: Context): Promise<Namespace> {
-  const metadata = { name: namespaceOf(ref), labels: ourLabels(ref), ownerReferences: [ownedBy(project)] };
+  const metadata = { name: namespaceOf(ref), labels: ourLabels(ref), ownerReferences: ownersOf(project) };
   try {
     return await world.client.create<Namespace>(NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata });
   } catch (error) {
@@ -42,10 +45,12 @@ async function create({ project, ref, world }: Context): Promise<Namespace> {
   }
 }
 
-/** Makes it the Project's: one that was made for it, or that kept its owner's data. */
-async function adopt({ project, ref, world }: Context, { metadata: { resourceVersion } }: Namespace): Promise<void> {
+const ownersOf = (project: Project) => (isToBeRetained(project) ? [] : [ownedBy(project)]);
+
+/** Makes it the Project's: one that was made for it, that kept its owner's data, or that is to outlive it from now on or no more. */
+async function settle({ project, ref, world }: Context, { metadata: { resourceVersion } }: Namespace): Promise<void> {
   const metadata = {
-    ownerReferences: [ownedBy(project)],
+    ownerReferences: ownersOf(project),
     labels: { [LABEL_RETAINED]: null },
     annotations: { [ANNOTATION_RETAINED_FOR]: null },
     resourceVersion,
@@ -55,17 +60,17 @@ async function adopt({ project, ref, world }: Context, { metadata: { resourceVer
 
 export const isRetained = ({ metadata }: Namespace) => metadata.labels?.[LABEL_RETAINED] === 'true';
 
-type Judgement = 'ours' | 'unowned' | 'retained' | 'leaving' | 'strange';
+type Judgement = 'ours' | 'unsettled' | 'retained' | 'leaving' | 'strange';
 
 export function judge(namespace: Namespace, project: Project): Judgement {
   const { metadata } = namespace;
   if (metadata.labels?.[LABEL_PROJECT] !== project.metadata.name) return 'strange';
   if (metadata.deletionTimestamp) return 'leaving';
   if (isRetained(namespace)) {
-    return metadata.annotations?.[ANNOTATION_RETAINED_FOR] === project.spec.owner ? 'unowned' : 'retained';
+    return metadata.annotations?.[ANNOTATION_RETAINED_FOR] === project.spec.owner ? 'unsettled' : 'retained';
   }
   const owner = metadata.ownerReferences?.find(({ kind }) => kind === 'Project');
-  if (!owner) return 'unowned';
   // Its owner is gone, and garbage collection is about to see it.
-  return owner.uid === project.metadata.uid ? 'ours' : 'leaving';
+  if (owner && owner.uid !== project.metadata.uid) return 'leaving';
+  return (owner === undefined) === isToBeRetained(project) ? 'ours' : 'unsettled';
 }

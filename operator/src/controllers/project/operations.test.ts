@@ -23,7 +23,7 @@ import {
   type World,
   withOperator,
 } from './operator.testing.js';
-import { plainText, type Secret, secretData, secretsPath } from './resources.js';
+import { namespacePath, plainText, type Secret, secretData, secretsPath } from './resources.js';
 
 const test = suite<World>('operations on a Project');
 withOperator(test);
@@ -195,6 +195,18 @@ test('data that is retained is refused to another owner, outlives their project,
   await reaches(world, ref, isHealthy, 'healthy, made anew');
   const { [databaseNames.url]: anew } = await loginOf(world, ref);
   assert.is(await query(anew, 'SELECT id FROM kept').catch((error) => error.code), '42P01');
+});
+
+test('while its data is to be retained nobody owns the namespace: a deletion in the foreground asks nobody before it takes what is owned', async (world) => {
+  const ref = await create(world, 'unowned', { deletionPolicy: 'Retain' });
+  await reaches(world, ref, isHealthy, 'healthy');
+  const owners = async () =>
+    (await world.kubernetes.client.get<KubeObject>(namespacePath(ref))).metadata.ownerReferences?.length ?? 0;
+  assert.is(await owners(), 0);
+  await change(world, ref, { deletionPolicy: 'Delete' });
+  await until(async () => (await owners()) === 1, 'an owner');
+  await change(world, ref, { deletionPolicy: 'Retain' });
+  await until(async () => (await owners()) === 0, 'no owner');
 });
 
 const drifts: Record<string, { condition: string; told: RegExp; cause(world: World, ref: string): Promise<unknown> }> =

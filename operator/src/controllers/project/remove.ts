@@ -3,7 +3,7 @@ import { FINALIZER, LABEL_PROJECT, namespaceOf } from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
 import { hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { isNotFound } from '../../runtime/kube.js';
-import { type Context, engineProject } from './context.js';
+import { type Context, engineProject, isToBeRetained } from './context.js';
 import { isRetained } from './namespace.js';
 import { type Namespace, namespacePath, projectPath } from './resources.js';
 import { deletingStatus } from './status.js';
@@ -15,9 +15,11 @@ const LOOK_AGAIN_MS = 1_000;
 export async function removeProject(context: Context): Promise<Outcome> {
   const { world, ref } = context;
   if (!hasFinalizer(context.project, FINALIZER)) return { kind: 'done' };
-  const retain = context.project.spec.deletionPolicy === 'Retain';
-  await progress(context, retain ? 'closing the database, which is retained' : 'removing the database');
-  const removed = await world.engine.remove({ ...engineProject(context), retain });
+  await progress(
+    context,
+    isToBeRetained(context.project) ? 'closing the database, which is retained' : 'removing the database',
+  );
+  const removed = await world.engine.remove(engineProject(context));
   if (removed.state !== 'ready') {
     await progress(context, removed.message);
     return removed.state === 'failed'

@@ -68,7 +68,7 @@ export async function newProject(
   const ownerReferences = [ownerReference({ ref, uid: uid as string })];
   const metadata = { name: namespaceOf(ref), labels, ownerReferences };
   await makeIfMissing(client, NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata });
-  return { ref, uid: uid as string, owner, region, plan, suspended: false, placement: undefined };
+  return { ref, uid: uid as string, owner, region, plan, suspended: false, retain: false, placement: undefined };
 }
 
 export async function removeProject(client: KubeClient, ref: string): Promise<void> {

@@ -7,12 +7,12 @@ const POD_SECURITY = Object.fromEntries(
   ['enforce', 'audit', 'warn'].map((mode) => [`pod-security.kubernetes.io/${mode}`, 'restricted']),
 );
 
-export const markedNamespace = (owner: Owner): DesiredObject => ({
+export const markedNamespace = ({ retain, ...owner }: Owner & { retain: boolean }): DesiredObject => ({
   apiVersion: 'v1',
   kind: 'Namespace',
   metadata: {
     name: namespaceOf(owner.ref),
     labels: { [LABEL_PROJECT]: owner.ref, [LABEL_MANAGED_BY]: MANAGED_BY, ...POD_SECURITY },
-    ownerReferences: [ownerReference(owner)],
+    ...(retain ? {} : { ownerReferences: [ownerReference(owner)] }),
   },
 });

@@ -63,7 +63,7 @@ function testOn(kubeconfig: string, crd: Definition): void {
   });
 
   const site = readSite('{publicUrl: "http://slipway.test", storageClass: fast, images: {pullSecrets: [registry]}}');
-  const places = { shared: sharedPlace('eu-central'), own: ownPlace({ ref: 'ea-own', uid: 'uid' }) };
+  const places = { shared: sharedPlace('eu-central'), own: ownPlace({ ref: 'ea-own', uid: 'uid', retain: false }) };
   const wanted = (place: (typeof places)[keyof typeof places]) => {
     const asked = { place, size: { ...site.sharedDatabase, instances: 3 }, suspended: false, password: 'x', site };
     const cluster = cloudNativePgObjects(asked, undefined).at(-1) as DesiredObject;

@@ -8,7 +8,7 @@ import type { EngineOutcome } from '../../engine.js';
 import type { DesiredObject } from '../children/children.js';
 import { type ClusterRequest, superuserSecret, superuserSecretName } from './cluster.js';
 import { accessRules, parametersOf } from './parameters.js';
-import { labelsOf, metadataOf, type Place } from './place.js';
+import { labelsOf, metadataOfKept, type Place } from './place.js';
 
 /** The one that CloudNativePG knows. */
 export const SUPERUSER = 'postgres';
@@ -31,7 +31,10 @@ export function cloudNativePgObjects(request: ClusterRequest, live: CloudNativeP
   const cluster = {
     apiVersion: 'postgresql.cnpg.io/v1',
     kind: 'Cluster',
-    metadata: { ...metadataOf(place, place.name), annotations: { 'cnpg.io/hibernation': suspended ? 'on' : 'off' } },
+    metadata: {
+      ...metadataOfKept(place, place.name),
+      annotations: { 'cnpg.io/hibernation': suspended ? 'on' : 'off' },
+    },
     spec: {
       instances: size.instances,
       imageName: site.images.cloudNativePg,

@@ -1,7 +1,7 @@
 /** What is asked of a Postgres cluster, whichever way it is run. */
 import { LABEL_PROJECT, type Site } from '@slipway/crds';
 import type { DesiredObject } from '../children/children.js';
-import { metadataOf, type Place } from './place.js';
+import { metadataOf, metadataOfKept, type Place } from './place.js';
 
 export interface ClusterRequest {
   place: Place;
@@ -16,9 +16,13 @@ export const superuserSecretName = ({ name }: Place) => `${name}-superuser`;
 
 /** `metadata` of a Secret: one that projects share has the label as well, by which Secrets are watched. */
 export function watchedSecret(place: Place, name: string) {
-  const metadata = metadataOf(place, name);
-  return { ...metadata, labels: { [LABEL_PROJECT]: '', ...metadata.labels } };
+  return watched(metadataOf(place, name));
 }
+
+const watched = <Metadata extends { labels: Record<string, string> }>(metadata: Metadata) => ({
+  ...metadata,
+  labels: { [LABEL_PROJECT]: '', ...metadata.labels },
+});
 
 /** In the form that CloudNativePG documents for it. */
 export function superuserSecret({ place, password }: ClusterRequest, username: string): DesiredObject {
@@ -26,7 +30,7 @@ export function superuserSecret({ place, password }: ClusterRequest, username: s
   return {
     apiVersion: 'v1',
     kind: 'Secret',
-    metadata: watchedSecret(place, superuserSecretName(place)),
+    metadata: watched(metadataOfKept(place, superuserSecretName(place))),
     type: 'kubernetes.io/basic-auth',
     data: { username: text(username), password: text(password) },
   } as DesiredObject;

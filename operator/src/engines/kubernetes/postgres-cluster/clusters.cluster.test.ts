@@ -272,11 +272,19 @@ function testOn(path: string): void {
     client,
     clusters,
   }) => {
-    const project = await newOwn(client, 'ea-own');
-    assert.is((await clusters.remove({ ...project, retain: true })).state, 'ready');
-    const { metadata } = await client.get<KubeObject>(`/api/v1/namespaces/${namespaceOf('ea-own')}`);
+    const project = { ...(await newOwn(client, 'ea-own')), retain: true };
+    const path = `/api/v1/namespaces/${namespaceOf('ea-own')}`;
+    const another = { ...project, uid: 'uid-of-another' };
+    assert.is((await clusters.remove(another)).state, 'ready');
+    assert.is((await client.get<KubeObject>(path)).metadata.labels?.[LABEL_RETAINED], undefined, 'of another');
+    // As a deletion that orphans has it, before the operator is asked.
+    await client.patch(path, { metadata: { ownerReferences: null } });
+    assert.is((await clusters.remove(project)).state, 'ready');
+    const { metadata } = await client.get<KubeObject>(path);
     assert.is(metadata.labels?.[LABEL_RETAINED], 'true');
     assert.is(metadata.ownerReferences, undefined);
+    const secret = await client.get<KubeObject>(`${path}/secrets/postgres-superuser`);
+    assert.is(secret.metadata.ownerReferences, undefined);
   });
 
   test.run();
@@ -300,7 +308,7 @@ type Where = typeof SHARED_PLACE;
 
 const strangers = (ref: string, plan: Plan): EngineProject => ({
   ...{ ref, uid: `uid-${ref}`, owner: 'owner@example.com', region: REGION, plan },
-  ...{ suspended: false, placement: undefined },
+  ...{ suspended: false, retain: false, placement: undefined },
 });
 const request = (project: EngineProject, existed = false): DatabaseRequest => ({ project, passwords, existed });
 

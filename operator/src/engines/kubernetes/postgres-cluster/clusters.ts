@@ -7,6 +7,7 @@ import {
   ANNOTATION_ADDRESS,
   ANNOTATION_RETAINED_FOR,
   databaseOf,
+  LABEL_PROJECT,
   LABEL_RETAINED,
   namespaceOf,
   type Region,
@@ -20,7 +21,7 @@ import { DatabaseServer } from '../../postgres/server.js';
 import type { Children } from '../children/children.js';
 import { withRestored } from '../children/ensure-all.js';
 import { PullSecrets } from '../pull-secrets.js';
-import { type ClusterRequest, watchedSecret } from './cluster.js';
+import { type ClusterRequest, superuserSecretName, watchedSecret } from './cluster.js';
 import { CLOUD_NATIVE_PG, clusterExists, clusterOutcome, ensureCluster, superuserUrl } from './ensure-cluster.js';
 import { OpenServers } from './open-servers.js';
 import { hostOf, ownPlace, type Place, placeOf, sharedPlace } from './place.js';
@@ -113,12 +114,18 @@ export class PostgresClusters {
   }
 
   /** Its servers go with the project; its volume stays as long as its namespace, which nobody owns any more. */
-  async #retain({ namespace, name }: Place, { uid, owner }: RemoveRequest): Promise<void> {
+  async #retain(place: Place, { ref, uid, owner }: RemoveRequest): Promise<void> {
     const { client, children } = this.#options;
     const path = `/api/v1/namespaces/${namespace}`;
+    const { namespace, name } = place;
     const { metadata: held } = await client.get<KubeObject>(path);
-    // One that keeps the data of an earlier project is not this one's to give away.
-    if (!held.ownerReferences?.some((reference) => reference.uid === uid)) return;
+    // One that keeps the data of an earlier project is not this one's to give away. That nobody owns it says nothing.
+    const isAnothers = held.ownerReferences?.some((owner) => owner.kind === 'Project' && owner.uid !== uid);
+    if (held.labels?.[LABEL_PROJECT] !== ref || held.labels[LABEL_RETAINED] === 'true' || isAnothers) return;
+    const secret = children.get('Secret', namespace, superuserSecretName(place));
+    if (secret?.metadata.ownerReferences) {
+      await client.patch(`${path}/secrets/${secret.metadata.name}`, { metadata: { ownerReferences: null } });
+    }
     if (children.serves(CLOUD_NATIVE_PG) && children.get(CLOUD_NATIVE_PG, namespace, name))
       await this.#hibernate(namespace, name);
     const marks = { labels: { [LABEL_RETAINED]: 'true' }, annotations: { [ANNOTATION_RETAINED_FOR]: owner } };
@@ -141,7 +148,7 @@ export class PostgresClusters {
   }
 
   /** Where its database was made, or is to be. */
-  #placeOf(project: Pick<EngineProject, 'ref' | 'uid' | 'region' | 'plan'>): Place {
+  #placeOf(project: Pick<EngineProject, 'ref' | 'uid' | 'region' | 'plan' | 'retain'>): Place {
     const { children, site } = this.#options;
     const secret = children.get('Secret', namespaceOf(project.ref), SECRETS.database.name);
     const recorded = secret?.metadata.annotations?.[ANNOTATION_ADDRESS]?.split(':')[0];

@@ -1,6 +1,7 @@
 import { readSite } from '@slipway/crds';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { markedNamespace } from '../isolation/namespace.js';
 import { cloudNativePgObjects, outcomeOfCloudNativePg } from './cloudnative-pg.js';
 import type { ClusterRequest } from './cluster.js';
 import { parametersOf } from './parameters.js';
@@ -31,7 +32,7 @@ for (const [memory, storage] of [
 
 const site = readSite('publicUrl: http://slipway.test');
 const request = (more: Partial<ClusterRequest> = {}): ClusterRequest => ({
-  place: ownPlace({ ref: 'first', uid: 'uid' }),
+  place: ownPlace({ ref: 'first', uid: 'uid', retain: false }),
   size: site.sharedDatabase,
   suspended: false,
   password: 'never-in-a-pod',
@@ -40,7 +41,7 @@ const request = (more: Partial<ClusterRequest> = {}): ClusterRequest => ({
 });
 
 test('a plan with a database of its own has it in its namespace, another shares its region’s', () => {
-  const project = { ref: 'first', uid: 'uid', region: 'us-east' as const };
+  const project = { ref: 'first', uid: 'uid', region: 'us-east' as const, retain: false };
   assert.equal(placeOf({ ...project, plan: 'free' }, site), { namespace: 'slipway-data', name: 'shared-us-east' });
   assert.equal(placeOf({ ...project, plan: 'pro' }, site), ownPlace(project));
 });
@@ -66,6 +67,18 @@ test('what its Project owns goes with it, what projects share is nobody’s', ()
   for (const { metadata } of statefulSetObjects(request({ place: sharedPlace('eu-west') }), undefined)) {
     assert.is(metadata.ownerReferences, undefined);
   }
+});
+
+test('what the data is lost without is nobody’s while its project retains: garbage collection asks nobody', () => {
+  const retained = request({ place: ownPlace({ ref: 'first', uid: 'uid', retain: true }) });
+  const ownerless = (objects: ReturnType<typeof statefulSetObjects>) =>
+    objects.filter(({ metadata }) => metadata.ownerReferences === undefined).map(({ kind }) => kind);
+  assert.equal(ownerless(cloudNativePgObjects(retained, undefined)), ['Secret', 'Cluster']);
+  assert.equal(ownerless(statefulSetObjects(retained, undefined)), ['Secret']);
+  for (const { metadata } of statefulSetObjects(retained, undefined))
+    assert.is(metadata.labels?.['slipway.dev/project'], 'first');
+  const marked = (retain: boolean) => markedNamespace({ ref: 'first', uid: 'uid', retain }).metadata.ownerReferences;
+  assert.equal([marked(true), marked(false)?.length], [undefined, 1]);
 });
 
 test('a site that changes the size of volumes leaves the claims of a StatefulSet as they are: the API refuses it', () => {

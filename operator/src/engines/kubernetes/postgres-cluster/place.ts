@@ -20,22 +20,24 @@ export interface Place {
   /** Of the cluster, and of the Service that leads to it. */
   name: string;
   /** Whose own it is; undefined: projects share it. */
-  project?: { ref: string; uid: string };
+  project?: { ref: string; uid: string; retain: boolean };
 }
 
 export const OWN_CLUSTER = PART_POSTGRES;
 
 export const sharedPlace = (region: Region): Place => ({ namespace: DATA_NAMESPACE, name: sharedClusterOf(region) });
 
-export const ownPlace = ({ ref, uid }: { ref: string; uid: string }): Place => ({
+export const ownPlace = ({ ref, uid, retain }: NonNullable<Place['project']>): Place => ({
   namespace: namespaceOf(ref),
   name: OWN_CLUSTER,
-  project: { ref, uid },
+  project: { ref, uid, retain },
 });
 
 /** The place that its plan asks for. */
-export const placeOf = (project: Pick<EngineProject, 'ref' | 'uid' | 'region' | 'plan'>, { plans }: Site): Place =>
-  plans[project.plan].ownDatabase ? ownPlace(project) : sharedPlace(project.region);
+export const placeOf = (
+  project: Pick<EngineProject, 'ref' | 'uid' | 'region' | 'plan' | 'retain'>,
+  { plans }: Site,
+): Place => (plans[project.plan].ownDatabase ? ownPlace(project) : sharedPlace(project.region));
 
 export const hostOf = ({ namespace, name }: Place) => `${name}.${namespace}.svc`;
 
@@ -55,6 +57,12 @@ export function metadataOf({ namespace, name: cluster, project }: Place, name: s
     labels: labelsOf({ namespace, name: cluster, ...(project ? { project } : {}) }),
     ...(owner ? { ownerReferences: [owner] } : {}),
   };
+}
+
+/** Of one without which the data is lost: it does not go with a Project that retains. */
+export function metadataOfKept(place: Place, name: string) {
+  const { ownerReferences, ...metadata } = metadataOf(place, name);
+  return place.project?.retain || !ownerReferences ? metadata : { ...metadata, ownerReferences };
 }
 
 export const labelsOf = ({ name, project }: Place): Record<string, string> => ({

@@ -237,7 +237,7 @@ async function make({ client, clusters, projects }: Context, ref: string): Promi
     spec: { owner, type: 'dedicated', region: REGION, plan: 'starter' },
   });
   const uid = (await client.get<Project>(`${PROJECTS}/${ref}`)).metadata.uid as string;
-  const standing = { suspended: false, placement: undefined };
+  const standing = { suspended: false, retain: false, placement: undefined };
   const project: EngineProject = { ref, uid, owner, region: REGION, plan: 'starter', ...standing };
   const labels = { [LABEL_PROJECT]: ref, 'app.kubernetes.io/managed-by': 'slipway' };
   const ownerReferences = [ownerReference(project)];
