@@ -116,8 +116,8 @@ export class PostgresClusters {
   /** Its servers go with the project; its volume stays as long as its namespace, which nobody owns any more. */
   async #retain(place: Place, { ref, uid, owner }: RemoveRequest): Promise<void> {
     const { client, children } = this.#options;
-    const path = `/api/v1/namespaces/${namespace}`;
     const { namespace, name } = place;
+    const path = `/api/v1/namespaces/${namespace}`;
     const { metadata: held } = await client.get<KubeObject>(path);
     // One that keeps the data of an earlier project is not this one's to give away. That nobody owns it says nothing.
     const isAnothers = held.ownerReferences?.some((owner) => owner.kind === 'Project' && owner.uid !== uid);
