@@ -17,6 +17,7 @@ export * from './project.js';
 export type { KubernetesObject, ObjectMeta, OwnerReference, PrinterColumn, ResourceDefinition } from './resource.js';
 export * from './rest-settings.js';
 export { Condition } from './schema.js';
+export * from './scram-only.js';
 export * from './site.js';
 export * from './text-forms.js';
 

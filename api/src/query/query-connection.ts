@@ -3,7 +3,7 @@
  * session reaches another. Ends by a deadline that the SQL can not move.
  */
 import { Socket } from 'node:net';
-import { databaseOf, ownerRole, SECRETS } from '@slipway/crds';
+import { databaseOf, ownerRole, SECRETS, scramOnly } from '@slipway/crds';
 import pg from 'pg';
 import { BoundedQuery, type Limits, type StatementOutcome } from './bounded-query.js';
 import { guardMessages } from './message-guard.js';
@@ -97,12 +97,14 @@ async function connect(ref: string, credentials: Credentials, mode: QueryMode): 
 }
 
 async function connectAs(ref: string, credentials: Credentials, mode: QueryMode): Promise<pg.Client> {
-  const client = new pg.Client({
-    ...address(ref, credentials),
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    stream: () => guarded(),
-    options: `-c statement_timeout=${STATEMENT_TIMEOUT_MS} -c datestyle=ISO -c client_connection_check_interval=2000 -c default_transaction_read_only=${mode === 'read only' ? 'on' : 'off'}`,
-  });
+  const client = scramOnly(
+    new pg.Client({
+      ...address(ref, credentials),
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      stream: () => guarded(),
+      options: `-c statement_timeout=${STATEMENT_TIMEOUT_MS} -c datestyle=ISO -c client_connection_check_interval=2000 -c default_transaction_read_only=${mode === 'read only' ? 'on' : 'off'}`,
+    }),
+  );
   // What ends the connection also ends the query, which tells.
   client.on('error', () => undefined);
   try {
@@ -134,11 +136,13 @@ async function abandon(client: pg.Client, ref: string, credentials: Credentials)
   const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
   stream.destroy();
   if (!processID) return;
-  const killer = new pg.Client({
-    ...address(ref, credentials),
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    query_timeout: CONNECT_TIMEOUT_MS,
-  });
+  const killer = scramOnly(
+    new pg.Client({
+      ...address(ref, credentials),
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      query_timeout: CONNECT_TIMEOUT_MS,
+    }),
+  );
   killer.on('error', () => undefined);
   try {
     await killer.connect();

@@ -2,6 +2,7 @@
  * One pool of connections a project, as the role that owns its schema `auth`. On first contact the schema is brought up
  * to date, so that a project made by an older version is served by this one.
  */
+import { scramOnly } from '@slipway/crds';
 import { authMigrations, migrateAuth } from '@slipway/project-database';
 import pg from 'pg';
 import { DatabaseError } from '../sql/errors.js';
@@ -73,7 +74,7 @@ export class AuthDatabases {
 async function bringUpToDate(tenant: Tenant, pool: Pool): Promise<void> {
   const applied = await appliedVersions(pool);
   if (authMigrations.every(({ version }) => applied.has(version))) return;
-  const client = new pg.Client({ ...tenant.authAdmin, application_name: 'slipway' });
+  const client = scramOnly(new pg.Client({ ...tenant.authAdmin, application_name: 'slipway' }));
   client.on('error', () => undefined);
   await client.connect();
   try {

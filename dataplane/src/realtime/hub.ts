@@ -2,6 +2,7 @@
  * All that one project has of realtime: its sockets, topics, presences, limits and connections to its database. In: tenants' sockets
  * and messages from the database. Out: each broadcast to every channel of its topic. Made by the service when a project is first asked for.
  */
+import { scramOnly } from '@slipway/crds';
 import { migrateRealtime } from '@slipway/project-database';
 import pg from 'pg';
 import type { Logger } from 'pino';
@@ -128,7 +129,7 @@ export class Hub {
   }
 
   async #migrate(): Promise<void> {
-    const owner = new pg.Client({ ...this.tenant.owner, connectionTimeoutMillis: 5_000 });
+    const owner = scramOnly(new pg.Client({ ...this.tenant.owner, connectionTimeoutMillis: 5_000 }));
     owner.on('error', () => undefined);
     await owner.connect();
     try {

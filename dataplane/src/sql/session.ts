@@ -4,6 +4,7 @@
  * Called by the pool alone. Never sends a cancel request: it could hit a neighbour's batch.
  */
 import { Socket } from 'node:net';
+import { scramOnly } from '@slipway/crds';
 import { Client } from 'pg';
 import type { Login } from '../tenant.js';
 import {
@@ -118,13 +119,15 @@ export class Session {
 
   static async open(login: Login, options: SessionOptions): Promise<Session> {
     const socket = new Socket();
-    const client = new Client({
-      ...login,
-      application_name: 'slipway',
-      stream: () => socket,
-      connectionTimeoutMillis: options.connectTimeoutMs,
-      statement_timeout: options.statementTimeoutMs,
-    });
+    const client = scramOnly(
+      new Client({
+        ...login,
+        application_name: 'slipway',
+        stream: () => socket,
+        connectionTimeoutMillis: options.connectTimeoutMs,
+        statement_timeout: options.statementTimeoutMs,
+      }),
+    );
     // A broken connection is noticed by the socket's close; pg would end the process over an error nobody hears.
     client.on('error', () => undefined);
     try {

@@ -1,5 +1,6 @@
 /** Auth as a program of its own: GoTrue's environment, its schema brought up to date first, until it is told to stop. */
 import { setTimeout as wait } from 'node:timers/promises';
+import { scramOnly } from '@slipway/crds';
 import { migrateAuth } from '@slipway/project-database';
 import pg from 'pg';
 import { type Logger, pino } from 'pino';
@@ -45,7 +46,9 @@ async function migrate(login: Login, log: Logger): Promise<void> {
 
 async function connected(login: Login, log: Logger): Promise<pg.Client> {
   for (let attempt = 1; ; attempt++) {
-    const client = new pg.Client({ ...login, application_name: 'slipway', connectionTimeoutMillis: CONNECT_MS });
+    const client = scramOnly(
+      new pg.Client({ ...login, application_name: 'slipway', connectionTimeoutMillis: CONNECT_MS }),
+    );
     client.on('error', () => undefined);
     try {
       await client.connect();

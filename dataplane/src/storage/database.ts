@@ -3,6 +3,7 @@
  * security on `storage.objects` and `storage.buckets` decides. The schema is brought up to date on first contact.
  */
 import type { ApiRole } from '@slipway/crds';
+import { scramOnly } from '@slipway/crds';
 import { migrateStorage, storageMigrations } from '@slipway/project-database';
 import pg from 'pg';
 import type { ServiceRequest } from '../service.js';
@@ -94,7 +95,7 @@ export class StorageDatabases {
 async function bringUpToDate(tenant: Tenant, pool: Pool): Promise<void> {
   const applied = await appliedVersions(pool);
   if (storageMigrations.every(({ version }) => applied.has(version))) return;
-  const client = new pg.Client({ ...tenant.owner, application_name: 'slipway' });
+  const client = scramOnly(new pg.Client({ ...tenant.owner, application_name: 'slipway' }));
   client.on('error', () => undefined);
   await client.connect();
   try {

@@ -3,6 +3,7 @@
  * START_REPLICATION on the stream is read here. In: a login that may replicate. Out: WAL messages with their place in the log.
  */
 import { Socket } from 'node:net';
+import { scramOnly } from '@slipway/crds';
 import { Client } from 'pg';
 import { decodeError, MessageReader } from '../../sql/decoder.js';
 import { ConnectionError, DatabaseError } from '../../sql/errors.js';
@@ -41,14 +42,16 @@ export class ReplicationSession {
 
   static async open(login: Login): Promise<ReplicationSession> {
     const socket = new Socket();
-    const client = new Client({
-      ...login,
-      application_name: 'slipway-realtime',
-      // `pg` knows both, its types do not.
-      ...({ replication: 'database', options: OPTIONS } as object),
-      stream: () => socket,
-      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    });
+    const client = scramOnly(
+      new Client({
+        ...login,
+        application_name: 'slipway-realtime',
+        // `pg` knows both, its types do not.
+        ...({ replication: 'database', options: OPTIONS } as object),
+        stream: () => socket,
+        connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      }),
+    );
     client.on('error', () => undefined);
     try {
       await client.connect();

@@ -2,6 +2,7 @@
  * Superuser sessions on the tenants' cluster: a small pool in the database `postgres`, and single ones into spares. Never
  * into a database that a tenant has: what a tenant plants there must not run with our rights.
  */
+import { scramOnly } from '@slipway/crds';
 import { BUILDING_PREFIX } from '@slipway/project-database';
 import pg from 'pg';
 import type { Logger } from 'pino';
@@ -12,6 +13,14 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const QUERY_TIMEOUT_MS = 120_000;
 
 export type Row = Record<string, unknown>;
+
+/** The pool makes its clients itself. */
+class ScramClient extends pg.Client {
+  constructor(settings?: pg.ClientConfig) {
+    super(settings);
+    scramOnly(this);
+  }
+}
 
 export class ClusterSessions {
   readonly #pool: pg.Pool;
@@ -26,7 +35,7 @@ export class ClusterSessions {
       // A session that outlives us (a dropped connection, a stopped process) must not hold locks for ever.
       idle_in_transaction_session_timeout: QUERY_TIMEOUT_MS,
     };
-    this.#pool = new pg.Pool({ ...this.#settings, max: CONNECTIONS });
+    this.#pool = new pg.Pool({ ...this.#settings, max: CONNECTIONS, Client: ScramClient });
     // Of one that is in use: its query tells. Without a listener the process would end.
     this.#pool.on('connect', (client) => client.on('error', () => {}));
     this.#pool.on('error', (error) => log.warn({ why: error.message }, 'a connection to Postgres broke'));
@@ -49,7 +58,7 @@ export class ClusterSessions {
   readonly connect = async (database: string): Promise<pg.Client> => {
     if (!database.startsWith(BUILDING_PREFIX)) throw new Error(`no superuser enters ${database}`);
     const connectionString = withDatabase(this.#settings.connectionString as string, database);
-    const client = new pg.Client({ ...this.#settings, connectionString });
+    const client = new ScramClient({ ...this.#settings, connectionString });
     // An error between queries reaches the next query as well, which is where it is handled.
     client.on('error', () => {});
     await client.connect();

@@ -1,0 +1,42 @@
+/** What a hostile party learns that answers where a tenant's Postgres should be: a fake, as no Postgres of ours is one. */
+import { ASKED_IN_THE_CLEAR } from '@slipway/crds';
+import { type PasswordQuestion, startHostilePostgres } from '@slipway/postgres';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { ReplicationSession } from '../realtime/changes/replication-session.js';
+import type { Login } from '../tenant.js';
+import { Session } from './session.js';
+
+const OPTIONS = {
+  connectTimeoutMs: 5_000,
+  statementTimeoutMs: 5_000,
+  maxStatements: 1,
+  onNotification: () => undefined,
+  onReady: () => undefined,
+  onClose: () => undefined,
+};
+const ways: [string, (login: Login) => Promise<unknown>][] = [
+  ['what reads changes', (login) => ReplicationSession.open(login)],
+  ['what runs statements', (login) => Session.open(login, OPTIONS)],
+];
+const questions: PasswordQuestion[] = ['cleartext', 'md5'];
+
+for (const [who, open] of ways) {
+  for (const question of questions) {
+    test(`${who} sends nothing to a server that asks for a password by ${question}, and says why it left`, async () => {
+      const server = await startHostilePostgres(question);
+      const { host, port } = server;
+      const login = { host, port, database: 'p-first', user: 'slipway_realtime', password: 'nobody-may-catch-this' };
+      const said = await open(login).then(
+        () => 'logged in',
+        (error: Error) => error.message,
+      );
+      await server.close();
+      assert.is(server.asked(), 1);
+      assert.equal(server.caught(), Buffer.alloc(0));
+      assert.ok(said.includes(ASKED_IN_THE_CLEAR), said);
+    });
+  }
+}
+
+test.run();

@@ -1,0 +1,28 @@
+import { ASKED_IN_THE_CLEAR } from '@slipway/crds';
+import { startHostilePostgres } from '@slipway/postgres';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { silentLog } from '../../testing.js';
+import { ClusterSessions } from './cluster-sessions.js';
+
+for (const question of ['cleartext', 'md5'] as const) {
+  test(`a superuser's password is not sent to who asks for it by ${question} at the cluster's address`, async () => {
+    const server = await startHostilePostgres(question);
+    const url = `postgres://postgres:nobody-may-catch-this@${server.host}:${server.port}/postgres`;
+    const sessions = new ClusterSessions(url, silentLog);
+    const tries = [() => sessions.query('SELECT 1'), () => sessions.connect('slipway-building-1')];
+    for (const attempt of tries) {
+      const said = await attempt().then(
+        () => 'logged in',
+        (error: Error) => error.message,
+      );
+      assert.is(said, ASKED_IN_THE_CLEAR);
+    }
+    await sessions.close();
+    await server.close();
+    assert.is(server.asked(), tries.length);
+    assert.equal(server.caught(), Buffer.alloc(0));
+  });
+}
+
+test.run();
