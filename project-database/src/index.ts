@@ -13,6 +13,7 @@ export {
   preparePlatformDatabase,
 } from './platform-database.js';
 export { migrateRealtime, realtimeMigrations } from './realtime/index.js';
+export { replicationPasswordAt } from './replication-password.js';
 export { dropIdleReplicationSlots, dropReplicationSlots } from './replication-slots.js';
 export {
   createRole,

@@ -16,6 +16,7 @@ import type { Engine } from './engine.js';
 import type { FunctionEngine } from './function-engine.js';
 import { Children } from './kubernetes/children/children.js';
 import { servedKinds } from './kubernetes/children/served.js';
+import { comparedSecrets } from './kubernetes/compared-secrets.js';
 import { KubernetesEngine } from './kubernetes/engine.js';
 import { Rollout } from './kubernetes/rollout/rollout.js';
 import { replicationPassword } from './postgres/replication-password.js';
@@ -43,6 +44,10 @@ export interface EngineWorld {
 export const installedEngine = async (settings: OperatorSettings, world: EngineWorld): Promise<InstalledEngine> =>
   'site' in settings ? onCluster(settings, world) : onMachine(settings, world);
 
+/** Which Secrets' values the engine compares with what is there. */
+export const secretsOfEngine = (settings: OperatorSettings): ((secret: KubeObject) => boolean) =>
+  'site' in settings ? comparedSecrets(settings.site) : () => false;
+
 async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineWorld): Promise<InstalledEngine> {
   const { client, caches, metrics, log } = world;
   const { secrets, namespaces } = caches;
@@ -63,7 +68,7 @@ async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineW
     children,
     rollout,
     dataplaneUrl,
-    replicationPassword: () => replicationPassword(client),
+    replicationPassword: (host) => replicationPassword(client, host),
     onDatabaseChange: (ref) => databases.tell(ref),
     log,
   });
@@ -97,7 +102,7 @@ function onMachine(settings: MachineSettings, { client, log }: EngineWorld): Ins
   const engine = new EmbeddedEngine({
     ...settings,
     projectUrl,
-    replicationPassword: () => replicationPassword(client),
+    replicationPassword: (host) => replicationPassword(client, host),
     onDatabaseChange: (ref) => databases.tell(ref),
     log,
   });

@@ -11,8 +11,8 @@ import type { Tenant } from '../../tenant.js';
 import type { OldTuple, Relation, Tuple, WalMessage } from './pgoutput.js';
 import { ReplicationSession } from './replication-session.js';
 
-/** The password of REPLICATION_ROLE, which no tenant has. */
-export type ReplicationLogin = () => Promise<string>;
+/** The password of REPLICATION_ROLE in the Postgres at `host`, which no tenant has. */
+export type ReplicationLogin = (host: string) => Promise<string>;
 
 export interface Change {
   type: 'INSERT' | 'UPDATE' | 'DELETE';
@@ -122,7 +122,8 @@ export class ChangeStream {
   }
 
   async #replicationLogin() {
-    return { ...this.tenant.authenticator, user: REPLICATION_ROLE, password: await this.login() };
+    const { host, port, database } = this.tenant.authenticator;
+    return { host, port, database, user: REPLICATION_ROLE, password: await this.login(host) };
   }
 
   /** Waits for transactions that are under way, as Postgres must to see all that follow whole. */

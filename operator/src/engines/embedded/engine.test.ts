@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { databaseOf, ownerRole } from '@slipway/crds';
+import { databaseOf, ownerRole, REPLICATION_ROLE } from '@slipway/crds';
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
 import pg from 'pg';
 import { suite } from 'uvu';
@@ -25,12 +25,17 @@ async function startAnswering() {
   };
 }
 
-function engineOn(postgres: TestPostgres, dataplaneUrl: string): EmbeddedEngine {
+function engineOn(
+  postgres: TestPostgres,
+  dataplaneUrl: string,
+  replicationPassword: (host: string) => Promise<string> = async () => 'of-the-reader-of-changes',
+): EmbeddedEngine {
   return new EmbeddedEngine({
     adminDatabaseUrl: adminUrl(postgres),
     databasePublicAddress: `127.0.0.1:${postgres.port}`,
     dataplaneUrl,
     projectUrl: (ref) => `http://localhost:4000/p/${ref}`,
+    replicationPassword,
     log: silentLog,
   });
 }
@@ -201,6 +206,30 @@ const rowsOf = async (postgres: TestPostgres) => {
   await client.end();
   return rows as { acl: string; limit: number; createdb: boolean }[];
 };
+
+test('at its start the reader of changes is given the password of this very address, whatever it had before', async () => {
+  const other = await startTestPostgres();
+  const passwordAt = async (host: string) => `of the reader at ${host}`;
+  const before = engineOn(other, 'http://127.0.0.1:9', async () => 'one for all');
+  await before.start();
+  await before.ensureDatabase({ project: projectNamed('read'), passwords, existed: false });
+  await before.close();
+  const engine = engineOn(other, 'http://127.0.0.1:9', passwordAt);
+  await engine.start();
+  const { host } = engine.databaseAddress(projectNamed('read'));
+  const login = { ...other.admin('p-read'), user: REPLICATION_ROLE };
+  const tell = async (password: string) => {
+    const client = new pg.Client({ ...login, password, ...({ replication: 'database' } as object) });
+    client.on('error', () => {});
+    return client.connect().then(
+      () => client.end().then(() => 'in'),
+      ({ code }: { code: string }) => code,
+    );
+  };
+  assert.equal([await tell('one for all'), await tell(await passwordAt(host))], ['28P01', 'in']);
+  await engine.close();
+  await other.close();
+});
 
 test('while Postgres is away the outcome says so, and when it is back the same engine goes on', async ({
   postgres,

@@ -28,8 +28,8 @@ export interface EmbeddedEngineSettings {
   projectUrl(ref: string): string;
   /** What projects have beyond the availability matrix. */
   openedServices?: OpenedServices;
-  /** Of the role that reads changes for realtime; without it that role can't log in. */
-  replicationPassword?: () => Promise<string>;
+  /** Of the role that reads changes for realtime, in the Postgres at `host`; without it that role can't log in. */
+  replicationPassword?: (host: string) => Promise<string>;
   /** Told of each project whose roles or database somebody changed. */
   onDatabaseChange?: (ref: string) => void;
   log: Logger;
@@ -44,8 +44,10 @@ export class EmbeddedEngine implements Engine {
   readonly #probe: ServiceProbe;
 
   constructor(settings: EmbeddedEngineSettings) {
-    const { adminDatabaseUrl: adminUrl, replicationPassword, onDatabaseChange: onChange, log } = settings;
+    const { adminDatabaseUrl: adminUrl, onDatabaseChange: onChange, log } = settings;
     this.#settings = settings;
+    const { host } = addressOf(adminUrl);
+    const replicationPassword = async () => settings.replicationPassword?.(host);
     this.#database = new DatabaseServer({ adminUrl, spares: SPARES, replicationPassword, onChange, log });
     this.#probe = new ServiceProbe(settings.dataplaneUrl, settings.projectUrl);
   }
@@ -56,10 +58,8 @@ export class EmbeddedEngine implements Engine {
   }
 
   databaseAddress({ ref }: EngineProject): DatabaseAddress {
-    const url = new URL(this.#settings.adminDatabaseUrl.replace(/^(\w+:\/\/[^/@]*@)\//, '$1socket/'));
     return {
-      host: url.searchParams.get('host') ?? url.hostname,
-      port: Number(url.searchParams.get('port') ?? (url.port || 5432)),
+      ...addressOf(this.#settings.adminDatabaseUrl),
       database: databaseOf(ref),
       publicAddress: this.#settings.databasePublicAddress,
     };
@@ -93,4 +93,12 @@ export class EmbeddedEngine implements Engine {
     await this.#database.close();
     await this.#probe.close();
   }
+}
+
+function addressOf(databaseUrl: string): { host: string; port: number } {
+  const url = new URL(databaseUrl.replace(/^(\w+:\/\/[^/@]*@)\//, '$1socket/'));
+  return {
+    host: url.searchParams.get('host') ?? url.hostname,
+    port: Number(url.searchParams.get('port') ?? (url.port || 5432)),
+  };
 }

@@ -36,8 +36,8 @@ export interface KubernetesEngineSettings {
   rollout: Rollout;
   /** Where the shared data plane answers. */
   dataplaneUrl: string;
-  /** Of the role that reads changes for realtime. */
-  replicationPassword(): Promise<string>;
+  /** Of the role that reads changes for realtime, in the Postgres at `host`. */
+  replicationPassword(host: string): Promise<string>;
   /** Told of each project whose roles or database somebody changed. */
   onDatabaseChange(ref: string): void;
   log: Logger;
@@ -98,9 +98,14 @@ export class KubernetesEngine implements Engine {
     const [route, deployed] = await Promise.all([this.#ensureRoute(project), this.#ensureDeployed(project)]);
     const parts = [...route, ...deployed];
     const missing = parts.find(({ outcome, advisory }) => outcome.state !== 'ready' && !advisory);
-    if (missing) return { outcome: waitingFor(missing), parts };
-    if (project.suspended) return { outcome: { state: 'ready', value: { services: {} } }, parts };
-    return { outcome: await this.#ask(request), parts };
+    const outcome = missing ? waitingFor(missing) : await this.#ask(request);
+    if (this.#isLeavingPods(project)) {
+      // Whether they answer or not: nobody keeps them any more, and they may stand still.
+      const tidied = outcome.state === 'ready' ? { ...outcome, lookAgainMs: MOVED_MS } : outcome;
+      return { outcome: tidied, parts, placement: 'pooled' };
+    }
+    if (outcome.state !== 'ready' || project.suspended) return { outcome, parts };
+    return { outcome, parts, placement: this.#settings.site.plans[project.plan].placement };
   }
 
   async verifiersAccept({ project, anonKey }: ServicesRequest): Promise<EngineOutcome> {
@@ -142,19 +147,22 @@ export class KubernetesEngine implements Engine {
   }
 
   async #ask({ project, anonKey }: ServicesRequest): Promise<ServicesOutcome['outcome']> {
-    const { ref, plan } = project;
+    const { ref, plan, suspended } = project;
+    if (suspended) return { state: 'ready', value: { services: {} } };
     const { site } = this.#settings;
-    const { placement } = site.plans[plan];
-    const health = placement === 'deployments' ? this.#services.healthOf(ref) : {};
+    const health = this.#isDeployed(project) ? this.#services.healthOf(ref) : {};
     const available = availableServices('shared', plan, { shared: site.openedServices });
     const asked = await this.#probe.ask(ref, anonKey, available, health);
-    if (asked.state !== 'ready') return asked;
-    const isMoving = placement === 'pooled' && project.placement === 'deployments';
-    return { ...asked, value: { services: asked.value, placement }, ...(isMoving ? { lookAgainMs: MOVED_MS } : {}) };
+    return asked.state === 'ready' ? { ...asked, value: { services: asked.value } } : asked;
   }
 
   #isDeployed({ plan }: EngineProject): boolean {
     return this.#settings.site.plans[plan].placement === 'deployments';
+  }
+
+  /** Requests go to pods that its plan has no place for any more. */
+  #isLeavingPods(project: EngineProject): boolean {
+    return project.placement === 'deployments' && !this.#isDeployed(project);
   }
 
   #hasOwnDatabase(project: EngineProject): boolean {

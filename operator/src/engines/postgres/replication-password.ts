@@ -1,9 +1,10 @@
 /**
- * The password of the role that reads changes: made once, kept in a Secret of the platform's namespace, where the data plane reads it
- * and no tenant does. In: the Kubernetes API. Called by the engine at its start.
+ * The password of the role that reads changes in the Postgres cluster at `host`: derived from what is made once and kept in a Secret
+ * of the platform's namespace, where the data plane reads it and no tenant does. In: the Kubernetes API. Called by engines.
  */
 import { randomBytes } from 'node:crypto';
 import { LABEL_MANAGED_BY, MANAGED_BY, REPLICATION_SECRET, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { replicationPasswordAt } from '@slipway/project-database';
 import { keptSecret } from '../../runtime/kept-secret.js';
 import type { KubeClient } from '../../runtime/kube.js';
 
@@ -15,5 +16,5 @@ const SECRET = {
   make: () => ({ [password]: randomBytes(24).toString('base64url') }),
 };
 
-export const replicationPassword = async (client: KubeClient): Promise<string> =>
-  (await keptSecret(client, SECRET))[password] as string;
+export const replicationPassword = async (client: KubeClient, host: string): Promise<string> =>
+  replicationPasswordAt(host, (await keptSecret(client, SECRET))[password] as string);

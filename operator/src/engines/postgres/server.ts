@@ -28,7 +28,7 @@ export interface DatabaseServerSettings {
   /** How many databases are kept ready for who comes next; 0: each is made when it is asked for. */
   spares: number;
   /** Of the role that reads changes for realtime; without it that role can't log in. */
-  replicationPassword?: (() => Promise<string>) | undefined;
+  replicationPassword?: (() => Promise<string | undefined>) | undefined;
   /** Told of each project whose roles or database somebody changed. */
   onChange?: ((ref: string) => void) | undefined;
   log: Logger;

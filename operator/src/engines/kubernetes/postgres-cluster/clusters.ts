@@ -31,8 +31,8 @@ export interface PostgresClustersOptions {
   site: Site;
   client: KubeClient;
   children: Children;
-  /** Of the role that reads changes for realtime. */
-  replicationPassword(): Promise<string>;
+  /** Of the role that reads changes for realtime, in the Postgres at `host`. */
+  replicationPassword(host: string): Promise<string>;
   /** Told of each project whose roles or database somebody changed. */
   onChange(ref: string): void;
   log: Logger;
@@ -66,11 +66,12 @@ export class PostgresClusters {
   #closed = false;
 
   constructor(options: PostgresClustersOptions) {
-    const { log, replicationPassword, onChange, client, children, site } = options;
+    const { log, onChange, client, children, site } = options;
     this.#options = options;
     this.#pullSecrets = new PullSecrets(client, children, site.images.pullSecrets);
     this.#servers = new OpenServers((place, adminUrl) => {
       const spares = place.project ? 0 : SHARED_SPARES;
+      const replicationPassword = () => options.replicationPassword(hostOf(place));
       return new DatabaseServer({ adminUrl, spares, replicationPassword, onChange, log });
     });
   }
