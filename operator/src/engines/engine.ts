@@ -16,6 +16,9 @@ export type EngineOutcome<T = undefined> =
   /** `retry`: the same call may do better later. `reason` is CamelCase, for programs. */
   | { state: 'failed'; reason: string; message: string; retry: boolean };
 
+/** The reason of a failure after which the database is as it was asked to be, passwords and all, but not where its plan wants it. */
+export const DATABASE_MOVE_UNSUPPORTED = 'DatabaseMoveUnsupported';
+
 /** What an engine knows of a project. */
 export interface EngineProject {
   ref: string;
@@ -76,7 +79,9 @@ export interface EnginePart {
 
 /** How the services are, and each part of them that has a condition of its own. */
 export interface ServicesOutcome {
-  outcome: EngineOutcome<{ services: Services; placement?: Placement }>;
+  outcome: EngineOutcome<{ services: Services }>;
+  /** Where requests for auth and rest are to go from now on, ready or not; without it, where they go already. */
+  placement?: Placement;
   parts: readonly EnginePart[];
 }
 

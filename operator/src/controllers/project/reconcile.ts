@@ -112,10 +112,11 @@ async function ensureFinalizer(context: Context): Promise<StepOutcome> {
 async function ensureServices(context: Context): Promise<StepWithParts> {
   const { world, found } = context;
   const project = engineProject(context);
-  const { outcome, parts } = await world.engine.ensureServices({ project, anonKey: found.anonKey as string });
-  if (outcome.state !== 'ready') return { outcome, parts };
-  const { services, placement } = outcome.value;
-  found.services = project.suspended ? suspendedServices() : { database: { up: true, status: 'running' }, ...services };
+  const asked = await world.engine.ensureServices({ project, anonKey: found.anonKey as string });
+  const { outcome, parts, placement } = asked;
   if (placement) found.placement = placement;
+  if (outcome.state !== 'ready') return { outcome, parts };
+  const { services } = outcome.value;
+  found.services = project.suspended ? suspendedServices() : { database: { up: true, status: 'running' }, ...services };
   return { outcome: { ...outcome, value: undefined }, parts };
 }

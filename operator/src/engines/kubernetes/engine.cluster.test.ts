@@ -38,10 +38,10 @@ const siteForTests = (change: object = {}): Site =>
     }),
   );
 
-/** In the data plane's place, so that what it answers is in the test's hand: project `silent` is not known to it. */
+/** In the data plane's place, so that what it answers is in the test's hand: projects `silent` and `eb-silent` are not known to it. */
 async function startAnswering() {
   const server = createServer((request, response) => {
-    response.writeHead(request.url?.startsWith('/p/silent/') ? 404 : 200).end('{}');
+    response.writeHead(/^\/p\/(eb-)?silent\//.test(request.url ?? '') ? 404 : 200).end('{}');
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
@@ -215,18 +215,35 @@ function ofServices(path: string): void {
     const { engine, project, children } = await projectOf(context, 'eb-image', {
       images: { auth: 'slipway.test/none:1' },
     });
+    await engine.ensureIsolation(project);
     await engine.ensureServices({ project, anonKey: 'key' });
     const pooled = await startEngine(context.client, siteForTests({ plans: { starter: { placement: 'pooled' } } }));
     context.close.push(pooled.close);
-    const moving = await pooled.engine.ensureServices({
-      project: { ...project, placement: 'deployments' },
-      anonKey: 'key',
-    });
-    assert.is(moving.outcome.state === 'ready' && moving.outcome.value.placement, 'pooled');
+    const leaving: EngineProject = { ...project, placement: 'deployments' };
+    await pooled.engine.ensureIsolation(leaving);
+    const moving = await pooled.engine.ensureServices({ project: leaving, anonKey: 'key' });
+    assert.is(moving.placement, 'pooled');
     assert.ok(moving.outcome.state === 'ready' && moving.outcome.lookAgainMs);
     assert.ok(children.get('Deployment', namespaceOf('eb-image'), 'auth'));
-    await pooled.engine.ensureServices({ project: { ...project, placement: 'pooled' }, anonKey: 'key' });
+    assert.ok(pooled.children.get('NetworkPolicy', namespaceOf('eb-image'), 'auth-from-gateway'));
+    const moved: EngineProject = { ...project, placement: 'pooled' };
+    await pooled.engine.ensureIsolation(moved);
+    await pooled.engine.ensureServices({ project: moved, anonKey: 'key' });
     await until(() => nothingOf(children, 'eb-image'), 'its pods to go');
+    const isClosed = () => !children.get('NetworkPolicy', namespaceOf('eb-image'), 'auth-from-gateway');
+    await until(isClosed, 'what led to its pods to go');
+  });
+
+  test('a project whose pods do not answer, or stand still, is led to the pool all the same', async (context) => {
+    const plans = { starter: { placement: 'pooled' } };
+    const { engine, project } = await projectOf(context, 'eb-silent', { plans });
+    const leaving: EngineProject = { ...project, placement: 'deployments' };
+    const silent = await engine.ensureServices({ project: leaving, anonKey: 'key' });
+    assert.is(silent.outcome.state, 'progressing');
+    assert.is(silent.placement, 'pooled');
+    const suspended = await engine.ensureServices({ project: { ...leaving, suspended: true }, anonKey: 'key' });
+    assert.is(suspended.outcome.state, 'ready');
+    assert.is(suspended.placement, 'pooled');
   });
 
   test.run();

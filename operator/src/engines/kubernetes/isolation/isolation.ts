@@ -18,7 +18,8 @@ export async function ensureIsolation(
   site: Site,
   ownDatabase: boolean,
 ): Promise<EngineOutcome> {
-  const deployed = site.plans[project.plan].placement === 'deployments';
+  // Until its status says `pooled` requests go to its pods, whatever its plan asks for.
+  const deployed = project.placement === 'deployments' || site.plans[project.plan].placement === 'deployments';
   const policies = networkPolicies(project, site, { ownDatabase, deployed, operated: children.serves('Cluster') });
   const outcome = await ensureAll(children, [markedNamespace(project), ...limits(project, site), ...policies]);
   if (outcome.state === 'ready') await removeOthers(children, project.ref, policies);
