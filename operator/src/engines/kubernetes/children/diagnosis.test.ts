@@ -1,6 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { diagnose, isServing, isUpToDate, type Workload } from './diagnosis.js';
+import { areAlone, diagnose, isServing, isUpToDate, type Workload } from './diagnosis.js';
 import type { ContainerStatus, Pod } from './kinds.js';
 
 const deployment = (status: Workload['status'] = {}, replicas = 1): Workload => ({
@@ -170,6 +170,19 @@ test('pods that leave are not asked', () => {
   const leaving = waiting('ImagePullBackOff');
   const gone: Pod = { ...leaving, metadata: { ...leaving.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } };
   assert.is(diagnose('auth', deployment(), [gone]).state, 'progressing');
+});
+
+test('pods are alone once older ones are gone, not once they are told to go', () => {
+  const running = pod({}, { phase: 'Running' });
+  const leaving: Pod = { ...running, metadata: { name: 'auth-0', deletionTimestamp: '2026-01-01T00:00:00Z' } };
+  assert.not(areAlone(deployment(all), [running, leaving]));
+  assert.not(areAlone(deployment(all), [running, running]));
+  assert.ok(areAlone(deployment(all), [running]));
+});
+
+test('a pod that has ended, as one that was evicted, serves nobody and is not waited for', () => {
+  const running = pod({}, { phase: 'Running' });
+  assert.ok(areAlone(deployment(all), [running, pod({}, { phase: 'Failed' })]));
 });
 
 test.run();

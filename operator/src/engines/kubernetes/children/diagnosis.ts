@@ -47,6 +47,17 @@ export function isUpToDate({ metadata, spec, status = {} }: Workload): boolean {
   return updatedReplicas >= wanted && readyReplicas >= wanted && available >= wanted;
 }
 
+const ENDED = new Set(['Succeeded', 'Failed']);
+
+/**
+ * No pod of an older template serves beside those of an up-to-date one. Those that are leaving are in no count of the status, and serve
+ * the connections that they have; one more than wanted is such a one, of which the watch has not told yet.
+ */
+export function areAlone({ spec }: Workload, pods: readonly Pod[]): boolean {
+  const running = pods.filter(({ status }) => !ENDED.has(status?.phase ?? ''));
+  return running.length <= (spec?.replicas ?? 1) && running.every(({ metadata }) => !metadata.deletionTimestamp);
+}
+
 /** Whether it takes requests at all, be it by pods of an older template. */
 export const isServing = ({ status }: Workload) => (status?.availableReplicas ?? 0) > 0;
 

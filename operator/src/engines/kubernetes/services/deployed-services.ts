@@ -6,7 +6,7 @@ import { DEPLOYED_SERVICES, LABEL_PART, namespaceOf, SECRETS, type Site } from '
 import type { KubeObject } from '../../../runtime/kube.js';
 import type { EnginePart, EngineProject } from '../../engine.js';
 import type { Children } from '../children/children.js';
-import { diagnose, isServing, isUpToDate, type Workload } from '../children/diagnosis.js';
+import { areAlone, diagnose, isServing, isUpToDate, type Workload } from '../children/diagnosis.js';
 import { ensureAll, withRestored } from '../children/ensure-all.js';
 import type { Pod } from '../children/kinds.js';
 import type { Rollout } from '../rollout/rollout.js';
@@ -55,11 +55,11 @@ export class DeployedServices {
     return Object.fromEntries(addresses.filter(([, address]) => address !== undefined));
   }
 
-  /** Whether all pods have the environment that was applied last. */
+  /** Whether all pods have the environment that was applied last, those too that are leaving. */
   areUpToDate(ref: string): boolean {
     return NAMES.every((name) => {
       const deployment = this.#children.get<Workload>('Deployment', namespaceOf(ref), name);
-      return deployment !== undefined && isUpToDate(deployment);
+      return deployment !== undefined && isUpToDate(deployment) && areAlone(deployment, this.#podsOf(ref, name));
     });
   }
 
@@ -106,10 +106,13 @@ export class DeployedServices {
 
   #judge(ref: string, name: ServiceName, restored: readonly string[] | undefined): EnginePart {
     const deployment = this.#children.get<Workload>('Deployment', namespaceOf(ref), name);
-    const pods = this.#children.list<Pod>('Pod', ref).filter(({ metadata }) => metadata.labels?.[LABEL_PART] === name);
-    const outcome = withRestored(diagnose(name, deployment, pods), restored);
+    const outcome = withRestored(diagnose(name, deployment, this.#podsOf(ref, name)), restored);
     const advisory = outcome.state !== 'ready' && deployment !== undefined && isServing(deployment);
     return { condition: CONDITIONS[name], outcome, ...(advisory ? { advisory } : {}) };
+  }
+
+  #podsOf(ref: string, name: ServiceName): Pod[] {
+    return this.#children.list<Pod>('Pod', ref).filter(({ metadata }) => metadata.labels?.[LABEL_PART] === name);
   }
 
   #secretsOf(ref: string): ProjectSecrets | undefined {
