@@ -4,7 +4,7 @@
  * writes nothing. Called by every part of the Kubernetes engine.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { FIELD_MANAGER, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY } from '@slipway/crds';
+import { FIELD_MANAGER, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
 import type { Logger } from 'pino';
 import { type Change, Informer, isNewer } from '../../../runtime/informer.js';
 import { isInvalid, isNotFound, type KubeClient, type KubeObject } from '../../../runtime/kube.js';
@@ -187,8 +187,7 @@ export class Children {
       if (before && isSame(before, after)) return;
     } else if (this.#unwanted.get(key)) this.#unwanted.delete(key);
     else this.#deleted.set(key, ownerOf(object));
-    const ref = object.metadata.labels?.[LABEL_PROJECT];
-    if (ref) for (const listener of this.#listeners) listener(ref);
+    for (const ref of projectOf(object.metadata)) for (const listener of this.#listeners) listener(ref);
   }
 
   /** What the watch tells of may be from before our write. */
@@ -202,9 +201,11 @@ export class Children {
 
 const keyOf = (kind: string, namespace: string | undefined, name: string) => `${kind}/${namespace ?? ''}/${name}`;
 
-const projectOf = ({ labels }: KubeObject['metadata']) => {
+/** By its label, but that in a project's namespace none speaks for another project: its members may label what they make. */
+export const projectOf = ({ labels, namespace }: KubeObject['metadata']): string[] => {
   const ref = labels?.[LABEL_PROJECT];
-  return ref ? [ref] : [];
+  if (!ref || (namespace?.startsWith(namespaceOf('')) && namespace !== namespaceOf(ref))) return [];
+  return [ref];
 };
 
 const ownerOf = ({ metadata }: KubeObject) => metadata.ownerReferences?.[0]?.uid ?? '';

@@ -38,15 +38,25 @@ const cases: Record<string, { standings: Standing[]; batch: number; chosen: stri
     chosen: [],
     halt: 'b',
   },
-  'a project that fails with the old images stops nobody, and is first': {
-    standings: [old('a'), old('x', 'failed')],
-    batch: 1,
-    chosen: ['x'],
-  },
-  'newer images reach first who failed with the ones before': {
-    standings: [old('a'), old('b'), old('failed-with-the-ones-before', 'failed')],
+  'a project that fails with the old images stops nobody, and is last': {
+    standings: [old('a', 'failed'), old('x'), old('y')],
     batch: 2,
-    chosen: ['failed-with-the-ones-before', 'a'],
+    chosen: ['x', 'y'],
+  },
+  'one that is not well yet with the old images comes before it, and after those that are': {
+    standings: [old('a', 'failed'), old('b', 'underway'), old('x')],
+    batch: 2,
+    chosen: ['x', 'b'],
+  },
+  'newer images are not tried with who failed with the ones before': {
+    standings: [old('a-failed-with-the-ones-before', 'failed'), old('b'), old('c')],
+    batch: 1,
+    chosen: ['b'],
+  },
+  'one that fails with old and new images stops nobody who fails as well': {
+    standings: [has('a', 'failed'), old('b', 'failed'), has('c')],
+    batch: 1,
+    chosen: ['b'],
   },
 };
 for (const [what, { standings, batch, chosen, halt }] of Object.entries(cases)) {

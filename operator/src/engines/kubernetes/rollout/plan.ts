@@ -21,17 +21,18 @@ export interface RolloutPlan {
   chosen: ReadonlySet<string>;
   /** All that have the old ones, the chosen too. */
   waiting: readonly string[];
-  /** The project that fails with the new images: nobody else gets them. */
+  /** The project that fails with the new images: nobody gets them who is well with the old ones. */
   halt: Halt | undefined;
   counts: Record<'current' | 'underway' | 'waiting' | 'failed', number>;
 }
 
 export function planRollout(standings: readonly Standing[], batch: number): RolloutPlan {
   const current = standings.filter(({ isCurrent }) => isCurrent);
-  const waiting = standings.filter(({ isCurrent }) => !isCurrent).sort(byNeed);
+  const waiting = standings.filter(({ isCurrent }) => !isCurrent).sort(byTurn);
   const failed = current.filter(({ state }) => state === 'failed').sort(byName);
   const underway = current.filter(({ state }) => state === 'underway').length;
-  const [first] = failed;
+  // Who fails with the old images too has nothing to lose, and its failure says nothing of the new ones.
+  const first = waiting.some(({ state }) => state !== 'failed') ? failed[0] : undefined;
   const free = first ? 0 : Math.max(0, batch - underway);
   return {
     chosen: new Set(waiting.slice(0, free).map(({ ref }) => ref)),
@@ -47,6 +48,6 @@ export function planRollout(standings: readonly Standing[], batch: number): Roll
 }
 
 const byName = (a: Standing, b: Standing) => (a.ref < b.ref ? -1 : 1);
-/** Who fails already has nothing to lose, and may be who the new images are for. */
-const byNeed = (a: Standing, b: Standing) =>
-  Number(b.state === 'failed') - Number(a.state === 'failed') || byName(a, b);
+/** A project may fail by its own doing: it must not be who the new images are tried with. */
+const TURNS = { well: 0, underway: 1, failed: 2 };
+const byTurn = (a: Standing, b: Standing) => TURNS[a.state] - TURNS[b.state] || byName(a, b);

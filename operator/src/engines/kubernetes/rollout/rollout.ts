@@ -120,8 +120,7 @@ export class Rollout {
     const { state, why } = this.#standing(ref, deployments);
     if (state === 'well') return { state: 'ready', value: undefined };
     if (state === 'underway') return ROLLING_OUT;
-    const isHalt = this.#plan().waiting.length > 0;
-    const message = `${why}${isHalt ? '; no other project gets the new images until it is well' : ''}`;
+    const message = `${why}${this.#plan().halt ? '; no other project gets the new images until it is well' : ''}`;
     return { state: 'failed', reason: 'RolloutFailed', message, retry: false };
   }
 
@@ -138,6 +137,8 @@ export class Rollout {
     for (const deployment of this.#children.all<Workload>('Deployment')) {
       const { [LABEL_PROJECT]: ref, [LABEL_PART]: part } = deployment.metadata.labels ?? {};
       if (!ref || !PARTS.includes(part as Part) || deployment.metadata.deletionTimestamp) continue;
+      // Whoever may make Deployments somewhere may label them as they like.
+      if (deployment.metadata.namespace !== namespaceOf(ref) || deployment.metadata.name !== part) continue;
       all.set(ref, { ...all.get(ref), [part as Part]: deployment });
     }
     return all;
