@@ -7,7 +7,7 @@ import { OPERATOR_LEASE, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { pino } from 'pino';
 import { functionCache, functionController } from './controllers/edge-function/controller.js';
 import { projectCaches, projectController } from './controllers/project/controller.js';
-import { installedEngine } from './engines/installed.js';
+import { installedEngine, secretsOfEngine } from './engines/installed.js';
 import type { Controller } from './runtime/controller.js';
 import { EventRecorder } from './runtime/events.js';
 import { KubeClient } from './runtime/kube.js';
@@ -33,7 +33,7 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
   const metrics = new Metrics();
   const client = await KubeClient.connect(kubeConfig(settings.kubeconfig), metrics.request);
   const events = new EventRecorder({ client, component: 'slipway-operator', log });
-  const caches = projectCaches(client, metrics, log);
+  const caches = projectCaches(client, metrics, log, secretsOfEngine(settings));
   const functions = functionCache(client, metrics, log);
   const installed = await installedEngine(settings, { client, caches, metrics, log });
   const { engine, projectUrl } = installed;

@@ -9,6 +9,7 @@ import type { KubeClient, KubeObject } from '../../runtime/kube.js';
 import type { Metrics } from '../../runtime/metrics.js';
 import { WorkQueue } from '../../runtime/work-queue.js';
 import type { World } from './context.js';
+import { keepOfSecrets } from './kept-secrets.js';
 import { reconcileProject } from './reconcile.js';
 import { NAMESPACES, type Namespace, PROJECTS, type Secret } from './resources.js';
 import { BY_NAME, nameKey } from './validate.js';
@@ -23,7 +24,13 @@ export interface ProjectCaches {
   secrets: Informer<Secret>;
 }
 
-export function projectCaches(client: KubeClient, metrics: Metrics, log: Logger): ProjectCaches {
+/** `isEngines`: of a Secret whose values the engine compares. */
+export function projectCaches(
+  client: KubeClient,
+  metrics: Metrics,
+  log: Logger,
+  isEngines: (secret: Secret) => boolean,
+): ProjectCaches {
   const shared = { client, metrics, log };
   const labelled = { ...shared, labelSelector: LABEL_PROJECT };
   return {
@@ -34,7 +41,12 @@ export function projectCaches(client: KubeClient, metrics: Metrics, log: Logger)
       indexes: { [BY_NAME]: (project) => [nameKey(project)] },
     }),
     namespaces: new Informer<Namespace>({ ...labelled, resource: 'namespaces', path: NAMESPACES }),
-    secrets: new Informer<Secret>({ ...labelled, resource: 'secrets', path: '/api/v1/secrets' }),
+    secrets: new Informer<Secret>({
+      ...labelled,
+      resource: 'secrets',
+      path: '/api/v1/secrets',
+      keep: keepOfSecrets(isEngines),
+    }),
   };
 }
 

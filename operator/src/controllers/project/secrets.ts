@@ -3,6 +3,7 @@ import { namespaceOf } from '@slipway/crds';
 import { isConflict, isNotFound } from '../../runtime/kube.js';
 import { mergePatch } from '../../runtime/merge-patch.js';
 import type { Context } from './context.js';
+import { isKept } from './kept-secrets.js';
 import { ourLabels, plainText, type Secret, secretData, secretsPath } from './resources.js';
 
 /** By key; undefined: the Secret has no such key, or is to have none. */
@@ -66,9 +67,9 @@ async function update(
   return { values, before: held };
 }
 
-/** From the cache, or from the server for one that lacks our label. */
+/** From the cache, or from the server for one that lacks our label or that the cache keeps no values of. */
 export async function readSecret({ world, ref }: Context, name: string): Promise<Secret | undefined> {
-  const cached = world.secrets.get(name, namespaceOf(ref));
+  const cached = isKept(name) ? world.secrets.get(name, namespaceOf(ref)) : undefined;
   if (cached) return cached;
   try {
     return await world.client.get<Secret>(`${secretsPath(ref)}/${name}`);

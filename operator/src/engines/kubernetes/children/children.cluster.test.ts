@@ -50,7 +50,7 @@ function objectsOf(project: EngineProject): DesiredObject[] {
   const settings = {
     apiVersion: 'v1',
     kind: 'ConfigMap',
-    name: 'settings',
+    name: 'postgres-settings',
     component: 'test',
     body: { data: { a: '1' } },
   };
@@ -66,10 +66,12 @@ function objectsOf(project: EngineProject): DesiredObject[] {
 const kindOf = (name: string) => [...KINDS, SECRET, NAMESPACE].find(({ kind }) => kind === name) as (typeof KINDS)[0];
 const pathTo = ({ kind, metadata: { name, namespace } }: DesiredObject) => pathOf(kindOf(kind), name, namespace);
 
+const CONTAINER = { name: 'rest', image: 'slipway.test/none' };
+
 /** Kind and name, and what somebody does to it. */
 const EDITS: Record<string, object> = {
   'ResourceQuota project': { spec: { hard: { pods: '1000' } } },
-  'ResourceQuota project, with more in it,': { spec: { hard: { 'count/secrets': '0' } } },
+  'ResourceQuota project, with more in it,': { spec: { hard: { 'count/services': '0' } } },
   'LimitRange project': { spec: { limits: [{ type: 'Container', default: { memory: '8Gi' } }] } },
   'NetworkPolicy default-deny': { spec: { ingress: [{}] } },
   'NetworkPolicy default-deny, for fewer pods,': { spec: { podSelector: { matchLabels: { never: 'there' } } } },
@@ -77,12 +79,57 @@ const EDITS: Record<string, object> = {
   'NetworkPolicy rest-from-gateway': { spec: { ingress: [{}] } },
   'Secret rest-environment': { data: { PGRST_DB_URI: 'eA==' } },
   'Secret rest-environment, with more in it,': { data: { NODE_OPTIONS: 'eA==' } },
-  'ConfigMap settings': { data: { a: '2', b: '3' } },
+  'ConfigMap postgres-settings': { data: { a: '2', b: '3' } },
   'Service rest': { spec: { selector: { app: 'another' } } },
   'Service rest, on another port,': { spec: { ports: [{ name: 'http', port: 81, targetPort: 'http' }] } },
   'Deployment rest': { spec: { replicas: 2, template: { spec: { automountServiceAccountToken: true } } } },
   'Deployment rest, with another image,': {
     spec: { template: { spec: { containers: [{ name: 'rest', image: 'slipway.test/other' }] } } },
+  },
+  'Deployment rest, with another command,': {
+    spec: { template: { spec: { containers: [{ ...CONTAINER, command: ['sleep'], args: ['1'] }] } } },
+  },
+  'Deployment rest, with more in its container,': {
+    spec: {
+      template: {
+        spec: {
+          containers: [
+            {
+              ...CONTAINER,
+              workingDir: '/tmp',
+              lifecycle: { postStart: { sleep: { seconds: 20 } } },
+              resources: { limits: { cpu: '1m' } },
+              securityContext: { privileged: true, capabilities: { add: ['NET_RAW'] } },
+            },
+          ],
+        },
+      },
+    },
+  },
+  'Deployment rest, with more in its pods,': {
+    spec: {
+      paused: true,
+      minReadySeconds: 60,
+      template: {
+        spec: {
+          initContainers: [{ name: 'first', image: 'slipway.test/first' }],
+          nodeSelector: { never: 'there' },
+          affinity: { nodeAffinity: {} },
+          tolerations: [{ operator: 'Exists' }],
+          topologySpreadConstraints: [{ maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'DoNotSchedule' }],
+          hostAliases: [{ ip: '192.0.2.1', hostnames: ['shared-eu-central.slipway-data.svc'] }],
+          hostNetwork: true,
+          hostPID: true,
+          nodeName: 'never-there',
+          readinessGates: [{ conditionType: 'slipway.test/never' }],
+          dnsConfig: { nameservers: ['192.0.2.1'] },
+          serviceAccountName: 'another',
+          priorityClassName: 'another',
+          runtimeClassName: 'another',
+          imagePullSecrets: [{ name: 'another' }],
+        },
+      },
+    },
   },
   'Deployment rest, without its label,': { metadata: { labels: { 'app.kubernetes.io/name': 'other' } } },
   'Ingress p-eb-drift': {

@@ -3,6 +3,9 @@
  * A kind that not every cluster serves is asked for by `served.ts` before it is watched.
  */
 import type { KubeObject } from '../../../runtime/kube.js';
+import { presenceOf } from '../../../runtime/presence.js';
+import { isSettingsMap } from '../postgres-cluster/settings-map.js';
+import { BARRED_OF_PODS } from './barred.js';
 
 export interface Kind {
   kind: string;
@@ -12,6 +15,8 @@ export interface Kind {
   exact: boolean;
   /** Of that, what the API server fills in where nothing is said. */
   filled: readonly string[];
+  /** Fields that nothing fills in, and that are not to be there unless we say so. */
+  barred: ReadonlySet<string>;
   /** Whether anyone goes by its status. */
   status: boolean;
 }
@@ -22,6 +27,7 @@ const kindOf = (apiVersion: string, kind: string, plural: string, more: Partial<
   plural,
   exact: false,
   filled: [],
+  barred: new Set(),
   status: false,
   ...more,
 });
@@ -33,8 +39,8 @@ export const KINDS: readonly Kind[] = [
   kindOf('v1', 'LimitRange', 'limitranges', { exact: true }),
   kindOf('v1', 'PersistentVolumeClaim', 'persistentvolumeclaims', { status: true }),
   kindOf('v1', 'Pod', 'pods', { status: true }),
-  kindOf('apps/v1', 'Deployment', 'deployments', { status: true }),
-  kindOf('apps/v1', 'StatefulSet', 'statefulsets', { status: true }),
+  kindOf('apps/v1', 'Deployment', 'deployments', { barred: BARRED_OF_PODS, status: true }),
+  kindOf('apps/v1', 'StatefulSet', 'statefulsets', { barred: BARRED_OF_PODS, status: true }),
   kindOf('networking.k8s.io/v1', 'NetworkPolicy', 'networkpolicies', { exact: true }),
   kindOf('networking.k8s.io/v1', 'Ingress', 'ingresses', { exact: true, filled: ['ingressClassName'] }),
 ];
@@ -62,6 +68,8 @@ export function pathOf({ apiVersion, plural }: Kind, name: string, namespace: st
 /** What is kept of an object: hundreds of each are in memory. */
 export function keepOf(kind: Kind): (object: KubeObject) => KubeObject {
   if (kind.kind === 'Pod') return keepOfPod;
+  // The code of functions is in ConfigMaps of ours as well, and people may make any number of them.
+  if (kind.kind === 'ConfigMap') return (object) => (isSettingsMap(object) ? object : presenceOf(object));
   return (object) => {
     const { status, ...rest } = object as KubeObject & { status?: unknown };
     return { ...rest, ...(kind.status && status ? { status } : {}) } as KubeObject;

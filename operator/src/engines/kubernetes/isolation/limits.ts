@@ -6,6 +6,11 @@ import { childOf } from '../objects.js';
 
 /** For the quota and the limit range alike. */
 const NAME = 'project';
+/**
+ * Those of the platform, of a Postgres and of the site's registries are two dozen at most; a function has eleven ConfigMaps, its versions.
+ * As the API server writes them: from a thousand on it would say `1k`.
+ */
+const COUNTS = { 'count/secrets': '60', 'count/configmaps': '600' };
 
 export function limits(project: EngineProject, site: Site): DesiredObject[] {
   const { quota } = site.plans[project.plan];
@@ -16,6 +21,7 @@ export function limits(project: EngineProject, site: Site): DesiredObject[] {
     pods: String(quota.pods),
     'services.loadbalancers': '0',
     'services.nodeports': '0',
+    ...COUNTS,
   };
   const container = {
     type: 'Container',

@@ -9,6 +9,7 @@ import { fingerprint } from '../children/fingerprint.js';
 import { type ClusterRequest, superuserSecret, superuserSecretName } from './cluster.js';
 import { accessRules, parametersOf } from './parameters.js';
 import { labelsOf, metadataOf, podSelector } from './place.js';
+import { settingsMapName } from './settings-map.js';
 
 /** Not `postgres`: in these databases that is the name of the group of their owners. */
 export const SUPERUSER = 'slipway';
@@ -56,7 +57,7 @@ function settingsMap({ place, size }: ClusterRequest, storage: string): DesiredO
   return {
     apiVersion: 'v1',
     kind: 'ConfigMap',
-    metadata: metadataOf(place, `${place.name}-settings`),
+    metadata: metadataOf(place, settingsMapName(place.name)),
     data: { 'postgresql.conf': lines.join(''), 'pg_hba.conf': rules.join('') },
   } as DesiredObject;
 }
@@ -142,7 +143,7 @@ function podSpec({ place, size, site }: ClusterRequest) {
       },
     ],
     volumes: [
-      { name: 'settings', configMap: { name: `${place.name}-settings` } },
+      { name: 'settings', configMap: { name: settingsMapName(place.name) } },
       { name: 'run', emptyDir: {} },
       { name: 'tmp', emptyDir: {} },
       // Parallel queries share memory here, of which a container has 64 MiB otherwise.

@@ -28,7 +28,7 @@ const LEAVE_SECONDS = 3;
 const GRACE_SECONDS = 30;
 const STALLED_SECONDS = 120;
 
-const environmentSecretOf = (name: ServiceName) => `${name}-environment`;
+export const environmentSecretOf = (name: ServiceName) => `${name}-environment`;
 
 export function serviceObjects(request: ServiceRequest) {
   const { owner, name, environment } = request;

@@ -1,0 +1,60 @@
+import { ANNOTATION_ADDRESS, DATA_NAMESPACE, LABEL_PROJECT, SECRETS } from '@slipway/crds';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { comparedSecrets } from '../../engines/kubernetes/compared-secrets.js';
+import { isSettingsMap } from '../../engines/kubernetes/postgres-cluster/settings-map.js';
+import { keepOfSecrets } from './kept-secrets.js';
+
+const test = suite('which Secrets are kept in memory');
+
+const images = { pullSecrets: ['registry'] } as unknown as Parameters<typeof comparedSecrets>[0]['images'];
+const keep = keepOfSecrets(comparedSecrets({ images }));
+const secret = (name: string, namespace = 'p-shop') => ({
+  metadata: {
+    name,
+    namespace,
+    uid: 'one',
+    resourceVersion: '7',
+    labels: { [LABEL_PROJECT]: 'shop', note: 'x' },
+    annotations: { [ANNOTATION_ADDRESS]: 'here', note: 'x'.repeat(1000) },
+  },
+  type: 'Opaque',
+  data: { large: 'eA=='.repeat(1000) },
+});
+
+const read = [SECRETS.keys.name, SECRETS.database.name, SECRETS.auth.name];
+const compared = ['auth-environment', 'rest-environment', 'postgres-superuser', 'registry'];
+for (const name of [...read, ...compared]) {
+  test(`the values of ${name} are`, () => assert.equal(keep(secret(name)), secret(name)));
+}
+
+test('all that is where projects share a Postgres is', () => {
+  const shared = secret('shared-eu-central-superuser', DATA_NAMESPACE);
+  assert.equal(keep(shared), shared);
+});
+
+const others = [SECRETS.env.name, SECRETS.git.name, SECRETS.jwt.name, SECRETS.notifications.name, 'made-by-somebody'];
+for (const name of others) {
+  test(`of ${name} no more than that it is there, and whose`, () => {
+    const metadata = {
+      name,
+      namespace: 'p-shop',
+      uid: 'one',
+      resourceVersion: '7',
+      labels: { [LABEL_PROJECT]: 'shop' },
+    };
+    assert.equal(keep(secret(name)), { metadata });
+  });
+}
+
+test('one machine’s engine compares none', () => {
+  assert.is(keepOfSecrets(() => false)(secret('auth-environment')).data, undefined);
+});
+
+test('of ConfigMaps those with the settings of a Postgres are, the versions of functions are not', () => {
+  assert.ok(isSettingsMap({ metadata: { name: 'postgres-settings', namespace: 'p-shop' } }));
+  assert.ok(isSettingsMap({ metadata: { name: 'shared-eu-central-settings', namespace: DATA_NAMESPACE } }));
+  assert.not(isSettingsMap({ metadata: { name: 'hello-v1', namespace: 'p-shop' } }));
+});
+
+test.run();

@@ -1,0 +1,17 @@
+/**
+ * Which Secrets the operator keeps in memory with their values: those that it reads at each look, and those that its engine made. Of all
+ * others, as large and as many as an account makes them, it keeps that they are there. Pure.
+ */
+import { SECRETS } from '@slipway/crds';
+import { presenceOf } from '../../runtime/presence.js';
+import type { Secret } from './resources.js';
+
+const READ = new Set<string>([SECRETS.keys.name, SECRETS.database.name, SECRETS.auth.name]);
+
+/** What is not is read from the server when it is needed. */
+export const isKept = (name: string) => READ.has(name);
+
+export const keepOfSecrets =
+  (isEngines: (secret: Secret) => boolean) =>
+  (secret: Secret): Secret =>
+    isKept(secret.metadata.name) || isEngines(secret) ? secret : presenceOf(secret);

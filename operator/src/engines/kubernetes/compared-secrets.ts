@@ -1,0 +1,16 @@
+/**
+ * Of which Secrets the engine needs the values in memory: those that it makes, to compare them with what is there. Pure. In: the site's
+ * settings. Called once, for the operator's cache of Secrets.
+ */
+import { DATA_NAMESPACE, DEPLOYED_SERVICES, PART_POSTGRES, type Site } from '@slipway/crds';
+import type { KubeObject } from '../../runtime/kube.js';
+import { superuserSecretName } from './postgres-cluster/cluster.js';
+import { environmentSecretOf, type ServiceName } from './services/deployment.js';
+
+export function comparedSecrets({ images }: Pick<Site, 'images'>): (secret: KubeObject) => boolean {
+  const environments = (Object.keys(DEPLOYED_SERVICES) as ServiceName[]).map(environmentSecretOf);
+  const superuser = superuserSecretName({ namespace: '', name: PART_POSTGRES });
+  const names = new Set([...environments, superuser, ...images.pullSecrets]);
+  // Where projects share, none of their people may write.
+  return ({ metadata: { namespace, name } }) => namespace === DATA_NAMESPACE || names.has(name);
+}

@@ -1,0 +1,19 @@
+/** Of an object that nobody here reads: that it is there, and whose it is. As small whatever is in it. Called by caches. */
+import { LABEL_PROJECT } from '@slipway/crds';
+import type { KubeObject } from './kube.js';
+
+export function presenceOf({ metadata }: KubeObject): KubeObject {
+  const { name, namespace, uid, resourceVersion, deletionTimestamp, labels } = metadata;
+  const project = labels?.[LABEL_PROJECT];
+  const kept = {
+    name,
+    namespace,
+    uid,
+    resourceVersion,
+    deletionTimestamp,
+    labels: project === undefined ? {} : { [LABEL_PROJECT]: project },
+  };
+  return {
+    metadata: Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== undefined)),
+  } as unknown as KubeObject;
+}
