@@ -4,8 +4,10 @@ import { objectDifference } from './difference.js';
 
 type Json = Record<string, unknown>;
 
-const loose = { exact: false, filled: [] };
-const exact = { exact: true, filled: [] };
+const none: ReadonlySet<string> = new Set();
+const loose = { exact: false, filled: [] as string[], barred: none };
+const exact = { ...loose, exact: true };
+const barred = { ...loose, barred: new Set(['command', 'hostNetwork']) };
 const object = (body: Json, metadata: Json = {}) => ({
   apiVersion: 'v1',
   kind: 'Thing',
@@ -17,7 +19,7 @@ const cases: {
   promise: string;
   wanted: Json;
   live: Json;
-  strictness?: typeof exact | { exact: boolean; filled: string[] };
+  strictness?: typeof loose;
   patch?: Json;
 }[] = [
   {
@@ -36,7 +38,7 @@ const cases: {
     promise: 'but for the fields that it always fills in',
     wanted: { spec: { a: 1 } },
     live: { spec: { a: 1, className: 'x' } },
-    strictness: { exact: true, filled: ['className'] },
+    strictness: { ...exact, filled: ['className'] },
   },
   {
     promise: 'a value that differs is',
@@ -68,6 +70,38 @@ const cases: {
     wanted: { spec: { selector: { a: 'b' } } },
     live: { spec: { selector: { a: 'b', c: 'd' } } },
     patch: { spec: { selector: { c: null } } },
+  },
+  {
+    promise: 'what is barred goes, at any depth',
+    wanted: { spec: { pod: { a: 1 } } },
+    live: { spec: { pod: { a: 1, b: 2, hostNetwork: true } } },
+    strictness: barred,
+    patch: { spec: { pod: { hostNetwork: null } } },
+  },
+  {
+    promise: 'an item with something that is barred is another',
+    wanted: { spec: { list: [{ a: 1 }] } },
+    live: { spec: { list: [{ a: 1, b: 2, command: ['x'] }] } },
+    strictness: barred,
+    patch: { spec: { list: [{ a: 1 }] } },
+  },
+  {
+    promise: 'what we ask for ourselves is not barred',
+    wanted: { spec: { list: [{ command: ['x'] }] } },
+    live: { spec: { list: [{ command: ['x'], b: 2 }] } },
+    strictness: barred,
+  },
+  {
+    promise: 'marks by the name of something barred are theirs',
+    wanted: { spec: { template: { metadata: { labels: { a: '1' } } } } },
+    live: { spec: { template: { metadata: { labels: { a: '1', command: 'x' } } } } },
+    strictness: barred,
+  },
+  {
+    promise: 'in limits one more is a difference',
+    wanted: { spec: { resources: { limits: { memory: '1Gi' } } } },
+    live: { spec: { resources: { limits: { memory: '1024Mi', cpu: '1m' } } } },
+    patch: { spec: { resources: { limits: { cpu: null } } } },
   },
   {
     promise: 'quantities are compared by what they amount to',

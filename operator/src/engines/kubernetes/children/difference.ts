@@ -1,29 +1,41 @@
 /**
  * How far a live object is from what was asked of it: pure. In: what is wanted and what is there. Out: the merge patch that makes the
  * one of the other, or undefined. The API server fills in what nobody asked for, and others may add their own, so a map of ours is in
- * a map of theirs; a list has exactly our items. Where all is ours (`exact`), nothing may be beside it.
+ * a map of theirs; a list has exactly our items. Where all is ours (`exact`), nothing may be beside it; elsewhere nothing that is `barred`.
  */
 type Json = Record<string, unknown>;
 
-/** Fields that choose: one more key in them means something else. */
-const CHOOSING = new Set(['selector', 'matchLabels', 'podSelector', 'namespaceSelector']);
+/** One more key in fields that choose means something else; in the others nothing is filled in. */
+const WHOLE = new Set([
+  ...['selector', 'matchLabels', 'podSelector', 'namespaceSelector'],
+  ...['resources', 'lifecycle', 'httpGet'],
+]);
 /** Fields that hold quantities, of which `1` and `1000m` are the same. */
 const QUANTITIES = new Set(['limits', 'requests', 'hard', 'default', 'defaultRequest', 'max', 'min']);
 
 export interface Strictness {
   exact: boolean;
   filled: readonly string[];
+  /** Fields at any depth that are there only if somebody says so, and are not to be unless we do. */
+  barred: ReadonlySet<string>;
 }
 
+/** How a map is held against ours. */
+interface Strict {
+  exact: boolean;
+  barred: ReadonlySet<string>;
+}
+const NONE: ReadonlySet<string> = new Set();
+
 /** Of `metadata` ours are the marks alone; the strictness is that of what the object says beside it. */
-export function objectDifference(wanted: Json, live: Json, { exact, filled }: Strictness): Json | undefined {
+export function objectDifference(wanted: Json, live: Json, { exact, filled, barred }: Strictness): Json | undefined {
   const { apiVersion: _apiVersion, kind: _kind, metadata, ...rest } = wanted;
   const { name: _name, namespace: _namespace, ...marks } = metadata as Json;
   const patch: Json = {};
-  const markPatch = compareMaps(marks, live.metadata as Json, false, false);
+  const markPatch = compareMaps(marks, live.metadata as Json, { exact: false, barred: NONE }, false);
   if (markPatch) patch.metadata = markPatch;
   for (const [field, value] of Object.entries(rest)) {
-    const fieldPatch = compare(field, value, without(live[field], value, filled), exact, false);
+    const fieldPatch = compare(field, value, without(live[field], value, filled), { exact, barred }, false);
     if (fieldPatch !== SAME) patch[field] = fieldPatch;
   }
   return Object.keys(patch).length > 0 ? patch : undefined;
@@ -37,12 +49,14 @@ function without(live: unknown, wanted: unknown, filled: readonly string[]): unk
 
 const SAME = Symbol('same');
 
-function compare(field: string, wanted: unknown, live: unknown, exact: boolean, quantities: boolean): unknown {
-  if (Array.isArray(wanted)) return sameList(wanted, live, exact) ? SAME : wanted;
+function compare(field: string, wanted: unknown, live: unknown, strict: Strict, quantities: boolean): unknown {
+  if (Array.isArray(wanted)) return sameList(wanted, live, strict) ? SAME : wanted;
   if (isMap(wanted) && isMap(live)) {
     // An empty map of ours is meant: in a selector it is all there is.
-    const isWhole = exact || CHOOSING.has(field) || Object.keys(wanted).length === 0;
-    return compareMaps(wanted, live, isWhole, QUANTITIES.has(field)) ?? SAME;
+    const exact = strict.exact || WHOLE.has(field) || Object.keys(wanted).length === 0;
+    // Of the marks of a template ours are those that we name.
+    const barred = field === 'metadata' ? NONE : strict.barred;
+    return compareMaps(wanted, live, { exact, barred }, QUANTITIES.has(field)) ?? SAME;
   }
   if (wanted === live) return SAME;
   // The API server leaves out what is empty.
@@ -50,22 +64,22 @@ function compare(field: string, wanted: unknown, live: unknown, exact: boolean, 
   return quantities && sameQuantity(wanted, live) ? SAME : wanted;
 }
 
-function compareMaps(wanted: Json, live: Json, exact: boolean, quantities: boolean): Json | undefined {
+function compareMaps(wanted: Json, live: Json, strict: Strict, quantities: boolean): Json | undefined {
   const patch: Json = {};
   for (const [key, value] of Object.entries(wanted)) {
-    const inner = compare(key, value, live[key], exact, quantities);
+    const inner = compare(key, value, live[key], strict, quantities);
     if (inner !== SAME) patch[key] = inner;
   }
-  if (exact) {
-    for (const key of Object.keys(live)) if (!(key in wanted)) patch[key] = null;
+  for (const key of Object.keys(live)) {
+    if (!(key in wanted) && (strict.exact || strict.barred.has(key))) patch[key] = null;
   }
   return Object.keys(patch).length > 0 ? patch : undefined;
 }
 
-function sameList(wanted: unknown[], live: unknown, exact: boolean): boolean {
+function sameList(wanted: unknown[], live: unknown, strict: Strict): boolean {
   if (live === undefined) return wanted.length === 0;
   if (!Array.isArray(live) || live.length !== wanted.length) return false;
-  return wanted.every((item, index) => compare('', item, live[index], exact, false) === SAME);
+  return wanted.every((item, index) => compare('', item, live[index], strict, false) === SAME);
 }
 
 const isMap = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value);
