@@ -5,9 +5,9 @@
 import { randomBytes } from 'node:crypto';
 import { ANNOTATION_ADDRESS, ownerRole, type Project, SECRETS } from '@slipway/crds';
 import type { ProjectPasswords } from '@slipway/project-database';
-import type { DatabaseAddress } from '../../engines/engine.js';
+import { DATABASE_MOVE_UNSUPPORTED, type DatabaseAddress } from '../../engines/engine.js';
 import { isTrue } from '../../runtime/conditions.js';
-import { type Context, engineProject, type StepOutcome } from './context.js';
+import { type Context, engineProject, ready, type StepOutcome } from './context.js';
 import { plainText } from './resources.js';
 import { isAsked, recorded, tellRotated } from './rotation.js';
 import { type EnsuredSecret, ensureSecret, type Values } from './secrets.js';
@@ -36,12 +36,18 @@ export async function ensureDatabase(context: Context): Promise<StepOutcome> {
     passwords: passwordsOf(values),
     existed: existed(project),
   });
+  if (isRotating && hasPasswords(outcome)) {
+    await write((held) => shownLogin(ref, address, withNextShown(held, asked)));
+    tellRotated(context, 'the passwords of the database are new');
+    return outcome.state === 'ready' ? ready : outcome;
+  }
   if (outcome.state !== 'ready') return outcome;
-  if (!isRotating) return { ...outcome, restored: [...driftOf(ensured, address), ...(outcome.restored ?? [])] };
-  await write((held) => shownLogin(ref, address, withNextShown(held, asked)));
-  tellRotated(context, 'the passwords of the database are new');
-  return { state: 'ready', value: undefined };
+  return { ...outcome, restored: [...driftOf(ensured, address), ...(outcome.restored ?? [])] };
 }
+
+/** Postgres takes those that it was to have: then nothing else may be shown, whatever else is wrong. */
+const hasPasswords = (outcome: StepOutcome) =>
+  outcome.state === 'ready' || (outcome.state === 'failed' && outcome.reason === DATABASE_MOVE_UNSUPPORTED);
 
 /** Once it was healthy or its database ready; a database that is not there now is lost. */
 const existed = ({ status }: Project) => isTrue(status?.conditions, 'DatabaseReady') || status?.url !== undefined;

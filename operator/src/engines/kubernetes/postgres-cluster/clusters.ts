@@ -16,7 +16,14 @@ import {
 } from '@slipway/crds';
 import type { Logger } from 'pino';
 import type { KubeClient, KubeObject } from '../../../runtime/kube.js';
-import type { DatabaseAddress, DatabaseRequest, EngineOutcome, EngineProject, RemoveRequest } from '../../engine.js';
+import {
+  DATABASE_MOVE_UNSUPPORTED,
+  type DatabaseAddress,
+  type DatabaseRequest,
+  type EngineOutcome,
+  type EngineProject,
+  type RemoveRequest,
+} from '../../engine.js';
 import { DatabaseServer } from '../../postgres/server.js';
 import type { Children } from '../children/children.js';
 import { withRestored } from '../children/ensure-all.js';
@@ -272,5 +279,5 @@ function moveUnsupported({ plan }: EngineProject, place: Place): EngineOutcome {
   const message =
     `the database is ${is}, and plan ${plan} asks for ${wants}: it is not moved. Set spec.plan back, or make another ` +
     'project and move the data there by pg_dump';
-  return { state: 'failed', reason: 'DatabaseMoveUnsupported', message, retry: false };
+  return { state: 'failed', reason: DATABASE_MOVE_UNSUPPORTED, message, retry: false };
 }
