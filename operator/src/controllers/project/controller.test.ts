@@ -172,6 +172,22 @@ test('transitions are told by Events on the Project, without secrets', async (wo
   }
 });
 
+test('while its namespace does not go a deleted project says so once, and nothing is written', async (world) => {
+  const { client } = world.kubernetes;
+  const ref = await create(world, 'lingering', { name: 'lingering' });
+  await reaches(world, ref, isHealthy, 'healthy');
+  await client.patch(namespacePath(ref), { metadata: { finalizers: ['slipway.dev/test'] } });
+  await client.delete(projectPath(ref));
+  await reaches(world, ref, ({ status }) => /waiting for the namespace/.test(status?.message ?? ''), 'waiting');
+  const { metadata } = await client.patch<Project>(projectPath(ref), { metadata: { annotations: { look: 'again' } } });
+  // A project made later that is healthy means that this one was looked at.
+  const later = await create(world, 'after-lingering', { name: 'after-lingering' });
+  await reaches(world, later, isHealthy, 'healthy');
+  assert.is((await get(world, ref)).metadata.resourceVersion, metadata.resourceVersion);
+  await client.patch(namespacePath(ref), { metadata: { finalizers: null } });
+  await until(async () => !(await get(world, ref).catch(() => undefined)), 'the Project to be gone');
+});
+
 test('a deleted project leaves no database, role, namespace or Project', async (world) => {
   const ref = await create(world, 'leaving', { name: 'leaving' });
   await reaches(world, ref, isHealthy, 'healthy');

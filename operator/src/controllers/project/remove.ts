@@ -1,5 +1,5 @@
 /** The end of a project: its engine's part, then its namespace, then the finalizer. Each may find its work done already. */
-import { FINALIZER, LABEL_PROJECT, namespaceOf } from '@slipway/crds';
+import { FINALIZER, LABEL_PROJECT, namespaceOf, type Project } from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
 import { hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { isNotFound } from '../../runtime/kube.js';
@@ -9,16 +9,13 @@ import { type Namespace, namespacePath, projectPath } from './resources.js';
 import { deletingStatus } from './status.js';
 import { writeStatus } from './write-status.js';
 
-/** The watch tells when the namespace is gone; this is for when it doesn't. */
-const LOOK_AGAIN_MS = 1_000;
+/** The watch tells when the namespace is gone; this is for when it doesn't, ever more seldom. */
+const LOOK_AGAIN_MS = { least: 1_000, most: 30_000 };
 
 export async function removeProject(context: Context): Promise<Outcome> {
   const { world, ref } = context;
   if (!hasFinalizer(context.project, FINALIZER)) return { kind: 'done' };
-  await progress(
-    context,
-    isToBeRetained(context.project) ? 'closing the database, which is retained' : 'removing the database',
-  );
+  if (context.project.status?.phase !== 'deleting') await progress(context, beginningOf(context.project));
   const removed = await world.engine.remove(engineProject(context));
   if (removed.state !== 'ready') {
     await progress(context, removed.message);
@@ -28,7 +25,7 @@ export async function removeProject(context: Context): Promise<Outcome> {
   }
   if (!(await namespaceIsGone(context))) {
     await progress(context, `waiting for the namespace ${namespaceOf(ref)} to go`);
-    return { kind: 'again', afterMs: LOOK_AGAIN_MS };
+    return { kind: 'again', afterMs: lookAgainMs(context) };
   }
   try {
     world.projects.learn(await removeFinalizer(world.client, projectPath(ref), context.project, FINALIZER));
@@ -37,6 +34,15 @@ export async function removeProject(context: Context): Promise<Outcome> {
   }
   world.log.info({ ref }, 'project removed');
   return { kind: 'done' };
+}
+
+/** Told once: each look begins with it, though nothing of it may be left to do. */
+const beginningOf = (project: Project) =>
+  isToBeRetained(project) ? 'closing the database, which is retained' : 'removing the database';
+
+function lookAgainMs({ project, world }: Context): number {
+  const lastsMs = world.now().getTime() - Date.parse(project.metadata.deletionTimestamp as string);
+  return Math.min(Math.max(lastsMs / 2, LOOK_AGAIN_MS.least), LOOK_AGAIN_MS.most);
 }
 
 const progress = (context: Context, message: string) =>
