@@ -7,6 +7,7 @@ import { edgeFunctionDefinition } from './edge-function.js';
 import { projectDefinition } from './project.js';
 import { customResourceDefinition } from './resource.js';
 
+export * from './addresses.js';
 export * from './availability.js';
 export * from './build.js';
 export * from './edge-function.js';

@@ -7,6 +7,7 @@ import {
   DEPLOYED_SERVICES,
   LABEL_PART,
   LABEL_PROJECT,
+  NOT_PUBLIC,
   PART_AUTH,
   PART_POSTGRES,
   PART_REST,
@@ -57,9 +58,8 @@ const PROJECT_SERVICES: Egress[number] = {
   to: [ofProjects(PART_AUTH, PART_REST)],
   ports: tcp(DEPLOYED_SERVICES.auth.port, DEPLOYED_SERVICES.rest.port, 3001),
 };
-const PRIVATE = ['10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.168.0.0/16'];
 /** Mail servers, identity providers and hooks of projects that have no pods of their own: by IPv4, as the projects' own policies have it. */
-const INTERNET: Egress[number] = { to: [{ ipBlock: { cidr: '0.0.0.0/0', except: PRIVATE } }] };
+const INTERNET: Egress[number] = { to: [{ ipBlock: { cidr: '0.0.0.0/0', except: [...NOT_PUBLIC] } }] };
 /** Where the ingress controller is, as the site labels it. */
 const INGRESS_CONTROLLER: Peer = { namespaceSelector: { matchLabels: { [LABEL_INGRESS]: 'true' } } };
 const MONITORING: Peer = { namespaceSelector: { matchLabels: { [LABEL_MONITORING]: 'true' } } };

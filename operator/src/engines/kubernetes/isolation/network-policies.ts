@@ -7,6 +7,7 @@ import {
   DEPLOYED_SERVICES,
   LABEL_CLUSTER,
   LABEL_PART,
+  NOT_PUBLIC,
   PART_AUTH,
   PART_POSTGRES,
   PART_REST,
@@ -24,24 +25,6 @@ const POSTGRES_PORT = 5432;
 /** Where an instance tells CloudNativePG how it is. */
 const CNPG_STATUS_PORT = 8000;
 const PRIVATE = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'];
-
-/** No address of these is somebody's on the internet: pods, Services, nodes, clouds' metadata, loopback, documentation, multicast. */
-const NOT_PUBLIC = [
-  '0.0.0.0/8',
-  '10.0.0.0/8',
-  '100.64.0.0/10',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '172.16.0.0/12',
-  '192.0.0.0/24',
-  '192.0.2.0/24',
-  '192.168.0.0/16',
-  '198.18.0.0/15',
-  '198.51.100.0/24',
-  '203.0.113.0/24',
-  '224.0.0.0/4',
-  '240.0.0.0/4',
-];
 
 export interface Reach {
   /** Its database is in a Postgres of its own, in its namespace. */
