@@ -2,7 +2,7 @@
  * The engine of a cluster: each project is a namespace with objects in it, its database in a Postgres cluster. In: the site's settings,
  * the caches of what is there. Out: the verbs of `Engine`, each composed of the parts in the folders beside this file.
  */
-import { availableServices, DATA_NAMESPACE, projectUrlByHost, type Site } from '@slipway/crds';
+import { availableServices, projectUrlByHost, type Site } from '@slipway/crds';
 import type { Logger } from 'pino';
 import type { KubeClient } from '../../runtime/kube.js';
 import type {
@@ -79,7 +79,7 @@ export class KubernetesEngine implements Engine {
 
   async ensureIsolation(project: EngineProject): Promise<EngineOutcome> {
     const { children, site } = this.#settings;
-    const isolated = await ensureIsolation(children, project, site, this.#hasOwnDatabase(project));
+    const isolated = await ensureIsolation(children, project, site, this.#postgres.address(project).host);
     if (isolated.state !== 'ready') return isolated;
     const copied = await this.#pullSecrets.ensure((name) => copyOf(project, name));
     return withRestored(copied, isolated.restored);
@@ -163,10 +163,6 @@ export class KubernetesEngine implements Engine {
   /** Requests go to pods that its plan has no place for any more. */
   #isLeavingPods(project: EngineProject): boolean {
     return project.placement === 'deployments' && !this.#isDeployed(project);
-  }
-
-  #hasOwnDatabase(project: EngineProject): boolean {
-    return !this.#postgres.address(project).host.endsWith(`.${DATA_NAMESPACE}.svc`);
   }
 
   #url(ref: string): string {

@@ -154,7 +154,7 @@ function testOn(path: string): void {
 
   test('what is made for the first time is no drift, and what is as it was asked for costs no request', async (context) => {
     const { client, children, project } = context;
-    const objects = [markedNamespace(project), ...objectsOf(project)];
+    const objects = [markedNamespace(project, 'postgres.test'), ...objectsOf(project)];
     for (const object of objects) assert.is(await children.ensure(object), undefined, object.kind);
     const requests = await counted(client, async () => {
       for (const object of objects) assert.is(await children.ensure(object), undefined, object.kind);
@@ -164,7 +164,7 @@ function testOn(path: string): void {
 
   test('an operator that starts anew finds all as it should be', async ({ client, project }) => {
     const anew = await watchCluster(client);
-    const objects = [markedNamespace(project), ...objectsOf(project)];
+    const objects = [markedNamespace(project, 'postgres.test'), ...objectsOf(project)];
     const requests = await counted(client, async () => {
       for (const object of objects) assert.is(await anew.children.ensure(object), undefined, object.kind);
     });
@@ -185,7 +185,7 @@ function testOn(path: string): void {
   }
 
   test('marks that somebody takes off the namespace are put back', async ({ client, children, project }) => {
-    const object = markedNamespace(project);
+    const object = markedNamespace(project, 'postgres.test');
     const labels = { 'pod-security.kubernetes.io/enforce': 'privileged', 'pod-security.kubernetes.io/warn': null };
     await client.patch(pathTo(object), { metadata: { labels } });
     const words = await until(() => children.ensure(object), 'the edit to be seen');

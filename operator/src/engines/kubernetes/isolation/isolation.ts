@@ -2,7 +2,7 @@
  * What keeps a project to its own: its namespace's marks, quota, limits and network policies. In: a project and where its database
  * is. Out: the objects as they should be, and words for what had been changed. Called by the engine before anything runs there.
  */
-import { LABEL_PART, namespaceOf, type Site } from '@slipway/crds';
+import { DATA_NAMESPACE, LABEL_PART, namespaceOf, type Site } from '@slipway/crds';
 import type { EngineOutcome, EngineProject } from '../../engine.js';
 import type { Children, DesiredObject } from '../children/children.js';
 import { ensureAll } from '../children/ensure-all.js';
@@ -16,12 +16,17 @@ export async function ensureIsolation(
   children: Children,
   project: EngineProject,
   site: Site,
-  ownDatabase: boolean,
+  databaseHost: string,
 ): Promise<EngineOutcome> {
   // Until its status says `pooled` requests go to its pods, whatever its plan asks for.
   const deployed = project.placement === 'deployments' || site.plans[project.plan].placement === 'deployments';
+  const ownDatabase = !databaseHost.endsWith(`.${DATA_NAMESPACE}.svc`);
   const policies = networkPolicies(project, site, { ownDatabase, deployed, operated: children.serves('Cluster') });
-  const outcome = await ensureAll(children, [markedNamespace(project), ...limits(project, site), ...policies]);
+  const outcome = await ensureAll(children, [
+    markedNamespace(project, databaseHost),
+    ...limits(project, site),
+    ...policies,
+  ]);
   if (outcome.state === 'ready') await removeOthers(children, project.ref, policies);
   return outcome;
 }

@@ -1,5 +1,5 @@
 /** The marks on a project's namespace by which the API server refuses pods that could harm others. Pure. */
-import { LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
+import { ANNOTATION_ADDRESS, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
 import type { DesiredObject } from '../children/children.js';
 import { type Owner, ownerReference } from '../objects.js';
 
@@ -7,12 +7,17 @@ const POD_SECURITY = Object.fromEntries(
   ['enforce', 'audit', 'warn'].map((mode) => [`pod-security.kubernetes.io/${mode}`, 'restricted']),
 );
 
-export const markedNamespace = ({ retain, ...owner }: Owner & { retain: boolean }): DesiredObject => ({
+/** `databaseHost`: where its database is, for when the Secret that says so is deleted. */
+export const markedNamespace = (
+  { retain, ...owner }: Owner & { retain: boolean },
+  databaseHost: string,
+): DesiredObject => ({
   apiVersion: 'v1',
   kind: 'Namespace',
   metadata: {
     name: namespaceOf(owner.ref),
     labels: { [LABEL_PROJECT]: owner.ref, [LABEL_MANAGED_BY]: MANAGED_BY, ...POD_SECURITY },
+    annotations: { [ANNOTATION_ADDRESS]: databaseHost },
     ...(retain ? {} : { ownerReferences: [ownerReference(owner)] }),
   },
 });

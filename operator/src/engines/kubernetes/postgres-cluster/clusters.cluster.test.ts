@@ -33,6 +33,7 @@ import {
   SKIPPED,
   watchCluster,
 } from '../cluster.testing.js';
+import { markedNamespace } from '../isolation/namespace.js';
 import { PullSecrets } from '../pull-secrets.js';
 import { PostgresClusters } from './clusters.js';
 

@@ -1,7 +1,7 @@
 /**
  * All Postgres clusters of the installation: one that each region's small projects share, and own ones. In: projects, the site's
  * settings, the caches of what is there. Out: the database verbs of `Engine`. A project's database stays where it was made: the Secret
- * `project-database` says where. Called by the Kubernetes engine.
+ * `project-database` says where, and its namespace. Called by the Kubernetes engine.
  */
 import {
   ANNOTATION_ADDRESS,
@@ -158,10 +158,18 @@ export class PostgresClusters {
   /** Where its database was made, or is to be. */
   #placeOf(project: Pick<EngineProject, 'ref' | 'uid' | 'region' | 'plan' | 'retain'>): Place {
     const { children, site } = this.#options;
-    const secret = children.get('Secret', namespaceOf(project.ref), SECRETS.database.name);
-    const recorded = secret?.metadata.annotations?.[ANNOTATION_ADDRESS]?.split(':')[0];
-    const places = [ownPlace(project), sharedPlace(project.region)];
-    return places.find((place) => hostOf(place) === recorded) ?? placeOf(project, site);
+    const [own, shared] = [ownPlace(project), sharedPlace(project.region)];
+    const records = [
+      children.get('Secret', namespaceOf(project.ref), SECRETS.database.name),
+      children.get('Namespace', undefined, namespaceOf(project.ref)),
+    ];
+    for (const record of records) {
+      const host = record?.metadata.annotations?.[ANNOTATION_ADDRESS]?.split(':')[0];
+      const place = [own, shared].find((each) => hostOf(each) === host);
+      if (place) return place;
+    }
+    // Whoever deletes what says so does not move the database.
+    return clusterExists(children, own) ? own : placeOf(project, site);
   }
 
   async #ensureAt(place: Place, request: DatabaseRequest): Promise<EngineOutcome> {

@@ -77,7 +77,8 @@ test('what the data is lost without is nobody’s while its project retains: gar
   assert.equal(ownerless(statefulSetObjects(retained, undefined)), ['Secret']);
   for (const { metadata } of statefulSetObjects(retained, undefined))
     assert.is(metadata.labels?.['slipway.dev/project'], 'first');
-  const marked = (retain: boolean) => markedNamespace({ ref: 'first', uid: 'uid', retain }).metadata.ownerReferences;
+  const marked = (retain: boolean) =>
+    markedNamespace({ ref: 'first', uid: 'uid', retain }, 'postgres.p-first.svc').metadata.ownerReferences;
   assert.equal([marked(true), marked(false)?.length], [undefined, 1]);
 });
 
