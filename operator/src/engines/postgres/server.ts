@@ -121,10 +121,7 @@ export class DatabaseServer {
 
   async #make({ project, passwords, existed }: DatabaseRequest, hasRoles: boolean): Promise<EngineOutcome> {
     const { ref } = project;
-    if (existed) {
-      const message = `the database ${databaseOf(ref)} is gone: restore it from a backup, or delete the project`;
-      return { state: 'failed', reason: 'DatabaseLost', message, retry: true };
-    }
+    if (existed) return databaseLost(ref);
     if (hasRoles) await dropDatabase(this.#sessions, databaseOf(ref), ref);
     for (let attempt = 1; ; attempt++) {
       const id = await this.#spares.take();
@@ -151,6 +148,13 @@ export class DatabaseServer {
     }
   }
 }
+
+export const databaseLost = (ref: string): EngineOutcome => ({
+  state: 'failed',
+  reason: 'DatabaseLost',
+  message: `the database ${databaseOf(ref)} is gone: restore it from a backup, or delete the project`,
+  retry: true,
+});
 
 const isKeptFromOthers = ({ retainedFor }: Observed, owner: string) =>
   retainedFor !== undefined && retainedFor !== owner;

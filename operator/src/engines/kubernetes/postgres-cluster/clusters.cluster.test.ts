@@ -196,6 +196,46 @@ function testOn(path: string): void {
     assert.is(outcome.state === 'failed' && outcome.reason, 'DatabaseMoveUnsupported');
     assert.match(outcome.state === 'failed' ? outcome.message : '', /Set spec.plan back.*pg_dump/);
     assert.is(await asOwner(context, SHARED_PLACE, 'ea-kept', 'SELECT 1'), 1);
+
+    // The namespace says it too, for when that Secret is deleted.
+    await context.children.ensure(markedNamespace(project, address.host));
+    const isForgotten = () => context.children.get('Secret', namespaceOf('ea-kept'), metadata.name) === undefined;
+    await client.delete(`/api/v1/namespaces/${namespaceOf('ea-kept')}/secrets/${metadata.name}`);
+    await until(isForgotten, 'the Secret to be gone');
+    assert.is(clusters.address(larger).host, address.host);
+  });
+
+  test('a database of its own is known by itself, whatever plan asks and whoever deleted what says where it is', async ({
+    client,
+    clusters,
+  }) => {
+    const project = await newOwn(client, 'ea-own');
+    assert.is(clusters.address({ ...project, plan: 'free' }).host, 'postgres.p-ea-own.svc');
+  });
+
+  test('a Postgres that was there and is not any more is told as lost, and nothing empty is put in its place', async (context) => {
+    const { client, clusters } = context;
+    const outcome = await clusters.ensure(request(await newOwn(client, 'ea-lost'), true));
+    assert.is(outcome.state === 'failed' && outcome.reason, 'DatabaseLost');
+    assert.is(await objectsIn(client, 'ea-lost'), 0);
+  });
+
+  test('where CloudNativePG has it and the operator may not use that, nothing of ours is put beside or before it', async (context) => {
+    const { client, clusters } = context;
+    const project = await newOwn(client, 'ea-theirs');
+    const owner = { apiVersion: 'postgresql.cnpg.io/v1', kind: 'Cluster', name: 'postgres', uid: project.uid };
+    await client.create<object>(`/api/v1/namespaces/${namespaceOf('ea-theirs')}/services`, {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: 'postgres', ownerReferences: [owner] },
+      spec: { ports: [{ port: 5432 }], selector: { 'cnpg.io/cluster': 'postgres' } },
+    });
+    for (const existed of [false, true]) {
+      const outcome = await clusters.ensure(request(project, existed));
+      assert.is(outcome.state === 'failed' && outcome.reason, 'CloudNativePGForbidden');
+      assert.match(outcome.state === 'failed' ? outcome.message : '', /apply the component cloudnative-pg/);
+    }
+    assert.is(await objectsIn(client, 'ea-theirs'), 0);
   });
 
   test('why a Postgres does not come up is told in words: an image, a storage class, a quota', async (context) => {
@@ -301,7 +341,16 @@ async function forbidPods(client: KubeClient, ref: string): Promise<void> {
   );
 }
 
-const OWN = ['ea-own', 'ea-kept', 'ea-image', 'ea-class', 'ea-quota'];
+/** How many StatefulSets and superusers' Secrets the namespace has. */
+async function objectsIn(client: KubeClient, ref: string): Promise<number> {
+  const names = async (path: string) =>
+    (await client.get<{ items: KubeObject[] }>(path)).items.map(({ metadata }) => metadata.name);
+  const sets = await names(`/apis/apps/v1/namespaces/${namespaceOf(ref)}/statefulsets`);
+  const secrets = await names(`/api/v1/namespaces/${namespaceOf(ref)}/secrets`);
+  return sets.length + secrets.filter((name) => name.endsWith('-superuser')).length;
+}
+
+const OWN = ['ea-own', 'ea-kept', 'ea-image', 'ea-class', 'ea-quota', 'ea-lost', 'ea-theirs'];
 const newOwn = (client: KubeClient, ref: string) => newProject(client, ref, 'pro', REGION);
 const SHARED_PLACE = { namespace: DATA_NAMESPACE, name: SHARED };
 const OWN_PLACE = (ref: string) => ({ namespace: namespaceOf(ref), name: 'postgres' });

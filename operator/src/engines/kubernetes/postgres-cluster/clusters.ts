@@ -24,12 +24,19 @@ import {
   type EngineProject,
   type RemoveRequest,
 } from '../../engine.js';
-import { DatabaseServer } from '../../postgres/server.js';
+import { DatabaseServer, databaseLost } from '../../postgres/server.js';
 import type { Children } from '../children/children.js';
 import { withRestored } from '../children/ensure-all.js';
 import { PullSecrets } from '../pull-secrets.js';
 import { type ClusterRequest, superuserSecretName, watchedSecret } from './cluster.js';
-import { CLOUD_NATIVE_PG, clusterExists, clusterOutcome, ensureCluster, superuserUrl } from './ensure-cluster.js';
+import {
+  CLOUD_NATIVE_PG,
+  clusterExists,
+  clusterOutcome,
+  ensureCluster,
+  superuserUrl,
+  theirsUnseen,
+} from './ensure-cluster.js';
 import { OpenServers } from './open-servers.js';
 import { hostOf, ownPlace, type Place, placeOf, sharedPlace } from './place.js';
 import { superuserKey, superuserPassword } from './superuser-password.js';
@@ -178,6 +185,10 @@ export class PostgresClusters {
       this.#regions.add(project.region);
       return this.#withServer(await this.#request(place, false), (server) => server.ensure(request));
     }
+    const { client, children } = this.#options;
+    // Not even for a moment an empty one in its place.
+    if (request.existed && !clusterExists(children, place))
+      return (await theirsUnseen(client, children, place)) ?? databaseLost(project.ref);
     const asked = await this.#request(place, project.suspended, this.#options.site.plans[project.plan].database);
     if (!project.suspended) return this.#withServer(asked, (server) => server.ensure(request));
     this.#servers.close(place);

@@ -2,7 +2,7 @@
  * Makes one Postgres cluster be there, or puts it right. In: what is asked. Out: how far it is, and a superuser's URL once it takes
  * connections. Costs the API server nothing where all is as it should be. Called by `clusters.ts`.
  */
-import type { KubeClient, KubeObject } from '../../../runtime/kube.js';
+import { isNotFound, type KubeClient, type KubeObject } from '../../../runtime/kube.js';
 import type { EngineOutcome } from '../../engine.js';
 import type { Children } from '../children/children.js';
 import { type Claim, diagnose } from '../children/diagnosis.js';
@@ -37,6 +37,8 @@ export async function ensureCluster(
   request: ClusterRequest,
   waitedMs: number,
 ): Promise<EnsuredCluster> {
+  const theirs = await theirsUnseen(client, children, request.place);
+  if (theirs) return { outcome: theirs, restored: [] };
   const applied = await ensureAll(children, objectsOf(children, request));
   if (applied.state !== 'ready') return { outcome: applied, restored: [] };
   const restored = [...(applied.restored ?? [])];
@@ -44,6 +46,25 @@ export async function ensureCluster(
   if (outcome.state === 'ready') return { outcome, restored };
   if (waitedMs < USUAL_MS) return { outcome: usual(outcome), restored };
   return { outcome: await explained(client, children, request, outcome), restored };
+}
+
+/** Before anything of it is made: an empty Postgres of ours, and its Service, would take the place of one of CloudNativePG with data. */
+export async function theirsUnseen(
+  client: KubeClient,
+  children: Children,
+  place: Place,
+): Promise<EngineOutcome | undefined> {
+  if (children.serves(CLOUD_NATIVE_PG) || clusterExists(children, place)) return undefined;
+  const { namespace, name } = place;
+  const service = await client.get<KubeObject>(`/api/v1/namespaces/${namespace}/services/${name}`).catch((error) => {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  });
+  if (!service?.metadata.ownerReferences?.some(({ kind }) => kind === CLOUD_NATIVE_PG)) return undefined;
+  const message =
+    `Postgres ${name} in ${namespace} is one of CloudNativePG, which the operator may not use: ` +
+    'apply the component cloudnative-pg, and restart the operator';
+  return { state: 'failed', reason: 'CloudNativePGForbidden', message, retry: true };
 }
 
 function objectsOf(children: Children, request: ClusterRequest) {
