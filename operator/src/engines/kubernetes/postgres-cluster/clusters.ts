@@ -7,6 +7,7 @@ import {
   ANNOTATION_ADDRESS,
   ANNOTATION_RETAINED_FOR,
   databaseOf,
+  LABEL_CLUSTER,
   LABEL_PROJECT,
   LABEL_RETAINED,
   namespaceOf,
@@ -39,7 +40,7 @@ import {
 } from './ensure-cluster.js';
 import { OpenServers } from './open-servers.js';
 import { hostOf, ownPlace, type Place, placeOf, sharedPlace } from './place.js';
-import { superuserKey, superuserPassword } from './superuser-password.js';
+import { SuperuserKeyLost, superuserKey, superuserPassword } from './superuser-password.js';
 
 export interface PostgresClustersOptions {
   site: Site;
@@ -109,7 +110,7 @@ export class PostgresClusters {
   async ensure(request: DatabaseRequest): Promise<EngineOutcome> {
     const { project } = request;
     const place = this.#placeOf(project);
-    const outcome = await this.#ensureAt(place, request);
+    const outcome = await inWords(() => this.#ensureAt(place, request));
     const wanted = placeOf(project, this.#options.site);
     return outcome.state === 'ready' && hostOf(wanted) !== hostOf(place) ? moveUnsupported(project, place) : outcome;
   }
@@ -125,7 +126,7 @@ export class PostgresClusters {
       return ready;
     }
     if (!clusterExists(this.#options.children, place)) return ready;
-    return this.#withServer(await this.#request(place, false), (server) => server.remove(request));
+    return inWords(async () => this.#withServer(await this.#request(place, false), (server) => server.remove(request)));
   }
 
   /** Its servers go with the project; its volume stays as long as its namespace, which nobody owns any more. */
@@ -196,8 +197,8 @@ export class PostgresClusters {
   }
 
   async #request(place: Place, suspended: boolean, size?: Site['sharedDatabase']): Promise<ClusterRequest> {
-    const { client, site } = this.#options;
-    this.#key ??= superuserKey(client).catch((error) => {
+    const { client, children, site } = this.#options;
+    this.#key ??= superuserKey(client, () => superuserSecretsOf(children)).catch((error) => {
       this.#key = undefined;
       throw error;
     });
@@ -288,6 +289,25 @@ export class PostgresClusters {
     const asked = await this.#request(place, false);
     await this.#ensureOnce(asked);
     return this.#withServer(asked, async () => ready);
+  }
+}
+
+/** Those that Postgres clusters were set up with. */
+const superuserSecretsOf = (children: Children): string[] =>
+  children
+    .all('Secret')
+    .filter(
+      ({ metadata: { name, labels } }) =>
+        name === superuserSecretName({ namespace: '', name: labels?.[LABEL_CLUSTER] ?? '' }),
+    )
+    .map(({ metadata: { namespace, name } }) => `${namespace}/${name}`);
+
+async function inWords(work: () => Promise<EngineOutcome>): Promise<EngineOutcome> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof SuperuserKeyLost)) throw error;
+    return { state: 'failed', reason: 'PostgresKeyLost', message: error.message, retry: true };
   }
 }
 

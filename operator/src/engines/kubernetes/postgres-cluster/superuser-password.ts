@@ -13,11 +13,29 @@ const SECRET = {
   namespace: SYSTEM_NAMESPACE,
   name: 'slipway-postgres-key',
   labels: { [LABEL_MANAGED_BY]: MANAGED_BY },
-  make: () => ({ [KEY]: randomBytes(32).toString('base64url') }),
 };
 
-export const superuserKey = async (client: KubeClient): Promise<string> =>
-  (await keptSecret(client, SECRET))[KEY] as string;
+/** A new one would let the operator into none of the clusters that are there, and overwrite the passwords that do. */
+export class SuperuserKeyLost extends Error {
+  constructor([first, ...others]: readonly string[]) {
+    const users = others.length > 0 ? `${first} and ${others.length} more` : first;
+    super(
+      `the Secret ${SECRET.namespace}/${SECRET.name} is gone while Postgres clusters use it (${users}): ` +
+        'restore it from the backup',
+    );
+  }
+}
+
+/** `inUse`: the superusers' Secrets that were made with it. Only where there is none it is made. */
+export async function superuserKey(client: KubeClient, inUse: () => readonly string[]): Promise<string> {
+  const make = (held: Record<string, string>) => {
+    if (held[KEY]) return {};
+    const users = inUse();
+    if (users.length > 0) throw new SuperuserKeyLost(users);
+    return { [KEY]: randomBytes(32).toString('base64url') };
+  };
+  return (await keptSecret(client, { ...SECRET, make }))[KEY] as string;
+}
 
 export const superuserPassword = (key: string, { namespace, name }: Place) =>
   createHmac('sha256', key).update(`${namespace}/${name}`).digest('base64url');
