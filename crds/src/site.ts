@@ -142,7 +142,8 @@ export const Site = Type.Object(
     ),
     blockedAddresses: Type.Array(text('A CIDR.', { pattern: '^[0-9a-f.:]+/[0-9]{1,3}$' }), {
       default: [],
-      description: 'Beyond private ranges, what tenants’ pods must not reach: nodes with public addresses.',
+      description:
+        'Beyond private ranges, what tenants’ pods, and auth for them, must not reach: nodes with public addresses.',
     }),
   },
   { ...closed, description: 'What a site chooses about its cluster.' },

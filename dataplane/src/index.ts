@@ -5,6 +5,7 @@
 import { KubeConfig } from '@kubernetes/client-node';
 import { type Logger, pino } from 'pino';
 import { createAuthService } from './auth/index.js';
+import { anywhere, publicOnly } from './auth/outbound.js';
 import { startFunctionsControl } from './functions/control.js';
 import { createFunctionsService } from './functions/index.js';
 import { createDeployedServices } from './gateway/deployed.js';
@@ -34,7 +35,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   const log = pino({ level: settings.logLevel });
   const kubeConfig = kubeConfigOf(settings);
   const services: Services = {
-    auth: createAuthService({ log }),
+    auth: authOf(settings, log),
     rest: createRestService(),
     realtime: realtimeOf(settings, log, kubeConfig),
     ...storageOf(settings, log, () => registry),
@@ -113,6 +114,10 @@ function storageOf({ storage }: DataplaneSettings, log: Logger, registry: () => 
   const projects = { tenant: (ref: string) => registry().tenant(ref), complete: () => registry().complete };
   return { storage: createStorageService({ ...storage, projects, log }) };
 }
+
+/** On one machine, whoever may write a project's settings is trusted with addresses; on a cluster they would be ours. */
+const authOf = ({ installation: { site } }: DataplaneSettings, log: Logger): Service =>
+  createAuthService({ log, outbound: site ? publicOnly(site.blockedAddresses) : anywhere });
 
 const realtimeOf = ({ realtimeUrls }: DataplaneSettings, log: Logger, kubeConfig: KubeConfig): Service =>
   realtimeUrls.length > 0

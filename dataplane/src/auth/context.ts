@@ -8,6 +8,7 @@ import type { AuthConfig, ConfigProblem } from './config.js';
 import { AuthError, forbidden } from './errors.js';
 import type { Limits } from './limits.js';
 import type { Outbox } from './mail/outbox.js';
+import type { Outbound } from './outbound.js';
 import type { Device } from './session.js';
 
 export interface Context {
@@ -18,6 +19,7 @@ export interface Context {
   configProblems: readonly ConfigProblem[];
   limits: Limits;
   outbox: Outbox;
+  outbound: Outbound;
   log: Logger;
 }
 

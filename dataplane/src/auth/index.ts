@@ -22,6 +22,7 @@ import { challengeFactor, enrollFactor, unenrollFactor } from './mfa/factors.js'
 import { verifyFactor } from './mfa/verify.js';
 import { authorize } from './oauth/authorize.js';
 import { callback } from './oauth/callback.js';
+import { anywhere, type Outbound } from './outbound.js';
 import type { RateLimit } from './rate-limit.js';
 import { absentRoute } from './routes/absent.js';
 import { authorizeIdentity, deleteIdentity } from './routes/identities.js';
@@ -83,7 +84,14 @@ interface ProjectSettings {
   problems: readonly ConfigProblem[];
 }
 
-export function createAuthService({ log, attempts }: { log: Logger; attempts?: RateLimit }): Service {
+export interface AuthOptions {
+  log: Logger;
+  attempts?: RateLimit;
+  /** How what projects name is reached; it is closed with the service. */
+  outbound?: Outbound;
+}
+
+export function createAuthService({ log, attempts, outbound = anywhere }: AuthOptions): Service {
   const databases = new AuthDatabases();
   const limits = new Limits(attempts);
   const outbox = new Outbox(log);
@@ -108,7 +116,7 @@ export function createAuthService({ log, attempts }: { log: Logger; attempts?: R
     if (!route) throw absentRoute(request.path);
     const { config, problems } = projectSettings(request.tenant);
     const pool = await databases.pool(request.tenant);
-    const context = { request, pool, config, configProblems: problems, limits, outbox, log };
+    const context = { request, pool, config, configProblems: problems, limits, outbox, outbound, log };
     const answered = await route(context);
     if (route === token) cleanup.consider(context);
     return answered;
@@ -129,6 +137,7 @@ export function createAuthService({ log, attempts }: { log: Logger; attempts?: R
     },
     close: async () => {
       await outbox.close();
+      await outbound.close();
       await databases.close();
     },
   };

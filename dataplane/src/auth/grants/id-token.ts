@@ -20,7 +20,7 @@ export async function idTokenGrant(context: Context): Promise<Answer> {
   if (provider?.kind !== 'oidc') {
     throw badRequest('provider_disabled', `Provider (${JSON.stringify(name)}) is not enabled for id_tokens`);
   }
-  const claims = await verifyIdToken(provider, token);
+  const claims = await verifyIdToken(context.outbound, provider, token);
   if (!provider.skipNonceCheck) checkNonce(text(body, 'nonce'), claims.nonce);
   const person = personOfClaims(provider, claims);
   if (flag(body, 'link_identity')) {

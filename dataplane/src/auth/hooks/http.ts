@@ -2,6 +2,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { AuthError } from '../errors.js';
+import type { Outbound } from '../outbound.js';
 import type { HookOutput } from './invoke.js';
 import type { HookTarget } from './target.js';
 
@@ -11,12 +12,16 @@ const TRIES = 3;
 const BACK_OFF_MS = 2000;
 const MAX_ANSWER_BYTES = 200 * 1024;
 
-export async function post(target: HookTarget & { kind: 'http' }, input: object): Promise<HookOutput> {
+export async function post(
+  outbound: Outbound,
+  target: HookTarget & { kind: 'http' },
+  input: object,
+): Promise<HookOutput> {
   const body = JSON.stringify(input);
   const id = randomUUID();
   const signal = AbortSignal.timeout(TIMEOUT_MS);
   for (let tried = 1; ; tried++) {
-    const answer = await send(target, id, body, signal);
+    const answer = await send(outbound, target, id, body, signal);
     if (answer.ok) return parse(answer);
     await answer.body?.cancel();
     const again = (answer.status === 429 || answer.status === 503) && answer.headers.has('retry-after');
@@ -30,6 +35,7 @@ export async function post(target: HookTarget & { kind: 'http' }, input: object)
 }
 
 async function send(
+  outbound: Outbound,
   { url, secrets }: HookTarget & { kind: 'http' },
   id: string,
   body: string,
@@ -37,7 +43,7 @@ async function send(
 ): Promise<Response> {
   const timestamp = String(Math.floor(Date.now() / 1000));
   try {
-    return await fetch(url, {
+    return await outbound.fetch(url, {
       method: 'POST',
       // A hook's answer decides; an address that its server names is nobody's.
       redirect: 'error',

@@ -11,7 +11,9 @@ export async function invokeHook(context: Context, name: HookName, input: object
   const target = context.config.hooks[name];
   if (target === undefined) return undefined;
   const output =
-    target.kind === 'postgres' ? await callFunction(context.pool, target, input) : await post(target, input);
+    target.kind === 'postgres'
+      ? await callFunction(context.pool, target, input)
+      : await post(context.outbound, target, input);
   refuseIfAsked(output);
   return output;
 }

@@ -72,7 +72,7 @@ async function deliver(context: Context, letter: Letter): Promise<void> {
   }
   const { subject, html } = config.mail.texts[TEXT_OF[letter.action]];
   const values = templateValues(context, letter);
-  await sendBySmtp(config, {
+  await sendBySmtp(context.outbound, config, {
     to: letter.to,
     subject: fillTemplate(subject, values, escapeSubject),
     html: fillTemplate(html, values, escapeHtml),

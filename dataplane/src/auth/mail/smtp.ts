@@ -1,6 +1,8 @@
 /** Hands a mail to the project's SMTP server, by its GOTRUE_SMTP_* settings. */
 import { createTransport } from 'nodemailer';
+import type SMTPTransport from 'nodemailer/lib/smtp-transport';
 import type { AuthConfig } from '../config.js';
+import type { Outbound } from '../outbound.js';
 
 export interface Mail {
   to: string;
@@ -11,7 +13,7 @@ export interface Mail {
 const TIMEOUT_MS = 10_000;
 const IMPLICIT_TLS_PORT = 465;
 
-export async function sendBySmtp({ mail }: AuthConfig, { to, subject, html }: Mail): Promise<void> {
+export async function sendBySmtp(outbound: Outbound, { mail }: AuthConfig, { to, subject, html }: Mail): Promise<void> {
   const transport = createTransport({
     host: mail.host as string,
     port: mail.port,
@@ -23,6 +25,7 @@ export async function sendBySmtp({ mail }: AuthConfig, { to, subject, html }: Ma
     // A template is text: it may not name files or addresses to read.
     disableFileAccess: true,
     disableUrlAccess: true,
+    ...(outbound.connect && { getSocket: connecting(outbound.connect) }),
   });
   try {
     const from = mail.from ?? `noreply@${mail.host}`;
@@ -36,3 +39,13 @@ export async function sendBySmtp({ mail }: AuthConfig, { to, subject, html }: Ma
     transport.close();
   }
 }
+
+/** The mailer would look names up by itself; its TLS still asks for the name that the settings have. */
+const connecting =
+  (connect: NonNullable<Outbound['connect']>): NonNullable<SMTPTransport.Options['getSocket']> =>
+  (options, callback) => {
+    connect(options.host as string, Number(options.port), TIMEOUT_MS).then(
+      (connection) => callback(null, { connection }),
+      (error: Error) => callback(error, undefined),
+    );
+  };

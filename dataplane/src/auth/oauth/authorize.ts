@@ -23,7 +23,7 @@ export async function authorizationUrl(context: Context, linkTo: string | null):
     method: query.get('code_challenge_method') ?? undefined,
   });
   const state = randomUUID();
-  const url = new URL(await endpoint(provider));
+  const url = new URL(await endpoint(context, provider));
   // What the app adds is for the provider; what we set can't be replaced by it.
   for (const name of ['prompt', 'login_hint', 'access_type', 'hd', 'domain_hint']) {
     const value = query.get(name);
@@ -76,8 +76,10 @@ export function flowSecret({ request }: Context, state: string): { nonce: string
 export const callbackUrl = ({ request }: Context, { redirectUri }: ProviderConfig) =>
   redirectUri ?? `${issuerOf(request.tenant)}/callback`;
 
-const endpoint = async (provider: ProviderConfig) =>
-  provider.kind === 'github' ? githubAuthorization(provider) : (await discover(provider)).authorizationEndpoint;
+const endpoint = async ({ outbound }: Context, provider: ProviderConfig) =>
+  provider.kind === 'github'
+    ? githubAuthorization(provider)
+    : (await discover(outbound, provider)).authorizationEndpoint;
 
 function scopes({ kind }: ProviderConfig, wanted: string | null): string {
   const always = kind === 'github' ? GITHUB_SCOPES : ['openid', 'email', 'profile'];

@@ -100,7 +100,7 @@ async function userOf(context: Context, pending: Pending, provider: ProviderConf
 async function exchange(context: Context, provider: ProviderConfig, code: string, state: string) {
   const { nonce, verifier } = flowSecret(context, state);
   const oidc = provider.kind === 'oidc';
-  const address = oidc ? (await discover(provider)).tokenEndpoint : githubToken(provider);
+  const address = oidc ? (await discover(context.outbound, provider)).tokenEndpoint : githubToken(provider);
   const body = new URLSearchParams({
     grant_type: 'authorization_code',
     code,
@@ -109,26 +109,29 @@ async function exchange(context: Context, provider: ProviderConfig, code: string
     client_secret: provider.secret,
     ...(oidc ? { code_verifier: verifier } : {}),
   });
-  const answer = (await fetchJson(address, { body })) as Record<string, unknown>;
+  const answer = (await fetchJson(context.outbound, address, { body })) as Record<string, unknown>;
   const { access_token: token, refresh_token: refreshToken, id_token: idToken } = answer;
   if (typeof token !== 'string') throw providerFailed();
-  const person = oidc ? await oidcPerson(provider, idToken, nonce, token) : await githubPerson(provider, token);
+  const person = oidc
+    ? await oidcPerson(context, provider, idToken, nonce, token)
+    : await githubPerson(context.outbound, provider, token);
   return { person, token, refreshToken: typeof refreshToken === 'string' ? refreshToken : undefined };
 }
 
 async function oidcPerson(
+  { outbound }: Context,
   provider: ProviderConfig,
   idToken: unknown,
   nonce: string,
   accessToken: string,
 ): Promise<Person> {
   if (typeof idToken !== 'string') throw providerFailed();
-  const claims = await verifyIdToken(provider, idToken);
+  const claims = await verifyIdToken(outbound, provider, idToken);
   if (claims.nonce !== nonce) throw badRequest('bad_oauth_callback', 'The id_token is of another sign-in');
-  const { userinfoEndpoint } = await discover(provider);
+  const { userinfoEndpoint } = await discover(outbound, provider);
   if (claims.email !== undefined || userinfoEndpoint === undefined) return personOfClaims(provider, claims);
   const headers = { authorization: `Bearer ${accessToken}` };
-  const info = (await fetchJson(userinfoEndpoint, { headers })) as Record<string, unknown>;
+  const info = (await fetchJson(outbound, userinfoEndpoint, { headers })) as Record<string, unknown>;
   if (info.sub !== claims.sub) throw providerFailed();
   return personOfClaims(provider, { ...info, ...claims });
 }

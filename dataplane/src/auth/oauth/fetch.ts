@@ -1,16 +1,18 @@
 /** One request to a provider: bounded in time and size, no redirect followed, and refused in words that hold no secret. */
 import { AuthError } from '../errors.js';
+import type { Outbound } from '../outbound.js';
 
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 1024 * 1024;
 
 export async function fetchJson(
+  outbound: Outbound,
   url: string,
   options: { body?: URLSearchParams; headers?: Record<string, string> } = {},
 ): Promise<Record<string, unknown> | unknown[]> {
   const { body, headers } = options;
   try {
-    const answer = await fetch(url, {
+    const answer = await outbound.fetch(url, {
       ...(body ? { method: 'POST', body } : {}),
       headers: { accept: 'application/json', 'user-agent': 'slipway', ...headers },
       redirect: 'error',

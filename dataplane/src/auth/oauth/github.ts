@@ -1,4 +1,6 @@
 /** GitHub, or an enterprise server of it, by its own protocol: a token, then the user and their addresses from its API. */
+
+import type { Outbound } from '../outbound.js';
 import type { ProviderConfig } from './config.js';
 import { fetchJson, providerFailed } from './fetch.js';
 import { withoutUndefined } from './oidc.js';
@@ -23,11 +25,11 @@ export const githubToken = ({ url }: ProviderConfig) => `${url}/login/oauth/acce
 
 const api = ({ url }: ProviderConfig) => (url === 'https://github.com' ? 'https://api.github.com' : `${url}/api/v3`);
 
-export async function githubPerson(provider: ProviderConfig, accessToken: string): Promise<Person> {
+export async function githubPerson(outbound: Outbound, provider: ProviderConfig, accessToken: string): Promise<Person> {
   const headers = { authorization: `Bearer ${accessToken}`, accept: 'application/vnd.github+json' };
-  const user = (await fetchJson(`${api(provider)}/user`, { headers })) as GitHubUser;
+  const user = (await fetchJson(outbound, `${api(provider)}/user`, { headers })) as GitHubUser;
   if (typeof user.id !== 'number') throw providerFailed();
-  const emails = (await fetchJson(`${api(provider)}/user/emails`, { headers })) as GitHubEmail[];
+  const emails = (await fetchJson(outbound, `${api(provider)}/user/emails`, { headers })) as GitHubEmail[];
   const primary = Array.isArray(emails) ? emails.find((each) => each?.primary === true) : undefined;
   const email = primary?.email?.toLowerCase();
   const emailVerified = primary?.verified === true;

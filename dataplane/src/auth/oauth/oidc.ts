@@ -1,6 +1,7 @@
 /** OpenID providers: found by their issuer, and believed only under its keys, for our client id, while the token is fresh. */
-import { createRemoteJWKSet, type JWTPayload, jwtVerify } from 'jose';
+import { createRemoteJWKSet, customFetch, type JWTPayload, jwtVerify } from 'jose';
 import { badRequest } from '../errors.js';
+import type { Outbound } from '../outbound.js';
 import type { ProviderConfig } from './config.js';
 import { fetchJson, providerFailed } from './fetch.js';
 import type { Person } from './person.js';
@@ -18,18 +19,18 @@ const MAX_KEPT = 500;
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'ES256', 'ES384', 'EdDSA'];
 const discoveries = new Map<string, { until: number; found: Promise<Discovery> }>();
 
-export function discover({ url }: ProviderConfig): Promise<Discovery> {
+export function discover(outbound: Outbound, { url }: ProviderConfig): Promise<Discovery> {
   const known = discoveries.get(url);
   if (known && known.until > Date.now()) return known.found;
   if (discoveries.size >= MAX_KEPT) discoveries.clear();
-  const found = readDiscovery(url);
+  const found = readDiscovery(outbound, url);
   discoveries.set(url, { until: Date.now() + KEPT_MS, found });
   found.catch(() => discoveries.delete(url));
   return found;
 }
 
-async function readDiscovery(issuer: string): Promise<Discovery> {
-  const document = (await fetchJson(`${issuer}/.well-known/openid-configuration`)) as Record<string, unknown>;
+async function readDiscovery(outbound: Outbound, issuer: string): Promise<Discovery> {
+  const document = (await fetchJson(outbound, `${issuer}/.well-known/openid-configuration`)) as Record<string, unknown>;
   // A document that speaks for another issuer could hand its tokens to this one's users.
   if (String(document.issuer).replace(/\/$/, '') !== issuer) throw providerFailed();
   const address = (name: string) => {
@@ -44,12 +45,12 @@ async function readDiscovery(issuer: string): Promise<Discovery> {
     authorizationEndpoint: address('authorization_endpoint'),
     tokenEndpoint: address('token_endpoint'),
     userinfoEndpoint: document.userinfo_endpoint === undefined ? undefined : address('userinfo_endpoint'),
-    keys: createRemoteJWKSet(new URL(address('jwks_uri')), { timeoutDuration: 10_000 }),
+    keys: createRemoteJWKSet(new URL(address('jwks_uri')), { timeoutDuration: 10_000, [customFetch]: outbound.fetch }),
   };
 }
 
-export async function verifyIdToken(provider: ProviderConfig, token: string): Promise<JWTPayload> {
-  const { issuer, keys } = await discover(provider);
+export async function verifyIdToken(outbound: Outbound, provider: ProviderConfig, token: string): Promise<JWTPayload> {
+  const { issuer, keys } = await discover(outbound, provider);
   try {
     const { payload } = await jwtVerify(token, keys, {
       issuer,

@@ -10,6 +10,7 @@ import { createManagement } from '../../gateway/management.js';
 import { createGateway } from '../../gateway/server.js';
 import { startTestCluster, type TestProject } from '../../testing/project.js';
 import { createAuthService } from '../index.js';
+import type { Outbound } from '../outbound.js';
 import type { RateLimit } from '../rate-limit.js';
 import { type Mailbox, startMailbox } from './mailbox.js';
 
@@ -61,13 +62,19 @@ export interface Harness {
   close(): Promise<void>;
 }
 
-export async function startHarness({ attempts }: { attempts?: RateLimit } = {}): Promise<Harness> {
+export async function startHarness({
+  attempts,
+  outbound,
+}: {
+  attempts?: RateLimit;
+  outbound?: Outbound;
+} = {}): Promise<Harness> {
   const cluster = await startTestCluster();
   const mailbox = await startMailbox();
   const logged: string[] = [];
   const log = pino({ level: 'debug' }, { write: (line) => void logged.push(line) });
   const tenants = new Map<string, TestProject>();
-  const auth = createAuthService({ log, ...(attempts ? { attempts } : {}) });
+  const auth = createAuthService({ log, ...(attempts ? { attempts } : {}), ...(outbound ? { outbound } : {}) });
   const gateway: Server = createGateway({
     publicUrl: 'http://localhost',
     tenant: (ref) => tenants.get(ref),

@@ -1,0 +1,95 @@
+/**
+ * How auth reaches what a project's settings name: hooks, mail servers, identity providers. On a cluster no address is connected to that
+ * is nobody's on the internet, so that no tenant reaches the cluster through us: looked at when it is connected to, as a name may
+ * lead elsewhere a moment later. Made by the program; used by `hooks/`, `mail/` and `oauth/`.
+ */
+import { lookup } from 'node:dns';
+import { once } from 'node:events';
+import { BlockList, connect, isIP, isIPv6, type LookupFunction, type Socket } from 'node:net';
+import { NOT_PUBLIC, NOT_PUBLIC_IPV6 } from '@slipway/crds';
+import { Agent, buildConnector, fetch as fetchBy } from 'undici';
+
+export interface Outbound {
+  fetch: typeof fetch;
+  /** Undefined: whoever wants a connection makes it. */
+  connect: ((host: string, port: number, timeoutMs: number) => Promise<Socket>) | undefined;
+  close(): Promise<void>;
+}
+
+/** One machine: whoever may write a project's settings is trusted with the addresses in them. */
+export const anywhere: Outbound = {
+  fetch: (...request) => fetch(...request),
+  connect: undefined,
+  close: async () => undefined,
+};
+
+/** `blocked`: CIDRs beyond those that are nobody's. */
+export const publicOnly = (blocked: readonly string[]): Outbound => outboundTo(publicAddresses(blocked));
+
+export class AddressRefused extends Error {
+  readonly code = 'EADDRESSREFUSED';
+  constructor() {
+    super('the address is not one of the internet, or the site blocks it');
+  }
+}
+
+export function outboundTo(allows: (address: string) => boolean): Outbound {
+  const guarded = guardedLookup(allows);
+  const refuses = (host: string) => isIP(host) !== 0 && !allows(host);
+  const connector = buildConnector({ lookup: guarded });
+  const agent = new Agent({
+    // Nobody looks up what is an address already.
+    connect: (options, callback) =>
+      refuses(options.hostname) ? callback(new AddressRefused(), null) : connector(options, callback),
+  });
+  return {
+    fetch: ((url: string, options: object) => fetchBy(url, { ...options, dispatcher: agent })) as typeof fetch,
+    connect: async (host, port, timeoutMs) => {
+      if (refuses(host)) throw new AddressRefused();
+      const socket = connect({ host, port, lookup: guarded });
+      // One that breaks before somebody else listens would end the process.
+      socket.on('error', () => undefined);
+      try {
+        await once(socket, 'connect', { signal: AbortSignal.timeout(timeoutMs) });
+        return socket;
+      } catch (error) {
+        socket.destroy();
+        throw error;
+      }
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+const guardedLookup =
+  (allows: (address: string) => boolean): LookupFunction =>
+  (hostname, options, callback) =>
+    lookup(hostname, { ...options, all: true }, (error, found) => {
+      if (error) return callback(error, []);
+      const [first, ...others] = found.filter(({ address }) => allows(address));
+      if (first === undefined) callback(new AddressRefused(), []);
+      else if (options.all) callback(null, [first, ...others]);
+      else callback(null, first.address, first.family);
+    });
+
+/** Whether an address is one of the internet that the site does not block. */
+export function publicAddresses(blocked: readonly string[]): (address: string) => boolean {
+  // Apart, as a list that holds both counts an IPv4 address as the IPv6 address that stands for it.
+  const [ipv4, ipv6] = [new BlockList(), new BlockList()];
+  for (const cidr of [...NOT_PUBLIC, ...NOT_PUBLIC_IPV6, ...blocked]) add(isIPv6(networkOf(cidr)) ? ipv6 : ipv4, cidr);
+  return (address) => {
+    const family = isIP(address);
+    return family === 4 ? !ipv4.check(address, 'ipv4') : family === 6 && !ipv6.check(address, 'ipv6');
+  };
+}
+
+const networkOf = (cidr: string) => cidr.split('/')[0] ?? '';
+
+function add(list: BlockList, cidr: string): void {
+  const network = networkOf(cidr);
+  try {
+    list.addSubnet(network, Number(cidr.split('/')[1]), isIPv6(network) ? 'ipv6' : 'ipv4');
+  } catch {
+    throw new Error(`blockedAddresses of the site: ${cidr} is no CIDR such as 198.51.100.0/24`);
+  }
+}
