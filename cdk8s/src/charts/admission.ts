@@ -1,6 +1,7 @@
 /**
- * What no role can say, as projects' namespaces come and go: the programs write in those alone, and the operator in the platform's two. So
- * a program that somebody took over reaches no other namespace, and makes itself no token of another account.
+ * What no role can say, as projects' namespaces come and go: the programs write in those alone, the operator also what the platform's two
+ * namespaces need of it; no namespace is made another's or less secure, and no pod may more than `restricted` allows or runs as an account.
+ * So a program that somebody took over reaches no node, and runs nothing as another account. What is in projects' namespaces is in its hands.
  */
 import { DATA_NAMESPACE, LABEL_PROJECT, namespaceOf, PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { Chart } from 'cdk8s';
@@ -17,43 +18,106 @@ const WRITTEN: Record<string, string[]> = {
   'networking.k8s.io': ['networkpolicies'],
 };
 
-const VARIABLES = {
-  isNamespace: `request.resource.resource == 'namespaces'`,
-  place: `variables.isNamespace ? request.name : request.namespace`,
-  /** Of the namespace, or the one that the object is in. */
-  labels: `variables.isNamespace ? (object != null ? object : oldObject).metadata.?labels.orValue({}) : namespaceObject.metadata.?labels.orValue({})`,
-  isProjects: `variables.place.startsWith('${namespaceOf('')}') && '${LABEL_PROJECT}' in variables.labels`,
-  isPlatforms: `!variables.isNamespace && variables.place in [${quoted(SYSTEM_NAMESPACE, DATA_NAMESPACE)}]`,
-  isOperator: `request.userInfo.username == '${accountName(PROGRAMS.operator)}'`,
+const PROJECT = `?'${LABEL_PROJECT}'`;
+const ENFORCE = `?'pod-security.kubernetes.io/enforce'`;
+const labelsOf = (object: string) => `${object}.metadata.?labels.orValue({})`;
+
+const PLACES: Policy = {
+  written: WRITTEN,
+  operations: ['CREATE', 'UPDATE', 'DELETE'],
+  variables: {
+    isNamespace: `request.resource.resource == 'namespaces'`,
+    place: `variables.isNamespace ? request.name : request.namespace`,
+    before: `oldObject == null ? {} : ${labelsOf('oldObject')}`,
+    after: `object == null ? {} : ${labelsOf('object')}`,
+    /** Of the namespace, or the one that the object is in. */
+    labels: `variables.isNamespace ? (object != null ? variables.after : variables.before) : ${labelsOf('namespaceObject')}`,
+    isProjects: `variables.place.startsWith('${namespaceOf('')}') && variables.place == '${namespaceOf('')}' + variables.labels[${PROJECT}].orValue('')`,
+    isOperator: `request.userInfo.username == '${accountName(PROGRAMS.operator)}'`,
+    isSecret: `request.resource.resource == 'secrets'`,
+    isPlatforms: `!variables.isNamespace && (variables.place == '${DATA_NAMESPACE}' || (variables.place == '${SYSTEM_NAMESPACE}' && variables.isSecret))`,
+    isUpdated: 'variables.isNamespace && object != null && oldObject != null',
+  },
+  validations: [
+    {
+      expression: 'variables.isProjects || (variables.isOperator && variables.isPlatforms)',
+      message: `Slipway's programs write in the namespaces of projects alone: ${namespaceOf('<ref>')}, labelled ${LABEL_PROJECT}=<ref>`,
+    },
+    {
+      expression: `!variables.isUpdated || variables.before[${PROJECT}].orValue('') == variables.after[${PROJECT}].orValue('')`,
+      message: `Slipway's programs take over no namespace: label it ${LABEL_PROJECT}=<ref> yourself to let a project have it`,
+    },
+    {
+      // One that was edited may be written for another reason before it is put back.
+      expression: `!variables.isNamespace || object == null || variables.after[${ENFORCE}].orValue('') in ['restricted', variables.before[${ENFORCE}].orValue('')]`,
+      message: "Slipway's programs let the namespaces of projects enforce no other pod security than restricted",
+    },
+  ],
+};
+
+const SECRETS: Policy = {
+  written: { '': ['secrets'] },
+  operations: ['CREATE', 'UPDATE', 'DELETE'],
+  variables: {},
+  validations: [
+    {
+      expression: `object == null || object.?type.orValue('Opaque') in [${quoted(...SECRET_TYPES)}]`,
+      message: "Slipway's programs make no Secrets that the cluster fills or trusts: of service accounts and the like",
+    },
+  ],
+};
+
+/** Whatever a namespace enforces: one that is new has no mark yet. */
+const PODS: Policy = {
+  written: { apps: ['deployments', 'statefulsets'] },
+  operations: ['CREATE', 'UPDATE'],
+  variables: {
+    pod: 'object.spec.template.spec',
+    containers: 'variables.pod.containers + variables.pod.?initContainers.orValue([])',
+  },
+  validations: [
+    {
+      expression: `variables.pod.?serviceAccountName.orValue('') in ['', 'default'] && variables.pod.?serviceAccount.orValue('') in ['', 'default']`,
+      message: "the pods that Slipway's programs make run as no service account",
+    },
+    {
+      expression:
+        '!variables.pod.?hostNetwork.orValue(false) && !variables.pod.?hostPID.orValue(false) && !variables.pod.?hostIPC.orValue(false)',
+      message: "the pods that Slipway's programs make have nothing of their node",
+    },
+    {
+      expression: 'variables.pod.?volumes.orValue([]).all(volume, !has(volume.hostPath))',
+      message: "the pods that Slipway's programs make have no volumes of their node",
+    },
+    {
+      expression:
+        'variables.containers.all(container, container.?securityContext.?allowPrivilegeEscalation.orValue(true) == false' +
+        ' && !container.?securityContext.?privileged.orValue(false)' +
+        ' && container.?securityContext.?capabilities.?add.orValue([]).size() == 0' +
+        ' && container.?ports.orValue([]).all(port, !has(port.hostPort)))',
+      message: "the containers that Slipway's programs make have no privileges",
+    },
+  ],
 };
 
 export class Admission extends Chart {
   constructor(scope: Construct) {
     super(scope, 'admission');
-    policy(this, 'slipway-programs-places', {
-      written: WRITTEN,
-      variables: VARIABLES,
-      expression: 'variables.isProjects || (variables.isOperator && variables.isPlatforms)',
-      message: `Slipway's programs write in the namespaces of projects alone: ${namespaceOf('<ref>')}, labelled ${LABEL_PROJECT}`,
-    });
-    policy(this, 'slipway-programs-secrets', {
-      written: { '': ['secrets'] },
-      variables: {},
-      expression: `object == null || object.?type.orValue('Opaque') in [${quoted(...SECRET_TYPES)}]`,
-      message: "Slipway's programs make no Secrets that the cluster fills or trusts: of service accounts and the like",
-    });
+    policy(this, 'slipway-programs-places', PLACES);
+    policy(this, 'slipway-programs-secrets', SECRETS);
+    policy(this, 'slipway-programs-pods', PODS);
   }
 }
 
 interface Policy {
   /** Resources by API group. */
   written: Record<string, string[]>;
+  operations: string[];
   variables: Record<string, string>;
-  expression: string;
-  message: string;
+  validations: { expression: string; message: string }[];
 }
 
-function policy(chart: Chart, name: string, { written, variables, expression, message }: Policy): void {
+function policy(chart: Chart, name: string, { written, operations, variables, validations }: Policy): void {
   const metadata = { name, labels: { 'app.kubernetes.io/part-of': 'slipway' } };
   const programs = [PROGRAMS.operator, PROGRAMS.api].map(accountName);
   add(chart, 'ValidatingAdmissionPolicy', {
@@ -64,13 +128,13 @@ function policy(chart: Chart, name: string, { written, variables, expression, me
         resourceRules: Object.entries(written).map(([group, resources]) => ({
           apiGroups: [group],
           apiVersions: ['v1'],
-          operations: ['CREATE', 'UPDATE', 'DELETE'],
+          operations,
           resources,
         })),
       },
       matchConditions: [{ name: 'program', expression: `request.userInfo.username in [${quoted(...programs)}]` }],
       variables: Object.entries(variables).map(([name, expression]) => ({ name, expression })),
-      validations: [{ expression, message }],
+      validations,
     },
   });
   add(chart, 'ValidatingAdmissionPolicyBinding', {
