@@ -76,7 +76,7 @@ const ALLOWED: Record<Exclude<Program, 'postgres'>, Allowance> = {
   },
   api: {
     ingress: [
-      { from: [INGRESS_CONTROLLER, program('dataplane')], ports: tcp(PORT) },
+      { from: [INGRESS_CONTROLLER], ports: tcp(PORT) },
       { from: [MONITORING], ports: tcp(METRICS_PORT) },
     ],
     egress: [API_SERVER, DNS, PLATFORM_DATABASE, TENANT_POSTGRES, DATAPLANE],
