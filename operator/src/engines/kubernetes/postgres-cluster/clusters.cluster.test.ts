@@ -315,6 +315,11 @@ function testOn(path: string): void {
   }) => {
     const project = { ...(await newOwn(client, 'ea-own')), retain: true };
     const path = `/api/v1/namespaces/${namespaceOf('ea-own')}`;
+    const ownersOfSecret = async () =>
+      (await client.get<KubeObject>(`${path}/secrets/postgres-superuser`)).metadata.ownerReferences;
+    assert.is((await ownersOfSecret())?.length, 1);
+    assert.is((await settled(() => clusters.ensure(request(project, true)))).state, 'ready');
+    assert.is(await ownersOfSecret(), undefined, 'before anyone deletes');
     const another = { ...project, uid: 'uid-of-another' };
     assert.is((await clusters.remove(another)).state, 'ready');
     assert.is((await client.get<KubeObject>(path)).metadata.labels?.[LABEL_RETAINED], undefined, 'of another');
@@ -324,8 +329,6 @@ function testOn(path: string): void {
     const { metadata } = await client.get<KubeObject>(path);
     assert.is(metadata.labels?.[LABEL_RETAINED], 'true');
     assert.is(metadata.ownerReferences, undefined);
-    const secret = await client.get<KubeObject>(`${path}/secrets/postgres-superuser`);
-    assert.is(secret.metadata.ownerReferences, undefined);
   });
 
   test.run();
