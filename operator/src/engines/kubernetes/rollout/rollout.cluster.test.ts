@@ -192,7 +192,8 @@ function testOn(path: string): void {
     await until(() => others.every((ref) => second.told(ref) === 'RolloutHalted'), 'the others to be told');
     await second.close();
     const right = new Keeper(context, FIRST);
-    await until(() => right.told(first) === 'Ready', 'the first to be well');
+    await until(() => others.every((ref) => right.told(ref) === 'Ready'), 'those that are well to come first');
+    await until(() => right.told(first) === 'Ready', 'the one that failed to be well');
     await allHave(context, right, FIRST);
     assert.is(right.mostUnderway, BATCH);
     await make(context, LATER);
