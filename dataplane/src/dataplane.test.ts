@@ -157,9 +157,9 @@ test('the program ends when the one that started it is gone', async () => {
   const port = await freePort();
   const child = start(port);
   await new Promise((resolve) => child.once('message', resolve));
-  const ended = new Promise((resolve) => child.once('exit', resolve));
+  const ended = new Promise((resolve) => child.once('exit', (_code, signal) => resolve(signal)));
   child.disconnect();
-  assert.is(await ended, 1);
+  assert.is(await ended, 'SIGKILL');
 });
 
 test('a setting that is missing or wrong is named in one line', async () => {
