@@ -19,6 +19,9 @@ export const LIMITS: Limits = { rows: 1000, keptBytes: 8 * 1024 * 1024, received
 export class DeadlineReached extends Error {}
 export class CannotConnect extends Error {}
 
+export const isWrongPassword = (error: unknown) =>
+  error instanceof CannotConnect && (error.cause as { code?: string } | undefined)?.code === WRONG_PASSWORD;
+
 export interface QueryOutcome {
   statements: StatementOutcome[];
   /** Names of types that are not built in, by OID. */
@@ -90,8 +93,7 @@ async function connect(ref: string, credentials: Credentials, mode: QueryMode): 
   try {
     return await connectAs(ref, credentials, mode);
   } catch (error) {
-    const { code } = (error as CannotConnect).cause as { code?: string };
-    if (code !== WRONG_PASSWORD || !next) throw error;
+    if (!isWrongPassword(error) || !next) throw error;
     return connectAs(ref, { ...credentials, [SECRETS.database.ownerPassword]: next }, mode);
   }
 }

@@ -13,6 +13,7 @@ import type { QueryResult, StatementResult } from './query.schema.js';
 import {
   CannotConnect,
   DeadlineReached,
+  isWrongPassword,
   LIMITS,
   type QueryMode,
   type QueryOutcome,
@@ -46,13 +47,23 @@ export class QueryService {
       const credentials = await this.secrets.database(project);
       if (!credentials) throw notReady('its database is not there yet');
       const start = performance.now();
-      const outcome = await runQuery(ref, credentials, sql, mode).catch((error: unknown) => {
-        throw asProblem(error);
-      });
+      const outcome = await runQuery(ref, credentials, sql, mode)
+        .catch((error: unknown) => this.again(error, project, sql, mode))
+        .catch((error: unknown) => {
+          throw asProblem(error);
+        });
       return answer(outcome, performance.now() - start);
     } finally {
       this.leave(ref);
     }
+  }
+
+  /** Postgres may have been given another password since ours was read: the Secret has had it before. */
+  private async again(error: unknown, project: SeenProject, sql: string, mode: QueryMode): Promise<QueryOutcome> {
+    if (!isWrongPassword(error)) throw error;
+    const credentials = await this.secrets.database(project);
+    if (!credentials) throw error;
+    return runQuery(project.metadata.name, credentials, sql, mode);
   }
 
   private enter(ref: string): void {

@@ -1,6 +1,6 @@
 /** A real database and owner role; the test plays the operator's writes on the resource. */
 
-import { ownerRole } from '@slipway/crds';
+import { namespaceOf, ownerRole, SECRETS } from '@slipway/crds';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { register, startTestApi, until } from '../testing.js';
@@ -160,5 +160,38 @@ test('more than four at once of one project are turned away with Retry-After', a
   assert.is(refused.length, 2);
   assert.ok(refused[0]?.headers['retry-after']);
 });
+
+test('no query is refused while passwords are rotated: the next is in the Secret before Postgres has it', async () => {
+  const { name, ownerPassword, nextOwnerPassword } = SECRETS.database;
+  const place = { name, namespace: namespaceOf(ref) };
+  const held = await api.operator.core.readNamespacedSecret(place);
+  const write = (values: Record<string, string>) =>
+    api.operator.core.replaceNamespacedSecret({
+      ...place,
+      body: {
+        metadata: { name, ...(held.metadata?.labels && { labels: held.metadata.labels }) },
+        data: { ...held.data, ...encoded(values) },
+      },
+    });
+  const answers: number[] = [];
+  let rotates = true;
+  const asking = Array.from({ length: 3 }, async () => {
+    while (rotates) answers.push((await query('select 1')).status);
+  });
+  for (let rotation = 1, shown = 'owner'; rotation <= 10; rotation++) {
+    const next = `owner-${rotation}`;
+    await write({ [ownerPassword]: shown, [nextOwnerPassword]: next });
+    await api.admin.query(`alter role "${ownerRole(ref)}" password '${next}'`);
+    await write({ [ownerPassword]: next });
+    shown = next;
+  }
+  rotates = false;
+  await Promise.all(asking);
+  assert.ok(answers.length > 0);
+  assert.equal([...new Set(answers)], [200]);
+});
+
+const encoded = (values: Record<string, string>) =>
+  Object.fromEntries(Object.entries(values).map(([key, value]) => [key, Buffer.from(value).toString('base64')]));
 
 test.run();
