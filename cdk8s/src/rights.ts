@@ -38,7 +38,9 @@ const operator: Rights = {
     may(CORE, ['namespaces'], [...READ, 'create', 'patch', 'delete']),
     // By label and in namespaces that come and go: neither can be said by resourceNames.
     may(CORE, ['secrets'], [...READ, 'create', 'patch', 'delete']),
-    may(CORE, ['configmaps', 'services'], KEEP),
+    may(CORE, ['configmaps'], KEEP),
+    // Whether one of that name is another's is asked before a Postgres is made.
+    may(CORE, ['services'], ['get', ...KEEP]),
     may(CORE, ['resourcequotas', 'limitranges'], APPLY),
     may(CORE, ['pods', 'persistentvolumeclaims'], ['list', 'watch']),
     may(CORE, ['events'], ['list', 'create', 'patch']),
