@@ -110,6 +110,12 @@ test('one that is applied is deployed, and says where it is called', async (worl
   assert.is(world.engine.served.get(`${ref}/applied`)?.code, 'first');
 });
 
+test('a status that another wrote is put right at once', async (world) => {
+  const status = { phase: 'error', message: 'what an operator found that led before' };
+  await world.kubernetes.client.patch(`${FUNCTIONS}/applied/status`, { status });
+  await reaches(world, 'applied', (object) => object.status?.phase === 'deployed', 'deployed again');
+});
+
 test('code that can’t be deployed says why by line and column, and what was served stays', async (world) => {
   await change(world, 'applied', { code: 'BAD' });
   const object = await reaches(world, 'applied', ({ status }) => status?.phase === 'error', 'error');

@@ -1,14 +1,14 @@
 /** Wires the EdgeFunction controller: which changes make which EdgeFunction be looked at. */
-import { isDeepStrictEqual } from 'node:util';
 import type { EdgeFunction } from '@slipway/crds';
 import type { Logger } from 'pino';
 import { Controller } from '../../runtime/controller.js';
 import { Informer } from '../../runtime/informer.js';
 import type { KubeClient } from '../../runtime/kube.js';
 import type { Metrics } from '../../runtime/metrics.js';
+import { StatusWriter } from '../../runtime/status-writer.js';
 import { WorkQueue } from '../../runtime/work-queue.js';
 import { reconcileFunction } from './reconcile.js';
-import { addressKey, BY_ADDRESS, EDGE_FUNCTIONS, type FunctionWorld, refOf } from './resources.js';
+import { addressKey, BY_ADDRESS, EDGE_FUNCTIONS, type FunctionWorld, functionPath, refOf } from './resources.js';
 
 /** A deploy waits for downloads most of the time. */
 const WORKERS = 8;
@@ -24,11 +24,14 @@ export const functionCache = (client: KubeClient, metrics: Metrics, log: Logger)
     indexes: { [BY_ADDRESS]: (object) => [addressKey(object)] },
   });
 
-export function functionController(world: FunctionWorld, metrics: Metrics): Controller {
+export function functionController(parts: Omit<FunctionWorld, 'statuses'>, metrics: Metrics): Controller {
+  const { client, events, functions } = parts;
+  const statuses = new StatusWriter<EdgeFunction>({ client, events, cache: functions, pathOf: functionPath });
+  const world: FunctionWorld = { ...parts, statuses };
   const queue = new WorkQueue(BACKOFF, metrics.queue('edgefunction'));
   const add = ({ metadata }: EdgeFunction) => queue.add(`${metadata.namespace}/${metadata.name}`);
   world.functions.onChange(({ before, after }) => {
-    if (after && !(before && isOwnStatusWrite(before, after))) add(after);
+    if (after && !(before && statuses.isOwn(before, after))) add(after);
     // Who had to yield to this one's name may have it now.
     for (const object of [before, after]) {
       if (object && !(before && after && addressKey(before) === addressKey(after))) {
@@ -54,15 +57,4 @@ export function functionController(world: FunctionWorld, metrics: Metrics): Cont
     metrics: metrics.controller('edgefunction'),
     log: world.log,
   });
-}
-
-/** The status alone changed, which nobody but us writes. */
-function isOwnStatusWrite(before: EdgeFunction, after: EdgeFunction): boolean {
-  const substance = ({ metadata }: EdgeFunction) => [
-    metadata.uid,
-    metadata.generation,
-    metadata.deletionTimestamp,
-    metadata.finalizers,
-  ];
-  return isDeepStrictEqual(substance(before), substance(after));
 }

@@ -2,11 +2,10 @@
  * One reconcile of an EdgeFunction: keep its code as a version, have the engine serve the one that is asked for, say so in the
  * status. In: a key. Out: when to look again. Level-based: nothing is kept between two.
  */
-import { type EdgeFunction, type EdgeFunctionStatus, FINALIZER, type Project } from '@slipway/crds';
+import { type EdgeFunction, FINALIZER, type Project } from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
 import { addFinalizer, hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { isConflict, isNotFound } from '../../runtime/kube.js';
-import { mergePatch } from '../../runtime/merge-patch.js';
 import { addressKey, BY_ADDRESS, type FunctionWorld, functionPath, refOf } from './resources.js';
 import { describeProblems, type Finding, type Found, statusOf } from './status.js';
 import { chosen, ensureVersions, pruneVersions, type Version } from './versions.js';
@@ -87,23 +86,9 @@ async function deploy(world: FunctionWorld, object: EdgeFunction, ref: string, v
 
 async function conclude(world: FunctionWorld, object: EdgeFunction, found: Found): Promise<Outcome> {
   const { finding } = found;
-  await writeStatus(world, object, statusOf(object, found, world.now()));
+  await world.statuses.write(object, statusOf(object, found, world.now()));
   if (finding.state === 'waiting') return { kind: 'retry', why: finding.message };
   return { kind: 'again', afterMs: RESYNC_MS * (0.75 + Math.random() / 2) };
-}
-
-async function writeStatus(
-  { client, functions, events }: FunctionWorld,
-  object: EdgeFunction,
-  status: EdgeFunctionStatus,
-) {
-  const patch = mergePatch(object.status ?? {}, status);
-  if (!patch) return;
-  const body = { metadata: { uid: object.metadata.uid }, status: patch };
-  functions.learn(await client.patch<EdgeFunction>(`${functionPath(object)}/status`, body));
-  const [before, after] = [object.status, status].map((each) => each?.conditions?.find(({ type }) => type === 'Ready'));
-  if (!after || (before?.reason === after.reason && before.message === after.message)) return;
-  events.record(object, status.phase === 'error' ? 'Warning' : 'Normal', after.reason, after.message);
 }
 
 async function remove(world: FunctionWorld, object: EdgeFunction): Promise<Outcome> {

@@ -5,6 +5,7 @@ import type { FunctionEngine } from '../../engines/function-engine.js';
 import type { EventRecorder } from '../../runtime/events.js';
 import type { Informer } from '../../runtime/informer.js';
 import type { KubeClient, KubeObject } from '../../runtime/kube.js';
+import type { StatusWriter } from '../../runtime/status-writer.js';
 
 export const EDGE_FUNCTIONS = `/apis/${API_VERSION}/edgefunctions`;
 
@@ -29,6 +30,7 @@ export interface FunctionWorld {
   client: KubeClient;
   engine: FunctionEngine;
   functions: Informer<EdgeFunction>;
+  statuses: StatusWriter<EdgeFunction>;
   projects: Informer<Project>;
   events: EventRecorder;
   log: Logger;

@@ -5,6 +5,7 @@ import type { Engine, EngineOutcome, EnginePart, EngineProject, Services } from 
 import type { EventRecorder } from '../../runtime/events.js';
 import type { Informer } from '../../runtime/informer.js';
 import type { KubeClient } from '../../runtime/kube.js';
+import type { StatusWriter } from '../../runtime/status-writer.js';
 import type { Namespace, Secret } from './resources.js';
 
 /** The same for all reconciles. */
@@ -12,6 +13,7 @@ export interface World {
   client: KubeClient;
   engine: Engine;
   projects: Informer<Project>;
+  statuses: StatusWriter<Project>;
   namespaces: Informer<Namespace>;
   secrets: Informer<Secret>;
   events: EventRecorder;

@@ -55,6 +55,15 @@ test('a Project becomes healthy with a namespace, keys that its secret signs, an
   assert.ok(await loginWorks(database[SECRETS.database.url] as string));
 });
 
+test('a status that another wrote is put right at once', async (world) => {
+  const ref = await create(world, 'overwritten');
+  const { status } = await reaches(world, ref, isHealthy, 'healthy');
+  const stale = { phase: 'error', message: 'what an operator found that led before' };
+  await world.kubernetes.client.patch(`${projectPath(ref)}/status`, { status: stale });
+  const again = await reaches(world, ref, isHealthy, 'healthy again');
+  assert.equal(again.status, status);
+});
+
 test('what is well is not written again, however often it is looked at', async (world) => {
   const ref = await create(world, 'steady');
   await reaches(world, ref, isHealthy, 'healthy');

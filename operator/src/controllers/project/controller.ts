@@ -1,17 +1,17 @@
 /** Wires the Project controller: which changes of which objects make which Project be looked at. */
 
-import { isDeepStrictEqual } from 'node:util';
 import { LABEL_PROJECT, type Project } from '@slipway/crds';
 import type { Logger } from 'pino';
 import { Controller } from '../../runtime/controller.js';
 import { Informer } from '../../runtime/informer.js';
 import type { KubeClient, KubeObject } from '../../runtime/kube.js';
 import type { Metrics } from '../../runtime/metrics.js';
+import { StatusWriter } from '../../runtime/status-writer.js';
 import { WorkQueue } from '../../runtime/work-queue.js';
 import type { World } from './context.js';
 import { keepOfSecrets } from './kept-secrets.js';
 import { reconcileProject } from './reconcile.js';
-import { NAMESPACES, type Namespace, PROJECTS, type Secret } from './resources.js';
+import { NAMESPACES, type Namespace, PROJECTS, projectPath, type Secret } from './resources.js';
 import { BY_NAME, nameKey } from './validate.js';
 
 /** Reconciles wait for Postgres and the API server most of the time. */
@@ -52,13 +52,17 @@ export function projectCaches(
 
 /** `onChildChange`: lets the engine tell of which project one of its objects changed. */
 export function projectController(
-  world: World,
+  parts: Omit<World, 'statuses'>,
   metrics: Metrics,
   onChildChange: (listener: (ref: string) => void) => void,
 ): Controller {
+  const { client, events, projects } = parts;
+  const pathOf = ({ metadata }: Project) => projectPath(metadata.name);
+  const statuses = new StatusWriter<Project>({ client, events, cache: projects, pathOf });
+  const world: World = { ...parts, statuses };
   const queue = new WorkQueue(BACKOFF, metrics.queue('project'));
   world.projects.onChange(({ before, after }) => {
-    if (after && !(before && isOwnStatusWrite(before, after))) queue.add(after.metadata.name);
+    if (after && !(before && statuses.isOwn(before, after))) queue.add(after.metadata.name);
     // Who had to yield to this one's name may have it now.
     for (const object of [before, after]) {
       if (object && !(before && after && nameKey(before) === nameKey(after))) {
@@ -78,17 +82,4 @@ export function projectController(
   for (const project of world.projects.list()) queue.add(project.metadata.name);
   const reconcile = (ref: string) => reconcileProject(world, ref);
   return new Controller({ queue, reconcile, workers: WORKERS, metrics: metrics.controller('project'), log: world.log });
-}
-
-/** The status alone changed, which nobody but us writes. */
-function isOwnStatusWrite(before: Project, after: Project): boolean {
-  const substance = ({ metadata }: Project) => [
-    metadata.uid,
-    metadata.generation,
-    metadata.deletionTimestamp,
-    metadata.finalizers,
-    metadata.annotations,
-    metadata.labels,
-  ];
-  return isDeepStrictEqual(substance(before), substance(after));
 }

@@ -8,6 +8,7 @@ import { DATABASE_MOVE_UNSUPPORTED, type DatabaseRequest, type EngineOutcome } f
 import { EventRecorder } from '../../runtime/events.js';
 import { Informer } from '../../runtime/informer.js';
 import { Metrics } from '../../runtime/metrics.js';
+import { StatusWriter } from '../../runtime/status-writer.js';
 import { adminUrl, silentLog, startTestKubernetes, type TestKubernetes } from '../../testing.js';
 import { ensureDatabase } from './database.js';
 import { loginWorks } from './operator.testing.js';
@@ -61,13 +62,16 @@ test('those that are rotated where a move is refused are shown, as Postgres take
     metadata: { name: namespaceOf(REF) },
   });
   const shared = { client, metrics: new Metrics(), log: silentLog };
+  const projects = new Informer<Project>({ ...shared, resource: 'projects', path: PROJECTS });
+  const events = new EventRecorder({ client, component: 'test', log: silentLog });
   const world = {
     client,
     engine,
-    projects: new Informer<Project>({ ...shared, resource: 'projects', path: PROJECTS }),
+    projects,
+    statuses: new StatusWriter<Project>({ client, events, cache: projects, pathOf: () => '' }),
     namespaces: new Informer({ ...shared, resource: 'namespaces', path: NAMESPACES }),
     secrets: new Informer<Secret>({ ...shared, resource: 'secrets', path: '/api/v1/secrets' }),
-    events: new EventRecorder({ client, component: 'test', log: silentLog }),
+    events,
     log: silentLog,
     projectUrl: (ref: string) => ref,
     now: () => new Date(),

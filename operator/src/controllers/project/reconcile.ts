@@ -16,7 +16,6 @@ import { projectPath } from './resources.js';
 import { CREDENTIALS_CURRENT } from './rotation.js';
 import { driftsOf, failuresOf, type PartResult, statusOf, suspendedServices } from './status.js';
 import { validate } from './validate.js';
-import { writeStatus } from './write-status.js';
 
 interface Step {
   /** The condition that tells of it; Ready for one that is no part of its own. */
@@ -62,7 +61,7 @@ async function provision(context: Context): Promise<Outcome> {
   const parts = await runStages(context);
   const drifts = driftsOf(context.project, parts).map((message) => ({ reason: 'Drifted', message }));
   const warnings = [...drifts, ...failuresOf(context.project, parts)];
-  await writeStatus(context, statusOf(context, parts));
+  context.project = await context.world.statuses.write(context.project, statusOf(context, parts));
   for (const { reason, message } of warnings) context.world.events.record(context.project, 'Warning', reason, message);
   return outcomeOf(parts);
 }

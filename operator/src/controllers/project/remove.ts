@@ -7,7 +7,6 @@ import { type Context, engineProject, isToBeRetained } from './context.js';
 import { isRetained } from './namespace.js';
 import { type Namespace, namespacePath, projectPath } from './resources.js';
 import { deletingStatus } from './status.js';
-import { writeStatus } from './write-status.js';
 
 /** The watch tells when the namespace is gone; this is for when it doesn't, ever more seldom. */
 const LOOK_AGAIN_MS = { least: 1_000, most: 30_000 };
@@ -45,8 +44,10 @@ function lookAgainMs({ project, world }: Context): number {
   return Math.min(Math.max(lastsMs / 2, LOOK_AGAIN_MS.least), LOOK_AGAIN_MS.most);
 }
 
-const progress = (context: Context, message: string) =>
-  writeStatus(context, deletingStatus(context.project, message, context.world.now()));
+async function progress(context: Context, message: string): Promise<void> {
+  const { world, project } = context;
+  context.project = await world.statuses.write(project, deletingStatus(project, message, world.now()));
+}
 
 /** Asks the server: the cache may not have a namespace that was made a moment ago. */
 async function namespaceIsGone({ world, ref }: Context): Promise<boolean> {
