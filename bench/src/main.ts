@@ -14,6 +14,7 @@ import { reconcile } from './reconcile/reconcile.js';
 import { render, writeResult } from './report/results.js';
 import { liteDrivers } from './rest/lite-drivers.js';
 import { rest } from './rest/rest.js';
+import { storage } from './storage/storage.js';
 
 const BENCHES: Record<string, Bench> = {
   rest,
@@ -22,11 +23,12 @@ const BENCHES: Record<string, Bench> = {
   reconcile,
   realtime,
   functions,
+  storage,
   cluster,
   'lite-drivers': liteDrivers,
 };
 /** Run when no name is given: of the others one needs a cluster, and one answers a question that is answered once. */
-const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile', 'realtime', 'functions'];
+const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile', 'realtime', 'functions', 'storage'];
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,

@@ -1,0 +1,212 @@
+/**
+ * Storage: uploads and downloads of three sizes beside a bare Node server that streams bodies to files and back, and the memory of both while
+ * the largest are under way. Slipway's side is the whole of it: gateway, key, the caller's policies, rows in the project's database.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Bench, type BenchContext, type BenchResult, chosen, type Table, type Target } from '../bench.js';
+import type { Contestant, Measured, Plan } from '../measure/rounds.js';
+import { interleave, ratioOf } from '../measure/rounds.js';
+import { startProgram } from '../peers.js';
+import { Platform } from '../platform.js';
+import { decimals, whole } from '../report/table.js';
+import { type Growth, growthWhile } from './memory.js';
+import { type TransferJob, Transfers } from './transfers.js';
+
+const AT_LEAST_OF_BARE = 0.8;
+/** As one object of the largest: what several at once need is a fraction of each. */
+const GROWTH_AT_MOST_MIB = 100;
+const SLIPWAY = 'slipway';
+const BARE = 'bare streaming';
+const MEMORY = 'memory';
+const KB = 1000;
+const DIRECTIONS = ['upload', 'download'] as const;
+
+interface Size {
+  name: string;
+  bytes: number;
+  connections: number;
+  /** Whether it is wanted to come near the bare server. */
+  wanted: boolean;
+}
+
+const SMALL: Size = { name: '10 KB', bytes: 10 * KB, connections: 32, wanted: false };
+const LARGE: Size = { name: '100 MB', bytes: KB ** 2 * 100, connections: 4, wanted: true };
+const SIZES: readonly Size[] = [SMALL, { name: '1 MB', bytes: KB ** 2, connections: 8, wanted: true }, LARGE];
+
+type Direction = (typeof DIRECTIONS)[number];
+
+interface Part {
+  name: string;
+  direction: Direction;
+  size: Size;
+}
+
+const PARTS: readonly Part[] = SIZES.flatMap((size) =>
+  DIRECTIONS.map((direction) => ({ name: `${direction} ${size.name}`, direction, size })),
+);
+
+/** One that is measured: where it takes objects, and the process whose memory is told. */
+interface Server extends Pick<TransferJob, 'baseUrl' | 'headers' | 'clear'> {
+  name: string;
+  pid: number;
+}
+
+export const storage: Bench = async (context) => {
+  const closers: (() => unknown)[] = [];
+  try {
+    return await measure(context, closers);
+  } finally {
+    for (const close of closers.reverse()) await close();
+  }
+};
+
+async function measure({ plan, say, only }: BenchContext, closers: (() => unknown)[]): Promise<BenchResult> {
+  const named = chosen([...PARTS, { name: MEMORY }], ({ name }) => name, only);
+  say('starting a platform with storage, and a bare server');
+  const servers = [await startSlipway(closers), await startBare(closers)];
+  const grown = named.some(({ name }) => name === MEMORY) ? await measureMemory(servers, plan, say) : [];
+  const measured: { part: Part; results: Measured[] }[] = [];
+  for (const part of named) {
+    if (!('size' in part)) continue;
+    say(`${part.name}: ${plan.rounds} rounds of ${plan.seconds} s, ${part.size.connections} at once`);
+    const contestants = servers.map((server) => contestant(server, part));
+    const results = await interleave(contestants, { ...plan, connections: part.size.connections });
+    for (const { close } of contestants) close();
+    measured.push({ part, results });
+  }
+  return {
+    tables: [
+      ...measured.map(({ part, results }) => speedTable(part, results)),
+      ...(grown.length ? [growthTable(grown)] : []),
+    ],
+    targets: [...measured.flatMap(({ part, results }) => speedTarget(part, results)), ...grown.flatMap(growthTarget)],
+    skipped: [],
+    data: { measured, grown },
+  };
+}
+
+async function startSlipway(closers: (() => unknown)[]): Promise<Server> {
+  const platform = await Platform.start({ SLIPWAY_SERVICES_SHARED: 'storage' });
+  closers.push(() => platform.close());
+  const project = await platform.createProject();
+  const { baseUrl, anonKey } = platform.served(project);
+  const headers = { authorization: `Bearer ${anonKey}` };
+  const bucket = await fetch(`${baseUrl}/storage/v1/bucket`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${project.service_role_key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'bench' }),
+  });
+  if (!bucket.ok) throw new Error(`the bucket was not made: ${await bucket.text()}`);
+  await platform.query(
+    project,
+    `create policy bench on storage.objects for all to anon using (bucket_id = 'bench') with check (bucket_id = 'bench');
+     create policy bench on storage.buckets for select to anon using (id = 'bench')`,
+  );
+  const { dataplane } = await platform.programs();
+  return {
+    name: SLIPWAY,
+    pid: dataplane as number,
+    baseUrl: `${baseUrl}/storage/v1/object/bench/`,
+    headers,
+    clear: ['POST', `${new URL(baseUrl).pathname}/storage/v1/bucket/bench/empty`],
+  };
+}
+
+async function startBare(closers: (() => unknown)[]): Promise<Server> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'slipway-bench-files-'));
+  closers.push(() => rm(folder, { recursive: true, force: true }));
+  const { pid, port, close } = await startProgram(fileURLToPath(new URL('./bare-server.js', import.meta.url)), {
+    folder,
+  });
+  closers.push(close);
+  return { name: BARE, pid, baseUrl: `http://127.0.0.1:${port}/`, headers: {}, clear: ['DELETE', '/'] };
+}
+
+function contestant({ name, pid, ...server }: Server, { direction, size }: Omit<Part, 'name'>) {
+  const transfers = new Transfers({ ...server, direction, bytes: size.bytes });
+  return {
+    name,
+    processes: { server: pid },
+    run: (run) => transfers.run(run),
+    close: () => transfers.close(),
+  } satisfies Contestant & { close(): void };
+}
+
+interface Grown extends Growth {
+  name: string;
+  direction: Direction;
+}
+
+/** Before anything large has gone through: idle is what small ones leave behind. */
+async function measureMemory(servers: Server[], plan: Plan, say: (text: string) => void): Promise<Grown[]> {
+  const grown: Grown[] = [];
+  for (const direction of DIRECTIONS) {
+    for (const server of servers) {
+      say(`memory of ${server.name}: ${direction} of ${LARGE.connections} × ${LARGE.name} at once`);
+      await transferred(server, direction, SMALL, plan.warmUpSeconds);
+      const growth = await growthWhile(server.pid, () => transferred(server, direction, LARGE, plan.seconds * 2));
+      grown.push({ name: server.name, direction, ...growth });
+    }
+  }
+  return grown;
+}
+
+async function transferred(server: Server, direction: Direction, size: Size, seconds: number): Promise<void> {
+  const { run, close } = contestant(server, { direction, size });
+  const { failures, firstFailure } = await run({ connections: size.connections, seconds });
+  close();
+  if (failures > 0) throw new Error(`${server.name}: ${failures} wrong answers, the first: ${firstFailure}`);
+}
+
+const speedTable = ({ name, size }: Part, measured: Measured[]): Table => ({
+  title: `${name}, ${size.connections} at once`,
+  head: ['who', 'a second', 'MB/s', 'spread', 'p50 ms', 'p95 ms', 'CPU ms each'],
+  rows: measured.map(({ name: who, perSecond, p50 = Number.NaN, p95 = Number.NaN, cpuMicros }) => [
+    who,
+    decimals(perSecond.median, 1),
+    whole((perSecond.median * size.bytes) / KB ** 2),
+    `${decimals(perSecond.lowest, 1)} – ${decimals(perSecond.highest, 1)}`,
+    decimals(p50, 1),
+    decimals(p95, 1),
+    decimals((cpuMicros.server ?? 0) / 1000),
+  ]),
+});
+
+const speedTarget = ({ name, size }: Part, measured: Measured[]): Target[] =>
+  size.wanted
+    ? [
+        {
+          what: `${name}: ${SLIPWAY} ÷ ${BARE}`,
+          value: ratioOf(measured, SLIPWAY, BARE).ratio.median,
+          target: AT_LEAST_OF_BARE,
+          bound: 'at least',
+        },
+      ]
+    : [];
+
+const growthTable = (grown: Grown[]): Table => ({
+  title: `Memory while ${LARGE.connections} × ${LARGE.name} are under way, MiB above idle`,
+  head: [
+    'who',
+    'direction',
+    'idle RSS',
+    'most above',
+    'in the first third',
+    'in the last third',
+    'idle PSS',
+    'most above (PSS)',
+  ],
+  rows: grown.map(({ name, direction, idle, peak, firstThird, lastThird, idlePss, peakPss }) => [
+    name,
+    direction,
+    ...[idle, peak, firstThird, lastThird, idlePss, peakPss].map(whole),
+  ]),
+});
+
+const growthTarget = ({ name, direction, peak }: Grown): Target[] =>
+  name === SLIPWAY
+    ? [{ what: `${direction}: MiB above idle`, value: peak, target: GROWTH_AT_MOST_MIB, bound: 'at most' }]
+    : [];
