@@ -16,8 +16,13 @@ let id: number;
 let ref: string;
 
 test.before(async () => {
-  const site = readSite(`publicUrl: ${PUBLIC_URL}\nopenedServices: [storage]\n`);
-  api = await startTestApi({ publicUrl: PUBLIC_URL, openedServices: { shared: ['storage'] }, site, metricsListen });
+  const site = readSite(`publicUrl: ${PUBLIC_URL}\nopenedServices: [storage, functions]\n`);
+  api = await startTestApi({
+    publicUrl: PUBLIC_URL,
+    openedServices: { shared: ['storage', 'functions'] },
+    site,
+    metricsListen,
+  });
   ({ token } = await register(api));
   ({ id, ref } = (await api.call('POST', '/projects', { token, json: { name: 'hosted' } })).body);
 });

@@ -34,6 +34,7 @@ export const KIND_SITE = {
 /** The cluster of the tests: every placement and every kind of database. */
 export const TEST_SITE = {
   publicUrl: 'http://slipway.test:18080',
+  openedServices: ['functions'],
   images: { auth: 'slipway/auth:dev', rest: 'slipway/rest:dev' },
   sharedDatabase: { ...database, memory: '512Mi', storage: '5Gi' },
   plans: smallPlans((plan) => (plan === 'free' ? 'pooled' : 'deployments')),

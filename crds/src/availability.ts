@@ -47,6 +47,16 @@ export function openedServices(shared: string | undefined): OpenedServices {
   return { shared: opened };
 }
 
+/** Why a project of that type lacks a service, and who may change that: the words are the same wherever it is refused. */
+export const whyUnavailable = (service: ProjectService, type: ProjectType): { message: string; hint?: string } => ({
+  message: `${service} is not available here: ${type} projects of this installation have no ${service}`,
+  ...(type === 'shared'
+    ? {
+        hint: `Whoever runs it opens ${service} to them by the setting ${SHARED_SERVICES_SETTING}=${service}, on a cluster by openedServices of its site.`,
+      }
+    : {}),
+});
+
 /** What a project of that type and plan has in an installation that opens `opened`. */
 export const availableServices = (type: ProjectType, plan: Plan, opened: OpenedServices): readonly ProjectService[] =>
   PROJECT_SERVICES.filter((name) => MATRIX[type][plan].includes(name) || opened[type]?.includes(name));

@@ -3,7 +3,7 @@
  * API, Postgres as superuser, the data plane to probe. Out: databases, Secrets, status. Started by the one-machine program.
  */
 import { KubeConfig } from '@kubernetes/client-node';
-import { OPERATOR_LEASE, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { OPERATOR_LEASE, type OpenedServices, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { pino } from 'pino';
 import { functionCache, functionController } from './controllers/edge-function/controller.js';
 import { projectCaches, projectController } from './controllers/project/controller.js';
@@ -63,7 +63,7 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
     metrics.leading.set(1);
     installed.begin();
     const world = { client, engine, events, log, projectUrl, now: () => new Date(), ...caches };
-    const functionWorld = { ...world, engine: installed.functions, functions };
+    const functionWorld = { ...world, engine: installed.functions, functions, openedServices: openedBy(settings) };
     controllers = [projectController(world, metrics, installed.onChange), functionController(functionWorld, metrics)];
     for (const controller of controllers) controller.start();
   });
@@ -83,6 +83,9 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
   };
   return { leading, lost: lost.promise, close };
 }
+
+const openedBy = (settings: OperatorSettings): OpenedServices =>
+  'site' in settings ? { shared: settings.site.openedServices } : (settings.openedServices ?? {});
 
 function kubeConfig(path: string | undefined): KubeConfig {
   const config = new KubeConfig();

@@ -1,14 +1,16 @@
 /** Edge functions: REST writes EdgeFunction resources, the operator deploys them, and their status is what is shown. */
 import { randomInt } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Injectable } from '@nestjs/common';
-import { API_VERSION } from '@slipway/crds';
+import { Inject, Injectable } from '@nestjs/common';
+import { API_VERSION, availableServices, whyUnavailable } from '@slipway/crds';
 import type { Principal } from '../access/principal.js';
 import { missing, Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
+import { SETTINGS } from '../platform.js';
 import { hasDatabase, phaseOf, typeOf } from '../projects/project-view.js';
 import { ProjectsService } from '../projects/projects.service.js';
 import { refuseSuspended } from '../projects/suspension.js';
+import type { ApiSettings } from '../settings.js';
 import type {
   FullFunction,
   FunctionChange,
@@ -41,6 +43,7 @@ export class FunctionsService {
     private readonly resources: FunctionResources,
     private readonly rows: FunctionsRepository,
     private readonly logs: FunctionLogs,
+    @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {}
 
   async list(caller: Principal, projectId: number): Promise<ListedFunction[]> {
@@ -54,6 +57,8 @@ export class FunctionsService {
 
   async create(caller: Principal, projectId: number, wish: NewFunction): Promise<FullFunction> {
     const { project } = await this.projects.find(caller, projectId);
+    if (!hasDatabase(project)) throw new Problem('no_database', `A ${typeOf(project)} project has no edge functions.`);
+    this.refuseUnavailable(project);
     refuseUnready(project);
     const ref = project.metadata.name;
     const others = await this.resources.list(ref);
@@ -142,6 +147,14 @@ export class FunctionsService {
     return { id, project, object };
   }
 
+  private refuseUnavailable(project: SeenProject): void {
+    const type = typeOf(project);
+    if (availableServices(type, project.spec.plan ?? 'free', this.settings.openedServices).includes('functions'))
+      return;
+    const { message, hint } = whyUnavailable('functions', type);
+    throw new Problem('service_not_available', [message, hint].filter(Boolean).join('. '));
+  }
+
   private async untilDeployed(id: number, patched: SeenFunction): Promise<ListedFunction> {
     const deadline = performance.now() + DEPLOY_PATIENCE_MS;
     const ref = (patched.metadata.namespace ?? '').slice('p-'.length);
@@ -205,7 +218,6 @@ function resourceName(name: string): string {
 }
 
 function refuseUnready(project: SeenProject): void {
-  if (!hasDatabase(project)) throw new Problem('no_database', `A ${typeOf(project)} project has no edge functions.`);
   const phase = phaseOf(project);
   if (phase === 'deleting') throw new Problem('project_deleting', 'The project is being deleted.');
   refuseSuspended(project);

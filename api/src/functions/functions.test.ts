@@ -12,7 +12,7 @@ let id: number;
 let ref: string;
 
 test.before(async () => {
-  api = await startTestApi();
+  api = await startTestApi({ openedServices: { shared: ['functions'] } });
   const config = new KubeConfig();
   config.loadFromFile(api.cluster.kubeconfig);
   objects = config.makeApiClient(CustomObjectsApi);
@@ -131,6 +131,21 @@ test('nobody reaches a function through another’s project, another project, or
     assert.is((await ask(id, pat.token)).status, 403, `${method} ${path}`);
   }
   assert.is((await call('GET', `/${own.id}`)).status, 200);
+});
+
+test('where functions are not open to the project, none is created, and the answer names the setting that opens them', async () => {
+  const closed = await startTestApi();
+  try {
+    const person = await register(closed);
+    const { body } = await closed.call('POST', '/projects', { token: person.token, json: { name: 'closed' } });
+    const json = { name: 'refused', code: CODE };
+    const refused = await closed.call('POST', `/projects/${body.id}/functions`, { token: person.token, json });
+    assert.equal([refused.status, refused.body.code], [403, 'service_not_available']);
+    assert.match(refused.body.detail, /functions is not available here.*SLIPWAY_SERVICES_SHARED=functions/);
+    assert.equal((await closed.call('GET', `/projects/${body.id}/functions`, { token: person.token })).body, []);
+  } finally {
+    await closed.close();
+  }
 });
 
 test.run();

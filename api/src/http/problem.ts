@@ -19,6 +19,7 @@ const KINDS = {
   missing_scope: [403, 'The token may not do this'],
   not_allowed: [403, 'The token may not do this'],
   project_limit: [403, 'Too many projects'],
+  service_not_available: [403, 'The project does not have this service'],
   token_limit: [403, 'Too many tokens'],
   not_found: [404, 'Not found'],
   method_not_allowed: [405, 'Method not allowed'],

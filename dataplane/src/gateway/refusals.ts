@@ -1,6 +1,6 @@
 /** What the gateway itself answers, in the words that clients know from upstream: status, body and headers as data. */
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { type ProjectService, type ProjectType, SHARED_SERVICES_SETTING } from '@slipway/crds';
+import { type ProjectService, type ProjectType, whyUnavailable } from '@slipway/crds';
 import type { TokenProblem } from './tokens.js';
 
 export interface Refusal {
@@ -130,12 +130,7 @@ export const notHere = (service: string, why: string): Refusal => ({
 /** By the availability matrix: the installation's own choice, which one setting changes. */
 export const unavailable = (service: ProjectService, type: ProjectType): Refusal => ({
   status: 404,
-  body: {
-    message: `${service} is not available here: ${type} projects of this installation have no ${service}`,
-    ...(type === 'shared'
-      ? { hint: `Whoever runs it opens ${service} to them by the setting ${SHARED_SERVICES_SETTING}=${service}.` }
-      : {}),
-  },
+  body: whyUnavailable(service, type),
 });
 
 /** As PostgREST says it: https://docs.postgrest.org/en/stable/references/errors.html#group-3-jwt */

@@ -1,5 +1,5 @@
 /** The EdgeFunction controller against a real Kubernetes API. In the engine's place stands one that remembers, so that the test says what it answers. */
-import { type EdgeFunction, FINALIZER, type Project } from '@slipway/crds';
+import { type EdgeFunction, FINALIZER, type Project, type ProjectService } from '@slipway/crds';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { FunctionEngine, FunctionOutcome, FunctionRequest } from '../../engines/function-engine.js';
@@ -14,6 +14,7 @@ import { functionCache, functionController } from './controller.js';
 interface World {
   kubernetes: TestKubernetes;
   engine: Remembering;
+  opened: { shared: ProjectService[] };
   stop(): Promise<void>;
 }
 
@@ -62,8 +63,12 @@ test.before(async (world) => {
   await client.create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
   await Promise.all([projects.start(), functions.start()]);
   const projectUrl = (name: string) => `http://localhost:4000/p/${name}`;
+  world.opened = { shared: ['functions'] };
   const parts = { client, engine: world.engine, functions, projects, events, log: silentLog, projectUrl };
-  const controller: Controller = functionController({ ...parts, now: () => new Date() }, metrics);
+  const controller: Controller = functionController(
+    { ...parts, openedServices: world.opened, now: () => new Date() },
+    metrics,
+  );
   controller.start();
   world.stop = async () => {
     await Promise.all([controller.close(), projects.close(), functions.close()]);
@@ -161,6 +166,22 @@ test('an engine that is busy is asked again until it serves', async (world) => {
   await reaches(world, 'patient', (object) => condition(object, 'Ready')?.reason === 'Deploying', 'waiting');
   world.engine.answer = { state: 'ready' };
   await reaches(world, 'patient', ({ status }) => status?.phase === 'deployed', 'deployed');
+});
+
+test('where functions are not open to the project, it is served to nobody and says which setting opens them, until they are', async (world) => {
+  await apply(world, 'closed', { code: 'kept' });
+  await reaches(world, 'closed', ({ status }) => status?.phase === 'deployed', 'deployed');
+  world.opened.shared = [];
+  await change(world, 'closed', { verifyJwt: false });
+  const refused = await reaches(world, 'closed', ({ status }) => status?.phase === 'error', 'refused');
+  assert.match(refused.status?.message ?? '', /functions is not available here.*SLIPWAY_SERVICES_SHARED=functions/);
+  assert.is(condition(refused, 'Ready')?.reason, 'NotAvailable');
+  assert.is(condition(refused, 'Deployed')?.status, 'False');
+  assert.not(world.engine.served.has(`${ref}/closed`));
+  world.opened.shared = ['functions'];
+  await change(world, 'closed', { verifyJwt: true });
+  await reaches(world, 'closed', ({ status }) => status?.phase === 'deployed', 'deployed again');
+  assert.is(world.engine.served.get(`${ref}/closed`)?.code, 'kept');
 });
 
 test('one that is deleted is served no more, and its versions go with it', async (world) => {

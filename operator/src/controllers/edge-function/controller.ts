@@ -45,6 +45,9 @@ export function functionController(parts: Omit<FunctionWorld, 'statuses'>, metri
     for (const object of world.functions.list())
       if (refOf(object.metadata.namespace) === after.metadata.name) add(object);
   });
+  world.engine.onLost?.((isLost) => {
+    for (const object of world.functions.list()) if (isLost(refOf(object.metadata.namespace) ?? '')) add(object);
+  });
   for (const object of world.functions.list()) add(object);
   const reconcile = (key: string) => {
     const [namespace = '', name = ''] = key.split('/');

@@ -2,7 +2,7 @@
  * One reconcile of an EdgeFunction: keep its code as a version, have the engine serve the one that is asked for, say so in the
  * status. In: a key. Out: when to look again. Level-based: nothing is kept between two.
  */
-import { type EdgeFunction, FINALIZER, type Project } from '@slipway/crds';
+import { availableServices, type EdgeFunction, FINALIZER, type Project, whyUnavailable } from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
 import { addFinalizer, hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { isConflict, isNotFound } from '../../runtime/kube.js';
@@ -68,9 +68,10 @@ async function withFinalizer({ client, functions }: FunctionWorld, object: EdgeF
 
 async function deploy(world: FunctionWorld, object: EdgeFunction, ref: string, versions: Version[]): Promise<Finding> {
   const { name, verifyJwt = true, deployedGeneration } = object.spec;
-  if (deployedGeneration === 0) {
+  const closed = whyClosed(world, ref);
+  if (closed !== undefined || deployedGeneration === 0) {
     await world.engine.removeFunction(ref, name);
-    return { state: 'stored' };
+    return closed === undefined ? { state: 'stored' } : { state: 'closed', message: closed };
   }
   const version = chosen(versions, deployedGeneration);
   if (!version) {
@@ -82,6 +83,14 @@ async function deploy(world: FunctionWorld, object: EdgeFunction, ref: string, v
   if (outcome.state === 'busy') return { state: 'waiting', message: outcome.message };
   const { problems } = outcome;
   return { state: 'failed', reason: 'InvalidCode', message: describeProblems(problems), problems };
+}
+
+/** By the availability matrix; its versions are kept for an installation that opens functions later. */
+function whyClosed({ projects, openedServices }: FunctionWorld, ref: string): string | undefined {
+  const { type = 'shared', plan = 'free' } = projects.get(ref)?.spec ?? {};
+  if (availableServices(type, plan, openedServices).includes('functions')) return undefined;
+  const { message, hint } = whyUnavailable('functions', type);
+  return [message, hint].filter(Boolean).join('. ');
 }
 
 async function conclude(world: FunctionWorld, object: EdgeFunction, found: Found): Promise<Outcome> {

@@ -1,5 +1,5 @@
 /** The objects that this controller reads and writes, and their paths. */
-import { API_VERSION, type EdgeFunction, namespaceOf, type Project } from '@slipway/crds';
+import { API_VERSION, type EdgeFunction, namespaceOf, type OpenedServices, type Project } from '@slipway/crds';
 import type { Logger } from 'pino';
 import type { FunctionEngine } from '../../engines/function-engine.js';
 import type { EventRecorder } from '../../runtime/events.js';
@@ -32,6 +32,8 @@ export interface FunctionWorld {
   functions: Informer<EdgeFunction>;
   statuses: StatusWriter<EdgeFunction>;
   projects: Informer<Project>;
+  /** What projects have beyond the availability matrix. */
+  openedServices: OpenedServices;
   events: EventRecorder;
   log: Logger;
   projectUrl(ref: string): string;

@@ -8,6 +8,8 @@ export type Finding =
   /** Nothing is asked for. */
   | { state: 'stored' }
   | { state: 'waiting'; message: string }
+  /** The installation gives such a project no functions: what was served is not any more. */
+  | { state: 'closed'; message: string }
   | { state: 'failed'; reason: string; message: string; problems?: FunctionProblems };
 
 export interface Found {
@@ -25,7 +27,7 @@ export function statusOf({ metadata, status: before = { conditions: [] } }: Edge
     before.conditions ?? [],
   );
   const status: EdgeFunctionStatus = {
-    phase: finding.state === 'deployed' ? 'deployed' : finding.state === 'failed' ? 'error' : 'pending',
+    phase: PHASES[finding.state],
     message: messageOf(finding).slice(0, 500),
     observedGeneration: generation,
     url,
@@ -37,9 +39,17 @@ export function statusOf({ metadata, status: before = { conditions: [] } }: Edge
   return status;
 }
 
+const PHASES = {
+  deployed: 'deployed',
+  stored: 'pending',
+  waiting: 'pending',
+  closed: 'error',
+  failed: 'error',
+} as const;
+
 /** A deploy that failed or waits leaves what was served. */
 const versionBefore = (before: EdgeFunctionStatus, finding: Finding) =>
-  finding.state === 'stored' ? undefined : before.deployedVersion;
+  finding.state === 'stored' || finding.state === 'closed' ? undefined : before.deployedVersion;
 
 function conditionsOf(finding: Finding, version: number | undefined): NewCondition[] {
   const message = messageOf(finding);
@@ -55,7 +65,7 @@ function conditionsOf(finding: Finding, version: number | undefined): NewConditi
 
 function reasonOf(finding: Finding): string {
   if (finding.state === 'failed') return finding.reason;
-  return { deployed: 'Deployed', stored: 'NotDeployed', waiting: 'Deploying' }[finding.state];
+  return { deployed: 'Deployed', stored: 'NotDeployed', waiting: 'Deploying', closed: 'NotAvailable' }[finding.state];
 }
 
 export function messageOf(finding: Finding): string {
