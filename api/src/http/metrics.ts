@@ -2,7 +2,7 @@
  * What Prometheus is told of requests: how many and how long, by method, route and class of status; a route is one of those that
  * the API has, so the number of series is bounded. Read at an address of its own.
  */
-import { createServer, type Server } from 'node:http';
+import { serveMetrics } from '@slipway/crds';
 import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 
@@ -13,11 +13,8 @@ export async function startMetrics(fastify: FastifyInstance, at: string): Promis
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   count(fastify, registry);
-  const server = await serve(registry, at);
-  fastify.addHook('onClose', async () => {
-    server.close();
-    server.closeAllConnections();
-  });
+  const stop = await serveMetrics(registry, at);
+  fastify.addHook('onClose', async () => stop());
 }
 
 function count(fastify: FastifyInstance, registry: Registry): void {
@@ -42,23 +39,4 @@ function count(fastify: FastifyInstance, registry: Registry): void {
     requests.inc({ method, route, status: `${Math.floor(reply.statusCode / 100)}xx` });
     durations.observe({ method, route }, reply.elapsedTime / 1000);
   });
-}
-
-async function serve(registry: Registry, at: string): Promise<Server> {
-  const server = createServer((incoming, outgoing) => {
-    if (incoming.url !== '/metrics') {
-      outgoing.writeHead(404).end('there is /metrics\n');
-      return;
-    }
-    registry.metrics().then(
-      (text) => outgoing.writeHead(200, { 'content-type': registry.contentType }).end(text),
-      (error: Error) => outgoing.writeHead(500).end(error.message),
-    );
-  });
-  const colon = at.lastIndexOf(':');
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).once('listening', resolve);
-    server.listen(Number(at.slice(colon + 1)), at.slice(0, colon).replace(/^\[|\]$/g, ''));
-  });
-  return server;
 }

@@ -2,8 +2,8 @@
  * What Prometheus is told of requests: how many and how long, by service and class of status, so that the number of series is
  * the same however many projects there are. In: answers as they begin. Out: /metrics, at an address of its own.
  */
-import { createServer, type Server, type ServerResponse } from 'node:http';
-import type { ProjectService } from '@slipway/crds';
+import type { ServerResponse } from 'node:http';
+import { type ProjectService, serveMetrics } from '@slipway/crds';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
 /** `platform`: what no project's address asks for; `none`: no service of ours. */
@@ -59,29 +59,5 @@ export class GatewayMetrics {
 export async function startMetrics(at: string | undefined) {
   if (at === undefined) return { metrics: undefined, stopMetrics: () => undefined };
   const metrics = new GatewayMetrics();
-  const server = await serve(metrics.registry, at);
-  const stopMetrics = () => {
-    server.close();
-    server.closeAllConnections();
-  };
-  return { metrics, stopMetrics };
-}
-
-async function serve(registry: Registry, at: string): Promise<Server> {
-  const server = createServer((incoming, outgoing) => {
-    if (incoming.url !== '/metrics') {
-      outgoing.writeHead(404).end('there is /metrics\n');
-      return;
-    }
-    registry.metrics().then(
-      (text) => outgoing.writeHead(200, { 'content-type': registry.contentType }).end(text),
-      (error: Error) => outgoing.writeHead(500).end(error.message),
-    );
-  });
-  const colon = at.lastIndexOf(':');
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).once('listening', resolve);
-    server.listen(Number(at.slice(colon + 1)), at.slice(0, colon).replace(/^\[|\]$/g, ''));
-  });
-  return server;
+  return { metrics, stopMetrics: await serveMetrics(metrics.registry, at) };
 }
