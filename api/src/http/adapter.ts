@@ -61,6 +61,8 @@ function observe(fastify: FastifyInstance, log: Logger) {
       path,
       status: reply.statusCode,
       ms: Math.round(reply.elapsedTime),
+      // Who was turned away, for whoever looks for an attack.
+      ...([401, 403].includes(reply.statusCode) ? { address: request.ip } : {}),
     };
     log[PROBED.has(path) ? 'debug' : 'info'](entry, 'request');
   });

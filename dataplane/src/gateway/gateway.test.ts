@@ -46,7 +46,7 @@ const witness: Service = {
   async handle({ tenant, caller, path, query, incoming, outgoing, tokenProblem }) {
     const body = (await readBody(incoming, LIMITS.bodyBytes)).toString();
     const problem = tokenProblem?.kind;
-    outgoing.writeHead(200, { 'Content-Type': 'application/json' });
+    outgoing.writeHead(path === '/forbidden' ? 403 : 200, { 'Content-Type': 'application/json' });
     outgoing.end(
       JSON.stringify({ ref: tenant.ref, role: caller.role, claims: caller.claims, path, query, body, problem }),
     );
@@ -685,6 +685,17 @@ test('a forged token leaves one line in the log, with who, where and why, and ne
     for (const secret of [...forged.split('.'), blog.anonKey, 'al@example.com']) {
       assert.not.ok(JSON.stringify(lines).includes(secret));
     }
+  });
+});
+
+test('what a service refuses itself leaves one line in the log too', async () => {
+  await withLoggedGateway(async (rest, lines) => {
+    const url = rest.replace('/todos', '/forbidden');
+    assert.is((await fetch(`${url}?email=al@example.com`, { headers: bearer(blog.anonKey) })).status, 403);
+    const { reason, status, path, address } = lines[0] ?? {};
+    assert.equal([lines.length, reason, status, path], [1, 'by-the-service', 403, '/forbidden']);
+    assert.is(address, '127.0.0.1');
+    assert.not.ok(JSON.stringify(lines).includes('al@example.com'));
   });
 });
 

@@ -4,21 +4,19 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { RefusalLog } from './refusal-log.js';
 
+const attemptAt = (path: string) => ({
+  ref: 'shop',
+  place: { service: 'rest', path, query: 'apikey=canary' },
+  requestId: '1-1',
+  method: 'GET',
+  address: '192.0.2.1',
+});
+
 function newLog() {
   const lines: Record<string, unknown>[] = [];
   const sink = new Writable({ write: (line, _, done) => done(void lines.push(JSON.parse(String(line)))) });
   const refusals = new RefusalLog(pino({ level: 'info' }, sink));
-  const note = (path: string) =>
-    refusals.note(
-      { refused: 'invalid-key' },
-      {
-        ref: 'shop',
-        place: { service: 'rest', path, query: 'apikey=canary' },
-        requestId: '1-1',
-        method: 'GET',
-        address: '192.0.2.1',
-      },
-    );
+  const note = (path: string) => refusals.note({ refused: 'invalid-key' }, attemptAt(path));
   return { refusals, lines, note };
 }
 
@@ -41,6 +39,16 @@ test('after the second is over the next is named again', async () => {
   note('/after');
   refusals.close();
   assert.equal([lines.length, lines.at(-1)?.path], [12, '/after']);
+});
+
+test('what a service refused itself is a line too, and what it gave is none', () => {
+  const { refusals, lines } = newLog();
+  for (const status of [200, 401, 403, 404, 500]) refusals.noteAnswer(status, attemptAt('/todos'));
+  refusals.close();
+  assert.equal(
+    lines.map(({ reason, status, path, address }) => [reason, status, path, address]),
+    [401, 403].map((status) => ['by-the-service', status, '/todos', '192.0.2.1']),
+  );
 });
 
 test('a line is short however long the path is, and holds no query', () => {

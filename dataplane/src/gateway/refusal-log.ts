@@ -1,5 +1,5 @@
 /**
- * Whom the gateway turned away for their key or token, for whoever looks for an attack. In: each refusal. Out: a line of the log for
+ * Whom the gateway turned away for their key or token, and whom a service did, for whoever looks for an attack. In: each refusal. Out: a line of the log for
  * each of the first few of a second, and then one that says how many more there were, so that a flood fills no disk.
  */
 import type { Logger } from 'pino';
@@ -30,7 +30,17 @@ export class RefusalLog {
   constructor(private readonly log: Logger) {}
 
   /** Neither the query nor any header nor what a token says is written: all may hold secrets. */
-  note(decision: Refused, { ref, place, requestId, method, address }: Attempt) {
+  note(decision: Refused, attempt: Attempt): void {
+    const problem = decision.refused === 'invalid-token' ? decision.problem.kind : undefined;
+    this.#write({ reason: decision.refused, problem }, attempt);
+  }
+
+  /** What a service answered itself: the role may not do this, the user's password is another. */
+  noteAnswer(status: number, attempt: Attempt): void {
+    if (status === 401 || status === 403) this.#write({ reason: 'by-the-service', status }, attempt);
+  }
+
+  #write(why: object, { ref, place, requestId, method, address }: Attempt): void {
     this.#turn ??= setTimeout(() => this.#begin(), WINDOW_MS).unref();
     if (this.#lines >= LINES) {
       this.#leftOut++;
@@ -38,10 +48,8 @@ export class RefusalLog {
     }
     this.#lines++;
     const path = place.path.slice(0, MAX_PATH_LENGTH);
-    const problem = decision.refused === 'invalid-token' ? decision.problem.kind : undefined;
-    const { refused: reason } = decision;
     const { service } = place;
-    this.log.info({ ref, service, method, path, reason, problem, requestId, address }, 'a caller was refused');
+    this.log.info({ ref, service, method, path, ...why, requestId, address }, 'a caller was refused');
   }
 
   close(): void {

@@ -244,6 +244,10 @@ class Gateway {
     const { path } = place;
     const query = withoutKey(place.query);
     const address = this.#clientAddress(incoming);
+    outgoing.once('finish', () => {
+      const { method = '' } = incoming;
+      this.refusals.noteAnswer(outgoing.statusCode, { ref: tenant.ref, place, requestId, method, address });
+    });
     entry.service
       .handle({ tenant, caller, token, address, path, query, requestId, incoming, outgoing, tokenProblem, refusal })
       .catch((error: unknown) => this.#fail(error, entry, requestId, outgoing));
