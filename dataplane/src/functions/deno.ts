@@ -7,6 +7,7 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSyn
 import { networkInterfaces } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { NOT_PUBLIC } from '@slipway/crds';
 import { type Account, isReachable, isRoot, systemProgram } from './account.js';
 
 /** Where accounts that may not enter the platform's own folders find what they run. */
@@ -55,21 +56,6 @@ export function reachableFolder(folder: string, name: string): string {
   return elsewhere;
 }
 
-/** Deno compares addresses after it has resolved a name, so neither DNS nor a redirect leads around these. */
-const PRIVATE_NETWORKS = [
-  '0.0.0.0/8',
-  '10.0.0.0/8',
-  '100.64.0.0/10',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '172.16.0.0/12',
-  '192.0.0.0/24',
-  '192.168.0.0/16',
-  '198.18.0.0/15',
-  '224.0.0.0/4',
-  '240.0.0.0/4',
-];
-
 /** Deno takes no ranges of IPv6: this machine's own addresses and the known ones of metadata services, one by one. */
 function deniedIpv6(): string[] {
   const own = Object.values(networkInterfaces())
@@ -108,7 +94,8 @@ export function isolateArguments(
     '--cached-only',
     `--v8-flags=--max-old-space-size=${heapMegabytes}`,
     '--allow-net',
-    `--deny-net=${[...PRIVATE_NETWORKS, ...deniedIpv6()].join(',')}`,
+    // Deno compares addresses after it has resolved a name, so neither DNS nor a redirect leads around these.
+    `--deny-net=${[...NOT_PUBLIC, ...deniedIpv6()].join(',')}`,
     // All of its environment, as it is made for this process alone: packages look for names that are not there.
     '--allow-env',
     `--allow-read=${[source, path.join(cache, 'npm'), socket, gateway].join(',')}`,
