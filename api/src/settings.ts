@@ -1,6 +1,13 @@
 /** What the API must be told to run: read once from the environment by `main.ts`, or given by a test. */
 import { readFileSync } from 'node:fs';
-import { type Installation, PROGRAMS, readInstallation, SYSTEM_NAMESPACE } from '@slipway/crds';
+import {
+  type Installation,
+  POD_URLS_SETTINGS,
+  PROGRAMS,
+  readInstallation,
+  readPodUrls,
+  SYSTEM_NAMESPACE,
+} from '@slipway/crds';
 
 export interface ApiSettings extends Installation {
   /** `host:port`, or the path of a Unix socket. */
@@ -16,6 +23,8 @@ export interface ApiSettings extends Installation {
   dataplaneUrl: string;
   /** The Unix socket at which the data plane tells what functions wrote; undefined: this installation runs none. */
   functionsSocket?: string | undefined;
+  /** On a cluster, the URLs of the pods that run functions, and what is shown to them. */
+  functionsPods?: { urls: readonly string[]; token: string } | undefined;
   /** `host:port` at which Prometheus reads metrics; undefined: none are kept. */
   metricsListen?: string | undefined;
   logLevel: string;
@@ -32,6 +41,7 @@ export function settingsFromEnvironment(environment: NodeJS.ProcessEnv): ApiSett
     encryptionKeys: encryptionKeys(fileOf(environment, 'SLIPWAY_ENCRYPTION_KEYS')),
     dataplaneUrl: (environment.SLIPWAY_DATAPLANE_URL || dataplaneOf(installation)).replace(/\/+$/, ''),
     functionsSocket: environment.SLIPWAY_FUNCTIONS_SOCKET || undefined,
+    functionsPods: functionsPods(environment),
     metricsListen: metricsListen(environment.SLIPWAY_METRICS_LISTEN),
     logLevel: logLevel(environment.SLIPWAY_LOG_LEVEL ?? 'info'),
   };
@@ -41,6 +51,12 @@ export function settingsFromEnvironment(environment: NodeJS.ProcessEnv): ApiSett
 /** On a cluster its Service; on one machine what people type. */
 const dataplaneOf = ({ site, publicUrl }: Installation) =>
   site ? `http://${PROGRAMS.dataplane}.${SYSTEM_NAMESPACE}.svc` : publicUrl;
+
+function functionsPods(environment: NodeJS.ProcessEnv): ApiSettings['functionsPods'] {
+  const { functions } = POD_URLS_SETTINGS;
+  const urls = readPodUrls(functions, environment[functions]);
+  return urls.length > 0 ? { urls, token: fileOf(environment, 'SLIPWAY_FUNCTIONS_TOKEN') } : undefined;
+}
 
 function metricsListen(value: string | undefined): string | undefined {
   if (!value) return undefined;

@@ -15,6 +15,7 @@ export * from './installation.js';
 export * from './metrics-server.js';
 export * from './names.js';
 export * from './placement.js';
+export * from './pods.js';
 export * from './project.js';
 export type { KubernetesObject, ObjectMeta, OwnerReference, PrinterColumn, ResourceDefinition } from './resource.js';
 export * from './rest-settings.js';

@@ -8,12 +8,14 @@ export const API_VERSION = `${GROUP}/${VERSION}`;
 
 /** Where the platform's own objects live: leases, and the events of cluster-scoped objects are in `default`. */
 export const SYSTEM_NAMESPACE = 'slipway-system';
-/** The programs on a cluster: their Deployments (realtime and postgres: StatefulSets) and Services, there. */
+/** The programs on a cluster: their Deployments (realtime, storage, functions and postgres: StatefulSets) and Services, there. */
 export const PROGRAMS = {
   operator: 'slipway-operator',
   api: 'slipway-api',
   dataplane: 'slipway-dataplane',
   realtime: 'slipway-realtime',
+  storage: 'slipway-storage',
+  functions: 'slipway-functions',
   postgres: 'slipway-postgres',
 } as const;
 /** Secrets in SYSTEM_NAMESPACE that the operator makes where they are missing. `url`, set by the site, names its own Postgres. */
@@ -23,6 +25,16 @@ export const API_SECRET = {
   databaseUrl: 'database-url',
   jwtSecret: 'jwt-secret',
   encryptionKeys: 'encryption-keys.json',
+} as const;
+/** What who deploys functions to their pods shows: only the operator, which makes it, and the API have it. */
+export const FUNCTIONS_SECRET = { name: PROGRAMS.functions, token: 'token' } as const;
+/** Where a pod of functions is told which to serve; the URLs of those pods name the port for calls. */
+export const FUNCTIONS_CONTROL_PORT = 8081;
+/** The variables that name the pods of a service. */
+export const POD_URLS_SETTINGS = {
+  realtime: 'SLIPWAY_REALTIME_URLS',
+  storage: 'SLIPWAY_STORAGE_URLS',
+  functions: 'SLIPWAY_FUNCTIONS_URLS',
 } as const;
 /** Held by the operator that leads; the API's health reads it. */
 export const OPERATOR_LEASE = 'slipway-operator';

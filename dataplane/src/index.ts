@@ -3,15 +3,18 @@
  * the projects' services (auth, rest), and of the API for all else. Started by its own main.ts.
  */
 import { KubeConfig } from '@kubernetes/client-node';
+import { projectUrlOf } from '@slipway/crds';
 import { type Logger, pino } from 'pino';
 import { createAuthService } from './auth/index.js';
 import { anywhere, publicOnly } from './auth/outbound.js';
 import { startFunctionsControl } from './functions/control.js';
 import { createFunctionsService } from './functions/index.js';
 import { createDeployedServices } from './gateway/deployed.js';
+import { handOn } from './gateway/hand-on.js';
 import { createManagement } from './gateway/management.js';
 import { startMetrics } from './gateway/metrics.js';
-import { createRemoteRealtime } from './gateway/remote-realtime.js';
+import { serviceDown } from './gateway/refusals.js';
+import { createRemoteService } from './gateway/remote.js';
 import { createGateway } from './gateway/server.js';
 import { endRequests, listen } from './listening.js';
 import { createRealtimeService } from './realtime/index.js';
@@ -39,6 +42,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     rest: createRestService(),
     realtime: realtimeOf(settings, log, kubeConfig),
     ...storageOf(settings, log, () => registry),
+    ...remoteFunctionsOf(settings),
   };
   const functions = await functionsOf(settings, log, () => registry);
   if (functions) services.functions = functions;
@@ -65,16 +69,20 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     log,
   });
 
-  functions?.onGatewayRequest((incoming, outgoing) => server.emit('request', incoming, outgoing));
+  const outwards = settings.functions?.gatewayUrl === undefined ? undefined : gatewayAt(settings.functions.gatewayUrl);
+  functions?.onGatewayRequest((incoming, outgoing) => {
+    if (outwards) outwards.forward(incoming, outgoing);
+    else server.emit('request', incoming, outgoing);
+  });
   const control =
-    functions &&
-    settings.functions &&
-    (await startFunctionsControl(settings.functions.socket, functions.deployer, log));
+    functions && settings.functions && (await startFunctionsControl(settings.functions.control, functions, log));
 
   const close = async () => {
     // Sockets end when their service does: the server would wait for them.
     await Promise.all([endRequests(server), services.realtime?.close()]);
     control?.close();
+    control?.closeAllConnections();
+    outwards?.close();
     management.close();
     stopMetrics();
     await registry.close();
@@ -109,7 +117,8 @@ const telling = (services: Services, log: Logger): Pick<RegistryOptions, 'onChan
 });
 
 /** The registry comes after the services, which it tells of projects that went. */
-function storageOf({ storage }: DataplaneSettings, log: Logger, registry: () => Registry): Services {
+function storageOf({ storage, pods }: DataplaneSettings, log: Logger, registry: () => Registry): Services {
+  if (pods.storage.length > 0) return { storage: createRemoteService({ service: 'storage', urls: pods.storage }) };
   if (!storage) return {};
   const projects = { tenant: (ref: string) => registry().tenant(ref), complete: () => registry().complete };
   return { storage: createStorageService({ ...storage, projects, log }) };
@@ -119,16 +128,29 @@ function storageOf({ storage }: DataplaneSettings, log: Logger, registry: () => 
 const authOf = ({ installation: { site } }: DataplaneSettings, log: Logger): Service =>
   createAuthService({ log, outbound: site ? publicOnly(site.blockedAddresses) : anywhere });
 
-const realtimeOf = ({ realtimeUrls }: DataplaneSettings, log: Logger, kubeConfig: KubeConfig): Service =>
-  realtimeUrls.length > 0
-    ? createRemoteRealtime({ urls: realtimeUrls })
+const realtimeOf = ({ pods }: DataplaneSettings, log: Logger, kubeConfig: KubeConfig): Service =>
+  pods.realtime.length > 0
+    ? createRemoteService({ service: 'realtime', urls: pods.realtime })
     : createRealtimeService({ log, replication: replicationPasswordFrom(kubeConfig) });
+
+const remoteFunctionsOf = ({ pods }: DataplaneSettings): Services =>
+  pods.functions.length > 0 ? { functions: createRemoteService({ service: 'functions', urls: pods.functions }) } : {};
+
+/** Of the pods that have what functions ask for. */
+function gatewayAt(url: string) {
+  const { hostname: host, port } = new URL(url);
+  return handOn({ to: { host, port: Number(port || 80) }, headers: {}, unreachable: serviceDown('gateway') });
+}
 
 async function functionsOf({ functions, installation }: DataplaneSettings, log: Logger, registry: () => Registry) {
   if (!functions) return undefined;
   return createFunctionsService({
     home: functions.home,
     publicUrl: installation.publicUrl,
+    ...(installation.site && {
+      projectUrl: (ref) => projectUrlOf(installation, ref),
+      blockedAddresses: installation.site.blockedAddresses,
+    }),
     tenant: (ref) => registry().tenant(ref),
     environment: (ref) => registry().environment(ref),
     log,

@@ -19,8 +19,8 @@ test('on a cluster a site and an address to listen at are all that is needed', (
 
 test('the pods of realtime are a list', () => {
   const SLIPWAY_REALTIME_URLS = 'http://realtime-0:8080, http://realtime-1:8080';
-  const { realtimeUrls } = readSettings({ SLIPWAY_SITE: site, SLIPWAY_LISTEN: '0.0.0.0:8080', SLIPWAY_REALTIME_URLS });
-  assert.equal(realtimeUrls, ['http://realtime-0:8080', 'http://realtime-1:8080']);
+  const { pods } = readSettings({ SLIPWAY_SITE: site, SLIPWAY_LISTEN: '0.0.0.0:8080', SLIPWAY_REALTIME_URLS });
+  assert.equal(pods, { realtime: ['http://realtime-0:8080', 'http://realtime-1:8080'], storage: [], functions: [] });
 });
 
 for (const [variable, value] of [
@@ -28,6 +28,7 @@ for (const [variable, value] of [
   ['SLIPWAY_API_SOCKET', 'api.sock'],
   ['SLIPWAY_METRICS_LISTEN', '9090'],
   ['SLIPWAY_REALTIME_URLS', 'http://realtime-0:8080,realtime-1:8080'],
+  ['SLIPWAY_STORAGE_URLS', 'storage-0:8080'],
   ['SLIPWAY_PUBLIC_URL', 'https://other.example.com'],
 ] as const) {
   test(`${variable}=${value} is refused with its name`, () => {

@@ -1,6 +1,6 @@
 /** The data plane's settings from the environment: read once, checked, with the wrong variable named. */
 import { readFileSync } from 'node:fs';
-import { type Installation, readInstallation } from '@slipway/crds';
+import { type Installation, POD_URLS_SETTINGS, readInstallation, readPodUrls } from '@slipway/crds';
 import type { S3Settings } from './storage/content/s3.js';
 
 export interface DataplaneSettings {
@@ -10,19 +10,28 @@ export interface DataplaneSettings {
   installation: Installation;
   /** The Unix socket that management routes are handed on to; undefined: the API is elsewhere. */
   apiSocket: string | undefined;
-  /** Where realtime runs in pods of its own, the URL of each; empty: here. */
-  realtimeUrls: readonly string[];
+  /** Of services that run in pods of their own, the URL of each pod. */
+  pods: Readonly<Record<keyof typeof POD_URLS_SETTINGS, readonly string[]>>;
   /** Undefined: the service account of the pod. */
   kubeconfig: string | undefined;
   /** Requests a second of one address to one project; 0: no limit; undefined: the default, from which loopback is spared. */
   rateLimit: number | undefined;
   /** Undefined: this data plane runs no storage service. */
   storage: { directory: string; s3: S3Settings | undefined } | undefined;
-  /** Where deployed functions are kept, and the Unix socket that the platform's programs deploy them at; undefined: no functions. */
-  functions: { home: string; socket: string } | undefined;
+  /** Undefined: this data plane runs no functions. */
+  functions: FunctionsSettings | undefined;
   /** `host:port` at which Prometheus reads metrics; undefined: none are kept. */
   metricsListen: string | undefined;
   logLevel: string;
+}
+
+export interface FunctionsSettings {
+  /** Where deployed functions are kept. */
+  home: string;
+  /** Where the platform's programs deploy them: a Unix socket, or `host:port` for those who show the token. */
+  control: { socket: string } | { listen: string; token: string };
+  /** Where calls of functions to the public URL are carried; undefined: they are answered here. */
+  gatewayUrl: string | undefined;
 }
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
@@ -34,17 +43,19 @@ export function readSettings(environment: Record<string, string | undefined>): D
     if (!pattern.test(value)) throw new Error(`${name} is ${JSON.stringify(value)}: it is like ${example}`);
     return value;
   };
+  const pods = (service: keyof typeof POD_URLS_SETTINGS) =>
+    readPodUrls(POD_URLS_SETTINGS[service], environment[POD_URLS_SETTINGS[service]]);
   const logLevel = environment.SLIPWAY_LOG_LEVEL || 'info';
   if (!LOG_LEVELS.includes(logLevel)) throw new Error(`SLIPWAY_LOG_LEVEL is one of ${LOG_LEVELS.join(', ')}`);
   return {
     listen: text('SLIPWAY_LISTEN', /^(\/.+|.+:\d{1,5})$/, '127.0.0.1:4000 or the path of a Unix socket'),
     installation: readInstallation(environment),
     apiSocket: environment.SLIPWAY_API_SOCKET ? text('SLIPWAY_API_SOCKET', /^\//, '/run/slipway/api.sock') : undefined,
-    realtimeUrls: realtimeUrls(environment.SLIPWAY_REALTIME_URLS),
+    pods: { realtime: pods('realtime'), storage: pods('storage'), functions: pods('functions') },
     kubeconfig: environment.KUBECONFIG || undefined,
     rateLimit: rateLimit(environment.SLIPWAY_RATE_LIMIT),
     storage: storage(environment.SLIPWAY_STORAGE_DIR, environment.SLIPWAY_STORAGE_S3),
-    functions: functions(environment.SLIPWAY_FUNCTIONS_DIR, environment.SLIPWAY_FUNCTIONS_SOCKET),
+    functions: functions(environment),
     metricsListen: environment.SLIPWAY_METRICS_LISTEN
       ? text('SLIPWAY_METRICS_LISTEN', /^[^/]+:\d{1,5}$/, '0.0.0.0:9090')
       : undefined,
@@ -52,25 +63,39 @@ export function readSettings(environment: Record<string, string | undefined>): D
   };
 }
 
-function realtimeUrls(list: string | undefined): string[] {
-  const urls = (list ?? '')
-    .split(',')
-    .map((url) => url.trim())
-    .filter((url) => url !== '');
-  const wrong = urls.find((url) => !/^http:\/\/[^/?#@,]+$/.test(url) || !URL.canParse(url));
-  if (wrong !== undefined) {
-    throw new Error(
-      `SLIPWAY_REALTIME_URLS is a list such as http://realtime-0:8080,http://realtime-1:8080; ${JSON.stringify(wrong)} is no such URL`,
-    );
+function functions(environment: Record<string, string | undefined>): FunctionsSettings | undefined {
+  const {
+    SLIPWAY_FUNCTIONS_DIR: home,
+    SLIPWAY_FUNCTIONS_SOCKET: socket,
+    SLIPWAY_FUNCTIONS_CONTROL: listen,
+    SLIPWAY_DATAPLANE_URL: gatewayUrl,
+  } = environment;
+  if (!home && !socket && !listen) return undefined;
+  if (!home) throw new Error('SLIPWAY_FUNCTIONS_DIR is not set: it is like /var/lib/slipway/functions');
+  if (!listen) {
+    if (!socket) throw new Error('SLIPWAY_FUNCTIONS_SOCKET is not set: it is like /run/slipway/functions.sock');
+    return { home, control: { socket }, gatewayUrl: undefined };
   }
-  return urls;
+  if (!/^[^/]+:\d{1,5}$/.test(listen)) {
+    throw new Error(`SLIPWAY_FUNCTIONS_CONTROL is ${JSON.stringify(listen)}: it is like 0.0.0.0:8081`);
+  }
+  if (!gatewayUrl) throw new Error('SLIPWAY_DATAPLANE_URL is not set: it is like http://slipway-dataplane');
+  if (!/^http:\/\/[^/?#@]+\/?$/.test(gatewayUrl) || !URL.canParse(gatewayUrl)) {
+    throw new Error(`SLIPWAY_DATAPLANE_URL is ${JSON.stringify(gatewayUrl)}: it is like http://slipway-dataplane`);
+  }
+  return { home, control: { listen, token: functionsToken(environment.SLIPWAY_FUNCTIONS_TOKEN) }, gatewayUrl };
 }
 
-function functions(home: string | undefined, socket: string | undefined): DataplaneSettings['functions'] {
-  if (!home && !socket) return undefined;
-  if (!home) throw new Error('SLIPWAY_FUNCTIONS_DIR is not set: it is like /var/lib/slipway/functions');
-  if (!socket) throw new Error('SLIPWAY_FUNCTIONS_SOCKET is not set: it is like /run/slipway/functions.sock');
-  return { home, socket };
+function functionsToken(file: string | undefined): string {
+  if (!file) throw new Error('SLIPWAY_FUNCTIONS_TOKEN is not set: it is the path of a file');
+  let token: string;
+  try {
+    token = readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    throw new Error(`SLIPWAY_FUNCTIONS_TOKEN: ${file} can not be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+  if (token.length < 32) throw new Error('SLIPWAY_FUNCTIONS_TOKEN: the file must hold at least 32 characters');
+  return token;
 }
 
 function rateLimit(text: string | undefined): number | undefined {

@@ -1,5 +1,5 @@
 /** The operator's settings from the environment: read once, checked, with the wrong variable named. */
-import { type OpenedServices, readInstallation, type Site } from '@slipway/crds';
+import { type OpenedServices, POD_URLS_SETTINGS, readInstallation, readPodUrls, type Site } from '@slipway/crds';
 
 export interface SharedSettings {
   /** Path of a kubeconfig; undefined: the cluster's service account. */
@@ -16,6 +16,8 @@ export interface SharedSettings {
 /** On a cluster all else is what the site chose. */
 export interface ClusterSettings extends SharedSettings {
   site: Site;
+  /** Of the pods that run functions, the URL of each; none: this installation runs no functions. */
+  functionsUrls?: readonly string[];
 }
 
 export interface MachineSettings extends SharedSettings {
@@ -52,7 +54,8 @@ export function readSettings(environment: Environment): OperatorSettings {
     dataplaneUrl: text('SLIPWAY_DATAPLANE_URL', /^https?:\/\/[^/]+\/?$/, 'http://127.0.0.1:4000'),
     logLevel,
   };
-  if (site) return { ...shared, site };
+  const { functions } = POD_URLS_SETTINGS;
+  if (site) return { ...shared, site, functionsUrls: readPodUrls(functions, environment[functions]) };
   return {
     ...shared,
     publicUrl,

@@ -1,38 +1,68 @@
 /**
- * A Unix socket for the platform's own programs: the operator deploys and removes here, the API reads logs. `PUT` and `DELETE
- * /<ref>/<name>`, `GET /<ref>/<name>/logs`. Only the account that runs the platform may connect.
+ * Where the platform's own programs say which functions are served: the operator deploys and removes here, the API reads logs. `PUT` and
+ * `DELETE /<ref>/<name>`, `GET /<ref>/<name>/logs`, and `GET /` for the disk that functions are kept on. At a Unix socket only the account
+ * that runs the platform may connect; at a port whoever asks must show the token.
  */
-import { chmod, rm } from 'node:fs/promises';
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { chmod } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
+import { listen } from '../listening.js';
 import { readBody } from '../request-body.js';
+import type { FunctionsSettings } from '../settings.js';
 import type { Deployer } from './deployer.js';
 
 /** Code of a million characters, each up to six bytes in JSON. */
 const BODY_LIMIT = 8 * 1024 * 1024;
 
-export async function startFunctionsControl(socket: string, deployer: Deployer, log: Logger): Promise<Server> {
+export interface Controlled {
+  deployer: Deployer;
+  /** Another one has none of the functions that were deployed before. */
+  disk: string;
+}
+
+interface Answer {
+  status: number;
+  body: unknown;
+}
+
+const UNAUTHORIZED: Answer = { status: 401, body: { message: 'the token is missing or another' } };
+
+export async function startFunctionsControl(
+  control: FunctionsSettings['control'],
+  controlled: Controlled,
+  log: Logger,
+): Promise<Server> {
+  const isAllowed = 'token' in control ? bearing(control.token) : () => true;
   const server = createServer((incoming, outgoing) => {
-    answer(deployer, incoming).then(
-      ({ status, body }) => send(outgoing, status, body),
+    if (!isAllowed(incoming)) {
+      incoming.resume();
+      send(outgoing, UNAUTHORIZED);
+      return;
+    }
+    answer(controlled, incoming).then(
+      (said) => send(outgoing, said),
       (error: unknown) => {
         log.error({ err: error }, 'a request of the platform for a function failed');
-        send(outgoing, 500, { message: 'it failed; the data plane’s log says why' });
+        send(outgoing, { status: 500, body: { message: 'it failed; the data plane’s log says why' } });
       },
     );
   });
   // Fetching what a function imports takes its time.
   server.requestTimeout = 0;
-  await rm(socket, { force: true });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(socket, resolve);
-  });
-  await chmod(socket, 0o600);
+  await listen(server, 'socket' in control ? control.socket : control.listen);
+  if ('socket' in control) await chmod(control.socket, 0o600);
   return server;
 }
 
-async function answer(deployer: Deployer, incoming: IncomingMessage): Promise<{ status: number; body: unknown }> {
+/** Digests are compared, so that the time it takes tells nothing, not even the token's length. */
+function bearing(token: string): (incoming: IncomingMessage) => boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest();
+  const expected = digest(`Bearer ${token}`);
+  return ({ headers }) => timingSafeEqual(digest(headers.authorization ?? ''), expected);
+}
+
+async function answer({ deployer, disk }: Controlled, incoming: IncomingMessage): Promise<Answer> {
   const url = new URL(incoming.url as string, 'http://control');
   const [ref = '', name = '', rest] = url.pathname.split('/').slice(1).map(decodeURIComponent);
   const route = `${incoming.method} ${rest ?? ''}`.trim();
@@ -49,10 +79,11 @@ async function answer(deployer: Deployer, incoming: IncomingMessage): Promise<{ 
     const lines = deployer.logs(ref, name, number('after', 0), number('limit', 100));
     return lines ? { status: 200, body: lines } : { status: 404, body: { message: 'no such function is deployed' } };
   }
+  if (route === 'GET' && ref === '') return { status: 200, body: { disk } };
   return { status: 404, body: { message: 'no such route' } };
 }
 
-function send(outgoing: ServerResponse, status: number, body: unknown): void {
+function send(outgoing: ServerResponse, { status, body }: Answer): void {
   outgoing.writeHead(status, { 'Content-Type': 'application/json' });
   outgoing.end(JSON.stringify(body));
 }

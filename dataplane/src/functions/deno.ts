@@ -65,6 +65,12 @@ function deniedIpv6(): string[] {
   return [...new Set(['[::]', '[::1]', '[fd00:ec2::254]', '[fe80::a9fe:a9fe]', ...own])];
 }
 
+/** Of IPv6 only what is one address can be denied: a range is left to the network's own policies. */
+function denied(range: string): string[] {
+  if (!range.includes(':')) return [range];
+  return range.endsWith('/128') ? [`[${range.slice(0, -'/128'.length)}]`] : [];
+}
+
 export interface IsolateFolders {
   /** The function's own source. */
   source: string;
@@ -78,12 +84,14 @@ export interface IsolateFolders {
 
 export interface IsolateBounds {
   heapMegabytes: number;
+  /** Addresses and IPv4 ranges beyond those that are private. */
+  blockedAddresses: readonly string[];
 }
 
 export function isolateArguments(
   bootstrap: string,
   folders: IsolateFolders,
-  { heapMegabytes }: IsolateBounds,
+  { heapMegabytes, blockedAddresses }: IsolateBounds,
 ): string[] {
   const { source, cache, socket, gateway } = folders;
   return [
@@ -95,7 +103,7 @@ export function isolateArguments(
     `--v8-flags=--max-old-space-size=${heapMegabytes}`,
     '--allow-net',
     // Deno compares addresses after it has resolved a name, so neither DNS nor a redirect leads around these.
-    `--deny-net=${[...NOT_PUBLIC, ...deniedIpv6()].join(',')}`,
+    `--deny-net=${[...NOT_PUBLIC, ...deniedIpv6(), ...blockedAddresses.flatMap(denied)].join(',')}`,
     // All of its environment, as it is made for this process alone: packages look for names that are not there.
     '--allow-env',
     `--allow-read=${[source, path.join(cache, 'npm'), socket, gateway].join(',')}`,

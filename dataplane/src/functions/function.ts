@@ -14,7 +14,8 @@ export interface FunctionSurroundings {
   bootstrap: string;
   sockets: string;
   gateway: string;
-  publicOrigin: string;
+  publicPlace: IsolateOptions['publicPlace'];
+  blockedAddresses: readonly string[];
   account: Account | undefined;
   cache: string;
   source(version: number): string;

@@ -3,6 +3,7 @@
  * environment, from the registry. Out: answers of functions, each run by a Deno process of its own. Parts: `function.ts` (which
  * version and isolate), `isolate.ts` (the process), `deno.ts` (what it may), `watchdog.ts` (what it uses), `store.ts` (on disk).
  */
+import { randomUUID } from 'node:crypto';
 import {
   chmodSync,
   copyFileSync,
@@ -10,6 +11,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -33,6 +35,10 @@ export interface FunctionsOptions {
   /** Where sources and what they import are kept. */
   home: string;
   publicUrl: string;
+  /** Where each project has a host of its own: that, and not the public URL, is then reached through the gateway. */
+  projectUrl?: ((ref: string) => string) | undefined;
+  /** Beyond private ranges, what functions must not reach: IPv4 ranges and single addresses. */
+  blockedAddresses?: readonly string[];
   tenant(ref: string): Tenant | undefined;
   /** What a project's owner has set, and the database's URL, as they are now. */
   environment(ref: string): Record<string, string>;
@@ -42,6 +48,8 @@ export interface FunctionsOptions {
 
 export interface FunctionsService extends Service {
   readonly deployer: Deployer;
+  /** Names the disk that functions are kept on: on another there are none. */
+  readonly disk: string;
   /** Where isolates reach the public URL: the caller hands these requests to the gateway. */
   onGatewayRequest(listener: RequestListener): void;
   /** The environment of a project has changed. */
@@ -53,6 +61,7 @@ interface Folders {
   sockets: string;
   bootstrap: string;
   gateway: string;
+  disk: string;
 }
 
 export async function createFunctionsService(options: FunctionsOptions): Promise<FunctionsService> {
@@ -80,6 +89,7 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
   let gateway: Server | undefined;
   return {
     deployer,
+    disk: folders.disk,
     handle,
     onGatewayRequest: (listener) => {
       gateway = createServer((incoming, outgoing) => {
@@ -133,7 +143,8 @@ function surroundingsOf({ options, limits, deno, folders, functions, watchdog, s
     bootstrap: folders.bootstrap,
     sockets: folders.sockets,
     gateway: folders.gateway,
-    publicOrigin: options.publicUrl,
+    publicPlace: publicPlaceOf(options, ref),
+    blockedAddresses: options.blockedAddresses ?? [],
     account: accountOf(ref),
     cache: store.cache(ref),
     source: (version) => store.source(ref, name, version),
@@ -149,6 +160,10 @@ function surroundingsOf({ options, limits, deno, folders, functions, watchdog, s
   });
 }
 
+/** On one machine the platform's whole address, projects' included; else the project's own. */
+const publicPlaceOf = ({ publicUrl, projectUrl }: FunctionsOptions, ref: string) =>
+  projectUrl ? { origin: new URL(projectUrl(ref)).origin, path: `/p/${ref}` } : { origin: publicUrl, path: '' };
+
 /** The platform's own names are not for the owner to change, as functions rely on them. */
 const environmentOf = (tenant: Tenant | undefined, own: Record<string, string>): Record<string, string> => ({
   ...own,
@@ -161,6 +176,8 @@ const environmentOf = (tenant: Tenant | undefined, own: Record<string, string>):
 
 const BOOTSTRAP = fileURLToPath(new URL('./runtime/bootstrap.js', import.meta.url));
 const LAST_SOCKETS = 'sockets';
+/** No project is named so. */
+const DISK_NAME = '.disk';
 
 /** Sockets are in the system's folder for what is temporary, as the path of one may be no longer than about a hundred bytes. */
 function prepareFolders(home: string): Folders {
@@ -174,5 +191,14 @@ function prepareFolders(home: string): Folders {
   copyFileSync(BOOTSTRAP, bootstrap);
   chmodSync(bootstrap, 0o644);
   const root = reachableFolder(path.join(home, 'deployed'), `functions-${path.basename(path.dirname(home))}`);
-  return { root, sockets, bootstrap, gateway: path.join(sockets, 'gateway') };
+  return { root, sockets, bootstrap, gateway: path.join(sockets, 'gateway'), disk: nameOfDisk(root) };
+}
+
+function nameOfDisk(root: string): string {
+  const file = path.join(root, DISK_NAME);
+  if (!existsSync(file)) {
+    writeFileSync(`${file}.new`, randomUUID());
+    renameSync(`${file}.new`, file);
+  }
+  return readFileSync(file, 'utf8');
 }

@@ -19,7 +19,9 @@ export interface IsolateOptions {
   /** A folder in which the isolate gets one for its socket. */
   sockets: string;
   gateway: string;
-  publicOrigin: string;
+  /** The origin that the gateway's socket stands for, and the path there. */
+  publicPlace: { origin: string; path: string };
+  blockedAddresses: readonly string[];
   source: string;
   cache: string;
   account: Account | undefined;
@@ -108,11 +110,11 @@ export class Isolate {
   }
 
   #spawn(): ChildProcess {
-    const { deno, bootstrap, source, cache, gateway, account, limits } = this.#options;
+    const { deno, bootstrap, source, cache, gateway, account, limits, blockedAddresses } = this.#options;
     const folders = { source, cache, socket: this.socketPath, gateway };
     const { command, args, ...identity } = confined(
       deno.program,
-      isolateArguments(bootstrap, folders, limits),
+      isolateArguments(bootstrap, folders, { ...limits, blockedAddresses }),
       account,
     );
     const child = spawn(command, args, {
@@ -126,7 +128,7 @@ export class Isolate {
   }
 
   async #untilItServes(): Promise<void> {
-    const { limits, log, environment, source, gateway, publicOrigin } = this.#options;
+    const { limits, log, environment, source, gateway, publicPlace } = this.#options;
     const token = randomBytes(16).toString('hex');
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const onLine = (line: string) => {
@@ -143,7 +145,7 @@ export class Isolate {
     this.#process.once('close', () => reject(new BootFailed('it ended while it started')));
     const timer = setTimeout(() => reject(new BootFailed('it did not serve in time')), limits.bootMilliseconds);
     const entry = `file://${path.join(source, 'index.ts')}`;
-    const configuration = { token, socket: this.socketPath, gateway, publicOrigin, entry, environment };
+    const configuration = { token, socket: this.socketPath, gateway, publicPlace, entry, environment };
     this.#process.stdin?.write(`${JSON.stringify(configuration)}\n`);
     try {
       await promise;

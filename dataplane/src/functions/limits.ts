@@ -1,9 +1,13 @@
 /** What a function may use, and how long things may take. One object, so that a test may bring a smaller one. */
+import { totalmem } from 'node:os';
+
 export interface FunctionLimits {
   /** Of V8's old generation, in MiB: past it the isolate ends itself. */
   heapMegabytes: number;
   /** Of the process, in MiB: past it the isolate is ended. Array buffers count here, and not in the heap. */
   residentMegabytes: number;
+  /** Of all isolates together, in MiB: past it the one with the most is ended. */
+  togetherMegabytes: number;
   /** CPU that a request brings along; an isolate that used up what its requests brought is ended. */
   cpuMillisecondsPerRequest: number;
   /** CPU of an isolate before its first request, and the most that requests can save up. */
@@ -31,9 +35,23 @@ export interface FunctionLimits {
   lookMilliseconds: number;
 }
 
+/** For the platform's own process, where all share what a container may have. */
+const OWN_MEGABYTES = 512;
+const BYTES_PER_MEGABYTE = 1024 * 1024;
+
+/** In a container that runs out of memory everything may be ended at once: before it does, one isolate is. */
+function togetherMegabytes(): number {
+  const bytes = process.constrainedMemory();
+  // Without a bound it is 0, or more than any machine has.
+  if (bytes === 0 || bytes > totalmem()) return Number.POSITIVE_INFINITY;
+  const megabytes = bytes / BYTES_PER_MEGABYTE;
+  return Math.max(megabytes - OWN_MEGABYTES, megabytes / 2);
+}
+
 export const LIMITS: FunctionLimits = {
   heapMegabytes: 256,
   residentMegabytes: 512,
+  togetherMegabytes: togetherMegabytes(),
   cpuMillisecondsPerRequest: 2_000,
   cpuMillisecondsAtMost: 20_000,
   firstByteMilliseconds: 150_000,

@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { pino } from 'pino';
 import type { Tenant } from '../tenant.js';
 import type { DeployOutcome } from './deployer.js';
-import { createFunctionsService, type FunctionsService } from './index.js';
+import { createFunctionsService, type FunctionsOptions, type FunctionsService } from './index.js';
 import type { FunctionLimits } from './limits.js';
 import type { LogLine } from './logs.js';
 
@@ -30,7 +30,11 @@ export interface TestFunctions {
   close(): Promise<void>;
 }
 
-export async function startTestFunctions(limits: Partial<FunctionLimits> = {}, home?: string): Promise<TestFunctions> {
+export async function startTestFunctions(
+  limits: Partial<FunctionLimits> = {},
+  home?: string,
+  options: Pick<FunctionsOptions, 'projectUrl' | 'blockedAddresses'> = {},
+): Promise<TestFunctions> {
   const folder = home ?? mkdtempSync(path.join(tmpdir(), 'slipway-test-'));
   const environments = new Map<string, Record<string, string>>();
   let answer: (incoming: IncomingMessage, outgoing: ServerResponse) => void = () => undefined;
@@ -41,6 +45,7 @@ export async function startTestFunctions(limits: Partial<FunctionLimits> = {}, h
   const service = await createFunctionsService({
     home: path.join(folder, 'functions'),
     publicUrl,
+    ...options,
     tenant,
     environment: (ref) => environments.get(ref) ?? {},
     log: pino({ level: 'silent' }),

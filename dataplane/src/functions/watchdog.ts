@@ -36,17 +36,31 @@ export class Watchdog {
   }
 
   async #look(): Promise<void> {
-    await Promise.all([...this.#watched].map(([isolate, state]) => this.#lookAt(isolate, state)));
+    const own = await Promise.all(
+      [...this.#watched].map(async ([isolate, state]) => ({
+        isolate,
+        state,
+        megabytes: await this.#lookAt(isolate, state),
+      })),
+    );
+    const { togetherMegabytes } = this.limits;
+    if (own.reduce((sum, { megabytes }) => sum + megabytes, 0) <= togetherMegabytes) return;
+    const largest = own.reduce((a, b) => (b.megabytes > a.megabytes ? b : a));
+    largest.state.log(
+      'memory limit exceeded: all functions here used too much together, and of all the isolate the most',
+    );
+    largest.isolate.end('memory');
   }
 
-  async #lookAt(isolate: Isolate, state: { log(message: string): void; cpu: number }): Promise<void> {
+  /** Says how much memory it has for itself alone. */
+  async #lookAt(isolate: Isolate, state: { log(message: string): void; cpu: number }): Promise<number> {
     const { idleMilliseconds, residentMegabytes } = this.limits;
     if (isolate.active === 0 && performance.now() - isolate.lastUsed > idleMilliseconds) {
       isolate.end('asked');
-      return;
+      return 0;
     }
     const usage = isolate.pid === undefined ? undefined : await usageOf(isolate.pid);
-    if (usage === undefined) return;
+    if (usage === undefined) return 0;
     isolate.cpuCredit -= usage.cpuMilliseconds - state.cpu;
     state.cpu = usage.cpuMilliseconds;
     if (usage.residentMegabytes > residentMegabytes) {
@@ -55,7 +69,8 @@ export class Watchdog {
     } else if (isolate.cpuCredit < 0) {
       state.log('CPU limit exceeded: the isolate computed for longer than its requests allow and was ended');
       isolate.end('cpu');
-    }
+    } else return usage.ownMegabytes;
+    return 0;
   }
 }
 
@@ -68,8 +83,14 @@ async function usageOf(pid: number) {
     // The name of the program, in parentheses, may itself have spaces.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const ticks = Number(fields[11]) + Number(fields[12]);
-    const resident = Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0);
-    return { cpuMilliseconds: ticks * MILLISECONDS_PER_TICK, residentMegabytes: resident / KIB_PER_MIB };
+    const megabytes = (name: string) =>
+      Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) / KIB_PER_MIB;
+    return {
+      cpuMilliseconds: ticks * MILLISECONDS_PER_TICK,
+      residentMegabytes: megabytes('VmRSS'),
+      // The program itself is in memory once for all.
+      ownMegabytes: megabytes('RssAnon') + megabytes('RssShmem'),
+    };
   } catch {
     return undefined;
   }

@@ -2,13 +2,7 @@
  * Carries requests to services in other pods and their answers back, streamed both ways, over kept connections. In: where, as what
  * path and with which headers. What is away, mute or has too much to do is an error of a named kind. Used by services that are elsewhere.
  */
-import {
-  type ClientRequest,
-  request as httpRequest,
-  type IncomingMessage,
-  type OutgoingHttpHeaders,
-  type ServerResponse,
-} from 'node:http';
+import { type ClientRequest, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { BodyTooLargeError, MAX_BODY_BYTES } from '../request-body.js';
 import type { ServiceRequest, UpgradeRequest } from '../service.js';
 import { endToEnd, handedOn, hasBody, mayRepeat } from './hop.js';
@@ -54,6 +48,8 @@ export interface Carried {
   /** With the query. */
   path: string;
   headers: OutgoingHttpHeaders;
+  /** Its own word on which origins may read an answer counts, not the gateway's. */
+  saysWhoMayRead?: boolean;
   request: ServiceRequest;
 }
 
@@ -128,7 +124,7 @@ function attempt(
     timeout: limits.stillMilliseconds,
   });
   watchTime(upstream, limits);
-  upstream.once('response', (answer) => passBack(answer, upstream, incoming, outgoing));
+  upstream.once('response', (answer) => passBack(answer, upstream, carried));
   upstream.once('error', (error) => {
     if (again && upstream.reusedSocket && mayRepeat(incoming) && !outgoing.headersSent && !outgoing.destroyed) {
       attempt(carried, connections, limits, resolve, reject, false);
@@ -177,16 +173,13 @@ function send(incoming: IncomingMessage, upstream: ClientRequest, most: number):
   incoming.pipe(upstream);
 }
 
-function passBack(
-  answer: IncomingMessage,
-  upstream: ClientRequest,
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
-): void {
+function passBack(answer: IncomingMessage, upstream: ClientRequest, carried: Carried): void {
+  const { incoming, outgoing } = carried.request;
   const headers = endToEnd(answer);
   for (const name in headers) {
-    // The gateway has said who may read it, and named the request.
-    if (name.startsWith('access-control-') || name === 'x-request-id') delete headers[name];
+    // The gateway has named the request, and said who may read it.
+    const isOurs = name === 'x-request-id' || (name.startsWith('access-control-') && !carried.saysWhoMayRead);
+    if (isOurs) delete headers[name];
   }
   outgoing.writeHead(answer.statusCode as number, headers);
   answer.once('error', () => outgoing.destroy());

@@ -17,8 +17,13 @@ export type FunctionOutcome =
   | { state: 'refused'; problems: FunctionProblems }
   | { state: 'busy'; message: string };
 
+/** `isLost`: whether a project's functions may be served no more. */
+export type LossListener = (isLost: (ref: string) => boolean) => void;
+
 export interface FunctionEngine {
   /** Serves this version, and swaps it for the one before without a failed request. */
   ensureFunction(request: FunctionRequest): Promise<FunctionOutcome>;
   removeFunction(ref: string, name: string): Promise<void>;
+  /** Tells of functions that the engine was given and has lost. */
+  onLost?(listener: LossListener): void;
 }

@@ -6,6 +6,7 @@ import { projectUrlByHost } from '@slipway/crds';
 import type { Logger } from 'pino';
 import type { ProjectCaches } from '../controllers/project/controller.js';
 import { PlatformInstallation } from '../installation/installation.js';
+import { functionsToken } from '../installation/secrets.js';
 import type { Informer } from '../runtime/informer.js';
 import type { KubeClient, KubeObject } from '../runtime/kube.js';
 import type { Metrics } from '../runtime/metrics.js';
@@ -18,6 +19,7 @@ import { Children } from './kubernetes/children/children.js';
 import { servedKinds } from './kubernetes/children/served.js';
 import { comparedSecrets } from './kubernetes/compared-secrets.js';
 import { KubernetesEngine } from './kubernetes/engine.js';
+import { PodFunctions } from './kubernetes/pod-functions.js';
 import { Rollout } from './kubernetes/rollout/rollout.js';
 import { replicationPassword } from './postgres/replication-password.js';
 
@@ -48,7 +50,10 @@ export const installedEngine = async (settings: OperatorSettings, world: EngineW
 export const secretsOfEngine = (settings: OperatorSettings): ((secret: KubeObject) => boolean) =>
   'site' in settings ? comparedSecrets(settings.site) : () => false;
 
-async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineWorld): Promise<InstalledEngine> {
+async function onCluster(
+  { site, dataplaneUrl, functionsUrls = [] }: ClusterSettings,
+  world: EngineWorld,
+): Promise<InstalledEngine> {
   const { client, caches, metrics, log } = world;
   const { secrets, namespaces } = caches;
   const children = new Children({
@@ -73,9 +78,13 @@ async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineW
     log,
   });
   const installation = new PlatformInstallation({ client, log });
+  const functions =
+    functionsUrls.length > 0
+      ? new PodFunctions({ urls: functionsUrls, token: () => functionsToken(client), log })
+      : undefined;
   return {
     engine,
-    functions: noFunctions,
+    functions: functions ?? noFunctions('its manifests need the component functions (docs/cluster.md)'),
     informers: children.informers(),
     projectUrl: (ref) => projectUrlByHost(site.publicUrl, ref),
     onChange: (listener) => {
@@ -86,9 +95,11 @@ async function onCluster({ site, dataplaneUrl }: ClusterSettings, world: EngineW
     begin: () => {
       void installation.start();
       engine.start();
+      functions?.start();
     },
     close: async () => {
       rollout.close();
+      await functions?.close();
       await installation.close();
       await engine.close();
     },
@@ -109,7 +120,7 @@ function onMachine(settings: MachineSettings, { client, log }: EngineWorld): Ins
   const functions = functionsSocket ? new EmbeddedFunctions(functionsSocket) : undefined;
   return {
     engine,
-    functions: functions ?? noFunctions,
+    functions: functions ?? noFunctions('SLIPWAY_FUNCTIONS_SOCKET is not set'),
     informers: [],
     projectUrl,
     onChange: (listener) => databases.add(listener),

@@ -3,7 +3,15 @@
  * the Kubernetes API. Out: how to reach the platform's Postgres, and how the API will.
  */
 import { randomBytes } from 'node:crypto';
-import { API_SECRET, LABEL_MANAGED_BY, MANAGED_BY, POSTGRES_SECRET, PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
+import {
+  API_SECRET,
+  FUNCTIONS_SECRET,
+  LABEL_MANAGED_BY,
+  MANAGED_BY,
+  POSTGRES_SECRET,
+  PROGRAMS,
+  SYSTEM_NAMESPACE,
+} from '@slipway/crds';
 import { PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';
 import { keptSecret } from '../runtime/kept-secret.js';
 import type { KubeClient } from '../runtime/kube.js';
@@ -36,7 +44,17 @@ export async function platformSecrets(client: KubeClient): Promise<PlatformSecre
       [API_SECRET.encryptionKeys]: newKeys(),
     }),
   });
+  // Pods that mount it wait until it is there.
+  await functionsToken(client);
   return { adminUrl, apiUrl: api[API_SECRET.databaseUrl] as string };
+}
+
+/** What is shown to the pods that run functions by who deploys to them. */
+export async function functionsToken(client: KubeClient): Promise<string> {
+  const { name, token } = FUNCTIONS_SECRET;
+  const make = () => ({ [token]: newSecret() });
+  const kept = await keptSecret(client, { namespace: SYSTEM_NAMESPACE, name, labels: LABELS, make });
+  return kept[token] as string;
 }
 
 /** Of the Postgres that the manifests bring. */

@@ -26,16 +26,17 @@ interface Configuration {
   token: string;
   socket: string;
   gateway: string;
-  /** The origin that the gateway's socket stands for. */
-  publicOrigin: string;
+  /** The origin that the gateway's socket stands for, and the path there. */
+  publicPlace: { origin: string; path: string };
   entry: string;
   environment: Record<string, string>;
 }
 
 const configuration = await readConfiguration();
-const { token, socket, gateway, publicOrigin, entry, environment } = configuration;
+const { token, socket, gateway, publicPlace, entry, environment } = configuration;
 const stdout = Deno.stdout;
 const encoder = new TextEncoder();
+const { origin: publicOrigin } = publicPlace;
 const say = (word: string) => void stdout.writeSync(encoder.encode(`\n${token} ${word}\n`));
 void endWithParent();
 giveEnvironment();
@@ -78,7 +79,7 @@ function giveEnvironment(): void {
 function reachPublicUrl(): void {
   const client = Deno.createHttpClient({ proxy: { transport: 'unix', path: gateway } });
   const native = globalThis.fetch;
-  const inside = (url: string) => `http://slipway.invalid${url.slice(publicOrigin.length)}`;
+  const inside = (url: string) => `http://slipway.invalid${publicPlace.path}${url.slice(publicOrigin.length)}`;
   const isPublic = (url: string) => url === publicOrigin || url.startsWith(`${publicOrigin}/`);
   globalThis.fetch = ((input: Request | URL | string, init?: RequestInit) => {
     const request = input instanceof Request;

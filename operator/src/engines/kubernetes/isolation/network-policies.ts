@@ -144,7 +144,10 @@ const postgresIngress = () => ({
   policyTypes: ['Ingress'],
   ingress: [
     {
-      from: [{ podSelector: parts(PART_AUTH, PART_REST) }, ...programs('operator', 'api', 'dataplane', 'realtime')],
+      from: [
+        { podSelector: parts(PART_AUTH, PART_REST) },
+        ...programs('operator', 'api', 'dataplane', 'realtime', 'storage'),
+      ],
       ports: tcp([POSTGRES_PORT]),
     },
   ],

@@ -11,7 +11,7 @@ import type { Service } from '../service.js';
 import type { Tenant } from '../tenant.js';
 import { startTestCluster, type TestCluster } from '../testing/project.js';
 import { createManagement } from './management.js';
-import { createRemoteRealtime, placeOf } from './remote-realtime.js';
+import { createRemoteService } from './remote.js';
 import { createGateway } from './server.js';
 
 const PUBLIC_URL = 'http://slipway.test';
@@ -54,7 +54,10 @@ test.before(async () => {
   const pod = () => serve(createRealtimeService({ log, replication: async () => 'none' }));
   pods = [await pod(), await pod()];
   const urls = pods.map(({ url }) => url);
-  const running = [await serve(createRemoteRealtime({ urls })), await serve(createRemoteRealtime({ urls }))];
+  const running = [
+    await serve(createRemoteService({ service: 'realtime', urls })),
+    await serve(createRemoteService({ service: 'realtime', urls })),
+  ];
   gateways = running.map(({ url }) => url);
   closings.push(...running.map(({ close }) => close), ...pods.map(({ close }) => close));
 });
@@ -109,18 +112,6 @@ test('supabase-js joins a channel and hears it', async () => {
   client.realtime.disconnect();
 });
 
-test('each project has one pod, the same at every gateway, and projects are spread over all', () => {
-  const urls = ['http://a:1', 'http://b:1', 'http://c:1'];
-  const places = Array.from({ length: 300 }, (_, n) => placeOf(`ref-${n}`, urls));
-  assert.equal(
-    places,
-    Array.from({ length: 300 }, (_, n) => placeOf(`ref-${n}`, urls.toReversed())),
-  );
-  for (const url of urls) assert.ok(places.filter((place) => place === url).length > 50);
-  const fewer = Array.from({ length: 300 }, (_, n) => placeOf(`ref-${n}`, urls.slice(0, 2)));
-  for (const [n, place] of places.entries()) if (place !== urls[2]) assert.is(fewer[n], place);
-});
-
 test('nobody without a good key reaches a pod, nor does a suspended project', async () => {
   const tenant = await project('guarded');
   const before = pods.map(({ asked }) => asked());
@@ -152,7 +143,7 @@ test('what a pod refuses is answered in its words', async () => {
 test('while a pod is away its sockets are 502, and the sockets it had are closed', async () => {
   const tenant = await project('away');
   const pod = await serve(createRealtimeService({ log, replication: async () => 'none' }));
-  const gateway = await serve(createRemoteRealtime({ urls: [pod.url] }));
+  const gateway = await serve(createRemoteService({ service: 'realtime', urls: [pod.url] }));
   closings.push(gateway.close);
   const url = `${gateway.url.replace('http', 'ws')}/p/away/realtime/v1/websocket?apikey=${tenant.anonKey}`;
   const socket = await RawSocket.open(url);
@@ -168,7 +159,9 @@ test('a pod that is mute costs a caller no more than the handshake’s time, and
   const tenant = await project('mute');
   const mute = createServer().on('upgrade', () => undefined);
   const url = await listening(mute);
-  const gateway = await serve(createRemoteRealtime({ urls: [url], handshakeMilliseconds: 50, sockets: 1 }));
+  const gateway = await serve(
+    createRemoteService({ service: 'realtime', urls: [url], handshakeMilliseconds: 50, sockets: 1 }),
+  );
   closings.push(gateway.close, async () => {
     mute.closeAllConnections();
     mute.close();

@@ -1,19 +1,20 @@
 /**
- * Realtime where it runs in pods of its own. A project's sockets must all be in one process, as broadcasts and presence are: each
- * project has its pod, chosen by its ref alone, so that every gateway chooses the same. In: requests and sockets whose key was good.
- * Out: what that pod, which looks at the key itself, answers. Called by the gateway as any service.
+ * A service that runs in pods of its own, each a data plane that has it. What a project has there is in one process (its sockets, its
+ * uploads, its functions): each project has its pod, chosen by its ref alone, so that every gateway chooses the same. In: requests and
+ * sockets whose key was good. Out: what that pod, which looks at the key itself, answers. Called by the gateway as any service.
  */
-import { createHash } from 'node:crypto';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { type ProjectService, podOf } from '@slipway/crds';
 import type { Service, ServiceRequest, UpgradeRequest } from '../service.js';
 import { answerOn } from './answer-on.js';
-import { Carrier, headersFor, type ServiceAddress } from './carrier.js';
+import { Carrier, type CarrierLimits, headersFor, type ServiceAddress } from './carrier.js';
 import { endToEnd } from './hop.js';
 import { refuse, serviceBusy, serviceDown } from './refusals.js';
 
-export interface RemoteRealtimeOptions {
-  /** One of each pod: `http://slipway-realtime-0.slipway-realtime.slipway-system.svc:8080`. */
+export interface RemoteOptions {
+  service: ProjectService;
+  /** One of each pod. */
   urls: readonly string[];
   handshakeMilliseconds?: number;
   /** Sockets of all projects together; a pod has its own limits for each. */
@@ -23,39 +24,51 @@ export interface RemoteRealtimeOptions {
 const HANDSHAKE_MS = 10_000;
 const SOCKETS = 20_000;
 
-export function createRemoteRealtime(options: RemoteRealtimeOptions): Service {
-  return new RemoteRealtime(options);
+/** The pod sets the bounds of what streams, and cuts off who stands still: here they are only wider. */
+const LIMITS: Partial<Record<ProjectService, Partial<CarrierLimits>>> = {
+  storage: { bodyBytes: Number.POSITIVE_INFINITY, stillMilliseconds: 120_000 },
+  functions: { bodyBytes: Number.POSITIVE_INFINITY, stillMilliseconds: 420_000 },
+};
+
+export function createRemoteService(options: RemoteOptions): Service {
+  return new Remote(options);
 }
 
-class RemoteRealtime implements Service {
-  readonly #carrier = new Carrier();
+class Remote implements Service {
+  readonly upgrade?: (request: UpgradeRequest) => void;
+  readonly #service: ProjectService;
+  readonly #carrier: Carrier;
   readonly #handshakeMilliseconds: number;
   readonly #mostSockets: number;
   readonly #urls: readonly string[];
   readonly #sockets = new Set<Socket>();
 
-  constructor({ urls, handshakeMilliseconds = HANDSHAKE_MS, sockets = SOCKETS }: RemoteRealtimeOptions) {
+  constructor({ service, urls, handshakeMilliseconds = HANDSHAKE_MS, sockets = SOCKETS }: RemoteOptions) {
+    this.#service = service;
+    this.#carrier = new Carrier(LIMITS[service]);
     this.#urls = urls;
     this.#handshakeMilliseconds = handshakeMilliseconds;
     this.#mostSockets = sockets;
+    if (service === 'realtime') this.upgrade = (request) => this.#join(request);
   }
 
   handle(request: ServiceRequest): Promise<void> {
     const { ref } = request.tenant;
     return this.#carrier.carry({
-      to: `${ref}/realtime`,
+      to: `${ref}/${this.#service}`,
       address: this.#addressOf(ref),
-      path: pathOf(request),
-      headers: withKey(request),
+      path: this.#pathOf(request),
+      headers: headersOf(request),
+      saysWhoMayRead: true,
       request,
     });
   }
 
-  upgrade(request: UpgradeRequest): void {
+  #join(request: UpgradeRequest): void {
     const { incoming, tenant } = request;
     const socket = request.socket as Socket;
     if (this.#sockets.size >= this.#mostSockets) {
-      refuse(answerOn(socket, incoming), serviceBusy('realtime'));
+      refuse(answerOn(socket, incoming), serviceBusy(this.#service));
       return;
     }
     this.#sockets.add(socket);
@@ -64,8 +77,8 @@ class RemoteRealtime implements Service {
     const upstream = httpRequest({
       ...this.#addressOf(tenant.ref),
       agent: false,
-      path: pathOf(request),
-      headers: { ...withKey(request), connection, upgrade },
+      path: this.#pathOf(request),
+      headers: { ...headersOf(request), connection, upgrade },
     });
     const late = setTimeout(() => upstream.destroy(new Error('no answer in time')), this.#handshakeMilliseconds);
     let answered = false;
@@ -85,7 +98,7 @@ class RemoteRealtime implements Service {
     upstream.once('error', () => {
       clearTimeout(late);
       if (answered || socket.destroyed) socket.destroy();
-      else refuse(answerOn(socket, incoming), serviceDown('realtime'));
+      else refuse(answerOn(socket, incoming), serviceDown(this.#service));
     });
     upstream.end();
   }
@@ -99,26 +112,21 @@ class RemoteRealtime implements Service {
   }
 
   #addressOf(ref: string): ServiceAddress {
-    const { hostname, port } = new URL(placeOf(ref, this.#urls));
+    const { hostname, port } = new URL(podOf(ref, this.#urls));
     return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 80) };
+  }
+
+  /** As clients know it, so that an address which the pod answers leads them back. */
+  #pathOf({ tenant, path, query }: ServiceRequest | UpgradeRequest): string {
+    const place = `${new URL(tenant.url).pathname.replace(/\/$/, '')}/${this.#service}/v1${path}`;
+    return query === '' ? place : `${place}?${query}`;
   }
 }
 
-/** Rendezvous hashing: when a pod more or less is named, no other project moves than those of that pod. */
-export function placeOf(ref: string, urls: readonly string[]): string {
-  const weight = (url: string) => createHash('sha256').update(`${ref}\0${url}`).digest('hex');
-  const [first = ''] = urls.length === 1 ? urls : urls.toSorted((a, b) => (weight(a) < weight(b) ? 1 : -1));
-  return first;
-}
-
-function pathOf({ tenant, path, query }: ServiceRequest | UpgradeRequest): string {
-  const place = `/p/${tenant.ref}/realtime/v1${path}`;
-  return query === '' ? place : `${place}?${query}`;
-}
-
 /** The pod decides anew who calls, from a header, as queries are more often written down. */
-function withKey(request: ServiceRequest | UpgradeRequest) {
+function headersOf(request: ServiceRequest | UpgradeRequest) {
   const headers = headersFor(request);
+  headers.host = new URL(request.tenant.url).host;
   if (headers.apikey === undefined && request.token !== undefined) headers.apikey = request.token;
   return headers;
 }

@@ -1,0 +1,56 @@
+/** One data plane that runs functions, as its control socket or port answers. In: requests of a function engine. Out: their outcomes. */
+import { Agent } from 'undici';
+import type { FunctionOutcome, FunctionRequest } from './function-engine.js';
+
+/** Fetching what a function imports takes its time; the data plane gives up before this. */
+const PATIENCE_MS = 180_000;
+const CONNECT_MS = 5_000;
+
+/** A Unix socket, or a port that asks for a token. */
+export type ControlPlace = { socketPath: string } | { origin: string; token(): Promise<string> };
+
+export class FunctionControl {
+  readonly #place: ControlPlace;
+  readonly #agent: Agent;
+
+  constructor(place: ControlPlace) {
+    this.#place = place;
+    const connect = 'socketPath' in place ? { socketPath: place.socketPath } : { timeout: CONNECT_MS };
+    this.#agent = new Agent({ connect, headersTimeout: PATIENCE_MS, allowH2: false });
+  }
+
+  async ensure({ ref, name, version, code, verifyJwt }: FunctionRequest): Promise<FunctionOutcome> {
+    const body = JSON.stringify({ version, code, verifyJwt });
+    const answer = await this.#ask<FunctionOutcome>('PUT', pathOf(ref, name), body);
+    return answer ?? { state: 'busy', message: 'the data plane does not answer' };
+  }
+
+  async remove(ref: string, name: string): Promise<void> {
+    if (!(await this.#ask('DELETE', pathOf(ref, name)))) throw new Error('the data plane does not answer');
+  }
+
+  /** The name of the disk that it keeps functions on; undefined: it does not answer. */
+  async disk(): Promise<string | undefined> {
+    return (await this.#ask<{ disk: string }>('GET', '/'))?.disk;
+  }
+
+  close(): Promise<void> {
+    return this.#agent.destroy();
+  }
+
+  async #ask<Said>(method: 'GET' | 'PUT' | 'DELETE', path: string, body?: string): Promise<Said | undefined> {
+    try {
+      const [origin, headers] =
+        'origin' in this.#place
+          ? [this.#place.origin, { authorization: `Bearer ${await this.#place.token()}` }]
+          : ['http://functions', {}];
+      const answer = await this.#agent.request({ origin, path, method, headers, ...(body ? { body } : {}) });
+      const said = await answer.body.json();
+      return answer.statusCode === 200 ? (said as Said) : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+const pathOf = (ref: string, name: string) => `/${encodeURIComponent(ref)}/${encodeURIComponent(name)}`;

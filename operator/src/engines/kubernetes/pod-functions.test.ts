@@ -1,0 +1,126 @@
+/** In the pods' place stand servers that remember what they were told, each with a disk that the test can take away. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { podOf } from '@slipway/crds';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { silentLog, until } from '../../testing.js';
+import { PodFunctions } from './pod-functions.js';
+
+interface Pod {
+  disk: string | undefined;
+  told: { route: string; authorization: string | undefined; body: string }[];
+}
+
+const pods = new Map<string, Pod>();
+const servers: Server[] = [];
+const TOKEN = 'the token of the platform';
+
+/** All listen at one port, as pods do, at addresses of their own. */
+async function podAt(host: string, port: number): Promise<number> {
+  const pod: Pod = { disk: `disk of ${host}`, told: [] };
+  pods.set(host, pod);
+  const server = createServer((incoming, outgoing) => {
+    if (pod.disk === undefined) {
+      incoming.socket.destroy();
+      return;
+    }
+    let body = '';
+    incoming.setEncoding('utf8').on('data', (chunk: string) => {
+      body += chunk;
+    });
+    incoming.on('end', () => {
+      const route = `${incoming.method} ${incoming.url}`;
+      if (route !== 'GET /') pod.told.push({ route, authorization: incoming.headers.authorization, body });
+      outgoing.end(JSON.stringify(route === 'GET /' ? { disk: pod.disk } : { state: 'ready' }));
+    });
+  });
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(port, host, resolve));
+  return (server.address() as AddressInfo).port;
+}
+
+const hosts = ['127.0.0.1', '127.0.0.2'] as const;
+const urls = hosts.map((host) => `http://${host}:8080`);
+const hostOf = (ref: string) => new URL(podOf(ref, urls)).hostname;
+const refs = Array.from({ length: 20 }, (_, n) => `ref-${n}`);
+let functions: PodFunctions;
+
+test.before(async () => {
+  const controlPort = await podAt(hosts[0], 0);
+  await podAt(hosts[1], controlPort);
+  functions = new PodFunctions({
+    urls,
+    token: async () => TOKEN,
+    controlPort,
+    lookMilliseconds: 10,
+    log: silentLog,
+  });
+});
+test.after(async () => {
+  await functions.close();
+  for (const server of servers) {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+});
+
+test('each project’s functions are deployed to its pod and removed there, with the token', async () => {
+  for (const ref of refs) {
+    const outcome = await functions.ensureFunction({ ref, name: 'hello', version: 3, code: 'x', verifyJwt: true });
+    assert.equal(outcome, { state: 'ready' });
+    await functions.removeFunction(ref, 'hello');
+  }
+  for (const [host, { told }] of pods) {
+    const its = refs.filter((ref) => hostOf(ref) === host);
+    assert.ok(its.length > 0);
+    assert.equal(
+      told.map(({ route }) => route),
+      its.flatMap((ref) => [`PUT /${ref}/hello`, `DELETE /${ref}/hello`]),
+    );
+    assert.equal(JSON.parse(told[0]?.body ?? ''), { version: 3, code: 'x', verifyJwt: true });
+    for (const { authorization } of told) assert.is(authorization, `Bearer ${TOKEN}`);
+  }
+});
+
+test('a pod that comes back without its disk is told of, with those projects that are in it and no others', async () => {
+  const lost: string[][] = [];
+  functions.onLost((isLost) => lost.push(refs.filter(isLost)));
+  functions.start();
+  const [host] = hosts;
+  const pod = pods.get(host) as Pod;
+  const rounds = async () => {
+    const before = pod.disk;
+    pod.disk = undefined;
+    const ref = refs.find((one) => hostOf(one) === host) as string;
+    const said = await functions.ensureFunction({ ref, name: 'hello', version: 3, code: 'x', verifyJwt: true });
+    assert.equal(said, { state: 'busy', message: 'the data plane does not answer' });
+    return before;
+  };
+  await until(() => lookedAt(pod), 'the first look');
+  pod.disk = await rounds();
+  await until(() => lookedAt(pod), 'a look at a pod that only restarted');
+  assert.equal(lost, []);
+  await rounds();
+  pod.disk = 'another disk';
+  await until(() => lost.length > 0, 'word of the loss');
+  assert.equal(lost, [refs.filter((ref) => hostOf(ref) === host)]);
+});
+
+/** Two whole looks from now on. */
+async function lookedAt(pod: Pod): Promise<boolean> {
+  const server = servers[hosts.indexOf('127.0.0.1')] as Server;
+  let asked = 0;
+  await new Promise<void>((resolve) => {
+    const count = () => {
+      if (pod.disk !== undefined && ++asked === 3) {
+        server.off('request', count);
+        resolve();
+      }
+    };
+    server.on('request', count);
+  });
+  return true;
+}
+
+test.run();

@@ -1,0 +1,84 @@
+/**
+ * On a cluster functions run in pods of their own, each project's in one of them. In: the URLs of the pods, the platform's token for them.
+ * Out: the verbs of `FunctionEngine`, asked of the project's pod; and word of pods that came back without the disk that they had.
+ */
+import { FUNCTIONS_CONTROL_PORT, podOf } from '@slipway/crds';
+import type { Logger } from 'pino';
+import { FunctionControl } from '../function-control.js';
+import type { FunctionEngine, FunctionOutcome, FunctionRequest, LossListener } from '../function-engine.js';
+
+export interface PodFunctionsOptions {
+  /** Where calls go, one of each pod. */
+  urls: readonly string[];
+  token(): Promise<string>;
+  controlPort?: number;
+  lookMilliseconds?: number;
+  log: Logger;
+}
+
+const LOOK_MS = 3_000;
+
+export class PodFunctions implements FunctionEngine {
+  readonly #options: PodFunctionsOptions;
+  readonly #pods: ReadonlyMap<string, FunctionControl>;
+  readonly #disks = new Map<string, string>();
+  readonly #listeners: LossListener[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(options: PodFunctionsOptions) {
+    this.#options = options;
+    const { urls, token, controlPort = FUNCTIONS_CONTROL_PORT } = options;
+    const controlOf = (url: string) => new FunctionControl({ origin: onPort(url, controlPort), token });
+    this.#pods = new Map(urls.map((url) => [url, controlOf(url)]));
+  }
+
+  ensureFunction(request: FunctionRequest): Promise<FunctionOutcome> {
+    return this.#podOf(request.ref).ensure(request);
+  }
+
+  removeFunction(ref: string, name: string): Promise<void> {
+    return this.#podOf(ref).remove(ref, name);
+  }
+
+  onLost(listener: LossListener): void {
+    this.#listeners.push(listener);
+  }
+
+  /** From now on pods are asked for their disks. */
+  start(): void {
+    void this.#look();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    await Promise.all([...this.#pods.values()].map((pod) => pod.close()));
+  }
+
+  #podOf(ref: string): FunctionControl {
+    return this.#pods.get(podOf(ref, this.#options.urls)) as FunctionControl;
+  }
+
+  async #look(): Promise<void> {
+    await Promise.all([...this.#pods].map(([url, pod]) => this.#lookAt(url, pod)));
+    if (!this.#closed) this.#timer = setTimeout(() => void this.#look(), this.#options.lookMilliseconds ?? LOOK_MS);
+  }
+
+  async #lookAt(url: string, pod: FunctionControl): Promise<void> {
+    const disk = await pod.disk();
+    const before = this.#disks.get(url);
+    if (disk === undefined || disk === before) return;
+    this.#disks.set(url, disk);
+    // What was deployed before this operator led is asked for by its first reconciles.
+    if (before === undefined) return;
+    this.#options.log.warn({ pod: url }, 'a pod lost its functions: they are deployed again');
+    for (const listener of this.#listeners) listener((ref) => podOf(ref, this.#options.urls) === url);
+  }
+}
+
+function onPort(address: string, port: number): string {
+  const url = new URL(address);
+  url.port = String(port);
+  return url.origin;
+}
