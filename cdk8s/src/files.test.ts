@@ -54,10 +54,10 @@ test('no program may do everything: no rule has a wildcard, and none lets it giv
 
 test('every container of the platform runs as nobody, without rights, on a root file system that can not be written', () => {
   const pods = [...files]
-    .filter(([file]) => file.startsWith('base/') && !file.endsWith('site.yaml'))
+    .filter(([file]) => /^(base|components)\//.test(file) && !file.endsWith('site.yaml'))
     .flatMap(([, text]) => parseAllDocuments(text).map((document) => document.toJS()))
     .flatMap(({ spec }) => spec?.template?.spec ?? []);
-  assert.is(pods.length, 5);
+  assert.is(pods.length, 8);
   for (const { securityContext, containers } of pods) {
     assert.is(securityContext.runAsNonRoot, true);
     assert.ok(securityContext.runAsUser > 0);

@@ -2,14 +2,15 @@
  * Every file of manifests/ but the CRDs, as a map from its path to its text: a kustomize base, components, and overlays. In: the charts
  * and the sites. Called by `generate.ts`, which writes them, and by the test that compares.
  */
+import type { V1EnvVar, V1Volume, V1VolumeMount } from '@kubernetes/client-node';
 import { PROGRAMS, SITE_CONFIG, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { App, type Chart, Testing } from 'cdk8s';
 import { stringify } from 'yaml';
 import { Admission } from './charts/admission.js';
 import { Namespaces } from './charts/namespaces.js';
-import { CloudNativePgNetwork, Network, PlatformPostgresNetwork } from './charts/network.js';
+import { AddedNetwork, CloudNativePgNetwork, Network, PlatformPostgresNetwork } from './charts/network.js';
 import { PlatformPostgres } from './charts/platform-postgres.js';
-import { Programs } from './charts/programs.js';
+import { AddedPrograms, functionsToken, Programs, podUrls } from './charts/programs.js';
 import { OptionalRights, ProgramRights } from './charts/rights.js';
 import { ServiceAccounts } from './charts/service-accounts.js';
 import { UserRoles } from './charts/user-roles.js';
@@ -38,6 +39,9 @@ export function manifestFiles(): Files {
     ...externalPostgres(),
     ...component('cloudnative-pg', (app) => [new OptionalRights(app, 'cloudnative-pg'), new CloudNativePgNetwork(app)]),
     ...component('gateway-api', (app) => [new OptionalRights(app, 'gateway-api')]),
+    ...storage('storage', { replicas: 1, volume: '50Gi' }),
+    ...storage('storage-s3', { replicas: 2 }),
+    ...functions(),
     ...overlay('kind', KIND_SITE),
     ...overlay('test', TEST_SITE),
   ]);
@@ -67,10 +71,11 @@ function base(): Files {
   return new Map(all.map(([file, text]) => [`base/${file}`, text]));
 }
 
-/** What a site adds that has more than every cluster has. */
-function component(name: string, chartsOf: (app: App) => Chart[]): Files {
+/** What a site adds that has more than every cluster has, or wants more of the platform. */
+function component(name: string, chartsOf: (app: App) => Chart[], patches: Patch[] = []): Files {
   const files = written(chartsOf(new App()));
-  const listed = kustomization('Component', { resources: files.map(([file]) => file) });
+  const resources = files.map(([file]) => file);
+  const listed = kustomization('Component', { resources, ...(patches.length > 0 ? { patches } : {}) });
   return new Map(
     [...files, ['kustomization.yaml', listed] as const].map(([file, text]) => [`components/${name}/${file}`, text]),
   );
@@ -100,6 +105,56 @@ function overlay(name: 'kind' | 'test', said: Said): Files {
   ]);
 }
 
+interface Patch {
+  target: { kind: string; name: string };
+  patch: string;
+}
+
+/** Storage, its bytes on a volume or, without one, in S3. */
+const storage = (name: string, pods: { replicas: number; volume?: string }) =>
+  component(
+    name,
+    (app) => [
+      new ServiceAccounts(app, ['storage']),
+      new ProgramRights(app, ['storage']),
+      new AddedNetwork(app, 'storage', { outwards: pods.volume === undefined }),
+      new AddedPrograms(app, 'storage', pods),
+    ],
+    [told('dataplane', [podUrls('storage', pods.replicas)])],
+  );
+
+const FUNCTIONS_PODS = 1;
+const functions = () =>
+  component(
+    'functions',
+    (app) => [
+      new ServiceAccounts(app, ['functions']),
+      new ProgramRights(app, ['functions']),
+      new AddedNetwork(app, 'functions'),
+      new AddedPrograms(app, 'functions', { replicas: FUNCTIONS_PODS, volume: '10Gi' }),
+    ],
+    [
+      told('dataplane', [podUrls('functions', FUNCTIONS_PODS)]),
+      told('operator', [podUrls('functions', FUNCTIONS_PODS)]),
+      told('api', [podUrls('functions', FUNCTIONS_PODS), functionsToken.env], functionsToken),
+    ],
+  );
+
+/** A program of the base with more in its environment, and a volume. */
+function told(
+  program: 'dataplane' | 'operator' | 'api',
+  env: V1EnvVar[],
+  more?: { volume: V1Volume; mount: V1VolumeMount },
+): Patch {
+  const pod = '/spec/template/spec';
+  const operations = [
+    ...env.map((variable) => operation('add', `${pod}/containers/0/env/-`, variable)),
+    ...(more ? [operation('add', `${pod}/volumes/-`, more.volume)] : []),
+    ...(more ? [operation('add', `${pod}/containers/0/volumeMounts/-`, more.mount)] : []),
+  ];
+  return { target: { kind: 'Deployment', name: PROGRAMS[program] }, patch: yaml(operations) };
+}
+
 const operation = (op: 'add' | 'replace', path: string, value: unknown) => ({ op, path, value });
 const resourcesAt = '/spec/template/spec/containers/0/resources/requests';
 
@@ -108,7 +163,7 @@ const smaller = (name: string, cpu: string, memory: string) => ({
   patch: yaml([operation('replace', resourcesAt, { cpu, memory })]),
 });
 const SMALL = [
-  smaller('slipway-(operator|api|dataplane|realtime)', '25m', '64Mi'),
+  smaller('slipway-(operator|api|dataplane|realtime|storage|functions)', '25m', '64Mi'),
   smaller(PROGRAMS.postgres, '50m', '128Mi'),
 ];
 /** Its namespace is known there, and needs no label. */

@@ -3,9 +3,11 @@ import { SYSTEM_NAMESPACE } from '@slipway/crds';
 
 export { API_SECRET, POSTGRES_SECRET } from '@slipway/crds';
 
-/** The programs, each with a service account of its own. */
+/** The programs that every installation has, each with a service account of its own. */
 export const ACCOUNTS = ['operator', 'api', 'dataplane', 'realtime'] as const;
-export type Account = (typeof ACCOUNTS)[number];
+/** And those that a site adds by components. */
+export type AddedAccount = 'storage' | 'functions';
+export type Account = (typeof ACCOUNTS)[number] | AddedAccount;
 
 export const IMAGES = ['operator', 'api', 'dataplane'] as const;
 /** Without a tag: an overlay chooses the registry and the tag by kustomize's `images`. */
@@ -29,5 +31,8 @@ export const labelsOf = (name: string, component: string) => ({
 export const LABEL_INGRESS = 'slipway.dev/ingress';
 /** Namespaces whose pods may read the programs' metrics carry it. */
 export const LABEL_MONITORING = 'slipway.dev/monitoring';
+
+/** The site's: which S3 holds the files, as docs/storage.md has it. */
+export const S3_SECRET = { name: 'slipway-storage-s3', key: 's3.json' } as const;
 
 export const serviceHostOf = (name: string) => `${name}.${SYSTEM_NAMESPACE}.svc`;

@@ -99,7 +99,18 @@ const realtime: Rights = {
   namespaced: { [SYSTEM_NAMESPACE]: [may(CORE, ['secrets'], ['get'], [REPLICATION_SECRET.name])] },
 };
 
-export const RIGHTS: Record<Account, Rights> = { operator, api, dataplane, realtime };
+const storage: Rights = { cluster: tenants, namespaced: {} };
+
+/** What owners entrust to their functions is read where those run, and nowhere else. */
+const functions: Rights = {
+  cluster: [
+    may(GROUP, ['projects'], ['list', 'watch']),
+    may(CORE, ['secrets'], ['list', 'watch'], [...watched, SECRETS.env.name]),
+  ],
+  namespaced: {},
+};
+
+export const RIGHTS: Record<Account, Rights> = { operator, api, dataplane, realtime, storage, functions };
 
 /** What only a site needs that has the operator of this name, or this API: a component of its own for each. */
 export const OPTIONAL_RIGHTS: Record<string, Rights> = {

@@ -5,6 +5,7 @@
 import {
   DATA_NAMESPACE,
   DEPLOYED_SERVICES,
+  FUNCTIONS_CONTROL_PORT,
   LABEL_PART,
   LABEL_PROJECT,
   NOT_PUBLIC,
@@ -16,7 +17,17 @@ import {
 } from '@slipway/crds';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
-import { LABEL_INGRESS, LABEL_MONITORING, METRICS_PORT, NAME_LABEL, PORT, selectorOf } from '../names.js';
+import {
+  ACCOUNTS,
+  type Account,
+  type AddedAccount,
+  LABEL_INGRESS,
+  LABEL_MONITORING,
+  METRICS_PORT,
+  NAME_LABEL,
+  PORT,
+  selectorOf,
+} from '../names.js';
 import { add, type NetworkPolicy, type Peer, type Port } from '../objects.js';
 
 type Ingress = NonNullable<NetworkPolicy['spec']['ingress']>;
@@ -53,7 +64,12 @@ const DNS: Egress[number] = {
   ports: [{ protocol: 'UDP', port: 53 }, ...tcp(53)],
 };
 const DATAPLANE: Egress[number] = { to: [program('dataplane')], ports: tcp(PORT) };
-const REALTIME: Egress[number] = { to: [program('realtime')], ports: tcp(PORT) };
+/** Where the gateways carry what is in pods of its own. */
+const SERVICE_PODS: Egress[number] = {
+  to: [program('realtime'), program('storage'), program('functions')],
+  ports: tcp(PORT),
+};
+const FUNCTIONS_CONTROL: Egress[number] = { to: [program('functions')], ports: tcp(FUNCTIONS_CONTROL_PORT) };
 const PROJECT_SERVICES: Egress[number] = {
   to: [ofProjects(PART_AUTH, PART_REST)],
   ports: tcp(DEPLOYED_SERVICES.auth.port, DEPLOYED_SERVICES.rest.port, 3001),
@@ -69,24 +85,24 @@ interface Allowance {
   egress?: Egress;
 }
 
-const ALLOWED: Record<Exclude<Program, 'postgres'>, Allowance> = {
+const ALLOWED: Record<Account, Required<Allowance>> = {
   operator: {
     ingress: [{ from: [MONITORING], ports: tcp(PORT) }],
-    egress: [API_SERVER, DNS, PLATFORM_DATABASE, TENANT_POSTGRES, DATAPLANE, PROJECT_SERVICES],
+    egress: [API_SERVER, DNS, PLATFORM_DATABASE, TENANT_POSTGRES, DATAPLANE, PROJECT_SERVICES, FUNCTIONS_CONTROL],
   },
   api: {
     ingress: [
       { from: [INGRESS_CONTROLLER], ports: tcp(PORT) },
       { from: [MONITORING], ports: tcp(METRICS_PORT) },
     ],
-    egress: [API_SERVER, DNS, PLATFORM_DATABASE, TENANT_POSTGRES, DATAPLANE],
+    egress: [API_SERVER, DNS, PLATFORM_DATABASE, TENANT_POSTGRES, DATAPLANE, FUNCTIONS_CONTROL],
   },
   dataplane: {
     ingress: [
-      { from: [INGRESS_CONTROLLER, program('operator'), program('api')], ports: tcp(PORT) },
+      { from: [INGRESS_CONTROLLER, program('operator'), program('api'), program('functions')], ports: tcp(PORT) },
       { from: [MONITORING], ports: tcp(METRICS_PORT) },
     ],
-    egress: [API_SERVER, DNS, TENANT_POSTGRES, PROJECT_SERVICES, REALTIME, INTERNET],
+    egress: [API_SERVER, DNS, TENANT_POSTGRES, PROJECT_SERVICES, SERVICE_PODS, INTERNET],
   },
   realtime: {
     ingress: [
@@ -94,6 +110,21 @@ const ALLOWED: Record<Exclude<Program, 'postgres'>, Allowance> = {
       { from: [MONITORING], ports: tcp(METRICS_PORT) },
     ],
     egress: [API_SERVER, DNS, TENANT_POSTGRES],
+  },
+  storage: {
+    ingress: [
+      { from: [program('dataplane')], ports: tcp(PORT) },
+      { from: [MONITORING], ports: tcp(METRICS_PORT) },
+    ],
+    egress: [API_SERVER, DNS, TENANT_POSTGRES],
+  },
+  functions: {
+    ingress: [
+      { from: [program('dataplane')], ports: tcp(PORT) },
+      { from: [program('operator'), program('api')], ports: tcp(FUNCTIONS_CONTROL_PORT) },
+      { from: [MONITORING], ports: tcp(METRICS_PORT) },
+    ],
+    egress: [API_SERVER, DNS, DATAPLANE, INTERNET],
   },
 };
 
@@ -103,10 +134,7 @@ export class Network extends Chart {
     for (const namespace of [SYSTEM_NAMESPACE, DATA_NAMESPACE]) {
       policy(this, namespace, 'default-deny', {}, { ingress: [], egress: [] });
     }
-    for (const [name, allowed] of Object.entries(ALLOWED)) {
-      const object = PROGRAMS[name as Program];
-      policy(this, SYSTEM_NAMESPACE, object, selectorOf(object), allowed);
-    }
+    for (const account of ACCOUNTS) policyOf(this, account);
     // Nothing else runs there.
     policy(
       this,
@@ -116,12 +144,23 @@ export class Network extends Chart {
       {
         ingress: [
           {
-            from: [systemPrograms('operator', 'api', 'dataplane', 'realtime'), ofProjects(PART_AUTH, PART_REST)],
+            from: [
+              systemPrograms('operator', 'api', 'dataplane', 'realtime', 'storage'),
+              ofProjects(PART_AUTH, PART_REST),
+            ],
             ports: POSTGRES,
           },
         ],
       },
     );
+  }
+}
+
+/** Of programs that a site adds. `outwards`: S3, wherever on the internet it is. */
+export class AddedNetwork extends Chart {
+  constructor(scope: Construct, account: AddedAccount, { outwards = false } = {}) {
+    super(scope, 'network');
+    policyOf(this, account, outwards ? [INTERNET] : []);
   }
 }
 
@@ -154,6 +193,12 @@ export class CloudNativePgNetwork extends Chart {
       },
     );
   }
+}
+
+function policyOf(chart: Chart, account: Account, more: Egress = []): void {
+  const name = PROGRAMS[account];
+  const { ingress, egress } = ALLOWED[account];
+  policy(chart, SYSTEM_NAMESPACE, name, selectorOf(name), { ingress, egress: [...egress, ...more] });
 }
 
 function policy(

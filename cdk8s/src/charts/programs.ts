@@ -1,16 +1,33 @@
 /** The platform's programs: for each its pods, a Service, and how many of its pods may be away at once. */
-import type { V1Container, V1EnvVar, V1PodTemplateSpec, V1Volume, V1VolumeMount } from '@kubernetes/client-node';
-import { PROGRAMS, SITE_CONFIG, SITE_SETTING, SYSTEM_NAMESPACE } from '@slipway/crds';
+import type {
+  V1Container,
+  V1ContainerPort,
+  V1EnvVar,
+  V1PodTemplateSpec,
+  V1Volume,
+  V1VolumeMount,
+} from '@kubernetes/client-node';
+import {
+  FUNCTIONS_CONTROL_PORT,
+  FUNCTIONS_SECRET,
+  POD_URLS_SETTINGS,
+  PROGRAMS,
+  SITE_CONFIG,
+  SITE_SETTING,
+  SYSTEM_NAMESPACE,
+} from '@slipway/crds';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
 import {
   type Account,
+  type AddedAccount,
   API_SECRET,
   type IMAGES,
   imageOf,
   labelsOf,
   METRICS_PORT,
   PORT,
+  S3_SECRET,
   selectorOf,
   serviceHostOf,
 } from '../names.js';
@@ -21,8 +38,10 @@ const SITE_FOLDER = '/etc/slipway';
 const KEYS_FOLDER = '/etc/slipway-keys';
 /** The images' user `node`. */
 const USER = 1000;
-/** A project's channels live in one process: which, the gateways find from this list. */
-const REALTIME_PODS = 1;
+/** Where pods keep what is to be there after a restart. */
+const DATA_FOLDER = '/var/lib/slipway';
+const S3_FOLDER = '/etc/slipway-s3';
+const TOKEN_FOLDER = '/etc/slipway-functions';
 
 interface ProgramParts {
   image: (typeof IMAGES)[number];
@@ -30,6 +49,7 @@ interface ProgramParts {
   env: V1EnvVar[];
   /** Where Prometheus finds /metrics. */
   metricsPort: number;
+  ports?: V1ContainerPort[];
   volumes?: V1Volume[];
   mounts?: V1VolumeMount[];
 }
@@ -40,12 +60,24 @@ const resources = (cpu: string, memory: string, limit: string) => ({
 });
 const dataplane = { name: 'SLIPWAY_DATAPLANE_URL', value: `http://${serviceHostOf(PROGRAMS.dataplane)}` };
 const metrics = { name: 'SLIPWAY_METRICS_LISTEN', value: `0.0.0.0:${METRICS_PORT}` };
-const realtime = {
-  name: 'SLIPWAY_REALTIME_URLS',
+const storageFolder = { name: 'SLIPWAY_STORAGE_DIR', value: `${DATA_FOLDER}/storage` };
+const data = { name: 'data', mountPath: DATA_FOLDER };
+
+/** A service whose projects have each their pod: which, everybody finds from this list. */
+type PodService = keyof typeof POD_URLS_SETTINGS;
+export const podUrls = (service: PodService, pods: number): V1EnvVar => ({
+  name: POD_URLS_SETTINGS[service],
   value: Array.from(
-    { length: REALTIME_PODS },
-    (_, index) => `http://${PROGRAMS.realtime}-${index}.${serviceHostOf(PROGRAMS.realtime)}:${PORT}`,
+    { length: pods },
+    (_, index) => `http://${PROGRAMS[service]}-${index}.${serviceHostOf(PROGRAMS[service])}:${PORT}`,
   ).join(','),
+});
+
+/** What is shown to the pods of functions: theirs, and the API's, which reads logs. */
+export const functionsToken: { volume: V1Volume; mount: V1VolumeMount; env: V1EnvVar } = {
+  volume: { name: 'functions-token', secret: { secretName: FUNCTIONS_SECRET.name, defaultMode: 0o440 } },
+  mount: { name: 'functions-token', mountPath: TOKEN_FOLDER, readOnly: true },
+  env: { name: 'SLIPWAY_FUNCTIONS_TOKEN', value: `${TOKEN_FOLDER}/${FUNCTIONS_SECRET.token}` },
 };
 
 const PARTS: Record<Account, ProgramParts> = {
@@ -84,7 +116,7 @@ const PARTS: Record<Account, ProgramParts> = {
   dataplane: {
     image: 'dataplane',
     resources: resources('100m', '256Mi', '1Gi'),
-    env: [metrics, realtime],
+    env: [metrics, podUrls('realtime', 1)],
     metricsPort: METRICS_PORT,
   },
   realtime: {
@@ -93,6 +125,40 @@ const PARTS: Record<Account, ProgramParts> = {
     env: [metrics],
     metricsPort: METRICS_PORT,
   },
+  storage: {
+    image: 'dataplane',
+    resources: resources('100m', '256Mi', '1Gi'),
+    env: [metrics, storageFolder],
+    metricsPort: METRICS_PORT,
+    mounts: [data],
+  },
+  functions: {
+    image: 'dataplane',
+    // Of all functions together: docs/functions.md says what one of them may use.
+    resources: resources('200m', '512Mi', '4Gi'),
+    env: [
+      metrics,
+      dataplane,
+      functionsToken.env,
+      { name: 'SLIPWAY_FUNCTIONS_DIR', value: `${DATA_FOLDER}/functions` },
+      { name: 'SLIPWAY_FUNCTIONS_CONTROL', value: `0.0.0.0:${FUNCTIONS_CONTROL_PORT}` },
+    ],
+    ports: [{ name: 'control', containerPort: FUNCTIONS_CONTROL_PORT }],
+    metricsPort: METRICS_PORT,
+    volumes: [functionsToken.volume],
+    mounts: [data, functionsToken.mount],
+  },
+};
+
+/** With S3 for the bytes: what is not whole yet is gathered on the node. */
+const S3_STORAGE: ProgramParts = {
+  ...PARTS.storage,
+  env: [...PARTS.storage.env, { name: 'SLIPWAY_STORAGE_S3', value: `${S3_FOLDER}/${S3_SECRET.key}` }],
+  volumes: [
+    { name: 's3', secret: { secretName: S3_SECRET.name, defaultMode: 0o440 } },
+    { name: data.name, emptyDir: { sizeLimit: '20Gi' } },
+  ],
+  mounts: [data, { name: 's3', mountPath: S3_FOLDER, readOnly: true }],
 };
 
 export class Programs extends Chart {
@@ -100,7 +166,7 @@ export class Programs extends Chart {
     super(scope, 'programs', { namespace: SYSTEM_NAMESPACE });
     for (const program of ['operator', 'api', 'dataplane'] as const) this.#deployment(program);
     for (const program of ['api', 'dataplane'] as const) this.#service(program);
-    this.#realtime();
+    servicePods(this, 'realtime', { replicas: 1 });
   }
 
   #deployment(program: Account): void {
@@ -129,35 +195,59 @@ export class Programs extends Chart {
       },
     });
   }
+}
 
-  /** Its pods have names, so that all gateways choose the same one for a project. */
-  #realtime(): void {
-    const name = PROGRAMS.realtime;
-    const metadata = { name, labels: labelsOf(name, 'realtime') };
-    add(this, 'Service', {
-      metadata,
-      spec: {
-        clusterIP: 'None',
-        selector: selectorOf(name),
-        ports: [{ name: 'http', port: PORT, targetPort: 'http' }],
-      },
-    });
-    add(this, 'StatefulSet', {
-      metadata,
-      spec: {
-        serviceName: name,
-        replicas: REALTIME_PODS,
-        podManagementPolicy: 'Parallel',
-        selector: { matchLabels: selectorOf(name) },
-        template: podTemplate('realtime'),
-      },
-    });
+interface ServicePodsOptions {
+  replicas: number;
+  /** The size of a volume for each pod. */
+  volume?: string;
+  parts?: ProgramParts;
+}
+
+/** Pods that have names, so that all gateways choose the same one for a project. */
+function servicePods(chart: Chart, account: PodService, { replicas, volume, parts }: ServicePodsOptions): void {
+  const name = PROGRAMS[account];
+  const labels = labelsOf(name, account);
+  const metadata = { name, labels };
+  const selector = { matchLabels: selectorOf(name) };
+  add(chart, 'Service', {
+    metadata,
+    spec: {
+      clusterIP: 'None',
+      selector: selectorOf(name),
+      ports: [{ name: 'http', port: PORT, targetPort: 'http' }],
+    },
+  });
+  const claim = volume && {
+    metadata: { name: data.name, labels },
+    spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: volume } } },
+  };
+  add(chart, 'StatefulSet', {
+    metadata,
+    spec: {
+      serviceName: name,
+      replicas,
+      podManagementPolicy: 'Parallel',
+      selector,
+      template: podTemplate(account, parts),
+      ...(claim ? { volumeClaimTemplates: [claim] } : {}),
+    },
+  });
+  if (replicas > 1) add(chart, 'PodDisruptionBudget', { metadata, spec: { maxUnavailable: 1, selector } });
+}
+
+/** Programs that a site adds, as their component says. */
+export class AddedPrograms extends Chart {
+  constructor(scope: Construct, account: AddedAccount, options: { replicas: number; volume?: string }) {
+    super(scope, 'programs', { namespace: SYSTEM_NAMESPACE });
+    const onS3 = account === 'storage' && options.volume === undefined;
+    servicePods(this, account, { ...options, ...(onS3 ? { parts: S3_STORAGE } : {}) });
   }
 }
 
-function podTemplate(program: Account): V1PodTemplateSpec {
+function podTemplate(program: Account, parts = PARTS[program]): V1PodTemplateSpec {
   const name = PROGRAMS[program];
-  const { metricsPort, volumes = [] } = PARTS[program];
+  const { metricsPort, volumes = [] } = parts;
   const annotations = {
     'prometheus.io/scrape': 'true',
     'prometheus.io/port': String(metricsPort),
@@ -172,13 +262,14 @@ function podTemplate(program: Account): V1PodTemplateSpec {
       securityContext: podSecurity(USER),
       topologySpreadConstraints: spread(name),
       terminationGracePeriodSeconds: 30,
-      containers: [container(program, PARTS[program])],
+      containers: [container(program, parts)],
       volumes: [TMP.volume, { name: 'site', configMap: { name: SITE_CONFIG.name } }, ...volumes],
     },
   };
 }
 
-function container(program: Account, { image, resources, env, metricsPort, mounts = [] }: ProgramParts): V1Container {
+function container(program: Account, parts: ProgramParts): V1Container {
+  const { image, resources, env, metricsPort, ports = [], mounts = [] } = parts;
   const ask = (path: string) => ({ httpGet: { path, port: 'http' }, timeoutSeconds: 5 });
   return {
     name: program,
@@ -193,6 +284,7 @@ function container(program: Account, { image, resources, env, metricsPort, mount
     ports: [
       { name: 'http', containerPort: PORT },
       ...(metricsPort === PORT ? [] : [{ name: 'metrics', containerPort: metricsPort }]),
+      ...ports,
     ],
     // Its database, its Secrets and the API server may be a while in coming.
     startupProbe: { ...ask('/healthz'), periodSeconds: 2, failureThreshold: 90 },

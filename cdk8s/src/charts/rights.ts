@@ -9,9 +9,9 @@ import { OPTIONAL_RIGHTS, RIGHTS, type Rights } from '../rights.js';
 const RBAC = 'rbac.authorization.k8s.io';
 
 export class ProgramRights extends Chart {
-  constructor(scope: Construct) {
+  constructor(scope: Construct, accounts: readonly Account[] = ACCOUNTS) {
     super(scope, 'rights');
-    for (const account of ACCOUNTS) grant(this, account, PROGRAMS[account], RIGHTS[account]);
+    for (const account of accounts) grant(this, account, PROGRAMS[account], RIGHTS[account]);
   }
 }
 

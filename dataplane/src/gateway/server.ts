@@ -343,7 +343,10 @@ function absent(place: ServiceAddress | undefined, tenant: Tenant): Refusal {
   const name = place?.service;
   if (name !== undefined && isProjectService(name)) {
     if (!tenant.services.has(name)) return unavailable(name, tenant.type);
-    return notHere(name, `this installation does not run the ${name} service`);
+    return notHere(
+      name,
+      `this installation does not run the ${name} service; a cluster has it by the component ${name}`,
+    );
   }
   if (name === 'graphql') return notHere(name, 'this installation does not run the GraphQL service');
   return { status: 404, body: { message: 'no Route matched with those values' } };

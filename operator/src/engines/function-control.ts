@@ -12,6 +12,7 @@ export type ControlPlace = { socketPath: string } | { origin: string; token(): P
 export class FunctionControl {
   readonly #place: ControlPlace;
   readonly #agent: Agent;
+  #headers: Record<string, string> | undefined;
 
   constructor(place: ControlPlace) {
     this.#place = place;
@@ -40,12 +41,13 @@ export class FunctionControl {
 
   async #ask<Said>(method: 'GET' | 'PUT' | 'DELETE', path: string, body?: string): Promise<Said | undefined> {
     try {
-      const [origin, headers] =
-        'origin' in this.#place
-          ? [this.#place.origin, { authorization: `Bearer ${await this.#place.token()}` }]
-          : ['http://functions', {}];
-      const answer = await this.#agent.request({ origin, path, method, headers, ...(body ? { body } : {}) });
+      const origin = 'origin' in this.#place ? this.#place.origin : 'http://functions';
+      this.#headers ??= 'token' in this.#place ? { authorization: `Bearer ${await this.#place.token()}` } : {};
+      const asked = { origin, path, method, headers: this.#headers, ...(body ? { body } : {}) };
+      const answer = await this.#agent.request(asked);
       const said = await answer.body.json();
+      // Somebody may have made another.
+      if (answer.statusCode === 401) this.#headers = undefined;
       return answer.statusCode === 200 ? (said as Said) : undefined;
     } catch {
       return undefined;
