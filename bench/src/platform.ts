@@ -7,7 +7,7 @@ import { Management, type ProjectView } from '@slipway/e2e/management.js';
 import { type RunningPlatform, startPlatform } from '@slipway/e2e/platform.js';
 import { children } from './measure/processes.js';
 import type { Login } from './rest/database.js';
-import type { Project } from './rest/dataset.js';
+import { type Project, SUPABASE_REST_PATH } from './rest/dataset.js';
 
 const HEALTHY_TIMEOUT_MS = 60_000;
 const POLL_MS = 10;
@@ -57,11 +57,8 @@ export class Platform {
 
   /** How the data plane logs in to the project's database. */
   async authenticatorLogin({ ref }: ProjectView): Promise<Login> {
-    const config = new KubeConfig();
-    config.loadFromFile(this.running.kubeconfig);
     const { name, ...keys } = SECRETS.database;
-    const secret = await config.makeApiClient(CoreV1Api).readNamespacedSecret({ name, namespace: namespaceOf(ref) });
-    const value = (key: string) => Buffer.from(secret.data?.[key] ?? '', 'base64').toString();
+    const value = await this.#secret(ref, name);
     return {
       host: value(keys.host),
       port: Number(value(keys.port)),
@@ -71,9 +68,16 @@ export class Platform {
     };
   }
 
+  /** What its users' tokens are signed with. */
+  async jwtSecret({ ref }: ProjectView): Promise<string> {
+    const { name, jwtSecret } = SECRETS.keys;
+    return (await this.#secret(ref, name))(jwtSecret);
+  }
+
   /** By loopback's address, as no name server should be part of a measurement. */
   served({ ref, anon_key }: ProjectView): Project {
-    return { baseUrl: `http://127.0.0.1:${this.running.port}/p/${ref}`, anonKey: anon_key };
+    const baseUrl = `http://127.0.0.1:${this.running.port}/p/${ref}`;
+    return { baseUrl, restPath: SUPABASE_REST_PATH, anonKey: anon_key };
   }
 
   /** Process ids of what the supervisor runs, by program. */
@@ -84,6 +88,13 @@ export class Platform {
       if (name) programs[name] = pid;
     }
     return programs;
+  }
+
+  async #secret(ref: string, name: string): Promise<(key: string) => string> {
+    const config = new KubeConfig();
+    config.loadFromFile(this.running.kubeconfig);
+    const secret = await config.makeApiClient(CoreV1Api).readNamespacedSecret({ name, namespace: namespaceOf(ref) });
+    return (key) => Buffer.from(secret.data?.[key] ?? '', 'base64').toString();
   }
 
   async close(): Promise<void> {

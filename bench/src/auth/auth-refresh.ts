@@ -4,7 +4,7 @@ import { LoadGenerator, type LoadJob } from '../measure/load.js';
 import { type Contestant, interleave, ratioOf } from '../measure/rounds.js';
 import { Platform } from '../platform.js';
 import { decimals, whole } from '../report/table.js';
-import { call, type Project, SCHEMA, signUp } from '../rest/dataset.js';
+import { call, onLoopback, type Project, SCHEMA, signUp } from '../rest/dataset.js';
 import { startLiteOnSqlite } from '../rest/lite.js';
 
 const AT_LEAST_OF_LITE = 3;
@@ -28,7 +28,7 @@ async function measure({ plan, say }: BenchContext, closers: (() => unknown)[]) 
   closers.push(() => lite.close());
   const projects = {
     [SLIPWAY]: platform.served(await platform.createProject()),
-    [LITE]: { baseUrl: `http://127.0.0.1:${lite.port}`, anonKey: 'none' },
+    [LITE]: onLoopback(lite),
   };
   const { dataplane, postgres } = await platform.programs();
   if (!dataplane || !postgres) throw new Error('the platform runs no data plane or no Postgres');

@@ -13,8 +13,8 @@ export function renderTable(head: string[], rows: string[][]): string {
   return [line(head), line(rule), ...rows.map(line)].join('\n');
 }
 
-/** A number, a range of them, or nothing. */
-const isNumber = (text: string) => /^[\d.,]*( – [\d.,]+)?$/.test(text);
+/** A number, a range of them, or none. */
+const isNumber = (text: string) => /^(n\/a|[\d.,]*( – [\d.,]+)?)$/.test(text);
 
 export const whole = (value: number) => Math.round(value).toLocaleString('en');
 export const decimals = (value: number, digits = 2) => value.toFixed(digits);

@@ -76,7 +76,8 @@ async function read(request: IncomingMessage): Promise<Asked> {
     return { name: url.includes('on_conflict') ? 'upsert' : 'insert', id: '', body: await readBody(request) };
   }
   const id = /[?&]id=eq\.(\d+)/.exec(url)?.[1];
-  return id ? { name: 'select by key', id, body: '' } : { name: 'select 10 rows', id: '', body: '' };
+  if (id) return { name: 'select by key', id, body: '' };
+  return { name: url.includes('/albums') ? 'to-many embed' : 'select 10 rows', id: '', body: '' };
 }
 
 function bound(value: PlannedValue, { id, body }: Asked): string | null {

@@ -7,13 +7,13 @@ import { LoadGenerator } from '../measure/load.js';
 import { interleave, ratioOf } from '../measure/rounds.js';
 import { type Program, startLite } from '../peers.js';
 import { decimals, whole } from '../report/table.js';
-import { fill, LITE_ROWS_PER_REQUEST, type Project, SCHEMA, type Session } from './dataset.js';
+import { fill, LITE_ROWS_PER_REQUEST, onLoopback, SCHEMA, type Session } from './dataset.js';
 import { startLiteOnSqlite } from './lite.js';
 import { loadJob, OPERATIONS } from './operations.js';
 
 /** What its own migrations would bring; on Postgres it has none. */
 const ROLES = 'create role anon; create role authenticated; create role service_role bypassrls;';
-const GRANTS = 'grant usage on schema auth to public; grant all on todos to authenticated;';
+const GRANTS = 'grant usage on schema auth to public; grant all on todos, albums, tracks to authenticated;';
 
 export const liteDrivers: Bench = async ({ plan, say }) => {
   const postgres = await startTestPostgres();
@@ -29,9 +29,8 @@ export const liteDrivers: Bench = async ({ plan, say }) => {
     });
     const rows: string[][] = [];
     const data: unknown[] = [];
-    const stages = Object.entries(programs).map(([name, { port, pid }]) => {
-      const project: Project = { baseUrl: `http://127.0.0.1:${port}`, anonKey: 'none' };
-      return { name, project, pid };
+    const stages = Object.entries(programs).map(([name, program]) => {
+      return { name, project: onLoopback(program), pid: program.pid };
     });
     const sessions = new Map<string, Session>();
     for (const { name, project } of stages) {

@@ -1,9 +1,17 @@
-/** The four requests that are measured, as supabase-js sends them, and what a right answer is. */
+/** The requests that are measured, as supabase-js sends them, and what a right answer is. */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { LoadJob } from '../measure/load.js';
 import type { RequestTemplate } from '../measure/request-template.js';
-import { call, type Project, ROWS_PER_USER, type Session } from './dataset.js';
+import {
+  ALBUMS_PER_USER,
+  call,
+  type Project,
+  ROWS_PER_USER,
+  type Session,
+  TRACKS_PER_ALBUM,
+  trackTitle,
+} from './dataset.js';
 
 const COLUMNS = 'id,user_id,title,done,created_at';
 
@@ -15,11 +23,12 @@ export interface Operation {
   verify(project: Project, session: Session, reader?: Project): Promise<void>;
 }
 
-export const OPERATION_NAMES = ['select 10 rows', 'select by key', 'insert', 'upsert'] as const;
+export const OPERATION_NAMES = ['select 10 rows', 'select by key', 'to-many embed', 'insert', 'upsert'] as const;
 export type OperationName = (typeof OPERATION_NAMES)[number];
 
-const TEN_ROWS = `/rest/v1/todos?select=${COLUMNS}&done=eq.false&order=created_at.desc&limit=10`;
-const byKey = (id: number | string) => `/rest/v1/todos?select=${COLUMNS}&id=eq.${id}`;
+const TEN_ROWS = `/todos?select=${COLUMNS}&done=eq.false&order=created_at.desc&limit=10`;
+const byKey = (id: number | string) => `/todos?select=${COLUMNS}&id=eq.${id}`;
+const TEN_ALBUMS = '/albums?select=id,title,tracks(id,title,place)&order=id.desc&limit=10';
 
 const headers = (project: Project, session: Session) => ({
   apikey: project.anonKey,
@@ -30,7 +39,7 @@ const read =
   (path: string) =>
   (project: Project, session: Session): RequestTemplate => ({
     method: 'GET',
-    path,
+    path: project.restPath + path,
     headers: headers(project, session),
     lowest: 1,
     highest: ROWS_PER_USER,
@@ -40,7 +49,7 @@ const write =
   (path: string, body: (session: Session) => string, prefer: string) =>
   (project: Project, session: Session): RequestTemplate => ({
     method: 'POST',
-    path,
+    path: project.restPath + path,
     headers: { ...headers(project, session), 'content-type': 'application/json', prefer },
     body: body(session),
     lowest: 1,
@@ -53,7 +62,7 @@ export const OPERATIONS: Operation[] = [
     expectedStatuses: [200],
     template: read(TEN_ROWS),
     verify: async (project, session) => {
-      const rows = await call(project, { method: 'GET', path: TEN_ROWS, token: session.accessToken });
+      const rows = await get(project, session, TEN_ROWS);
       const ids = Array.from({ length: 10 }, (_, index) => ROWS_PER_USER - 2 * index);
       expectEqual(
         rows.map((row: { id: number }) => row.id),
@@ -68,33 +77,39 @@ export const OPERATIONS: Operation[] = [
     expectedStatuses: [200],
     template: read(byKey('{random}')),
     verify: async (project, session) => {
-      const rows = await call(project, { method: 'GET', path: byKey(7), token: session.accessToken });
+      const rows: Row[] = await get(project, session, byKey(7));
       expectEqual(
-        rows.map(({ id, user_id, title }: Row) => ({ id, user_id, title })),
+        rows.map(({ id, user_id, title }) => ({ id, user_id, title })),
         [{ id: 7, user_id: session.userId, title: 'Task number 6 of this user' }],
       );
-      const others = await call(project, { method: 'GET', path: byKey(ROWS_PER_USER + 1), token: session.accessToken });
-      expectEqual(others, []);
+      expectEqual(await get(project, session, byKey(ROWS_PER_USER + 1)), []);
+    },
+  },
+  {
+    name: 'to-many embed',
+    expectedStatuses: [200],
+    template: read(TEN_ALBUMS),
+    verify: async (project, session) => {
+      const albums: Album[] = await get(project, session, TEN_ALBUMS);
+      const found = albums.map(({ id, title, tracks }) => ({ id, title, tracks: tracks.map(withoutId).sort(byPlace) }));
+      expectEqual(
+        found,
+        Array.from({ length: 10 }, (_, index) => albumOf(ALBUMS_PER_USER - index)),
+      );
     },
   },
   {
     name: 'insert',
     expectedStatuses: [201],
     template: write(
-      '/rest/v1/todos',
+      '/todos',
       ({ userId }) => `{"user_id":"${userId}","title":"New task {unique}","done":true}`,
       'return=minimal',
     ),
     verify: async (project, session, reader = project) => {
       const title = `A task that is inserted once, ${randomUUID()}`;
       const body = { user_id: session.userId, title, done: true };
-      await call(project, {
-        method: 'POST',
-        path: '/rest/v1/todos',
-        token: session.accessToken,
-        prefer: 'return=minimal',
-        body,
-      });
+      await post(project, session, '/todos', 'return=minimal', body);
       await expectTitles(reader, session, `title=eq.${encodeURIComponent(title)}`, [title]);
     },
   },
@@ -102,16 +117,15 @@ export const OPERATIONS: Operation[] = [
     name: 'upsert',
     expectedStatuses: [200, 201],
     template: write(
-      '/rest/v1/todos?on_conflict=id',
+      '/todos?on_conflict=id',
       ({ userId }) => `{"id":{random},"user_id":"${userId}","title":"Changed task {unique}"}`,
       'return=minimal,resolution=merge-duplicates',
     ),
     verify: async (project, session, reader = project) => {
-      const path = '/rest/v1/todos?on_conflict=id';
       const prefer = 'return=minimal,resolution=merge-duplicates';
       for (const title of ['Changed once', 'Changed twice']) {
         const body = { id: 9, user_id: session.userId, title };
-        await call(project, { method: 'POST', path, token: session.accessToken, prefer, body });
+        await post(project, session, '/todos?on_conflict=id', prefer, body);
         await expectTitles(reader, session, 'id=eq.9', [title]);
       }
     },
@@ -124,9 +138,37 @@ interface Row {
   title: string;
 }
 
+interface Track {
+  title: string;
+  place: number;
+}
+
+interface Album {
+  id: number;
+  title: string;
+  tracks: (Track & { id: number })[];
+}
+
+const withoutId = ({ title, place }: Track): Track => ({ title, place });
+const byPlace = (a: Track, b: Track) => a.place - b.place;
+
+const albumOf = (id: number) => ({
+  id,
+  title: `Album ${id}`,
+  tracks: Array.from({ length: TRACKS_PER_ALBUM }, (_, index) => ({
+    title: trackTitle(id, index + 1),
+    place: index + 1,
+  })),
+});
+
+const get = (project: Project, { accessToken: token }: Session, path: string) =>
+  call(project, { method: 'GET', path: project.restPath + path, token });
+
+const post = (project: Project, { accessToken: token }: Session, path: string, prefer: string, body: unknown) =>
+  call(project, { method: 'POST', path: project.restPath + path, token, prefer, body });
+
 async function expectTitles(project: Project, session: Session, filter: string, titles: string[]): Promise<void> {
-  const path = `/rest/v1/todos?select=id,title&${filter}`;
-  const rows: Row[] = await call(project, { method: 'GET', path, token: session.accessToken });
+  const rows: Row[] = await get(project, session, `/todos?select=id,title&${filter}`);
   expectEqual(
     rows.map((row) => row.title),
     titles,
