@@ -13,6 +13,13 @@ function pool(limits: Partial<PoolLimits> = {}, hooks: PoolHooks = {}): Pool {
   return made;
 }
 
+const sleeping = async (admin: Pool) =>
+  (await admin.query(`select from pg_stat_activity where query like 'select pg_sleep%' and state = 'active'`)).length;
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
 const text = (value: Buffer | null | undefined) => value?.toString();
 
 test.before(async () => {
@@ -161,6 +168,33 @@ test('a slow statement does not hold up others while a connection can be had', a
     `select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(30)%' and pid <> pg_backend_pid()`,
   );
   await slow;
+});
+
+test('on a server that admits no more, pools that do nothing give way, and work waits until there is room', async () => {
+  const admin = pool();
+  await admin.query('create role few login password $$few$$ connection limit 2');
+  const few = { ...postgres.admin(), user: 'few', password: 'few' };
+  const [one, other, third] = [0, 1, 2].map(() => {
+    const made = new Pool(few, { connections: 1 });
+    pools.push(made);
+    return made;
+  }) as [Pool, Pool, Pool];
+  await one.query('select 1');
+  await other.query('select 1');
+  assert.equal(await third.query('select 3 as answer'), [{ answer: 3 }]);
+  const slow = [one, other].map((each) => each.query('select pg_sleep(0.5)'));
+  await until(async () => (await sleeping(admin)) === 2);
+  assert.equal(await third.query('select 3 as answer'), [{ answer: 3 }]);
+  await Promise.all(slow);
+});
+
+test('work for which a full server never has room is refused when it has waited long enough', async () => {
+  const admin = pool();
+  await admin.query('create role nobody login password $$none$$ connection limit 0');
+  const made = new Pool({ ...postgres.admin(), user: 'nobody', password: 'none' }, { waitingMs: 200 });
+  pools.push(made);
+  const error = await made.query('select 1').catch((caught) => caught);
+  assert.instance(error, PoolBusyError);
 });
 
 test('a closed pool lets what is under way finish and takes nothing new', async () => {

@@ -9,6 +9,7 @@ import pg from 'pg';
 import type { Login } from '../tenant.js';
 import type { Parameter } from './encoder.js';
 import { ConnectionError, DatabaseError, PoolBusyError } from './errors.js';
+import { holdsAt, holdsNoMoreAt, isFull, makeRoomAt } from './full-server.js';
 import { type Result, Session, StaleStatementError, type Statement } from './session.js';
 
 export interface PoolLimits {
@@ -42,6 +43,8 @@ const SWEEP_MS = 1_000;
 const CLOSE_GRACE_MS = 5_000;
 /** After a connection was refused, those that are open must do for so long. */
 const OPEN_AGAIN_MS = 1_000;
+/** A server that admits no more is asked again so often, for as long as work may wait. */
+const FULL_LOOK_MS = 100;
 /** A connection that is silent for this long past the statement timeout is given up. */
 const SILENCE_GRACE_MS = 5_000;
 /** A password that Postgres refuses may be about to be replaced: for so long, looking so often. */
@@ -77,6 +80,7 @@ export class Pool implements Queryable {
   private readonly queue: Waiter[] = [];
   private opening = 0;
   private openAgainAt = 0;
+  private fullUntil = 0;
   private closed = false;
   private onEmpty: () => void = () => undefined;
   private sweeper: NodeJS.Timeout | undefined;
@@ -160,6 +164,7 @@ export class Pool implements Queryable {
   async close(): Promise<void> {
     this.closed = true;
     clearInterval(this.sweeper);
+    holdsNoMoreAt(this.server, this);
     for (const waiter of this.queue.splice(0)) waiter.refuse(new ConnectionError('the pool was closed', false));
     this.closeIdle();
     if (this.sessions.length === 0) return;
@@ -219,12 +224,14 @@ export class Pool implements Queryable {
     if (!this.canOpen()) return;
     this.opening++;
     this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS).unref();
+    holdsAt(this.server, this);
     this.connect()
       .then(
         (session) => this.admit(session),
         (error: Error) => {
           this.opening--;
           this.openAgainAt = performance.now() + OPEN_AGAIN_MS;
+          if (isFull(error)) return this.waitForRoom();
           // With nothing open and nothing opening nobody else would answer those who wait.
           if (this.size === 0) for (const waiter of this.queue.splice(0)) waiter.refuse(error);
         },
@@ -234,7 +241,17 @@ export class Pool implements Queryable {
 
   private canOpen(): boolean {
     if (this.closed || this.size >= this.limits.connections) return false;
-    return this.sessions.length === 0 || performance.now() >= this.openAgainAt;
+    return performance.now() >= (this.sessions.length === 0 ? this.fullUntil : this.openAgainAt);
+  }
+
+  private waitForRoom(): void {
+    this.fullUntil = performance.now() + FULL_LOOK_MS;
+    makeRoomAt(this.server);
+    setTimeout(() => this.serveQueue(), FULL_LOOK_MS + 1).unref();
+  }
+
+  private get server(): string {
+    return `${this.login.host}:${this.login.port}`;
   }
 
   private async connect(): Promise<Session> {
@@ -313,6 +330,7 @@ export class Pool implements Queryable {
     if (this.size === 0 && this.queue.length === 0) {
       clearInterval(this.sweeper);
       this.sweeper = undefined;
+      holdsNoMoreAt(this.server, this);
     }
   }
 }

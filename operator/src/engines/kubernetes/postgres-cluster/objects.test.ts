@@ -24,6 +24,8 @@ for (const [memory, storage] of [
     const bytes = { Mi: MEBI, Gi: 2 ** 30, Ti: 2 ** 40 };
     const sizeOf = (text: string) => (Number.parseInt(text, 10) * bytes[text.slice(-2) as keyof typeof bytes]) / MEBI;
     assert.ok(megabytes(parameters.shared_buffers) * 4 <= sizeOf(memory));
+    const connections = Number(parameters.max_connections);
+    assert.ok(connections === 20 || connections * 5 + megabytes(parameters.shared_buffers) < sizeOf(memory));
     const log = megabytes(parameters.max_slot_wal_keep_size) + megabytes(parameters.max_wal_size);
     assert.ok(log <= sizeOf(storage) / 3, String(log));
     assert.ok(megabytes(parameters.max_wal_size) >= 32);
