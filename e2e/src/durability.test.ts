@@ -10,6 +10,7 @@ import { allProjectObjects } from './leftovers.js';
 import { Management, type ProjectView } from './management.js';
 import { namespacesOfProjects } from './namespaces.js';
 import { newPlace, type PlatformPlace, type RunningPlatform, startPlatform } from './platform.js';
+import { randomFrom } from './random.js';
 import { until } from './until.js';
 
 const ROUNDS = 4;
@@ -157,17 +158,6 @@ async function nothingIsOrphaned(platform: RunningPlatform, listed: ProjectView[
     },
     30_000,
   ).catch(() => assert.equal(found, expected));
-}
-
-/** mulberry32: small, and the same everywhere. */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
-  };
 }
 
 test.run();

@@ -19,6 +19,11 @@ async function parentOf(pid: number): Promise<number> {
   return Number(status.slice(status.lastIndexOf(')') + 2).split(' ')[1] ?? 0);
 }
 
+/** Its program and arguments, or the title that it gave itself; empty where it is gone. */
+export async function commandOf(pid: number): Promise<string> {
+  return (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).replaceAll('\0', ' ').trim();
+}
+
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -1,0 +1,42 @@
+/** Edge functions are called, and say which process answered. */
+import { oneOf } from '../random.js';
+import { type App, FUNCTION } from './app.js';
+import { type Part, Wrong } from './load.js';
+
+export class Calls implements Part {
+  readonly #apps: readonly App[];
+  readonly #random: () => number;
+  #count = 0;
+
+  constructor(apps: readonly App[], random: () => number) {
+    this.#apps = apps;
+    this.#random = random;
+  }
+
+  async step(): Promise<void> {
+    await this.isolateOf(oneOf(this.#random, this.#apps));
+  }
+
+  /** The process id of the isolate that answers now. */
+  async isolateOf({ ann }: App): Promise<number> {
+    const said = ++this.#count;
+    const { data, error } = await ann.functions.invoke<{ pid: number; said: number }>(FUNCTION, { body: { said } });
+    if (error) throw error;
+    if (data?.said !== said) throw new Wrong(`call ${said} was answered as ${data?.said}`);
+    return data.pid;
+  }
+
+  async lost(): Promise<string[]> {
+    const lost: string[] = [];
+    for (const app of this.#apps) {
+      await this.isolateOf(app).catch((error: Error) =>
+        lost.push(`the function of ${app.ref} is lost: ${error.message}`),
+      );
+    }
+    return lost;
+  }
+
+  get summary(): string {
+    return `${this.#count} function calls`;
+  }
+}
