@@ -3,7 +3,7 @@
  * gets there. What a cluster has is written in a ConfigMap of it, so it is forgotten together with the images.
  */
 import { CoreV1Api, KubeConfig } from '@kubernetes/client-node';
-import { SYSTEM_NAMESPACE } from '@slipway/crds';
+import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { kubectl } from '../kubectl.js';
 import { hashOfSources } from './sources.js';
 
@@ -47,6 +47,7 @@ export async function loadImages(
 /** What is installed already runs older images of the same names. */
 async function restartPrograms(kubeconfig: string): Promise<void> {
   const inSystem = ['-n', SYSTEM_NAMESPACE];
-  const programs = await kubectl(kubeconfig, [...inSystem, 'get', 'deployments', '-o', 'name']);
-  if (programs !== '') await kubectl(kubeconfig, [...inSystem, 'rollout', 'restart', ...programs.trim().split('\n')]);
+  const programs = await kubectl(kubeconfig, [...inSystem, 'get', 'deployments,statefulsets', '-o', 'name']);
+  const ours = programs.split('\n').filter((name) => name !== '' && !name.endsWith(`/${PROGRAMS.postgres}`));
+  if (ours.length > 0) await kubectl(kubeconfig, [...inSystem, 'rollout', 'restart', ...ours]);
 }
