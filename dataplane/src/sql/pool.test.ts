@@ -197,6 +197,22 @@ test('work for which a full server never has room is refused when it has waited 
   assert.instance(error, PoolBusyError);
 });
 
+test('work that waited goes to the next connection that has room, not behind other work that waited', async () => {
+  const db = pool({ connections: 2, underway: 1 });
+  const holders = [1, 2, 3].map((key) => ({ key, holder: pool({ connections: 1 }) }));
+  await Promise.all(holders.map(({ key, holder }) => holder.query('select pg_advisory_lock($1)', [key])));
+  const waiting = holders.map(({ key }) => db.query('select pg_advisory_xact_lock($1)', [key]));
+  const last = db.query('select 1 as one');
+  const letGo = async (at: number) => {
+    await holders[at]?.holder.query('select pg_advisory_unlock_all()');
+    await waiting[at];
+  };
+  await letGo(1);
+  await letGo(0);
+  assert.equal(await last, [{ one: 1 }]);
+  await letGo(2);
+});
+
 test('a closed pool lets what is under way finish and takes nothing new', async () => {
   const db = pool();
   await db.query('select 1');

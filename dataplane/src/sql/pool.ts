@@ -124,9 +124,11 @@ export class Pool implements Queryable {
     return idle.length;
   }
 
-  private async send(statements: readonly Statement[]): Promise<Result[]> {
-    const session = (this.queue.length === 0 && this.free()) || (await this.wait(false));
-    return session.run(statements);
+  private send(statements: readonly Statement[]): Promise<Result[]> {
+    const session = this.queue.length === 0 && this.free();
+    if (session) return session.run(statements);
+    // Sent as it is taken, so that whoever is next in the queue finds this connection as busy as it then is.
+    return new Promise((resolve, refuse) => this.wait(false, (free) => resolve(free.run(statements)), refuse));
   }
 
   async query<T = Record<string, unknown>>(
@@ -140,7 +142,7 @@ export class Pool implements Queryable {
 
   /** `work` between BEGIN and COMMIT on a connection of its own; ROLLBACK when it throws. */
   async transaction<T>(work: (transaction: Queryable) => Promise<T>): Promise<T> {
-    const session = await this.wait(true);
+    const session = await new Promise<Session>((take, refuse) => this.wait(true, take, refuse));
     try {
       await session.run([{ text: 'begin' }]);
       const result = await work({
@@ -190,13 +192,11 @@ export class Pool implements Queryable {
     return best && best.underway > 0 && this.canOpen() ? undefined : best;
   }
 
-  private wait(exclusive: boolean): Promise<Session> {
-    if (this.closed) return Promise.reject(new ConnectionError('the pool was closed', false));
-    if (this.queue.length >= this.limits.waiting) return Promise.reject(new PoolBusyError(this.queue.length));
-    return new Promise((take, refuse) => {
-      this.queue.push({ exclusive, expires: performance.now() + this.limits.waitingMs, take, refuse });
-      this.serveQueue();
-    });
+  private wait(exclusive: boolean, take: Waiter['take'], refuse: Waiter['refuse']): void {
+    if (this.closed) return refuse(new ConnectionError('the pool was closed', false));
+    if (this.queue.length >= this.limits.waiting) return refuse(new PoolBusyError(this.queue.length));
+    this.queue.push({ exclusive, expires: performance.now() + this.limits.waitingMs, take, refuse });
+    this.serveQueue();
   }
 
   private serveQueue(): void {
