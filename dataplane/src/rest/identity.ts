@@ -20,8 +20,9 @@ const SETTINGS = [
   'statement_timeout',
   'transaction_read_only',
 ];
+/** Answers with a number: set_config itself would send every value back. */
 const textOf = (settings: string[]) =>
-  `select ${settings.map((setting, i) => `set_config('${setting}', $${i + 1}, true)`).join(', ')}`;
+  `select pg_catalog.num_nulls(${settings.map((setting, i) => `set_config('${setting}', $${i + 1}, true)`).join(', ')})`;
 const TEXT = textOf(SETTINGS);
 const TEXT_WITH_TIMEZONE = textOf([...SETTINGS, 'timezone']);
 
