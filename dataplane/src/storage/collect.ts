@@ -2,14 +2,14 @@
  * Removes what nobody can reach: content that no object names (an upload that a crash cut short), parts of uploads that
  * nobody went on with, and all of a project that has been gone for a while. Young things are left alone: they may be under way.
  */
-import { readdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { rm, stat, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
 import type { Tenant } from '../tenant.js';
 import { type ContentStore, VERSION } from './content/content.js';
 import type { FileStore } from './content/files.js';
 import type { StorageDatabases } from './database.js';
-import { PARTIAL_LIFE_MS, PARTIALS } from './partial-uploads.js';
+import { PARTIALS, removeExpired } from './partial-uploads.js';
 
 export interface Collection {
   content: ContentStore;
@@ -44,7 +44,7 @@ export async function collect(collection: Collection): Promise<void> {
 async function collectProject({ content, files, databases, log, now }: Collection, tenant: Tenant): Promise<void> {
   const { ref } = tenant;
   await rm(path.join(files.folder, ref, GONE_MARK), { force: true });
-  await collectPartials(path.join(files.folder, ref, PARTIALS), now);
+  await removeExpired(path.join(files.folder, ref, PARTIALS), now);
   let old: string[] = [];
   const sort = async () => {
     const unnamed = await unnamedOf(databases, tenant, old);
@@ -72,14 +72,6 @@ async function unnamedOf(databases: StorageDatabases, tenant: Tenant, versions: 
   ]);
   const named = new Set(JSON.parse(String(result?.rows[0]?.[0])) as string[]);
   return versions.filter((version) => !named.has(version));
-}
-
-async function collectPartials(folder: string, now: number): Promise<void> {
-  for (const name of await readdir(folder).catch(() => [])) {
-    const file = path.join(folder, name);
-    const { mtimeMs } = await stat(file).catch(() => ({ mtimeMs: Infinity }));
-    if (now - mtimeMs > PARTIAL_LIFE_MS) await rm(file, { force: true });
-  }
 }
 
 async function collectGone({ content, files, log, now }: Collection, ref: string): Promise<void> {

@@ -1,7 +1,7 @@
 /** Sends an object: whole or a range, unless the caller has it already; or what is known of it. */
 import type { OutgoingHttpHeaders } from 'node:http';
-import { pipeline } from 'node:stream/promises';
 import { VERSION } from './content/content.js';
+import { pump } from './content/pump.js';
 import { noSuchKey } from './errors.js';
 import { answer, type Exchange } from './exchange.js';
 import { type Access, etagOf, type FoundObject, foundObject, modifiedOf, sizeOf } from './found-object.js';
@@ -37,7 +37,11 @@ export async function download(exchange: Exchange, at: ObjectPlace, access: Acce
   // To a known end: what reads it need not look for one.
   const body = await exchange.content.read(contentOf(exchange, object), range ?? { start: 0, end: size - 1 });
   outgoing.writeHead(range ? 206 : 200, headers);
-  await pipeline(body, outgoing);
+  try {
+    await pump(body, outgoing);
+  } finally {
+    body.destroy();
+  }
 }
 
 const OPERATIONS: Readonly<Record<Access, string>> = {

@@ -8,12 +8,13 @@ export class StorageError extends Error {
     readonly code: string,
     message: string,
     readonly error: string = code,
+    readonly retryAfterSeconds?: number,
   ) {
     super(message);
   }
 
   get httpStatus(): number {
-    return this.status >= 500 || this.status === 413 ? this.status : 400;
+    return this.status >= 500 || this.status === 413 || this.status === 429 ? this.status : 400;
   }
 
   get body(): object {
@@ -39,6 +40,21 @@ export const tooLarge = () =>
   new StorageError(413, 'EntityTooLarge', 'The object exceeded the maximum allowed size', 'Payload too large');
 export const invalidMimeType = (type: string) =>
   new StorageError(415, 'InvalidMimeType', `mime type ${type} is not supported`, 'invalid_mime_type');
+export const tooManyUploads = (most: number) =>
+  new StorageError(
+    429,
+    'TooManyRequests',
+    `${most} uploads of this project are being received, as many as may be at once (uploadsAtOnce); try again in a moment`,
+    'too_many_requests',
+    5,
+  );
+export const tooManyOpenUploads = (most: number) =>
+  new StorageError(
+    429,
+    'TooManyRequests',
+    `${most} resumable uploads of this project are open, as many as may be (openUploads); end some by DELETE, or wait until they expire a day after they began`,
+    'too_many_requests',
+  );
 export const invalidToken = (message: string) => new StorageError(400, 'InvalidJWT', message);
 export const invalidSignature = () => new StorageError(400, 'InvalidSignature', 'Invalid signature');
 

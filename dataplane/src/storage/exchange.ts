@@ -4,16 +4,22 @@ import type { Result, Statement } from '../sql/pool.js';
 import type { Caller } from '../tenant.js';
 import type { ContentStore } from './content/content.js';
 import { identity, lastRows, type Row, type StorageDatabases } from './database.js';
+import type { UploadsAtOnce } from './uploads-at-once.js';
 
 export interface StorageLimits {
   /** Of one object, whatever its bucket allows. */
   fileBytes: number;
+  /** Of one project: those whose bytes are being received now. */
+  uploadsAtOnce: number;
+  /** Of one project: resumable uploads that are neither whole nor expired. */
+  openUploads: number;
 }
 
 export interface Surroundings {
   databases: StorageDatabases;
   content: ContentStore;
   limits: StorageLimits;
+  uploads: UploadsAtOnce;
 }
 
 export interface Exchange extends Surroundings {

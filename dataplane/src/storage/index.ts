@@ -21,6 +21,7 @@ import { checkedBucket, decoded, placeOf } from './names.js';
 import { Resumable } from './resumable.js';
 import { sign, signMany } from './sign.js';
 import { signUpload, upload, uploadSigned } from './upload.js';
+import { UploadsAtOnce } from './uploads-at-once.js';
 
 export interface StorageOptions {
   /** The folder of content, or of what isn't whole yet where content is in S3. */
@@ -32,7 +33,7 @@ export interface StorageOptions {
   log: Logger;
 }
 
-const LIMITS: StorageLimits = { fileBytes: 5 * 1024 ** 3 };
+const LIMITS: StorageLimits = { fileBytes: 5 * 1024 ** 3, uploadsAtOnce: 200, openUploads: 1000 };
 
 const COLLECT_MS = 3600 * 1000;
 
@@ -84,7 +85,8 @@ export function createStorageService({ directory, s3, limits: given, projects, l
   const content: ContentStore = s3 ? new S3Store(s3, files) : files;
   const databases = new StorageDatabases();
   const limits = { ...LIMITS, ...given };
-  const resumable = new Resumable(files);
+  const resumable = new Resumable(files, limits.openUploads);
+  const uploads = new UploadsAtOnce(limits.uploadsAtOnce);
   let collecting = Promise.resolve();
   const collector = setInterval(() => {
     if (!projects?.complete()) return;
@@ -94,7 +96,8 @@ export function createStorageService({ directory, s3, limits: given, projects, l
   }, COLLECT_MS).unref();
 
   async function dispatch(request: ServiceRequest): Promise<void> {
-    const exchange: Exchange = { request, query: new URLSearchParams(request.query), databases, content, limits };
+    const query = new URLSearchParams(request.query);
+    const exchange: Exchange = { request, query, databases, content, limits, uploads };
     if (resumable.isAt(request.path)) return resumable.handle(exchange);
     const method = request.incoming.method === 'HEAD' ? 'GET' : request.incoming.method;
     for (const [routeMethod, prefix, handle] of ROUTES) {
@@ -142,6 +145,7 @@ function refuse({ incoming, outgoing }: ServiceRequest, error: StorageError): vo
   outgoing.writeHead(error.httpStatus, {
     'Content-Type': 'application/json; charset=utf-8',
     'Content-Length': Buffer.byteLength(text),
+    ...(error.retryAfterSeconds === undefined ? {} : { 'Retry-After': String(error.retryAfterSeconds) }),
     // What is left of an upload that was refused is not waited for.
     ...(incoming.complete ? {} : { Connection: 'close' }),
   });

@@ -1,12 +1,13 @@
 /** Uploads that come in parts, until they are whole: what came, as a file, and what it will be, beside it. */
 import { createWriteStream } from 'node:fs';
-import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { DataStore, Upload } from '@tus/server';
+import { tooManyOpenUploads } from './errors.js';
 
-/** Until then a client may go on. */
+/** Since it began; until then a client may go on. */
 export const PARTIAL_LIFE_MS = 24 * 3600 * 1000;
 export const PARTIALS = 'uploads';
 
@@ -22,14 +23,20 @@ export interface PartialState {
   created: string;
 }
 
+const STATE = '.json';
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const GONE = { status_code: 404, body: 'The file for this url was not found\n' };
 
 export class PartialUploads extends DataStore {
   override extensions = ['creation', 'creation-with-upload', 'creation-defer-length', 'expiration', 'termination'];
 
+  /** The last of each project that begins: one at a time does, so that they are counted. */
+  readonly #beginning = new Map<string, Promise<void>>();
+
   constructor(
     private readonly folder: string,
+    /** As many as one project may have. */
+    private readonly most: number,
     /** What the server can't know: whose project, and what was decided about the upload that is being made. */
     private readonly context: () => {
       ref: string;
@@ -42,12 +49,33 @@ export class PartialUploads extends DataStore {
   override async create(upload: Upload): Promise<Upload> {
     const { beginning } = this.context();
     if (!beginning) throw new Error('an upload begins that nobody decided about');
+    await this.#inTurn(() => this.#begin(upload, beginning));
+    return upload;
+  }
+
+  async #begin(upload: Upload, beginning: Omit<PartialState, 'size' | 'metadata' | 'created'>): Promise<void> {
+    const folder = path.dirname(this.file(upload.id));
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    if ((await open(folder)) >= this.most) {
+      await removeExpired(folder, Date.now());
+      if ((await open(folder)) >= this.most) throw tooManyOpenUploads(this.most);
+    }
     const created = new Date().toISOString();
-    await mkdir(path.dirname(this.file(upload.id)), { recursive: true, mode: 0o700 });
     await writeFile(this.file(upload.id), '', { mode: 0o600 });
     await this.#save(upload.id, { ...beginning, size: upload.size, metadata: upload.metadata ?? {}, created });
     upload.creation_date = created;
-    return upload;
+  }
+
+  async #inTurn(begin: () => Promise<void>): Promise<void> {
+    const { ref } = this.context();
+    const begun = (this.#beginning.get(ref) ?? Promise.resolve()).then(begin);
+    const over = begun.catch(() => undefined);
+    this.#beginning.set(ref, over);
+    try {
+      await begun;
+    } finally {
+      if (this.#beginning.get(ref) === over) this.#beginning.delete(ref);
+    }
   }
 
   override async write(source: Readable, id: string, offset: number): Promise<number> {
@@ -67,7 +95,7 @@ export class PartialUploads extends DataStore {
 
   override async remove(id: string): Promise<void> {
     await rm(this.file(id), { force: true });
-    await rm(`${this.file(id)}.json`, { force: true });
+    await rm(`${this.file(id)}${STATE}`, { force: true });
   }
 
   override async declareUploadLength(id: string, size: number): Promise<void> {
@@ -79,7 +107,7 @@ export class PartialUploads extends DataStore {
   }
 
   async state(id: string): Promise<PartialState> {
-    return JSON.parse(await readFile(`${this.file(id)}.json`, 'utf8').catch(gone)) as PartialState;
+    return JSON.parse(await readFile(`${this.file(id)}${STATE}`, 'utf8').catch(gone)) as PartialState;
   }
 
   file(id: string): string {
@@ -88,9 +116,22 @@ export class PartialUploads extends DataStore {
   }
 
   async #save(id: string, state: PartialState): Promise<void> {
-    const file = `${this.file(id)}.json`;
+    const file = `${this.file(id)}${STATE}`;
     await writeFile(`${file}.new`, JSON.stringify(state), { mode: 0o600 });
     await rename(`${file}.new`, file);
+  }
+}
+
+const open = async (folder: string) => (await readdir(folder)).filter((name) => ID.test(name)).length;
+
+/** An upload is its two files: it expires with the first, which was written when it began. */
+export async function removeExpired(folder: string, now: number): Promise<void> {
+  for (const name of await readdir(folder).catch(() => [])) {
+    const file = path.join(folder, name);
+    const { mtimeMs } = await stat(file).catch(() => ({ mtimeMs: Infinity }));
+    if (now - mtimeMs <= PARTIAL_LIFE_MS) continue;
+    await rm(file, { force: true });
+    if (name.endsWith(STATE)) await rm(file.slice(0, -STATE.length), { force: true });
   }
 }
 

@@ -26,8 +26,8 @@ export class Resumable {
   readonly #partials: PartialUploads;
   readonly #server: Server;
 
-  constructor(files: FileStore) {
-    this.#partials = new PartialUploads(files.folder, () => {
+  constructor(files: FileStore, openUploads: number) {
+    this.#partials = new PartialUploads(files.folder, openUploads, () => {
       const { exchange, beginning } = this.#now();
       return { ref: exchange.request.tenant.ref, beginning };
     });
@@ -50,8 +50,11 @@ export class Resumable {
   isAt = (path: string) => path === PATH || path.startsWith(`${PATH}/`);
 
   handle(exchange: Exchange): Promise<void> {
-    const { incoming, outgoing } = exchange.request;
-    return this.#current.run({ exchange, beginning: undefined }, () => this.#server.handle(incoming, outgoing));
+    const { incoming, outgoing, tenant } = exchange.request;
+    const handle = () =>
+      this.#current.run({ exchange, beginning: undefined }, () => this.#server.handle(incoming, outgoing));
+    const sends = incoming.method === 'PATCH' || incoming.method === 'POST';
+    return sends ? exchange.uploads.receive(tenant.ref, handle) : handle();
   }
 
   #now(): Current {

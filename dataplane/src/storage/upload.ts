@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import busboy from 'busboy';
-import { brokenOff, isBroken } from './content/files.js';
+import { brokenOff, isBroken } from './content/pump.js';
 import { SERVICE, subjectOf } from './database.js';
 import { invalidRequest } from './errors.js';
 import { answer, type Exchange } from './exchange.js';
@@ -17,10 +17,13 @@ import {
   ownPlacement,
   type Placement,
   place,
+  placeUnasked,
 } from './placing.js';
 import { signed, verified } from './signed-token.js';
 
 const DEFAULT_TYPE = 'application/octet-stream';
+/** As much is taken before anybody is asked whether it may come: to take it back costs less than to ask first. */
+const UNASKED_BYTES = 1024 * 1024;
 const MAX_METADATA = 1024 * 1024;
 const UPLOAD_TOKEN_SECONDS = 2 * 3600;
 
@@ -54,17 +57,26 @@ export async function signedPlacement(exchange: Exchange, at: ObjectPlace, token
   return { ...at, caller: SERVICE, owner, upsert, operation: 'object.upload_signed_url' };
 }
 
-async function receive(exchange: Exchange, placement: Placement): Promise<string> {
+const receive = (exchange: Exchange, placement: Placement): Promise<string> =>
+  exchange.uploads.receive(exchange.request.tenant.ref, () => received(exchange, placement));
+
+async function received(exchange: Exchange, placement: Placement): Promise<string> {
   const { incoming } = exchange.request;
   const isForm = incoming.headers['content-type']?.toLowerCase().startsWith('multipart/form-data') === true;
   const mimetype = isForm ? undefined : typeOf(incoming.headers['content-type']);
   const length = isForm ? undefined : lengthOf(incoming);
+  const content = newContent(exchange);
+  const unasked = exchange.content.isLocal ? Math.min(UNASKED_BYTES, exchange.limits.fileBytes) : -1;
+  if (mimetype !== undefined && length !== undefined && length <= unasked) {
+    const description = describedByHeaders(incoming, mimetype);
+    await exchange.content.write(content, incoming, length, length);
+    return placeUnasked(exchange, placement, content, length, description);
+  }
   const rules = await mayPlace(exchange, placement, {
     ...(mimetype ? { mimetype } : {}),
     ...(length === undefined ? {} : { contentLength: length, size: length }),
   });
   const limit = allowedBytes(exchange, rules, mimetype, length);
-  const content = newContent(exchange);
   if (mimetype === undefined) {
     const { size, description } = await receiveForm(exchange, rules, limit, content);
     return place(exchange, placement, content, size, description);

@@ -22,7 +22,9 @@ export interface StoredVersion {
 }
 
 export interface ContentStore {
-  /** Takes all of `source`, `length` bytes where that is known, and says how many there were; throws tooLarge() past `limit`. */
+  /** Whether it writes without asking another machine: what is small may come before it is known whether it is allowed. */
+  readonly isLocal: boolean;
+  /** Takes all of `source`, `length` bytes where that is known, and says how many there were; throws tooLarge() past `limit`. Its pieces are used up. */
   write(place: ContentPlace, source: Readable, limit: number, length?: number): Promise<number>;
   /** Makes a local file, which nobody else uses any more, the content of `place`. */
   adopt(place: ContentPlace, file: string): Promise<void>;

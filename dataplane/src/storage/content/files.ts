@@ -1,15 +1,18 @@
 /** Content as files: `<folder>/<ref>/content/<2 of the version>/<version>`, written under `<ref>/tmp` and renamed when it is whole. */
+import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { copyFile, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
-import { noSuchKey, tooLarge } from '../errors.js';
+import { noSuchKey } from '../errors.js';
 import type { ByteRange, ContentPlace, ContentStore, StoredVersion } from './content.js';
+import { pump } from './pump.js';
 
 const READ_AHEAD = 256 * 1024;
 const WRITE_AHEAD = 1024 * 1024;
 
 export class FileStore implements ContentStore {
+  readonly isLocal = true;
   /** Folders that are there, so that each upload doesn't ask again. */
   readonly #made = new Set<string>();
 
@@ -95,37 +98,12 @@ export class FileStore implements ContentStore {
 }
 
 /** Writes all of `source` to `file` and says how much it was. A source that breaks off is an error. */
-export function spool(source: Readable, file: string, limit: number): Promise<number> {
-  if (isBroken(source)) return Promise.reject(brokenOff());
-  return new Promise((resolve, reject) => {
-    const target = createWriteStream(file, { flags: 'w', mode: 0o600, highWaterMark: WRITE_AHEAD });
-    let size = 0;
-    const fail = (error: Error) => {
-      source.off('data', take);
-      source.pause();
-      target.destroy();
-      reject(error);
-    };
-    const take = (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > limit) fail(tooLarge());
-      else if (!target.write(chunk)) source.pause();
-    };
-    target.on('drain', () => source.resume());
-    target.on('error', fail);
-    target.on('finish', () => resolve(size));
-    source.on('data', take);
-    source.once('end', () => target.end());
-    source.once('error', fail);
-    source.once('close', () => {
-      if (!source.readableEnded) fail(brokenOff());
-    });
-  });
+export async function spool(source: Readable, file: string, limit: number): Promise<number> {
+  const target = createWriteStream(file, { flags: 'w', mode: 0o600, highWaterMark: WRITE_AHEAD });
+  // Once it is there, whoever gives up removes it for good.
+  await once(target, 'open');
+  return pump(source, target, limit);
 }
-
-/** Who went away before anybody listened says so no more. */
-export const isBroken = (source: Readable) => source.destroyed && !source.readableEnded;
-export const brokenOff = () => new Error('the client went away before its upload was complete');
 
 function asNoSuchKey(error: NodeJS.ErrnoException): never {
   throw error.code === 'ENOENT' ? noSuchKey() : error;

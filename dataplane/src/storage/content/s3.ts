@@ -16,7 +16,8 @@ import {
 } from '@aws-sdk/client-s3';
 import { noSuchKey, tooLarge } from '../errors.js';
 import type { ByteRange, ContentPlace, ContentStore, StoredVersion } from './content.js';
-import { brokenOff, type FileStore, isBroken, spool } from './files.js';
+import { type FileStore, spool } from './files.js';
+import { brokenOff, isBroken } from './pump.js';
 
 export interface S3Settings {
   bucket: string;
@@ -31,6 +32,7 @@ export interface S3Settings {
 const DELETE_AT_ONCE = 1000;
 
 export class S3Store implements ContentStore {
+  readonly isLocal = false;
   readonly #client: S3Client;
   readonly #bucket: string;
 

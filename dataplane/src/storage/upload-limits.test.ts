@@ -1,0 +1,166 @@
+import { once } from 'node:events';
+import { readdir, utimes } from 'node:fs/promises';
+import { type ClientRequest, type IncomingMessage, request } from 'node:http';
+import path from 'node:path';
+import { text } from 'node:stream/consumers';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { PARTIAL_LIFE_MS, PARTIALS } from './partial-uploads.js';
+import { type StorageHarness, type StorageProject, startStorageHarness } from './testing.js';
+
+let harness: StorageHarness;
+let project: StorageProject;
+let other: StorageProject;
+
+test.before(async () => {
+  harness = await startStorageHarness({ limits: { openUploads: 2, uploadsAtOnce: 2 } });
+  [project, other] = [await harness.project('bounded'), await harness.project('other')];
+  for (const each of [project, other]) await (await each.client()).createBucket('files');
+});
+
+test.after(() => harness?.close());
+
+const resumable = (of: StorageProject, method: string, url: string, headers: Record<string, string> = {}) =>
+  fetch(url, {
+    method,
+    headers: { 'tus-resumable': '1.0.0', apikey: of.serviceRoleKey, ...headers },
+  });
+
+const metadata = (name: string) =>
+  Object.entries({ bucketName: 'files', objectName: name })
+    .map(([key, value]) => `${key} ${Buffer.from(value).toString('base64')}`)
+    .join(',');
+
+interface Begun {
+  status: number;
+  url: string;
+  text: string;
+}
+
+async function begun(name: string, of = project): Promise<Begun> {
+  const headers = { 'upload-length': '10', 'upload-metadata': metadata(name) };
+  const answer = await resumable(of, 'POST', `${of.storageUrl}/upload/resumable`, headers);
+  const url = new URL(answer.headers.get('location') ?? '/', harness.url).href;
+  return { status: answer.status, url, text: await answer.text() };
+}
+
+test('a project has so many resumable uploads open and no more, until one ends or expires', async () => {
+  // Four at once, so that they would overtake each other's counts.
+  const four = await Promise.all(['a', 'b', 'c', 'd'].map((name) => begunWhenFree(name)));
+  const statuses = four.map(({ status }) => status).sort();
+  assert.equal(statuses, [201, 201, 429, 429]);
+  const refused = four.find(({ status }) => status === 429);
+  assert.match(refused?.text ?? '', /^2 resumable uploads of this project are open, as many as may be \(openUploads\)/);
+  assert.is((await begun('theirs', other)).status, 201);
+
+  const [first, second] = four.filter(({ status }) => status === 201) as [Begun, Begun];
+  assert.is((await resumable(project, 'DELETE', first.url)).status, 204);
+  assert.is((await begun('after one ended')).status, 201);
+  assert.is((await begun('too many again')).status, 429);
+
+  const folder = path.join(harness.directory, project.ref, PARTIALS);
+  const id = second.url.split('/').at(-1) as string;
+  const before = (Date.now() - PARTIAL_LIFE_MS) / 1000 - 1;
+  for (const name of [id, `${id}.json`]) await utimes(path.join(folder, name), before, before);
+  assert.is((await begun('after one expired')).status, 201);
+  assert.is((await resumable(project, 'HEAD', second.url)).status, 404);
+  assert.not.ok((await readdir(folder)).some((name) => name.startsWith(id)));
+});
+
+/** Only the limit of those that are open is meant, not that of those under way. */
+async function begunWhenFree(name: string): Promise<Begun> {
+  for (;;) {
+    const answer = await begun(name);
+    if (!answer.text.includes('uploadsAtOnce')) return answer;
+  }
+}
+
+interface Slow {
+  sent: ClientRequest;
+  answered: Promise<IncomingMessage>;
+}
+
+/** Says ten bytes and sends five of them, until it is ended. */
+function slowUpload(name: string): Slow {
+  const sent = request(`${project.storageUrl}/object/files/${name}`, {
+    method: 'POST',
+    headers: { apikey: project.serviceRoleKey, 'content-type': 'text/plain', 'content-length': '10' },
+  });
+  sent.write('01234');
+  return { sent, answered: once(sent, 'response').then(([answer]) => answer as IncomingMessage) };
+}
+
+/** Resolves once the bytes of so many uploads are being received. */
+async function received(count: number): Promise<void> {
+  const folder = path.join(harness.directory, project.ref, 'tmp');
+  while ((await readdir(folder).catch(() => [])).length < count);
+}
+
+const quickUpload = (of: StorageProject) =>
+  of.fetch('/object/files/quick', { method: 'PUT', headers: { 'content-type': 'text/plain' }, body: 'x' });
+
+test('slow uploads of a project keep others of it waiting with 429 and Retry-After, and no other project', async () => {
+  const slow = [slowUpload('slow-1'), slowUpload('slow-2')];
+  await received(slow.length);
+  const refused = await quickUpload(project);
+  assert.is(refused.status, 429);
+  assert.is(refused.headers.get('retry-after'), '5');
+  assert.match(
+    ((await refused.json()) as { message: string }).message,
+    /^2 uploads of this project .* \(uploadsAtOnce\)/,
+  );
+  const form = new FormData();
+  form.set('file', new Blob(['x']));
+  assert.is((await project.fetch('/object/files/form', { method: 'POST', body: form })).status, 429);
+  assert.is((await begun('of parts')).status, 429);
+  assert.is((await quickUpload(other)).status, 200);
+
+  for (const { sent, answered } of slow) {
+    sent.end('56789');
+    const answer = await answered;
+    assert.is(answer.statusCode, 200, await text(answer));
+  }
+  assert.is((await quickUpload(project)).status, 200);
+});
+
+test('an upload that broke off takes nobody’s place', async () => {
+  for (let count = 0; count < 5; count++) {
+    const { sent, answered } = slowUpload(`broken-${count}`);
+    answered.catch(() => undefined);
+    await once(sent, 'socket');
+    sent.destroy();
+  }
+  let status = 429;
+  while (status === 429) status = (await quickUpload(project)).status;
+  assert.is(status, 200);
+});
+
+test('an upload that is refused leaves no file, whether its bytes came before somebody was asked or not', async () => {
+  const client = await project.client();
+  await client.createBucket('tiny', { public: false, fileSizeLimit: 10, allowedMimeTypes: ['text/*'] });
+  const folder = path.join(harness.directory, project.ref);
+  const files = async () =>
+    (await readdir(folder, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile()).length;
+  const before = await files();
+  const asAnybody = { apikey: project.anonKey };
+  for (const [name, body, status, headers] of [
+    ['tiny/long', 'x'.repeat(11), '413', {}],
+    ['tiny/longer', 'x'.repeat(2_000_000), '413', {}],
+    ['tiny/another-type', 'x', '415', { 'content-type': 'image/png' }],
+    ['tiny/not-allowed', 'x', '403', asAnybody],
+    ['tiny/not-allowed-nor-fitting', 'x'.repeat(11), '403', asAnybody],
+    ['files/not-allowed', 'x'.repeat(2_000_000), '403', asAnybody],
+    ['nowhere/x', 'x', '404', {}],
+    ['files/quick', 'x', '409', {}],
+  ] as const) {
+    const answer = await project.fetch(`/object/${name}`, {
+      method: 'POST',
+      headers: { 'content-type': 'text/plain', ...headers },
+      body,
+    });
+    assert.is(((await answer.json()) as { statusCode: string }).statusCode, status, name);
+  }
+  assert.is(await files(), before);
+});
+
+test.run();
