@@ -2,6 +2,7 @@
  * Storage: uploads and downloads of three sizes beside a bare Node server that streams bodies to files and back, and the memory of both while
  * the largest are under way. Slipway's side is the whole of it: gateway, key, the caller's policies, rows in the project's database.
  */
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -21,6 +22,10 @@ const GROWTH_AT_MOST_MIB = 100;
 const SLIPWAY = 'slipway';
 const BARE = 'bare streaming';
 const MEMORY = 'memory';
+/**
+ * Of both: memory where there is such a file system. On a disk, its pace and what it does long after files were removed would be measured.
+ */
+const FILES = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 const KB = 1000;
 const DIRECTIONS = ['upload', 'download'] as const;
 
@@ -89,7 +94,8 @@ async function measure({ plan, say, only }: BenchContext, closers: (() => unknow
 }
 
 async function startSlipway(closers: (() => unknown)[]): Promise<Server> {
-  const platform = await Platform.start({ SLIPWAY_SERVICES_SHARED: 'storage' });
+  const folder = await newFolder(closers);
+  const platform = await Platform.start({ SLIPWAY_SERVICES_SHARED: 'storage', SLIPWAY_STORAGE_DIR: folder });
   closers.push(() => platform.close());
   const project = await platform.createProject();
   const { baseUrl, anonKey } = platform.served(project);
@@ -116,13 +122,18 @@ async function startSlipway(closers: (() => unknown)[]): Promise<Server> {
 }
 
 async function startBare(closers: (() => unknown)[]): Promise<Server> {
-  const folder = await mkdtemp(path.join(tmpdir(), 'slipway-bench-files-'));
-  closers.push(() => rm(folder, { recursive: true, force: true }));
+  const folder = await newFolder(closers);
   const { pid, port, close } = await startProgram(fileURLToPath(new URL('./bare-server.js', import.meta.url)), {
     folder,
   });
   closers.push(close);
   return { name: BARE, pid, baseUrl: `http://127.0.0.1:${port}/`, headers: {}, clear: ['DELETE', '/'] };
+}
+
+async function newFolder(closers: (() => unknown)[]): Promise<string> {
+  const folder = await mkdtemp(path.join(FILES, 'slipway-bench-'));
+  closers.push(() => rm(folder, { recursive: true, force: true }));
+  return folder;
 }
 
 function contestant({ name, pid, ...server }: Server, { direction, size }: Omit<Part, 'name'>) {
