@@ -29,7 +29,7 @@ export async function measure(
   stage: Stage,
   { plan, say }: BenchContext,
 ): Promise<OperationResult> {
-  const { slipway, bare, pgbench, postgres, liftConnectionLimit } = stage;
+  const { slipway, bare, pgbench, postgres } = stage;
   await operation.verify(slipway.project, slipway.session);
   await operation.verify(bare.project, bare.session, slipway.project);
   const { able, unable } = await tryPeers(operation, stage);
@@ -40,7 +40,7 @@ export async function measure(
     for (const server of [slipway, bare, ...able]) {
       const generator = new LoadGenerator(loadJob(operation, server.project, server.session));
       generators.push(generator);
-      const poolSize = await bestPoolSize(server, stage, generator, plan.connections);
+      const poolSize = await bestPoolSize(server, generator, plan.connections);
       if (poolSize !== undefined) {
         say(`${operation.name}: ${server.name} is fastest on ${poolSize} connections`);
         poolSizes[server.name] = poolSize;
@@ -51,15 +51,8 @@ export async function measure(
       const run = (asked: LoadRun) => pgbench.run(operation.name, asked);
       contestants.push({ name: PGBENCH, run, processes: { postgres } });
     }
-    const unlimited = contestants.map(({ run, ...contestant }) => ({
-      ...contestant,
-      run: async (asked: LoadRun) => {
-        await liftConnectionLimit();
-        return await run(asked);
-      },
-    }));
     say(`${operation.name}: ${plan.rounds} rounds of ${plan.seconds} s`);
-    const measured = await interleave(unlimited, plan);
+    const measured = await interleave(contestants, plan);
     const ratios = contestants.slice(1).map(({ name }) => ratioOf(measured, SLIPWAY, name, AT_LEAST[name]));
     if (pgbench) ratios.push(ratioOf(measured, BARE, PGBENCH));
     return { operation: operation.name, poolSizes, measured, ratios, unable };
@@ -87,19 +80,16 @@ async function tryPeers(operation: Operation, { peers, slipway }: Stage) {
 /** Leaves a server that has a pool on the number of connections that it was fastest with. */
 async function bestPoolSize(
   server: Server,
-  { liftConnectionLimit }: Stage,
   generator: LoadGenerator,
   connections: number,
 ): Promise<number | undefined> {
   if (!server.setPoolSize) return undefined;
   let best = { poolSize: 0, perSecond: 0 };
   for (const poolSize of POOL_SIZES) {
-    await liftConnectionLimit();
     await server.setPoolSize(poolSize);
     const { perSecond } = await generator.run({ connections, seconds: POOL_TRIAL_SECONDS });
     if (perSecond > best.perSecond) best = { poolSize, perSecond };
   }
-  await liftConnectionLimit();
   await server.setPoolSize(best.poolSize);
   return best.poolSize;
 }

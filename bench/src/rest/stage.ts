@@ -37,8 +37,6 @@ export interface Stage {
   peers: Server[];
   pgbench: Pgbench | undefined;
   postgres: number;
-  /** Lets the login have more connections than the platform gives a project; the platform puts its limit back now and then. */
-  liftConnectionLimit(): Promise<unknown>;
   statements: Record<string, PlannedStatement[]>;
   /** Who is missing, and what that needs. */
   missing: string[];
@@ -57,14 +55,11 @@ export async function setUp({ say, environment }: BenchContext, closers: Closers
   const session = await fill(project);
   await platform.query(view, 'analyze todos, albums, tracks');
   const login = await platform.authenticatorLogin(view);
-  const { dataplane, postgres } = await platform.programs();
-  if (!dataplane || !postgres) throw new Error('the platform runs no data plane or no Postgres');
+  const { dataplane, postgres, operator } = await platform.programs();
+  if (!dataplane || !postgres || !operator) throw new Error('a program of the platform does not run');
   const scripts = await recordAll(platform, login.user, project, session);
   const statements = Object.fromEntries(OPERATION_NAMES.map((name) => [name, scripts[name].statements]));
-  const admin = new Client(await platform.running.admin());
-  await admin.connect();
-  closers.push(() => admin.end());
-  const liftConnectionLimit = () => admin.query(`alter role ${admin.escapeIdentifier(login.user)} connection limit -1`);
+  await liftConnectionLimit(platform, login.user, operator, closers);
   const binary = await findPgbench(environment.PATH ?? '');
   const pgbench = binary ? await Pgbench.create(binary, login, scripts) : undefined;
   if (pgbench) closers.push(() => pgbench.close());
@@ -73,7 +68,6 @@ export async function setUp({ say, environment }: BenchContext, closers: Closers
   const bare = await startBare({ login, accessToken, statements }, session, postgres, closers);
   const peers = [await startLite(say, closers)];
   if ('binary' in built) {
-    await liftConnectionLimit();
     const settings = { binary: built.binary, login, jwtSecret: await platform.jwtSecret(view) };
     peers.push(await startPostrust(settings, session, postgres, closers));
   }
@@ -81,7 +75,17 @@ export async function setUp({ say, environment }: BenchContext, closers: Closers
     ...(pgbench ? [] : [`${PGBENCH}: install postgresql-contrib, which brings it`]),
     ...('absent' in built ? [`${POSTRUST}: ${built.absent}`] : []),
   ];
-  return { slipway, bare, peers, pgbench, postgres, liftConnectionLimit, statements, missing };
+  return { slipway, bare, peers, pgbench, postgres, statements, missing };
+}
+
+/** Contestants may need more connections than the platform gives a project. The operator would put that right, so it stands still until the end. */
+async function liftConnectionLimit(platform: Platform, role: string, operator: number, closers: Closers) {
+  process.kill(operator, 'SIGSTOP');
+  closers.push(async () => process.kill(operator, 'SIGCONT'));
+  const admin = new Client(await platform.running.admin());
+  await admin.connect();
+  await admin.query(`alter role ${admin.escapeIdentifier(role)} connection limit -1`);
+  await admin.end();
 }
 
 async function startBare(settings: object, session: Session, postgres: number, closers: Closers): Promise<Server> {
