@@ -42,7 +42,11 @@ async function inDatabase(sql: string): Promise<pg.QueryResult> {
 }
 
 /** The SDK's client, over the API's socket. */
-async function connect(era: 'legacy' | 'modern', apikey = KEY): Promise<Client> {
+async function connect(
+  era: 'legacy' | 'modern',
+  apikey = KEY,
+  onSend: (headers: Record<string, string>, body: string) => void = () => undefined,
+): Promise<Client> {
   const client = new Client(
     { name: 'test', version: '1' },
     era === 'modern' ? { versionNegotiation: { mode: 'auto' } } : {},
@@ -50,6 +54,7 @@ async function connect(era: 'legacy' | 'modern', apikey = KEY): Promise<Client> 
   const socketFetch = async (url: string | URL, init?: RequestInit): Promise<Response> => {
     const headers = Object.fromEntries(new Headers(init?.headers));
     const body = typeof init?.body === 'string' ? { body: init.body } : {};
+    onSend(headers, body.body ?? '');
     const answer = await api.call(init?.method ?? 'GET', new URL(url).pathname, { headers, ...body });
     const text = typeof answer.body === 'string' ? answer.body : JSON.stringify(answer.body);
     const isEmpty = [202, 204].includes(answer.status);
@@ -111,6 +116,23 @@ test('plain JSON-RPC without an SDK gets plain JSON: initialize, ping, tools/lis
   assert.ok(wrong.error?.code === -32602 || wrong.result?.isError, JSON.stringify(wrong));
   const unfit = (await rpc('tools/call', { name: 'run_sql', arguments: { statement: 1 } })).body;
   assert.ok(unfit.error?.code === -32602 || unfit.result?.isError, JSON.stringify(unfit));
+});
+
+test('who listens for changes of the tools is told at once that there are none, and not kept waiting', async () => {
+  const sent: { headers: Record<string, string>; body: string }[] = [];
+  const client = await connect('modern', KEY, (headers, body) => sent.push({ headers, body }));
+  assert.equal(client.getServerCapabilities(), { tools: { listChanged: false } });
+  await client.listTools();
+  await client.close();
+  const { headers, body } = sent.at(-1) as (typeof sent)[0];
+  const { params, ...message } = JSON.parse(body);
+  const wish = { _meta: params._meta, notifications: { toolsListChanged: true } };
+  const { status, body: said } = await api.call('POST', `/projects/${id}/mcp`, {
+    headers: { ...headers, 'mcp-method': 'subscriptions/listen' },
+    json: { ...message, method: 'subscriptions/listen', params: wish },
+  });
+  assert.is(status, 200);
+  assert.match(String(said), /"resultType":"complete"/);
 });
 
 test('a notification is taken without an answer', async () => {

@@ -61,7 +61,11 @@ export class McpTools {
 
   serverOf(project: ToolProject): McpServer {
     const name = `slipway-${project.project.metadata.name}`;
-    const server = new McpServer({ name, version: '1.4.0' }, { instructions: INSTRUCTIONS });
+    const server = new McpServer(
+      { name, version: '1.4.0' },
+      // The tools of a project are always the same, and nothing is sent that was not asked for.
+      { instructions: INSTRUCTIONS, capabilities: { tools: { listChanged: false } } },
+    );
     this.addSqlTools(server, project);
     this.addUserTools(server, project);
     define(server, 'get_project_info', {
