@@ -34,9 +34,9 @@ create index tracks_album_id on tracks (album_id);
 alter table albums enable row level security;
 alter table tracks enable row level security;
 create policy own_albums on albums for all to authenticated
-  using (user_id = auth.uid()) with check (user_id = auth.uid());
+  using (user_id = (select auth.uid())) with check (user_id = auth.uid());
 create policy own_tracks on tracks for all to authenticated
-  using (user_id = auth.uid()) with check (user_id = auth.uid());
+  using (user_id = (select auth.uid())) with check (user_id = auth.uid());
 `;
 
 export const USERS = 10;
