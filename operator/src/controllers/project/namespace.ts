@@ -3,9 +3,10 @@
  * be retained nobody owns it: a deletion in the foreground lets garbage collection take what is owned before anyone here is asked.
  */
 import { ANNOTATION_RETAINED_FOR, LABEL_PROJECT, LABEL_RETAINED, namespaceOf, type Project } from '@slipway/crds';
+import { ownerReference } from '../../owner-reference.js';
 import { isConflict } from '../../runtime/kube.js';
 import { type Context, isToBeRetained, ready, type StepOutcome } from './context.js';
-import { NAMESPACES, type Namespace, namespacePath, ourLabels, ownedBy } from './resources.js';
+import { NAMESPACES, type Namespace, namespacePath, ourLabels } from './resources.js';
 
 const LOOK_AGAIN_MS = 1_000;
 
@@ -45,7 +46,10 @@ async function create({ project, ref, world }: Context): Promise<Namespace> {
   }
 }
 
-const ownersOf = (project: Project) => (isToBeRetained(project) ? [] : [ownedBy(project)]);
+const ownersOf = (project: Project) => {
+  const { name, uid } = project.metadata;
+  return isToBeRetained(project) ? [] : [ownerReference({ ref: name, uid: uid as string })];
+};
 
 /** Makes it the Project's: one that was made for it, that kept its owner's data, or that is to outlive it from now on or no more. */
 async function settle({ project, ref, world }: Context, { metadata: { resourceVersion } }: Namespace): Promise<void> {

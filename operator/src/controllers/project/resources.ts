@@ -1,5 +1,5 @@
 /** The Kubernetes objects that this controller reads and writes, and their paths. */
-import { API_VERSION, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf, type Project } from '@slipway/crds';
+import { API_VERSION, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
 import type { KubeObject } from '../../runtime/kube.js';
 
 export interface Secret extends KubeObject {
@@ -18,16 +18,6 @@ export const namespacePath = (ref: string) => `${NAMESPACES}/${namespaceOf(ref)}
 export const secretsPath = (ref: string) => `${namespacePath(ref)}/secrets`;
 
 export const ourLabels = (ref: string) => ({ [LABEL_PROJECT]: ref, [LABEL_MANAGED_BY]: MANAGED_BY });
-
-/** Deleting the Project deletes what carries this. */
-export const ownedBy = ({ metadata }: Project) => ({
-  apiVersion: API_VERSION,
-  kind: 'Project',
-  name: metadata.name,
-  uid: metadata.uid as string,
-  controller: true,
-  blockOwnerDeletion: true,
-});
 
 const mapValues = (data: Record<string, string>, change: (value: string) => string) =>
   Object.fromEntries(Object.entries(data).map(([key, value]) => [key, change(value)]));

@@ -12,6 +12,7 @@ import {
   SYSTEM_NAMESPACE,
   sharedClusterOf,
 } from '@slipway/crds';
+import { ownerReference } from '../../owner-reference.js';
 import { Informer } from '../../runtime/informer.js';
 import { isConflict, type KubeClient, type KubeObject } from '../../runtime/kube.js';
 import { Metrics } from '../../runtime/metrics.js';
@@ -19,7 +20,6 @@ import { deleteAndWait, silentLog, until } from '../../testing.js';
 import type { EngineProject } from '../engine.js';
 import { Children } from './children/children.js';
 import { servedKinds } from './children/served.js';
-import { ownerReference } from './objects.js';
 
 export const clusterKubeconfig = process.env.SLIPWAY_E2E_KUBECONFIG;
 /** What a test file says that has none. */

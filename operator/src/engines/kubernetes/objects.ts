@@ -1,11 +1,7 @@
 /** What every object of a project on a cluster carries: its labels, and the Project that owns it, so that it goes with it. */
-import { API_VERSION, LABEL_MANAGED_BY, LABEL_PART, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
+import { LABEL_MANAGED_BY, LABEL_PART, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
+import { type Owner, ownerReference } from '../../owner-reference.js';
 import type { DesiredObject } from './children/children.js';
-
-export interface Owner {
-  ref: string;
-  uid: string;
-}
 
 export const labelsOf = (ref: string, component: string): Record<string, string> => ({
   [LABEL_PROJECT]: ref,
@@ -15,15 +11,6 @@ export const labelsOf = (ref: string, component: string): Record<string, string>
   'app.kubernetes.io/component': component,
   'app.kubernetes.io/part-of': 'slipway',
   [LABEL_MANAGED_BY]: MANAGED_BY,
-});
-
-export const ownerReference = ({ ref, uid }: Owner) => ({
-  apiVersion: API_VERSION,
-  kind: 'Project',
-  name: ref,
-  uid,
-  controller: true,
-  blockOwnerDeletion: true,
 });
 
 export interface ChildSpec {

@@ -1,7 +1,7 @@
 /** The marks on a project's namespace by which the API server refuses pods that could harm others. Pure. */
 import { ANNOTATION_ADDRESS, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
+import { type Owner, ownerReference } from '../../../owner-reference.js';
 import type { DesiredObject } from '../children/children.js';
-import { type Owner, ownerReference } from '../objects.js';
 
 const POD_SECURITY = Object.fromEntries(
   ['enforce', 'audit', 'warn'].map((mode) => [`pod-security.kubernetes.io/${mode}`, 'restricted']),

@@ -1,6 +1,5 @@
 /** Where a project's Postgres is: the one that its region shares, or one of its own. Pure; called by `clusters.ts`. */
 import {
-  API_VERSION,
   DATA_NAMESPACE,
   LABEL_CLUSTER,
   LABEL_MANAGED_BY,
@@ -13,6 +12,7 @@ import {
   type Site,
   sharedClusterOf,
 } from '@slipway/crds';
+import { type Owner, ownerReference } from '../../../owner-reference.js';
 import type { EngineProject } from '../../engine.js';
 
 export interface Place {
@@ -20,7 +20,7 @@ export interface Place {
   /** Of the cluster, and of the Service that leads to it. */
   name: string;
   /** Whose own it is; undefined: projects share it. */
-  project?: { ref: string; uid: string; retain: boolean };
+  project?: Owner & { retain: boolean };
 }
 
 export const OWN_CLUSTER = PART_POSTGRES;
@@ -43,19 +43,11 @@ export const hostOf = ({ namespace, name }: Place) => `${name}.${namespace}.svc`
 
 /** `metadata` of an object that is part of the cluster. */
 export function metadataOf({ namespace, name: cluster, project }: Place, name: string) {
-  const owner = project && {
-    apiVersion: API_VERSION,
-    kind: 'Project',
-    name: project.ref,
-    uid: project.uid,
-    controller: true,
-    blockOwnerDeletion: true,
-  };
   return {
     name,
     namespace,
     labels: labelsOf({ namespace, name: cluster, ...(project ? { project } : {}) }),
-    ...(owner ? { ownerReferences: [owner] } : {}),
+    ...(project ? { ownerReferences: [ownerReference(project)] } : {}),
   };
 }
 

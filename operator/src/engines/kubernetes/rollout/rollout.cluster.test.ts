@@ -2,6 +2,7 @@
 import { API_VERSION, LABEL_PROJECT, namespaceOf, type Project, readSite, SECRETS, type Site } from '@slipway/crds';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { ownerReference } from '../../../owner-reference.js';
 import type { KubeClient, KubeObject } from '../../../runtime/kube.js';
 import { clientOf, silentLog, until } from '../../../testing.js';
 import type { EnginePart, EngineProject } from '../../engine.js';
@@ -16,7 +17,6 @@ import {
   SKIPPED,
   watchCluster,
 } from '../cluster.testing.js';
-import { ownerReference } from '../objects.js';
 import { PostgresClusters } from '../postgres-cluster/clusters.js';
 import { DeployedServices } from '../services/deployed-services.js';
 import { Rollout, type Seen } from './rollout.js';

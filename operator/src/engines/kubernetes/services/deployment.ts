@@ -1,7 +1,8 @@
 /** The objects of one deployed service: its Secret, Deployment and Service. In: the project, its plan's sizes, its environment. Pure. */
 import { createHmac } from 'node:crypto';
 import { DEPLOYED_SERVICES, LABEL_PART, LABEL_PROJECT, type Site } from '@slipway/crds';
-import { childOf, labelsOf, type Owner } from '../objects.js';
+import type { Owner } from '../../../owner-reference.js';
+import { childOf, labelsOf } from '../objects.js';
 import { ANNOTATION_IMAGE } from '../rollout/rollout.js';
 import { type Environment, REST_ADMIN_PORT } from './environment.js';
 
