@@ -56,13 +56,13 @@ export const LABEL_PART = 'slipway.dev/part';
 export const LABEL_CLUSTER = 'slipway.dev/cluster';
 export const LABEL_MANAGED_BY = 'app.kubernetes.io/managed-by';
 export const MANAGED_BY = 'slipway';
-/** LABEL_PART of a project's pods on a cluster, and where each answers in the project's namespace. */
+/** LABEL_PART of a project's pods on a cluster, and where each answers in the project's namespace, rest's probes at a port of their own. */
 export const PART_AUTH = 'auth';
 export const PART_REST = 'rest';
 export const PART_POSTGRES = 'postgres';
 export const DEPLOYED_SERVICES = {
   auth: { service: PART_AUTH, port: 9999 },
-  rest: { service: PART_REST, port: 3000 },
+  rest: { service: PART_REST, port: 3000, adminPort: 3001 },
 } as const;
 /** LABEL_PART of the ConfigMaps that hold an EdgeFunction's versions, one each: `<name>-v<version>` with the key `code`. */
 export const PART_FUNCTION_VERSION = 'function-version';

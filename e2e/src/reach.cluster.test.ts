@@ -30,7 +30,6 @@ import { type Address, attempts, type Outcome, type Pod } from './reach/shell.js
 
 const REGION = 'eu-central';
 const POSTGRES_PORT = 5432;
-const REST_PROBES_PORT = 3001;
 const PROGRAM_PORT = 8080;
 /** A pod that is nobody's, in a namespace without policies: to see that an address answers those who may ask. */
 const OUTSIDER = { namespace: 'slipway-e2e-outsider', name: 'outsider', speaks: 'node' } as const;
@@ -86,7 +85,7 @@ const FORBIDDEN: Target[] = [
   atNeighbour('auth pod', PART_AUTH, DEPLOYED_SERVICES.auth.port, true),
   atNeighbour('rest', PART_REST, DEPLOYED_SERVICES.rest.port),
   atNeighbour('rest pod', PART_REST, DEPLOYED_SERVICES.rest.port, true),
-  { ...atNeighbour('rest probes', PART_REST, REST_PROBES_PORT), witness: 'operator' },
+  { ...atNeighbour('rest probes', PART_REST, DEPLOYED_SERVICES.rest.adminPort), witness: 'operator' },
   atNeighbour('Postgres', PART_POSTGRES, POSTGRES_PORT),
   atNeighbour('Postgres pod', PART_POSTGRES, POSTGRES_PORT, true),
   {

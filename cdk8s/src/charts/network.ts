@@ -72,7 +72,7 @@ const SERVICE_PODS: Egress[number] = {
 const FUNCTIONS_CONTROL: Egress[number] = { to: [program('functions')], ports: tcp(FUNCTIONS_CONTROL_PORT) };
 const PROJECT_SERVICES: Egress[number] = {
   to: [ofProjects(PART_AUTH, PART_REST)],
-  ports: tcp(DEPLOYED_SERVICES.auth.port, DEPLOYED_SERVICES.rest.port, 3001),
+  ports: tcp(DEPLOYED_SERVICES.auth.port, DEPLOYED_SERVICES.rest.port, DEPLOYED_SERVICES.rest.adminPort),
 };
 /** Mail servers, identity providers and hooks of projects that have no pods of their own: by IPv4, as the projects' own policies have it. */
 const INTERNET: Egress[number] = { to: [{ ipBlock: { cidr: '0.0.0.0/0', except: [...NOT_PUBLIC] } }] };

@@ -19,7 +19,6 @@ import {
 import type { EngineProject } from '../../engine.js';
 import type { DesiredObject } from '../children/children.js';
 import { childOf } from '../objects.js';
-import { REST_ADMIN_PORT } from '../services/environment.js';
 
 const POSTGRES_PORT = 5432;
 /** Where an instance tells CloudNativePG how it is. */
@@ -50,7 +49,7 @@ function servicePolicies(project: EngineProject, site: Site, { ownDatabase }: Re
     'auth-from-gateway': ingress(parts(PART_AUTH), [DEPLOYED_SERVICES.auth.port], programs('dataplane', 'operator')),
     'rest-from-gateway': ingress(
       parts(PART_REST),
-      [DEPLOYED_SERVICES.rest.port, REST_ADMIN_PORT],
+      [DEPLOYED_SERVICES.rest.port, DEPLOYED_SERVICES.rest.adminPort],
       programs('dataplane', 'operator'),
     ),
     'services-to-names': nameServers(),

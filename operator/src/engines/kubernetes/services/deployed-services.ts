@@ -11,13 +11,13 @@ import { ensureAll, withRestored } from '../children/ensure-all.js';
 import type { Pod } from '../children/kinds.js';
 import type { Rollout } from '../rollout/rollout.js';
 import { type ServiceName, serviceObjects } from './deployment.js';
-import { authEnvironment, type ProjectSecrets, REST_ADMIN_PORT, restEnvironment, type Values } from './environment.js';
+import { authEnvironment, type ProjectSecrets, restEnvironment, type Values } from './environment.js';
 
 const NAMES: readonly ServiceName[] = ['auth', 'rest'];
 const CONDITIONS: Readonly<Record<ServiceName, string>> = { auth: 'AuthReady', rest: 'RestReady' };
 const HEALTH: Readonly<Record<ServiceName, { port: number; path: string }>> = {
   auth: { port: DEPLOYED_SERVICES.auth.port, path: '/health' },
-  rest: { port: REST_ADMIN_PORT, path: '/ready' },
+  rest: { port: DEPLOYED_SERVICES.rest.adminPort, path: '/ready' },
 };
 const SOON_MS = 50;
 

@@ -4,7 +4,7 @@ import { DEPLOYED_SERVICES, LABEL_PART, LABEL_PROJECT, type Site } from '@slipwa
 import type { Owner } from '../../../owner-reference.js';
 import { childOf, labelsOf } from '../objects.js';
 import { ANNOTATION_IMAGE } from '../rollout/rollout.js';
-import { type Environment, REST_ADMIN_PORT } from './environment.js';
+import type { Environment } from './environment.js';
 
 export type ServiceName = keyof typeof DEPLOYED_SERVICES;
 
@@ -45,7 +45,7 @@ export function serviceObjects(request: ServiceRequest) {
 
 function service({ owner, name }: ServiceRequest) {
   const { port } = DEPLOYED_SERVICES[name];
-  const admin = { name: 'admin', port: REST_ADMIN_PORT, targetPort: 'admin', protocol: 'TCP' };
+  const admin = { name: 'admin', port: DEPLOYED_SERVICES.rest.adminPort, targetPort: 'admin', protocol: 'TCP' };
   const http = { name: 'http', port, targetPort: 'http', protocol: 'TCP', appProtocol: 'http' };
   return childOf(owner, {
     apiVersion: 'v1',
@@ -126,7 +126,7 @@ function podSpec({ name, image, images, sizes, environment }: ServiceRequest) {
 
 function portsOf(name: ServiceName) {
   const http = { name: 'http', containerPort: DEPLOYED_SERVICES[name].port, protocol: 'TCP' };
-  const admin = { name: 'admin', containerPort: REST_ADMIN_PORT, protocol: 'TCP' };
+  const admin = { name: 'admin', containerPort: DEPLOYED_SERVICES.rest.adminPort, protocol: 'TCP' };
   return name === 'rest' ? [http, admin] : [http];
 }
 

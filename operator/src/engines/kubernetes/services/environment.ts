@@ -21,8 +21,6 @@ export interface Environment {
 }
 
 const { keys: keyNames, database: databaseNames } = SECRETS;
-const ADMIN_PORT = 3001;
-export const REST_ADMIN_PORT = ADMIN_PORT;
 const OWN_JWT_KEYS = 'GOTRUE_JWT_KEYS';
 
 export function authEnvironment(ref: string, url: string, { keys, database, authConfig }: ProjectSecrets): Environment {
@@ -71,7 +69,7 @@ export function restEnvironment(ref: string, url: string, { keys, database, auth
     open: {
       PGRST_SERVER_HOST: '0.0.0.0',
       PGRST_SERVER_PORT: String(DEPLOYED_SERVICES.rest.port),
-      PGRST_ADMIN_SERVER_PORT: String(ADMIN_PORT),
+      PGRST_ADMIN_SERVER_PORT: String(DEPLOYED_SERVICES.rest.adminPort),
       PGRST_DB_SCHEMAS: 'public',
       PGRST_DB_EXTRA_SEARCH_PATH: 'public,extensions',
       PGRST_DB_ANON_ROLE: 'anon',
