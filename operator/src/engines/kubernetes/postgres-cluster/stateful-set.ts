@@ -6,6 +6,7 @@
 import type { DesiredObject } from '../children/children.js';
 import type { Workload } from '../children/diagnosis.js';
 import { fingerprint } from '../children/fingerprint.js';
+import { restrictedContainer, restrictedPod } from '../restricted-pod.js';
 import { type ClusterRequest, superuserSecret, superuserSecretName } from './cluster.js';
 import { accessRules, parametersOf } from './parameters.js';
 import { labelsOf, metadataOf, podSelector } from './place.js';
@@ -97,36 +98,20 @@ function statefulSet(request: ClusterRequest, claim: VolumeClaim['spec'], settin
   } as DesiredObject;
 }
 
-function podSpec({ place, size, site }: ClusterRequest) {
+function podSpec({ place, size, site: { images } }: ClusterRequest) {
+  const restricted = restrictedPod({ account: ACCOUNT, graceSeconds: GRACE_SECONDS, images });
   return {
-    automountServiceAccountToken: false,
-    enableServiceLinks: false,
-    terminationGracePeriodSeconds: GRACE_SECONDS,
-    securityContext: {
-      runAsNonRoot: true,
-      runAsUser: ACCOUNT,
-      runAsGroup: ACCOUNT,
-      fsGroup: ACCOUNT,
-      // A large volume is not walked through at each start.
-      fsGroupChangePolicy: 'OnRootMismatch',
-      seccompProfile: { type: 'RuntimeDefault' },
-    },
-    ...(site.images.pullSecrets.length > 0
-      ? { imagePullSecrets: site.images.pullSecrets.map((name) => ({ name })) }
-      : {}),
+    ...restricted,
+    // A large volume is not walked through at each start.
+    securityContext: { ...restricted.securityContext, fsGroup: ACCOUNT, fsGroupChangePolicy: 'OnRootMismatch' },
     containers: [
       {
         name: 'postgres',
-        image: site.images.postgres,
-        imagePullPolicy: site.images.pullPolicy,
+        image: images.postgres,
+        ...restrictedContainer(images),
         args: ['postgres', '-c', `config_file=${SETTINGS_FOLDER}/postgresql.conf`],
         env: environment(superuserSecretName(place)),
         ports: [{ name: 'postgres', containerPort: PORT, protocol: 'TCP' }],
-        securityContext: {
-          allowPrivilegeEscalation: false,
-          readOnlyRootFilesystem: true,
-          capabilities: { drop: ['ALL'] },
-        },
         resources: { requests: { cpu: size.cpu, memory: size.memory }, limits: { memory: size.memory } },
         // Without a liveness probe: one that recovers from a long log must be let be, and one that crashes ends by itself.
         startupProbe: { exec: isReady, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 600 },

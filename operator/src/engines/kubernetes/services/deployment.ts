@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto';
 import { DEPLOYED_SERVICES, LABEL_PART, LABEL_PROJECT, type Site } from '@slipway/crds';
 import type { Owner } from '../../../owner-reference.js';
 import { childOf, labelsOf } from '../objects.js';
+import { restrictedContainer, restrictedPod } from '../restricted-pod.js';
 import { ANNOTATION_IMAGE } from '../rollout/rollout.js';
 import type { Environment } from './environment.js';
 
@@ -22,8 +23,8 @@ export interface ServiceRequest {
 
 /** Changing its value replaces the pods: they read their environment when they start. */
 const ANNOTATION_ENVIRONMENT = 'slipway.dev/environment';
-/** As upstream's images are built; a user by name could not be told from root. */
-const USER = 1000;
+/** As upstream's images are built. */
+const ACCOUNT = 1000;
 /** Until every proxy has heard that a pod is leaving. */
 const LEAVE_SECONDS = 3;
 const GRACE_SECONDS = 30;
@@ -89,32 +90,16 @@ const selectorOf = ({ ref }: Owner, name: ServiceName) => ({ [LABEL_PROJECT]: re
 
 function podSpec({ name, image, images, sizes, environment }: ServiceRequest) {
   return {
-    automountServiceAccountToken: false,
-    enableServiceLinks: false,
-    terminationGracePeriodSeconds: GRACE_SECONDS,
-    securityContext: {
-      runAsNonRoot: true,
-      runAsUser: USER,
-      runAsGroup: USER,
-      seccompProfile: { type: 'RuntimeDefault' },
-    },
-    ...(images.pullSecrets.length > 0
-      ? { imagePullSecrets: images.pullSecrets.map((secret) => ({ name: secret })) }
-      : {}),
+    ...restrictedPod({ account: ACCOUNT, graceSeconds: GRACE_SECONDS, images }),
     containers: [
       {
         name,
         image,
-        imagePullPolicy: images.pullPolicy,
+        ...restrictedContainer(images),
         env: Object.entries(environment.open).map(([variable, value]) => ({ name: variable, value })),
         envFrom: [{ secretRef: { name: environmentSecretOf(name) } }],
         ports: portsOf(name),
         resources: { requests: { cpu: sizes.cpu, memory: sizes.memory }, limits: { memory: sizes.memory } },
-        securityContext: {
-          allowPrivilegeEscalation: false,
-          readOnlyRootFilesystem: true,
-          capabilities: { drop: ['ALL'] },
-        },
         ...PROBES[name],
         lifecycle: { preStop: { sleep: { seconds: LEAVE_SECONDS } } },
         volumeMounts: [{ name: 'tmp', mountPath: '/tmp' }],

@@ -1,0 +1,36 @@
+/**
+ * What the pods of projects have in common: no rights, no root, nothing to write but what is mounted. In: the account, and how long they
+ * take to end. Out: parts of a pod's spec that pod security admits as `restricted`. Pure; used by services and Postgres alike.
+ */
+import type { Site } from '@slipway/crds';
+
+export interface RestrictedPod {
+  /** The user and the group that its image is made for, by number: a user by name could not be told from root. */
+  account: number;
+  graceSeconds: number;
+  images: Site['images'];
+}
+
+export function restrictedPod({ account, graceSeconds, images: { pullSecrets } }: RestrictedPod) {
+  return {
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: graceSeconds,
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: account,
+      runAsGroup: account,
+      seccompProfile: { type: 'RuntimeDefault' },
+    },
+    ...(pullSecrets.length > 0 ? { imagePullSecrets: pullSecrets.map((name) => ({ name })) } : {}),
+  };
+}
+
+export const restrictedContainer = ({ pullPolicy }: Site['images']) => ({
+  imagePullPolicy: pullPolicy,
+  securityContext: {
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ['ALL'] },
+  },
+});
