@@ -4,13 +4,13 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { namespaceOf } from '@slipway/crds';
+import { newSeed, randomFrom } from '@slipway/operator/chaos/chance.js';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { allProjectObjects } from './leftovers.js';
 import { Management, type ProjectView } from './management.js';
 import { namespacesOfProjects } from './namespaces.js';
 import { newPlace, type PlatformPlace, type RunningPlatform, startPlatform } from './platform.js';
-import { randomFrom } from './random.js';
 import { until } from './until.js';
 
 const ROUNDS = 4;
@@ -19,7 +19,7 @@ const AT_ONCE = 5;
 /** A round is killed at some moment of this span. */
 const LONGEST_ROUND_MS = 5_000;
 
-const seed = Number(process.env.SEED) || Date.now() & 0x7fffffff;
+const seed = Number(process.env.SEED) || newSeed();
 
 /** What was acknowledged: only that may be asked for afterwards. */
 interface Acknowledged {

@@ -5,11 +5,12 @@
  */
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { newSeed, randomFrom } from '@slipway/operator/chaos/chance.js';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { Management } from '../management.js';
 import { newPlace, type PlatformPlace, startPlatform } from '../platform.js';
-import { randomFrom, shuffled } from '../random.js';
+import { shuffled } from '../random.js';
 import { until } from '../until.js';
 import { type App, makeApp } from './app.js';
 import { Calls } from './calls.js';
@@ -32,7 +33,7 @@ const CALM = 3;
 const LONGEST_CALM_MS = 1_500;
 const BACK_PATIENCE_MS = 60_000;
 
-const seed = Number(process.env.SEED) || Date.now() & 0x7fffffff;
+const seed = Number(process.env.SEED) || newSeed();
 const seconds = Number(process.env.SOAK_SECONDS) || 0;
 const streams = randomFrom(seed);
 /** One for each part of the load, so that what one of them chooses does not hang on how fast the others are. */
