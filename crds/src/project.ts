@@ -204,7 +204,6 @@ export const ProjectStatus = Type.Object(
 
 export type ProjectSpec = Type.Static<typeof ProjectSpec>;
 export type ProjectStatus = Type.Static<typeof ProjectStatus>;
-export type ServiceStatus = Type.Static<typeof Service>;
 export type Project = KubernetesObject<'Project', ProjectSpec, ProjectStatus>;
 
 export const projectDefinition: ResourceDefinition = {

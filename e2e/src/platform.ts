@@ -101,16 +101,6 @@ export async function startPlatform(
   };
 }
 
-/** Runs the program to its end, for starts that must fail. */
-export async function runToItsEnd(
-  place: PlatformPlace,
-  environment: Record<string, string> = {},
-): Promise<{ code: number | null; output: string }> {
-  const { child, output } = run(place, environment);
-  const [code] = await once(child, 'close');
-  return { code, output: output() };
-}
-
 function run({ home, port }: PlatformPlace, environment: Record<string, string> = {}) {
   const main = fileURLToPath(new URL('../../slipway/dist/main.js', import.meta.url));
   const child = fork(main, {

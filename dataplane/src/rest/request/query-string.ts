@@ -4,7 +4,7 @@
  */
 import { parseError } from '../errors.js';
 import { parseOperation, parseTree } from './filter.js';
-import { type At, COMPARISONS, type OrderTerm, type QueryString, TEXT_SEARCHES } from './grammar.js';
+import { COMPARISONS, type OrderTerm, type QueryString, TEXT_SEARCHES } from './grammar.js';
 import { Scanner } from './scanner.js';
 import { parseSelect } from './select.js';
 
@@ -142,6 +142,3 @@ function orderTerm(scanner: Scanner): OrderTerm {
   if (!scanner.ended && !scanner.sees(',')) scanner.fail(TERM_END);
   return { relation, field, direction, nulls };
 }
-
-export const ofRoot = <T>(items: At<T>[]): T[] =>
-  items.filter(({ path }) => path.length === 0).map(({ value }) => value);
