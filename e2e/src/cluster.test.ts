@@ -4,14 +4,9 @@ import { namespaceOf, PART_AUTH, PART_POSTGRES, PART_REST, type Plan, SYSTEM_NAM
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { givenCluster } from './cluster/given.js';
+import { PLANS } from './cluster/plans.js';
 import { type ClusterPlatform, startOnCluster } from './cluster/platform.js';
 import { walk } from './walk.suite.js';
-
-const WALKED: [Plan, string][] = [
-  ['free', 'in the shared data plane'],
-  ['starter', 'with pods of its own'],
-  ['pro', 'with pods and a Postgres of its own'],
-];
 
 const cluster = givenCluster();
 if (cluster) {
@@ -22,7 +17,7 @@ if (cluster) {
   test.after(async () => {
     await platform?.close();
   });
-  for (const [plan, how] of WALKED) {
+  for (const { plan, how } of PLANS) {
     const walked = {
       plan,
       how,

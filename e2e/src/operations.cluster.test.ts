@@ -1,6 +1,7 @@
 /** What an admin does to a project that is in use, on a real cluster: with pods of its own, and with a Postgres of its own. */
 import { test } from 'uvu';
 import { givenCluster } from './cluster/given.js';
+import { PLANS_WITH_PODS } from './cluster/plans.js';
 import { type ClusterPlatform, startOnCluster } from './cluster/platform.js';
 import { operations } from './operations.suite.js';
 
@@ -13,8 +14,7 @@ if (cluster) {
   test.after(async () => {
     await platform?.close();
   });
-  operations(test, () => platform, { plan: 'starter', how: 'with pods of its own' });
-  operations(test, () => platform, { plan: 'pro', how: 'with pods and a Postgres of its own' });
+  for (const operated of PLANS_WITH_PODS) operations(test, () => platform, operated);
 }
 
 test.run();
