@@ -210,12 +210,18 @@ export class PostgresClusters {
     asked: ClusterRequest,
     work: (server: DatabaseServer) => Promise<EngineOutcome>,
   ): Promise<EngineOutcome> {
-    const { children } = this.#options;
     // What projects share is kept right by itself: a project looks only whether it is there.
-    const isKept = !asked.place.project && clusterOutcome(children, asked).state === 'ready';
-    const outcome = isKept ? clusterOutcome(children, asked) : await this.#ensureOnce(asked);
+    const kept = asked.place.project ? undefined : clusterOutcome(this.#options.children, asked);
+    return this.#withEnsured(asked, kept?.state === 'ready' ? kept : await this.#ensureOnce(asked), work);
+  }
+
+  async #withEnsured(
+    asked: ClusterRequest,
+    outcome: EngineOutcome,
+    work: (server: DatabaseServer) => Promise<EngineOutcome>,
+  ): Promise<EngineOutcome> {
     if (outcome.state !== 'ready') return this.#told(asked.place, outcome);
-    const url = superuserUrl(children, asked);
+    const url = superuserUrl(this.#options.children, asked);
     if (!url) return { state: 'progressing', message: 'waiting for the address of Postgres', lookAgainMs: ALMOST_MS };
     return this.#servers.use(asked.place, url, async (server) => {
       const closed = await this.#reach(asked.place, server);
@@ -287,8 +293,7 @@ export class PostgresClusters {
 
   async #keep(place: Place): Promise<EngineOutcome> {
     const asked = await this.#request(place, false);
-    await this.#ensureOnce(asked);
-    return this.#withServer(asked, async () => ready);
+    return this.#withEnsured(asked, await this.#ensureOnce(asked), async () => ready);
   }
 }
 
