@@ -64,14 +64,17 @@ async function onCluster(files, total, any) {
   });
   const ended = new Promise((resolve) => finder.on('close', resolve));
   const line = await Promise.race([once(finder.stdout, 'data').then(([data]) => String(data)), ended.then(() => '{}')]);
-  const { missing, name, kubeconfig, overlay, seconds } = JSON.parse(line);
+  const { missing, refused, name, kubeconfig, overlay, seconds } = JSON.parse(line);
   if (missing) console.log(`# the tests that need a cluster are skipped: ${missing}`);
+  if (refused) console.log(`✗ ${refused}`);
   if (kubeconfig) console.log(`✓ ${name} is ready (${seconds} s)`);
   const environment = kubeconfig ? { SLIPWAY_E2E_KUBECONFIG: kubeconfig, SLIPWAY_E2E_OVERLAY: overlay } : {};
   if (missing || kubeconfig) await worker([...files], total, environment);
   finder.stdin.end();
-  if ((await ended) === 0) return;
-  console.log(kubeconfig ? '✗ the cluster could not be left as it was found' : '✗ no cluster came up');
+  const ending = await ended;
+  if (ending === 0 && !refused) return;
+  if (ending !== 0)
+    console.log(kubeconfig ? '✗ the cluster could not be left as it was found' : '✗ no cluster came up');
   total.failed += 1;
 }
 

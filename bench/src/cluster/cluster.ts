@@ -27,6 +27,7 @@ const MOST_REQUESTS_PER_SECOND = 1;
 
 export const cluster: Bench = async (context) => {
   const found = await findCluster({ given: context.kubeconfig, kind: false, say: context.say });
+  if ('refused' in found) throw new Error(found.refused);
   if ('missing' in found) return { tables: [], targets: [], skipped: [found.missing], data: undefined };
   try {
     return await measureOn(found, context);

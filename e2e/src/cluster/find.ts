@@ -1,6 +1,6 @@
 /**
  * A cluster for the tests, with the platform's images in it: one that is named, else this machine's test cluster, else kind's. Out: its
- * kubeconfig and a way to leave it, or what is missing. Used by scripts/test.mjs and the benches.
+ * kubeconfig and a way to leave it, or why there is none. Used by scripts/test.mjs and the benches.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { useKind } from './kind.js';
+import { whyOccupied } from './occupied.js';
 import { succeeds } from './run.js';
 import { KUBE, testClusterKubeconfig, useTestCluster } from './test-cluster.js';
 
@@ -24,6 +25,9 @@ export interface FoundCluster {
   close(): Promise<void>;
 }
 
+/** In words: what is not there, or why what is there can't be taken. */
+export type NoCluster = { missing: string } | { refused: string };
+
 export interface Search {
   /** The kubeconfig of a cluster that somebody chose for this. */
   given: string | undefined;
@@ -32,10 +36,12 @@ export interface Search {
   say(text: string): void;
 }
 
-export async function findCluster({ given, kind, say }: Search): Promise<FoundCluster | { missing: string }> {
+export async function findCluster({ given, kind, say }: Search): Promise<FoundCluster | NoCluster> {
   if (!(await succeeds('kubectl', ['version', '--client']))) return { missing: 'kubectl is not on PATH' };
   const isTestClusters = given !== undefined && existsSync(KUBE) && given === (await testClusterKubeconfig());
   if (given && !isTestClusters) {
+    const refused = await whyOccupied(given);
+    if (refused) return { refused };
     return { name: `the cluster of ${given}`, kubeconfig: given, overlay: 'test', close: async () => {} };
   }
   if (existsSync(KUBE)) return await exclusively(say, () => useTestCluster(ROOT, say));

@@ -2,6 +2,7 @@
 import path from 'node:path';
 import { DATA_NAMESPACE, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { kubectl } from '../kubectl.js';
+import { markAsTests } from './occupied.js';
 
 /** Images are there; Postgres makes its files, and everything waits for it. */
 const READY_TIMEOUT = '--timeout=300s';
@@ -18,6 +19,7 @@ export async function install(root: string, kubeconfig: string, overlay: string)
   const inSystem = (...args: string[]) => run('-n', SYSTEM_NAMESPACE, ...args);
   const wasThere = (await inSystem('get', 'deployment', 'slipway-operator', '--ignore-not-found')) !== '';
   await run('apply', '-k', folder);
+  if (!wasThere) await markAsTests(kubeconfig);
   try {
     const programs = (await inSystem('get', 'statefulsets,deployments', '-o', 'name')).trim().split('\n');
     for (const program of programs) await inSystem('rollout', 'status', program, READY_TIMEOUT);

@@ -14,7 +14,7 @@ const found = await findCluster({
   kind: any,
   say: (text) => process.stderr.write(`  # ${text}\n`),
 });
-if ('missing' in found) process.stdout.write(`${JSON.stringify(found)}\n`);
+if (!('kubeconfig' in found)) process.stdout.write(`${JSON.stringify(found)}\n`);
 else {
   const { name, kubeconfig, overlay } = found;
   const seconds = Math.round((Date.now() - begin) / 1000);
