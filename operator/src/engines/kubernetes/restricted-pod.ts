@@ -16,6 +16,10 @@ export function restrictedPod({ account, graceSeconds, images: { pullSecrets } }
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     terminationGracePeriodSeconds: graceSeconds,
+    // What the API server fills in is named: only so a change of it is seen.
+    dnsPolicy: 'ClusterFirst',
+    restartPolicy: 'Always',
+    schedulerName: 'default-scheduler',
     securityContext: {
       runAsNonRoot: true,
       runAsUser: account,
@@ -28,6 +32,8 @@ export function restrictedPod({ account, graceSeconds, images: { pullSecrets } }
 
 export const restrictedContainer = ({ pullPolicy }: Site['images']) => ({
   imagePullPolicy: pullPolicy,
+  terminationMessagePath: '/dev/termination-log',
+  terminationMessagePolicy: 'File',
   securityContext: {
     allowPrivilegeEscalation: false,
     readOnlyRootFilesystem: true,

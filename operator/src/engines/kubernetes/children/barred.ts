@@ -1,28 +1,31 @@
 /**
  * What somebody may add to a Deployment or StatefulSet, so that its pods run something else, elsewhere, or not at all: the fields that
- * the API server leaves out where nothing is said. Called by `kinds.ts`.
+ * the API server leaves out where nothing is said. What it fills in is named in the objects themselves. Called by `kinds.ts`.
  */
-const WORKLOAD = ['paused', 'minReadySeconds'];
+const WORKLOAD = ['paused', 'minReadySeconds', 'ordinals'];
 
 const POD = [
-  ...['initContainers', 'imagePullSecrets', 'readinessGates', 'activeDeadlineSeconds'],
+  ...['initContainers', 'ephemeralContainers', 'imagePullSecrets', 'readinessGates', 'activeDeadlineSeconds', 'os'],
   ...['nodeName', 'nodeSelector', 'affinity', 'tolerations', 'topologySpreadConstraints', 'runtimeClassName'],
-  ...[
-    'hostNetwork',
-    'hostPID',
-    'hostIPC',
-    'hostUsers',
-    'shareProcessNamespace',
-    'serviceAccountName',
-    'serviceAccount',
-  ],
-  ...['hostAliases', 'hostname', 'subdomain', 'setHostnameAsFQDN', 'dnsConfig'],
-  ...['sysctls', 'supplementalGroups', 'priorityClassName', 'overhead', 'resourceClaims'],
+  ...['schedulingGates', 'schedulingGroup', 'priority', 'priorityClassName', 'preemptionPolicy'],
+  ...['hostNetwork', 'hostPID', 'hostIPC', 'hostUsers', 'shareProcessNamespace'],
+  ...['serviceAccountName', 'serviceAccount'],
+  ...['hostAliases', 'hostname', 'hostnameOverride', 'subdomain', 'setHostnameAsFQDN', 'dnsConfig'],
+  ...['resources', 'overhead', 'resourceClaims'],
 ];
 
 const CONTAINER = [
-  ...['command', 'args', 'workingDir', 'envFrom', 'volumeDevices', 'stdin', 'tty', 'subPath', 'subPathExpr'],
-  ...['privileged', 'add', 'initialDelaySeconds'],
+  ...['command', 'args', 'workingDir', 'stdin', 'stdinOnce', 'tty'],
+  ...['envFrom', 'prefix', 'configMapRef', 'value', 'valueFrom'],
+  ...['livenessProbe', 'initialDelaySeconds', 'exec', 'grpc', 'tcpSocket', 'httpGet'],
+  // Of a container and of a probe; a pod's own are named.
+  ...['restartPolicy', 'restartPolicyRules', 'resizePolicy', 'terminationGracePeriodSeconds'],
+  ...['hostIP', 'hostPort'],
 ];
 
-export const BARRED_OF_PODS: ReadonlySet<string> = new Set([...WORKLOAD, ...POD, ...CONTAINER]);
+const VOLUME = [
+  ...['volumeDevices', 'subPath', 'subPathExpr', 'readOnly', 'recursiveReadOnly', 'mountPropagation'],
+  ...['items', 'optional'],
+];
+
+export const BARRED_OF_PODS: ReadonlySet<string> = new Set([...WORKLOAD, ...POD, ...CONTAINER, ...VOLUME]);

@@ -131,6 +131,20 @@ const EDITS: Record<string, object> = {
       },
     },
   },
+  'Deployment rest, with other choices for its pods,': {
+    spec: {
+      template: {
+        spec: {
+          dnsPolicy: 'Default',
+          schedulerName: 'another',
+          priority: 1,
+          securityContext: { fsGroup: 1, supplementalGroupsPolicy: 'Strict' },
+          schedulingGates: [{ name: 'slipway.test/never' }],
+          containers: [{ ...CONTAINER, terminationMessagePath: '/tmp/elsewhere', securityContext: { runAsUser: 1 } }],
+        },
+      },
+    },
+  },
   'Deployment rest, without its label,': { metadata: { labels: { 'app.kubernetes.io/name': 'other' } } },
   'Ingress p-eb-drift': {
     spec: { rules: [{ host: 'elsewhere.test' }] },

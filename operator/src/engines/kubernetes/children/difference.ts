@@ -8,7 +8,7 @@ type Json = Record<string, unknown>;
 /** One more key in fields that choose means something else; in the others nothing is filled in. */
 const WHOLE = new Set([
   ...['selector', 'matchLabels', 'podSelector', 'namespaceSelector'],
-  ...['resources', 'lifecycle', 'httpGet'],
+  ...['resources', 'lifecycle', 'httpGet', 'securityContext', 'valueFrom', 'secretRef', 'emptyDir'],
 ]);
 /** Fields that hold quantities, of which `1` and `1000m` are the same. */
 const QUANTITIES = new Set(['limits', 'requests', 'hard', 'default', 'defaultRequest', 'max', 'min']);

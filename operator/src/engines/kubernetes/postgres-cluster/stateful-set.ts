@@ -83,6 +83,10 @@ function statefulSet(request: ClusterRequest, claim: VolumeClaim['spec'], settin
     metadata: metadataOf(place, place.name),
     spec: {
       replicas: suspended ? 0 : 1,
+      revisionHistoryLimit: 10,
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition: 0 } },
+      // As it would be by itself: named, so that nobody's change of it takes the data of who is suspended.
+      persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' },
       serviceName: place.name,
       selector: { matchLabels: podSelector(place) },
       template: {
@@ -114,8 +118,20 @@ function podSpec({ place, size, site: { images } }: ClusterRequest) {
         ports: [{ name: 'postgres', containerPort: PORT, protocol: 'TCP' }],
         resources: { requests: { cpu: size.cpu, memory: size.memory }, limits: { memory: size.memory } },
         // Without a liveness probe: one that recovers from a long log must be let be, and one that crashes ends by itself.
-        startupProbe: { exec: isReady, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 600 },
-        readinessProbe: { exec: isReady, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 2 },
+        startupProbe: {
+          exec: isReady,
+          periodSeconds: 1,
+          timeoutSeconds: 5,
+          successThreshold: 1,
+          failureThreshold: 600,
+        },
+        readinessProbe: {
+          exec: isReady,
+          periodSeconds: 10,
+          timeoutSeconds: 5,
+          successThreshold: 1,
+          failureThreshold: 2,
+        },
         // Whatever signal the image has for its end: this one ends sessions instead of waiting for them.
         lifecycle: { preStop: { exec: { command: ['pg_ctl', 'stop', '--mode=fast', '--no-wait'] } } },
         volumeMounts: [
@@ -128,7 +144,7 @@ function podSpec({ place, size, site: { images } }: ClusterRequest) {
       },
     ],
     volumes: [
-      { name: 'settings', configMap: { name: settingsMapName(place.name) } },
+      { name: 'settings', configMap: { name: settingsMapName(place.name), defaultMode: 0o644 } },
       { name: 'run', emptyDir: {} },
       { name: 'tmp', emptyDir: {} },
       // Parallel queries share memory here, of which a container has 64 MiB otherwise.

@@ -117,7 +117,7 @@ function portsOf(name: ServiceName) {
 
 /** Started: looked at often, so that it serves at once when it can; then seldom. */
 function probes(port: string, ready: string, live: string) {
-  const get = (path: string) => ({ httpGet: { path, port, scheme: 'HTTP' }, timeoutSeconds: 3 });
+  const get = (path: string) => ({ httpGet: { path, port, scheme: 'HTTP' }, timeoutSeconds: 3, successThreshold: 1 });
   return {
     startupProbe: { ...get(ready), periodSeconds: 1, failureThreshold: 120 },
     readinessProbe: { ...get(ready), periodSeconds: 5, failureThreshold: 3 },
