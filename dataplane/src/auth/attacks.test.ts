@@ -81,6 +81,26 @@ test('a sign-up with the address of a confirmed user writes nobody, and changes 
   assert.is((await app.client().auth.signInWithPassword({ email, password })).error, null);
 });
 
+test('a link to /verify that names no type or no token is refused where it leads, and sends nobody on', async () => {
+  for (const [query, msg] of [
+    ['', 'Verify requires a verification type'],
+    ['?type=signup', 'Verify requires a token or a token hash'],
+  ]) {
+    const answer = await app.ask('GET', `/verify${query}`);
+    assert.equal([answer.status, answer.body.error_code, answer.body.msg], [400, 'validation_failed', msg]);
+  }
+});
+
+test('a provider that upstream has and one that nobody knows are refused in its words', async () => {
+  for (const [name, why] of [
+    ['gitlab', 'provider is not enabled'],
+    ['nonsense', 'Provider nonsense could not be found'],
+  ]) {
+    const answer = await app.ask('GET', `/authorize?provider=${name}`);
+    assert.equal([answer.status, answer.body.msg], [400, `Unsupported provider: ${why}`]);
+  }
+});
+
 test('codes can not be guessed: after a few wrong ones of a user no more are looked at, the right one included', async () => {
   const { email } = await confirmed();
   await app.client().auth.signInWithOtp({ email });

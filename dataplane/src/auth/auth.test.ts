@@ -91,7 +91,9 @@ test('a sign-up returns a confirmed user with an e-mail identity, and a session'
   assert.ok(user.last_sign_in_at);
   assert.is(user.identities?.length, 1);
   assert.is(user.identities?.[0]?.provider, 'email');
-  assert.is(user.identities?.[0]?.identity_data?.email, email);
+  const { sub, ...said } = user.identities?.[0]?.identity_data ?? {};
+  assert.is(sub, user.id);
+  assert.equal(said, { email, email_verified: true, phone_verified: false, nick: 'Al' });
   assert.is(session.token_type, 'bearer');
   assert.is(session.expires_in, 3600);
 });
@@ -421,6 +423,12 @@ test('errors have the form of the version that the client asks for', async () =>
 
 for (const { what, body, code } of [
   { what: 'is not JSON', body: '{', code: 'bad_json' },
+  { what: 'is empty', body: '', code: 'bad_json' },
+  {
+    what: 'names neither an address nor a number',
+    body: '{"password":"secret-x"}',
+    code: 'anonymous_provider_disabled',
+  },
   { what: 'is a list', body: '[]', code: 'bad_json' },
   { what: 'has a number for an address', body: '{"email":1,"password":"secret-x"}', code: 'validation_failed' },
   {

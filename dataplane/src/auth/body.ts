@@ -7,10 +7,20 @@ export type Body = Record<string, unknown>;
 
 const MAX_BODY_BYTES = 1024 * 1024;
 
-/** The body as a JSON object; none is an empty one. */
-export async function readJson({ incoming }: ServiceRequest): Promise<Body> {
-  const text = (await readBody(incoming, MAX_BODY_BYTES)).toString();
-  if (text === '') return {};
+/** The body as a JSON object. */
+export async function readJson(request: ServiceRequest): Promise<Body> {
+  return objectOf(await readText(request));
+}
+
+/** Where upstream asks for no body: none is an empty object. */
+export async function readOptionalJson(request: ServiceRequest): Promise<Body> {
+  const text = await readText(request);
+  return text === '' ? {} : objectOf(text);
+}
+
+const readText = async ({ incoming }: ServiceRequest) => (await readBody(incoming, MAX_BODY_BYTES)).toString();
+
+function objectOf(text: string): Body {
   const value = parse(text);
   if (value === null || typeof value !== 'object' || Array.isArray(value)) {
     throw badRequest('bad_json', 'Could not parse request body as JSON: an object is expected');

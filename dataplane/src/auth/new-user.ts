@@ -24,6 +24,8 @@ export interface NewUser {
   role: string;
   appMetadata: Record<string, unknown>;
   userMetadata: Record<string, unknown>;
+  /** What they said of themselves as they signed up: the identity of their address keeps it. */
+  signUpData?: Record<string, unknown>;
   bannedUntil: Date | null;
   anonymous?: boolean;
   invited?: boolean;
@@ -94,11 +96,11 @@ function derived(user: NewUser): { appMetadata: Record<string, unknown>; identit
   else {
     const verified = { email_verified: user.emailConfirmed, phone_verified: user.phoneConfirmed };
     if (email) {
-      const data = { sub: id, email, ...verified, phone_verified: false };
+      const data = { ...user.signUpData, sub: id, email, ...verified, phone_verified: false };
       identities.push({ provider: 'email', providerId: id, data });
     }
     if (phone) {
-      const data = { sub: id, phone, ...verified, email_verified: false };
+      const data = { ...user.signUpData, sub: id, phone, ...verified, email_verified: false };
       identities.push({ provider: 'phone', providerId: id, data });
     }
   }

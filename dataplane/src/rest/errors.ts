@@ -42,8 +42,8 @@ export const parseError = (what: string, text: string, column: number, details: 
 
 export const invalidBody = (message = 'Empty or invalid json') => new RestError(400, 'PGRST102', message);
 
-export const invalidRange = (details: string) =>
-  new RestError(416, 'PGRST103', 'Requested range not satisfiable', { details });
+export const invalidRange = (details: string, headers: Record<string, string> = {}) =>
+  new RestError(416, 'PGRST103', 'Requested range not satisfiable', { details, headers });
 
 export const singularity = (rows: number | string) =>
   new RestError(406, 'PGRST116', 'Cannot coerce the result to a single JSON object', {

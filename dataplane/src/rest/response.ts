@@ -64,14 +64,14 @@ function readAnswer(
   const total = totalOf(request, number(result.total), planned);
   const upper = range.offset + rows - 1;
   const status = rangeStatus(range.offset, upper, total);
-  if (status === 416)
-    throw invalidRange(`An offset of ${range.offset} was requested, but there are only ${total} rows.`);
-  if (request.representation.media === 'object' && rows !== 1 && (!call || call.routine.returnsSet))
-    throw singularity(rows);
   const headers: Record<string, string> = {
     'Content-Range': contentRange(range.offset, upper, total),
     ...applied(request, ['count', 'handling', ...(call ? (['maxAffected'] as const) : [])]),
   };
+  if (request.representation.media === 'object' && rows !== 1 && (!call || call.routine.returnsSet))
+    throw singularity(rows);
+  if (status === 416)
+    throw invalidRange(`An offset of ${range.offset} was requested, but there are only ${total} rows.`, headers);
   if (call?.routine.returns === 'void') return { status: 204, headers, body: undefined };
   headers['Content-Type'] = contentType(request.representation);
   if (!call && request.target.kind === 'table')

@@ -231,7 +231,7 @@ test('ranges and counts are told in Content-Range with 200, 206 and 416', async 
     ['/books', { prefer: 'count=exact' }, 200, '0-3/4'],
     ['/books', { range: '1-2', prefer: 'count=exact' }, 206, '1-2/4'],
     ['/books?offset=9', {}, 200, '*/*'],
-    ['/books?offset=9', { prefer: 'count=exact' }, 416, ''],
+    ['/books?offset=9', { prefer: 'count=exact' }, 416, '*/4'],
     ['/books?limit=0', {}, 200, '*/*'],
     ['/books?id=lt.3', { prefer: 'count=estimated' }, 200, '0-1/2'],
     ['/authors?select=name,books!author_id!inner(id)', { prefer: 'count=exact' }, 200, '0-1/2'],
@@ -239,8 +239,8 @@ test('ranges and counts are told in Content-Range with 200, 206 and 416', async 
   for (const [path, headers, status, range] of cases) {
     const answer = await get(path, headers);
     assert.is(answer.status, status, path);
-    if (status !== 416) assert.is(answer.headers.get('content-range'), range, path);
-    else
+    assert.is(answer.headers.get('content-range'), range, path);
+    if (status === 416)
       assert.equal(answer.body, {
         code: 'PGRST103',
         details: 'An offset of 9 was requested, but there are only 4 rows.',

@@ -1,6 +1,6 @@
 /** /admin/users: what a project's own server does to users with its service_role key. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { type Body, flag, isUuid, object, readJson, text, validEmail, validPhone } from '../body.js';
+import { type Body, flag, isUuid, object, readJson, readOptionalJson, text, validEmail, validPhone } from '../body.js';
 import type { AuthConfig } from '../config.js';
 import { duration } from '../config-values.js';
 import { type Answer, type Context, requireAdmin } from '../context.js';
@@ -184,7 +184,7 @@ function banSeconds(text: string): number {
 export async function deleteUser({ request, pool }: Context, name: string): Promise<Answer> {
   requireAdmin(request);
   const id = userId(name);
-  const soft = flag(await readJson(request), 'should_soft_delete');
+  const soft = flag(await readOptionalJson(request), 'should_soft_delete');
   await readUser(pool, id);
   await pool.batch(soft ? softDelete(id) : [{ text: 'delete from auth.users where id = $1::uuid', values: [id] }]);
   return { status: 200, body: {} };

@@ -1,11 +1,11 @@
 /** GET /authorize: sends a browser to a provider. What it must come back with is kept here, and is good once. */
 import { createHash, createHmac, randomUUID } from 'node:crypto';
 import { type Answer, type Context, queryOf, redirect } from '../context.js';
-import { badRequest, validationFailed } from '../errors.js';
+import { validationFailed } from '../errors.js';
 import { challengeOf, insertFlow } from '../flow-state.js';
 import { issuerOf } from '../grant.js';
 import { allowedRedirect } from '../redirect.js';
-import type { ProviderConfig } from './config.js';
+import { type ProviderConfig, UPSTREAM_PROVIDERS } from './config.js';
 import { GITHUB_SCOPES, githubAuthorization } from './github.js';
 import { discover } from './oidc.js';
 
@@ -60,10 +60,11 @@ export async function authorizationUrl(context: Context, linkTo: string | null):
 }
 
 export function enabledProvider({ config }: Context, name: string | null): ProviderConfig {
-  if (!name) throw validationFailed('Unsupported provider: provider is missing');
-  const provider = config.providers.get(name);
-  if (provider === undefined) throw badRequest('validation_failed', 'Unsupported provider: provider is not enabled');
-  return provider;
+  const asked = name ?? '';
+  const provider = config.providers.get(asked);
+  if (provider) return provider;
+  const why = UPSTREAM_PROVIDERS.includes(asked) ? 'provider is not enabled' : `Provider ${asked} could not be found`;
+  throw validationFailed(`Unsupported provider: ${why}`);
 }
 
 /** What only this server knows of a state: so that neither has to be kept. */

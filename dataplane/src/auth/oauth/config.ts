@@ -24,6 +24,13 @@ const BUILT_IN: Readonly<Record<string, string>> = {
   google: 'https://accounts.google.com',
 };
 
+/** Upstream's, by the names that it has for them; here others can be set up too. */
+export const UPSTREAM_PROVIDERS = [
+  ...['apple', 'azure', 'bitbucket', 'discord', 'facebook', 'figma', 'fly', 'github', 'gitlab'],
+  ...['google', 'kakao', 'keycloak', 'linkedin', 'linkedin_oidc', 'notion', 'slack', 'slack_oidc'],
+  ...['snapchat', 'spotify', 'twitch', 'twitter', 'workos', 'zoom'],
+];
+
 /** Ways in that have the same prefix but are no provider. */
 const NOT_PROVIDERS = new Set(['email', 'phone', 'anonymous_users']);
 const NAME = /^[a-z][a-z0-9_]{0,49}$/;

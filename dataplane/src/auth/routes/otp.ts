@@ -61,7 +61,8 @@ async function findOrMake(context: Context, body: Body, address: Address): Promi
   if (known) return known.banned ? undefined : known;
   if (!create || config.disableSignup) return undefined;
   const id = randomUUID();
-  const user = ordinaryUser(id, { ...address, userMetadata: { ...addressMetadata({ id, ...address }), ...data } });
+  const userMetadata = { ...addressMetadata({ id, ...address }), ...data };
+  const user = ordinaryUser(id, { ...address, userMetadata, signUpData: data });
   await allowNewUser(context, user);
   try {
     await pool.batch(insertUser(user));

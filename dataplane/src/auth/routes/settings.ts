@@ -1,12 +1,13 @@
 /** GET /settings: which ways to sign in there are. GET /health: whether the project's users can be reached. */
 import { confirmsEmail } from '../config.js';
 import { type Answer, type Context, ok } from '../context.js';
+import { UPSTREAM_PROVIDERS } from '../oauth/config.js';
 
 export async function settings({ config, configProblems, request }: Context): Promise<Answer> {
   const providers = Object.fromEntries([...config.providers.keys()].map((name) => [name, true]));
   return ok({
     external: {
-      ...Object.fromEntries(PROVIDERS.map((name) => [name, false])),
+      ...Object.fromEntries(UPSTREAM_PROVIDERS.map((name) => [name, false])),
       ...providers,
       anonymous_users: config.anonymousEnabled,
       email: config.emailEnabled,
@@ -23,14 +24,9 @@ export async function settings({ config, configProblems, request }: Context): Pr
   });
 }
 
-const PROVIDERS = [
-  ...['apple', 'azure', 'bitbucket', 'discord', 'facebook', 'figma', 'fly', 'github', 'gitlab'],
-  ...['google', 'kakao', 'keycloak', 'linkedin', 'linkedin_oidc', 'notion', 'slack', 'slack_oidc'],
-  ...['snapchat', 'spotify', 'twitch', 'twitter', 'workos', 'zoom'],
-];
-
 /** Has reached the database by the time it is called: the pool was made ready for it. */
 export async function health({ pool }: Context): Promise<Answer> {
   await pool.batch([{ text: 'select 1' }], { repeatable: true });
-  return ok({ name: 'GoTrue', version: 'slipway', description: 'Users and sessions of a project' });
+  const description = 'GoTrue is a user registration and authentication API';
+  return ok({ name: 'GoTrue', version: 'slipway', description });
 }

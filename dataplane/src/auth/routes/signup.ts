@@ -24,7 +24,7 @@ interface Wanted {
 export async function signup(context: Context): Promise<Answer> {
   const { request, config, limits } = context;
   const body = await readJson(request);
-  if (!body.email && !body.phone && !body.password) return signUpAnonymously(context, body);
+  if (!body.email && !body.phone) return signUpAnonymously(context, body);
   limits.byAddress('attempts', context);
   if (config.disableSignup) throw unprocessable('signup_disabled', 'Signups not allowed for this instance');
   const wanted = parameters(context, body);
@@ -55,7 +55,6 @@ function parameters({ config }: Context, body: Body): Wanted {
   if (email && phone) {
     throw validationFailed('Only an email address or phone number should be provided on signup.');
   }
-  if (!email && !phone) throw validationFailed('Unable to validate email address: invalid format');
   if (email && !config.emailEnabled) throw badRequest('email_provider_disabled', 'Email signups are disabled');
   if (phone && !config.phoneEnabled) throw badRequest('phone_provider_disabled', 'Phone signups are disabled');
   const address = email ? { email } : { phone: phone as string };
@@ -78,6 +77,7 @@ async function newUser({ address, password, data }: Wanted, confirmed: boolean):
     ...address,
     passwordHash,
     userMetadata,
+    signUpData: data,
     emailConfirmed: confirmed && isEmail,
     phoneConfirmed: confirmed && !isEmail,
   });
@@ -116,7 +116,13 @@ async function pretend(context: Context, wanted: Wanted, user: NewUser): Promise
         identity_id: randomUUID(),
         id: user.id,
         user_id: user.id,
-        identity_data: { sub: user.id, ...wanted.address, email_verified: false, phone_verified: false },
+        identity_data: {
+          ...wanted.data,
+          sub: user.id,
+          ...wanted.address,
+          email_verified: false,
+          phone_verified: false,
+        },
         provider: kind,
         last_sign_in_at: now,
         created_at: now,

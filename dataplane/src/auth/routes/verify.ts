@@ -46,6 +46,9 @@ export async function verifyByLink(context: Context): Promise<Answer> {
   const token = query.get('token') ?? query.get('token_hash') ?? '';
   const type = query.get('type') ?? '';
   const pkce = token.startsWith(PKCE_PREFIX);
+  // No mail of ours leads here: whoever wrote the link is told, not whoever follows it.
+  if (type === '') throw validationFailed('Verify requires a verification type');
+  if (token === '') throw validationFailed('Verify requires a token or a token hash');
   try {
     context.limits.byAddress('verify', context);
     return redirect(await follow(context, type, token, target, pkce));
@@ -56,7 +59,6 @@ export async function verifyByLink(context: Context): Promise<Answer> {
 }
 
 async function follow(context: Context, type: string, token: string, target: string, pkce: boolean): Promise<string> {
-  if (!token) throw validationFailed('Verify requires a token or a token hash');
   const proof: Proof = { type, types: typesOf(type), hashes: [token], phone: false };
   const outcome = await inTransaction(context.pool, async (work) => {
     const proven = await use(context, work, proof);

@@ -147,6 +147,11 @@ const MISTAKES: [query: string, message: string, details: string][] = [
     'unexpected "a" expecting "asc", "desc", "nullsfirst" or "nullslast"',
   ],
   [
+    'order=',
+    '"failed to parse order ()" (line 1, column 1)',
+    'unexpected end of input expecting field name (* or [a..z0..9_$])',
+  ],
+  [
     'or=(a.eq.1)x',
     '"failed to parse logic tree ((a.eq.1)x)" (line 1, column 9)',
     'unexpected "x" expecting end of input',

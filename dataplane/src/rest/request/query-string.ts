@@ -51,9 +51,8 @@ export function parseQueryString(parameters: Parameters, isCall: boolean): Query
     if (name === 'select') select = value;
     else if (name === 'columns') result.columns = nameList(value, 'columns parameter');
     else if (name === 'on_conflict') result.onConflict = nameList(value, 'on_conflict parameter');
-    else if (last === 'order') {
-      if (value !== '') result.order.push({ path: treePath(name).slice(0, -1), value: parseOrder(value) });
-    } else if (last === 'limit' || last === 'offset') addLimit(result.limits, treePath(name).slice(0, -1), last, value);
+    else if (last === 'order') result.order.push({ path: treePath(name).slice(0, -1), value: parseOrder(value) });
+    else if (last === 'limit' || last === 'offset') addLimit(result.limits, treePath(name).slice(0, -1), last, value);
     else if (last === 'and' || last === 'or') {
       const path = treePath(name).slice(0, -1);
       result.conditions.push({
