@@ -95,6 +95,7 @@ function overlay(name: 'kind' | 'test', said: Said): Files {
   const text = yaml(said);
   const listed = kustomization('Kustomization', {
     resources: ['../../base'],
+    components: ['../../components/storage', '../../components/functions'],
     configMapGenerator: [siteGenerator('replace')],
     images: IMAGES.map((image) => ({ name: imageOf(image), newTag: 'dev' })),
     patches: [...SMALL, ...(name === 'kind' ? [INGRESS_NGINX] : [])],

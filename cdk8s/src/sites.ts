@@ -26,7 +26,14 @@ const smallPlans = (placementOf: (plan: string) => string) =>
 /** kind, with its ports 80 and 443 led to the ingress controller: all that one computer holds. */
 export const KIND_SITE = {
   publicUrl: 'http://slipway.localhost',
-  ingress: { className: 'nginx' },
+  openedServices: ['storage', 'functions'],
+  ingress: {
+    className: 'nginx',
+    annotations: {
+      'nginx.ingress.kubernetes.io/proxy-body-size': '0',
+      'nginx.ingress.kubernetes.io/proxy-request-buffering': 'off',
+    },
+  },
   sharedDatabase: database,
   plans: smallPlans(() => 'deployments'),
 };
@@ -34,8 +41,8 @@ export const KIND_SITE = {
 /** The cluster of the tests: every placement and every kind of database. */
 export const TEST_SITE = {
   publicUrl: 'http://slipway.test:18080',
-  openedServices: ['functions'],
+  openedServices: ['storage', 'functions'],
   images: { auth: 'slipway/auth:dev', rest: 'slipway/rest:dev' },
-  sharedDatabase: { ...database, memory: '512Mi', storage: '5Gi' },
+  sharedDatabase: { ...database, memory: '1Gi', storage: '5Gi' },
   plans: smallPlans((plan) => (plan === 'free' ? 'pooled' : 'deployments')),
 };

@@ -8,6 +8,7 @@ import { networkInterfaces } from 'node:os';
 import {
   DATA_NAMESPACE,
   DEPLOYED_SERVICES,
+  FUNCTIONS_CONTROL_PORT,
   LABEL_CLUSTER,
   LABEL_PART,
   namespaceOf,
@@ -80,6 +81,22 @@ const atSystem = (name: string, service: string, port: number, witness?: Witness
   ...(witness ? { witness } : {}),
 });
 
+const kubernetesApi: Target = {
+  name: 'the Kubernetes API by its Service',
+  at: ({ places }) => places.service('default', 'kubernetes', 443),
+  witness: 'outsider',
+};
+const kubernetesApiServer: Target = {
+  name: 'the Kubernetes API server itself',
+  at: ({ places }) => places.apiServer(),
+  witness: 'outsider',
+};
+const gateway = atSystem('gateway', PROGRAMS.dataplane, 80, 'operator');
+const functions: Target[] = [
+  atSystem('functions', PROGRAMS.functions, PROGRAM_PORT, 'gateway'),
+  { ...atSystem('control of functions', PROGRAMS.functions, FUNCTIONS_CONTROL_PORT), witness: 'operator' },
+];
+
 const FORBIDDEN: Target[] = [
   atNeighbour('auth', PART_AUTH, DEPLOYED_SERVICES.auth.port),
   atNeighbour('auth pod', PART_AUTH, DEPLOYED_SERVICES.auth.port, true),
@@ -88,17 +105,15 @@ const FORBIDDEN: Target[] = [
   { ...atNeighbour('rest probes', PART_REST, DEPLOYED_SERVICES.rest.adminPort), witness: 'operator' },
   atNeighbour('Postgres', PART_POSTGRES, POSTGRES_PORT),
   atNeighbour('Postgres pod', PART_POSTGRES, POSTGRES_PORT, true),
-  {
-    name: 'the Kubernetes API by its Service',
-    at: ({ places }) => places.service('default', 'kubernetes', 443),
-    witness: 'outsider',
-  },
-  { name: 'the Kubernetes API server itself', at: ({ places }) => places.apiServer(), witness: 'outsider' },
+  kubernetesApi,
+  kubernetesApiServer,
   atSystem('database', PROGRAMS.postgres, POSTGRES_PORT, 'operator'),
   // No pod may reach it but the ingress controller's: the walks through it are the witness.
   atSystem('API', PROGRAMS.api, 80),
-  atSystem('gateway', PROGRAMS.dataplane, 80, 'operator'),
+  gateway,
   atSystem('realtime', PROGRAMS.realtime, PROGRAM_PORT, 'gateway'),
+  atSystem('storage', PROGRAMS.storage, PROGRAM_PORT, 'gateway'),
+  ...functions,
   {
     name: 'the platform’s operator',
     at: ({ places }) => places.pod(SYSTEM_NAMESPACE, program(PROGRAMS.operator), PROGRAM_PORT),
@@ -121,6 +136,8 @@ interface Source {
   /** What is there for it alone, or for those whose database is elsewhere. */
   alsoForbidden: Target[];
   needs: Target[];
+  /** Of what is forbidden to all others, what it has. */
+  has?: Target[];
 }
 
 const service = (owner: 'starter' | 'pro', name: string, whose: string): Source => ({
@@ -161,6 +178,14 @@ const SOURCES: Source[] = [
     alsoForbidden: [nameServer],
     needs: [],
   },
+  {
+    name: 'the pod that runs tenants’ functions',
+    shell: ({ places }) => places.shell(SYSTEM_NAMESPACE, program(PROGRAMS.functions), 'node'),
+    alsoForbidden: [sharedPostgres],
+    needs: [gateway, kubernetesApi, kubernetesApiServer, nameServer],
+    // A pod is not kept from itself.
+    has: [gateway, kubernetesApi, kubernetesApiServer, ...functions],
+  },
 ];
 
 const postgresName = (owner: 'starter' | 'pro', { pro }: World) =>
@@ -187,7 +212,8 @@ if (cluster) {
 
 /** One attempt at all addresses, and a test for each. */
 function fromShell(source: Source, world: World): void {
-  const targets = [...FORBIDDEN, ...source.alsoForbidden, ...source.needs];
+  const forbidden = [...FORBIDDEN, ...source.alsoForbidden].filter((target) => !source.has?.includes(target));
+  const targets = [...forbidden, ...source.needs];
   let attempted: Promise<Outcome[]> | undefined;
   const outcomeOf = async (target: Target) => {
     attempted ??= attemptAll(world, await source.shell(world), targets);
@@ -198,7 +224,7 @@ function fromShell(source: Source, world: World): void {
       assert.is(await outcomeOf(target), 'connected');
     });
   }
-  for (const target of [...FORBIDDEN, ...source.alsoForbidden]) {
+  for (const target of forbidden) {
     test(`${source.name} does not reach ${target.name}`, async () => {
       assert.is(await outcomeOf(target), 'silence');
     });
