@@ -3,6 +3,7 @@
  * another; prints tables and writes JSON. A run of one part alone (`--only=insert`) is printed and not written.
  */
 import { parseArgs } from 'node:util';
+import { installPeers } from '@slipway/e2e/peers.js';
 import { authRefresh } from './auth/auth-refresh.js';
 import type { Bench, BenchContext } from './bench.js';
 import { cluster } from './cluster/cluster.js';
@@ -53,6 +54,7 @@ const unknown = names.filter((name) => !BENCHES[name]);
 if (unknown.length > 0) {
   refuse(`no bench is called ${unknown.join(', ')}; there are: ${Object.keys(BENCHES).join(', ')}`);
 }
+await installPeers();
 for (const name of names) {
   process.stderr.write(`${name}\n`);
   const begin = performance.now();
