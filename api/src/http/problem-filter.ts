@@ -60,11 +60,11 @@ export function unrouted(request: FastifyRequest): Problem {
 }
 
 /** Class 08 and 57P, and what a socket says: the database went away, or is not there yet. */
-function isConnectionLoss(error: unknown): boolean {
+export function isConnectionLoss(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const code = String((cause as { code?: unknown }).code ?? '');
     if (/^(08|57P|53)|^(ECONNREFUSED|ECONNRESET|ENOENT|EPIPE|ETIMEDOUT)$/.test(code)) return true;
-    if (/Connection terminated|timeout exceeded when trying to connect/.test(cause.message)) return true;
+    if (/Connection terminated|not queryable|timeout exceeded when trying to connect/.test(cause.message)) return true;
   }
   return false;
 }
