@@ -199,7 +199,7 @@ test('work for which a full server never has room is refused when it has waited 
 
 test('work that waited goes to the next connection that has room, not behind other work that waited', async () => {
   const db = pool({ connections: 2, underway: 1 });
-  const holders = [1, 2, 3].map((key) => ({ key, holder: pool({ connections: 1 }) }));
+  const holders = [1, 2, 3].map((key) => ({ key, holder: pool({ connections: 1, idleMs: 60_000 }) }));
   await Promise.all(holders.map(({ key, holder }) => holder.query('select pg_advisory_lock($1)', [key])));
   const waiting = holders.map(({ key }) => db.query('select pg_advisory_xact_lock($1)', [key]));
   const last = db.query('select 1 as one');
