@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
 import pg from 'pg';
 import { test } from 'uvu';
@@ -18,7 +17,7 @@ async function failureOf(work: (client: pg.Client, end: () => Promise<void>) => 
   await Promise.all([client.connect(), other.connect()]);
   const { rows } = await client.query('select pg_backend_pid() as pid');
   const end = async () => {
-    const ended = once(client, 'end');
+    const ended = new Promise((resolve) => client.once('end', resolve));
     await other.query('select pg_terminate_backend($1)', [rows[0].pid]);
     await ended;
   };

@@ -1,4 +1,5 @@
 /** Runs a person's SQL on their project's database, as its owner role and within bounds. */
+import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
 import type { Principal } from '../access/principal.js';
 import { Problem, retryLater } from '../http/problem.js';
@@ -24,6 +25,8 @@ import { jsonValue, typeName } from './values.js';
 
 const AT_ONCE_PER_PROJECT = 4;
 const AT_ONCE = 32;
+/** Of a password that is replaced while somebody logs in with it. */
+const MOST_READINGS = 10;
 
 @Injectable()
 export class QueryService {
@@ -44,26 +47,27 @@ export class QueryService {
     const ref = project.metadata.name;
     this.enter(ref);
     try {
-      const credentials = await this.secrets.database(project);
-      if (!credentials) throw notReady('its database is not there yet');
-      const start = performance.now();
-      const outcome = await runQuery(ref, credentials, sql, mode)
-        .catch((error: unknown) => this.again(error, project, sql, mode))
-        .catch((error: unknown) => {
-          throw asProblem(error);
-        });
-      return answer(outcome, performance.now() - start);
+      return await this.withCurrentPassword(project, sql, mode);
     } finally {
       this.leave(ref);
     }
   }
 
   /** Postgres may have been given another password since ours was read: the Secret has had it before. */
-  private async again(error: unknown, project: SeenProject, sql: string, mode: QueryMode): Promise<QueryOutcome> {
-    if (!isWrongPassword(error)) throw error;
-    const credentials = await this.secrets.database(project);
-    if (!credentials) throw error;
-    return runQuery(project.metadata.name, credentials, sql, mode);
+  private async withCurrentPassword(project: SeenProject, sql: string, mode: QueryMode): Promise<QueryResult> {
+    let tried: Record<string, string> | undefined;
+    for (let readings = 1; ; readings++) {
+      const credentials = await this.secrets.database(project);
+      if (!credentials) throw notReady('its database is not there yet');
+      const start = performance.now();
+      try {
+        return answer(await runQuery(project.metadata.name, credentials, sql, mode), performance.now() - start);
+      } catch (error) {
+        const isOutdated = isWrongPassword(error) && !isDeepStrictEqual(credentials, tried);
+        if (!isOutdated || readings === MOST_READINGS) throw asProblem(error);
+        tried = credentials;
+      }
+    }
   }
 
   private enter(ref: string): void {

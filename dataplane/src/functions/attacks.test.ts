@@ -250,9 +250,9 @@ test('a function that writes without end keeps only its last lines, and slows do
 test('more requests at once than a function may have are told to come back', async () => {
   await functions.deploy('evil', 'busy', `Deno.serve(() => new Promise(() => {}));`);
   const ends = new AbortController();
-  const waiting = Array.from({ length: 20 }, () =>
-    fetch(`${functions.url('evil')}/busy`, { signal: ends.signal }).catch(() => undefined),
-  );
+  const waiting = Array.from({ length: 20 }, async () => {
+    while (!ends.signal.aborted) await fetch(`${functions.url('evil')}/busy`, { signal: ends.signal }).catch(() => {});
+  });
   const refused = await until(async () => {
     const response = await fetch(`${functions.url('evil')}/busy`, { signal: AbortSignal.timeout(500) }).catch(
       () => undefined,
