@@ -2,33 +2,35 @@
  * What pools do when their Postgres admits no more connections: the others of this process give back those that do nothing. In: pools as
  * they open and end. A server that many projects share is sure to have been sized for fewer connections than all of them could hold.
  */
-import type { ConnectionError } from './errors.js';
+import type { Login } from '../tenant.js';
+import { ConnectionError } from './errors.js';
 
-interface Holder {
-  /** Closes connections that nobody uses now, and tells how many. */
-  closeIdle(): number;
+export interface Holder {
+  readonly login: Login;
+  /** Closes connections that nobody uses now and that need not be kept. */
+  giveWay(): void;
 }
 
-/** `too_many_connections`, of the server, the database or the role. */
+/** `too_many_connections`, of the server, of a database or of a role: which of them only the message says. */
 const TOO_MANY_CONNECTIONS = '53300';
 
-/** By `host:port`. */
-const holders = new Map<string, Set<Holder>>();
+const holders = new Set<Holder>();
 
-export function holdsAt(address: string, holder: Holder): void {
-  const known = holders.get(address) ?? new Set();
-  holders.set(address, known.add(holder));
+export const holds = (holder: Holder) => holders.add(holder);
+export const holdsNoMore = (holder: Holder) => holders.delete(holder);
+
+export const isFull = (error: unknown) => causeOf(error)?.code === TOO_MANY_CONNECTIONS;
+
+/** Those give way that were counted: a limit that a project sets for its own database must not cost others their connections. */
+export function makeRoom({ host, port, database, user }: Login, full: unknown): void {
+  const { message = '' } = causeOf(full) ?? {};
+  const isCounted = (login: Login) => {
+    if (login.host !== host || login.port !== port) return false;
+    if (message.includes('for role')) return login.user === user;
+    return !message.includes('for database') || login.database === database;
+  };
+  for (const holder of holders) if (isCounted(holder.login)) holder.giveWay();
 }
 
-export function holdsNoMoreAt(address: string, holder: Holder): void {
-  const known = holders.get(address);
-  known?.delete(holder);
-  if (known?.size === 0) holders.delete(address);
-}
-
-export function makeRoomAt(address: string): void {
-  for (const holder of holders.get(address) ?? []) holder.closeIdle();
-}
-
-export const isFull = (error: unknown) =>
-  ((error as ConnectionError).cause as { code?: string } | undefined)?.code === TOO_MANY_CONNECTIONS;
+const causeOf = (error: unknown) =>
+  error instanceof ConnectionError ? (error.cause as { code?: string; message?: string } | undefined) : undefined;

@@ -1,3 +1,4 @@
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -168,6 +169,40 @@ test('a slow statement does not hold up others while a connection can be had', a
     `select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(30)%' and pid <> pg_backend_pid()`,
   );
   await slow;
+});
+
+test('a limit of one database or role costs others no connection', async () => {
+  const admin = pool();
+  await admin.query('select 1');
+  await admin.query('create role shut login password $$shut$$ connection limit 0');
+  const shut = new Pool({ ...postgres.admin(), user: 'shut', password: 'shut' }, { waitingMs: 200 });
+  pools.push(shut);
+  assert.instance(await shut.query('select 1').catch((caught) => caught), PoolBusyError);
+  assert.is(admin.size, 1);
+});
+
+test('a full server is not asked by a crowd: one connection of a pool tries at a time, ever more seldom', async () => {
+  const admin = pool();
+  await admin.query('create role crowd login password $$crowd$$ connection limit 0');
+  let attempts = 0;
+  const counting = createServer((socket) => {
+    attempts++;
+    const server = connect(postgres.port, '127.0.0.1');
+    for (const each of [socket, server]) each.on('error', () => undefined);
+    socket.pipe(server).pipe(socket);
+  });
+  await new Promise<void>((resolve) => counting.listen(0, '127.0.0.1', resolve));
+  const { port } = counting.address() as AddressInfo;
+  const login = { ...postgres.admin(), host: '127.0.0.1', port, user: 'crowd', password: 'crowd' };
+  const crowd = new Pool(login, { waitingMs: 2_000 });
+  pools.push(crowd);
+  const refusals = await Promise.all(
+    Array.from({ length: 20 }, () => crowd.query('select 1').catch((caught) => caught)),
+  );
+  assert.ok(refusals.every((refusal) => refusal instanceof PoolBusyError));
+  counting.close();
+  // Four at the same time to begin with, then after 0.1, 0.2, 0.4, 0.8 and 1 s, a quarter more or less.
+  assert.ok(attempts > 4 && attempts < 15, String(attempts));
 });
 
 test('on a server that admits no more, pools that do nothing give way, and work waits until there is room', async () => {

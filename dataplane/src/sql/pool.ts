@@ -9,7 +9,7 @@ import pg from 'pg';
 import type { Login } from '../tenant.js';
 import type { Parameter } from './encoder.js';
 import { ConnectionError, DatabaseError, PoolBusyError } from './errors.js';
-import { holdsAt, holdsNoMoreAt, isFull, makeRoomAt } from './full-server.js';
+import { type Holder, holds, holdsNoMore, isFull, makeRoom } from './full-server.js';
 import { type Result, Session, StaleStatementError, type Statement } from './session.js';
 
 export interface PoolLimits {
@@ -43,8 +43,8 @@ const SWEEP_MS = 1_000;
 const CLOSE_GRACE_MS = 5_000;
 /** After a connection was refused, those that are open must do for so long. */
 const OPEN_AGAIN_MS = 1_000;
-/** A server that admits no more is asked again so often, for as long as work may wait. */
-const FULL_LOOK_MS = 100;
+/** A server that admits no more is asked again by one connection at a time, ever more seldom, for as long as work may wait. */
+const FULL_LOOK_MS = { first: 100, most: 1_000 };
 /** A connection that is silent for this long past the statement timeout is given up. */
 const SILENCE_GRACE_MS = 5_000;
 /** A password that Postgres refuses may be about to be replaced: for so long, looking so often. */
@@ -73,20 +73,20 @@ interface Waiter {
   refuse(error: Error): void;
 }
 
-export class Pool implements Queryable {
+export class Pool implements Queryable, Holder {
   private readonly limits: PoolLimits;
   private readonly sessions: Session[] = [];
   private readonly exclusive = new Set<Session>();
   private readonly queue: Waiter[] = [];
   private opening = 0;
   private openAgainAt = 0;
-  private fullUntil = 0;
+  private full: { lookMs: number; timer: NodeJS.Timeout | undefined } | undefined;
   private closed = false;
   private onEmpty: () => void = () => undefined;
   private sweeper: NodeJS.Timeout | undefined;
 
   constructor(
-    private login: Login,
+    private current: Login,
     limits: Partial<PoolLimits> = {},
     private readonly hooks: PoolHooks = {},
   ) {
@@ -95,7 +95,11 @@ export class Pool implements Queryable {
 
   /** For connections from now on: those that are open stay. */
   useLogin(login: Login): void {
-    this.login = login;
+    this.current = login;
+  }
+
+  get login(): Login {
+    return this.current;
   }
 
   /** Connections that are open now. */
@@ -122,6 +126,10 @@ export class Pool implements Queryable {
     const idle = this.sessions.filter((session) => session.underway === 0 && !this.exclusive.has(session));
     for (const session of idle) session.close();
     return idle.length;
+  }
+
+  giveWay(): void {
+    if (Number.isFinite(this.limits.idleMs)) this.closeIdle();
   }
 
   private send(statements: readonly Statement[]): Promise<Result[]> {
@@ -166,7 +174,8 @@ export class Pool implements Queryable {
   async close(): Promise<void> {
     this.closed = true;
     clearInterval(this.sweeper);
-    holdsNoMoreAt(this.server, this);
+    clearTimeout(this.full?.timer);
+    holdsNoMore(this);
     for (const waiter of this.queue.splice(0)) waiter.refuse(new ConnectionError('the pool was closed', false));
     this.closeIdle();
     if (this.sessions.length === 0) return;
@@ -224,14 +233,14 @@ export class Pool implements Queryable {
     if (!this.canOpen()) return;
     this.opening++;
     this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS).unref();
-    holdsAt(this.server, this);
+    holds(this);
     this.connect()
       .then(
         (session) => this.admit(session),
         (error: Error) => {
           this.opening--;
           this.openAgainAt = performance.now() + OPEN_AGAIN_MS;
-          if (isFull(error)) return this.waitForRoom();
+          if (isFull(error)) return this.waitForRoom(error);
           // With nothing open and nothing opening nobody else would answer those who wait.
           if (this.size === 0) for (const waiter of this.queue.splice(0)) waiter.refuse(error);
         },
@@ -241,17 +250,20 @@ export class Pool implements Queryable {
 
   private canOpen(): boolean {
     if (this.closed || this.size >= this.limits.connections) return false;
-    return performance.now() >= (this.sessions.length === 0 ? this.fullUntil : this.openAgainAt);
+    if (this.full?.timer || (this.full && this.opening > 0)) return false;
+    return this.sessions.length === 0 || performance.now() >= this.openAgainAt;
   }
 
-  private waitForRoom(): void {
-    this.fullUntil = performance.now() + FULL_LOOK_MS;
-    makeRoomAt(this.server);
-    setTimeout(() => this.serveQueue(), FULL_LOOK_MS + 1).unref();
-  }
-
-  private get server(): string {
-    return `${this.login.host}:${this.login.port}`;
+  private waitForRoom(error: Error): void {
+    makeRoom(this.login, error);
+    if (this.full?.timer) return;
+    const lookMs = Math.min(this.full ? this.full.lookMs * 2 : FULL_LOOK_MS.first, FULL_LOOK_MS.most);
+    const look = () => {
+      this.full = { lookMs, timer: undefined };
+      this.serveQueue();
+    };
+    // Not all pools at the same moment.
+    this.full = { lookMs, timer: setTimeout(look, lookMs * (0.75 + Math.random() / 2)).unref() };
   }
 
   private async connect(): Promise<Session> {
@@ -299,6 +311,7 @@ export class Pool implements Queryable {
 
   private admit(session: Session): void {
     this.opening--;
+    this.full = undefined;
     if (this.closed) return session.close();
     if (!session.usable) return;
     if (this.sessions.push(session) === 1) this.hooks.onReconnect?.();
@@ -330,7 +343,7 @@ export class Pool implements Queryable {
     if (this.size === 0 && this.queue.length === 0) {
       clearInterval(this.sweeper);
       this.sweeper = undefined;
-      holdsNoMoreAt(this.server, this);
+      holdsNoMore(this);
     }
   }
 }
