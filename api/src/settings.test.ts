@@ -45,6 +45,15 @@ test('on one machine the data plane is where people are, unless it is named', ()
   assert.is(settingsFromEnvironment(named).dataplaneUrl, 'http://127.0.0.1:4000');
 });
 
+test('the token for pods of functions is the one that is in its file when it is asked for', () => {
+  const SLIPWAY_FUNCTIONS_TOKEN = file('token', 'the first\n');
+  const pods = { SLIPWAY_FUNCTIONS_URLS: 'http://functions-0:8080', SLIPWAY_FUNCTIONS_TOKEN };
+  const { functionsPods } = settingsFromEnvironment({ ...POD, ...pods });
+  assert.is(functionsPods?.token(), 'the first');
+  writeFileSync(SLIPWAY_FUNCTIONS_TOKEN, 'the second\n');
+  assert.is(functionsPods?.token(), 'the second');
+});
+
 for (const [variable, value] of [
   ['SLIPWAY_LISTEN', ''],
   ['SLIPWAY_DATABASE_URL', ''],

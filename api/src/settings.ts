@@ -23,8 +23,8 @@ export interface ApiSettings extends Installation {
   dataplaneUrl: string;
   /** The Unix socket at which the data plane tells what functions wrote; undefined: this installation runs none. */
   functionsSocket?: string | undefined;
-  /** On a cluster, the URLs of the pods that run functions, and what is shown to them. */
-  functionsPods?: { urls: readonly string[]; token: string } | undefined;
+  /** On a cluster, the URLs of the pods that run functions, and what is shown to them, as it is then. */
+  functionsPods?: { urls: readonly string[]; token(): string } | undefined;
   /** `host:port` at which Prometheus reads metrics; undefined: none are kept. */
   metricsListen?: string | undefined;
   logLevel: string;
@@ -55,7 +55,11 @@ const dataplaneOf = ({ site, publicUrl }: Installation) =>
 function functionsPods(environment: NodeJS.ProcessEnv): ApiSettings['functionsPods'] {
   const { functions } = POD_URLS_SETTINGS;
   const urls = readPodUrls(functions, environment[functions]);
-  return urls.length > 0 ? { urls, token: fileOf(environment, 'SLIPWAY_FUNCTIONS_TOKEN') } : undefined;
+  if (urls.length === 0) return undefined;
+  // Read again each time: the Secret that is mounted there may be replaced.
+  const token = () => fileOf(environment, 'SLIPWAY_FUNCTIONS_TOKEN');
+  token();
+  return { urls, token };
 }
 
 function metricsListen(value: string | undefined): string | undefined {

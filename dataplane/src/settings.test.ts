@@ -23,6 +23,25 @@ test('the pods of realtime are a list', () => {
   assert.equal(pods, { realtime: ['http://realtime-0:8080', 'http://realtime-1:8080'], storage: [], functions: [] });
 });
 
+test('the token of functions is the one that is in its file when it is asked for', () => {
+  const file = path.join(folder, 'token');
+  writeFileSync(file, `${'first '.repeat(6)}\n`);
+  const { functions } = readSettings({
+    SLIPWAY_SITE: site,
+    SLIPWAY_LISTEN: '0.0.0.0:8080',
+    SLIPWAY_FUNCTIONS_DIR: folder,
+    SLIPWAY_FUNCTIONS_CONTROL: '0.0.0.0:8081',
+    SLIPWAY_FUNCTIONS_TOKEN: file,
+    SLIPWAY_DATAPLANE_URL: 'http://slipway-dataplane',
+  });
+  const control = functions?.control;
+  assert.ok(control && 'token' in control);
+  const token = () => control.token();
+  assert.match(token(), /^first .* first$/);
+  writeFileSync(file, 'second '.repeat(6));
+  assert.match(token(), /^second /);
+});
+
 for (const [variable, value] of [
   ['SLIPWAY_LISTEN', '8080'],
   ['SLIPWAY_API_SOCKET', 'api.sock'],

@@ -28,8 +28,8 @@ export interface DataplaneSettings {
 export interface FunctionsSettings {
   /** Where deployed functions are kept. */
   home: string;
-  /** Where the platform's programs deploy them: a Unix socket, or `host:port` for those who show the token. */
-  control: { socket: string } | { listen: string; token: string };
+  /** Where the platform's programs deploy them: a Unix socket, or `host:port` for those who show the token, as it is then. */
+  control: { socket: string } | { listen: string; token(): string };
   /** Where calls of functions to the public URL are carried; undefined: they are answered here. */
   gatewayUrl: string | undefined;
 }
@@ -83,11 +83,15 @@ function functions(environment: Record<string, string | undefined>): FunctionsSe
   if (!/^http:\/\/[^/?#@]+\/?$/.test(gatewayUrl) || !URL.canParse(gatewayUrl)) {
     throw new Error(`SLIPWAY_DATAPLANE_URL is ${JSON.stringify(gatewayUrl)}: it is like http://slipway-dataplane`);
   }
-  return { home, control: { listen, token: functionsToken(environment.SLIPWAY_FUNCTIONS_TOKEN) }, gatewayUrl };
+  const { SLIPWAY_FUNCTIONS_TOKEN: file } = environment;
+  if (!file) throw new Error('SLIPWAY_FUNCTIONS_TOKEN is not set: it is the path of a file');
+  // Read again for each request: the Secret that is mounted there may be replaced.
+  const token = () => functionsToken(file);
+  token();
+  return { home, control: { listen, token }, gatewayUrl };
 }
 
-function functionsToken(file: string | undefined): string {
-  if (!file) throw new Error('SLIPWAY_FUNCTIONS_TOKEN is not set: it is the path of a file');
+function functionsToken(file: string): string {
   let token: string;
   try {
     token = readFileSync(file, 'utf8').trim();

@@ -15,23 +15,36 @@ export class FunctionLogs {
 
   /** Of a function that was never deployed there are none. */
   async read(ref: string, name: string, { after = 0, limit = 100 }: LogQuery): Promise<LogLine[]> {
-    const place = placeOf(this.settings, ref);
-    if (!place) throw new Problem('unavailable', 'This installation runs no edge functions.');
+    const { functionsSocket, functionsPods } = this.settings;
+    if (!functionsSocket && !functionsPods) {
+      throw new Problem('unavailable', 'This installation runs no edge functions.');
+    }
     const path = `/${encodeURIComponent(ref)}/${encodeURIComponent(name)}/logs?after=${after}&limit=${limit}`;
-    const { status, text } = await get(place, path).catch((cause: unknown) => {
-      const headers = { 'retry-after': '1' };
-      throw new Problem('unavailable', 'The data plane does not answer. Try again.', { headers, cause });
+    const unavailable = (detail: string, seconds: number, cause: unknown) =>
+      new Problem('unavailable', detail, { headers: { 'retry-after': String(seconds) }, cause });
+    const { status, text } = await get(placeOf(this.settings, ref), path).catch((cause: unknown) => {
+      throw unavailable('The data plane does not answer. Try again.', 1, cause);
     });
-    return status === 200 ? (JSON.parse(text) as LogLine[]) : [];
+    if (status === 404) return [];
+    if (status !== 200) {
+      const cause = new Error(WHY[status] ?? `asked for logs, the data plane answered ${status}`);
+      throw unavailable('The logs can not be read now. Try again in a minute.', 60, cause);
+    }
+    return JSON.parse(text) as LogLine[];
   }
 }
 
+/** For the log of the API. */
+const WHY: Readonly<Record<number, string>> = {
+  401: 'the pod that runs functions has another token than this API: a Secret slipway-functions that was made again reaches both within minutes',
+};
+
 /** Of the data plane that runs the project's functions. */
-function placeOf({ functionsSocket: socketPath, functionsPods }: ApiSettings, ref: string): RequestOptions | undefined {
+function placeOf({ functionsSocket: socketPath, functionsPods }: ApiSettings, ref: string): RequestOptions {
   if (socketPath) return { socketPath };
-  if (!functionsPods) return undefined;
-  const { hostname: host } = new URL(podOf(ref, functionsPods.urls));
-  return { host, port: FUNCTIONS_CONTROL_PORT, headers: { authorization: `Bearer ${functionsPods.token}` } };
+  const { urls, token } = functionsPods as NonNullable<ApiSettings['functionsPods']>;
+  const { hostname: host } = new URL(podOf(ref, urls));
+  return { host, port: FUNCTIONS_CONTROL_PORT, headers: { authorization: `Bearer ${token()}` } };
 }
 
 function get(place: RequestOptions, path: string): Promise<{ status: number; text: string }> {

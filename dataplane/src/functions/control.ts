@@ -33,7 +33,7 @@ export async function startFunctionsControl(
   controlled: Controlled,
   log: Logger,
 ): Promise<Server> {
-  const isAllowed = 'token' in control ? bearing(control.token) : () => true;
+  const isAllowed = 'token' in control ? bearing(control.token, log) : () => true;
   const server = createServer((incoming, outgoing) => {
     if (!isAllowed(incoming)) {
       incoming.resume();
@@ -56,10 +56,16 @@ export async function startFunctionsControl(
 }
 
 /** Digests are compared, so that the time it takes tells nothing, not even the token's length. */
-function bearing(token: string): (incoming: IncomingMessage) => boolean {
+function bearing(token: () => string, log: Logger): (incoming: IncomingMessage) => boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
-  const expected = digest(`Bearer ${token}`);
-  return ({ headers }) => timingSafeEqual(digest(headers.authorization ?? ''), expected);
+  return ({ headers }) => {
+    try {
+      return timingSafeEqual(digest(headers.authorization ?? ''), digest(`Bearer ${token()}`));
+    } catch (error) {
+      log.error({ err: error }, 'the token of the platform can not be read');
+      return false;
+    }
+  };
 }
 
 async function answer({ deployer, disk }: Controlled, incoming: IncomingMessage): Promise<Answer> {

@@ -10,7 +10,7 @@ import * as assert from 'uvu/assert';
 import { startFunctionsControl } from './control.js';
 import { startTestFunctions, type TestFunctions } from './testing.js';
 
-const TOKEN = 'a token that only the operator and the API have';
+let token = 'a token that only the operator and the API have';
 const log = pino({ level: 'silent' });
 const folder = mkdtempSync(path.join(tmpdir(), 'slipway-test-'));
 const options = {
@@ -23,7 +23,7 @@ let url: string;
 
 async function begin(home: string) {
   functions = await startTestFunctions({ togetherMegabytes: 300 }, home, options);
-  control = await startFunctionsControl({ listen: '127.0.0.1:0', token: TOKEN }, functions.service, log);
+  control = await startFunctionsControl({ listen: '127.0.0.1:0', token: () => token }, functions.service, log);
   url = `http://127.0.0.1:${(control.address() as AddressInfo).port}`;
 }
 
@@ -39,7 +39,7 @@ test.after(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const ask = (method: string, place: string, body?: object, authorization: string | undefined = `Bearer ${TOKEN}`) =>
+const ask = (method: string, place: string, body?: object, authorization: string | undefined = `Bearer ${token}`) =>
   fetch(url + place, {
     method,
     headers: authorization === '' ? {} : { authorization },
@@ -50,7 +50,7 @@ const disk = async () => ((await (await ask('GET', '/')).json()) as { disk: stri
 const HELLO = source('Deno.serve(() => new Response("hello"));');
 
 test('who shows no token or another one is told nothing, and changes nothing', async () => {
-  for (const authorization of ['', 'Bearer ', `Bearer ${TOKEN}x`, `Bearer ${TOKEN.slice(1)}`, TOKEN]) {
+  for (const authorization of ['', 'Bearer ', `Bearer ${token}x`, `Bearer ${token.slice(1)}`, token]) {
     for (const [method, place, body] of [
       ['PUT', '/one/hello', HELLO],
       ['DELETE', '/one/hello'],
@@ -61,6 +61,13 @@ test('who shows no token or another one is told nothing, and changes nothing', a
     }
   }
   assert.is((await fetch(`${functions.url('one')}/hello`)).status, 404);
+});
+
+test('a token that is replaced is the one to show from then on, without a restart', async () => {
+  const before = token;
+  token = 'another token, as somebody made the Secret again';
+  assert.is((await ask('GET', '/', undefined, `Bearer ${before}`)).status, 401);
+  assert.is((await ask('GET', '/')).status, 200);
 });
 
 test('who shows it deploys, reads logs and removes', async () => {

@@ -9,6 +9,10 @@ const CONNECT_MS = 5_000;
 /** A Unix socket, or a port that asks for a token. */
 export type ControlPlace = { socketPath: string } | { origin: string; token(): Promise<string> };
 
+type Answer<Said> = { said: Said } | { why: string };
+const REFUSED =
+  'the pod that runs functions has another token than the Secret slipway-functions: one that was made again reaches it within minutes';
+
 export class FunctionControl {
   readonly #place: ControlPlace;
   readonly #agent: Agent;
@@ -23,23 +27,25 @@ export class FunctionControl {
   async ensure({ ref, name, version, code, verifyJwt }: FunctionRequest): Promise<FunctionOutcome> {
     const body = JSON.stringify({ version, code, verifyJwt });
     const answer = await this.#ask<FunctionOutcome>('PUT', pathOf(ref, name), body);
-    return answer ?? { state: 'busy', message: 'the data plane does not answer' };
+    return 'said' in answer ? answer.said : { state: 'busy', message: answer.why };
   }
 
   async remove(ref: string, name: string): Promise<void> {
-    if (!(await this.#ask('DELETE', pathOf(ref, name)))) throw new Error('the data plane does not answer');
+    const answer = await this.#ask('DELETE', pathOf(ref, name));
+    if ('why' in answer) throw new Error(answer.why);
   }
 
   /** The name of the disk that it keeps functions on; undefined: it does not answer. */
   async disk(): Promise<string | undefined> {
-    return (await this.#ask<{ disk: string }>('GET', '/'))?.disk;
+    const answer = await this.#ask<{ disk: string }>('GET', '/');
+    return 'said' in answer ? answer.said.disk : undefined;
   }
 
   close(): Promise<void> {
     return this.#agent.destroy();
   }
 
-  async #ask<Said>(method: 'GET' | 'PUT' | 'DELETE', path: string, body?: string): Promise<Said | undefined> {
+  async #ask<Said>(method: 'GET' | 'PUT' | 'DELETE', path: string, body?: string): Promise<Answer<Said>> {
     try {
       const origin = 'origin' in this.#place ? this.#place.origin : 'http://functions';
       this.#headers ??= 'token' in this.#place ? { authorization: `Bearer ${await this.#place.token()}` } : {};
@@ -47,10 +53,14 @@ export class FunctionControl {
       const answer = await this.#agent.request(asked);
       const said = await answer.body.json();
       // Somebody may have made another.
-      if (answer.statusCode === 401) this.#headers = undefined;
-      return answer.statusCode === 200 ? (said as Said) : undefined;
+      if (answer.statusCode === 401) {
+        this.#headers = undefined;
+        return { why: REFUSED };
+      }
+      if (answer.statusCode === 200) return { said: said as Said };
+      return { why: `the data plane answers ${answer.statusCode}: its log says why` };
     } catch {
-      return undefined;
+      return { why: 'the data plane does not answer' };
     }
   }
 }

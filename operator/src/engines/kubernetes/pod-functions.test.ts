@@ -15,6 +15,7 @@ interface Pod {
 const pods = new Map<string, Pod>();
 const servers: Server[] = [];
 const TOKEN = 'the token of the platform';
+let accepted = TOKEN;
 
 /** All listen at one port, as pods do, at addresses of their own. */
 async function podAt(host: string, port: number): Promise<number> {
@@ -23,6 +24,10 @@ async function podAt(host: string, port: number): Promise<number> {
   const server = createServer((incoming, outgoing) => {
     if (pod.disk === undefined) {
       incoming.socket.destroy();
+      return;
+    }
+    if (incoming.headers.authorization !== `Bearer ${accepted}`) {
+      outgoing.writeHead(401).end(JSON.stringify({ message: 'another token' }));
       return;
     }
     let body = '';
@@ -45,9 +50,10 @@ const urls = hosts.map((host) => `http://${host}:8080`);
 const hostOf = (ref: string) => new URL(podOf(ref, urls)).hostname;
 const refs = Array.from({ length: 20 }, (_, n) => `ref-${n}`);
 let functions: PodFunctions;
+let controlPort: number;
 
 test.before(async () => {
-  const controlPort = await podAt(hosts[0], 0);
+  controlPort = await podAt(hosts[0], 0);
   await podAt(hosts[1], controlPort);
   functions = new PodFunctions({
     urls,
@@ -82,6 +88,33 @@ test('each project’s functions are deployed to its pod and removed there, with
     for (const { authorization } of told) assert.is(authorization, `Bearer ${TOKEN}`);
   }
 });
+
+for (const tokenMilliseconds of [undefined, 0]) {
+  const when = tokenMilliseconds === 0 ? 'after a while' : 'but not with each request';
+  test(`a token that pods refuse is said to be another, and read again, ${when}`, async () => {
+    let kept = TOKEN;
+    let reads = 0;
+    const token = async () => {
+      reads++;
+      return kept;
+    };
+    const changing = new PodFunctions({ urls, token, controlPort, tokenMilliseconds, log: silentLog });
+    const deploy = () =>
+      changing.ensureFunction({ ref: refs[0] as string, name: 'x', version: 1, code: 'x', verifyJwt: true });
+    try {
+      assert.is((await deploy()).state, 'ready');
+      accepted = kept = 'another token of the platform';
+      const refused = await deploy();
+      assert.match(JSON.stringify(refused), /"busy".*another token than the Secret slipway-functions/);
+      const states = [(await deploy()).state, (await deploy()).state];
+      if (tokenMilliseconds === 0) assert.equal(states, ['ready', 'ready']);
+      else assert.equal([...states, reads], ['busy', 'busy', 1]);
+    } finally {
+      accepted = TOKEN;
+      await changing.close();
+    }
+  });
+}
 
 test('a pod that comes back without its disk is told of, with those projects that are in it and no others', async () => {
   const lost: string[][] = [];

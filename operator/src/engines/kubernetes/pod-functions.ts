@@ -10,13 +10,17 @@ import type { FunctionEngine, FunctionOutcome, FunctionRequest, LossListener } f
 export interface PodFunctionsOptions {
   /** Where calls go, one of each pod. */
   urls: readonly string[];
+  /** Asked for again where a pod refuses it, but seldom. */
   token(): Promise<string>;
   controlPort?: number;
   lookMilliseconds?: number;
+  tokenMilliseconds?: number | undefined;
   log: Logger;
 }
 
 const LOOK_MS = 3_000;
+/** A pod has a Secret that was made again a minute later than we: for so long each request is refused. */
+const TOKEN_MS = 30_000;
 
 export class PodFunctions implements FunctionEngine {
   readonly #options: PodFunctionsOptions;
@@ -28,7 +32,8 @@ export class PodFunctions implements FunctionEngine {
 
   constructor(options: PodFunctionsOptions) {
     this.#options = options;
-    const { urls, token, controlPort = FUNCTIONS_CONTROL_PORT } = options;
+    const { urls, controlPort = FUNCTIONS_CONTROL_PORT } = options;
+    const token = seldom(options.token, options.tokenMilliseconds ?? TOKEN_MS);
     const controlOf = (url: string) => new FunctionControl({ origin: onPort(url, controlPort), token });
     this.#pods = new Map(urls.map((url) => [url, controlOf(url)]));
   }
@@ -75,6 +80,20 @@ export class PodFunctions implements FunctionEngine {
     this.#options.log.warn({ pod: url }, 'a pod lost its functions: they are deployed again');
     for (const listener of this.#listeners) listener((ref) => podOf(ref, this.#options.urls) === url);
   }
+}
+
+/** What `ask` said, for so long. One that failed said nothing. */
+function seldom(ask: () => Promise<string>, milliseconds: number): () => Promise<string> {
+  let asked: { said: Promise<string>; at: number } | undefined;
+  return () => {
+    if (asked && performance.now() - asked.at < milliseconds) return asked.said;
+    const asking = { said: ask(), at: performance.now() };
+    asked = asking;
+    asking.said.catch(() => {
+      if (asked === asking) asked = undefined;
+    });
+    return asking.said;
+  };
 }
 
 function onPort(address: string, port: number): string {
