@@ -171,6 +171,46 @@ for (const [what, expression] of REFUSED) {
   });
 }
 
+/** Of all isolates that there are by then. */
+const SOCKETS = `['/gateway', ...Array.from({ length: 300 }, (_, n) => '/' + n.toString(36)).flatMap((folder) => [folder + '/g', folder + '/s', folder + '/own/s'])]
+  .map((name) => input.sockets + name).filter((path) => path !== server.addr.path)`;
+const ON_SOCKETS: [string, string][] = [
+  ['removes', 'Deno.removeSync(path)'],
+  [
+    'replaces',
+    `Deno.removeSync(path); const fake = Deno.listen({ transport: 'unix', path });
+     (async () => { for await (const taken of fake) { await taken.read(new Uint8Array(10_000)); taken.write(new TextEncoder().encode('HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\ntaken')); } })()`,
+  ],
+];
+for (const [verb, attack] of ON_SOCKETS) {
+  test(`a function that ${verb} every socket that it may touch changes what no other function reaches`, async () => {
+    const code = `Deno.serve(async () => new Response(await (await fetch(Deno.env.get('SUPABASE_URL') + '/x')).text()));`;
+    const calls = async (name: string) => {
+      const response = await fetch(`${functions.url('neighbour')}/${name}`);
+      assert.equal([response.status, await response.text()], [200, 'the platform: /p/neighbour/x']);
+    };
+    await functions.deploy('neighbour', 'calling', code);
+    await calls('calling');
+    const tried = `const server = Deno.serve(async (request) => {
+      const input = await request.json();
+      const paths = ${SOCKETS};
+      return Response.json(paths.filter((path) => { try { ${attack}; return true; } catch { return false; } }));
+    });`;
+    assert.equal(await functions.deploy('evil', 'socket', tried), { state: 'ready' });
+    const sockets = readFileSync(path.join(functions.home, 'functions', 'sockets'), 'utf8');
+    const response = await fetch(`${functions.url('evil')}/socket`, {
+      method: 'POST',
+      body: JSON.stringify({ sockets }),
+    });
+    const touched = (await response.json()) as string[];
+    assert.ok(touched.length <= 1, touched.join());
+    await calls('calling');
+    await functions.deploy('neighbour', 'later', code);
+    await calls('later');
+    await neighbourAnswers();
+  });
+}
+
 test('a redirect leads around none of it', async () => {
   const redirecting = `Deno.serve(async () => {
     try { return new Response('got ' + await (await fetch(Deno.env.get('SUPABASE_URL') + '/away')).text()); }

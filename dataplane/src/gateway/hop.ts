@@ -14,17 +14,24 @@ const OF_ONE_CONNECTION = new Set([
   'upgrade',
 ]);
 
+/** A caller who names these in Connection would have the body framed, or the host chosen, by whoever comes next. */
+const NEVER_OF_ONE_CONNECTION = new Set(['content-length', 'host']);
+
 /** All headers but those that belong to one connection; Node frames the body anew. */
 export function endToEnd({ headers }: IncomingMessage): OutgoingHttpHeaders {
   const named = headers.connection?.toLowerCase().split(/\s*,\s*/);
   const kept: OutgoingHttpHeaders = {};
   for (const name in headers) {
-    if (!OF_ONE_CONNECTION.has(name) && !named?.includes(name)) kept[name] = headers[name];
+    if (OF_ONE_CONNECTION.has(name)) continue;
+    if (!named?.includes(name) || NEVER_OF_ONE_CONNECTION.has(name)) kept[name] = headers[name];
   }
   return kept;
 }
 
-/** The same of a request, without what it says of where it came from: that is for whoever hands it on to say. */
+/**
+ * The same of a request, without what it says of where it came from: that is for whoever hands it on to say. What has a body says how
+ * it is framed: of its own accord Node frames none of a GET or DELETE, and what follows would be the next request of the connection.
+ */
 export function handedOn(incoming: IncomingMessage): OutgoingHttpHeaders {
   const headers = endToEnd(incoming);
   for (const name in headers) {

@@ -1,0 +1,53 @@
+/** Requests to a function as bytes on a socket, whose Connection header names what frames them. */
+import { connect } from 'node:net';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { startTestFunctions, type TestFunctions } from './testing.js';
+
+let functions: TestFunctions;
+test.before(async () => {
+  functions = await startTestFunctions();
+});
+test.after(() => functions.close());
+
+function ask(port: string, text: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let heard = '';
+    const socket = connect(Number(port), '127.0.0.1', () => socket.write(text));
+    socket.on('data', (chunk) => {
+      heard += chunk;
+    });
+    socket.on('error', reject);
+    socket.on('close', () => resolve(heard));
+  });
+}
+
+test('a body that holds a request is one request to a function, whatever its Connection header names', async () => {
+  await functions.deploy(
+    'evil',
+    'count',
+    `let count = 0;
+     Deno.serve(async (request) => new Response(\`request \${++count}, \${(await request.text()).length} bytes.\`));`,
+  );
+  const { port, pathname } = new URL(`${functions.url('evil')}/count`);
+  const inner = `POST ${pathname} HTTP/1.1\r\nHost: x\r\n\r\n`;
+  const next = `GET ${pathname} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`;
+  let count = 0;
+  for (const method of ['GET', 'DELETE', 'OPTIONS', 'POST']) {
+    for (const framing of [
+      `Connection: content-length\r\nContent-Length: ${inner.length}\r\n\r\n${inner}`,
+      `Connection: transfer-encoding\r\nTransfer-Encoding: chunked\r\n\r\n${inner.length.toString(16)}\r\n${inner}\r\n0\r\n\r\n`,
+    ]) {
+      const heard = await ask(port, `${method} ${pathname} HTTP/1.1\r\nHost: localhost\r\n${framing}${next}`);
+      // What fetch knows as a GET has no body, whatever came with it.
+      const length = method === 'GET' ? 0 : inner.length;
+      assert.equal(
+        heard.match(/request \d+, \d+ bytes/g),
+        [`request ${++count}, ${length} bytes`, `request ${++count}, 0 bytes`],
+        `${method} ${JSON.stringify(framing)} ${heard}`,
+      );
+    }
+  }
+});
+
+test.run();
