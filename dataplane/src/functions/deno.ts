@@ -78,7 +78,7 @@ export interface IsolateFolders {
   cache: string;
   /** The Unix socket that the isolate answers at. */
   socket: string;
-  /** The Unix socket where it reaches the public URL. */
+  /** The Unix socket where it, and no other isolate, reaches the public URL. */
   gateway: string;
 }
 

@@ -13,7 +13,7 @@ export interface FunctionSurroundings {
   deno: IsolateOptions['deno'];
   bootstrap: string;
   sockets: string;
-  gateway: string;
+  gateway: IsolateOptions['gateway'];
   publicPlace: IsolateOptions['publicPlace'];
   blockedAddresses: readonly string[];
   account: Account | undefined;

@@ -15,11 +15,12 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import type { RequestListener } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
+import { refuse, STARTING } from '../gateway/refusals.js';
 import type { Service } from '../service.js';
 import type { Tenant } from '../tenant.js';
 import { accountOf } from './account.js';
@@ -60,7 +61,6 @@ interface Folders {
   root: string;
   sockets: string;
   bootstrap: string;
-  gateway: string;
   disk: string;
 }
 
@@ -71,7 +71,9 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
   const functions = new Map<string, EdgeFunction>();
   const watchdog = new Watchdog(limits);
   const store = new FunctionStore(folders.root);
-  const surroundings = surroundingsOf({ options, limits, deno, folders, functions, watchdog, store });
+  let onGateway: RequestListener = (_, outgoing) => refuse(outgoing, STARTING);
+  const gateway: RequestListener = (incoming, outgoing) => onGateway(incoming, outgoing);
+  const surroundings = surroundingsOf({ gateway, options, limits, deno, folders, functions, watchdog, store });
   const make = (ref: string, name: string, deployment: EdgeFunction['deployment']) =>
     new EdgeFunction(ref, name, deployment, surroundings(ref, name));
   for (const { ref, name, deployment } of await store.all())
@@ -86,17 +88,12 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
     log: options.log,
   });
   const handle = answering({ functions, limits });
-  let gateway: Server | undefined;
   return {
     deployer,
     disk: folders.disk,
     handle,
     onGatewayRequest: (listener) => {
-      gateway = createServer((incoming, outgoing) => {
-        // Deno takes the socket for a proxy, and names the whole address.
-        incoming.url = (incoming.url as string).replace(/^http:\/\/[^/]*/, '');
-        listener(incoming, outgoing);
-      }).listen(folders.gateway, () => chmodSync(folders.gateway, 0o666));
+      onGateway = listener;
     },
     refresh: (ref) => {
       for (const found of functions.values()) if (found.ref === ref) found.refresh();
@@ -110,14 +107,13 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
     close: async () => {
       watchdog.close();
       await Promise.all([...functions.values()].map((found) => found.end()));
-      gateway?.close();
-      gateway?.closeAllConnections();
       rmSync(folders.sockets, { recursive: true, force: true });
     },
   };
 }
 
 interface Parts {
+  gateway: RequestListener;
   options: FunctionsOptions;
   limits: FunctionLimits;
   deno: Deno;
@@ -128,7 +124,7 @@ interface Parts {
 }
 
 /** What every function of this machine shares, made for one of them. */
-function surroundingsOf({ options, limits, deno, folders, functions, watchdog, store }: Parts) {
+function surroundingsOf({ gateway, options, limits, deno, folders, functions, watchdog, store }: Parts) {
   let running = 0;
   /** Whoever has waited longest for a call gives way. */
   const admit = () => {
@@ -142,7 +138,7 @@ function surroundingsOf({ options, limits, deno, folders, functions, watchdog, s
     deno,
     bootstrap: folders.bootstrap,
     sockets: folders.sockets,
-    gateway: folders.gateway,
+    gateway,
     publicPlace: publicPlaceOf(options, ref),
     blockedAddresses: options.blockedAddresses ?? [],
     account: accountOf(ref),
@@ -191,7 +187,7 @@ function prepareFolders(home: string): Folders {
   copyFileSync(BOOTSTRAP, bootstrap);
   chmodSync(bootstrap, 0o644);
   const root = reachableFolder(path.join(home, 'deployed'), `functions-${path.basename(path.dirname(home))}`);
-  return { root, sockets, bootstrap, gateway: path.join(sockets, 'gateway'), disk: nameOfDisk(root) };
+  return { root, sockets, bootstrap, disk: nameOfDisk(root) };
 }
 
 function nameOfDisk(root: string): string {

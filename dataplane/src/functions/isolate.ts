@@ -4,8 +4,8 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chownSync, mkdirSync, rmSync } from 'node:fs';
-import { Agent } from 'node:http';
+import { chmodSync, chownSync, mkdirSync, rmSync } from 'node:fs';
+import { Agent, createServer, type RequestListener, type Server } from 'node:http';
 import path from 'node:path';
 import type { Account } from './account.js';
 import { confined, type Deno, denoEnvironment, isolateArguments } from './deno.js';
@@ -16,10 +16,11 @@ export interface IsolateOptions {
   deno: Deno;
   /** The compiled `runtime/bootstrap.js`, where the isolate's account can read it. */
   bootstrap: string;
-  /** A folder in which the isolate gets one for its socket. */
+  /** A folder in which the isolate gets one for its sockets. */
   sockets: string;
-  gateway: string;
-  /** The origin that the gateway's socket stands for, and the path there. */
+  /** Answers what the isolate asks of the public URL. */
+  gateway: RequestListener;
+  /** The origin that its gateway's socket stands for, and the path there. */
   publicPlace: { origin: string; path: string };
   blockedAddresses: readonly string[];
   source: string;
@@ -50,6 +51,8 @@ export class Isolate {
   /** Milliseconds of CPU that it may still use. */
   cpuCredit: number;
   readonly #folder: string;
+  readonly #gateway: Server;
+  readonly #gatewayPath: string;
   readonly #process: ChildProcess;
   readonly #options: IsolateOptions;
   #draining = false;
@@ -58,9 +61,10 @@ export class Isolate {
     this.#options = options;
     this.cpuCredit = options.limits.cpuMillisecondsAtMost;
     this.#folder = path.join(options.sockets, (++count).toString(36));
-    this.socketPath = path.join(this.#folder, 's');
-    mkdirSync(this.#folder, { mode: 0o700 });
-    if (options.account) chownSync(this.#folder, options.account.uid, options.account.gid);
+    this.socketPath = path.join(this.#folder, 'own', 's');
+    this.#gatewayPath = path.join(this.#folder, 'g');
+    this.#makeFolders();
+    this.#gateway = this.#openGateway();
     this.#process = this.#spawn();
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     this.ended = ended;
@@ -71,6 +75,8 @@ export class Isolate {
       this.endReason ??= 'crash';
       if (this.endReason === 'crash') options.log('system', `the isolate ended (${signal ?? `exit code ${code}`})`);
       this.agent.destroy();
+      this.#gateway.close();
+      this.#gateway.closeAllConnections();
       rmSync(this.#folder, { recursive: true, force: true });
       options.onEnd(this);
       end();
@@ -109,9 +115,34 @@ export class Isolate {
     this.#process.kill('SIGKILL');
   }
 
+  /** Only its own account enters, and makes files only where it answers itself. */
+  #makeFolders(): void {
+    const { account } = this.#options;
+    const own = path.dirname(this.socketPath);
+    mkdirSync(this.#folder, { mode: 0o700 });
+    mkdirSync(own, { mode: 0o700 });
+    if (!account) return;
+    chownSync(this.#folder, 0, account.gid);
+    chmodSync(this.#folder, 0o710);
+    chownSync(own, account.uid, account.gid);
+  }
+
+  /** Deno lets it replace a socket that it may connect to: what it does to this one meets no other isolate. */
+  #openGateway(): Server {
+    const server = createServer((incoming, outgoing) => {
+      // Deno takes the socket for a proxy, and names the whole address.
+      incoming.url = (incoming.url as string).replace(/^http:\/\/[^/]*/, '');
+      this.#options.gateway(incoming, outgoing);
+    });
+    server.on('error', () => this.end('crash'));
+    // Only where the folder is not the isolate's own: what has another account's name there is this socket for sure.
+    const open = () => this.#options.account && chmodSync(this.#gatewayPath, 0o666);
+    return server.listen(this.#gatewayPath, open);
+  }
+
   #spawn(): ChildProcess {
-    const { deno, bootstrap, source, cache, gateway, account, limits, blockedAddresses } = this.#options;
-    const folders = { source, cache, socket: this.socketPath, gateway };
+    const { deno, bootstrap, source, cache, account, limits, blockedAddresses } = this.#options;
+    const folders = { source, cache, socket: this.socketPath, gateway: this.#gatewayPath };
     const { command, args, ...identity } = confined(
       deno.program,
       isolateArguments(bootstrap, folders, { ...limits, blockedAddresses }),
@@ -128,7 +159,7 @@ export class Isolate {
   }
 
   async #untilItServes(): Promise<void> {
-    const { limits, log, environment, source, gateway, publicPlace } = this.#options;
+    const { limits, log, environment, source, publicPlace } = this.#options;
     const token = randomBytes(16).toString('hex');
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const onLine = (line: string) => {
@@ -145,7 +176,8 @@ export class Isolate {
     this.#process.once('close', () => reject(new BootFailed('it ended while it started')));
     const timer = setTimeout(() => reject(new BootFailed('it did not serve in time')), limits.bootMilliseconds);
     const entry = `file://${path.join(source, 'index.ts')}`;
-    const configuration = { token, socket: this.socketPath, gateway, publicPlace, entry, environment };
+    const sockets = { socket: this.socketPath, gateway: this.#gatewayPath };
+    const configuration = { token, ...sockets, publicPlace, entry, environment };
     this.#process.stdin?.write(`${JSON.stringify(configuration)}\n`);
     try {
       await promise;
