@@ -5,6 +5,8 @@ import type { FunctionOutcome, FunctionRequest } from './function-engine.js';
 /** Fetching what a function imports takes its time; the data plane gives up before this. */
 const PATIENCE_MS = 180_000;
 const CONNECT_MS = 5_000;
+/** What is known without any work: who says nothing for so long is away. */
+const LOOK_PATIENCE_MS = 5_000;
 
 /** A Unix socket, or a port that asks for a token. */
 export type ControlPlace = { socketPath: string } | { origin: string; token(): Promise<string> };
@@ -26,7 +28,7 @@ export class FunctionControl {
 
   async ensure({ ref, name, version, code, verifyJwt }: FunctionRequest): Promise<FunctionOutcome> {
     const body = JSON.stringify({ version, code, verifyJwt });
-    const answer = await this.#ask<FunctionOutcome>('PUT', pathOf(ref, name), body);
+    const answer = await this.#ask<FunctionOutcome>('PUT', pathOf(ref, name), { body });
     return 'said' in answer ? answer.said : { state: 'busy', message: answer.why };
   }
 
@@ -37,7 +39,7 @@ export class FunctionControl {
 
   /** The name of the disk that it keeps functions on; undefined: it does not answer. */
   async disk(): Promise<string | undefined> {
-    const answer = await this.#ask<{ disk: string }>('GET', '/');
+    const answer = await this.#ask<{ disk: string }>('GET', '/', { headersTimeout: LOOK_PATIENCE_MS });
     return 'said' in answer ? answer.said.disk : undefined;
   }
 
@@ -45,11 +47,15 @@ export class FunctionControl {
     return this.#agent.destroy();
   }
 
-  async #ask<Said>(method: 'GET' | 'PUT' | 'DELETE', path: string, body?: string): Promise<Answer<Said>> {
+  async #ask<Said>(
+    method: 'GET' | 'PUT' | 'DELETE',
+    path: string,
+    more: { body?: string; headersTimeout?: number } = {},
+  ): Promise<Answer<Said>> {
     try {
       const origin = 'origin' in this.#place ? this.#place.origin : 'http://functions';
       this.#headers ??= 'token' in this.#place ? { authorization: `Bearer ${await this.#place.token()}` } : {};
-      const asked = { origin, path, method, headers: this.#headers, ...(body ? { body } : {}) };
+      const asked = { origin, path, method, headers: this.#headers, ...more };
       const answer = await this.#agent.request(asked);
       const said = await answer.body.json();
       // Somebody may have made another.

@@ -9,6 +9,8 @@ import { PodFunctions } from './pod-functions.js';
 
 interface Pod {
   disk: string | undefined;
+  /** It takes requests and answers none, as what is on a node that is gone. */
+  silent?: boolean;
   told: { route: string; authorization: string | undefined; body: string }[];
 }
 
@@ -26,6 +28,7 @@ async function podAt(host: string, port: number): Promise<number> {
       incoming.socket.destroy();
       return;
     }
+    if (pod.silent) return;
     if (incoming.headers.authorization !== `Bearer ${accepted}`) {
       outgoing.writeHead(401).end(JSON.stringify({ message: 'another token' }));
       return;
@@ -138,6 +141,26 @@ test('a pod that comes back without its disk is told of, with those projects tha
   pod.disk = 'another disk';
   await until(() => lost.length > 0, 'word of the loss');
   assert.equal(lost, [refs.filter((ref) => hostOf(ref) === host)]);
+});
+
+test('a pod of which nothing is heard any more keeps no other’s loss from being seen', async () => {
+  const lost: string[][] = [];
+  functions.onLost((isLost) => lost.push(refs.filter(isLost)));
+  const [, away] = hosts;
+  const [first, second] = hosts.map((host) => pods.get(host) as Pod) as [Pod, Pod];
+  second.silent = true;
+  await until(() => lookedAt(first), 'looks at the first pod while the second says nothing');
+  first.disk = 'a third disk';
+  await until(() => lost.length > 0, 'word of the loss');
+  assert.equal(lost, [refs.filter((ref) => hostOf(ref) !== away)]);
+  // The look that it never answered is given up.
+  second.disk = 'another disk of the second';
+  second.silent = false;
+  await until(() => lost.length > 1, 'word of what the second lost while it was away');
+  assert.equal(
+    lost[1],
+    refs.filter((ref) => hostOf(ref) === away),
+  );
 });
 
 /** Two whole looks from now on. */

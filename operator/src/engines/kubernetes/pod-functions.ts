@@ -27,7 +27,7 @@ export class PodFunctions implements FunctionEngine {
   readonly #pods: ReadonlyMap<string, FunctionControl>;
   readonly #disks = new Map<string, string>();
   readonly #listeners: LossListener[] = [];
-  #timer: NodeJS.Timeout | undefined;
+  readonly #timers = new Map<string, NodeJS.Timeout>();
   #closed = false;
 
   constructor(options: PodFunctionsOptions) {
@@ -52,12 +52,12 @@ export class PodFunctions implements FunctionEngine {
 
   /** From now on pods are asked for their disks. */
   start(): void {
-    void this.#look();
+    for (const url of this.#pods.keys()) void this.#look(url);
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    clearTimeout(this.#timer);
+    for (const timer of this.#timers.values()) clearTimeout(timer);
     await Promise.all([...this.#pods.values()].map((pod) => pod.close()));
   }
 
@@ -65,9 +65,15 @@ export class PodFunctions implements FunctionEngine {
     return this.#pods.get(podOf(ref, this.#options.urls)) as FunctionControl;
   }
 
-  async #look(): Promise<void> {
-    await Promise.all([...this.#pods].map(([url, pod]) => this.#lookAt(url, pod)));
-    if (!this.#closed) this.#timer = setTimeout(() => void this.#look(), this.#options.lookMilliseconds ?? LOOK_MS);
+  /** Each pod by itself: one whose node is gone keeps nobody from seeing the others. */
+  async #look(url: string): Promise<void> {
+    await this.#lookAt(url, this.#pods.get(url) as FunctionControl);
+    if (this.#closed) return;
+    const { lookMilliseconds = LOOK_MS } = this.#options;
+    this.#timers.set(
+      url,
+      setTimeout(() => void this.#look(url), lookMilliseconds),
+    );
   }
 
   async #lookAt(url: string, pod: FunctionControl): Promise<void> {
