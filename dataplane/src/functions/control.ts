@@ -1,6 +1,6 @@
 /**
  * Where the platform's own programs say which functions are served: the operator deploys and removes here, the API reads logs. `PUT` and
- * `DELETE /<ref>/<name>`, `GET /<ref>/<name>/logs`, and `GET /` for the disk that functions are kept on. At a Unix socket only the account
+ * `DELETE /<ref>/<name>`, `GET /<ref>/<name>/logs`, `GET /` for the disk that functions are kept on, `GET /functions` for which. At a Unix socket only the account
  * that runs the platform may connect; at a port whoever asks must show the token.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
@@ -86,6 +86,7 @@ async function answer({ deployer, disk }: Controlled, incoming: IncomingMessage)
     return lines ? { status: 200, body: lines } : { status: 404, body: { message: 'no such function is deployed' } };
   }
   if (route === 'GET' && ref === '') return { status: 200, body: { disk } };
+  if (route === 'GET' && ref === 'functions' && name === '') return { status: 200, body: deployer.deployed() };
   return { status: 404, body: { message: 'no such route' } };
 }
 

@@ -68,6 +68,10 @@ export class Deployer {
     });
   }
 
+  deployed(): { ref: string; name: string }[] {
+    return [...this.#options.functions.values()].map(({ ref, name }) => ({ ref, name }));
+  }
+
   /** Undefined: nothing of that name is deployed. */
   logs(ref: string, name: string, after: number, limit: number): LogLine[] | undefined {
     return this.#options.functions.get(keyOf(ref, name))?.log.read(after, limit);

@@ -56,6 +56,7 @@ test('who shows no token or another one is told nothing, and changes nothing', a
       ['DELETE', '/one/hello'],
       ['GET', '/one/hello/logs'],
       ['GET', '/'],
+      ['GET', '/functions'],
     ] as const) {
       assert.is((await ask(method, place, body, authorization)).status, 401);
     }
@@ -129,14 +130,22 @@ test('when all functions together use too much memory, the one with the most is 
   assert.ok(functions.logs('two', 'large').some(({ message }) => /all functions here used too much/.test(message)));
 });
 
-test('a disk keeps its name over a restart, and another has another name', async () => {
+test('a disk keeps its name and its functions over a restart, and another has another name and none', async () => {
   const name = await disk();
   await end();
   await begin(path.join(folder, 'one'));
   assert.is(await disk(), name);
+  const kept = (await (await ask('GET', '/functions')).json()) as { ref: string; name: string }[];
+  assert.equal(kept.map(({ ref, name }) => `${ref}/${name}`).sort(), [
+    'one/blocked',
+    'one/home',
+    'one/small',
+    'two/large',
+  ]);
   await end();
   await begin(path.join(folder, 'two'));
   assert.is.not(await disk(), name);
+  assert.equal(await (await ask('GET', '/functions')).json(), []);
 });
 
 test.run();

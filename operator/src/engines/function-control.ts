@@ -43,6 +43,14 @@ export class FunctionControl {
     return 'said' in answer ? answer.said.disk : undefined;
   }
 
+  /** Undefined: it does not answer. */
+  async deployed(): Promise<{ ref: string; name: string }[] | undefined> {
+    const answer = await this.#ask<{ ref: string; name: string }[]>('GET', '/functions', {
+      headersTimeout: LOOK_PATIENCE_MS,
+    });
+    return 'said' in answer ? answer.said : undefined;
+  }
+
   close(): Promise<void> {
     return this.#agent.destroy();
   }

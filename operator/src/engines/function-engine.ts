@@ -26,4 +26,6 @@ export interface FunctionEngine {
   removeFunction(ref: string, name: string): Promise<void>;
   /** Tells of functions that the engine was given and has lost. */
   onLost?(listener: LossListener): void;
+  /** What the engine serves of times when it was not told of removals, and is not wanted, it removes. */
+  keepOnly?(isWanted: (ref: string, name: string) => boolean): void;
 }

@@ -22,6 +22,11 @@ interface World {
 class Remembering implements FunctionEngine {
   readonly served = new Map<string, FunctionRequest>();
   answer: FunctionOutcome = { state: 'ready' };
+  isWanted: (ref: string, name: string) => boolean = () => false;
+
+  keepOnly(isWanted: Remembering['isWanted']): void {
+    this.isWanted = isWanted;
+  }
 
   async ensureFunction(request: FunctionRequest): Promise<FunctionOutcome> {
     const bad = request.code.includes('BAD');
@@ -113,6 +118,11 @@ test('one that is applied is deployed, and says where it is called', async (worl
   assert.is(condition(object, 'Deployed')?.status, 'True');
   assert.ok(object.metadata.finalizers?.includes(FINALIZER));
   assert.is(world.engine.served.get(`${ref}/applied`)?.code, 'first');
+});
+
+test('the engine can ask what is wanted of what it has: each that has an EdgeFunction in its project', ({ engine }) => {
+  const wanted = [engine.isWanted(ref, 'applied'), engine.isWanted(ref, 'other'), engine.isWanted('other', 'applied')];
+  assert.equal(wanted, [true, false, false]);
 });
 
 test('a status that another wrote is put right at once', async (world) => {

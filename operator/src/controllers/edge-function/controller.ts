@@ -1,5 +1,5 @@
 /** Wires the EdgeFunction controller: which changes make which EdgeFunction be looked at. */
-import type { EdgeFunction } from '@slipway/crds';
+import { type EdgeFunction, namespaceOf } from '@slipway/crds';
 import type { Logger } from 'pino';
 import { Controller } from '../../runtime/controller.js';
 import { Informer } from '../../runtime/informer.js';
@@ -48,6 +48,7 @@ export function functionController(parts: Omit<FunctionWorld, 'statuses'>, metri
   world.engine.onLost?.((isLost) => {
     for (const object of world.functions.list()) if (isLost(refOf(object.metadata.namespace) ?? '')) add(object);
   });
+  world.engine.keepOnly?.((ref, name) => world.functions.find(BY_ADDRESS, `${namespaceOf(ref)}/${name}`).length > 0);
   for (const object of world.functions.list()) add(object);
   const reconcile = (key: string) => {
     const [namespace = '', name = ''] = key.split('/');

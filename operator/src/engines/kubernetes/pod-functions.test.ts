@@ -11,6 +11,8 @@ interface Pod {
   disk: string | undefined;
   /** It takes requests and answers none, as what is on a node that is gone. */
   silent?: boolean;
+  /** `/<ref>/<name>` */
+  deployed: Set<string>;
   told: { route: string; authorization: string | undefined; body: string }[];
 }
 
@@ -21,7 +23,7 @@ let accepted = TOKEN;
 
 /** All listen at one port, as pods do, at addresses of their own. */
 async function podAt(host: string, port: number): Promise<number> {
-  const pod: Pod = { disk: `disk of ${host}`, told: [] };
+  const pod: Pod = { disk: `disk of ${host}`, deployed: new Set(), told: [] };
   pods.set(host, pod);
   const server = createServer((incoming, outgoing) => {
     if (pod.disk === undefined) {
@@ -39,8 +41,12 @@ async function podAt(host: string, port: number): Promise<number> {
     });
     incoming.on('end', () => {
       const route = `${incoming.method} ${incoming.url}`;
-      if (route !== 'GET /') pod.told.push({ route, authorization: incoming.headers.authorization, body });
-      outgoing.end(JSON.stringify(route === 'GET /' ? { disk: pod.disk } : { state: 'ready' }));
+      if (incoming.method !== 'GET') pod.told.push({ route, authorization: incoming.headers.authorization, body });
+      if (incoming.method === 'PUT') pod.deployed.add(incoming.url as string);
+      if (incoming.method === 'DELETE') pod.deployed.delete(incoming.url as string);
+      const listed = [...pod.deployed].map((place) => ({ ref: place.split('/')[1], name: place.split('/')[2] }));
+      const known: Record<string, unknown> = { 'GET /': { disk: pod.disk }, 'GET /functions': listed };
+      outgoing.end(JSON.stringify(known[route] ?? { state: 'ready' }));
     });
   });
   servers.push(server);
@@ -118,6 +124,29 @@ for (const tokenMilliseconds of [undefined, 0]) {
     }
   });
 }
+
+test('what was removed while a pod was away is removed from its disk when it is seen again, and nothing else', async () => {
+  const wanted = ['/ref-1/kept', '/ref-2/kept'];
+  for (const pod of pods.values()) pod.deployed = new Set([...wanted, '/ref-1/removed', '/gone/kept']);
+  const seeing = new PodFunctions({
+    urls,
+    token: async () => TOKEN,
+    controlPort,
+    lookMilliseconds: 10,
+    log: silentLog,
+  });
+  seeing.keepOnly((ref, name) => wanted.includes(`/${ref}/${name}`));
+  const [first, second] = hosts.map((host) => pods.get(host) as Pod) as [Pod, Pod];
+  const disk = second.disk;
+  second.disk = undefined;
+  seeing.start();
+  await until(() => first.deployed.size === 2, 'the first pod to be tidy');
+  assert.is(second.deployed.size, 4);
+  second.disk = disk;
+  await until(() => second.deployed.size === 2, 'the pod that comes later to be tidy');
+  await seeing.close();
+  for (const { deployed } of pods.values()) assert.equal([...deployed], wanted);
+});
 
 test('a pod that comes back without its disk is told of, with those projects that are in it and no others', async () => {
   const lost: string[][] = [];

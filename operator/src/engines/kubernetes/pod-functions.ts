@@ -26,6 +26,9 @@ export class PodFunctions implements FunctionEngine {
   readonly #options: PodFunctionsOptions;
   readonly #pods: ReadonlyMap<string, FunctionControl>;
   readonly #disks = new Map<string, string>();
+  /** The disks from which what is not wanted is removed. */
+  readonly #tidy = new Set<string>();
+  #isWanted: ((ref: string, name: string) => boolean) | undefined;
   readonly #listeners: LossListener[] = [];
   readonly #timers = new Map<string, NodeJS.Timeout>();
   #closed = false;
@@ -48,6 +51,14 @@ export class PodFunctions implements FunctionEngine {
 
   onLost(listener: LossListener): void {
     this.#listeners.push(listener);
+  }
+
+  /**
+   * A pod that was taken away keeps its disk, and is there again with it: of functions that were removed meanwhile it does not know.
+   * Those of projects that are in another pod now are let be: nobody asks for them here, and they are looked at again when the pods change.
+   */
+  keepOnly(isWanted: (ref: string, name: string) => boolean): void {
+    this.#isWanted = isWanted;
   }
 
   /** From now on pods are asked for their disks. */
@@ -78,13 +89,34 @@ export class PodFunctions implements FunctionEngine {
 
   async #lookAt(url: string, pod: FunctionControl): Promise<void> {
     const disk = await pod.disk();
+    if (disk === undefined) return;
     const before = this.#disks.get(url);
-    if (disk === undefined || disk === before) return;
     this.#disks.set(url, disk);
     // What was deployed before this operator led is asked for by its first reconciles.
-    if (before === undefined) return;
-    this.#options.log.warn({ pod: url }, 'a pod lost its functions: they are deployed again');
-    for (const listener of this.#listeners) listener((ref) => podOf(ref, this.#options.urls) === url);
+    if (before !== undefined && disk !== before) {
+      this.#options.log.warn({ pod: url }, 'a pod lost its functions: they are deployed again');
+      for (const listener of this.#listeners) listener((ref) => podOf(ref, this.#options.urls) === url);
+    }
+    if (!this.#tidy.has(disk) && (await this.#removeUnwanted(url, pod))) this.#tidy.add(disk);
+  }
+
+  /** False: to be tried again. */
+  async #removeUnwanted(url: string, pod: FunctionControl): Promise<boolean> {
+    const deployed = await pod.deployed();
+    if (!deployed) return false;
+    for (const { ref, name } of deployed) {
+      if (this.#isWanted?.(ref, name) ?? true) continue;
+      const removed = await pod.remove(ref, name).then(
+        () => true,
+        () => false,
+      );
+      if (!removed) return false;
+      this.#options.log.info(
+        { pod: url, ref, function: name },
+        'a function that was removed while its pod was away is gone',
+      );
+    }
+    return true;
   }
 }
 
