@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { connect } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Readable } from 'node:stream';
@@ -36,10 +36,10 @@ test.after(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-async function serve(): Promise<{ child: ChildProcess; port: number }> {
+async function serve(tenant = project): Promise<{ child: ChildProcess; port: number }> {
   const child = fork(fileURLToPath(new URL('./served.testing.js', import.meta.url)));
   const port = new Promise<number>((resolve) => child.once('message', (said) => resolve(said as number)));
-  child.send({ tenant: project, directory });
+  child.send({ tenant, directory });
   return { child, port: await port };
 }
 
@@ -97,6 +97,43 @@ test('killed in the middle of uploads, it has lost none that it acknowledged and
   assert.is((await files()).length, before + 2);
   await collect(collection(Date.now() + 2 * DAY, true));
   assert.is((await files()).length, before);
+});
+
+/** Carries connections to Postgres, and ends each that an upsert is asked on once Postgres has committed it and before that is heard. */
+async function startDeafCarrier(): Promise<Server> {
+  const { host, port } = project.authenticator;
+  const carrier = createServer((from) => {
+    const to = connect(`${host}/.s.PGSQL.${port}`);
+    const end = () => [from, to].forEach((socket) => void socket.destroy());
+    let asked = false;
+    from.on('data', (piece) => {
+      asked ||= piece.includes('storage-upsert');
+      to.write(piece);
+    });
+    to.on('data', (piece) => (asked ? end() : from.write(piece)));
+    for (const socket of [from, to]) socket.on('error', end).on('close', end);
+  });
+  await new Promise<void>((resolve) => carrier.listen(0, '127.0.0.1', resolve));
+  return carrier;
+}
+
+test('content is kept where the database named it and then was not heard', async () => {
+  const carrier = await startDeafCarrier();
+  const { port } = carrier.address() as AddressInfo;
+  const deaf = await serve({ ...project, authenticator: { ...project.authenticator, host: '127.0.0.1', port } });
+  try {
+    const url = `http://127.0.0.1:${deaf.port}/p/crash/storage/v1/object/b/replaced`;
+    const answer = await fetch(url, { method: 'PUT', headers: { apikey: project.serviceRoleKey }, body: 'after' });
+    assert.is(answer.status, 502);
+    assert.is(await (await ask('GET', '/object/b/replaced')).text(), 'after');
+    const before = (await files()).length;
+    await collect(collection(Date.now() + 2 * DAY, true));
+    assert.is((await files()).length, before - 1);
+    assert.is(await (await ask('GET', '/object/b/replaced')).text(), 'after');
+  } finally {
+    deaf.child.kill();
+    carrier.close();
+  }
 });
 
 test('content that no object names is collected, and what is named stays', async () => {

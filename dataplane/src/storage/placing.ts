@@ -3,7 +3,7 @@
  * one statement as the caller. Until that statement commits nobody sees it; after, the version before is removed.
  */
 import { randomUUID } from 'node:crypto';
-import { DatabaseError, type Statement } from '../sql/pool.js';
+import { ConnectionError, DatabaseError, type Statement } from '../sql/pool.js';
 import type { Caller } from '../tenant.js';
 import { uuidOrNull } from './buckets.js';
 import type { ContentPlace } from './content/content.js';
@@ -143,7 +143,10 @@ export async function placeUnasked(
   }
 }
 
-/** Names content that is whole. Where the database refuses, the content goes. */
+/**
+ * Names content that is whole. Where the database refuses, the content goes; where its answer was lost, it may have been named, and
+ * what was not is collected.
+ */
 export async function place(
   exchange: Exchange,
   placement: Placement,
@@ -170,7 +173,8 @@ export async function place(
     ]);
     if (upsert) [old] = JSON.parse(String(results[1]?.rows[0]?.[0] ?? '[]')) as [typeof old];
   } catch (error) {
-    await exchange.content.remove(content.ref, [content.version]);
+    const mayBeNamed = error instanceof ConnectionError && error.sent;
+    if (!mayBeNamed) await exchange.content.remove(content.ref, [content.version]);
     throw error;
   }
   // Nobody waits for it, and what fails to go is collected.
