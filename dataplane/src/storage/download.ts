@@ -36,8 +36,8 @@ export async function download(exchange: Exchange, at: ObjectPlace, access: Acce
   }
   // To a known end: what reads it need not look for one.
   const body = await exchange.content.read(contentOf(exchange, object), range ?? { start: 0, end: size - 1 });
-  outgoing.writeHead(range ? 206 : 200, headers);
   try {
+    outgoing.writeHead(range ? 206 : 200, headers);
     await pump(body, outgoing);
   } finally {
     body.destroy();

@@ -1,4 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import sharp from 'sharp';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -364,6 +366,33 @@ test('images are made smaller, within bounds, and signed as they will be', async
   assert.equal((await sizeOf(`${signedUrl}&width=2000`)).slice(1, 3), [20, 10]);
   const down = good(await client.from('open').download('red.png', { transform: { width: 30, height: 30 } }));
   assert.is((await sharp(Buffer.from(await down.arrayBuffer())).metadata()).width, 30);
+});
+
+/** What Node says of files that nobody closed, once it has looked for them. */
+async function leftOpen(): Promise<string[]> {
+  const said: string[] = [];
+  const hear = ({ message }: Error) => said.push(message);
+  process.on('warning', hear);
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  for (let round = 0; round < 5; round++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    collectGarbage();
+  }
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off('warning', hear);
+  return said.filter((message) => message.includes('file descriptor'));
+}
+
+test('an object whose row holds what no header may is refused, and its file is not left open', async () => {
+  const client = await project.client();
+  good(await client.from('open').upload('odd.txt', 'x'));
+  await project.sql(
+    `update storage.objects set metadata = metadata || '{"cacheControl":"a\\nb"}' where name = 'odd.txt'`,
+  );
+  const url = client.from('open').getPublicUrl('odd.txt').data.publicUrl;
+  for (let count = 0; count < 3; count++) assert.is((await fetch(url)).status, 500);
+  assert.equal(await leftOpen(), []);
 });
 
 test.run();
