@@ -72,6 +72,18 @@ test('every container of the platform runs as nobody, without rights, on a root 
   }
 });
 
+test('the pod that runs tenants’ functions is let to no IPv6 address but those of pods that it needs', () => {
+  const { spec } = parse(files.get('components/functions/network.yaml') as string);
+  assert.ok(spec.egress.length > 0);
+  for (const { to } of spec.egress) {
+    assert.ok(to?.length > 0, 'a rule without peers allows every address');
+    for (const { ipBlock, podSelector } of to) {
+      if (ipBlock) assert.not.match(ipBlock.cidr, ':');
+      else assert.ok(podSelector?.matchLabels, 'pods by their labels');
+    }
+  }
+});
+
 test('the programs take the settings of every installation', () => {
   for (const site of [BASE_SITE, stringify(KIND_SITE), stringify(TEST_SITE)]) assert.ok(readSite(site).publicUrl);
 });

@@ -59,6 +59,8 @@ const PLATFORM_DATABASE: Egress[number] = {
 };
 /** As the Service has it, and as the server itself has it. */
 const API_SERVER: Egress[number] = { ports: tcp(443, 6443) };
+/** Where code of tenants runs: Deno can be told what is private of IPv4 alone, so nothing else of IPv6 is let out. */
+const API_SERVER_BY_IPV4: Egress[number] = { to: [{ ipBlock: { cidr: '0.0.0.0/0' } }], ports: tcp(443, 6443) };
 const DNS: Egress[number] = {
   to: [{ namespaceSelector: inNamespace('kube-system'), podSelector: { matchLabels: { 'k8s-app': 'kube-dns' } } }],
   ports: [{ protocol: 'UDP', port: 53 }, ...tcp(53)],
@@ -124,7 +126,7 @@ const ALLOWED: Record<Account, Required<Allowance>> = {
       { from: [program('operator'), program('api')], ports: tcp(FUNCTIONS_CONTROL_PORT) },
       { from: [MONITORING], ports: tcp(METRICS_PORT) },
     ],
-    egress: [API_SERVER, DNS, DATAPLANE, INTERNET],
+    egress: [API_SERVER_BY_IPV4, DNS, DATAPLANE, INTERNET],
   },
 };
 
