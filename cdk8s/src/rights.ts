@@ -87,7 +87,10 @@ const api: Rights = {
   },
 };
 
-/** A list or watch with a field selector for one name counts as of that name. */
+/**
+ * A list or watch with a field selector for one name counts as of that name. The settings of auth are read wherever a token is verified,
+ * as the project's public keys for it are among them (dataplane/src/signing-keys.ts).
+ */
 const watched = [SECRETS.keys.name, SECRETS.database.name, SECRETS.auth.name];
 const tenants = [may(GROUP, ['projects'], ['list', 'watch']), may(CORE, ['secrets'], ['list', 'watch'], watched)];
 
