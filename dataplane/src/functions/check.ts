@@ -19,6 +19,7 @@ export interface CheckOptions {
   source: string;
   cache: string;
   account: Account | undefined;
+  /** For all of it. */
   milliseconds: number;
 }
 
@@ -35,13 +36,14 @@ interface Graph {
 }
 
 export async function checkSource(options: CheckOptions): Promise<SourceProblem[]> {
-  const inspected = await run(options, ['info', '--json', ...OWN_CONFIGURATION_ONLY, 'index.ts']);
+  const end = performance.now() + options.milliseconds;
+  const inspected = await run(options, end, ['info', '--json', ...OWN_CONFIGURATION_ONLY, 'index.ts']);
   const graph = parseGraph(inspected.stdout);
   if (graph === undefined) return [problemOf(options.source, inspected)];
   const problems = problemsOf(graph);
   if (problems.length > 0) return problems;
   // The types of a package change nothing about how it runs.
-  const cached = await run(options, ['cache', '--quiet', '--no-check', ...OWN_CONFIGURATION_ONLY, 'index.ts']);
+  const cached = await run(options, end, ['cache', '--quiet', '--no-check', ...OWN_CONFIGURATION_ONLY, 'index.ts']);
   return cached.code === 0 ? [] : [problemOf(options.source, cached)];
 }
 
@@ -110,7 +112,7 @@ function parseGraph(text: string): Graph | undefined {
 
 const OUTPUT_LIMIT = 4 * 1024 * 1024;
 
-function run({ deno, source, cache, account, milliseconds }: CheckOptions, args: string[]): Promise<Result> {
+function run({ deno, source, cache, account }: CheckOptions, end: number, args: string[]): Promise<Result> {
   const { command, args: all, ...identity } = confined(deno.program, args, account);
   const child = spawn(command, all, {
     cwd: path.resolve(source),
@@ -128,7 +130,7 @@ function run({ deno, source, cache, account, milliseconds }: CheckOptions, args:
   const timer = setTimeout(() => {
     result.late = true;
     child.kill('SIGKILL');
-  }, milliseconds);
+  }, end - performance.now());
   return new Promise((resolve, reject) => {
     child.once('error', reject);
     child.once('close', (code) => {

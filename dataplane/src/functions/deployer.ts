@@ -1,5 +1,5 @@
 /**
- * Deployments, one at a time for each function. In: source and version, from the operator. Out: served, or what is wrong with
+ * Deployments, one at a time for each function and a few for each project: more are told to come again, and none waits here. In: source and version, from the operator. Out: served, or what is wrong with
  * it. Asked for what is served already it does nothing, so it may be asked as often as one likes.
  */
 import { createHash } from 'node:crypto';
@@ -45,6 +45,8 @@ const REF = /^[a-z0-9][a-z0-9-]{0,62}$/;
 export class Deployer {
   readonly #options: DeployerOptions;
   readonly #queues = new Map<string, Promise<unknown>>();
+  /** How many functions of a project are brought up now. */
+  readonly #underWay = new Map<string, number>();
 
   constructor(options: DeployerOptions) {
     this.#options = options;
@@ -54,7 +56,10 @@ export class Deployer {
     if (!REF.test(request.ref) || !NAME.test(request.name) || !Number.isSafeInteger(request.version)) {
       throw new Error('a project, a name or a version is not as it should be');
     }
-    return this.#inTurn(keyOf(request.ref, request.name), () => this.#deploy(request));
+    const key = keyOf(request.ref, request.name);
+    // Whoever asked gave up, and asks again: the sources that wait would be ever more.
+    if (this.#queues.has(key)) return Promise.resolve({ state: 'busy', message: 'the function is being deployed' });
+    return this.#inTurn(key, () => this.#deploy(request));
   }
 
   remove(ref: string, name: string): Promise<void> {
@@ -77,8 +82,9 @@ export class Deployer {
     return this.#options.functions.get(keyOf(ref, name))?.log.read(after, limit);
   }
 
-  async #deploy({ ref, name, version, code, verifyJwt }: DeployRequest): Promise<DeployOutcome> {
-    const { functions, store, make, log } = this.#options;
+  async #deploy(request: DeployRequest): Promise<DeployOutcome> {
+    const { ref, name, version, code, verifyJwt } = request;
+    const { functions, store, knows, limits } = this.#options;
     const deployment = { version, verifyJwt, digest: createHash('sha256').update(code).digest('base64url') };
     const served = functions.get(keyOf(ref, name));
     if (served?.deployment.version === version && served.deployment.digest === deployment.digest) {
@@ -88,7 +94,30 @@ export class Deployer {
       }
       return { state: 'ready' };
     }
-    if (!this.#options.knows(ref)) return { state: 'busy', message: 'the data plane does not know the project yet' };
+    if (!knows(ref)) return { state: 'busy', message: 'the data plane does not know the project yet' };
+    const underWay = this.#underWay.get(ref) ?? 0;
+    if (underWay >= limits.deploysOfProject) {
+      return {
+        state: 'busy',
+        message: `${underWay} functions of the project are being deployed, and this one after them`,
+      };
+    }
+    this.#underWay.set(ref, underWay + 1);
+    try {
+      return await this.#replace(served, request, deployment);
+    } finally {
+      const left = (this.#underWay.get(ref) as number) - 1;
+      if (left > 0) this.#underWay.set(ref, left);
+      else this.#underWay.delete(ref);
+    }
+  }
+
+  async #replace(
+    served: EdgeFunction | undefined,
+    { ref, name, version, code }: DeployRequest,
+    deployment: Deployment,
+  ): Promise<DeployOutcome> {
+    const { functions, store, make, log } = this.#options;
     await store.put(ref, name, version, code);
     const target = served ?? make(ref, name, deployment);
     const outcome = await this.#bringUp(target, deployment);

@@ -18,8 +18,10 @@ export interface FunctionLimits {
   wallMilliseconds: number;
   /** From its start until an isolate serves. */
   bootMilliseconds: number;
-  /** To resolve and fetch what a function imports. */
+  /** To resolve and fetch what a function imports; it starts after that, and the operator waits longer than for both. */
   resolveMilliseconds: number;
+  /** Functions of one project that are brought up at once: whoever deploys waits for each, and others' are to have their turn. */
+  deploysOfProject: number;
   /** Requests in one isolate at once; the next is refused. */
   concurrency: number;
   /** Isolates at once on this machine. */
@@ -57,7 +59,8 @@ export const LIMITS: FunctionLimits = {
   firstByteMilliseconds: 150_000,
   wallMilliseconds: 400_000,
   bootMilliseconds: 15_000,
-  resolveMilliseconds: 120_000,
+  resolveMilliseconds: 105_000,
+  deploysOfProject: 2,
   concurrency: 100,
   isolates: 64,
   idleMilliseconds: 120_000,

@@ -1,0 +1,50 @@
+/** What deploys that take long leave to others. */
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { checkSource } from './check.js';
+import { installedDeno } from './deno.js';
+import { startTestFunctions, type TestFunctions } from './testing.js';
+
+let functions: TestFunctions;
+test.before(async () => {
+  functions = await startTestFunctions({ bootMilliseconds: 60_000 });
+});
+test.after(() => functions?.close());
+
+const HELLO = `Deno.serve(() => new Response('hello'));`;
+/** Starts once the project `gate` has a function `open`. */
+const SLOW = `const gate = Deno.env.get('SUPABASE_URL').replace(/[^/]+$/, 'gate') + '/functions/v1/open';
+  while ((await fetch(gate)).status !== 200) await new Promise((resolve) => setTimeout(resolve, 20));
+  ${HELLO}`;
+const READY = { state: 'ready' };
+
+test('slow deploys of a project leave others their turn: a third, or another of the same function, is told to come again', async () => {
+  assert.equal(await functions.deploy('crowd', 'served', HELLO, { version: 1 }), READY);
+  const slow = ['a', 'b'].map((name) => functions.deploy('crowd', name, SLOW));
+  for (const name of ['a', 'b', 'c']) {
+    assert.is((await functions.deploy('crowd', name, HELLO)).state, 'busy', name);
+  }
+  assert.equal(await functions.deploy('crowd', 'served', HELLO, { version: 1 }), READY);
+  assert.equal(await functions.deploy('gate', 'open', HELLO), READY);
+  assert.equal(await Promise.all(slow), [READY, READY]);
+  assert.equal(await functions.deploy('crowd', 'c', HELLO), READY);
+});
+
+test('to read a source and to fetch what it imports have one time together', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'slipway-test-'));
+  const deno = installedDeno();
+  const program = path.join(folder, 'slow-deno');
+  writeFileSync(program, `#!/bin/sh\nsleep 2\nexec '${deno.program}' "$@"\n`);
+  chmodSync(program, 0o755);
+  writeFileSync(path.join(folder, 'index.ts'), HELLO);
+  const cache = path.join(folder, 'cache');
+  const slow = { deno: { ...deno, program }, source: folder, cache, account: undefined, milliseconds: 3_500 };
+  assert.match((await checkSource(slow))[0]?.message ?? '', /could not be fetched in time/);
+  assert.equal(await checkSource({ ...slow, milliseconds: 60_000 }), []);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test.run();
