@@ -9,7 +9,7 @@ import type { DesiredObject } from './children.js';
 import { objectDifference } from './difference.js';
 import { KINDS, type Kind } from './kinds.js';
 
-const test = suite('what somebody does to the pods of a project');
+const test = suite('what somebody does to the pods and Services of a project');
 
 type Json = Record<string, unknown>;
 type Path = (string | number)[];
@@ -32,7 +32,7 @@ const postgres = statefulSetObjects(
   undefined,
 );
 const workloads = [...serviceOf('auth'), ...serviceOf('rest'), ...postgres].filter(({ kind }) =>
-  ['Deployment', 'StatefulSet'].includes(kind),
+  ['Deployment', 'StatefulSet', 'Service'].includes(kind),
 );
 
 const typeNamed = (type: string) =>
@@ -50,7 +50,17 @@ const LEFT_OUT = new Set([
   'podManagementPolicy',
   // Newer servers fill it in; of one server none is ever two.
   'maxUnavailable',
+  // Of a Service: the cluster's own choice.
+  ...['clusterIP', 'clusterIPs', 'ipFamilies', 'ipFamilyPolicy'],
 ]);
+/** That the fields were looked at where they are. */
+const KNOWN: Record<string, string[]> = {
+  Deployment: ['hostNetwork', 'dnsPolicy', 'schedulerName', 'initContainers', 'restartPolicy'].map(
+    (field) => `spec.template.spec.${field}`,
+  ),
+  Service: ['spec.externalIPs', 'spec.sessionAffinity', 'spec.selector', 'spec.ports.0.nodePort'],
+};
+KNOWN.StatefulSet = KNOWN.Deployment as string[];
 /** Exactly one of its fields beside the name may be there. */
 const VOLUME = 'V1Volume';
 
@@ -88,11 +98,9 @@ for (const object of workloads) {
       unseen.map((path) => path.join('.')),
       [],
     );
-    for (const known of ['hostNetwork', 'dnsPolicy', 'schedulerName', 'initContainers', 'restartPolicy'])
-      assert.ok(
-        fields.some((path) => path.join('.') === `spec.template.spec.${known}`),
-        known,
-      );
+    const known = KNOWN[object.kind] ?? [];
+    assert.ok(known.length > 0);
+    for (const field of known) assert.ok(fields.map((path) => path.join('.')).includes(field), field);
   });
 }
 
@@ -105,6 +113,12 @@ test('what the API server fills in is nobody’s change', () => {
   Object.assign(live.spec, { podManagementPolicy: 'OrderedReady' });
   Object.assign((live.spec.updateStrategy as { rollingUpdate: Json }).rollingUpdate, { maxUnavailable: 1 });
   assert.is(objectDifference({ ...set }, live as unknown as Json, kindOf(set)), undefined);
+  for (const service of workloads.filter(({ kind }) => kind === 'Service')) {
+    const found = structuredClone(service) as unknown as { spec: Json };
+    const addresses = { clusterIP: '10.96.0.9', clusterIPs: ['10.96.0.9'] };
+    Object.assign(found.spec, { ...addresses, ipFamilies: ['IPv4'], ipFamilyPolicy: 'SingleStack' });
+    assert.is(objectDifference({ ...service }, found as unknown as Json, kindOf(service)), undefined);
+  }
 });
 
 test.run();

@@ -5,7 +5,7 @@
 import type { KubeObject } from '../../../runtime/kube.js';
 import { presenceOf } from '../../../runtime/presence.js';
 import { isSettingsMap } from '../postgres-cluster/settings-map.js';
-import { BARRED_OF_PODS } from './barred.js';
+import { BARRED_OF_PODS, BARRED_OF_SERVICES } from './barred.js';
 
 export interface Kind {
   kind: string;
@@ -33,7 +33,7 @@ const kindOf = (apiVersion: string, kind: string, plural: string, more: Partial<
 });
 
 export const KINDS: readonly Kind[] = [
-  kindOf('v1', 'Service', 'services'),
+  kindOf('v1', 'Service', 'services', { barred: BARRED_OF_SERVICES }),
   kindOf('v1', 'ConfigMap', 'configmaps', { exact: true }),
   kindOf('v1', 'ResourceQuota', 'resourcequotas', { exact: true }),
   kindOf('v1', 'LimitRange', 'limitranges', { exact: true }),

@@ -6,6 +6,7 @@
 import type { DesiredObject } from '../children/children.js';
 import type { Workload } from '../children/diagnosis.js';
 import { fingerprint } from '../children/fingerprint.js';
+import { INNER_SERVICE } from '../inner-service.js';
 import { restrictedContainer, restrictedPod } from '../restricted-pod.js';
 import { type ClusterRequest, superuserSecret, superuserSecretName } from './cluster.js';
 import { accessRules, parametersOf } from './parameters.js';
@@ -69,6 +70,7 @@ function service({ place }: ClusterRequest): DesiredObject {
     kind: 'Service',
     metadata: metadataOf(place, place.name),
     spec: {
+      ...INNER_SERVICE,
       selector: podSelector(place),
       ports: [{ name: 'postgres', port: PORT, protocol: 'TCP', targetPort: PORT }],
     },

@@ -2,6 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { DEPLOYED_SERVICES, LABEL_PART, LABEL_PROJECT, type Site } from '@slipway/crds';
 import type { Owner } from '../../../owner-reference.js';
+import { INNER_SERVICE } from '../inner-service.js';
 import { childOf, labelsOf } from '../objects.js';
 import { restrictedContainer, restrictedPod } from '../restricted-pod.js';
 import { ANNOTATION_IMAGE } from '../rollout/rollout.js';
@@ -54,7 +55,7 @@ function service({ owner, name }: ServiceRequest) {
     name: DEPLOYED_SERVICES[name].service,
     component: name,
     body: {
-      spec: { type: 'ClusterIP', selector: selectorOf(owner, name), ports: name === 'rest' ? [http, admin] : [http] },
+      spec: { ...INNER_SERVICE, selector: selectorOf(owner, name), ports: name === 'rest' ? [http, admin] : [http] },
     },
   });
 }
