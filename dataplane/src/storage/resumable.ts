@@ -2,6 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
+import type { ServerResponse } from 'node:http';
 import { Server, type Upload } from '@tus/server';
 import { DatabaseError } from '../sql/pool.js';
 import type { FileStore } from './content/files.js';
@@ -52,7 +53,10 @@ export class Resumable {
   handle(exchange: Exchange): Promise<void> {
     const { incoming, outgoing, tenant } = exchange.request;
     const handle = () =>
-      this.#current.run({ exchange, beginning: undefined }, () => this.#server.handle(incoming, outgoing));
+      this.#current.run({ exchange, beginning: undefined }, () =>
+        // Of a client that went away the server may wait for ever: an answer without a body never finishes on a dead connection.
+        Promise.race([this.#server.handle(incoming, outgoing), closed(outgoing)]),
+      );
     const sends = incoming.method === 'PATCH' || incoming.method === 'POST';
     return sends ? exchange.uploads.receive(tenant.ref, handle) : handle();
   }
@@ -138,6 +142,13 @@ export class Resumable {
     const { caller } = this.#now().exchange.request;
     return `${caller.role} ${subjectOf(caller) ?? ''}`;
   }
+}
+
+function closed(outgoing: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    if (outgoing.destroyed) resolve();
+    else outgoing.once('close', resolve);
+  });
 }
 
 function said(error: unknown): { status_code: number; body: string } | undefined {
