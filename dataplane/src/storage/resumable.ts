@@ -51,14 +51,14 @@ export class Resumable {
   isAt = (path: string) => path === PATH || path.startsWith(`${PATH}/`);
 
   handle(exchange: Exchange): Promise<void> {
-    const { incoming, outgoing, tenant } = exchange.request;
+    const { incoming, outgoing } = exchange.request;
     const handle = () =>
       this.#current.run({ exchange, beginning: undefined }, () =>
         // Of a client that went away the server may wait for ever: an answer without a body never finishes on a dead connection.
         Promise.race([this.#server.handle(incoming, outgoing), closed(outgoing)]),
       );
     const sends = incoming.method === 'PATCH' || incoming.method === 'POST';
-    return sends ? exchange.uploads.receive(tenant.ref, handle) : handle();
+    return sends ? exchange.uploads.receive(exchange.request, handle) : handle();
   }
 
   #now(): Current {

@@ -8,6 +8,7 @@ import pg from 'pg';
 import { pino } from 'pino';
 import { createManagement } from '../gateway/management.js';
 import { createGateway } from '../gateway/server.js';
+import type { Patience } from '../gateway/slow-clients.js';
 import { signToken, startTestCluster, type TestProject } from '../testing/project.js';
 import { createStorageService, type StorageOptions } from './index.js';
 
@@ -30,7 +31,10 @@ export interface StorageProject extends TestProject {
   fetch(path: string, init?: RequestInit & { keyless?: boolean }): Promise<Response>;
 }
 
-export async function startStorageHarness(options: Partial<StorageOptions> = {}): Promise<StorageHarness> {
+export async function startStorageHarness(
+  options: Partial<StorageOptions> = {},
+  patience: Partial<Patience> = {},
+): Promise<StorageHarness> {
   const cluster = await startTestCluster();
   const directory = options.directory ?? (await mkdtemp(path.join(tmpdir(), 'slipway-storage-')));
   const tenants = new Map<string, TestProject>();
@@ -43,6 +47,7 @@ export async function startStorageHarness(options: Partial<StorageOptions> = {})
     complete: () => true,
     services: { storage },
     management,
+    limits: patience,
     log,
   });
   await new Promise<void>((resolve) => gateway.listen(0, '127.0.0.1', resolve));

@@ -11,14 +11,23 @@ import { type StorageHarness, type StorageProject, startStorageHarness } from '.
 let harness: StorageHarness;
 let project: StorageProject;
 let other: StorageProject;
+/** Of a gateway that lets nobody stand still for long. */
+let impatient: StorageHarness;
 
 test.before(async () => {
   harness = await startStorageHarness({ limits: { openUploads: 2, uploadsAtOnce: 2 } });
   [project, other] = [await harness.project('bounded'), await harness.project('other')];
+  impatient = await startStorageHarness(
+    { limits: { openUploads: 2, uploadsAtOnce: 1 } },
+    { stillMilliseconds: 200, checkMilliseconds: 50 },
+  );
   for (const each of [project, other]) await (await each.client()).createBucket('files');
 });
 
-test.after(() => harness?.close());
+test.after(async () => {
+  await harness?.close();
+  await impatient?.close();
+});
 
 const resumable = (of: StorageProject, method: string, url: string, headers: Record<string, string> = {}) =>
   fetch(url, {
@@ -149,6 +158,9 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
 
 const hasPlace = async (of: StorageProject) => (await quickUpload(of)).status === 200;
 
+const hasNoTemporary = async (of: StorageProject, { directory } = harness) =>
+  (await readdir(path.join(directory, of.ref, 'tmp'))).length === 0;
+
 test('a part of a resumable upload that broke off takes nobody’s place', async () => {
   const { status, url } = await begun('parts', other);
   assert.is(status, 201);
@@ -169,6 +181,18 @@ test('a part of a resumable upload that broke off takes nobody’s place', async
     sent.destroy();
   }
   await until(() => hasPlace(other));
+});
+
+test('an upload that stood still for too long takes nobody’s place and leaves no file', async () => {
+  const still = await impatient.project('still');
+  await still.sql(`insert into storage.buckets (id, name) values ('files', 'files')`);
+  for (const name of ['one', 'two']) {
+    const { sent, answered } = slowUpload(name, still);
+    assert.is((await answered).statusCode, 408);
+    await once(sent, 'close');
+    await until(() => hasPlace(still));
+  }
+  await until(() => hasNoTemporary(still, impatient));
 });
 
 test('an upload that is refused leaves no file, whether its bytes came before somebody was asked or not', async () => {

@@ -58,7 +58,7 @@ export async function signedPlacement(exchange: Exchange, at: ObjectPlace, token
 }
 
 const receive = (exchange: Exchange, placement: Placement): Promise<string> =>
-  exchange.uploads.receive(exchange.request.tenant.ref, () => received(exchange, placement));
+  exchange.uploads.receive(exchange.request, () => received(exchange, placement));
 
 async function received(exchange: Exchange, placement: Placement): Promise<string> {
   const { incoming } = exchange.request;
