@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { readdir, stat, utimes } from 'node:fs/promises';
 import { type ClientRequest, type IncomingMessage, request } from 'node:http';
+import { connect } from 'node:net';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'uvu';
@@ -193,6 +195,19 @@ test('an upload that stood still for too long takes nobody’s place and leaves 
     await until(() => hasPlace(still));
   }
   await until(() => hasNoTemporary(still, impatient));
+});
+
+test('a form whose client goes away before its last bytes are taken leaves no file and takes nobody’s place', async () => {
+  const { hostname, port, pathname } = new URL(other.storageUrl);
+  for (const bytes of [180_000, 260_000, 180_000, 260_000]) {
+    const form = `--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n${'x'.repeat(bytes)}\r\n--b--\r\n`;
+    const head = `POST ${pathname}/object/files/form-${randomUUID()} HTTP/1.1\r\nHost: x\r\napikey: ${other.serviceRoleKey}\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${form.length}\r\n\r\n`;
+    const socket = connect(Number(port), hostname).on('error', () => undefined);
+    socket.end(head + form, () => socket.destroy());
+    await once(socket, 'close');
+    await until(() => hasPlace(other));
+  }
+  await until(() => hasNoTemporary(other));
 });
 
 test('an upload that is refused leaves no file, whether its bytes came before somebody was asked or not', async () => {

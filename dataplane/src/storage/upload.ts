@@ -129,7 +129,8 @@ async function receiveForm(
       form.once('close', resolve);
       form.once('error', () => reject(invalidRequest('the form is not as multipart/form-data should be')));
       incoming.once('close', () => {
-        if (incoming.complete) return;
+        // Not `complete`: all of it may have come, and the end of it not yet been taken by the form.
+        if (incoming.readableEnded) return;
         form.destroy();
         reject(brokenOff());
       });
