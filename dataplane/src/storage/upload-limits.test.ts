@@ -210,6 +210,21 @@ test('a form whose client goes away before its last bytes are taken leaves no fi
   await until(() => hasNoTemporary(other));
 });
 
+test('who may not upload holds no place by sending slowly, and who may is waited for', async () => {
+  const allowed = slowUpload('allowed');
+  const refused = slowUpload('refused', project, project.anonKey);
+  try {
+    const answer = await refused.answered;
+    assert.is((JSON.parse(await text(answer)) as { statusCode: string }).statusCode, '403');
+    await until(() => hasPlace(project));
+    allowed.sent.end('56789');
+    assert.is((await allowed.answered).statusCode, 200);
+    await until(() => hasNoTemporary(project));
+  } finally {
+    for (const { sent } of [allowed, refused]) sent.destroy();
+  }
+});
+
 test('an upload that is refused leaves no file, whether its bytes came before somebody was asked or not', async () => {
   const client = await project.client();
   await client.createBucket('tiny', { public: false, fileSizeLimit: 10, allowedMimeTypes: ['text/*'] });

@@ -24,6 +24,8 @@ import { signed, verified } from './signed-token.js';
 const DEFAULT_TYPE = 'application/octet-stream';
 /** As much is taken before anybody is asked whether it may come: to take it back costs less than to ask first. */
 const UNASKED_BYTES = 1024 * 1024;
+/** For so long. Who is slower is asked for meanwhile: who may not upload isn't to take the places of those who may. */
+const UNASKED_MS = 2_000;
 const MAX_METADATA = 1024 * 1024;
 const UPLOAD_TOKEN_SECONDS = 2 * 3600;
 
@@ -69,7 +71,15 @@ async function received(exchange: Exchange, placement: Placement): Promise<strin
   const unasked = exchange.content.isLocal ? Math.min(UNASKED_BYTES, exchange.limits.fileBytes) : -1;
   if (mimetype !== undefined && length !== undefined && length <= unasked) {
     const description = describedByHeaders(incoming, mimetype);
-    await exchange.content.write(content, incoming, length, length);
+    const written = exchange.content.write(content, incoming, length, length);
+    await unlessRefused(written, async () => {
+      const rules = await mayPlace(exchange, placement, { mimetype, contentLength: length, size: length });
+      allowedBytes(exchange, rules, mimetype, length);
+    }).catch((error: unknown) => {
+      // What is refused breaks off when its connection ends; all of it may have come before.
+      written.then(() => exchange.content.remove(content.ref, [content.version])).catch(() => undefined);
+      throw error;
+    });
     return placeUnasked(exchange, placement, content, length, description);
   }
   const rules = await mayPlace(exchange, placement, {
@@ -84,6 +94,19 @@ async function received(exchange: Exchange, placement: Placement): Promise<strin
   const description = describedByHeaders(incoming, mimetype);
   const size = await exchange.content.write(content, incoming, limit, length);
   return place(exchange, placement, content, size, description);
+}
+
+/** Fails as soon as `ask` does, where `written` takes so long that it is asked at all. */
+async function unlessRefused(written: Promise<unknown>, ask: () => Promise<void>): Promise<void> {
+  let late: NodeJS.Timeout | undefined;
+  const refused = new Promise<never>((_, refuse) => {
+    late = setTimeout(() => ask().catch(refuse), UNASKED_MS);
+  });
+  try {
+    await Promise.race([written, refused]);
+  } finally {
+    clearTimeout(late);
+  }
 }
 
 function describedByHeaders({ headers }: IncomingMessage, mimetype: string): Description {
