@@ -28,6 +28,10 @@ export interface S3Settings {
   secretAccessKey: string;
 }
 
+const CONNECT_MS = 5_000;
+/** Of a connection on which nothing moves: longer than the gateway lets a client stand still, behind whom content may wait. */
+const STILL_MS = 120_000;
+
 /** What one request to S3 may delete. */
 const DELETE_AT_ONCE = 1000;
 
@@ -47,6 +51,7 @@ export class S3Store implements ContentStore {
       credentials: { accessKeyId, secretAccessKey },
       // Others than Amazon may neither know host names of buckets nor the newer checksums.
       ...(endpoint ? { endpoint, forcePathStyle: true } : {}),
+      requestHandler: { connectionTimeout: CONNECT_MS, socketTimeout: STILL_MS },
       // What fails is thrown; it writes to no console of ours.
       logger: { debug() {}, info() {}, warn() {}, error() {} },
       requestChecksumCalculation: 'WHEN_REQUIRED',
