@@ -11,7 +11,7 @@ import {
 } from 'node:http';
 import { endToEnd, handedOn, hasBody } from '../gateway/hop.js';
 import { type Refusal, refuse } from '../gateway/refusals.js';
-import { endedUnder, TOO_LATE } from './answers.js';
+import { CANNOT_REACH, endedUnder, TOO_LATE } from './answers.js';
 import type { Isolate } from './isolate.js';
 import type { FunctionLimits } from './limits.js';
 
@@ -57,7 +57,13 @@ function attempt(
   };
   upstream.once('response', (answer) => {
     clock.firstByte();
-    outgoing.writeHead(answer.statusCode as number, endToEnd(answer));
+    if (!passHead(answer, outgoing)) {
+      answer.once('error', () => undefined);
+      upstream.destroy();
+      settle(false);
+      refuse(outgoing, closing(CANNOT_REACH));
+      return;
+    }
     // The headers may be all for a while; those that come with a body leave in one write with it.
     setImmediate(() => {
       if (!outgoing.writableEnded) outgoing.flushHeaders();
@@ -90,13 +96,27 @@ function attempt(
   else upstream.end();
 }
 
+/** False: no function served by Deno answers so, but whoever listens at its socket may say anything. */
+function passHead(answer: IncomingMessage, outgoing: ServerResponse): boolean {
+  const status = answer.statusCode as number;
+  if (status < 200 || status > 599) return false;
+  try {
+    outgoing.writeHead(status, endToEnd(answer));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** The isolate's end is known a moment after its connections'; why it ended decides the answer. */
 async function answerFailure(isolate: Isolate, late: boolean, outgoing: ServerResponse): Promise<void> {
   const refusal: Refusal = late
     ? TOO_LATE
     : endedUnder(isolate.pid === undefined ? await reasonOf(isolate) : isolate.endReason);
-  refuse(outgoing, { ...refusal, headers: { ...refusal.headers, Connection: 'close' } });
+  refuse(outgoing, closing(refusal));
 }
+
+const closing = (refusal: Refusal): Refusal => ({ ...refusal, headers: { ...refusal.headers, Connection: 'close' } });
 
 const reasonOf = (isolate: Isolate) => isolate.ended.then(() => isolate.endReason);
 
