@@ -5,6 +5,7 @@ import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -210,6 +211,81 @@ for (const [verb, attack] of ON_SOCKETS) {
     await neighbourAnswers();
   });
 }
+
+test('a function that answers raw bytes in its server’s place is an error of its own, whatever status it makes up', async () => {
+  // A worker has what its function may, also once that serves.
+  const worker = `onmessage = async ({ data: path }) => {
+    Deno.removeSync(path);
+    const fake = Deno.listen({ transport: 'unix', path });
+    postMessage('listens');
+    for await (const taken of fake) {
+      const buffer = new Uint8Array(10_000);
+      const asked = new TextDecoder().decode(buffer.subarray(0, await taken.read(buffer)));
+      await taken.write(new TextEncoder().encode('HTTP/1.1 ' + /answer=(\\d+)/.exec(asked)[1] + ' x\\r\\nContent-Length: 5\\r\\n\\r\\ntaken'));
+      taken.close();
+    }
+  };`;
+  await functions.deploy(
+    'evil',
+    'raw',
+    `const worker = new Worker(${JSON.stringify(`data:text/javascript,${encodeURIComponent(worker)}`)}, { type: 'module' });
+     const server = Deno.serve(async () => {
+       const listens = new Promise((resolve) => { worker.onmessage = resolve; });
+       worker.postMessage(server.addr.path);
+       await listens;
+       return new Response('listens', { headers: { connection: 'close' } });
+     });`,
+  );
+  const raw = `${functions.url('evil')}/raw`;
+  assert.is(await (await fetch(raw)).text(), 'listens');
+  await until(async () => (await (await fetch(`${raw}?answer=200`)).text()) === 'taken', 'the raw answer');
+  for (const status of ['042', '000', '101', '600', '999']) {
+    const response = await fetch(`${raw}?answer=${status}`);
+    const { code } = (await response.json()) as { code: string };
+    assert.equal([response.status, code], [500, 'WORKER_ERROR'], status);
+  }
+  await neighbourAnswers();
+});
+
+test('a function that writes files in place of its sockets is ended, and its log says why', async () => {
+  await functions.deploy(
+    'evil',
+    'filling',
+    `const server = Deno.serve(async () => {
+       Deno.removeSync(server.addr.path);
+       const file = Deno.openSync(server.addr.path, { create: true, write: true });
+       for (;;) { file.writeSync(new Uint8Array(1_000)); await new Promise((resolve) => setTimeout(resolve, 20)); }
+     });`,
+  );
+  const response = await fetch(`${functions.url('evil')}/filling`);
+  assert.equal([response.status, ((await response.json()) as { code: string }).code], [500, 'WORKER_ERROR']);
+  assert.ok(functions.logs('evil', 'filling').some(({ message }) => /wrote files in place/.test(message)));
+});
+
+test('what a function stores in its browser-like caches, or imports from memory, is kept on no disk', async () => {
+  await functions.deploy(
+    'evil',
+    'storing',
+    `Deno.serve(async () => {
+       const kept = [];
+       await caches.open('x').then((cache) => cache.put('http://a/b', new Response('x'))).then(() => kept.push('caches'), () => {});
+       try { localStorage.setItem('a', 'b'); kept.push('localStorage'); } catch { /* As it should be. */ }
+       const code = 'export const a: string = "imported"';
+       const type = 'application/typescript';
+       const { a } = await import(URL.createObjectURL(new Blob([code], { type })));
+       const other = await import('data:' + type + ',' + encodeURIComponent(code));
+       return Response.json({ kept, imported: [a, other.a], at: import.meta.url });
+     });`,
+  );
+  const { at, ...said } = (await (await fetch(`${functions.url('evil')}/storing`)).json()) as { at: string };
+  assert.equal(said, { kept: [], imported: ['imported', 'imported'] });
+  const cache = fileURLToPath(new URL('../../.cache', at));
+  const left = readdirSync(cache, { recursive: true }).map(String);
+  assert.equal(
+    left.filter((name) => /^(location_data|gen\/(blob|data))\//.test(name)),
+    [],
+  );
+});
 
 test('a redirect leads around none of it', async () => {
   const redirecting = `Deno.serve(async () => {

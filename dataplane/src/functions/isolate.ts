@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmodSync, chownSync, mkdirSync, rmSync } from 'node:fs';
+import { lstat } from 'node:fs/promises';
 import { Agent, createServer, type RequestListener, type Server } from 'node:http';
 import path from 'node:path';
 import type { Account } from './account.js';
@@ -102,6 +103,18 @@ export class Isolate {
     this.active -= 1;
     this.lastUsed = performance.now();
     if (this.#draining && this.active === 0) this.end('asked');
+  }
+
+  /** Deno lets it write where its sockets are: a file or a folder there in place of one would fill the disk. */
+  async keepsToSockets(): Promise<boolean> {
+    const paths = [this.socketPath, this.#gatewayPath];
+    const kept = paths.map((place) =>
+      lstat(place).then(
+        (found) => found.isSocket(),
+        () => true,
+      ),
+    );
+    return (await Promise.all(kept)).every(Boolean);
   }
 
   /** No more requests will come: it ends after the last that it has. */

@@ -3,7 +3,7 @@
  * what the operator last said, and it says it again. Layout: `<ref>/<name>/<version>/index.ts`, `<ref>/<name>/current.json`,
  * and `<ref>/.cache` for what the project's functions import. Written by rename, so a kill leaves the old or the new.
  */
-import { chown, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chown, lstat, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { accountOf } from './account.js';
 
@@ -22,6 +22,8 @@ export interface StoredFunction {
 
 const CURRENT = 'current.json';
 const CACHE = '.cache';
+/** Where Deno would keep what a running function stores or imports from memory, without a bound: a file there lets it keep none. */
+const CLOSED = ['location_data', 'gen/blob', 'gen/data'];
 
 export class FunctionStore {
   constructor(private readonly root: string) {}
@@ -29,6 +31,7 @@ export class FunctionStore {
   async all(): Promise<StoredFunction[]> {
     const found: StoredFunction[] = [];
     for (const ref of await list(this.root)) {
+      if ((await list(this.cache(ref))).length > 0) await this.#closeCache(ref);
       for (const name of await list(path.join(this.root, ref))) {
         const text = await readFile(path.join(this.root, ref, name, CURRENT), 'utf8').catch(() => undefined);
         if (text !== undefined) found.push({ ref, name, deployment: JSON.parse(text) as Deployment });
@@ -47,6 +50,7 @@ export class FunctionStore {
     await mkdir(folder, { recursive: true, mode: 0o711 });
     await mkdir(this.cache(ref), { recursive: true, mode: 0o700 });
     if (account) await chown(this.cache(ref), account.uid, account.gid);
+    await this.#closeCache(ref);
     const file = path.join(folder, 'index.ts');
     await writeFile(`${file}.new`, code, { mode: 0o600 });
     if (account) {
@@ -54,6 +58,27 @@ export class FunctionStore {
       await chown(`${file}.new`, account.uid, account.gid);
     }
     await rename(`${file}.new`, file);
+  }
+
+  async #closeCache(ref: string): Promise<void> {
+    const account = accountOf(ref);
+    await mkdir(path.join(this.cache(ref), 'gen'), { recursive: true });
+    if (account) await chown(path.join(this.cache(ref), 'gen'), account.uid, account.gid);
+    for (const name of CLOSED) {
+      const place = path.join(this.cache(ref), name);
+      if (
+        await lstat(place).then(
+          (found) => found.isFile(),
+          () => false,
+        )
+      )
+        continue;
+      await rm(place, { recursive: true, force: true });
+      // Two functions of a project may be deployed at once.
+      await writeFile(place, '', { flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'EEXIST') throw error;
+      });
+    }
   }
 
   /** From now on this is what is served, also after a start; what older versions left is removed. */

@@ -1,5 +1,5 @@
 /**
- * Looks at what isolates use and ends those that use too much, or that nobody has called for long. One timer for all, which
+ * Looks at what isolates use and ends those that use too much or write files, or that nobody has called for long. One timer for all, which
  * runs only while there are isolates. Where the system has no /proc, memory is bounded by V8's heap and CPU by the wall clock.
  */
 import { readFile } from 'node:fs/promises';
@@ -57,6 +57,11 @@ export class Watchdog {
     const { idleMilliseconds, residentMegabytes } = this.limits;
     if (isolate.active === 0 && performance.now() - isolate.lastUsed > idleMilliseconds) {
       isolate.end('asked');
+      return 0;
+    }
+    if (!(await isolate.keepsToSockets())) {
+      state.log('the isolate wrote files in place of its sockets and was ended');
+      isolate.end('crash');
       return 0;
     }
     const usage = isolate.pid === undefined ? undefined : await usageOf(isolate.pid);
