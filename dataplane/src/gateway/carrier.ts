@@ -1,11 +1,11 @@
 /**
  * Carries requests to services in other pods and their answers back, streamed both ways, over kept connections. In: where, as what
- * path and with which headers. What is away, mute or has too much to do is an error of a named kind. Used by services that are elsewhere.
+ * path and with which headers. What is away, mute or has too much to do is an error of a named kind. Used by all that is elsewhere.
  */
 import { type ClientRequest, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { BodyTooLargeError, MAX_BODY_BYTES } from '../request-body.js';
 import type { ServiceRequest, UpgradeRequest } from '../service.js';
-import { endToEnd, handedOn, hasBody, mayRepeat } from './hop.js';
+import { endToEnd, handedOn, hasBody, isAnswer, mayRepeat } from './hop.js';
 import { KeptConnections } from './kept-connections.js';
 
 export interface ServiceAddress {
@@ -44,13 +44,13 @@ export class ServiceBusy extends Error {}
 export interface Carried {
   /** What requests at once are counted by, and what errors name: `shop/rest`. */
   to: string;
-  address: ServiceAddress;
+  address: ServiceAddress | { socketPath: string };
   /** With the query. */
   path: string;
   headers: OutgoingHttpHeaders;
   /** Its own word on which origins may read an answer counts, not the gateway's. */
   saysWhoMayRead?: boolean;
-  request: ServiceRequest;
+  request: Pick<ServiceRequest, 'incoming' | 'outgoing'>;
 }
 
 export class Carrier {
@@ -124,7 +124,22 @@ function attempt(
     timeout: limits.stillMilliseconds,
   });
   watchTime(upstream, limits);
-  upstream.once('response', (answer) => passBack(answer, upstream, carried));
+  let answered = false;
+  upstream.once('response', (answer) => {
+    answered = true;
+    // Who was too slow to send has been told so.
+    if (isAnswer(answer) && !outgoing.headersSent) {
+      passBack(answer, upstream, carried);
+      return;
+    }
+    upstream.destroy();
+    if (!outgoing.headersSent) reject(new ServiceUnreachable(`${to}: it answered ${answer.statusCode}`));
+  });
+  // Without this nobody would hear that the connection is gone.
+  upstream.once('upgrade', (_, socket) => {
+    socket.destroy();
+    reject(new ServiceUnreachable(`${to}: it changed the protocol, which nobody had asked for`));
+  });
   upstream.once('error', (error) => {
     if (again && upstream.reusedSocket && mayRepeat(incoming) && !outgoing.headersSent && !outgoing.destroyed) {
       attempt(carried, connections, limits, resolve, reject, false);
@@ -138,7 +153,7 @@ function attempt(
   // Whoever still sends a body must be able to end, to read the answer.
   upstream.once('close', () => incoming.unpipe(upstream).resume());
   outgoing.once('close', () => {
-    if (!outgoing.writableFinished) upstream.destroy();
+    if (!outgoing.writableFinished || !answered) upstream.destroy();
     resolve();
   });
   if (hasBody(incoming)) send(incoming, upstream, limits.bodyBytes);
@@ -177,8 +192,10 @@ function passBack(answer: IncomingMessage, upstream: ClientRequest, carried: Car
   const { incoming, outgoing } = carried.request;
   const headers = endToEnd(answer);
   for (const name in headers) {
-    // The gateway has named the request, and said who may read it.
-    const isOurs = name === 'x-request-id' || (name.startsWith('access-control-') && !carried.saysWhoMayRead);
+    // The gateway may have named the request, and said who may read it.
+    const isOurs =
+      (name === 'x-request-id' && outgoing.hasHeader(name)) ||
+      (name.startsWith('access-control-') && !carried.saysWhoMayRead);
     if (isOurs) delete headers[name];
   }
   outgoing.writeHead(answer.statusCode as number, headers);

@@ -20,6 +20,7 @@ import type { CarrierLimits, ServiceAddress } from './carrier.js';
 import { createDeployedServices } from './deployed.js';
 import { createManagement } from './management.js';
 import { createGateway } from './server.js';
+import type { Patience } from './slow-clients.js';
 
 const LOGIN = { host: '/nowhere', port: 1, database: 'none', user: 'none', password: 'none' };
 const DOMAIN = 'slipway.test:18080';
@@ -133,6 +134,7 @@ async function fixture(
   listener: RequestListener | undefined,
   limits: Partial<CarrierLimits> = {},
   services: Services = { auth: inProcess, rest: inProcess },
+  patience: Partial<Patience> = {},
 ): Promise<Fixture & { pod: Pod }> {
   const tenant = await newTenant(`shop-${++count}`);
   tenants.set(tenant.ref, tenant);
@@ -151,7 +153,7 @@ async function fixture(
     rateLimit: 0,
     management: createManagement(undefined, publicUrl),
     log: pino({ level: 'silent' }),
-    limits: { bodyBytes: limits.bodyBytes ?? 10_000_000 },
+    limits: { bodyBytes: limits.bodyBytes ?? 10_000_000, ...patience },
   });
   const port = await listening(gateway);
   const close = async () => {
@@ -460,6 +462,53 @@ test('a server that speaks no HTTP is a 502', async () => {
   const { tenant, ask, place } = await fixture(echo);
   place(port);
   assert.is((await ask('/rest/v1/x', { headers: { apikey: tenant.anonKey } })).status, 502);
+});
+
+for (const head of [
+  '042 x',
+  '600 x',
+  '101 x\r\nContent-Length: 0',
+  '101 x\r\nConnection: Upgrade\r\nUpgrade: websocket',
+  '200 x\r\nX-Bad: a\x01b',
+]) {
+  test(`a server that answers ${JSON.stringify(head)} is a 502, and is asked again for the next request`, async () => {
+    let asked = 0;
+    const server = createTcpServer((socket) => {
+      socket.on('error', () => undefined);
+      // Each but the first is bad, so that it comes over a connection that was kept.
+      socket.on('data', () => socket.write(`HTTP/1.1 ${asked++ === 0 ? '200 OK\r\nContent-Length: 0' : head}\r\n\r\n`));
+    });
+    const port = await listening(server);
+    started.push({ close: () => server.close() });
+    const { tenant, ask, place } = await fixture(echo);
+    place(port);
+    const headers = { apikey: tenant.anonKey };
+    const statuses: number[] = [];
+    for (let i = 0; i < 3; i++) statuses.push((await ask('/rest/v1/x', { method: 'POST', headers })).status);
+    assert.equal(statuses, [200, 502, 502]);
+    assert.is(asked, 3);
+  });
+}
+
+test('a pod that answers when its caller was refused for being too slow harms nobody', async () => {
+  const begun = Promise.withResolvers<() => void>();
+  const gone = Promise.withResolvers<void>();
+  const takes: RequestListener = (incoming, outgoing) => {
+    if (incoming.method === 'GET') return echo(incoming, outgoing);
+    incoming.socket.once('close', () => gone.resolve());
+    begun.resolve(() => outgoing.end('late'));
+  };
+  const patience = { requestMilliseconds: 100, checkMilliseconds: 20 };
+  const { tenant, port, ref, ask } = await fixture(takes, {}, undefined, patience);
+  const headers = { host: `${ref}.${DOMAIN}`, apikey: tenant.anonKey, 'content-length': '10' };
+  const slow = request({ host: '127.0.0.1', port, method: 'POST', path: '/rest/v1/x', headers, agent: false });
+  slow.on('error', () => undefined).write('x');
+  const answer = await new Promise<IncomingMessage>((resolve) => slow.on('response', resolve));
+  answer.resume();
+  assert.is(answer.statusCode, 408);
+  (await begun.promise)();
+  await gone.promise;
+  assert.is((await ask('/rest/v1/x', { headers: { apikey: tenant.anonKey } })).status, 200);
 });
 
 test.run();

@@ -47,3 +47,6 @@ export const hasBody = ({ headers }: IncomingMessage) =>
 /** A request without a body that was sent on a kept connection as the other side closed it may be sent once more. */
 export const mayRepeat = (incoming: IncomingMessage) => !hasBody(incoming) && REPEATABLE.has(incoming.method as string);
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
+
+/** Of other statuses node:http refuses some, which in the midst of an event ends the process, and takes 101 for another protocol. */
+export const isAnswer = ({ statusCode = 0 }: IncomingMessage) => statusCode >= 200 && statusCode <= 599;

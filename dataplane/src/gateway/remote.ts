@@ -9,7 +9,7 @@ import { type ProjectService, podOf } from '@slipway/crds';
 import type { Service, ServiceRequest, UpgradeRequest } from '../service.js';
 import { answerOn } from './answer-on.js';
 import { Carrier, type CarrierLimits, headersFor, type ServiceAddress } from './carrier.js';
-import { endToEnd } from './hop.js';
+import { endToEnd, isAnswer } from './hop.js';
 import { refuse, serviceBusy, serviceDown } from './refusals.js';
 
 export interface RemoteOptions {
@@ -93,7 +93,9 @@ class Remote implements Service {
     upstream.once('response', (answer) => {
       clearTimeout(late);
       answered = true;
-      passOn(request, answer);
+      if (isAnswer(answer)) return passOn(request, answer);
+      upstream.destroy();
+      refuse(answerOn(socket, incoming), serviceDown(this.#service));
     });
     upstream.once('error', () => {
       clearTimeout(late);
