@@ -9,6 +9,8 @@ import { createAuthService } from './auth/index.js';
 import { anywhere, publicOnly } from './auth/outbound.js';
 import { startFunctionsControl } from './functions/control.js';
 import { createFunctionsService } from './functions/index.js';
+import { LIMITS as FUNCTION_LIMITS } from './functions/limits.js';
+import type { CarrierLimits } from './gateway/carrier.js';
 import { createDeployedServices } from './gateway/deployed.js';
 import { handOn } from './gateway/hand-on.js';
 import { createManagement } from './gateway/management.js';
@@ -70,8 +72,8 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   });
 
   const outwards = settings.functions?.gatewayUrl === undefined ? undefined : gatewayAt(settings.functions.gatewayUrl);
-  functions?.onGatewayRequest((incoming, outgoing) => {
-    if (outwards) outwards.forward(incoming, outgoing);
+  functions?.onGatewayRequest((incoming, outgoing, ref) => {
+    if (outwards) outwards.forward(incoming, outgoing, ref);
     else server.emit('request', incoming, outgoing);
   });
   const control =
@@ -136,11 +138,20 @@ const realtimeOf = ({ pods }: DataplaneSettings, log: Logger, kubeConfig: KubeCo
 const remoteFunctionsOf = ({ pods }: DataplaneSettings): Services =>
   pods.functions.length > 0 ? { functions: createRemoteService({ service: 'functions', urls: pods.functions }) } : {};
 
-/** Of the pods that have what functions ask for. */
+/** Of the pods that have what functions ask for. A function may wait as long for another as a caller may for it. */
 function gatewayAt(url: string) {
   const { hostname: host, port } = new URL(url);
-  return handOn({ to: { host, port: Number(port || 80) }, headers: {}, unreachable: serviceDown('gateway') });
+  const to = { host, port: Number(port || 80) };
+  return handOn({ name: 'gateway', to, headers: {}, unreachable: serviceDown('gateway'), limits: OUTWARDS });
 }
+
+/** In all as many as isolates can have that each are of another project, so that none waits for others. */
+const OUTWARDS: Partial<CarrierLimits> = {
+  atOncePerService: 128,
+  atOnce: 128 * FUNCTION_LIMITS.isolates,
+  bodyBytes: Number.POSITIVE_INFINITY,
+  stillMilliseconds: 420_000,
+};
 
 async function functionsOf({ functions, installation }: DataplaneSettings, log: Logger, registry: () => Registry) {
   if (!functions) return undefined;

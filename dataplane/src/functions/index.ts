@@ -47,12 +47,14 @@ export interface FunctionsOptions {
   limits?: Partial<FunctionLimits>;
 }
 
+type GatewayListener = (...request: [...Parameters<RequestListener>, ref: string]) => void;
+
 export interface FunctionsService extends Service {
   readonly deployer: Deployer;
   /** Names the disk that functions are kept on: on another there are none. */
   readonly disk: string;
-  /** Where isolates reach the public URL: the caller hands these requests to the gateway. */
-  onGatewayRequest(listener: RequestListener): void;
+  /** Where isolates reach the public URL: the caller hands these requests to the gateway, and is told whose isolate asks. */
+  onGatewayRequest(listener: GatewayListener): void;
   /** The environment of a project has changed. */
   refresh(ref: string): void;
 }
@@ -71,8 +73,8 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
   const functions = new Map<string, EdgeFunction>();
   const watchdog = new Watchdog(limits);
   const store = new FunctionStore(folders.root);
-  let onGateway: RequestListener = (_, outgoing) => refuse(outgoing, STARTING);
-  const gateway: RequestListener = (incoming, outgoing) => onGateway(incoming, outgoing);
+  let onGateway: GatewayListener = (_, outgoing) => refuse(outgoing, STARTING);
+  const gateway: GatewayListener = (incoming, outgoing, ref) => onGateway(incoming, outgoing, ref);
   const surroundings = surroundingsOf({ gateway, options, limits, deno, folders, functions, watchdog, store });
   const make = (ref: string, name: string, deployment: EdgeFunction['deployment']) =>
     new EdgeFunction(ref, name, deployment, surroundings(ref, name));
@@ -113,7 +115,7 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
 }
 
 interface Parts {
-  gateway: RequestListener;
+  gateway: GatewayListener;
   options: FunctionsOptions;
   limits: FunctionLimits;
   deno: Deno;
@@ -138,7 +140,7 @@ function surroundingsOf({ gateway, options, limits, deno, folders, functions, wa
     deno,
     bootstrap: folders.bootstrap,
     sockets: folders.sockets,
-    gateway,
+    gateway: (incoming, outgoing) => gateway(incoming, outgoing, ref),
     publicPlace: publicPlaceOf(options, ref),
     blockedAddresses: options.blockedAddresses ?? [],
     account: accountOf(ref),

@@ -1,5 +1,6 @@
 /** Hands requests for the platform itself on to the API's Unix socket, where there is one; when the API is down callers get 502 until it is back. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { CarrierLimits } from './carrier.js';
 import { handOn } from './hand-on.js';
 import { type Refusal, refuse } from './refusals.js';
 
@@ -33,12 +34,20 @@ function elsewhere(publicUrl: string): Management {
 function behindSocket(socketPath: string, publicUrl: string): Management {
   const { host, protocol } = new URL(publicUrl);
   const headers = { 'x-forwarded-host': host, 'x-forwarded-proto': protocol.slice(0, -1) };
-  const { forward, close } = handOn({ to: { socketPath }, headers, unreachable: UNREACHABLE });
+  const to = { socketPath };
+  const { forward, close } = handOn({ name: 'management', to, headers, unreachable: UNREACHABLE, limits: LIMITS });
   return {
-    forward: (incoming, outgoing, requestId) => forward(incoming, outgoing, { 'x-request-id': requestId }),
+    forward: (incoming, outgoing, requestId) => forward(incoming, outgoing, 'all', { 'x-request-id': requestId }),
     close,
   };
 }
+
+/** The API sets the bounds of bodies, and cuts off who stands still: here they are only wider. */
+const LIMITS: Partial<CarrierLimits> = {
+  atOncePerService: 1024,
+  bodyBytes: Number.POSITIVE_INFINITY,
+  stillMilliseconds: 120_000,
+};
 
 const UNREACHABLE: Refusal = {
   status: 502,

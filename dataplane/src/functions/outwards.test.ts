@@ -1,0 +1,22 @@
+/** What a function sends to the public URL, as whoever hands it on is told of it. */
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { startTestFunctions, type TestFunctions } from './testing.js';
+
+let functions: TestFunctions;
+test.before(async () => {
+  functions = await startTestFunctions();
+});
+test.after(() => functions.close());
+
+test('whoever hands on what a function asks of the public URL is told whose it is, whatever address it names', async () => {
+  functions.service.onGatewayRequest((incoming, outgoing, ref) => outgoing.end(`${ref} ${incoming.url}`));
+  const place = functions.url('neighbour');
+  for (const ref of ['evil', 'neighbour']) {
+    await functions.deploy(ref, 'ask', `Deno.serve(() => fetch('${place}/x', { headers: { host: 'neighbour' } }));`);
+    const heard = await (await fetch(`${functions.url(ref)}/ask`)).text();
+    assert.is(heard, `${ref} /p/neighbour/functions/v1/x`);
+  }
+});
+
+test.run();

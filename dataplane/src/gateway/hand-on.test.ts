@@ -1,0 +1,126 @@
+/** Requests handed on to one server, over bare sockets that stand still, or are not there, as they like. */
+import { createServer, type OutgoingHttpHeaders, request, type Server } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer, type Server as TcpServer } from 'node:net';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { CarrierLimits } from './carrier.js';
+import { handOn } from './hand-on.js';
+import { serviceDown } from './refusals.js';
+
+const closings: (() => void)[] = [];
+test.after(() => {
+  for (const close of closings.reverse()) close();
+});
+
+async function listening(server: Server | TcpServer): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closings.push(() => {
+    if ('closeAllConnections' in server) server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** The answers of a server that hands on; the path says whose the request is. */
+async function inFrontOf(port: number, limits: Partial<CarrierLimits> = {}) {
+  const to = { host: '127.0.0.1', port };
+  const { forward, close } = handOn({ name: 'gateway', to, headers: {}, unreachable: serviceDown('gateway'), limits });
+  const front = await listening(
+    createServer((incoming, outgoing) => forward(incoming, outgoing, (incoming.url as string).slice(1))),
+  );
+  closings.push(close);
+  return (of: string, method = 'GET', headers: OutgoingHttpHeaders = {}, body?: string) =>
+    new Promise<{ status: number | undefined; retryAfter: string | undefined; text: string }>((resolve, reject) => {
+      request({ host: '127.0.0.1', port: front, path: `/${of}`, method, headers, agent: false }, async (answer) => {
+        let text = '';
+        for await (const chunk of answer) text += chunk;
+        resolve({ status: answer.statusCode, retryAfter: answer.headers['retry-after'], text });
+      })
+        .on('error', reject)
+        .end(body);
+    });
+}
+
+const until = async (what: () => boolean) => {
+  while (!what()) await new Promise((resolve) => setImmediate(resolve));
+};
+
+test('one whose requests are all under way is told to come again, and holds up nobody else', async () => {
+  const waiting: (() => void)[] = [];
+  const port = await listening(createServer((_, outgoing) => waiting.push(() => outgoing.end('done'))));
+  const ask = await inFrontOf(port, { atOncePerService: 2, atOnce: 3 });
+  const held = [ask('greedy'), ask('greedy')];
+  await until(() => waiting.length === 2);
+  const refused = await ask('greedy');
+  assert.equal([refused.status, refused.retryAfter], [503, '1']);
+  const other = ask('other');
+  await until(() => waiting.length === 3);
+  assert.is((await ask('third')).status, 503);
+  for (const answer of waiting) answer();
+  for (const { status } of await Promise.all([...held, other])) assert.is(status, 200);
+  const next = ask('greedy');
+  await until(() => waiting.length === 4);
+  waiting[3]?.();
+  assert.is((await next).text, 'done');
+});
+
+test('a server that takes a request and says no more is a 504', async () => {
+  const port = await listening(createTcpServer((socket) => socket.on('error', () => undefined).resume()));
+  const ask = await inFrontOf(port, { stillMilliseconds: 100 });
+  const { status, retryAfter } = await ask('shop');
+  assert.equal([status, retryAfter], [504, '1']);
+});
+
+test('a server that can not be connected to is a 504', async () => {
+  // An address of a network that is for documents alone: nobody answers, or the system knows that nobody would.
+  const { forward, close } = handOn({
+    name: 'gateway',
+    to: { host: '192.0.2.1', port: 9 },
+    headers: {},
+    unreachable: serviceDown('gateway'),
+    limits: { connectMilliseconds: 100 },
+  });
+  closings.push(close);
+  const port = await listening(createServer((incoming, outgoing) => forward(incoming, outgoing, 'shop')));
+  const { status } = await fetch(`http://127.0.0.1:${port}/`);
+  assert.ok(status === 504 || status === 502, String(status));
+});
+
+test('a body that holds a request is one request to the server, whatever its Connection header names', async () => {
+  const seen: (string | undefined)[][] = [];
+  const port = await listening(
+    createServer(async (incoming, outgoing) => {
+      let body = '';
+      for await (const chunk of incoming) body += chunk;
+      seen.push([incoming.method, incoming.url, body]);
+      outgoing.end();
+    }),
+  );
+  const ask = await inFrontOf(port);
+  const inner = 'GET /stolen HTTP/1.1\r\nHost: x\r\n\r\n';
+  for (const method of ['GET', 'DELETE', 'OPTIONS']) {
+    seen.length = 0;
+    const framing = { connection: 'content-length', 'content-length': inner.length };
+    assert.is((await ask('one', method, framing, inner)).status, 200);
+    assert.is((await ask('two')).status, 200);
+    assert.equal(seen, [
+      [method, '/one', inner],
+      ['GET', '/two', ''],
+    ]);
+  }
+});
+
+for (const head of ['042 x', '600 x', '101 x\r\nContent-Length: 0', '101 x\r\nConnection: Upgrade\r\nUpgrade: y']) {
+  test(`a server that answers ${JSON.stringify(head)} is a 502`, async () => {
+    const port = await listening(
+      createTcpServer((socket) =>
+        socket.on('error', () => undefined).on('data', () => socket.write(`HTTP/1.1 ${head}\r\n\r\n`)),
+      ),
+    );
+    const ask = await inFrontOf(port);
+    assert.is((await ask('shop')).status, 502);
+    assert.is((await ask('shop')).status, 502);
+  });
+}
+
+test.run();
