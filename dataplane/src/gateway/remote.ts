@@ -27,7 +27,13 @@ const SOCKETS = 20_000;
 /** The pod sets the bounds of what streams, and cuts off who stands still: here they are only wider. */
 const LIMITS: Partial<Record<ProjectService, Partial<CarrierLimits>>> = {
   storage: { bodyBytes: Number.POSITIVE_INFINITY, stillMilliseconds: 120_000 },
-  functions: { bodyBytes: Number.POSITIVE_INFINITY, stillMilliseconds: 420_000 },
+  // A call may sleep for minutes: what one project can hold is little of what all can.
+  functions: {
+    bodyBytes: Number.POSITIVE_INFINITY,
+    stillMilliseconds: 420_000,
+    atOncePerService: 64,
+    atOnce: 4096,
+  },
 };
 
 export function createRemoteService(options: RemoteOptions): Service {
