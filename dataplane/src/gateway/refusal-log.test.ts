@@ -4,8 +4,8 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { RefusalLog } from './refusal-log.js';
 
-const attemptAt = (path: string) => ({
-  ref: 'shop',
+const attemptAt = (path: string, ref = 'shop') => ({
+  ref,
   place: { service: 'rest', path, query: 'apikey=canary' },
   requestId: '1-1',
   method: 'GET',
@@ -27,6 +27,29 @@ test('of a flood in one second ten are named and the others counted, in one line
   assert.equal(
     lines.map(({ reason, leftOut }) => reason ?? leftOut),
     [...Array(10).fill('invalid-key'), 990],
+  );
+});
+
+test('what floods one project’s lines, its own services’ answers too, hides nobody else’s', () => {
+  const { refusals, lines, note } = newLog();
+  for (let count = 0; count < 1000; count++) refusals.noteAnswer(403, attemptAt('/hello', 'loud'));
+  note('/todos');
+  refusals.close();
+  assert.equal(
+    lines.map(({ ref, reason, leftOut }) => [ref, reason ?? leftOut]),
+    [...Array(10).fill(['loud', 'by-the-service']), ['shop', 'invalid-key'], ['loud', 990]],
+  );
+});
+
+test('over all projects a hundred are named in a second, and the others counted, in one line', () => {
+  const { refusals, lines } = newLog();
+  for (let count = 0; count < 1000; count++) {
+    refusals.note({ refused: 'invalid-key' }, attemptAt('/todos', `shop-${count}`));
+  }
+  refusals.close();
+  assert.equal(
+    lines.map(({ reason, leftOut }) => reason ?? leftOut),
+    [...Array(100).fill('invalid-key'), 900],
   );
 });
 

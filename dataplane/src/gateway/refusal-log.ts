@@ -1,12 +1,15 @@
 /**
- * Whom the gateway turned away for their key or token, and whom a service did, for whoever looks for an attack. In: each refusal. Out: a line of the log for
- * each of the first few of a second, and then one that says how many more there were, so that a flood fills no disk.
+ * Whom the gateway turned away for their key or token, and whom a service did, for whoever looks for an attack. In: each refusal. Out: a
+ * line of the log for each of a project's first few of a second, and then one that says how many more there were: a flood fills no disk,
+ * and hides nothing of other projects.
  */
 import type { Logger } from 'pino';
 import type { ServiceAddress } from './address.js';
 import type { Decision } from './credentials.js';
 
+/** Of one project, and of all. */
 const LINES = 10;
+const ALL_LINES = 100;
 const WINDOW_MS = 1_000;
 /** Callers choose the path, and may make it long. */
 const MAX_PATH_LENGTH = 200;
@@ -23,7 +26,10 @@ export interface Attempt {
 }
 
 export class RefusalLog {
+  /** Of the projects that have lines: no more than there are lines. */
+  readonly #projects = new Map<string, { lines: number; leftOut: number }>();
   #lines = 0;
+  /** Of projects that have none. */
   #leftOut = 0;
   #turn: NodeJS.Timeout | undefined;
 
@@ -42,11 +48,7 @@ export class RefusalLog {
 
   #write(why: object, { ref, place, requestId, method, address }: Attempt): void {
     this.#turn ??= setTimeout(() => this.#begin(), WINDOW_MS).unref();
-    if (this.#lines >= LINES) {
-      this.#leftOut++;
-      return;
-    }
-    this.#lines++;
+    if (!this.#count(ref)) return;
     const path = place.path.slice(0, MAX_PATH_LENGTH);
     const { service } = place;
     this.log.info({ ref, service, method, path, ...why, requestId, address }, 'a caller was refused');
@@ -57,10 +59,27 @@ export class RefusalLog {
     this.#begin();
   }
 
+  /** Whether it may have a line. */
+  #count(ref: string): boolean {
+    const project = this.#projects.get(ref);
+    const isLine = this.#lines < ALL_LINES && (project?.lines ?? 0) < LINES;
+    if (isLine) {
+      this.#lines++;
+      if (project) project.lines++;
+      else this.#projects.set(ref, { lines: 1, leftOut: 0 });
+    } else if (project) project.leftOut++;
+    else this.#leftOut++;
+    return isLine;
+  }
+
   #begin(): void {
     this.#turn = undefined;
-    this.#lines = 0;
+    for (const [ref, { leftOut }] of this.#projects) {
+      if (leftOut > 0) this.log.info({ ref, leftOut }, 'more callers of the project were refused in the same second');
+    }
     if (this.#leftOut > 0) this.log.info({ leftOut: this.#leftOut }, 'more callers were refused in the same second');
+    this.#projects.clear();
+    this.#lines = 0;
     this.#leftOut = 0;
   }
 }
