@@ -6,6 +6,7 @@ import * as assert from 'uvu/assert';
 import { givenCluster } from './cluster/given.js';
 import { PLANS } from './cluster/plans.js';
 import { type ClusterPlatform, startOnCluster } from './cluster/platform.js';
+import { until } from './until.js';
 import { walk } from './walk.suite.js';
 
 const cluster = givenCluster();
@@ -25,7 +26,9 @@ if (cluster) {
         assert.equal(await runningParts(platform, ref), partsOf(platform, plan));
       },
       gone: async (ref: string) => {
-        assert.equal(await leftOnCluster(platform, ref), []);
+        // Kubernetes frees a volume some time after the namespace that claimed it.
+        const isGone = async () => (await leftOnCluster(platform, ref)).length === 0 || undefined;
+        await until(`gone: ${await leftOnCluster(platform, ref)}`, isGone);
       },
     };
     walk(test, () => platform, walked);
