@@ -221,7 +221,7 @@ test('a function that answers raw bytes in its server’s place is an error of i
     for await (const taken of fake) {
       const buffer = new Uint8Array(10_000);
       const asked = new TextDecoder().decode(buffer.subarray(0, await taken.read(buffer)));
-      await taken.write(new TextEncoder().encode('HTTP/1.1 ' + /answer=(\\d+)/.exec(asked)[1] + ' x\\r\\nContent-Length: 5\\r\\n\\r\\ntaken'));
+      await taken.write(new TextEncoder().encode('HTTP/1.1 ' + /answer=(\\d+)/.exec(asked)[1] + ' x\\r\\n' + (asked.includes('upgrade') ? 'Connection: Upgrade\\r\\nUpgrade: x\\r\\n' : '') + 'Content-Length: 5\\r\\n\\r\\ntaken'));
       taken.close();
     }
   };`;
@@ -239,7 +239,7 @@ test('a function that answers raw bytes in its server’s place is an error of i
   const raw = `${functions.url('evil')}/raw`;
   assert.is(await (await fetch(raw)).text(), 'listens');
   await until(async () => (await (await fetch(`${raw}?answer=200`)).text()) === 'taken', 'the raw answer');
-  for (const status of ['042', '000', '101', '600', '999']) {
+  for (const status of ['042', '000', '101', '101&upgrade', '600', '999']) {
     const response = await fetch(`${raw}?answer=${status}`);
     const { code } = (await response.json()) as { code: string };
     assert.equal([response.status, code], [500, 'WORKER_ERROR'], status);

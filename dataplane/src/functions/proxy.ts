@@ -55,13 +55,18 @@ function attempt(
     clock.stop();
     done(whole);
   };
+  let answered = false;
+  const refuseAnswer = () => {
+    settle(false);
+    refuse(outgoing, closing(CANNOT_REACH));
+  };
   upstream.once('response', (answer) => {
+    answered = true;
     clock.firstByte();
     if (!passHead(answer, outgoing)) {
       answer.once('error', () => undefined);
       upstream.destroy();
-      settle(false);
-      refuse(outgoing, closing(CANNOT_REACH));
+      refuseAnswer();
       return;
     }
     // The headers may be all for a while; those that come with a body leave in one write with it.
@@ -70,6 +75,11 @@ function attempt(
     });
     answer.once('error', () => outgoing.destroy());
     answer.pipe(outgoing);
+  });
+  // Another protocol, which nobody asked for: without this nobody would hear that the connection is gone.
+  upstream.once('upgrade', (_, socket) => {
+    socket.destroy();
+    refuseAnswer();
   });
   upstream.once('error', () => {
     // An idle connection may be closed by the isolate in the moment that it is taken from the agent.
@@ -89,7 +99,8 @@ function attempt(
     void answerFailure(isolate, clock.late, outgoing).then(() => settle(false));
   });
   outgoing.once('close', () => {
-    if (!outgoing.writableFinished) upstream.destroy();
+    // Whoever was too slow to send has been refused by others than the function.
+    if (!outgoing.writableFinished || !answered) upstream.destroy();
     settle(outgoing.writableFinished);
   });
   if (hasBody(incoming)) incoming.pipe(upstream);
