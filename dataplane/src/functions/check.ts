@@ -5,6 +5,7 @@
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import type { Account } from './account.js';
+import { megabytesOf } from './cache.js';
 import { confined, type Deno, denoEnvironment, OWN_CONFIGURATION_ONLY } from './deno.js';
 
 export interface SourceProblem {
@@ -21,7 +22,12 @@ export interface CheckOptions {
   account: Account | undefined;
   /** For all of it. */
   milliseconds: number;
+  /** What the cache may be. */
+  cacheMegabytes: number;
 }
+
+/** The cache became larger than it may be, and has more in it than it had. */
+export class CacheFull extends Error {}
 
 interface Span {
   start: { line: number; character: number };
@@ -110,9 +116,12 @@ function parseGraph(text: string): Graph | undefined {
   }
 }
 
+/** How often the cache is measured while it is written. */
+const MEASURE_MS = 1_000;
 const OUTPUT_LIMIT = 4 * 1024 * 1024;
 
-function run({ deno, source, cache, account }: CheckOptions, end: number, args: string[]): Promise<Result> {
+async function run(options: CheckOptions, end: number, args: string[]): Promise<Result> {
+  const { deno, source, cache, account, cacheMegabytes } = options;
   const { command, args: all, ...identity } = confined(deno.program, args, account);
   const child = spawn(command, all, {
     cwd: path.resolve(source),
@@ -131,11 +140,16 @@ function run({ deno, source, cache, account }: CheckOptions, end: number, args: 
     result.late = true;
     child.kill('SIGKILL');
   }, end - performance.now());
-  return new Promise((resolve, reject) => {
-    child.once('error', reject);
-    child.once('close', (code) => {
-      clearTimeout(timer);
-      resolve({ ...result, code });
-    });
+  const isFull = async () => (await megabytesOf(cache)) > cacheMegabytes;
+  let measuring = setTimeout(async function measure() {
+    if (await isFull()) child.kill('SIGKILL');
+    else if (child.exitCode === null && child.signalCode === null) measuring = setTimeout(measure, MEASURE_MS);
+  }, MEASURE_MS);
+  const ended = new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve));
+  const code = await ended.finally(() => {
+    clearTimeout(timer);
+    clearTimeout(measuring);
   });
+  if (await isFull()) throw new CacheFull();
+  return { ...result, code };
 }

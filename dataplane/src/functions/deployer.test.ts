@@ -41,10 +41,33 @@ test('to read a source and to fetch what it imports have one time together', asy
   chmodSync(program, 0o755);
   writeFileSync(path.join(folder, 'index.ts'), HELLO);
   const cache = path.join(folder, 'cache');
-  const slow = { deno: { ...deno, program }, source: folder, cache, account: undefined, milliseconds: 3_500 };
+  const slow = {
+    deno: { ...deno, program },
+    source: folder,
+    cache,
+    account: undefined,
+    milliseconds: 3_500,
+    cacheMegabytes: 100,
+  };
   assert.match((await checkSource(slow))[0]?.message ?? '', /could not be fetched in time/);
   assert.equal(await checkSource({ ...slow, milliseconds: 60_000 }), []);
   rmSync(folder, { recursive: true, force: true });
+});
+
+test('a deploy that imports more than a project may have is refused, and takes nothing from what is served', async () => {
+  const small = await startTestFunctions({ cacheMegabytes: 4 });
+  const padding = (width: number) =>
+    `import leftPad from 'npm:left-pad@1.3.0'; Deno.serve(() => new Response(leftPad('7', ${width}, '0')));`;
+  assert.equal(await small.deploy('one', 'kept', padding(3)), READY);
+  const large = `import { createClient } from 'npm:@supabase/supabase-js@2'; Deno.serve(() => new Response(typeof createClient));`;
+  const outcome = await small.deploy('one', 'large', large);
+  assert.match(JSON.stringify(outcome), /refused.*more than 4 MiB/);
+  // Another environment is another isolate, which reads what it imports anew.
+  small.setEnvironment('one', { ANOTHER: 'isolate' });
+  assert.is(await (await fetch(`${small.url('one')}/kept`)).text(), '007');
+  assert.equal(await small.deploy('one', 'more', padding(5)), READY);
+  assert.is(await (await fetch(`${small.url('one')}/more`)).text(), '00007');
+  await small.close();
 });
 
 test.run();

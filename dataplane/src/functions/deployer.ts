@@ -3,9 +3,11 @@
  * it. Asked for what is served already it does nothing, so it may be asked as often as one likes.
  */
 import { createHash } from 'node:crypto';
+import path from 'node:path';
 import type { Logger } from 'pino';
 import { accountOf } from './account.js';
-import { checkSource, type SourceProblem } from './check.js';
+import { cleanCache } from './cache.js';
+import { CacheFull, checkSource, type SourceProblem } from './check.js';
 import type { Deno } from './deno.js';
 import { type EdgeFunction, keyOf, Unavailable } from './function.js';
 
@@ -132,15 +134,9 @@ export class Deployer {
   }
 
   async #bringUp(target: EdgeFunction, deployment: Deployment): Promise<DeployOutcome> {
-    const { store, deno, limits } = this.#options;
+    const { store } = this.#options;
     const { ref, name } = target;
-    const problems = await checkSource({
-      deno,
-      source: store.source(ref, name, deployment.version),
-      cache: store.cache(ref),
-      account: accountOf(ref),
-      milliseconds: limits.resolveMilliseconds,
-    });
+    const problems = await this.#check(ref, store.source(ref, name, deployment.version));
     if (problems.length > 0) return { state: 'refused', problems };
     try {
       await target.deploy(deployment);
@@ -150,6 +146,25 @@ export class Deployer {
       if (error instanceof Unavailable) return { state: 'busy', message: error.message };
       throw error;
     }
+  }
+
+  /** What earlier versions imported may be most of a full cache: without that it is tried once more. */
+  async #check(ref: string, source: string): Promise<SourceProblem[]> {
+    const { store, deno, limits } = this.#options;
+    const { resolveMilliseconds, cacheMegabytes } = limits;
+    const end = performance.now() + resolveMilliseconds;
+    const shared = { deno, cache: store.cache(ref), account: accountOf(ref) };
+    for (let cleaned = 0; cleaned < 2; cleaned++) {
+      try {
+        return await checkSource({ ...shared, source, milliseconds: end - performance.now(), cacheMegabytes });
+      } catch (error) {
+        if (!(error instanceof CacheFull)) throw error;
+        const others = (await store.sources(ref)).filter((other) => other !== source);
+        await cleanCache({ ...shared, sources: others.map((folder) => path.join(folder, 'index.ts')) });
+        await store.makeCache(ref);
+      }
+    }
+    return [{ message: `what the project’s functions import is more than ${cacheMegabytes} MiB: import less` }];
   }
 
   async #inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {

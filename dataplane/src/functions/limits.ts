@@ -20,6 +20,8 @@ export interface FunctionLimits {
   bootMilliseconds: number;
   /** To resolve and fetch what a function imports; it starts after that, and the operator waits longer than for both. */
   resolveMilliseconds: number;
+  /** Of what a project's functions import, in MiB on disk. */
+  cacheMegabytes: number;
   /** Functions of one project that are brought up at once: whoever deploys waits for each, and others' are to have their turn. */
   deploysOfProject: number;
   /** Requests in one isolate at once; the next is refused. */
@@ -60,6 +62,7 @@ export const LIMITS: FunctionLimits = {
   wallMilliseconds: 400_000,
   bootMilliseconds: 15_000,
   resolveMilliseconds: 105_000,
+  cacheMegabytes: 1_024,
   deploysOfProject: 2,
   concurrency: 100,
   isolates: 64,

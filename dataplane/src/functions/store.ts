@@ -48,9 +48,7 @@ export class FunctionStore {
     const folder = this.source(ref, name, version);
     const account = accountOf(ref);
     await mkdir(folder, { recursive: true, mode: 0o711 });
-    await mkdir(this.cache(ref), { recursive: true, mode: 0o700 });
-    if (account) await chown(this.cache(ref), account.uid, account.gid);
-    await this.#closeCache(ref);
+    await this.makeCache(ref);
     const file = path.join(folder, 'index.ts');
     await writeFile(`${file}.new`, code, { mode: 0o600 });
     if (account) {
@@ -58,6 +56,24 @@ export class FunctionStore {
       await chown(`${file}.new`, account.uid, account.gid);
     }
     await rename(`${file}.new`, file);
+  }
+
+  async makeCache(ref: string): Promise<void> {
+    const account = accountOf(ref);
+    await mkdir(this.cache(ref), { recursive: true, mode: 0o700 });
+    if (account) await chown(this.cache(ref), account.uid, account.gid);
+    await this.#closeCache(ref);
+  }
+
+  /** Of all versions that there are, also those that are not served yet. */
+  async sources(ref: string): Promise<string[]> {
+    const found: string[] = [];
+    for (const name of await list(path.join(this.root, ref))) {
+      if (name === CACHE) continue;
+      const versions = (await list(path.join(this.root, ref, name))).filter((entry) => /^\d+$/.test(entry));
+      found.push(...versions.map((version) => this.source(ref, name, Number(version))));
+    }
+    return found;
   }
 
   async #closeCache(ref: string): Promise<void> {

@@ -1,0 +1,53 @@
+/**
+ * The cache of what a project's functions import. In: its folder. Out: how much it is, and the same folder with no more than some
+ * sources need. Deno writes it as the project's account; it is asked for by `check.ts`, and cleaned by `deployer.ts`.
+ */
+import { spawn } from 'node:child_process';
+import { lstat, readdir, rm } from 'node:fs/promises';
+import path from 'node:path';
+import type { Account } from './account.js';
+import { confined, type Deno, denoEnvironment } from './deno.js';
+
+const BYTES_PER_BLOCK = 512;
+const BYTES_PER_MEGABYTE = 1024 * 1024;
+const PATIENCE_MS = 15_000;
+
+/** What it takes on disk; while Deno writes it, files come and go. */
+export async function megabytesOf(folder: string): Promise<number> {
+  let blocks = 0;
+  for (const entry of await readdir(folder, { withFileTypes: true }).catch(() => [])) {
+    const place = path.join(folder, entry.name);
+    if (entry.isDirectory()) blocks += ((await megabytesOf(place)) * BYTES_PER_MEGABYTE) / BYTES_PER_BLOCK;
+    else
+      blocks += await lstat(place).then(
+        (found) => found.blocks,
+        () => 0,
+      );
+  }
+  return (blocks * BYTES_PER_BLOCK) / BYTES_PER_MEGABYTE;
+}
+
+export interface CacheToClean {
+  deno: Deno;
+  cache: string;
+  account: Account | undefined;
+  /** Whose imports stay. */
+  sources: string[];
+}
+
+export async function cleanCache({ deno, cache, account, sources }: CacheToClean): Promise<void> {
+  if (sources.length === 0) {
+    await rm(cache, { recursive: true, force: true });
+    return;
+  }
+  const { command, args, ...identity } = confined(deno.program, ['clean', '--quiet', '--except', ...sources], account);
+  const child = spawn(command, args, { cwd: '/', env: denoEnvironment(cache), stdio: 'ignore', ...identity });
+  const timer = setTimeout(() => child.kill('SIGKILL'), PATIENCE_MS);
+  await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve)).finally(() =>
+    clearTimeout(timer),
+  );
+  // What Deno only remembers of modules, those of times past included.
+  for (const name of await readdir(cache)) {
+    if (/_cache_v\d+/.test(name)) await rm(path.join(cache, name), { force: true });
+  }
+}
