@@ -1,0 +1,42 @@
+/** Every client of Supabase through its whole public API on a real cluster, in a project with pods of its own; and MCP's. */
+import { test } from 'uvu';
+import { walkAuth } from './clients/auth.suite.js';
+import { walkFunctions } from './clients/functions.suite.js';
+import { walkMcp } from './clients/mcp.suite.js';
+import { walkRealtime } from './clients/realtime.suite.js';
+import { walkRest } from './clients/rest.suite.js';
+import { walkStorage } from './clients/storage.suite.js';
+import { walkSupabase } from './clients/supabase.suite.js';
+import { projectToWalk, type WalkedProject } from './clients/walked-project.js';
+import { givenCluster } from './cluster/given.js';
+import { type ClusterPlatform, startOnCluster } from './cluster/platform.js';
+
+const cluster = givenCluster();
+if (cluster) {
+  let platform: ClusterPlatform;
+  let walked: WalkedProject;
+  test.before(async () => {
+    platform = await startOnCluster(cluster.kubeconfig, cluster.overlay);
+    walked = await projectToWalk(platform, 'starter');
+  });
+  test.after(async () => {
+    if (walked) {
+      const { person, project } = walked;
+      await person.call('DELETE', `/projects/${project.id}`);
+      await person.untilGone(project.id);
+    }
+    await platform?.close();
+  });
+
+  const given = () => walked;
+  walkRest(test, given);
+  walkStorage(test, given);
+  walkFunctions(test, given);
+  walkRealtime(test, given);
+  walkSupabase(test, given);
+  walkMcp(test, given);
+  // Auth asks nobody there who is not on the internet, as an issuer on this machine is not.
+  walkAuth(test, given, () => undefined);
+}
+
+test.run();
