@@ -28,8 +28,8 @@ export function clusterNetwork(config: KubeConfig): Network & { close(): Promise
   }
   return {
     // undici's own, as Node's takes no dispatcher of another version; they differ in types alone.
-    fetch: ((input: string | URL, init?: object) =>
-      fetch(input, { ...init, dispatcher })) as unknown as typeof globalThis.fetch,
+    fetch: (async (input: string | URL, init?: RequestInit) =>
+      fetch(input, { ...(await withEncodedForm(init)), dispatcher } as object)) as unknown as typeof globalThis.fetch,
     WebSocket: ClusterWebSocket as unknown as typeof globalThis.WebSocket,
     postgres: async (url) => {
       const login = loginOf(url);
@@ -42,4 +42,13 @@ export function clusterNetwork(config: KubeConfig): Network & { close(): Promise
       await dispatcher.close();
     },
   };
+}
+
+/** A form is Node's, which undici's own fetch would send as the words '[object FormData]'. */
+async function withEncodedForm(init: RequestInit = {}): Promise<RequestInit> {
+  if (!(init.body instanceof FormData)) return init;
+  const form = new Response(init.body);
+  const headers = new Headers(init.headers);
+  headers.set('content-type', form.headers.get('content-type') as string);
+  return { ...init, headers: [...headers], body: await form.arrayBuffer() };
 }
