@@ -60,6 +60,8 @@ interface Drift {
   isPutBack?: (now: KubeObject, before: KubeObject) => boolean;
 }
 
+const STEADY_MS = 1_500;
+
 const DRIFTS: readonly Drift[] = [
   {
     condition: 'AuthReady',
@@ -163,6 +165,7 @@ function testOn(kubeconfig: string): void {
 
   for (const { condition, object, path, edit, isPutBack = isAsItWas } of DRIFTS) {
     test(`${object} that somebody edits is as it was, and the status tells`, async ({ client }) => {
+      await steady(client);
       const before = await client.get<KubeObject>(path);
       await client.patch(path, edit);
       await told(client, condition, `${object}, which was edited`);
@@ -171,12 +174,19 @@ function testOn(kubeconfig: string): void {
     });
 
     test(`${object} that somebody deletes is there again, and the status tells`, async ({ client }) => {
+      await steady(client);
       await client.delete(path);
       await told(client, condition, `${object}, which was deleted`);
       await client.get(path);
       await healthy(client);
     });
   }
+
+  test('Events tell of the first of them, as no object may have any number of Events', async ({ client }) => {
+    const query = { fieldSelector: `involvedObject.name=${REF},reason=Drifted` };
+    const { items } = await client.get<{ items: { message: string }[] }>('/api/v1/namespaces/default/events', query);
+    assert.ok(items.some(({ message }) => message.includes('Deployment auth, which was edited')));
+  });
 
   test('a role of its database that somebody closes lets in again, and the status tells', async ({ client }) => {
     const role = authenticatorRole(REF);
@@ -207,11 +217,18 @@ const told = (client: KubeClient, condition: string, words: string) =>
   until(async () => {
     const { status } = await client.get<Project>(PROJECT);
     const found = status?.conditions?.find(({ type }) => type === condition);
-    if (found?.reason !== 'Restored' || !found.message.includes(words)) return undefined;
-    const query = { fieldSelector: `involvedObject.name=${REF},reason=Drifted` };
-    const { items } = await client.get<{ items: { message: string }[] }>('/api/v1/namespaces/default/events', query);
-    return items.some(({ message }) => message.includes(words));
+    return found?.reason === 'Restored' && found.message.includes(words);
   }, words);
+
+/** Well in all its parts, and for a while: what is not well is not told as changed by others. */
+const steady = (client: KubeClient) =>
+  until(async () => {
+    const before = await client.get<Project>(PROJECT);
+    if (before.status?.conditions?.some(({ status }) => status !== 'True')) return false;
+    await new Promise((resolve) => setTimeout(resolve, STEADY_MS));
+    const after = await client.get<Project>(PROJECT);
+    return after.status?.phase === 'healthy' && after.metadata.resourceVersion === before.metadata.resourceVersion;
+  }, `${REF} to be steady`);
 
 const healthy = (client: KubeClient) =>
   until(async () => (await client.get<Project>(PROJECT)).status?.phase === 'healthy', `${REF} to be healthy`);
