@@ -204,22 +204,14 @@ export function walkStorage(test: Test, given: () => WalkedProject): void {
       index.deleteVectors({ keys: ['k'] }),
     ];
     for (const [at, answer] of refused.entries()) assert.ok((await answer).error, `${at} was refused`);
-    const throwing = [lake.throwOnError(), watched.throwOnError()].map((client) =>
-      client.listBuckets().then(
-        () => 'given',
-        () => 'thrown',
-      ),
-    );
-    assert.equal(await Promise.all(throwing), ['thrown', 'thrown']);
-    for (const thrown of [bucket.throwOnError().listIndexes(), index.throwOnError().listVectors()]) {
-      assert.is(
-        await thrown.then(
-          () => 'given',
-          () => 'thrown',
-        ),
-        'thrown',
-      );
-    }
+    const throwing: PromiseLike<unknown>[] = [
+      lake.throwOnError().listBuckets(),
+      watched.throwOnError().listBuckets(),
+      bucket.throwOnError().listIndexes(),
+      index.throwOnError().listVectors(),
+    ];
+    const settled = await Promise.allSettled(throwing);
+    assert.equal([...new Set(settled.map(({ status }) => status))], ['rejected']);
   });
 
   test('storage-js: every public method was called above', () => {
