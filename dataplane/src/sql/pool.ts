@@ -86,7 +86,7 @@ export class Pool implements Queryable, Holder {
   private sweeper: NodeJS.Timeout | undefined;
 
   constructor(
-    private current: Login,
+    public login: Login,
     limits: Partial<PoolLimits> = {},
     private readonly hooks: PoolHooks = {},
   ) {
@@ -95,11 +95,7 @@ export class Pool implements Queryable, Holder {
 
   /** For connections from now on: those that are open stay. */
   useLogin(login: Login): void {
-    this.current = login;
-  }
-
-  get login(): Login {
-    return this.current;
+    this.login = login;
   }
 
   /** Connections that are open now. */
@@ -311,6 +307,7 @@ export class Pool implements Queryable, Holder {
 
   private admit(session: Session): void {
     this.opening--;
+    clearTimeout(this.full?.timer);
     this.full = undefined;
     if (this.closed) return session.close();
     if (!session.usable) return;
