@@ -1,12 +1,6 @@
 /** Every client of Supabase through its whole public API on a real cluster, in a project with pods of its own; and MCP's. */
 import { test } from 'uvu';
-import { walkAuth } from './clients/auth.suite.js';
-import { walkFunctions } from './clients/functions.suite.js';
-import { walkMcp } from './clients/mcp.suite.js';
-import { walkRealtime } from './clients/realtime.suite.js';
-import { walkRest } from './clients/rest.suite.js';
-import { walkStorage } from './clients/storage.suite.js';
-import { walkSupabase } from './clients/supabase.suite.js';
+import { walkAll } from './clients/all.suite.js';
 import { projectToWalk, type WalkedProject } from './clients/walked-project.js';
 import { givenCluster } from './cluster/given.js';
 import { type ClusterPlatform, startOnCluster } from './cluster/platform.js';
@@ -28,15 +22,12 @@ if (cluster) {
     await platform?.close();
   });
 
-  const given = () => walked;
-  walkRest(test, given);
-  walkStorage(test, given);
-  walkFunctions(test, given);
-  walkRealtime(test, given);
-  walkSupabase(test, given);
-  walkMcp(test, given);
   // Auth asks nobody there who is not on the internet, as an issuer on this machine is not.
-  walkAuth(test, given, () => undefined);
+  walkAll(
+    test,
+    () => walked,
+    () => undefined,
+  );
 }
 
 test.run();

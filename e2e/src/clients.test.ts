@@ -1,13 +1,7 @@
 /** Every client of Supabase, directly and as supabase-js, through its whole public API on one machine; and MCP's. */
 import { test } from 'uvu';
-import { walkAuth } from './clients/auth.suite.js';
-import { walkFunctions } from './clients/functions.suite.js';
+import { walkAll } from './clients/all.suite.js';
 import { type Issuer, startIssuer } from './clients/issuer.js';
-import { walkMcp } from './clients/mcp.suite.js';
-import { walkRealtime } from './clients/realtime.suite.js';
-import { walkRest } from './clients/rest.suite.js';
-import { walkStorage } from './clients/storage.suite.js';
-import { walkSupabase } from './clients/supabase.suite.js';
 import { projectToWalk, type WalkedProject } from './clients/walked-project.js';
 import { type RunningPlatform, startPlatform } from './platform.js';
 
@@ -26,13 +20,10 @@ test.after(async () => {
   await platform?.remove();
 });
 
-const given = () => walked;
-walkRest(test, given);
-walkStorage(test, given);
-walkFunctions(test, given);
-walkRealtime(test, given);
-walkSupabase(test, given);
-walkMcp(test, given);
-walkAuth(test, given, () => issuer);
+walkAll(
+  test,
+  () => walked,
+  () => issuer,
+);
 
 test.run();
