@@ -1,6 +1,5 @@
 /** The closed-loop load generator, seen from the bench that uses it: a process of its own, so that it shares no event loop with a server. */
-import { type ChildProcess, fork } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+import { Generator } from './generator.js';
 import type { RequestTemplate } from './request-template.js';
 
 export interface LoadJob {
@@ -30,29 +29,8 @@ export interface Sample {
   firstFailure: string;
 }
 
-export class LoadGenerator {
-  readonly #child: ChildProcess;
-
+export class LoadGenerator extends Generator<LoadJob> {
   constructor(job: LoadJob) {
-    this.#child = fork(fileURLToPath(new URL('./load-process.js', import.meta.url)), {
-      stdio: ['ignore', 2, 2, 'ipc'],
-    });
-    this.#child.send(job);
-  }
-
-  run(run: LoadRun): Promise<Sample> {
-    return new Promise((resolve, reject) => {
-      const onExit = (code: number | null) => reject(new Error(`the load generator ended with status ${code}`));
-      this.#child.once('exit', onExit);
-      this.#child.once('message', (sample) => {
-        this.#child.off('exit', onExit);
-        resolve(sample as Sample);
-      });
-      this.#child.send(run);
-    });
-  }
-
-  close(): void {
-    if (this.#child.connected) this.#child.disconnect();
+    super(new URL('./load-process.js', import.meta.url), job);
   }
 }

@@ -1,7 +1,5 @@
 /** The generator of uploads and downloads, seen from the bench that uses it: a process of its own, so that it shares no event loop with a server. */
-import { type ChildProcess, fork } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import type { LoadRun, Sample } from '../measure/load.js';
+import { Generator } from '../measure/generator.js';
 
 export interface TransferJob {
   direction: 'upload' | 'download';
@@ -13,28 +11,8 @@ export interface TransferJob {
   clear: [method: string, path: string];
 }
 
-export class Transfers {
-  readonly #child: ChildProcess;
-
+export class Transfers extends Generator<TransferJob> {
   constructor(job: TransferJob) {
-    const script = fileURLToPath(new URL('./transfer-process.js', import.meta.url));
-    this.#child = fork(script, { stdio: ['ignore', 2, 2, 'ipc'] });
-    this.#child.send(job);
-  }
-
-  run(run: LoadRun): Promise<Sample> {
-    return new Promise((resolve, reject) => {
-      const onExit = (code: number | null) => reject(new Error(`the transfers ended with status ${code}`));
-      this.#child.once('exit', onExit);
-      this.#child.once('message', (sample) => {
-        this.#child.off('exit', onExit);
-        resolve(sample as Sample);
-      });
-      this.#child.send(run);
-    });
-  }
-
-  close(): void {
-    if (this.#child.connected) this.#child.disconnect();
+    super(new URL('./transfer-process.js', import.meta.url), job);
   }
 }
