@@ -1,11 +1,11 @@
 /** One call of a function: which one, whether the caller may, and an isolate to carry it to. Called by the service for each request. */
 import { refuse } from '../gateway/refusals.js';
 import type { ServiceRequest } from '../service.js';
-import { NO_TOKEN, NOT_FOUND, unavailable } from './answers.js';
+import { CANNOT_REACH, NO_TOKEN, NOT_FOUND, unavailable } from './answers.js';
 import { type EdgeFunction, keyOf, Unavailable } from './function.js';
 import type { Isolate } from './isolate.js';
 import type { FunctionLimits } from './limits.js';
-import { carry } from './proxy.js';
+import { carry, type Outcome } from './proxy.js';
 
 export interface CallOptions {
   functions: ReadonlyMap<string, EdgeFunction>;
@@ -18,7 +18,7 @@ const HEALTH = '/_internal/health';
 export const answering =
   ({ functions, limits }: CallOptions) =>
   async (request: ServiceRequest): Promise<void> => {
-    const { tenant, address, path, query, incoming, outgoing } = request;
+    const { tenant, path, outgoing } = request;
     if (path === HEALTH) {
       refuse(outgoing, { status: 200, body: { ok: true } });
       return;
@@ -30,23 +30,40 @@ export const answering =
       refuse(outgoing, refusal ?? NOT_FOUND);
       return;
     }
-    let isolate: Isolate;
-    try {
-      const acquired = found.acquire();
-      isolate = acquired instanceof Promise ? await acquired : acquired;
-    } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
-      refuse(outgoing, unavailable(error.code, error.message, error.retryAfterSeconds));
-      return;
-    }
-    try {
-      const target = query === '' ? path : `${path}?${query}`;
-      if (await carry(isolate, { target, host: new URL(tenant.url).host, address, incoming, outgoing }, limits))
-        found.succeeded();
-    } finally {
-      isolate.finish();
-    }
+    await answer(found, request, limits, true);
   };
+
+async function answer(found: EdgeFunction, request: ServiceRequest, limits: FunctionLimits, again: boolean) {
+  const { tenant, address, path, query, incoming, outgoing } = request;
+  const isolate = await enter(found, outgoing);
+  if (isolate === undefined) return;
+  let outcome: Outcome;
+  try {
+    const target = query === '' ? path : `${path}?${query}`;
+    outcome = await carry(isolate, { target, host: new URL(tenant.url).host, address, incoming, outgoing }, limits);
+  } finally {
+    isolate.finish();
+  }
+  if (outcome === 'whole') found.succeeded();
+  if (outcome !== 'unreached') return;
+  // It is ending, or can't be reached ever again.
+  isolate.end('crash');
+  await isolate.ended;
+  if (again) await answer(found, request, limits, false);
+  else refuse(outgoing, CANNOT_REACH);
+}
+
+/** An isolate with a place in it taken; without one, the caller has been told why. */
+async function enter(found: EdgeFunction, outgoing: ServiceRequest['outgoing']): Promise<Isolate | undefined> {
+  try {
+    const acquired = found.acquire();
+    return acquired instanceof Promise ? await acquired : acquired;
+  } catch (error) {
+    if (!(error instanceof Unavailable)) throw error;
+    refuse(outgoing, unavailable(error.code, error.message, error.retryAfterSeconds));
+    return undefined;
+  }
+}
 
 /** A call needs a token of the project, unless the function says otherwise or a browser asks what it may send. */
 function tokenRefusal({ deployment }: EdgeFunction, { refusal, incoming }: ServiceRequest) {

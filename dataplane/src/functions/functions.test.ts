@@ -1,3 +1,6 @@
+import { globSync, readFileSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
+import path from 'node:path';
 import { createClient, FunctionsHttpError, FunctionsRelayError } from '@supabase/supabase-js';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -235,6 +238,26 @@ test('a request under way when its version is replaced ends as it began', async 
   await writer.write(new TextEncoder().encode('whole'));
   await writer.close();
   assert.is(await (await slow).text(), 'old but whole');
+});
+
+test('a call that finds its isolate out of reach is carried whole to another', async () => {
+  await deployed('one', 'lost', 'Deno.serve(async (request) => new Response(await request.text()));');
+  const sockets = readFileSync(path.join(functions.home, 'functions', 'sockets'), 'utf8');
+  for (const socket of globSync(path.join(sockets, '*/own/s'))) rmSync(socket);
+  const body = 'x'.repeat(1_000_000);
+  const response = await fetch(`${functions.url('one')}/lost`, { method: 'POST', body });
+  assert.is(response.status, 200);
+  assert.is(await response.text(), body);
+});
+
+test('a call whose caller has left before the function started is not made', async () => {
+  await deployed('two', 'count', 'let calls = 0; Deno.serve(() => new Response(String(++calls)));');
+  functions.setEnvironment('two', { ITS: 'next isolate' });
+  const { port, pathname } = new URL(`${functions.url('two')}/count`);
+  const caller = connect(Number(port), '127.0.0.1');
+  await new Promise((sent) => caller.write(`GET ${pathname} HTTP/1.1\r\nHost: localhost\r\n\r\n`, sent));
+  caller.destroy();
+  assert.is(await (await fetch(`${functions.url('two')}/count`)).text(), '1');
 });
 
 test('what a function writes is read back, standard error as errors, and only so much is kept', async () => {

@@ -9,6 +9,7 @@ import {
   request,
   type ServerResponse,
 } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
 import { endToEnd, handedOn, hasBody } from '../gateway/hop.js';
 import { type Refusal, refuse } from '../gateway/refusals.js';
 import { CANNOT_REACH, endedUnder, TOO_LATE } from './answers.js';
@@ -26,8 +27,12 @@ export interface Carried {
   outgoing: ServerResponse;
 }
 
-/** Resolves to whether the whole answer was carried. */
-export function carry(isolate: Isolate, carried: Carried, limits: FunctionLimits): Promise<boolean> {
+/** `unreached`: nothing of the request has left, nor of an answer, and another isolate may be asked. */
+export type Outcome = 'whole' | 'cut' | 'unreached';
+
+export function carry(isolate: Isolate, carried: Carried, limits: FunctionLimits): Promise<Outcome> {
+  // Whoever left while the isolate started can be answered no more.
+  if (carried.outgoing.destroyed) return Promise.resolve('cut');
   return new Promise((resolve) => attempt(isolate, carried, limits, resolve, true));
 }
 
@@ -35,7 +40,7 @@ function attempt(
   isolate: Isolate,
   carried: Carried,
   limits: FunctionLimits,
-  done: (whole: boolean) => void,
+  done: (outcome: Outcome) => void,
   again: boolean,
 ) {
   const { incoming, outgoing, target } = carried;
@@ -49,15 +54,15 @@ function attempt(
   });
   const clock = startClock(isolate, upstream, limits);
   let settled = false;
-  const settle = (whole: boolean) => {
+  const settle = (outcome: Outcome) => {
     if (settled) return;
     settled = true;
     clock.stop();
-    done(whole);
+    done(outcome);
   };
   let answered = false;
   const refuseAnswer = () => {
-    settle(false);
+    settle('cut');
     refuse(outgoing, closing(CANNOT_REACH));
   };
   upstream.once('response', (answer) => {
@@ -81,7 +86,11 @@ function attempt(
     socket.destroy();
     refuseAnswer();
   });
-  upstream.once('error', () => {
+  upstream.once('error', (error: NodeJS.ErrnoException) => {
+    if (error.syscall === 'connect') {
+      settle('unreached');
+      return;
+    }
     // An idle connection may be closed by the isolate in the moment that it is taken from the agent.
     if (
       again &&
@@ -96,15 +105,24 @@ function attempt(
       attempt(isolate, carried, limits, done, false);
       return;
     }
-    void answerFailure(isolate, clock.late, outgoing).then(() => settle(false));
+    void answerFailure(isolate, clock.late, outgoing).then(() => settle('cut'));
   });
   outgoing.once('close', () => {
     // Whoever was too slow to send has been refused by others than the function.
     if (!outgoing.writableFinished || !answered) upstream.destroy();
-    settle(outgoing.writableFinished);
+    settle(outgoing.writableFinished ? 'whole' : 'cut');
   });
-  if (hasBody(incoming)) incoming.pipe(upstream);
-  else upstream.end();
+  send(incoming, upstream);
+}
+
+/** A body is read only once there is somebody to take it, so that it is whole for another where there is nobody. */
+function send(incoming: IncomingMessage, upstream: ClientRequest): void {
+  if (!hasBody(incoming)) {
+    upstream.end();
+    return;
+  }
+  const begin = () => incoming.pipe(upstream);
+  upstream.once('socket', (socket) => (socket.connecting ? socket.once('connect', begin) : begin()));
 }
 
 /** False: no function served by Deno answers so, but whoever listens at its socket may say anything. */
@@ -119,17 +137,16 @@ function passHead(answer: IncomingMessage, outgoing: ServerResponse): boolean {
   }
 }
 
-/** The isolate's end is known a moment after its connections'; why it ended decides the answer. */
+/** The isolate's end is known a moment after its connections'; why it ended decides the answer, and whoever calls next finds another. */
 async function answerFailure(isolate: Isolate, late: boolean, outgoing: ServerResponse): Promise<void> {
-  const refusal: Refusal = late
-    ? TOO_LATE
-    : endedUnder(isolate.pid === undefined ? await reasonOf(isolate) : isolate.endReason);
-  refuse(outgoing, closing(refusal));
+  if (!late) await Promise.race([isolate.ended, pause(END_IS_KNOWN_MS, undefined, { ref: false })]);
+  refuse(outgoing, closing(late ? TOO_LATE : endedUnder(isolate.endReason)));
 }
 
-const closing = (refusal: Refusal): Refusal => ({ ...refusal, headers: { ...refusal.headers, Connection: 'close' } });
+/** One that lives may close a connection too: its caller waits no longer than this. */
+const END_IS_KNOWN_MS = 1_000;
 
-const reasonOf = (isolate: Isolate) => isolate.ended.then(() => isolate.endReason);
+const closing = (refusal: Refusal): Refusal => ({ ...refusal, headers: { ...refusal.headers, Connection: 'close' } });
 
 function startClock(isolate: Isolate, upstream: ClientRequest, limits: FunctionLimits) {
   const clock = { late: false, firstByte: () => clearTimeout(first), stop: () => {} };
