@@ -248,6 +248,19 @@ test('work that waited goes to the next connection that has room, not behind oth
   await letGo(2);
 });
 
+test('a connection takes many batches at once only while it answers fast', async () => {
+  const waiting = 10;
+  const db = pool({ connections: 1, underway: 16, waiting });
+  const taken = async () => {
+    const answers = await Promise.allSettled(Array.from({ length: 40 }, () => db.query('select 1')));
+    return answers.filter(({ status }) => status === 'fulfilled').length - waiting;
+  };
+  await until(async () => (await taken()) === 16);
+  await db.query('select pg_sleep(0.2)');
+  assert.is(await taken(), 4);
+  await until(async () => (await taken()) === 16);
+});
+
 test('a closed pool lets what is under way finish and takes nothing new', async () => {
   const db = pool();
   await db.query('select 1');

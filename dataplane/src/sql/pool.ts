@@ -14,7 +14,7 @@ import { type Result, Session, StaleStatementError, type Statement } from './ses
 
 export interface PoolLimits {
   connections: number;
-  /** Batches under way on one connection. */
+  /** Batches under way on one connection that answers fast: fewer where they would wait too long behind each other. */
   underway: number;
   /** Pieces of work that wait for a connection; one more is refused with PoolBusyError. */
   waiting: number;
@@ -28,7 +28,7 @@ export interface PoolLimits {
 
 export const DEFAULT_LIMITS: PoolLimits = {
   connections: 4,
-  underway: 4,
+  underway: 16,
   waiting: 1000,
   waitingMs: 10_000,
   idleMs: 10_000,
@@ -39,6 +39,8 @@ export const DEFAULT_LIMITS: PoolLimits = {
 
 /** Batches queue behind each other on a connection only while its present one is this young: a slow one delays nobody. */
 const SLOW_MS = 20;
+/** So many go to a connection however slow its last ones were. */
+const LEAST_UNDERWAY = 4;
 const SWEEP_MS = 1_000;
 const CLOSE_GRACE_MS = 5_000;
 /** After a connection was refused, those that are open must do for so long. */
@@ -190,11 +192,17 @@ export class Pool implements Queryable, Holder {
   private free(): Session | undefined {
     let best: Session | undefined;
     for (const session of this.sessions) {
-      if (this.exclusive.has(session) || session.underway >= this.limits.underway || session.waited > SLOW_MS) continue;
+      if (this.exclusive.has(session) || !this.hasRoom(session)) continue;
       if (!best || session.underway < best.underway) best = session;
     }
     // Rather than behind another batch, which may be slow, wait for a connection that can still be opened.
     return best && best.underway > 0 && this.canOpen() ? undefined : best;
+  }
+
+  /** For one batch more, which will be answered within `SLOW_MS` if those before it take as long as the latest did. */
+  private hasRoom({ underway, waited, paceMs }: Session): boolean {
+    const most = Math.max(LEAST_UNDERWAY, Math.floor(SLOW_MS / paceMs));
+    return underway < Math.min(most, this.limits.underway) && waited <= SLOW_MS;
   }
 
   private wait(exclusive: boolean, take: Waiter['take'], refuse: Waiter['refuse']): void {
