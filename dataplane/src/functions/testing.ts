@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { pino } from 'pino';
-import type { Tenant } from '../tenant.js';
+import { tenantWithoutDatabase } from '../testing/tenant.js';
 import type { DeployOutcome } from './deployer.js';
 import { createFunctionsService, type FunctionsOptions, type FunctionsService } from './index.js';
 import type { FunctionLimits } from './limits.js';
@@ -98,23 +98,8 @@ export async function startTestFunctions(
   };
 }
 
-const testTenant = (ref: string, publicUrl: string): Tenant => {
-  const login = { host: '/nonexistent', port: 5432, database: `p-${ref}`, user: 'nobody', password: 'none' };
-  return {
-    ref,
-    revision: '1',
-    jwtSecret: 'a secret that nothing signs with here',
-    anonKey: `anon-key-of-${ref}`,
-    serviceRoleKey: `service-role-key-of-${ref}`,
-    url: `${publicUrl}/p/${ref}`,
-    type: 'dedicated',
-    plan: 'free',
-    services: new Set(['functions']),
-    authenticator: login,
-    authAdmin: login,
-    owner: login,
-  } as unknown as Tenant;
-};
+const testTenant = (ref: string, publicUrl: string) =>
+  tenantWithoutDatabase(ref, { url: `${publicUrl}/p/${ref}`, services: new Set(['functions']) });
 
 /** What `look` returns once it is truthy; a minute is for a machine that does much else. */
 export async function until<T>(look: () => Promise<T> | T, what: string): Promise<NonNullable<T>> {

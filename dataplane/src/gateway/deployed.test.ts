@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import {
   createServer,
   type IncomingHttpHeaders,
@@ -9,43 +8,23 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
-import { availableServices } from '@slipway/crds';
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Service, Services } from '../service.js';
 import type { Tenant } from '../tenant.js';
 import { signToken } from '../testing/project.js';
+import { signedKeys, tenantWithoutDatabase } from '../testing/tenant.js';
 import type { CarrierLimits, ServiceAddress } from './carrier.js';
 import { createDeployedServices } from './deployed.js';
 import { createManagement } from './management.js';
 import { createGateway } from './server.js';
 import type { Patience } from './slow-clients.js';
 
-const LOGIN = { host: '/nowhere', port: 1, database: 'none', user: 'none', password: 'none' };
 const DOMAIN = 'slipway.test:18080';
 
-async function newTenant(ref: string, placement: Tenant['placement'] = 'deployments'): Promise<Tenant> {
-  const jwtSecret = randomBytes(32).toString('hex');
-  return {
-    ref,
-    revision: '1',
-    incarnation: '1',
-    suspended: false,
-    placement,
-    jwtSecret,
-    otherJwtSecrets: [],
-    anonKey: await signToken({ role: 'anon' }, jwtSecret),
-    serviceRoleKey: await signToken({ role: 'service_role' }, jwtSecret),
-    url: `http://${ref}.${DOMAIN}`,
-    authenticator: LOGIN,
-    authAdmin: LOGIN,
-    owner: LOGIN,
-    type: 'shared',
-    plan: 'free',
-    services: new Set(availableServices('shared', 'free', {})),
-  };
-}
+const newTenant = async (ref: string, placement: Tenant['placement'] = 'deployments') =>
+  tenantWithoutDatabase(ref, { ...(await signedKeys()), placement, url: `http://${ref}.${DOMAIN}` });
 
 const inProcess: Service = {
   handle: async ({ outgoing }) => void outgoing.end(JSON.stringify({ served: 'in process' })),

@@ -7,15 +7,13 @@ import path from 'node:path';
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { Tenant } from '../tenant.js';
-import { signToken } from '../testing/project.js';
+import { signedKeys, tenantWithoutDatabase } from '../testing/tenant.js';
 import { createDeployedServices } from './deployed.js';
 import { createManagement, type Management } from './management.js';
 import { createRemoteService } from './remote.js';
 import { createGateway } from './server.js';
 
 const PUBLIC_URL = 'http://localhost:4000';
-const SECRET = 'a secret that signs the keys of this test alone';
 
 interface Seen {
   method: string | undefined;
@@ -36,7 +34,7 @@ async function witness(incoming: IncomingMessage): Promise<string> {
 
 let folder: string;
 let management: Management;
-let anonKey: string;
+let keys: Awaited<ReturnType<typeof signedKeys>>;
 let port: number;
 const servers: Server[] = [];
 
@@ -51,30 +49,15 @@ async function serve(server: Server, at: string | 0): Promise<number> {
 const newWitness = () =>
   createServer((incoming, outgoing) => void witness(incoming).then((body) => outgoing.end(`heard ${body.length}`)));
 
-const tenantOf = (ref: string): Tenant => {
-  const login = { host: '/nowhere', port: 1, database: 'none', user: 'none', password: 'none' };
-  return {
-    ref,
-    revision: '1',
-    incarnation: '1',
-    suspended: false,
+const tenantOf = (ref: string) =>
+  tenantWithoutDatabase(ref, {
+    ...keys,
     placement: ref === 'alone' ? 'deployments' : 'pooled',
-    jwtSecret: SECRET,
-    otherJwtSecrets: [],
-    anonKey,
-    serviceRoleKey: anonKey,
-    url: `${PUBLIC_URL}/p/${ref}`,
-    authenticator: login,
-    authAdmin: login,
-    owner: login,
-    type: 'shared',
-    plan: 'free',
     services: new Set(['rest', 'storage']),
-  };
-};
+  });
 
 test.before(async () => {
-  anonKey = await signToken({ role: 'anon' }, SECRET);
+  keys = await signedKeys();
   folder = await mkdtemp(path.join(tmpdir(), 'slipway-framing-'));
   const api = path.join(folder, 'api.sock');
   await serve(newWitness(), api);
@@ -133,9 +116,9 @@ for (const [way, target] of WAYS) {
     for (const method of ['GET', 'DELETE', 'OPTIONS', 'POST']) {
       for (const framing of FRAMINGS) {
         seen.length = 0;
-        const first = `${method} ${target} HTTP/1.1\r\nHost: localhost\r\napikey: ${anonKey}\r\n${framing}`;
+        const first = `${method} ${target} HTTP/1.1\r\nHost: localhost\r\napikey: ${keys.anonKey}\r\n${framing}`;
         // The second goes over the connection that the first left behind, and closes the client's.
-        const second = `GET ${target}/next HTTP/1.1\r\nHost: localhost\r\napikey: ${anonKey}\r\nConnection: close\r\n\r\n`;
+        const second = `GET ${target}/next HTTP/1.1\r\nHost: localhost\r\napikey: ${keys.anonKey}\r\nConnection: close\r\n\r\n`;
         const heard = await ask(first + second);
         assert.equal(
           seen.map(({ method, url, body }) => [method, url?.endsWith('/next'), body]),

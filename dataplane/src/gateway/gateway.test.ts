@@ -5,7 +5,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Writable } from 'node:stream';
-import { availableServices, PROJECT_SERVICES } from '@slipway/crds';
+import { PROJECT_SERVICES } from '@slipway/crds';
 import { generateKeyPair, SignJWT, UnsecuredJWT } from 'jose';
 import { pino } from 'pino';
 import { test } from 'uvu';
@@ -14,32 +14,13 @@ import { readBody } from '../request-body.js';
 import type { Service } from '../service.js';
 import type { Tenant } from '../tenant.js';
 import { signToken } from '../testing/project.js';
+import { signedKeys, tenantWithoutDatabase } from '../testing/tenant.js';
 import { createManagement, type Management } from './management.js';
 import { createGateway } from './server.js';
 
-const LOGIN = { host: '/nowhere', port: 1, database: 'none', user: 'none', password: 'none' };
 const PUBLIC_URL = 'http://localhost:4000';
 
-async function newTenant(ref: string, jwtSecret = randomBytes(32).toString('hex')): Promise<Tenant> {
-  return {
-    ref,
-    revision: '1',
-    incarnation: '1',
-    suspended: false,
-    placement: 'pooled',
-    otherJwtSecrets: [],
-    jwtSecret,
-    anonKey: await signToken({ role: 'anon' }, jwtSecret),
-    serviceRoleKey: await signToken({ role: 'service_role' }, jwtSecret),
-    url: `${PUBLIC_URL}/p/${ref}`,
-    authenticator: LOGIN,
-    authAdmin: LOGIN,
-    owner: LOGIN,
-    type: 'shared',
-    plan: 'free',
-    services: new Set(availableServices('shared', 'free', {})),
-  };
-}
+const newTenant = async (ref: string, jwtSecret?: string) => tenantWithoutDatabase(ref, await signedKeys(jwtSecret));
 
 /** Says what the gateway decided. */
 const witness: Service = {

@@ -4,19 +4,17 @@ import { type AddressInfo, connect, createServer as createTcpServer, type Server
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { Tenant } from '../tenant.js';
-import { signToken } from '../testing/project.js';
+import { signedKeys, tenantWithoutDatabase } from '../testing/tenant.js';
 import { createManagement } from './management.js';
 import { createRemoteService } from './remote.js';
 import { createGateway } from './server.js';
 
 const PUBLIC_URL = 'http://localhost:4000';
-const SECRET = 'a secret that signs the keys of this test alone';
 const closings: (() => void)[] = [];
-let key: string;
+let keys: Awaited<ReturnType<typeof signedKeys>>;
 
 test.before(async () => {
-  key = await signToken({ role: 'anon' }, SECRET);
+  keys = await signedKeys();
 });
 test.after(() => {
   for (const close of closings.reverse()) close();
@@ -53,32 +51,12 @@ async function gatewayBefore(pod: number): Promise<number> {
   );
 }
 
-function tenantOf(ref: string): Tenant {
-  const login = { host: '/nowhere', port: 1, database: 'none', user: 'none', password: 'none' };
-  return {
-    ref,
-    revision: '1',
-    incarnation: '1',
-    suspended: false,
-    placement: 'pooled',
-    jwtSecret: SECRET,
-    otherJwtSecrets: [],
-    anonKey: key,
-    serviceRoleKey: key,
-    url: `${PUBLIC_URL}/p/${ref}`,
-    authenticator: login,
-    authAdmin: login,
-    owner: login,
-    type: 'shared',
-    plan: 'free',
-    services: new Set(['functions', 'realtime']),
-  };
-}
+const tenantOf = (ref: string) => tenantWithoutDatabase(ref, { ...keys, services: new Set(['functions', 'realtime']) });
 
 const ask = (port: number, ref: string) =>
   new Promise<IncomingMessage>((resolve, reject) => {
     const path = `/p/${ref}/functions/v1/sleep`;
-    request({ host: '127.0.0.1', port, path, headers: { apikey: key }, agent: false })
+    request({ host: '127.0.0.1', port, path, headers: { apikey: keys.anonKey }, agent: false })
       .on('response', (answer) => resolve(answer.resume()))
       .on('error', reject)
       .end();
@@ -109,7 +87,7 @@ for (const head of ['042 x', '600 x', '101 x\r\nContent-Length: 0']) {
     for (let i = 0; i < 2; i++) {
       const socket = connect(port, '127.0.0.1');
       socket.write(
-        `GET /p/shop/realtime/v1/websocket?apikey=${key} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`,
+        `GET /p/shop/realtime/v1/websocket?apikey=${keys.anonKey} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`,
       );
       let heard = '';
       for await (const chunk of socket) heard += chunk;

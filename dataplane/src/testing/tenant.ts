@@ -1,0 +1,36 @@
+/** For tests: a project as gateway and functions know it, without a database. */
+import { randomBytes } from 'node:crypto';
+import { availableServices } from '@slipway/crds';
+import type { Tenant } from '../tenant.js';
+import { signToken } from './project.js';
+
+const NOWHERE = { host: '/nowhere', port: 1, database: 'none', user: 'none', password: 'none' };
+
+/** Its keys are good for nobody who looks at them, unless `own` has `signedKeys`. */
+export const tenantWithoutDatabase = (ref: string, own: Partial<Tenant> = {}): Tenant => ({
+  ref,
+  revision: '1',
+  incarnation: '1',
+  suspended: false,
+  placement: 'pooled',
+  jwtSecret: 'a secret that nothing signs with here',
+  otherJwtSecrets: [],
+  anonKey: `anon-key-of-${ref}`,
+  serviceRoleKey: `service-role-key-of-${ref}`,
+  url: `http://localhost:4000/p/${ref}`,
+  type: 'shared',
+  plan: 'free',
+  services: new Set(availableServices('shared', 'free', {})),
+  authenticator: NOWHERE,
+  authAdmin: NOWHERE,
+  owner: NOWHERE,
+  ...own,
+});
+
+export async function signedKeys(jwtSecret = randomBytes(32).toString('hex')) {
+  return {
+    jwtSecret,
+    anonKey: await signToken({ role: 'anon' }, jwtSecret),
+    serviceRoleKey: await signToken({ role: 'service_role' }, jwtSecret),
+  };
+}
