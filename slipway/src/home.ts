@@ -88,7 +88,7 @@ async function tryToWrite(home: Home): Promise<void> {
 /** Postgres appends `/.s.PGSQL.65535.lock`, and macOS allows 103 bytes. */
 const LONGEST_SOCKET_FOLDER = 80;
 
-export function socketsOf(home: string): Home['sockets'] {
+function socketsOf(home: string): Home['sockets'] {
   const name = `slipway-${createHash('sha256').update(home).digest('hex').slice(0, 12)}`;
   const preferred = path.join(tmpdir(), name);
   const folder = Buffer.byteLength(preferred) <= LONGEST_SOCKET_FOLDER ? preferred : path.join('/tmp', name);

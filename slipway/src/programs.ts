@@ -8,7 +8,7 @@ import type { Home } from './home.js';
 import type { KubernetesUser, Secrets } from './secrets.js';
 import { inUrl, reachableAt, type Settings } from './settings.js';
 
-export const PROGRAM_NAMES = ['apiserver', 'api', 'operator', 'dataplane'] as const;
+const PROGRAM_NAMES = ['apiserver', 'api', 'operator', 'dataplane'] as const;
 export type ProgramName = (typeof PROGRAM_NAMES)[number];
 
 export type Address = { path: string } | { host: string; port: number };

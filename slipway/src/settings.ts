@@ -69,7 +69,7 @@ export function reachableAt(host: string): string {
 }
 
 export const inUrl = (host: string) => (isIP(host) === 6 ? `[${host}]` : host);
-export const isLoopback = (host: string) => host.startsWith('127.') || host === '::1';
+const isLoopback = (host: string) => host.startsWith('127.') || host === '::1';
 
 function passedOn(environment: NodeJS.ProcessEnv, folder: string): Record<string, string> {
   try {

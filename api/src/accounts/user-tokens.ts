@@ -4,7 +4,7 @@ import { jwtVerify, SignJWT } from 'jose';
 import { SETTINGS } from '../platform.js';
 import type { ApiSettings } from '../settings.js';
 
-export const USER_TOKEN_HOURS = 24;
+const USER_TOKEN_HOURS = 24;
 const ISSUER = 'slipway';
 const AUDIENCE = 'slipway-management';
 const ALGORITHM = 'HS256';

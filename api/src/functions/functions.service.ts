@@ -187,7 +187,7 @@ type Problems = NonNullable<NonNullable<SeenFunction['status']>['problems']>;
 const problemsOf = (problems: Problems) =>
   problems.map(({ message, line, column }) => ({ message, line: line ?? null, column: column ?? null }));
 
-export function viewOf(id: number, { metadata, spec, status }: SeenFunction): ListedFunction {
+function viewOf(id: number, { metadata, spec, status }: SeenFunction): ListedFunction {
   return {
     id,
     name: spec.name,

@@ -16,7 +16,7 @@ export function serveOpenApi(app: INestApplication, publicUrl: string) {
   });
 }
 
-export function openApiDocument(app: INestApplication, publicUrl: string): OpenAPIObject {
+function openApiDocument(app: INestApplication, publicUrl: string): OpenAPIObject {
   const base = new DocumentBuilder()
     .setOpenAPIVersion('3.0.3')
     .setTitle('Slipway management API')

@@ -1,6 +1,6 @@
 /** What list_tables and get_table_schema ask the project's database; names come in as literals, quoted by `literal`. */
 
-export const literal = (text: string) => `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+const literal = (text: string) => `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 
 export const TABLES_AT_MOST = 500;
 

@@ -23,7 +23,7 @@ import { SecretsOfProjects } from './project-secrets.js';
 import { fullOf, nameOf, ownerOf, type ProjectSecrets, phaseOf, summaryOf } from './project-view.js';
 import { ProjectsRepository } from './projects.repository.js';
 
-export const PROJECTS_PER_USER = 1000;
+const PROJECTS_PER_USER = 1000;
 const REF_LETTERS = 'abcdefghijklmnopqrstuvwxyz0123456789';
 
 export interface FoundProject {

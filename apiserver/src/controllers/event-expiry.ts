@@ -44,7 +44,7 @@ export class EventExpiry {
   }
 }
 
-export function expired(events: readonly StoredObject[], now: number, most = MAX_EVENTS): StoredObject[] {
+function expired(events: readonly StoredObject[], now: number, most = MAX_EVENTS): StoredObject[] {
   const dated = events.map((stored) => ({ stored, seen: lastSeen(stored.object) })).sort((a, b) => b.seen - a.seen);
   return dated.filter(({ seen }, index) => index >= most || now - seen > KEPT_MS).map(({ stored }) => stored);
 }

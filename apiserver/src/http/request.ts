@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { badRequest, failure } from '../status.js';
 
 /** As the real server's. */
-export const MAX_BODY_BYTES = 3 * 1024 * 1024;
+const MAX_BODY_BYTES = 3 * 1024 * 1024;
 
 export interface Request {
   incoming: IncomingMessage;

@@ -1,5 +1,5 @@
 /** A span of time as kubectl and the real server show it (`k8s.io/apimachinery/pkg/util/duration`): `5s`, `3m12s`, `2d4h`. */
-export function humanDuration(milliseconds: number): string {
+function humanDuration(milliseconds: number): string {
   const seconds = Math.floor(milliseconds / 1000);
   if (seconds < -1) return '<invalid>';
   if (seconds < 0) return '0s';

@@ -4,7 +4,7 @@ import type { Resource } from './resource.js';
 
 export type IncludeObject = 'None' | 'Metadata' | 'Object';
 
-export function columnDefinitions(resource: Resource) {
+function columnDefinitions(resource: Resource) {
   return resource.columns.map(({ name, type, format = '', description = '', priority = 0 }) => ({
     name,
     type,
@@ -14,7 +14,7 @@ export function columnDefinitions(resource: Resource) {
   }));
 }
 
-export function tableRow(resource: Resource, object: KubeObject, include: IncludeObject, now: number) {
+function tableRow(resource: Resource, object: KubeObject, include: IncludeObject, now: number) {
   return { cells: resource.columns.map((column) => column.cell(object, now)), object: included(object, include) };
 }
 

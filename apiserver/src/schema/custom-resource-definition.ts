@@ -137,19 +137,3 @@ function changeErrors(spec: JsonObject, old: JsonObject): FieldError[] {
     .filter(([, after, before]) => after !== before)
     .map(([field, after]) => invalidValue(field, after, 'field is immutable'));
 }
-
-/** Sets what the API server sets in a definition that leaves it out, in place. */
-export function defaultCustomResourceDefinition(crd: JsonObject): void {
-  const spec = object(crd.spec);
-  const names = object(spec.names);
-  if (text(names.kind) !== '') {
-    names.singular ??= text(names.kind).toLowerCase();
-    names.listKind ??= `${text(names.kind)}List`;
-  }
-  spec.conversion ??= { strategy: 'None' };
-  for (const version of Array.isArray(spec.versions) ? spec.versions.filter(isObject) : []) {
-    for (const column of Array.isArray(version.additionalPrinterColumns) ? version.additionalPrinterColumns : []) {
-      if (isObject(column) && column.priority === 0) delete column.priority;
-    }
-  }
-}

@@ -67,7 +67,7 @@ const VALUELESS = new Set<FieldErrorType>([
 ]);
 
 /** The part after `field: `, as in a Status's cause. */
-export function errorBody({ type, badValue, detail }: FieldError): string {
+function errorBody({ type, badValue, detail }: FieldError): string {
   const head = VALUELESS.has(type) ? TITLES[type] : `${TITLES[type]}: ${printValue(badValue)}`;
   return detail === '' ? head : `${head}: ${detail}`;
 }

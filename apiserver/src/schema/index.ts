@@ -3,7 +3,7 @@
  * In: plain JSON. Out: FieldErrors in the real server's words, and the Status that carries them.
  */
 export { type CompiledSchema, compileSchema, SchemaError } from './compile.js';
-export { defaultCustomResourceDefinition, validateCustomResourceDefinition } from './custom-resource-definition.js';
-export { errorBody, errorText, type FieldError, invalid, type Status, type StatusDetails } from './field-error.js';
+export { validateCustomResourceDefinition } from './custom-resource-definition.js';
+export { errorText, type FieldError, invalid, type Status, type StatusDetails } from './field-error.js';
 export type { JsonObject, JsonSchema, ValidationRule } from './json-schema.js';
 export { type MetadataRules, validateObjectMeta } from './object-meta.js';

@@ -32,7 +32,7 @@ export function compileChecks(schema: JsonSchema): Check {
 }
 
 /** What Go's API server calls the kind of a decoded value; numbers beyond 64 bits are no integers to it. */
-export function typeName(value: unknown): string {
+function typeName(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
   if (typeof value === 'number') return Number.isInteger(value) && Math.abs(value) < 2 ** 63 ? 'integer' : 'number';

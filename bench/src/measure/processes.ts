@@ -29,7 +29,7 @@ async function allProcesses(): Promise<ProcessStat[]> {
 }
 
 /** `root` and everything below it. */
-export async function processTree(root: number): Promise<number[]> {
+async function processTree(root: number): Promise<number[]> {
   const processes = await allProcesses();
   const tree = [root];
   for (let at = 0; at < tree.length; at++) {

@@ -39,7 +39,7 @@ create policy own_tracks on tracks for all to authenticated
   using (user_id = (select auth.uid())) with check (user_id = auth.uid());
 `;
 
-export const USERS = 10;
+const USERS = 10;
 export const ROWS_PER_USER = 10_000;
 export const ALBUMS_PER_USER = 100;
 export const TRACKS_PER_ALBUM = 10;

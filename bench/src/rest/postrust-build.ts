@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { peerScript } from '../peers.js';
 
-export const POSTRUST_VERSION = '3.1.0';
+const POSTRUST_VERSION = '3.1.0';
 
 const FOLDER = peerScript(`.cache/postrust-${POSTRUST_VERSION}`);
 const BINARY = path.join(FOLDER, 'bin', 'postrust');

@@ -33,13 +33,6 @@ export const url: Reader<string> = (text) => {
   return trimmed;
 };
 
-export const oneOf =
-  <T extends string>(...values: T[]): Reader<T> =>
-  (text) => {
-    if (!(values as string[]).includes(text)) throw new Error(`it must be one of ${values.join(', ')}`);
-    return text as T;
-  };
-
 const UNITS = { h: 3600, m: 60, s: 1, ms: 0.001 };
 const DURATION = /^(\d+(\.\d+)?(h|ms|m|s))+$/;
 

@@ -5,7 +5,7 @@ import type { Context } from './context.js';
 import { tooManyMessages, tooManyRequests, tooSoon } from './errors.js';
 import { networkOf, type RateLimit, RateLimiter } from './rate-limit.js';
 
-export const ATTEMPTS: RateLimit = { burst: 300, perSecond: 5 };
+const ATTEMPTS: RateLimit = { burst: 300, perSecond: 5 };
 
 const evenly = (amount: number, seconds: number): RateLimit => ({ burst: amount, perSecond: amount / seconds });
 const FIVE_MINUTES = 300;

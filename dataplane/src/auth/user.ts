@@ -33,7 +33,7 @@ export interface User {
 }
 
 const utc = (column: string) => `to_char(${column} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
-export const timeMembers = (table: string, columns: readonly string[]) =>
+const timeMembers = (table: string, columns: readonly string[]) =>
   columns.map((column) => `'${column}', ${utc(`${table}.${column}`)}`).join(', ');
 
 const USER_TIMES = [
@@ -55,7 +55,7 @@ const USER_TIMES = [
 const FACTOR_TIMES = ['created_at', 'updated_at', 'last_challenged_at'];
 
 /** SQL for the factor in row `f` of auth.mfa_factors. */
-export const factorJson = (f: string) => `json_build_object('id', ${f}.id, 'friendly_name', ${f}.friendly_name,
+const factorJson = (f: string) => `json_build_object('id', ${f}.id, 'friendly_name', ${f}.friendly_name,
   'factor_type', ${f}.factor_type, 'status', ${f}.status, ${timeMembers(f, FACTOR_TIMES)})`;
 
 /** SQL for the user in row `u` of auth.users. */
@@ -80,7 +80,7 @@ export function presentable(user: User): User {
   return user;
 }
 
-export function presentableFactor(factor: Factor): Factor {
+function presentableFactor(factor: Factor): Factor {
   if (factor.last_challenged_at === null) delete factor.last_challenged_at;
   if (!factor.friendly_name) delete factor.friendly_name;
   return factor;

@@ -2,8 +2,8 @@
 import type { ServerResponse } from 'node:http';
 import { refuse, STARTING } from './refusals.js';
 
-export const LIVE = '/healthz';
-export const READY = '/readyz';
+const LIVE = '/healthz';
+const READY = '/readyz';
 
 /** False: the request is for somebody else. */
 export function answerProbe(url: string, isReady: () => boolean, outgoing: ServerResponse): boolean {

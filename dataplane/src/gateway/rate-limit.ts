@@ -6,7 +6,7 @@ const ADDRESSES = 10_000;
 const WINDOW_MS = 1_000;
 
 /** Where no limit was set: for each address but this machine's own, where programs and proxies of the platform's call. */
-export const DEFAULT_RATE_LIMIT = 1_000;
+const DEFAULT_RATE_LIMIT = 1_000;
 
 interface Count {
   requests: number;

@@ -26,7 +26,7 @@ export interface PoolLimits {
   statementsPerConnection: number;
 }
 
-export const DEFAULT_LIMITS: PoolLimits = {
+const DEFAULT_LIMITS: PoolLimits = {
   connections: 4,
   underway: 16,
   waiting: 1000,

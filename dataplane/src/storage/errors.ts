@@ -32,8 +32,7 @@ export const invalidBucketName = () =>
 export const invalidRequest = (message: string) => new StorageError(400, 'InvalidRequest', message);
 export const accessDenied = (message = 'new row violates row-level security policy') =>
   new StorageError(403, 'AccessDenied', message, 'Unauthorized');
-export const alreadyExists = () =>
-  new StorageError(409, 'ResourceAlreadyExists', 'The resource already exists', 'Duplicate');
+const alreadyExists = () => new StorageError(409, 'ResourceAlreadyExists', 'The resource already exists', 'Duplicate');
 export const bucketNotEmpty = () =>
   new StorageError(409, 'ResourceNotEmpty', 'The bucket you tried to delete is not empty');
 export const tooLarge = () =>

@@ -124,7 +124,7 @@ function setDefaults(object: KubeObject): void {
   }
 }
 
-export const condition = (type: string, status: string, reason: string, message: string): Condition => ({
+const condition = (type: string, status: string, reason: string, message: string): Condition => ({
   type,
   status,
   lastTransitionTime: timestamp(new Date()),

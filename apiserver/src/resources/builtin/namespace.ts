@@ -5,7 +5,7 @@ import { ALL_VERBS } from '../resource.js';
 
 /** Gone from spec.finalizers once the namespace is empty. */
 export const NAMESPACE_FINALIZER = 'kubernetes';
-export const NAME_LABEL = 'kubernetes.io/metadata.name';
+const NAME_LABEL = 'kubernetes.io/metadata.name';
 
 const phase = (object: KubeObject) => (object.status as { phase?: string } | undefined)?.phase ?? '';
 export const namespaceFinalizers = (object: KubeObject) =>

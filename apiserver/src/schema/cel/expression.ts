@@ -13,7 +13,7 @@ export interface Expression {
 /** Why an expression can't be compiled, in cel-go's words with the place underlined. */
 export class CompilationError extends Error {}
 /** The expression is sound but of the wrong type. */
-export class WrongTypeError extends Error {}
+class WrongTypeError extends Error {}
 
 /** The nodes that the engine's parser makes; its types don't tell all of it, and its version is pinned. */
 interface Node {

@@ -155,7 +155,7 @@ const RESERVED = new Set(
 );
 
 /** A property's name as CEL can write it: `my-prop` is `my__dash__prop`, `namespace` is `__namespace__`. */
-export function escapeField(property: string): string {
+function escapeField(property: string): string {
   if (RESERVED.has(property)) return `__${property}__`;
   return property
     .replaceAll('__', '__underscores__')

@@ -2,7 +2,7 @@
 import type { ConfigReader } from '../config.js';
 import { boolean, string } from '../config-values.js';
 
-export const HOOK_NAMES = [
+const HOOK_NAMES = [
   'custom_access_token',
   'send_email',
   'send_sms',

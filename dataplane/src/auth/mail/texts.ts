@@ -5,7 +5,7 @@
 import type { ConfigReader } from '../config.js';
 import { string } from '../config-values.js';
 
-export const MAILS = ['confirmation', 'invite', 'recovery', 'magic_link', 'email_change', 'reauthentication'] as const;
+const MAILS = ['confirmation', 'invite', 'recovery', 'magic_link', 'email_change', 'reauthentication'] as const;
 export type MailName = (typeof MAILS)[number];
 
 export interface MailText {
@@ -62,7 +62,7 @@ export const mailTexts = (reader: ConfigReader): Readonly<Record<MailName, MailT
   ) as Record<MailName, MailText>;
 
 /** Upstream also takes an address to fetch the template from; here only the text itself is one. */
-export function templateText(text: string): string {
+function templateText(text: string): string {
   if (/^(https?:\/\/|\/)\S+$/.test(text.trim())) throw new Error('it must be the template itself, not its address');
   return text;
 }

@@ -35,7 +35,7 @@ export interface Condition {
 }
 
 export const MAX_CONDITIONS = 20;
-export const MAX_IN_VALUES = 100;
+const MAX_IN_VALUES = 100;
 const MAX_VALUE_LENGTH = 1_000;
 const TESTS = ['null', 'true', 'false', 'unknown'];
 

@@ -98,7 +98,7 @@ export interface Table extends Omit<RelationRow, 'columns'> {
   isRepresented: boolean;
 }
 
-export const keyOf = (schema: string, name: string) => `${schema}\0${name}`;
+const keyOf = (schema: string, name: string) => `${schema}\0${name}`;
 
 export class Catalogue {
   readonly tables = new Map<string, Table>();

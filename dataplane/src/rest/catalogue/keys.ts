@@ -62,7 +62,7 @@ const TOKEN = /[(){}]|(?:\\.|[^\s(){}\\])+/gs;
 const FIELDS = { ':resno': 'column', ':resorigtbl': 'relation', ':resorigcol': 'relationColumn' } as const;
 
 /** The columns of the outermost query that are a relation's columns as they are. */
-export function targetEntries(definition: string): Entry[] {
+function targetEntries(definition: string): Entry[] {
   const found: Entry[] = [];
   let depth = 0;
   let inList = false;

@@ -74,7 +74,7 @@ function nodeOf(
 }
 
 /** A resource spread into another gives it aggregates of its own columns, or of those spread into it. */
-export const bringsAggregates = ({ spread, node }: EmbedNode): boolean =>
+const bringsAggregates = ({ spread, node }: EmbedNode): boolean =>
   spread && (node.items.some(({ aggregate }) => aggregate) || node.embeds.some(bringsAggregates));
 
 /** Each column by its name, where `*` would not do: to group by it, or to show it as its domain says. */

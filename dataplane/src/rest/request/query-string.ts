@@ -116,7 +116,7 @@ function nameList(text: string, what: string): string[] {
 
 const TERM_END = 'delimiter (.), "," or end of input';
 
-export function parseOrder(text: string): OrderTerm[] {
+function parseOrder(text: string): OrderTerm[] {
   const scanner = new Scanner(text, 'order');
   const terms = scanner.list(() => orderTerm(scanner));
   if (!scanner.ended) scanner.fail(TERM_END);

@@ -68,7 +68,7 @@ function reasonOf(finding: Finding): string {
   return { deployed: 'Deployed', stored: 'NotDeployed', waiting: 'Deploying', closed: 'NotAvailable' }[finding.state];
 }
 
-export function messageOf(finding: Finding): string {
+function messageOf(finding: Finding): string {
   if (finding.state === 'deployed') return `version ${finding.version} is deployed`;
   return finding.state === 'stored'
     ? 'not deployed yet: deploy it, or remove spec.deployedGeneration'

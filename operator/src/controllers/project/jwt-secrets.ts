@@ -9,7 +9,7 @@ import { isAsked, recorded } from './rotation.js';
 import type { Values } from './secrets.js';
 
 const { keys: names } = SECRETS;
-export const newSecret = (bytes = 32) => randomBytes(bytes).toString('base64url');
+const newSecret = (bytes = 32) => randomBytes(bytes).toString('base64url');
 
 export interface KeyWishes {
   ref: string;

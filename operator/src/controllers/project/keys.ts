@@ -45,7 +45,7 @@ function driftOf({ values, before }: EnsuredSecret): string[] {
 }
 
 /** The owner's own JWT secret, undefined where none is asked for, or why it can't be had. */
-export async function ownJwtSecret(context: Context): Promise<string | undefined | StepOutcome> {
+async function ownJwtSecret(context: Context): Promise<string | undefined | StepOutcome> {
   const wanted = context.project.spec.jwtSecretRef;
   if (!wanted) return undefined;
   const key = wanted.key ?? SECRETS.jwt.secret;

@@ -66,7 +66,7 @@ export const isRetained = ({ metadata }: Namespace) => metadata.labels?.[LABEL_R
 
 type Judgement = 'ours' | 'unsettled' | 'retained' | 'leaving' | 'strange';
 
-export function judge(namespace: Namespace, project: Project): Judgement {
+function judge(namespace: Namespace, project: Project): Judgement {
   const { metadata } = namespace;
   if (metadata.labels?.[LABEL_PROJECT] !== project.metadata.name) return 'strange';
   if (metadata.deletionTimestamp) return 'leaving';

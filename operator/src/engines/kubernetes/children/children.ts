@@ -31,7 +31,7 @@ export interface ChildrenOptions {
 }
 
 /** What was asked for when the object was last applied. */
-export const ANNOTATION_APPLIED = 'slipway.dev/applied';
+const ANNOTATION_APPLIED = 'slipway.dev/applied';
 const BY_PROJECT = 'project';
 /** A write of ours that the watch has not told of in this time was undone meanwhile. */
 const UNTOLD_MS = 30_000;

@@ -23,7 +23,7 @@ export interface Place {
   project?: Owner & { retain: boolean };
 }
 
-export const OWN_CLUSTER = PART_POSTGRES;
+const OWN_CLUSTER = PART_POSTGRES;
 
 export const sharedPlace = (region: Region): Place => ({ namespace: DATA_NAMESPACE, name: sharedClusterOf(region) });
 
