@@ -16,6 +16,12 @@ import { clientOf } from './todos.js';
 import { until } from './until.js';
 
 const NOTES_SQL = `create table notes as select 'kept' as text; grant select on notes to anon;`;
+const settingSql = (name: string, value: string) =>
+  `do $$ begin execute format('alter database %I set pgrst.${name} = %L', current_database(), '${value}'); end $$;
+   notify pgrst, 'reload config';`;
+const REFUSING_SQL = `create function refuse_anon() returns void language plpgsql as $$ begin
+    if current_user = 'anon' then raise insufficient_privilege using message = 'sign in first'; end if; end $$;
+  ${settingSql('db_pre_request', 'public.refuse_anon')}`;
 /** How often an app asks with each key after a rotation is over. */
 const ASKED_AFTER = 30;
 const WAIT = '--timeout=180s';
@@ -56,6 +62,31 @@ export function operations(all: Test, platform: () => Platform, { plan, how }: O
       const { status } = await readNotes(network, project, project.anon_key, project.anon_key);
       return status === 401 || undefined;
     });
+    await removed(person, project);
+  });
+
+  test(`a project ${how} is healthy and its JWT secret rotates, though its owner has shut the description of REST, or lets no anonymous caller in`, async () => {
+    const { network } = platform();
+    const { person, project } = await inUse(platform(), 'shut', plan);
+    const shutters = [
+      { sql: settingSql('openapi_mode', 'disabled'), path: '' },
+      { sql: `${settingSql('openapi_mode', 'follow-privileges')} ${REFUSING_SQL}`, path: 'notes' },
+    ];
+    let { anon_key: key } = project;
+    for (const [index, { sql, path }] of shutters.entries()) {
+      await person.query(project.id, sql);
+      await until('it to be shut', async () => {
+        const headers = { apikey: key };
+        const { ok } = await network.fetch(`${project.project_url}/rest/v1/${path}`, { method: 'HEAD', headers });
+        return !ok || undefined;
+      });
+      await change(project.ref, { rotation: { jwtSecret: index + 1 } });
+      key = await until('another key', async () => {
+        const { anon_key } = await shown(person, project.id);
+        return anon_key === key ? undefined : anon_key;
+      });
+      await person.untilHealthy(project.id);
+    }
     await removed(person, project);
   });
 

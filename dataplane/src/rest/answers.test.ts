@@ -309,6 +309,12 @@ test('openapi_mode opens or shuts the root', async () => {
   await set(setting('openapi_mode', 'ignore-privileges'), async () => (await paths()).includes('/hidden'));
   const shut = async () => (await rest.ask('GET', '/')).body.code === 'PGRST126';
   await set(setting('openapi_mode', 'disabled'), shut);
+  const { status, headers } = await rest.ask('HEAD', '/');
+  assert.equal(
+    [status, headers.get('proxy-status')],
+    [404, 'PostgREST; error=PGRST126'],
+    'a HEAD has no body to tell it',
+  );
   await set(reset('openapi_mode'), async () => !(await shut()));
 });
 

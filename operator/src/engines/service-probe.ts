@@ -2,6 +2,7 @@
 import { PROJECT_SERVICES, type ProjectService } from '@slipway/crds';
 import { Agent } from 'undici';
 import type { EngineOutcome, Services } from './engine.js';
+import { type Answer, isLetIn, postgrestError } from './let-in.js';
 
 const TIMEOUT_MS = 3_000;
 const CONNECTIONS = 16;
@@ -14,26 +15,26 @@ const QUICK_LOOKS_MS = [3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 400];
 interface Probe {
   method: 'GET' | 'HEAD';
   path: string;
-  answers(status: number): boolean;
+  answers(answer: Answer): boolean;
 }
 
-const isOk = (status: number) => status === 200;
+const isOk = ({ status }: Answer) => status === 200;
+/** Who refuses a token is there; the root itself may be shut by its owner. */
+const isThere = (answer: Answer) => isLetIn(answer) || (answer.status < 500 && answer.status !== 404);
 
 const PROBES: Readonly<Record<ProjectService, Probe>> = {
   auth: { method: 'GET', path: '/auth/v1/health', answers: isOk },
-  rest: { method: 'HEAD', path: '/rest/v1/', answers: (status) => status < 500 && status !== 404 },
+  rest: { method: 'HEAD', path: '/rest/v1/', answers: isThere },
   realtime: { method: 'GET', path: '/realtime/v1/api/health', answers: isOk },
   storage: { method: 'GET', path: '/storage/v1/status', answers: isOk },
   functions: { method: 'GET', path: '/functions/v1/_internal/health', answers: isOk },
 };
 
-const hasLetIn = (status: number) => status < 500 && ![401, 403, 404].includes(status);
-
 /** Each answered by who has verified the token: the gateway, and behind it REST and realtime, which may be programs of their own. */
 const VERIFIERS: readonly Probe[] = [
-  { method: 'HEAD', path: '/rest/v1/', answers: hasLetIn },
+  { method: 'HEAD', path: '/rest/v1/', answers: isLetIn },
   // Who is let in is told that this goes by POST.
-  { method: 'GET', path: '/realtime/v1/api/broadcast', answers: hasLetIn },
+  { method: 'GET', path: '/realtime/v1/api/broadcast', answers: isLetIn },
 ];
 const ACCEPTANCE_LOOK_AGAIN_MS = 500;
 
@@ -129,7 +130,7 @@ export class ServiceProbe {
     more: { headers?: Record<string, string>; reset?: boolean },
   ): Promise<string> {
     try {
-      const { statusCode, body } = await this.#agent.request({
+      const { statusCode, headers, body } = await this.#agent.request({
         origin,
         path,
         method,
@@ -137,7 +138,8 @@ export class ServiceProbe {
         bodyTimeout: TIMEOUT_MS,
       });
       await body.dump();
-      return answers(statusCode) ? 'running' : `HTTP ${statusCode}`;
+      const answer = { status: statusCode, error: postgrestError(headers['proxy-status']) };
+      return answers(answer) ? 'running' : `HTTP ${statusCode}`;
     } catch (error) {
       return (error as { code?: string }).code ?? 'no answer';
     }

@@ -4,6 +4,7 @@ import type { Outcome } from '../../runtime/controller.js';
 import { hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { isNotFound } from '../../runtime/kube.js';
 import { type Context, engineProject, isToBeRetained } from './context.js';
+import { everMoreSeldom } from './ever-more-seldom.js';
 import { isRetained } from './namespace.js';
 import { type Namespace, namespacePath, projectPath } from './resources.js';
 import { deletingStatus } from './status.js';
@@ -24,7 +25,8 @@ export async function removeProject(context: Context): Promise<Outcome> {
   }
   if (!(await namespaceIsGone(context))) {
     await progress(context, `waiting for the namespace ${namespaceOf(ref)} to go`);
-    return { kind: 'again', afterMs: lookAgainMs(context) };
+    const { deletionTimestamp } = context.project.metadata;
+    return { kind: 'again', afterMs: everMoreSeldom(deletionTimestamp, world.now(), LOOK_AGAIN_MS) };
   }
   try {
     world.projects.learn(await removeFinalizer(world.client, projectPath(ref), context.project, FINALIZER));
@@ -38,11 +40,6 @@ export async function removeProject(context: Context): Promise<Outcome> {
 /** Told once: each look begins with it, though nothing of it may be left to do. */
 const beginningOf = (project: Project) =>
   isToBeRetained(project) ? 'closing the database, which is retained' : 'removing the database';
-
-function lookAgainMs({ project, world }: Context): number {
-  const lastsMs = world.now().getTime() - Date.parse(project.metadata.deletionTimestamp as string);
-  return Math.min(Math.max(lastsMs / 2, LOOK_AGAIN_MS.least), LOOK_AGAIN_MS.most);
-}
 
 async function progress(context: Context, message: string): Promise<void> {
   const { world, project } = context;
