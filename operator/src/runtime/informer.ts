@@ -171,7 +171,10 @@ export class Informer<T extends KubeObject> {
   }
 
   #take({ type, object }: WatchEvent<T>): void {
-    if (type === 'ERROR') throw new KubeError(object.code ?? 500, object.reason ?? '', object.message ?? 'watch error');
+    if (type === 'ERROR') {
+      const { code = 500, reason = '', message = 'watch error' } = object;
+      throw new KubeError(code, reason, message, this.#options.resource);
+    }
     this.#version = object.metadata.resourceVersion;
     if (type === 'BOOKMARK') return;
     if (type === 'DELETED') this.#remove(object);

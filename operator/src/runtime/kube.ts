@@ -30,6 +30,8 @@ export class KubeError extends Error {
     readonly status: number,
     readonly reason: string,
     message: string,
+    /** What was asked for, in the plural: `secrets`. */
+    readonly resource: string,
   ) {
     super(message);
     this.name = 'KubeError';
@@ -156,7 +158,7 @@ export class KubeClient {
       const response = await this.#once(request, dispatcher, bodyTimeout);
       if (response.statusCode < 300) return response;
       if (response.statusCode === 401) this.#authorization = undefined;
-      const error = await kubeError(response);
+      const error = await kubeError(response, resourceOf(request.path));
       const waitMs = busyFor(response);
       if (waitMs === undefined || tries === BUSY_TRIES) throw error;
       const signal = AbortSignal.any([this.#closed.signal, ...(request.signal ? [request.signal] : [])]);
@@ -226,12 +228,12 @@ function busyFor({ statusCode, headers }: Dispatcher.ResponseData): number | und
   return isBusy && seconds >= 0 ? Math.min(seconds * 1000, BUSY_WAIT_MS) : undefined;
 }
 
-async function kubeError(response: Dispatcher.ResponseData): Promise<KubeError> {
+async function kubeError(response: Dispatcher.ResponseData, resource: string): Promise<KubeError> {
   const text = (await response.body.text()).slice(0, ERROR_BODY_LIMIT);
   try {
     const status = JSON.parse(text) as { reason?: string; message?: string };
-    return new KubeError(response.statusCode, status.reason ?? 'Unknown', status.message ?? text);
+    return new KubeError(response.statusCode, status.reason ?? 'Unknown', status.message ?? text, resource);
   } catch {
-    return new KubeError(response.statusCode, 'Unknown', text.slice(0, 200));
+    return new KubeError(response.statusCode, 'Unknown', text.slice(0, 200), resource);
   }
 }

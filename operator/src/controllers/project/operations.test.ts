@@ -159,6 +159,33 @@ test('passwords that were begun for an earlier number are not taken for those of
   assert.ok(await loginWorks(login[databaseNames.url] as string));
 });
 
+test('a Secret that the API server lets nobody change is told in its words, and when it is gone the rotation comes to its end', async (world) => {
+  const cases = [
+    { name: databaseNames.name, tells: 'DatabaseReady', rotation: { databasePasswords: 1 } },
+    { name: keyNames.name, tells: 'KeysReady', rotation: { apiKeys: 1 } },
+  ];
+  const ref = await create(world, 'immutable');
+  await reaches(world, ref, isHealthy, 'healthy');
+  for (const { name, tells, rotation } of cases) {
+    const path = `${secretsPath(ref)}/${name}`;
+    const secret = await world.kubernetes.client.patch<Secret>(path, { immutable: true });
+    await change(world, ref, { rotation });
+    const isRefused = (project: Parameters<typeof isHealthy>[0]) => condition(project, tells)?.status === 'False';
+    const { status } = await reaches(world, ref, isRefused, `${tells} to be False`);
+    const { reason, message } = status?.conditions?.find(({ type }) => type === tells) ?? {};
+    assert.is(reason, 'Invalid');
+    assert.match(message ?? '', `Secret "${name}" is invalid: field is immutable`);
+    for (const value of Object.values(plainText(secret))) assert.not(message?.includes(value), 'nothing of the Secret');
+    assert.is(status?.phase, 'error');
+    await world.kubernetes.client.delete(path);
+    await reaches(world, ref, (project) => isHealthy(project) && !isRefused(project), 'healthy again');
+  }
+  const login = await loginOf(world, ref);
+  assert.is(login[databaseNames.passwordsRotation], '1');
+  assert.ok(await loginWorks(login[databaseNames.url] as string));
+  assert.is((await keysOf(world, ref))[keyNames.apiKeysRotation], '1');
+});
+
 test('a suspended project says so, lets nobody into its database, and comes back with its data', async (world) => {
   const ref = await create(world, 'suspended');
   await reaches(world, ref, isHealthy, 'healthy');

@@ -5,7 +5,8 @@
 import { FINALIZER } from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
 import { addFinalizer, hasFinalizer } from '../../runtime/finalizers.js';
-import { isConflict, isNotFound } from '../../runtime/kube.js';
+import { isConflict, isNotFound, type KubeError } from '../../runtime/kube.js';
+import { refusalOf } from '../../runtime/refusal.js';
 import { type Context, engineProject, ready, type StepOutcome, type StepWithParts, type World } from './context.js';
 import { ensureDatabase } from './database.js';
 import { finishRotation } from './finish-rotation.js';
@@ -72,15 +73,23 @@ async function runStages(context: Context): Promise<PartResult[]> {
   for (const stage of STAGES) {
     const results = await Promise.allSettled(stage.map((step) => (blocked ? undefined : step.run(context))));
     for (const [index, result] of results.entries()) {
-      if (result.status === 'rejected') throw result.reason;
       const { condition, advisory = false } = stage[index] as Step;
-      const { outcome, parts: further } = withParts(result.value);
+      const said = result.status === 'fulfilled' ? result.value : refused(result.reason);
+      const { outcome, parts: further } = withParts(said);
       if (outcome || !advisory) parts.push({ condition, outcome, advisory });
       parts.push(...further);
       if (outcome?.state !== 'ready') blocked = true;
     }
   }
   return parts;
+}
+
+/** Written into the status, as whoever looks there must not take what was well before for how it is. What is no refusal is thrown on. */
+function refused(error: unknown): StepOutcome {
+  const refusal = refusalOf(error);
+  if (!refusal) throw error;
+  const message = `the API server refuses a request for ${(error as KubeError).resource}: ${refusal.words}`;
+  return { state: 'failed', reason: refusal.reason, message, retry: true };
 }
 
 const withParts = (said: StepOutcome | StepWithParts | undefined) =>

@@ -1,0 +1,36 @@
+/**
+ * What the API server refuses until somebody changes something, in its own words. In: what a request threw. Out: reason and words; undefined
+ * for all that may go otherwise at the next try. Of a Secret only who refused is told, as a webhook may quote what is in it.
+ */
+import { KubeError } from './kube.js';
+
+export interface Refusal {
+  reason: string;
+  words: string;
+}
+
+/** Forbidden (quota, admission, rights), and invalid. */
+const STATUSES = new Set([403, 422]);
+const QUOTE_LENGTH = 300;
+const NAMED_SECRET = /^secrets? "[a-z0-9.-]+" is (?:invalid|forbidden)/i;
+const WHO_REFUSED = [
+  /field is immutable when `immutable` is set/,
+  /exceeded quota: [a-z0-9.-]+/,
+  /admission webhook "[a-z0-9.-]+" denied the request/,
+  /ValidatingAdmissionPolicy '[a-z0-9.-]+' with binding '[a-z0-9.-]+' denied request/,
+  /User "[\w.:@-]+" cannot [a-z]+ resource "[a-z./]+"/,
+];
+
+export function refusalOf(error: unknown): Refusal | undefined {
+  if (!(error instanceof KubeError) || !STATUSES.has(error.status)) return undefined;
+  const { message, resource } = error;
+  if (/being terminated/.test(message)) return undefined;
+  const reason = /exceeded quota/.test(message) ? 'QuotaExceeded' : error.reason;
+  return { reason, words: resource === 'secrets' ? whoRefused(error) : message.slice(0, QUOTE_LENGTH) };
+}
+
+function whoRefused({ message, reason }: KubeError): string {
+  const who = WHO_REFUSED.map((words) => words.exec(message)?.[0]).find((words) => words !== undefined);
+  const said = [NAMED_SECRET.exec(message)?.[0], who].filter((words) => words !== undefined);
+  return said.length > 0 ? said.join(': ') : reason;
+}
