@@ -102,6 +102,12 @@ export const REPLICATION_SECRET = { name: 'slipway-realtime', password: 'passwor
 /** The replication slot of a project: one, by which its changes are read while somebody listens. */
 export const replicationSlotOf = (ref: string) => `realtime_${ref.replaceAll('-', '_')}`;
 
+/**
+ * Connections to a project's database that the data plane's services hold as its authenticator, each from one pod: what is left of that
+ * role's limit is for REST, wherever it runs.
+ */
+export const CONNECTIONS_AS_AUTHENTICATOR = { storage: 3, realtime: 3 } as const;
+
 /** Secrets in the project's namespace, each labelled LABEL_PROJECT=<ref>, and their keys. Values are plain text. */
 export const SECRETS = {
   /** Made by the operator. */

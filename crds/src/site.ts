@@ -21,10 +21,18 @@ const text = (description: string, options: Record<string, unknown> = {}) =>
 const quantity = (standard: string, description: string) =>
   text(description, { default: standard, pattern: '^[1-9][0-9]*(m|Ki|Mi|Gi|Ti)?$' });
 
+/** Beyond it a pod's share of the connections that its login role may have, with one pod more in a rollout, is too few to work with. */
+export const MOST_PODS = 3;
+
 const Pod = (cpu: string, memory: string, what: string) =>
   Type.Object(
     {
-      replicas: Type.Integer({ default: 1, minimum: 1, maximum: 20, description: `Pods of ${what}.` }),
+      replicas: Type.Integer({
+        default: 1,
+        minimum: 1,
+        maximum: MOST_PODS,
+        description: `Pods of ${what}; at most ${MOST_PODS}, as all share the connections of one login role.`,
+      }),
       cpu: quantity(cpu, 'CPU that each is sure of.'),
       memory: quantity(memory, 'Memory that each is sure of, and may have.'),
     },

@@ -2,7 +2,7 @@
  * All that one project has of realtime: its sockets, topics, presences, limits and connections to its database. In: tenants' sockets
  * and messages from the database. Out: each broadcast to every channel of its topic. Made by the service when a project is first asked for.
  */
-import { scramOnly } from '@slipway/crds';
+import { CONNECTIONS_AS_AUTHENTICATOR, scramOnly } from '@slipway/crds';
 import { migrateRealtime } from '@slipway/project-database';
 import pg from 'pg';
 import type { Logger } from 'pino';
@@ -20,8 +20,6 @@ import { type Difference, Presence } from './presence.js';
 import type { Frame } from './protocol/frame.js';
 import { Broadcast, pushFrame, type Version } from './protocol/messages.js';
 
-/** Policies are asked and changes checked on these; one listens for messages as well. */
-const CONNECTIONS = 3;
 /** Told of DDL by the database itself. */
 const SCHEMA_NOTIFICATIONS = 'pgrst';
 
@@ -58,8 +56,8 @@ export class Hub {
     this.events = new RateLimit(this.limits.eventsPerSecond);
     this.presenceEvents = new RateLimit(this.limits.presenceEventsPerSecond);
     this.#joins = new RateLimit(this.limits.joinsPerSecond);
-    // Kept open while there are channels: notifications come on it.
-    const limits = { connections: CONNECTIONS, idleMs: Number.POSITIVE_INFINITY };
+    // Policies are asked and changes checked on these; one is kept open while there are channels, as notifications come on it.
+    const limits = { connections: CONNECTIONS_AS_AUTHENTICATOR.realtime, idleMs: Number.POSITIVE_INFINITY };
     this.pool = new Pool(tenant.authenticator, limits, {
       listen: [NOTIFICATIONS, SCHEMA_NOTIFICATIONS],
       onNotification: (channel) => {

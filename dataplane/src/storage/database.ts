@@ -2,8 +2,7 @@
  * What storage asks of a project's database, each in one round trip and one implicit transaction as whoever calls: row-level
  * security on `storage.objects` and `storage.buckets` decides. The schema is brought up to date on first contact.
  */
-import type { ApiRole } from '@slipway/crds';
-import { scramOnly } from '@slipway/crds';
+import { type ApiRole, CONNECTIONS_AS_AUTHENTICATOR, scramOnly } from '@slipway/crds';
 import { migrateStorage, storageMigrations } from '@slipway/project-database';
 import pg from 'pg';
 import type { ServiceRequest } from '../service.js';
@@ -19,7 +18,7 @@ interface Entry {
 export type Row = Record<string, unknown>;
 
 /** Under the connection limit of the role, which REST shares. */
-const LIMITS = { connections: 3, statementTimeoutMs: 30_000 };
+const LIMITS = { connections: CONNECTIONS_AS_AUTHENTICATOR.storage, statementTimeoutMs: 30_000 };
 /** Of all projects together: beyond it, those that were asked for longest ago give up connections that do nothing. */
 const CONNECTIONS = 48;
 

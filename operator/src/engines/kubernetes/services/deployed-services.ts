@@ -96,7 +96,7 @@ export class DeployedServices {
         replicas: project.suspended ? 0 : sizes.replicas,
         sizes,
         images,
-        environment: (name === 'auth' ? authEnvironment : restEnvironment)(project.ref, url, secrets),
+        environment: (name === 'auth' ? authEnvironment : restEnvironment)(project.ref, url, secrets, sizes.replicas),
         printKey: secrets.keys[SECRETS.keys.jwtSecret] ?? '',
       }),
     );

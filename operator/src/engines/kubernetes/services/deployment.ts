@@ -7,6 +7,7 @@ import { childOf, labelsOf } from '../objects.js';
 import { restrictedContainer, restrictedPod } from '../restricted-pod.js';
 import { ANNOTATION_IMAGE } from '../rollout/rollout.js';
 import type { Environment } from './environment.js';
+import { SURGE } from './pools.js';
 
 export type ServiceName = keyof typeof DEPLOYED_SERVICES;
 
@@ -73,7 +74,7 @@ function deployment(request: ServiceRequest) {
         replicas,
         revisionHistoryLimit: 2,
         progressDeadlineSeconds: STALLED_SECONDS,
-        strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
+        strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: SURGE } },
         selector: { matchLabels: selectorOf(owner, name) },
         template: {
           metadata: {

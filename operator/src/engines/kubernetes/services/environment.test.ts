@@ -20,9 +20,9 @@ const secrets: ProjectSecrets = {
   authConfig: {},
 };
 const auth = (authConfig: Record<string, string> = {}) =>
-  authEnvironment('shop', URL_OF_IT, { ...secrets, authConfig });
+  authEnvironment('shop', URL_OF_IT, { ...secrets, authConfig }, 1);
 const rest = (authConfig: Record<string, string> = {}) =>
-  restEnvironment('shop', URL_OF_IT, { ...secrets, authConfig });
+  restEnvironment('shop', URL_OF_IT, { ...secrets, authConfig }, 1);
 
 test('nothing secret stands in a Deployment', () => {
   const shown = JSON.stringify([auth().open, rest().open]);
@@ -69,6 +69,7 @@ test('the owner’s own signing key signs, and rest has the public part of it al
 test('the owner’s settings stand above defaults, below what the platform says, and nothing but settings of auth passes', () => {
   const config = {
     GOTRUE_SITE_URL: 'https://app.example.com',
+    GOTRUE_DB_MAX_POOL_SIZE: '2',
     GOTRUE_JWT_SECRET: 'mine',
     GOTRUE_API_PORT: '1',
     GOTRUE_DB_DATABASE_URL: 'postgres://elsewhere',
@@ -77,6 +78,7 @@ test('the owner’s settings stand above defaults, below what the platform says,
   };
   const { open, secret } = auth(config);
   assert.is(secret.GOTRUE_SITE_URL, 'https://app.example.com');
+  assert.is(secret.GOTRUE_DB_MAX_POOL_SIZE, '2');
   assert.is(secret.GOTRUE_JWT_SECRET, current);
   assert.is(open.GOTRUE_API_PORT, '9999');
   assert.not('GOTRUE_API_PORT' in secret);

@@ -4,6 +4,7 @@
  */
 import { authAdminRole, authenticatorRole, DEPLOYED_SERVICES, SECRETS } from '@slipway/crds';
 import { authKeys, type JwtSecrets, restKeys } from './jwt-keys.js';
+import { authPool, restPool } from './pools.js';
 
 export type Values = Readonly<Record<string, string>>;
 
@@ -23,7 +24,13 @@ export interface Environment {
 const { keys: keyNames, database: databaseNames } = SECRETS;
 const OWN_JWT_KEYS = 'GOTRUE_JWT_KEYS';
 
-export function authEnvironment(ref: string, url: string, { keys, database, authConfig }: ProjectSecrets): Environment {
+/** `replicas`: how many pods share the connections of the role. */
+export function authEnvironment(
+  ref: string,
+  url: string,
+  { keys, database, authConfig }: ProjectSecrets,
+  replicas: number,
+): Environment {
   const own = Object.fromEntries(Object.entries(authConfig).filter(([name]) => /^GOTRUE_[A-Z0-9_]+$/.test(name)));
   const open = {
     GOTRUE_API_HOST: '0.0.0.0',
@@ -42,7 +49,7 @@ export function authEnvironment(ref: string, url: string, { keys, database, auth
   };
   const login = { role: authAdminRole(ref), password: database[databaseNames.authAdminPassword] };
   const secret = {
-    ...authDefaults(own),
+    ...authDefaults(own, replicas),
     ...own,
     GOTRUE_DB_DATABASE_URL: `${databaseUrl(database, login)}?search_path=auth`,
     GOTRUE_JWT_SECRET: keys[keyNames.jwtSecret] ?? '',
@@ -51,8 +58,8 @@ export function authEnvironment(ref: string, url: string, { keys, database, auth
   return { open, secret: without(secret, open) };
 }
 
-const authDefaults = (own: Values): Values => ({
-  GOTRUE_DB_MAX_POOL_SIZE: '10',
+const authDefaults = (own: Values, replicas: number): Values => ({
+  GOTRUE_DB_MAX_POOL_SIZE: String(authPool(replicas)),
   GOTRUE_DB_CONN_MAX_IDLE_TIME: '1m',
   GOTRUE_JWT_EXP: '3600',
   GOTRUE_SITE_URL: 'http://localhost:3000',
@@ -63,7 +70,12 @@ const authDefaults = (own: Values): Values => ({
   GOTRUE_MAILER_AUTOCONFIRM: String(!own.GOTRUE_SMTP_HOST && own.GOTRUE_HOOK_SEND_EMAIL_ENABLED !== 'true'),
 });
 
-export function restEnvironment(ref: string, url: string, { keys, database, authConfig }: ProjectSecrets): Environment {
+export function restEnvironment(
+  ref: string,
+  url: string,
+  { keys, database, authConfig }: ProjectSecrets,
+  replicas: number,
+): Environment {
   const login = { role: authenticatorRole(ref), password: database[databaseNames.authenticatorPassword] };
   return {
     open: {
@@ -73,7 +85,7 @@ export function restEnvironment(ref: string, url: string, { keys, database, auth
       PGRST_DB_SCHEMAS: 'public',
       PGRST_DB_EXTRA_SEARCH_PATH: 'public,extensions',
       PGRST_DB_ANON_ROLE: 'anon',
-      PGRST_DB_POOL: '10',
+      PGRST_DB_POOL: String(restPool(replicas)),
       PGRST_DB_CONFIG: 'true',
       PGRST_OPENAPI_SERVER_PROXY_URI: `${url}/rest/v1`,
     },
