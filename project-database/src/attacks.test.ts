@@ -2,6 +2,7 @@
 import type pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { dropDatabase, dropGoneRoles } from './spare.js';
 import { startTestProjects, type TestProjects } from './testing.js';
 
 const test = suite<{ projects: TestProjects }>('attacks from inside a project’s database');
@@ -201,6 +202,31 @@ test('settings that a tenant puts on a shared role do not reach a neighbour', as
   assert.is((await authenticator.query('SHOW statement_timeout')).rows[0].statement_timeout, '8s');
   assert.not.match((await authenticator.query('SHOW search_path')).rows[0].search_path, /evil/);
   await authenticator.end();
+});
+
+test('what a tenant grants to a neighbour’s role keeps the neighbour’s removal from nothing, and the role only as long as the grant', async ({
+  projects,
+}) => {
+  await projects.create('leaves');
+  await projects.create('keeps');
+  const keeps = await projects.login('keeps', 'owner');
+  await keeps.query(`
+    CREATE TABLE bait (id int);
+    GRANT SELECT ON bait TO "postgres.leaves";
+    CREATE POLICY lure ON bait TO "authenticator.leaves" USING (true)`);
+  const { admin } = projects;
+  await dropDatabase(admin, 'p-leaves', 'leaves');
+  const roles = async (pattern: string) =>
+    (await admin.query(`SELECT rolcanlogin, rolpassword FROM pg_authid WHERE rolname LIKE '${pattern}'`)).rows;
+  assert.equal(await roles('%.leaves'), []);
+  const shut = { rolcanlogin: false, rolpassword: null };
+  assert.equal(await roles('slipway-gone-%'), [shut, shut]);
+  await dropGoneRoles(admin);
+  assert.equal((await roles('slipway-gone-%')).length, 2);
+  await keeps.query('DROP TABLE bait');
+  await dropGoneRoles(admin);
+  assert.equal(await roles('slipway-gone-%'), []);
+  await keeps.end();
 });
 
 test('a tenant can not end a neighbour’s connections', async ({ projects }) => {

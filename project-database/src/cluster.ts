@@ -39,7 +39,7 @@ export async function prepareCluster(session: Session): Promise<void> {
     transaction([...missing, ...attributes, ownersSettings(owners), ...(await closedDatabases(session))]),
   );
   await prepareReplicationRole(session);
-  await forgetGroupSettings(session, groups);
+  await forgetGroupSettings(session);
 }
 
 const groupAttributes = (role: string) =>
@@ -72,13 +72,16 @@ async function closedDatabases(session: Session): Promise<string[]> {
   return rows.map((row) => `REVOKE ALL ON DATABASE ${identifier(String(row.datname))} FROM PUBLIC`);
 }
 
-/** A tenant can SET ROLE to a group and then ALTER ROLE … SET on it; as it is shared, nobody may find such settings. */
-async function forgetGroupSettings(session: Session, groups: readonly string[]): Promise<void> {
+/** A tenant can SET ROLE to a group and then ALTER ROLE … SET on it; as it is shared, nobody else may find such settings. Resolves to what was done. */
+export async function forgetGroupSettings(session: Session): Promise<string[]> {
+  const groups = groupRoles(await ownersRole(session));
   const { rows } = await session.query(`
     SELECT format('ALTER ROLE %I %s RESET ALL', rolname, 'IN DATABASE ' || quote_ident(datname)) AS statement
     FROM pg_db_role_setting
     JOIN pg_roles ON pg_roles.oid = setrole
     LEFT JOIN pg_database ON pg_database.oid = setdatabase
     WHERE rolname IN (${groups.map(literal).join(', ')})`);
-  for (const row of rows) await session.query(String(row.statement));
+  const statements = rows.map(({ statement }) => String(statement));
+  for (const statement of statements) await session.query(statement);
+  return statements;
 }

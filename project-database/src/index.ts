@@ -3,7 +3,7 @@
  * sessions, passwords. Out: databases. Used by the operator's engine; the data plane uses `migrateAuth`.
  */
 export { authMigrations, type Migration } from './auth/index.js';
-export { openReplication, prepareCluster } from './cluster.js';
+export { forgetGroupSettings, openReplication, prepareCluster } from './cluster.js';
 export { migrateAuth } from './migrate-auth.js';
 export { naming } from './owners.js';
 export {
@@ -30,6 +30,7 @@ export {
   buildSpare,
   type Connect,
   dropDatabase,
+  dropGoneRoles,
   ensureTemplate,
   newSpareId,
   SPARE_PREFIX,

@@ -141,6 +141,34 @@ export async function takeSpare(admin: Session, id: string, ref: string, passwor
 export async function dropDatabase(admin: Session, database: string, ref: string): Promise<void> {
   await dropReplicationSlots(admin, database);
   await admin.query(`DROP DATABASE IF EXISTS ${identifier(database)} WITH (FORCE)`);
-  const names = LOGIN_ROLES.map((role) => identifier(role.name(ref))).join(', ');
-  await admin.query(`DROP ROLE IF EXISTS ${names}`);
+  const names = LOGIN_ROLES.map((role) => literal(role.name(ref))).join(', ');
+  const { rows } = await admin.query(`SELECT rolname, oid::text FROM pg_roles WHERE rolname IN (${names})`);
+  for (const { rolname, oid } of rows) await dropRole(admin, String(rolname), String(oid));
+}
+
+const DEPENDENT_OBJECTS = '2BP01';
+const GONE_PREFIX = 'slipway-gone-';
+
+/**
+ * Any tenant may grant something to a neighbour's role in a database of its own, where no superuser goes to take it back. Such a role stays, as
+ * nobody's and under a name of no project, until that database goes too.
+ */
+async function dropRole(admin: Session, name: string, oid: string): Promise<void> {
+  try {
+    await admin.query(`DROP ROLE IF EXISTS ${identifier(name)}`);
+  } catch (error) {
+    if ((error as { code?: string }).code !== DEPENDENT_OBJECTS) throw error;
+    if (name.startsWith(GONE_PREFIX)) return;
+    const shut = `ALTER ROLE ${identifier(name)} WITH NOLOGIN PASSWORD NULL`;
+    const renamed = `ALTER ROLE ${identifier(name)} RENAME TO ${identifier(GONE_PREFIX + oid)}`;
+    await admin.query(transaction([shut, renamed]));
+  }
+}
+
+/** Roles of projects that are gone, as far as nothing is granted to them any more. */
+export async function dropGoneRoles(admin: Session): Promise<void> {
+  const { rows } = await admin.query(
+    `SELECT rolname, oid::text FROM pg_roles WHERE rolname LIKE ${literal(`${GONE_PREFIX}%`)}`,
+  );
+  for (const { rolname, oid } of rows) await dropRole(admin, String(rolname), String(oid));
 }

@@ -8,6 +8,8 @@ import { buildSpare, ensureTemplate, newSpareId, takeSpare } from './spare.js';
 
 export interface TestProjects {
   postgres: TestPostgres;
+  /** As superuser. */
+  admin: pg.Client;
   /** Makes a project's database; each role's password is `<part>-of-<ref>`. */
   create(ref: string): Promise<void>;
   /** A session of one of the project's roles, in its own database unless told otherwise. */
@@ -24,6 +26,7 @@ export async function startTestProjects(): Promise<TestProjects> {
   const password = (ref: string, part: string) => `${part}-of-${ref}`;
   return {
     postgres,
+    admin,
     create: async (ref) => {
       const id = newSpareId();
       await buildSpare(admin, connect, id);

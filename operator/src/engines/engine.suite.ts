@@ -1,10 +1,10 @@
 /** What every engine must do. In: an engine that is started, and how to look at what it made. Run by each engine's own test. */
 
-import { ownerRole, type Region } from '@slipway/crds';
+import { databaseOf, ownerRole, type Region } from '@slipway/crds';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { DatabaseRequest, Engine, EngineProject } from './engine.js';
+import type { DatabaseRequest, Engine, EngineOutcome, EngineProject } from './engine.js';
 
 export interface EngineUnderTest {
   engine: Engine;
@@ -43,6 +43,7 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     passwords: { owner: `owner-${version}`, authenticator: `authenticator-${version}`, authAdmin: `auth-${version}` },
     existed: false,
   });
+  const removal = (ref: string, retain = false) => ({ ...named(ref), ...request(ref), retain });
   /** `in`, or the code of the refusal. */
   const enter = async ({ login }: EngineUnderTest, ref: string, password: string): Promise<string> => {
     const client = new pg.Client(login(ref, ownerRole(ref), password));
@@ -89,7 +90,7 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     await client.query('CREATE TABLE kept (id int)');
     await client.end();
     assert.is((await under.engine.ensureDatabase(request('again'))).state, 'ready');
-    assert.is((await under.engine.ensureDatabase(request('again', '2'))).state, 'ready');
+    assert.is((await under.engine.ensureDatabase({ ...request('again', '2'), existed: true })).state, 'ready');
     assert.not(await loginWorks(under, 'again', 'owner-1'));
     const later = new pg.Client(under.login('again', ownerRole('again'), 'owner-2'));
     await later.connect();
@@ -102,7 +103,7 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     const outcomes = await Promise.all(refs.map((ref) => under.engine.ensureDatabase(request(ref))));
     assert.ok(outcomes.every(({ state }) => state === 'ready'));
     for (const ref of refs) assert.ok(await loginWorks(under, ref, 'owner-1'), ref);
-    await Promise.all(refs.map((ref) => under.engine.remove({ ...named(ref), retain: false })));
+    await Promise.all(refs.map((ref) => under.engine.remove(removal(ref))));
   });
 
   test('what is removed leaves nothing, connections or not, and removing it again is no error', async ({ under }) => {
@@ -110,16 +111,16 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     const client = new pg.Client(under.login('gone', ownerRole('gone'), 'owner-1'));
     client.on('error', () => {});
     await client.connect();
-    assert.equal(await under.engine.remove({ ...named('gone'), retain: false }), {
+    assert.equal(await under.engine.remove(removal('gone')), {
       state: 'ready',
       value: undefined,
     });
     assert.equal(await under.leftovers('gone'), []);
-    assert.equal(await under.engine.remove({ ...named('gone'), retain: false }), {
+    assert.equal(await under.engine.remove(removal('gone')), {
       state: 'ready',
       value: undefined,
     });
-    assert.equal(await under.engine.remove({ ...named('never-was'), retain: false }), {
+    assert.equal(await under.engine.remove(removal('never-was')), {
       state: 'ready',
       value: undefined,
     });
@@ -132,7 +133,7 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     await client.connect();
     await client.query('CREATE TABLE old (id int)');
     await client.end();
-    await under.engine.remove({ ...named('anew'), retain: false });
+    await under.engine.remove(removal('anew'));
     await under.engine.ensureDatabase(request('anew', '2'));
     const later = new pg.Client(under.login('anew', ownerRole('anew'), 'owner-2'));
     await later.connect();
@@ -188,20 +189,87 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     await client.connect();
     await client.query('CREATE TABLE kept AS SELECT 7 AS id');
     for (const _ of ['retained', 'and again']) {
-      assert.is((await under.engine.remove({ ...own, retain: true })).state, 'ready');
+      assert.is((await under.engine.remove(removal('stays', true))).state, 'ready');
     }
     assert.is.not(await enter(under, 'stays', 'owner-1'), 'in');
     const refused = await under.engine.ensureDatabase({ ...request('stays', '2'), project: other });
     assert.is(refused.state === 'failed' && refused.reason, 'DatabaseRetained');
     for (const retain of [true, false]) {
-      assert.is((await under.engine.remove({ ...other, retain })).state, 'ready');
+      assert.is((await under.engine.remove({ ...request('stays', '2'), ...other, retain })).state, 'ready');
     }
     assert.is((await under.engine.ensureDatabase(request('stays', '2'))).state, 'ready');
     assert.equal(await idsKept(under, 'stays', 'owner-2'), [{ id: 7 }]);
-    await under.engine.remove({ ...own, retain: false });
+    await under.engine.remove({ ...request('stays', '2'), ...own, retain: false });
     assert.equal(await under.leftovers('stays'), []);
     await client.end().catch(() => {});
   });
+
+  test('a database under the name of a project that is not its own is given to nobody, and not dropped with who asked for it', async ({
+    under,
+  }) => {
+    await under.engine.ensureDatabase(request('left'));
+    const other = { ...named('left'), owner: 'other@example.com', uid: 'uid-other' };
+    const refused = await under.engine.ensureDatabase({ ...request('left', '2'), project: other });
+    assert.is(refused.state === 'failed' && refused.reason, 'DatabaseTaken');
+    assert.is((await under.engine.remove({ ...removal('left'), ...request('left', '2'), ...other })).state, 'ready');
+    assert.ok(await loginWorks(under, 'left', 'owner-1'));
+    const rotated = { ...request('left', '2'), former: request('left').passwords };
+    assert.is((await under.engine.ensureDatabase(rotated)).state, 'ready', 'its own, whose passwords are rotated');
+    await under.engine.remove({ ...removal('left'), ...rotated });
+  });
+
+  test('what owners do to their database and to others’ roles stands in the way of no removal', async ({ under }) => {
+    for (const ref of ['granted', 'grants']) await under.engine.ensureDatabase(request(ref));
+    const owner = async (ref: string, sql: string) => {
+      const client = new pg.Client(under.login(ref, ownerRole(ref), 'owner-1'));
+      await client.connect();
+      await client.query(sql).finally(() => client.end());
+    };
+    await owner(
+      'grants',
+      `CREATE SCHEMA own; CREATE TABLE own.bait (id int); GRANT SELECT ON own.bait TO "${ownerRole('granted')}"`,
+    );
+    await owner('granted', `ALTER DATABASE "${databaseOf('granted')}" IS_TEMPLATE true`);
+    assert.is((await under.engine.remove(removal('granted'))).state, 'ready');
+    assert.equal(await under.leftovers('granted'), []);
+    assert.is((await under.engine.ensureDatabase(request('granted', '2'))).state, 'ready');
+    await owner(
+      'grants',
+      `DO $$ BEGIN IF has_table_privilege('${ownerRole('granted')}', 'own.bait', 'SELECT') THEN RAISE 'inherited'; END IF; END $$`,
+    );
+    await under.engine.remove({ ...removal('granted'), ...request('granted', '2') });
+    await under.engine.remove(removal('grants'));
+  });
+
+  /** Each by its owner, in a transaction that is left open. */
+  const HELD = {
+    'its database': (ref: string) => `ALTER DATABASE "${databaseOf(ref)}" CONNECTION LIMIT 19`,
+    'its role': (ref: string) => `ALTER ROLE "${ownerRole(ref)}" PASSWORD 'mine'`,
+    'its database’s comment': (ref: string) => `COMMENT ON DATABASE "${databaseOf(ref)}" IS 'mine'`,
+    'a role that all share': () => `SET ROLE anon; ALTER ROLE anon PASSWORD 'mine'`,
+  };
+  for (const [what, sql] of Object.entries(HELD)) {
+    test(`an owner that changes ${what} in a transaction that it leaves open holds up nothing`, async ({ under }) => {
+      await under.engine.ensureDatabase(request('held'));
+      const again = { ...request('held', '2'), existed: true };
+      const suspended = { ...again, project: { ...named('held'), suspended: true } };
+      const steps: [password: string, step: () => Promise<EngineOutcome>][] = [
+        ['owner-1', () => under.engine.ensureDatabase(again)],
+        ['owner-2', () => under.engine.ensureDatabase(suspended)],
+        ['owner-2', () => under.engine.remove({ ...removal('held'), ...again })],
+      ];
+      for (const [password, step] of steps) {
+        await under.engine.ensureDatabase({ ...again, passwords: { ...again.passwords, owner: password } });
+        const client = new pg.Client(under.login('held', ownerRole('held'), password));
+        client.on('error', () => {});
+        await client.connect();
+        await client.query(`SET idle_in_transaction_session_timeout = 0; BEGIN; ${sql('held')}`);
+        assert.is((await step()).state, 'ready');
+        await client.end().catch(() => {});
+      }
+      assert.equal(await under.leftovers('held'), []);
+    });
+  }
 
   test('a key is taken when who verifies it answers, and waited for when it is refused', async ({ under }) => {
     const taken = await under.engine.verifiersAccept({ project: named('served'), anonKey: 'key' });

@@ -45,11 +45,19 @@ export interface DatabaseAddress {
   publicAddress: string;
 }
 
-export interface DatabaseRequest {
-  project: EngineProject;
-  passwords: ProjectPasswords;
+/** What shows that a database under a project's name is that project's. */
+export interface DatabaseClaim {
+  /** Those that Postgres is to have; undefined: nobody knows them any more. */
+  passwords: ProjectPasswords | undefined;
+  /** Those that Postgres may still have, while they are rotated. */
+  former?: ProjectPasswords | undefined;
   /** It was ready once: if it is not there now, data is lost, and an empty one must not take its place. */
   existed: boolean;
+}
+
+export interface DatabaseRequest extends DatabaseClaim {
+  project: EngineProject;
+  passwords: ProjectPasswords;
 }
 
 export interface ServicesRequest {
@@ -57,7 +65,7 @@ export interface ServicesRequest {
   anonKey: string;
 }
 
-export interface RemoveRequest {
+export interface RemoveRequest extends DatabaseClaim {
   ref: string;
   uid: string;
   owner: string;

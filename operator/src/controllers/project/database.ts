@@ -5,12 +5,12 @@
 import { randomBytes } from 'node:crypto';
 import { ANNOTATION_ADDRESS, ownerRole, type Project, SECRETS } from '@slipway/crds';
 import type { ProjectPasswords } from '@slipway/project-database';
-import { DATABASE_MOVE_UNSUPPORTED, type DatabaseAddress } from '../../engines/engine.js';
+import { DATABASE_MOVE_UNSUPPORTED, type DatabaseAddress, type DatabaseClaim } from '../../engines/engine.js';
 import { isTrue } from '../../runtime/conditions.js';
 import { type Context, engineProject, ready, type StepOutcome } from './context.js';
 import { plainText } from './resources.js';
 import { isAsked, recorded, tellRotated } from './rotation.js';
-import { type EnsuredSecret, ensureSecret, type Values } from './secrets.js';
+import { type EnsuredSecret, ensureSecret, readSecret, type Values } from './secrets.js';
 
 const { database: names } = SECRETS;
 /** Each password, the one that is to take its place, and whose it is. */
@@ -34,6 +34,7 @@ export async function ensureDatabase(context: Context): Promise<StepOutcome> {
   const outcome = await world.engine.ensureDatabase({
     project: engineProject(context),
     passwords: passwordsOf(values),
+    former: isRotating ? formerOf(values) : undefined,
     existed: existed(project),
   });
   if (isRotating && hasPasswords(outcome)) {
@@ -48,6 +49,16 @@ export async function ensureDatabase(context: Context): Promise<StepOutcome> {
 /** Postgres takes those that it was to have: then nothing else may be shown, whatever else is wrong. */
 const hasPasswords = (outcome: StepOutcome) =>
   outcome.state === 'ready' || (outcome.state === 'failed' && outcome.reason === DATABASE_MOVE_UNSUPPORTED);
+
+/** For who removes it: what is known of it, whatever is left of the project. */
+export async function databaseClaim(context: Context): Promise<DatabaseClaim> {
+  const values: Values = plainText(await readSecret(context, names.name));
+  const isKnown = PASSWORDS.every(({ key }) => values[key] !== undefined);
+  return {
+    existed: existed(context.project),
+    ...(isKnown ? { passwords: passwordsOf(values), former: formerOf(values) } : { passwords: undefined }),
+  };
+}
 
 /** Once it was healthy or its database ready; a database that is not there now is lost. */
 const existed = ({ status }: Project) => isTrue(status?.conditions, 'DatabaseReady') || status?.url !== undefined;
@@ -90,6 +101,9 @@ const passwordsOf = (values: Values) =>
   Object.fromEntries(
     PASSWORDS.map(({ part, key, next }) => [part, values[next] ?? values[key]]),
   ) as unknown as ProjectPasswords;
+
+const formerOf = (values: Values) =>
+  Object.fromEntries(PASSWORDS.map(({ part, key }) => [part, values[key]])) as unknown as ProjectPasswords;
 
 const textOf = ({ host, port, database, publicAddress }: DatabaseAddress) =>
   `${host}:${port}/${database} ${publicAddress}`;

@@ -4,6 +4,7 @@ import type { Outcome } from '../../runtime/controller.js';
 import { hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { isNotFound } from '../../runtime/kube.js';
 import { type Context, engineProject, isToBeRetained } from './context.js';
+import { databaseClaim } from './database.js';
 import { everMoreSeldom } from './ever-more-seldom.js';
 import { isRetained } from './namespace.js';
 import { type Namespace, namespacePath, projectPath } from './resources.js';
@@ -16,7 +17,7 @@ export async function removeProject(context: Context): Promise<Outcome> {
   const { world, ref } = context;
   if (!hasFinalizer(context.project, FINALIZER)) return { kind: 'done' };
   if (context.project.status?.phase !== 'deleting') await progress(context, beginningOf(context.project));
-  const removed = await world.engine.remove(engineProject(context));
+  const removed = await world.engine.remove({ ...engineProject(context), ...(await databaseClaim(context)) });
   if (removed.state !== 'ready') {
     await progress(context, removed.message);
     return removed.state === 'failed'

@@ -124,6 +124,15 @@ test('spares are kept in number, and those of an earlier run are used on', async
   assert.is((await spareRolesOf(postgres)).length, 3 * SPARES);
 });
 
+test('settings that a tenant puts on a role that all share are gone soon, without a start', async ({ postgres }) => {
+  await withEngine(postgres, async (engine) => {
+    await engine.start();
+    await superuser(postgres, "ALTER ROLE anon SET statement_timeout = '1ms'");
+    const settings = "SELECT rolname FROM pg_db_role_setting JOIN pg_roles r ON r.oid = setrole WHERE rolname = 'anon'";
+    await until(async () => (await names(postgres, settings)).length === 0, 'the settings to go');
+  });
+});
+
 test('what an earlier run left half made is dropped at the next start, and a spare of another version too', async ({
   postgres,
 }) => {

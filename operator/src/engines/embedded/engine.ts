@@ -48,7 +48,7 @@ export class EmbeddedEngine implements Engine {
     this.#settings = settings;
     const { host } = addressOf(adminUrl);
     const replicationPassword = async () => settings.replicationPassword?.(host);
-    this.#database = new DatabaseServer({ adminUrl, spares: SPARES, replicationPassword, onChange, log });
+    this.#database = new DatabaseServer({ adminUrl, spares: SPARES, ofOne: false, replicationPassword, onChange, log });
     this.#probe = new ServiceProbe(settings.dataplaneUrl, settings.projectUrl);
   }
 

@@ -11,7 +11,7 @@ const LOOK_MS = 10_000;
 const PRINTS = `
   SELECT split_part(a.rolname, '.', 2) AS ref,
          md5(string_agg(md5(a::text || coalesce(m.groups, '')), '' ORDER BY a.rolname)
-             || coalesce(max(d.datacl::text || d.datallowconn || d.datconnlimit), '')) AS print
+             || coalesce(max(d.datacl::text || d.datallowconn || d.datconnlimit || d.datistemplate), '')) AS print
   FROM pg_authid a
   LEFT JOIN LATERAL (
     SELECT string_agg(roleid || ':' || inherit_option || set_option, ',' ORDER BY roleid) AS groups

@@ -48,7 +48,7 @@ export async function observe(session: Session, ref: string): Promise<Observed> 
   ).join(' ');
   const { rows } = await session.query(`
     SELECT datname AS name, true AS is_database, shobj_description(oid, 'pg_database') AS text,
-      datconnlimit = -1 AND NOT EXISTS (
+      datconnlimit = -1 AND NOT datistemplate AND NOT EXISTS (
         SELECT FROM aclexplode(coalesce(datacl, acldefault('d', datdba)))
         WHERE grantee NOT IN (SELECT oid FROM pg_roles WHERE rolname IN (${names}, ${literal(REPLICATION_ROLE)})))
         AND NOT EXISTS (
@@ -83,6 +83,14 @@ export async function observe(session: Session, ref: string): Promise<Observed> 
     accessAsItShouldBe: database?.good === true,
     roles,
   };
+}
+
+/** Whether they were made with these passwords: nobody but the project that they are of has them. */
+export async function isOf(observed: Observed, passwords: ProjectPasswords): Promise<boolean> {
+  const matches = await Promise.all(
+    observed.roles.map(({ role, verifier }) => verifierMatches(verifier, passwords[role.part])),
+  );
+  return matches.includes(true);
 }
 
 /** What puts right what has drifted; nothing when all is well. `open`: it is to take connections; else it is left as it is. */
@@ -128,11 +136,11 @@ function driftOf(found: ObservedRole | undefined): string {
 
 const mayConnect = (ref: string) => [...LOGIN_ROLES.map((role) => role.name(ref)), REPLICATION_ROLE];
 
-/** An owner may open its database or put a limit on it; both would harm what serves it. */
+/** An owner may open its database, put a limit on it, or make a template of it; the first two would harm what serves it, the last its removal. */
 const restrictDatabase = (ref: string, open: boolean, isMarked: boolean) => {
   const database = identifier(databaseOf(ref));
   return [
-    `ALTER DATABASE ${database} WITH ${open ? 'ALLOW_CONNECTIONS true ' : ''}CONNECTION LIMIT -1`,
+    `ALTER DATABASE ${database} WITH ${open ? 'ALLOW_CONNECTIONS true ' : ''}CONNECTION LIMIT -1 IS_TEMPLATE false`,
     ...(open && isMarked ? [`COMMENT ON DATABASE ${database} IS NULL`] : []),
     `DO $$ DECLARE stranger record; BEGIN
       FOR stranger IN

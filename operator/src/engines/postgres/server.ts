@@ -14,19 +14,21 @@ import {
 } from '@slipway/project-database';
 import type { Logger } from 'pino';
 import { Limit } from '../../runtime/limit.js';
-import type { DatabaseRequest, EngineOutcome, RemoveRequest } from '../engine.js';
+import type { DatabaseClaim, DatabaseRequest, EngineOutcome, RemoveRequest } from '../engine.js';
 import { closeDatabase, retainDatabase } from './closed-database.js';
 import { ClusterSessions } from './cluster-sessions.js';
 import { DatabaseChanges } from './database-changes.js';
-import { IdleSlots } from './idle-slots.js';
-import { type Observed, observe, repairs } from './project-database.js';
+import { isOf, type Observed, observe, repairs } from './project-database.js';
 import { Spares } from './spares.js';
+import { startUpkeep } from './upkeep.js';
 
 export interface DatabaseServerSettings {
   /** As superuser. */
   adminUrl: string;
   /** How many databases are kept ready for who comes next; 0: each is made when it is asked for. */
   spares: number;
+  /** All in it are of one project: whoever may use the server may have them. */
+  ofOne: boolean;
   /** Of the role that reads changes for realtime; without it that role can't log in. */
   replicationPassword?: (() => Promise<string | undefined>) | undefined;
   /** Told of each project whose roles or database somebody changed. */
@@ -49,9 +51,9 @@ export class DatabaseServer {
   /** Takes SQL that speaks of the group of owners. */
   readonly #named: Session;
   readonly #spares: Spares;
-  readonly #idleSlots: IdleSlots;
   readonly #changes: DatabaseChanges;
   readonly #removals = new Limit(REMOVALS);
+  #endUpkeep: (() => void) | undefined;
   #started: Promise<void> | undefined;
 
   constructor(settings: DatabaseServerSettings) {
@@ -59,7 +61,6 @@ export class DatabaseServer {
     this.#sessions = new ClusterSessions(settings.adminUrl, settings.log);
     this.#named = naming(this.#sessions);
     this.#spares = new Spares(this.#sessions, settings.spares, settings.log);
-    this.#idleSlots = new IdleSlots(this.#sessions, settings.log);
     this.#changes = new DatabaseChanges(this.#sessions, (ref) => settings.onChange?.(ref), settings.log);
   }
 
@@ -79,6 +80,7 @@ export class DatabaseServer {
       const observed = await observe(this.#named, ref);
       if (!observed.exists) return this.#make(request, observed.roles.length > 0);
       if (isKeptFromOthers(observed, request.project.owner)) return retainedForAnother(ref);
+      if (await this.#isStrangers(request.project.owner, request, observed)) return strangersDatabase(ref);
       const { suspended } = request.project;
       const needed = await repairs(ref, observed, request.passwords, !suspended);
       if (suspended) await closeDatabase(this.#sessions, ref);
@@ -90,12 +92,24 @@ export class DatabaseServer {
     });
   }
 
+  /** Left behind under this name, as when somebody took the finalizer off its project: it is not for who comes next. */
+  async #isStrangers(
+    owner: string,
+    { passwords, former, existed }: DatabaseClaim,
+    observed: Observed,
+  ): Promise<boolean> {
+    if (this.#settings.ofOne || existed || !observed.exists || observed.retainedFor === owner) return false;
+    for (const known of [passwords, former]) if (known && (await isOf(observed, known))) return false;
+    return true;
+  }
+
   /** Ready when neither the database nor its roles are there, or what is retained is closed. */
-  remove({ ref, owner, retain }: Pick<RemoveRequest, 'ref' | 'owner' | 'retain'>): Promise<EngineOutcome> {
+  remove(request: RemoveRequest): Promise<EngineOutcome> {
+    const { ref, owner, retain } = request;
     return this.#withPostgres(async () => {
       const observed = await observe(this.#named, ref);
       // Its project never had it, and so can't take it along.
-      if (isKeptFromOthers(observed, owner)) return ready;
+      if (isKeptFromOthers(observed, owner) || (await this.#isStrangers(owner, request, observed))) return ready;
       if (retain && observed.exists) await retainDatabase(this.#sessions, ref, owner);
       else await this.#removals.run(() => dropDatabase(this.#sessions, databaseOf(ref), ref));
       return ready;
@@ -104,7 +118,7 @@ export class DatabaseServer {
 
   async close(): Promise<void> {
     await this.#started?.catch(() => {});
-    this.#idleSlots.close();
+    this.#endUpkeep?.();
     this.#changes.close();
     await this.#spares.close();
     await this.#sessions.close();
@@ -114,7 +128,7 @@ export class DatabaseServer {
     await prepareCluster(this.#sessions);
     const password = await this.#settings.replicationPassword?.();
     if (password !== undefined) await openReplication(this.#sessions, password);
-    this.#idleSlots.start();
+    this.#endUpkeep ??= startUpkeep(this.#sessions, this.#settings.log);
     this.#changes.start();
     await this.#spares.start();
   }
@@ -165,6 +179,15 @@ const retainedForAnother = (ref: string): EngineOutcome => ({
   message:
     `the database ${databaseOf(ref)} is retained for the owner of an earlier project of this name: ` +
     'choose another metadata.name, or let that owner have the project',
+  retry: true,
+});
+
+const strangersDatabase = (ref: string): EngineOutcome => ({
+  state: 'failed',
+  reason: 'DatabaseTaken',
+  message:
+    `the database ${databaseOf(ref)} is there already, and is not this project's: choose another metadata.name, or let an administrator ` +
+    'drop it or mark whom it is retained for (docs/operations.md)',
   retry: true,
 });
 

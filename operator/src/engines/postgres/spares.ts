@@ -19,6 +19,7 @@ import {
 } from '@slipway/project-database';
 import type { Logger } from 'pino';
 import { delayOf } from '../../runtime/backoff.js';
+import { every } from '../../runtime/every.js';
 import type { ClusterSessions } from './cluster-sessions.js';
 
 /** Built at once in the background, and when somebody waits: CREATE DATABASE is bound by the disk and one core each. */
@@ -27,6 +28,9 @@ const DEMAND_BUILDS = 3;
 const BACKOFF = { firstMs: 500, maxMs: 30_000 };
 /** Whoever took the last spare still needs the disk and a core for the rest of its provisioning: making the next one waits so long. */
 const PAUSE_AFTER_TAKE_MS = 300;
+/** What a former leader asked Postgres for may be done only after it has died, and after the first sweep. */
+const SWEEP_MS = 60_000;
+const SWEEP = 'dropping what was left half made';
 
 interface Waiter {
   resolve(id: string): void;
@@ -44,12 +48,15 @@ export class Spares {
   #failures = 0;
   #resting = false;
   #pause: NodeJS.Timeout | undefined;
+  #endSweeps: (() => void) | undefined;
+  readonly #sweepMs: number;
 
   /** `kept`: how many are ready for who comes next; 0: each is made when it is asked for. */
-  constructor(sessions: ClusterSessions, kept: number, log: Logger) {
+  constructor(sessions: ClusterSessions, kept: number, log: Logger, sweepMs = SWEEP_MS) {
     this.#sessions = sessions;
     this.#kept = kept;
     this.#log = log;
+    this.#sweepMs = sweepMs;
   }
 
   /** Drops what an earlier run left half made or an older version made, keeps the rest, and begins to fill up. */
@@ -57,6 +64,7 @@ export class Spares {
     await this.#dropLeftovers();
     await ensureTemplate(this.#sessions, this.#sessions.connect);
     this.#ready = await this.#found();
+    this.#endSweeps ??= every(this.#sweepMs, SWEEP, () => this.#dropLeftovers(), this.#log);
     this.#pump();
   }
 
@@ -76,6 +84,7 @@ export class Spares {
   async close(): Promise<void> {
     this.#stop.abort();
     clearTimeout(this.#pause);
+    this.#endSweeps?.();
     for (const { reject } of this.#waiters.splice(0)) reject(new Error('the operator is stopping'));
     await Promise.all(this.#builds.values());
   }
@@ -131,7 +140,7 @@ export class Spares {
     sleep(delayOf(BACKOFF, this.#failures), undefined, { signal, ref: false })
       .then(() => this.#dropLeftovers())
       .catch((error: Error) => {
-        if (!signal.aborted) this.#log.warn({ why: error.message }, 'leftovers could not be dropped');
+        if (!signal.aborted) this.#log.warn({ why: error.message }, `${SWEEP} failed`);
       })
       .finally(() => {
         this.#resting = false;
@@ -141,20 +150,26 @@ export class Spares {
 
   /** Drops half-made databases, spares of older versions, and roles that have no database; not what is being made now. */
   async #dropLeftovers(): Promise<void> {
+    const isLeft = this.#notBeingMade();
     const { rows } = await this.#sessions.query(`
-      SELECT datname, datistemplate FROM pg_database
+      SELECT datname FROM pg_database
       WHERE datname LIKE ${literal(`${BUILDING_PREFIX}%`)}
          OR datname LIKE ${literal(`${SPARE_PREFIX}%`)} AND datname NOT LIKE ${literal(`${SPARE_PREFIX}${version}-%`)}
          OR datname LIKE ${literal(`${TEMPLATE_PREFIX}%`)} AND datname <> ${literal(TEMPLATE)}`);
-    for (const { datname, datistemplate } of rows as { datname: string; datistemplate: boolean }[]) {
-      if (this.#builds.has(datname.slice(BUILDING_PREFIX.length))) continue;
-      if (datistemplate) await this.#sessions.query(`ALTER DATABASE ${identifier(datname)} IS_TEMPLATE false`);
-      await dropDatabase(this.#sessions, datname, spareRef(datname.replace(/^slipway-(building|spare|template)-/, '')));
-    }
+    const idOf = (datname: string) => datname.replace(/^slipway-(building|spare|template)-/, '');
+    const leftovers = rows.map(({ datname }) => String(datname)).filter((datname) => isLeft(idOf(datname)));
+    for (const datname of leftovers) await dropDatabase(this.#sessions, datname, spareRef(idOf(datname)));
     await this.#dropRolesWithoutDatabase();
   }
 
+  /** Tells of what is asked for after this call, as soon as it is known: one that is made meanwhile has another name by then. */
+  #notBeingMade(): (id: string) => boolean {
+    const before = new Set(this.#builds.keys());
+    return (id) => !before.has(id) && !this.#builds.has(id);
+  }
+
   async #dropRolesWithoutDatabase(): Promise<void> {
+    const isLeft = this.#notBeingMade();
     const patterns = LOGIN_ROLES.map(
       (role) => `rolname LIKE ${literal(`${role.name(spareRef(''))}%`.replaceAll('_', '\\_'))}`,
     );
@@ -162,9 +177,8 @@ export class Spares {
       SELECT rolname, substring(rolname FROM '\\.spare_(.*)$') AS id FROM pg_roles
       WHERE (${patterns.join(' OR ')}) AND NOT EXISTS (
         SELECT FROM pg_database WHERE datname = ${literal(SPARE_PREFIX)} || substring(rolname FROM '\\.spare_(.*)$'))`);
-    for (const { rolname, id } of rows as { rolname: string; id: string }[]) {
-      if (!this.#builds.has(id)) await this.#sessions.query(`DROP ROLE IF EXISTS ${identifier(rolname)}`);
-    }
+    const leftovers = (rows as { rolname: string; id: string }[]).filter(({ id }) => isLeft(id));
+    for (const { rolname } of leftovers) await this.#sessions.query(`DROP ROLE IF EXISTS ${identifier(rolname)}`);
   }
 
   async #found(): Promise<string[]> {

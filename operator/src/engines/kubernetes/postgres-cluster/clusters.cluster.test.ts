@@ -22,7 +22,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { KubeClient, KubeObject } from '../../../runtime/kube.js';
 import { clientOf, deleteAndWait, silentLog, until } from '../../../testing.js';
-import type { DatabaseRequest, EngineOutcome, EngineProject } from '../../engine.js';
+import type { DatabaseRequest, EngineOutcome, EngineProject, RemoveRequest } from '../../engine.js';
 import type { Children } from '../children/children.js';
 import {
   clusterKubeconfig,
@@ -236,6 +236,8 @@ function testOn(path: string): void {
       assert.match(outcome.state === 'failed' ? outcome.message : '', /apply the component cloudnative-pg/);
     }
     assert.is(await objectsIn(client, 'ea-theirs'), 0);
+    const retained = await clusters.remove(removal({ ...project, retain: true }));
+    assert.is(retained.state === 'failed' && retained.reason, 'CloudNativePGForbidden', 'its data would go');
   });
 
   test('why a Postgres does not come up is told in words: an image, a storage class, a quota', async (context) => {
@@ -293,7 +295,7 @@ function testOn(path: string): void {
 
   test('a removal drops the database that was shared, and makes no cluster where there is none', async (context) => {
     const { client, clusters } = context;
-    const gone = { ...strangers('ea-second', 'starter'), retain: false };
+    const gone = removal(strangers('ea-second', 'starter'));
     assert.equal(await clusters.remove(gone), { state: 'ready', value: undefined });
     const left = `SELECT count(*)::int AS left FROM pg_database WHERE datname = '${databaseOf('ea-second')}'`;
     assert.equal(await asSuperuser(context, SHARED_PLACE, left), { left: 0 });
@@ -320,12 +322,12 @@ function testOn(path: string): void {
     assert.is((await ownersOfSecret())?.length, 1);
     assert.is((await settled(() => clusters.ensure(request(project, true)))).state, 'ready');
     assert.is(await ownersOfSecret(), undefined, 'before anyone deletes');
-    const another = { ...project, uid: 'uid-of-another' };
+    const another = removal({ ...project, uid: 'uid-of-another' });
     assert.is((await clusters.remove(another)).state, 'ready');
     assert.is((await client.get<KubeObject>(path)).metadata.labels?.[LABEL_RETAINED], undefined, 'of another');
     // As a deletion that orphans has it, before the operator is asked.
     await client.patch(path, { metadata: { ownerReferences: null } });
-    assert.is((await clusters.remove(project)).state, 'ready');
+    assert.is((await clusters.remove(removal(project))).state, 'ready');
     const { metadata } = await client.get<KubeObject>(path);
     assert.is(metadata.labels?.[LABEL_RETAINED], 'true');
     assert.is(metadata.ownerReferences, undefined);
@@ -364,6 +366,8 @@ const strangers = (ref: string, plan: Plan): EngineProject => ({
   ...{ suspended: false, retain: false, placement: undefined },
 });
 const request = (project: EngineProject, existed = false): DatabaseRequest => ({ project, passwords, existed });
+
+const removal = (project: EngineProject): RemoveRequest => ({ ...project, passwords, existed: true });
 
 /** The outcome that asking again does not change by itself. */
 const settled = (ask: () => Promise<EngineOutcome>) =>

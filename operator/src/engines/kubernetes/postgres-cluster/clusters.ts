@@ -87,7 +87,14 @@ export class PostgresClusters {
     this.#servers = new OpenServers((place, adminUrl) => {
       const spares = place.project ? 0 : SHARED_SPARES;
       const replicationPassword = () => options.replicationPassword(hostOf(place));
-      return new DatabaseServer({ adminUrl, spares, replicationPassword, onChange, log });
+      return new DatabaseServer({
+        adminUrl,
+        spares,
+        ofOne: place.project !== undefined,
+        replicationPassword,
+        onChange,
+        log,
+      });
     });
   }
 
@@ -117,15 +124,20 @@ export class PostgresClusters {
 
   /** An own cluster goes with its namespace. */
   async remove(request: RemoveRequest): Promise<EngineOutcome> {
+    const { client, children } = this.#options;
     const place = this.#placeOf(request);
+    if (request.retain || !place.project) {
+      const theirs = await theirsUnseen(client, children, place);
+      if (theirs) return theirs;
+    }
     if (place.project) {
       this.#servers.close(place);
       this.#restored.delete(hostOf(place));
       this.#waitingSince.delete(hostOf(place));
-      if (request.retain && clusterExists(this.#options.children, place)) await this.#retain(place, request);
+      if (request.retain && clusterExists(children, place)) await this.#retain(place, request);
       return ready;
     }
-    if (!clusterExists(this.#options.children, place)) return ready;
+    if (!clusterExists(children, place)) return ready;
     return inWords(async () => this.#withServer(await this.#request(place, false), (server) => server.remove(request)));
   }
 

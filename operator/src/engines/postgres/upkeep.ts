@@ -1,0 +1,37 @@
+/**
+ * What is done to a server again and again, as nobody tells when it is needed. In: a superuser's sessions. Called by the server.
+ */
+import { dropGoneRoles, dropIdleReplicationSlots, forgetGroupSettings } from '@slipway/project-database';
+import type { Logger } from 'pino';
+import { every } from '../../runtime/every.js';
+import type { ClusterSessions } from './cluster-sessions.js';
+
+const SLOTS_MS = 60_000;
+/** As Postgres' idle_replication_slot_timeout, after which it gives a slot up. */
+const SLOT_IDLE_SECONDS = 600;
+const GONE_ROLES_MS = 600_000;
+/** PostgREST reads the settings of the groups when it starts or reloads, and gives them to each transaction. */
+const SETTINGS_MS = 10_000;
+
+/** Resolves to what ends it. */
+export function startUpkeep(sessions: ClusterSessions, log: Logger): () => void {
+  const ends = [
+    every(SLOTS_MS, 'dropping replication slots that nobody reads', () => dropSlots(sessions, log), log),
+    every(GONE_ROLES_MS, 'dropping roles of projects that are gone', () => dropGoneRoles(sessions), log),
+    every(SETTINGS_MS, 'a look for settings of shared roles', () => forgetSettings(sessions, log), log),
+  ];
+  return () => {
+    for (const end of ends) end();
+  };
+}
+
+/** What the data plane left behind when it was killed. */
+async function dropSlots(sessions: ClusterSessions, log: Logger): Promise<void> {
+  const slots = await dropIdleReplicationSlots(sessions, SLOT_IDLE_SECONDS);
+  if (slots.length > 0) log.info({ slots }, 'replication slots that nobody reads were dropped');
+}
+
+async function forgetSettings(sessions: ClusterSessions, log: Logger): Promise<void> {
+  const statements = await forgetGroupSettings(sessions);
+  if (statements.length > 0) log.warn({ statements }, 'a project had put settings on roles that all share');
+}
