@@ -7,6 +7,7 @@ import type { FoundCluster } from './find.js';
 import { loadImages } from './images.js';
 import { run } from './run.js';
 import { DOCKERFILE } from './sources.js';
+import { wakeSchedulerForClaims } from './unbound-claims.js';
 
 export const KUBE = fileURLToPath(new URL('../../../../shared/kube/kube', import.meta.url));
 /** Two starts at once would trip over each other; also held by the tests that need the API server alone. */
@@ -39,7 +40,9 @@ export async function useTestCluster(root: string, say: (text: string) => void):
     },
     say,
   );
+  const letItSleep = wakeSchedulerForClaims(kubeconfig);
   const close = async () => {
+    letItSleep();
     if (!ranBefore) await kube('down');
   };
   return { name: 'the test cluster', kubeconfig, overlay: 'test', close };
