@@ -14,7 +14,7 @@ export {
 } from './platform-database.js';
 export { migrateRealtime, realtimeMigrations } from './realtime/index.js';
 export { replicationPasswordAt } from './replication-password.js';
-export { dropIdleReplicationSlots, dropReplicationSlots } from './replication-slots.js';
+export { dropIdleReplicationSlots, shutDatabase } from './replication-slots.js';
 export {
   createRole,
   grantGroups,
@@ -31,6 +31,7 @@ export {
   type Connect,
   dropDatabase,
   dropGoneRoles,
+  dropRole,
   ensureTemplate,
   newSpareId,
   SPARE_PREFIX,

@@ -10,7 +10,7 @@ import { TEMPLATE_AUTH_ROLE } from './cluster.js';
 import { migrateAuth } from './migrate-auth.js';
 import { naming, OWNERS, USUAL_OWNERS_ROLE } from './owners.js';
 import { migrateRealtime, realtimeMigrations } from './realtime/index.js';
-import { dropReplicationSlots } from './replication-slots.js';
+import { shutDatabase } from './replication-slots.js';
 import { createRole, LOGIN_ROLES, type ProjectPasswords } from './roles.js';
 import { scramVerifier } from './scram.js';
 import { identifier, literal, type Session, transaction } from './session.js';
@@ -139,7 +139,7 @@ export async function takeSpare(admin: Session, id: string, ref: string, passwor
 
 /** Drops `database` and the roles of `ref`, whichever of them are there. */
 export async function dropDatabase(admin: Session, database: string, ref: string): Promise<void> {
-  await dropReplicationSlots(admin, database);
+  await shutDatabase(admin, database);
   await admin.query(`DROP DATABASE IF EXISTS ${identifier(database)} WITH (FORCE)`);
   const names = LOGIN_ROLES.map((role) => literal(role.name(ref))).join(', ');
   const { rows } = await admin.query(`SELECT rolname, oid::text FROM pg_roles WHERE rolname IN (${names})`);
@@ -153,12 +153,14 @@ const GONE_PREFIX = 'slipway-gone-';
  * Any tenant may grant something to a neighbour's role in a database of its own, where no superuser goes to take it back. Such a role stays, as
  * nobody's and under a name of no project, until that database goes too.
  */
-async function dropRole(admin: Session, name: string, oid: string): Promise<void> {
+export async function dropRole(admin: Session, name: string, oid: string): Promise<void> {
   try {
     await admin.query(`DROP ROLE IF EXISTS ${identifier(name)}`);
   } catch (error) {
     if ((error as { code?: string }).code !== DEPENDENT_OBJECTS) throw error;
     if (name.startsWith(GONE_PREFIX)) return;
+    const { rows } = await admin.query(`SELECT FROM pg_database WHERE datdba = ${oid}`);
+    if (rows.length > 0) throw error;
     const shut = `ALTER ROLE ${identifier(name)} WITH NOLOGIN PASSWORD NULL`;
     const renamed = `ALTER ROLE ${identifier(name)} RENAME TO ${identifier(GONE_PREFIX + oid)}`;
     await admin.query(transaction([shut, renamed]));

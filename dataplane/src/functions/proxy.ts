@@ -87,7 +87,7 @@ function attempt(
     refuseAnswer();
   });
   upstream.once('error', (error: NodeJS.ErrnoException) => {
-    if (error.syscall === 'connect') {
+    if (NOBODY_LISTENS.has(error.code)) {
       settle('unreached');
       return;
     }
@@ -114,6 +114,9 @@ function attempt(
   });
   send(incoming, upstream);
 }
+
+/** Of a Unix socket that is gone, whose process is, or in whose place is something else. */
+const NOBODY_LISTENS = new Set<string | undefined>(['ENOENT', 'ECONNREFUSED', 'ENOTSOCK']);
 
 /** A body is read only once there is somebody to take it, so that it is whole for another where there is nobody. */
 function send(incoming: IncomingMessage, upstream: ClientRequest): void {

@@ -271,6 +271,29 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
     });
   }
 
+  test('an owner that opens its database again and again, or makes a template of it, keeps it neither from standing still nor from going', async ({
+    under,
+  }) => {
+    await under.engine.ensureDatabase(request('loops'));
+    const steps: [option: string, step: () => Promise<EngineOutcome>][] = [
+      ['ALLOW_CONNECTIONS', () => under.engine.ensureDatabase(suspended('loops'))],
+      ['IS_TEMPLATE', () => under.engine.remove(removal('loops'))],
+    ];
+    for (const [option, step] of steps) {
+      await under.engine.ensureDatabase({ ...request('loops'), existed: true });
+      const client = new pg.Client(under.login('loops', ownerRole('loops'), 'owner-1'));
+      const ended = new Promise<void>((resolve) => client.once('end', () => resolve()));
+      client.on('error', () => {});
+      await client.connect();
+      const loop = `DO $$ BEGIN LOOP ALTER DATABASE "${databaseOf('loops')}" ${option} true; COMMIT; END LOOP; END $$`;
+      client.query(loop).catch(() => {});
+      assert.is((await step()).state, 'ready');
+      await ended;
+      assert.is.not(await enter(under, 'loops', 'owner-1'), 'in');
+    }
+    assert.equal(await under.leftovers('loops'), []);
+  });
+
   test('a key is taken when who verifies it answers, and waited for when it is refused', async ({ under }) => {
     const taken = await under.engine.verifiersAccept({ project: named('served'), anonKey: 'key' });
     assert.is(taken.state, 'ready');

@@ -41,6 +41,14 @@ test('of a Secret it is told who refused, and nothing that may be its content', 
   assert.is(told('hunter2 is no good password', 'Invalid'), 'Invalid');
 });
 
+test('a webhook that refuses without a code or with a reason of its own is told as any, and its reason is none', () => {
+  const denied = 'admission webhook "look.example.com" denied the request: no cost centre';
+  assert.equal(of(400, '', denied), { reason: 'Forbidden', words: denied });
+  assert.is(of(403, 'data.password is hunter2', 'denied', 'secrets')?.reason, 'Forbidden');
+  assert.is(of(403, 'data.password is hunter2', 'denied', 'secrets')?.words, 'Forbidden');
+  assert.is(of(400, 'BadRequest', 'the body could not be read'), undefined);
+});
+
 test('what may go otherwise at the next try is no refusal', () => {
   assert.is(of(409, 'Conflict', 'the object has been modified'), undefined);
   assert.is(of(500, 'InternalError', 'etcdserver: request timed out'), undefined);

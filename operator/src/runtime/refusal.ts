@@ -11,6 +11,8 @@ export interface Refusal {
 
 /** Forbidden (quota, admission, rights), and invalid. */
 const STATUSES = new Set([403, 422]);
+/** One that says no code for its refusal is told as a bad request. */
+const DENIED_BY_WEBHOOK = /^admission webhook "[a-z0-9.-]+" denied the request/;
 const QUOTE_LENGTH = 300;
 const NAMED_SECRET = /^secrets? "[a-z0-9.-]+" is (?:invalid|forbidden)/i;
 const WHO_REFUSED = [
@@ -22,15 +24,21 @@ const WHO_REFUSED = [
 ];
 
 export function refusalOf(error: unknown): Refusal | undefined {
-  if (!(error instanceof KubeError) || !STATUSES.has(error.status)) return undefined;
+  if (!(error instanceof KubeError)) return undefined;
   const { message, resource } = error;
+  if (!STATUSES.has(error.status) && !(error.status === 400 && DENIED_BY_WEBHOOK.test(message))) return undefined;
   if (/being terminated/.test(message)) return undefined;
-  const reason = /exceeded quota/.test(message) ? 'QuotaExceeded' : error.reason;
+  const reason = /exceeded quota/.test(message) ? 'QuotaExceeded' : reasonOf(error);
   return { reason, words: resource === 'secrets' ? whoRefused(error) : message.slice(0, QUOTE_LENGTH) };
 }
 
-function whoRefused({ message, reason }: KubeError): string {
+/** A webhook may put its own words there, and what it has seen. */
+const reasonOf = ({ reason, status }: KubeError) =>
+  /^[A-Z][A-Za-z]{1,63}$/.test(reason) ? reason : status === 422 ? 'Invalid' : 'Forbidden';
+
+function whoRefused(error: KubeError): string {
+  const { message } = error;
   const who = WHO_REFUSED.map((words) => words.exec(message)?.[0]).find((words) => words !== undefined);
   const said = [NAMED_SECRET.exec(message)?.[0], who].filter((words) => words !== undefined);
-  return said.length > 0 ? said.join(': ') : reason;
+  return said.length > 0 ? said.join(': ') : reasonOf(error);
 }

@@ -61,7 +61,12 @@ export async function databaseClaim(context: Context): Promise<DatabaseClaim> {
 }
 
 /** Once it was healthy or its database ready; a database that is not there now is lost. */
-const existed = ({ status }: Project) => isTrue(status?.conditions, 'DatabaseReady') || status?.url !== undefined;
+const existed = ({ status }: Project) =>
+  isTrue(status?.conditions, 'DatabaseReady') || status?.url !== undefined || wasSuspended(status);
+
+/** What is to stand still has it all the same. */
+const wasSuspended = (status: Project['status']) =>
+  status?.conditions?.some(({ type, reason }) => type === 'DatabaseReady' && reason === 'Suspended') === true;
 
 /** What is held, and new passwords beside those that are there where a rotation is asked for. One that has begun is finished. */
 function withNext(held: Values, asked: number | undefined): Values {

@@ -3,7 +3,7 @@
  * retained. In: a superuser's session elsewhere, the ref. Each may be cut short anywhere and is done again from the start.
  */
 import { databaseOf } from '@slipway/crds';
-import { dropReplicationSlots, identifier, LOGIN_ROLES, literal, transaction } from '@slipway/project-database';
+import { identifier, LOGIN_ROLES, literal, shutDatabase, transaction } from '@slipway/project-database';
 import type { ClusterSessions } from './cluster-sessions.js';
 
 /** Written as the database's comment, which an admin finds by `\l+` and by the query that docs/operations.md has. */
@@ -20,8 +20,7 @@ export async function closeDatabase(sessions: ClusterSessions, ref: string): Pro
       OR EXISTS (SELECT FROM pg_stat_activity WHERE datname = ${name})
       OR EXISTS (SELECT FROM pg_replication_slots WHERE database = ${name}))`);
   if (rows.length === 0) return;
-  await dropReplicationSlots(sessions, databaseOf(ref));
-  await sessions.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${name}`);
+  await shutDatabase(sessions, databaseOf(ref));
 }
 
 /** Closed, its roles shut, and marked as the owner's. */

@@ -109,7 +109,14 @@ export class DatabaseServer {
     return this.#withPostgres(async () => {
       const observed = await observe(this.#named, ref);
       // Its project never had it, and so can't take it along.
-      if (isKeptFromOthers(observed, owner) || (await this.#isStrangers(owner, request, observed))) return ready;
+      if (isKeptFromOthers(observed, owner)) return ready;
+      if (await this.#isStrangers(owner, request, observed)) {
+        this.#settings.log.warn(
+          { ref },
+          'a database that is not known as the project’s was left, as it may be another’s',
+        );
+        return ready;
+      }
       if (retain && observed.exists) await retainDatabase(this.#sessions, ref, owner);
       else await this.#removals.run(() => dropDatabase(this.#sessions, databaseOf(ref), ref));
       return ready;

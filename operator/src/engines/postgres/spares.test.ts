@@ -1,5 +1,5 @@
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
-import { prepareCluster } from '@slipway/project-database';
+import { newSpareId, prepareCluster, SPARE_PREFIX, takeSpare } from '@slipway/project-database';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { adminUrl, silentLog, until } from '../../testing.js';
@@ -10,6 +10,9 @@ interface Context {
   postgres: TestPostgres;
   sessions: ClusterSessions;
 }
+
+/** So long that a take is over by the second sweep after it. */
+const SWEEP_MS = 500;
 
 const test = suite<Context>('spares');
 
@@ -26,13 +29,13 @@ test.after(async ({ postgres, sessions }) => {
 test('what a former leader asked for and Postgres did later is swept away, and nothing else', async ({ sessions }) => {
   const count = async (sql: string) => (await sessions.query(sql)).rows.length;
   const ready = () => count(`SELECT FROM pg_database WHERE datname LIKE 'slipway-spare-%'`);
-  const spares = new Spares(sessions, 2, silentLog, 20);
+  const spares = new Spares(sessions, 2, silentLog, SWEEP_MS);
   await spares.start();
   try {
     await until(async () => (await ready()) === 2, 'the spares');
-    await sessions.query('CREATE ROLE "postgres.spare_late"');
-    await sessions.query('CREATE DATABASE "slipway-building-late" OWNER "postgres.spare_late"');
-    await sessions.query('CREATE ROLE "authenticator.spare_later"');
+    await sessions.query('CREATE DATABASE "slipway-building-late"');
+    for (const role of ['postgres.spare_late', 'authenticator.spare_later'])
+      await sessions.query(`CREATE ROLE "${role}"`);
     await until(async () => (await count(`SELECT FROM pg_database WHERE datname LIKE '%late'`)) === 0, 'the database');
     await until(
       async () => (await count(`SELECT FROM pg_roles WHERE rolname LIKE '%.spare\\_late%'`)) === 0,
@@ -40,8 +43,34 @@ test('what a former leader asked for and Postgres did later is swept away, and n
     );
     assert.is(await ready(), 2);
     // Made while sweeps go on all the time.
-    assert.is.not(await spares.take(), await spares.take());
-    await until(async () => (await ready()) === 4, 'others in their place');
+    for (const ref of ['one', 'two']) {
+      await takeSpare(sessions, await spares.take(), ref, { owner: 'o', authenticator: 'a', authAdmin: 'x' });
+      await until(async () => (await ready()) === 2, 'another in its place');
+    }
+  } finally {
+    await spares.close();
+  }
+});
+
+test('a spare that a former leader made late, and one that was not taken after all, are not one too many', async ({
+  sessions,
+}) => {
+  const ready = async () =>
+    (await sessions.query(`SELECT datname FROM pg_database WHERE datname LIKE 'slipway-spare-%' ORDER BY datname`))
+      .rows;
+  const spares = new Spares(sessions, 2, silentLog, SWEEP_MS);
+  await spares.start();
+  try {
+    await until(async () => (await ready()).length === 2, 'the spares');
+    const before = await ready();
+    await sessions.query('CREATE DATABASE late');
+    await sessions.query(`ALTER DATABASE late RENAME TO "${SPARE_PREFIX}${newSpareId()}"`);
+    assert.is((await ready()).length, 3);
+    await until(async () => (await ready()).length === 2, 'the late one to go');
+    assert.equal(await ready(), before);
+    await spares.take();
+    await until(async () => (await ready()).length === 3, 'another in the place of what was to be taken');
+    await until(async () => (await ready()).length === 2, 'what was not taken to go');
   } finally {
     await spares.close();
   }

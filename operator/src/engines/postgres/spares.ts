@@ -7,8 +7,8 @@ import {
   BUILDING_PREFIX,
   buildSpare,
   dropDatabase,
+  dropRole,
   ensureTemplate,
-  identifier,
   LOGIN_ROLES,
   literal,
   newSpareId,
@@ -29,7 +29,7 @@ const BACKOFF = { firstMs: 500, maxMs: 30_000 };
 /** Whoever took the last spare still needs the disk and a core for the rest of its provisioning: making the next one waits so long. */
 const PAUSE_AFTER_TAKE_MS = 300;
 /** What a former leader asked Postgres for may be done only after it has died, and after the first sweep. */
-const SWEEP_MS = 60_000;
+const SWEEP_MS = 30_000;
 const SWEEP = 'dropping what was left half made';
 
 interface Waiter {
@@ -48,6 +48,8 @@ export class Spares {
   #failures = 0;
   #resting = false;
   #pause: NodeJS.Timeout | undefined;
+  /** Ready, of the last sweep, and not of our making. */
+  #strangers = new Set<string>();
   #endSweeps: (() => void) | undefined;
   readonly #sweepMs: number;
 
@@ -61,10 +63,10 @@ export class Spares {
 
   /** Drops what an earlier run left half made or an older version made, keeps the rest, and begins to fill up. */
   async start(): Promise<void> {
-    await this.#dropLeftovers();
+    await this.#sweep();
     await ensureTemplate(this.#sessions, this.#sessions.connect);
     this.#ready = await this.#found();
-    this.#endSweeps ??= every(this.#sweepMs, SWEEP, () => this.#dropLeftovers(), this.#log);
+    this.#endSweeps ??= every(this.#sweepMs, SWEEP, () => this.#sweepWhole(), this.#log);
     this.#pump();
   }
 
@@ -138,14 +140,41 @@ export class Spares {
     this.#resting = true;
     const signal = this.#stop.signal;
     sleep(delayOf(BACKOFF, this.#failures), undefined, { signal, ref: false })
-      .then(() => this.#dropLeftovers())
-      .catch((error: Error) => {
-        if (!signal.aborted) this.#log.warn({ why: error.message }, `${SWEEP} failed`);
-      })
+      .then(() => this.#sweep())
+      .catch(() => undefined)
       .finally(() => {
         this.#resting = false;
         this.#pump();
       });
+  }
+
+  /** What can't be dropped now keeps nobody from a database. */
+  async #sweep(): Promise<void> {
+    await this.#dropLeftovers().catch((error: Error) => this.#log.warn({ why: error.message }, `${SWEEP} failed`));
+  }
+
+  async #sweepWhole(): Promise<void> {
+    await this.#dropLeftovers();
+    await this.#settleStrangers();
+  }
+
+  /**
+   * A former leader may have made one after the start, and a take may have failed. Seen twice, as what is being taken now is gone by then,
+   * and as a leader that is one no more does not live to its second sweep, and so drops nothing of its successor's.
+   */
+  async #settleStrangers(): Promise<void> {
+    const before = new Set([...this.#ready, ...this.#builds.keys()]);
+    const found = await this.#found();
+    // What another dropped or took is nobody's to be given.
+    this.#ready = this.#ready.filter((id) => !before.has(id) || found.includes(id));
+    const strangers = found.filter((id) => !before.has(id) && !this.#ready.includes(id) && !this.#builds.has(id));
+    const seen = this.#strangers;
+    this.#strangers = new Set(strangers);
+    for (const id of strangers.filter((stranger) => seen.has(stranger))) {
+      if (this.#ready.length + this.#builds.size < this.#kept) this.#ready.push(id);
+      else await dropDatabase(this.#sessions, SPARE_PREFIX + id, spareRef(id));
+    }
+    this.#pump();
   }
 
   /** Drops half-made databases, spares of older versions, and roles that have no database; not what is being made now. */
@@ -174,11 +203,11 @@ export class Spares {
       (role) => `rolname LIKE ${literal(`${role.name(spareRef(''))}%`.replaceAll('_', '\\_'))}`,
     );
     const { rows } = await this.#sessions.query(`
-      SELECT rolname, substring(rolname FROM '\\.spare_(.*)$') AS id FROM pg_roles
+      SELECT rolname, oid::text, substring(rolname FROM '\\.spare_(.*)$') AS id FROM pg_roles
       WHERE (${patterns.join(' OR ')}) AND NOT EXISTS (
         SELECT FROM pg_database WHERE datname = ${literal(SPARE_PREFIX)} || substring(rolname FROM '\\.spare_(.*)$'))`);
-    const leftovers = (rows as { rolname: string; id: string }[]).filter(({ id }) => isLeft(id));
-    for (const { rolname } of leftovers) await this.#sessions.query(`DROP ROLE IF EXISTS ${identifier(rolname)}`);
+    const leftovers = (rows as { rolname: string; oid: string; id: string }[]).filter(({ id }) => isLeft(id));
+    for (const { rolname, oid } of leftovers) await dropRole(this.#sessions, rolname, oid);
   }
 
   async #found(): Promise<string[]> {
