@@ -140,6 +140,18 @@ test('code that can’t be deployed says why by line and column, and what was se
   assert.is(world.engine.served.get(`${ref}/applied`)?.code, 'first');
 });
 
+test('code that the API server does not keep says so, and what was served stays', async (world) => {
+  await apply(world, 'long', { code: 'short' });
+  await reaches(world, 'long', ({ status }) => status?.phase === 'deployed', 'deployed');
+  await change(world, 'long', { code: '€'.repeat(400_000) });
+  const object = await reaches(world, 'long', ({ status }) => status?.phase === 'error', 'error');
+  assert.is(condition(object, 'Ready')?.reason, 'Invalid');
+  assert.match(object.status?.message ?? '', /can not be kept: .*1048576 bytes/);
+  assert.is(world.engine.served.get(`${ref}/long`)?.code, 'short');
+  await change(world, 'long', { code: 'shorter' });
+  await reaches(world, 'long', ({ status }) => status?.phase === 'deployed', 'deployed again');
+});
+
 test('a rollback serves the version that is named, and a deploy of none takes it away', async (world) => {
   await apply(world, 'rolled', { code: 'one' });
   const first = await reaches(world, 'rolled', ({ status }) => status?.phase === 'deployed', 'deployed');

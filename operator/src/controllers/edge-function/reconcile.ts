@@ -6,6 +6,7 @@ import { availableServices, type EdgeFunction, FINALIZER, type Project, whyUnava
 import type { Outcome } from '../../runtime/controller.js';
 import { addFinalizer, hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { isConflict, isNotFound } from '../../runtime/kube.js';
+import { refusalOf } from '../../runtime/refusal.js';
 import { addressKey, BY_ADDRESS, type FunctionWorld, functionPath, refOf } from './resources.js';
 import { describeProblems, type Finding, type Found, statusOf } from './status.js';
 import { chosen, ensureVersions, pruneVersions, type Version } from './versions.js';
@@ -30,12 +31,20 @@ async function provide(world: FunctionWorld, seen: EdgeFunction): Promise<Outcom
   const refusal = refuse(world, seen, ref);
   if (ref === undefined || refusal) return conclude(world, seen, { finding: refusal as Finding, url });
   const object = await withFinalizer(world, seen);
-  const versions = await ensureVersions(world, object);
+  const versions = await ensureVersions(world, object).catch(refused);
+  if ('state' in versions) return conclude(world, object, { finding: versions, url });
   const finding = await deploy(world, object, ref, versions);
   // Also where nothing is deployed: what is written again and again must not fill the namespace.
   const served = finding.state === 'deployed' ? finding.version : object.status?.deployedVersion;
   await pruneVersions(world, object, versions, served);
   return conclude(world, object, { finding, url, newestVersion: versions.at(-1)?.version as number });
+}
+
+/** A full quota, or code of more bytes than a ConfigMap takes: told in the status, as a log tells nobody. What was served stays. */
+function refused(error: unknown): Extract<Finding, { state: 'failed' }> {
+  const refusal = refusalOf(error);
+  if (!refusal) throw error;
+  return { state: 'failed', reason: refusal.reason, message: `the version can not be kept: ${refusal.words}` };
 }
 
 function refuse(world: FunctionWorld, object: EdgeFunction, ref: string | undefined): Finding | undefined {
