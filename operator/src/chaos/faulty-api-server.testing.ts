@@ -26,6 +26,7 @@ const NO_FAULTS: Faults = { failedWrites: 0, watchMs: 0 };
 const REFUSALS: Refusal[] = [409, 429, 500];
 /** A share of the new watches are refused at once, as for a version that is long gone. */
 const REFUSED_WATCHES = 0.25;
+const CLOCK_GRAIN_MS = 2;
 
 export class FaultyApiServer {
   readonly #random: () => number;
@@ -34,7 +35,7 @@ export class FaultyApiServer {
   #server: https.Server | undefined;
   #cable: Cable | undefined;
   /** How often each fault happened, so that a test knows that it tested something. */
-  readonly happened = { failedWrites: 0, doneThough: 0, expiredWatches: 0, waitedTooLittle: 0 };
+  readonly happened = { failedWrites: 0, doneThough: 0, expiredWatches: 0, waitedTooLittle: [] as string[] };
   #faults = NO_FAULTS;
   readonly #watches = new Set<ServerResponse>();
   /** Until when whoever asks has been told to wait, by what was asked. */
@@ -104,7 +105,9 @@ export class FaultyApiServer {
     }
     // A creation's path doesn't say of what.
     const key = request.method === 'POST' ? undefined : `${request.method} ${pathname}`;
-    if (key && Date.now() < (this.#toWait.get(key) ?? 0)) this.happened.waitedTooLittle += 1;
+    const early = key ? (this.#toWait.get(key) ?? 0) - performance.now() : 0;
+    // The clocks of two processes are told in whole milliseconds.
+    if (early > CLOCK_GRAIN_MS) this.happened.waitedTooLittle.push(`${key}, ${early} ms early`);
     if (this.#random() >= this.#faults.failedWrites) return await this.#pass(request, response);
     this.happened.failedWrites += 1;
     const status = REFUSALS[Math.floor(this.#random() * REFUSALS.length)] as Refusal;
@@ -114,7 +117,7 @@ export class FaultyApiServer {
       await this.#ask(request).then((answer) => answer.resume());
     } else request.resume();
     const { headers, body, waitMs } = answerOf(status, request.method as string);
-    if (key) this.#toWait.set(key, Date.now() + waitMs);
+    if (key) this.#toWait.set(key, performance.now() + waitMs);
     response.writeHead(status, headers).end(body);
   }
 

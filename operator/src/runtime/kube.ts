@@ -63,6 +63,8 @@ const CONNECTIONS = 32;
 /** A server that says how long to leave it alone is asked so often in all, and waited for so long at most. */
 const BUSY_TRIES = 5;
 const BUSY_WAIT_MS = 10_000;
+/** All whom it told so would come back at the same moment, and by the grain of clocks a little early. */
+const BUSY_JITTER_MS = 100;
 /** The longest error body that is read. */
 const ERROR_BODY_LIMIT = 64_000;
 
@@ -160,11 +162,13 @@ export class KubeClient {
       if (response.statusCode === 401) this.#authorization = undefined;
       const error = await kubeError(response, resourceOf(request.path));
       const waitMs = busyFor(response);
-      if (waitMs === undefined || tries === BUSY_TRIES) throw error;
+      if (waitMs === undefined) throw error;
       const signal = AbortSignal.any([this.#closed.signal, ...(request.signal ? [request.signal] : [])]);
-      await sleep(waitMs, undefined, { signal }).catch(() => {
+      await sleep(waitMs + Math.random() * BUSY_JITTER_MS, undefined, { signal }).catch(() => {
         throw error;
       });
+      // Not before: whoever asks again would ask too soon.
+      if (tries === BUSY_TRIES) throw error;
     }
   }
 
