@@ -2,8 +2,10 @@
  * The engine of a cluster: each project is a namespace with objects in it, its database in a Postgres cluster. In: the site's settings,
  * the caches of what is there. Out: the verbs of `Engine`, each composed of the parts in the folders beside this file.
  */
+
 import { availableServices, projectUrlByHost, type Site } from '@slipway/crds';
 import type { Logger } from 'pino';
+import { allDone } from '../../runtime/all-done.js';
 import type { KubeClient } from '../../runtime/kube.js';
 import type {
   DatabaseAddress,
@@ -95,7 +97,7 @@ export class KubernetesEngine implements Engine {
 
   async ensureServices(request: ServicesRequest): Promise<ServicesOutcome> {
     const { project } = request;
-    const [route, deployed] = await Promise.all([this.#ensureRoute(project), this.#ensureDeployed(project)]);
+    const [route, deployed] = await allDone([this.#ensureRoute(project), this.#ensureDeployed(project)]);
     const parts = [...route, ...deployed];
     const missing = parts.find(({ outcome, advisory }) => outcome.state !== 'ready' && !advisory);
     const outcome = missing ? waitingFor(missing) : await this.#ask(request);

@@ -2,7 +2,9 @@
  * What keeps a project to its own: its namespace's marks, quota, limits and network policies. In: a project and where its database
  * is. Out: the objects as they should be, and words for what had been changed. Called by the engine before anything runs there.
  */
+
 import { DATA_NAMESPACE, LABEL_PART, namespaceOf, type Site } from '@slipway/crds';
+import { allDone } from '../../../runtime/all-done.js';
 import type { EngineOutcome, EngineProject } from '../../engine.js';
 import type { Children, DesiredObject } from '../children/children.js';
 import { ensureAll } from '../children/ensure-all.js';
@@ -37,5 +39,5 @@ async function removeOthers(children: Children, ref: string, wanted: readonly De
   const others = children
     .list(POLICY, ref)
     .filter(({ metadata }) => metadata.labels?.[LABEL_PART] === 'isolation' && !names.has(metadata.name));
-  await Promise.all(others.map(({ metadata }) => children.remove(POLICY, namespaceOf(ref), metadata.name)));
+  await allDone(others.map(({ metadata }) => children.remove(POLICY, namespaceOf(ref), metadata.name)));
 }

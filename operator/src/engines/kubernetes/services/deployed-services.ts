@@ -2,7 +2,9 @@
  * Auth and rest in pods of a project's own. In: a project, its address, what its Secrets hold. Out: a part each that tells how it is,
  * and where it is asked for its health. Called by the engine, where the plan wants it so.
  */
+
 import { DEPLOYED_SERVICES, LABEL_PART, namespaceOf, SECRETS, type Site } from '@slipway/crds';
+import { allDone } from '../../../runtime/all-done.js';
 import type { KubeObject } from '../../../runtime/kube.js';
 import type { EnginePart, EngineProject } from '../../engine.js';
 import type { Children } from '../children/children.js';
@@ -41,7 +43,7 @@ export class DeployedServices {
     const secrets = this.#secretsOf(project.ref);
     const { images, part } = this.#rollout.of(project.ref);
     const services = NAMES.map((name) => this.#ensureOne(project, url, name, images[name], secrets));
-    return [...(await Promise.all(services)), part];
+    return [...(await allDone(services)), part];
   }
 
   /** Where each is asked for its health; undefined for one whose Service has no address yet. */

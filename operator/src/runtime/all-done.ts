@@ -1,0 +1,14 @@
+/**
+ * What all of `work` resolved to; or, when none of it goes on any more, the first failure. What went on after its reconcile had failed would
+ * meet the next one at the same objects.
+ */
+export async function allDone<T extends readonly unknown[]>(
+  work: {
+    readonly [Key in keyof T]: Promise<T[Key]>;
+  },
+): Promise<T> {
+  const results = await Promise.allSettled(work);
+  const failure = results.find((result) => result.status === 'rejected');
+  if (failure) throw failure.reason;
+  return results.map((result) => (result as PromiseFulfilledResult<unknown>).value) as unknown as T;
+}
