@@ -82,8 +82,9 @@ const EDITS: Record<string, object> = {
   'ConfigMap postgres-settings': { data: { a: '2', b: '3' } },
   'Service rest': { spec: { selector: { app: 'another' } } },
   'Service rest, on another port,': { spec: { ports: [{ name: 'http', port: 81, targetPort: 'http' }] } },
+  // A port of the nodes is what the quota refuses already.
   'Service rest, at more addresses,': {
-    spec: { type: 'NodePort', externalIPs: ['192.0.2.1'], publishNotReadyAddresses: true, sessionAffinity: 'ClientIP' },
+    spec: { externalIPs: ['192.0.2.1'], publishNotReadyAddresses: true, sessionAffinity: 'ClientIP' },
   },
   'Deployment rest': { spec: { replicas: 2, template: { spec: { automountServiceAccountToken: true } } } },
   'Deployment rest, with another image,': {
