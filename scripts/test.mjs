@@ -107,7 +107,13 @@ function run(file, args = [], environment = {}) {
   return new Promise((resolve) => {
     const child = spawn(
       nodeBinary(),
-      ['--enable-source-maps', '--disable-warning=ExperimentalWarning', path.join(root, file), ...args],
+      [
+        '--enable-source-maps',
+        '--disable-warning=ExperimentalWarning',
+        `--import=${new URL('failing-hooks.mjs', import.meta.url)}`,
+        path.join(root, file),
+        ...args,
+      ],
       {
         cwd: root,
         env: { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1', ...environment },
