@@ -14,7 +14,7 @@ export {
 } from './platform-database.js';
 export { migrateRealtime, realtimeMigrations } from './realtime/index.js';
 export { replicationPasswordAt } from './replication-password.js';
-export { dropIdleReplicationSlots, shutDatabase } from './replication-slots.js';
+export { dropIdleReplicationSlots } from './replication-slots.js';
 export {
   createRole,
   grantGroups,
@@ -25,6 +25,7 @@ export {
 } from './roles.js';
 export { scramVerifier, verifierMatches } from './scram.js';
 export { identifier, literal, type Session, transaction } from './session.js';
+export { shutDatabase } from './shut-database.js';
 export {
   BUILDING_PREFIX,
   buildSpare,

@@ -10,10 +10,10 @@ import { TEMPLATE_AUTH_ROLE } from './cluster.js';
 import { migrateAuth } from './migrate-auth.js';
 import { naming, OWNERS, USUAL_OWNERS_ROLE } from './owners.js';
 import { migrateRealtime, realtimeMigrations } from './realtime/index.js';
-import { shutDatabase } from './replication-slots.js';
 import { createRole, LOGIN_ROLES, type ProjectPasswords } from './roles.js';
 import { scramVerifier } from './scram.js';
 import { identifier, literal, type Session, transaction } from './session.js';
+import { shutDatabase } from './shut-database.js';
 import { migrateStorage, storageMigrations } from './storage/index.js';
 import { TEMPLATE_SQL } from './template.js';
 

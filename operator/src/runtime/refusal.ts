@@ -32,6 +32,13 @@ export function refusalOf(error: unknown): Refusal | undefined {
   return { reason, words: resource === 'secrets' ? whoRefused(error) : message.slice(0, QUOTE_LENGTH) };
 }
 
+/** As an outcome, `what` before the words. What is no refusal is thrown on, to be tried again. */
+export function refusedOutcome(error: unknown, what: string) {
+  const refusal = refusalOf(error);
+  if (!refusal) throw error;
+  return { state: 'failed', reason: refusal.reason, message: `${what}: ${refusal.words}`, retry: true } as const;
+}
+
 /** A webhook may put its own words there, and what it has seen. */
 const reasonOf = ({ reason, status }: KubeError) =>
   /^[A-Z][A-Za-z]{1,63}$/.test(reason) ? reason : status === 422 ? 'Invalid' : 'Forbidden';

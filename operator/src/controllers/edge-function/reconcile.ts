@@ -6,7 +6,7 @@ import { availableServices, type EdgeFunction, FINALIZER, type Project, whyUnava
 import type { Outcome } from '../../runtime/controller.js';
 import { addFinalizer, hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { isConflict, isNotFound } from '../../runtime/kube.js';
-import { refusalOf } from '../../runtime/refusal.js';
+import { refusedOutcome } from '../../runtime/refusal.js';
 import { addressKey, BY_ADDRESS, type FunctionWorld, functionPath, refOf } from './resources.js';
 import { describeProblems, type Finding, type Found, statusOf } from './status.js';
 import { chosen, ensureVersions, pruneVersions, type Version } from './versions.js';
@@ -41,11 +41,7 @@ async function provide(world: FunctionWorld, seen: EdgeFunction): Promise<Outcom
 }
 
 /** A full quota, or code of more bytes than a ConfigMap takes: told in the status, as a log tells nobody. What was served stays. */
-function refused(error: unknown): Extract<Finding, { state: 'failed' }> {
-  const refusal = refusalOf(error);
-  if (!refusal) throw error;
-  return { state: 'failed', reason: refusal.reason, message: `the version can not be kept: ${refusal.words}` };
-}
+const refused = (error: unknown) => refusedOutcome(error, 'the version can not be kept');
 
 function refuse(world: FunctionWorld, object: EdgeFunction, ref: string | undefined): Finding | undefined {
   const { namespace } = object.metadata;

@@ -33,9 +33,7 @@ export async function ensureDatabase(context: Context): Promise<StepOutcome> {
   const isRotating = PASSWORDS.some(({ next }) => values[next] !== undefined);
   const outcome = await world.engine.ensureDatabase({
     project: engineProject(context),
-    passwords: passwordsOf(values),
-    former: isRotating ? formerOf(values) : undefined,
-    existed: existed(project),
+    ...claimOf(project, values),
   });
   if (isRotating && hasPasswords(outcome)) {
     await write((held) => shownLogin(ref, address, withNextShown(held, asked)));
@@ -54,11 +52,15 @@ const hasPasswords = (outcome: StepOutcome) =>
 export async function databaseClaim(context: Context): Promise<DatabaseClaim> {
   const values: Values = plainText(await readSecret(context, names.name));
   const isKnown = PASSWORDS.every(({ key }) => values[key] !== undefined);
-  return {
-    existed: existed(context.project),
-    ...(isKnown ? { passwords: passwordsOf(values), former: formerOf(values) } : { passwords: undefined }),
-  };
+  const claim = claimOf(context.project, values);
+  return isKnown ? claim : { existed: claim.existed, passwords: undefined };
 }
+
+const claimOf = (project: Project, values: Values) => ({
+  existed: existed(project),
+  passwords: passwordsFrom(({ key, next }) => values[next] ?? values[key]),
+  former: passwordsFrom(({ key }) => values[key]),
+});
 
 /** Once it was healthy or its database ready; a database that is not there now is lost. */
 const existed = ({ status }: Project) =>
@@ -101,14 +103,8 @@ function shownLogin(ref: string, address: DatabaseAddress, held: Values): Values
   };
 }
 
-/** Those that Postgres is to have. */
-const passwordsOf = (values: Values) =>
-  Object.fromEntries(
-    PASSWORDS.map(({ part, key, next }) => [part, values[next] ?? values[key]]),
-  ) as unknown as ProjectPasswords;
-
-const formerOf = (values: Values) =>
-  Object.fromEntries(PASSWORDS.map(({ part, key }) => [part, values[key]])) as unknown as ProjectPasswords;
+const passwordsFrom = (held: (password: (typeof PASSWORDS)[number]) => string | undefined) =>
+  Object.fromEntries(PASSWORDS.map((password) => [password.part, held(password)])) as unknown as ProjectPasswords;
 
 const textOf = ({ host, port, database, publicAddress }: DatabaseAddress) =>
   `${host}:${port}/${database} ${publicAddress}`;

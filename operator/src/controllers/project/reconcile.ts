@@ -6,7 +6,7 @@ import { FINALIZER } from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
 import { addFinalizer, hasFinalizer } from '../../runtime/finalizers.js';
 import { isConflict, isNotFound, type KubeError } from '../../runtime/kube.js';
-import { refusalOf } from '../../runtime/refusal.js';
+import { refusedOutcome } from '../../runtime/refusal.js';
 import { type Context, engineProject, ready, type StepOutcome, type StepWithParts, type World } from './context.js';
 import { ensureDatabase } from './database.js';
 import { finishRotation } from './finish-rotation.js';
@@ -85,12 +85,8 @@ async function runStages(context: Context): Promise<PartResult[]> {
 }
 
 /** Written into the status, as whoever looks there must not take what was well before for how it is. What is no refusal is thrown on. */
-function refused(error: unknown): StepOutcome {
-  const refusal = refusalOf(error);
-  if (!refusal) throw error;
-  const message = `the API server refuses a request for ${(error as KubeError).resource}: ${refusal.words}`;
-  return { state: 'failed', reason: refusal.reason, message, retry: true };
-}
+const refused = (error: unknown): StepOutcome =>
+  refusedOutcome(error, `the API server refuses a request for ${(error as KubeError).resource}`);
 
 const withParts = (said: StepOutcome | StepWithParts | undefined) =>
   said && 'parts' in said ? said : { outcome: said, parts: [] };

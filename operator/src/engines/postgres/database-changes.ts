@@ -3,6 +3,7 @@
  * server's sessions. Out: the ref of each project of which the print differs from the last look's. Called by the server.
  */
 import type { Logger } from 'pino';
+import { every } from '../../runtime/every.js';
 import type { ClusterSessions } from './cluster-sessions.js';
 
 const LOOK_MS = 10_000;
@@ -23,8 +24,7 @@ const PRINTS = `
 
 export class DatabaseChanges {
   #known: Map<string, string> | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #looking = false;
+  #end: (() => void) | undefined;
 
   constructor(
     private readonly sessions: ClusterSessions,
@@ -34,29 +34,20 @@ export class DatabaseChanges {
   ) {}
 
   start(): void {
-    this.#timer ??= setInterval(() => void this.#look(), this.everyMs).unref();
+    this.#end ??= every(this.everyMs, 'a look at the roles of projects', () => this.#look(), this.log);
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    this.#end?.();
   }
 
   async #look(): Promise<void> {
-    if (this.#looking) return;
-    this.#looking = true;
-    try {
-      const { rows } = await this.sessions.query(PRINTS);
-      const found = new Map(rows.map(({ ref, print }) => [ref as string, print as string]));
-      const before = this.#known ?? found;
-      this.#known = found;
-      for (const ref of new Set([...before.keys(), ...found.keys()])) {
-        if (before.get(ref) !== found.get(ref)) this.tell(ref);
-      }
-    } catch (error) {
-      // Postgres away: the next look is soon, and each project is looked at by itself too.
-      this.log.warn({ why: (error as Error).message }, 'the roles of projects could not be looked at');
-    } finally {
-      this.#looking = false;
+    const { rows } = await this.sessions.query(PRINTS);
+    const found = new Map(rows.map(({ ref, print }) => [ref as string, print as string]));
+    const before = this.#known ?? found;
+    this.#known = found;
+    for (const ref of new Set([...before.keys(), ...found.keys()])) {
+      if (before.get(ref) !== found.get(ref)) this.tell(ref);
     }
   }
 }

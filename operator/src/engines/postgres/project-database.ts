@@ -13,7 +13,7 @@ import {
   scramVerifier,
   verifierMatches,
 } from '@slipway/project-database';
-import { retainedForIn } from './closed-database.js';
+import { retainedForIn } from './retained-database.js';
 
 /** `drift`: what had changed, in words. Each statement may run outside of the project's database. */
 export interface Repair {

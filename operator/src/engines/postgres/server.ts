@@ -9,16 +9,17 @@ import {
   openReplication,
   prepareCluster,
   type Session,
+  shutDatabase,
   takeSpare,
   transaction,
 } from '@slipway/project-database';
 import type { Logger } from 'pino';
 import { Limit } from '../../runtime/limit.js';
 import type { DatabaseClaim, DatabaseRequest, EngineOutcome, RemoveRequest } from '../engine.js';
-import { closeDatabase, retainDatabase } from './closed-database.js';
 import { ClusterSessions } from './cluster-sessions.js';
 import { DatabaseChanges } from './database-changes.js';
 import { isOf, type Observed, observe, repairs } from './project-database.js';
+import { retainDatabase } from './retained-database.js';
 import { Spares } from './spares.js';
 import { startUpkeep } from './upkeep.js';
 
@@ -83,7 +84,7 @@ export class DatabaseServer {
       if (await this.#isStrangers(request.project.owner, request, observed)) return strangersDatabase(ref);
       const { suspended } = request.project;
       const needed = await repairs(ref, observed, request.passwords, !suspended);
-      if (suspended) await closeDatabase(this.#sessions, ref);
+      if (suspended) await shutDatabase(this.#sessions, databaseOf(ref));
       if (needed.length === 0) return ready;
       await this.#named.query(transaction(needed.flatMap(({ statements }) => statements)));
       const restored = needed.map(({ drift }) => drift);
@@ -148,7 +149,7 @@ export class DatabaseServer {
       const id = await this.#spares.take();
       try {
         await takeSpare(this.#sessions, id, ref, passwords);
-        if (project.suspended) await closeDatabase(this.#sessions, ref);
+        if (project.suspended) await shutDatabase(this.#sessions, databaseOf(ref));
         return ready;
       } catch (error) {
         const { code } = error as { code?: string };

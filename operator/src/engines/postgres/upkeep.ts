@@ -13,7 +13,7 @@ const GONE_ROLES_MS = 600_000;
 /** PostgREST reads the settings of the groups when it starts or reloads, and gives them to each transaction. */
 const SETTINGS_MS = 10_000;
 
-/** Resolves to what ends it. */
+/** Until what is returned is called. */
 export function startUpkeep(sessions: ClusterSessions, log: Logger): () => void {
   const ends = [
     every(SLOTS_MS, 'dropping replication slots that nobody reads', () => dropSlots(sessions, log), log),

@@ -1,5 +1,5 @@
 /** Makes several objects as they are wanted, side by side; what the API server refuses is an outcome that quotes it. */
-import { refusalOf } from '../../../runtime/refusal.js';
+import { refusedOutcome } from '../../../runtime/refusal.js';
 import type { EngineOutcome } from '../../engine.js';
 import type { Children, DesiredObject } from './children.js';
 
@@ -7,18 +7,12 @@ export async function ensureAll(children: Children, objects: readonly DesiredObj
   const results = await Promise.allSettled(objects.map((object) => children.ensure(object)));
   const failure = results.findIndex(({ status }) => status === 'rejected');
   if (failure >= 0) {
-    return failed(objects[failure] as DesiredObject, (results[failure] as PromiseRejectedResult).reason);
+    const { kind, metadata } = objects[failure] as DesiredObject;
+    const { reason } = results[failure] as PromiseRejectedResult;
+    return refusedOutcome(reason, `the API server refuses ${kind} ${metadata.name}`);
   }
   const restored = results.flatMap((result) => (result.status === 'fulfilled' ? (result.value ?? []) : []));
   return { state: 'ready', value: undefined, ...(restored.length > 0 ? { restored } : {}) };
-}
-
-/** What is no refusal is thrown on, to be tried again. */
-function failed({ kind, metadata }: DesiredObject, error: unknown): EngineOutcome {
-  const refusal = refusalOf(error);
-  if (!refusal) throw error;
-  const message = `the API server refuses ${kind} ${metadata.name}: ${refusal.words}`;
-  return { state: 'failed', reason: refusal.reason, message, retry: true };
 }
 
 /** The outcome, and what had been put right before it. */
