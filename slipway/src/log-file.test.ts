@@ -1,3 +1,4 @@
+import { closeSync, fstatSync, openSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -21,6 +22,21 @@ test('a log keeps its newest lines and never grows past its bounds', async () =>
   } finally {
     await rm(folder, { recursive: true });
   }
+});
+
+test('a log whose folder is gone keeps its descriptor, which else would be somebody else’s', async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'slipway-test-'));
+  const log = new LogFile(path.join(folder, 'x.log'), 100);
+  log.write('x'.repeat(90));
+  await rm(folder, { recursive: true });
+  log.write('y'.repeat(90));
+  // The number that is free next: were the log's own closed, it would be that.
+  const other = openSync('/dev/null', 'r');
+  log.write('z'.repeat(90));
+  fstatSync(other);
+  closeSync(other);
+  log.end();
+  await finished(log);
 });
 
 test('a log that can not be written costs its lines alone', async () => {

@@ -54,8 +54,10 @@ export class LogFile extends Writable {
         if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
       }
     }
+    // First the new one: a number that is closed already may by then be somebody else's file.
+    const next = openSync(this.#file, 'a', 0o600);
     closeSync(this.#descriptor);
-    this.#descriptor = openSync(this.#file, 'a', 0o600);
+    this.#descriptor = next;
     this.#size = 0;
   }
 }

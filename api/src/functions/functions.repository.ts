@@ -13,13 +13,26 @@ export interface FunctionRow {
 export class FunctionsRepository {
   constructor(private readonly orm: MikroORM) {}
 
-  /** The ids of all of a project's functions by their uids; those that are gone lose theirs. */
-  async idsOf(projectId: number, functions: { uid: string; name: string }[]): Promise<Map<string, number>> {
+  async uidsOf(projectId: number): Promise<string[]> {
+    const sql = 'select uid from platform.edge_functions where project_id = ?';
+    return (await this.rows<FunctionRow>(sql, [projectId])).map(({ uid }) => uid);
+  }
+
+  /**
+   * The ids of all of a project's functions by their uids; those that are gone lose theirs. `before`: the uids that had one before
+   * `functions` were looked at, as one that was made since is not among them either.
+   */
+  async idsOf(
+    projectId: number,
+    functions: { uid: string; name: string }[],
+    before: readonly string[],
+  ): Promise<Map<string, number>> {
     const seen = JSON.stringify(functions);
     await this.rows(
       `delete from platform.edge_functions where project_id = ?
+       and uid in (select jsonb_array_elements_text(?::jsonb))
        and uid not in (select uid from jsonb_to_recordset(?::jsonb) as seen (uid text)) returning id`,
-      [projectId, seen],
+      [projectId, JSON.stringify(before), seen],
     );
     // Not by `on conflict`, which takes a number for each function at each look.
     await this.rows(

@@ -48,9 +48,10 @@ export class FunctionsService {
 
   async list(caller: Principal, projectId: number): Promise<ListedFunction[]> {
     const { project } = await this.projects.find(caller, projectId);
+    const before = await this.rows.uidsOf(projectId);
     const objects = await this.resources.list(project.metadata.name);
     const seen = objects.map(({ metadata }) => ({ uid: metadata.uid, name: metadata.name }));
-    const ids = await this.rows.idsOf(projectId, seen);
+    const ids = await this.rows.idsOf(projectId, seen, before);
     const listed = objects.map((object) => viewOf(ids.get(object.metadata.uid) as number, object));
     return listed.sort((a, b) => a.id - b.id);
   }

@@ -13,6 +13,8 @@ export interface AuthAccess {
 export class AuthRefusal extends Error {}
 
 const DEADLINE_MS = 10_000;
+/** A user's metadata may be a megabyte, and a page has many users. */
+const MAX_BYTES = 4 * 1024 * 1024;
 
 @Injectable()
 export class AuthUsers {
@@ -47,9 +49,24 @@ export class AuthUsers {
     }).catch((cause: unknown) => {
       throw new AuthRefusal('the auth service of the project does not answer; try again', { cause });
     });
-    const said = (await response.json().catch(() => ({}))) as T & { msg?: string; message?: string };
+    const said = (await jsonOf(response)) as T & { msg?: string; message?: string };
     if (response.ok) return said;
     throw new AuthRefusal(said.msg ?? said.message ?? `the auth service answered ${response.status}`);
+  }
+}
+
+async function jsonOf(response: Response): Promise<unknown> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.length;
+    if (bytes > MAX_BYTES) throw new AuthRefusal('The result is larger than 4 MiB. Ask for fewer users with per_page.');
+    chunks.push(chunk);
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString());
+  } catch {
+    return {};
   }
 }
 

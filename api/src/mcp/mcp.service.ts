@@ -26,8 +26,9 @@ export class McpService {
 
   /** A project that is not there, and a key that is not its own, are refused alike. */
   async prove(id: number, apikey: string | undefined): Promise<ToolProject> {
-    const project = await this.projects.unproved(id);
-    const keys = project && (await this.secrets.read(project)).keys;
+    // Nothing is read for whoever shows nothing.
+    const project = apikey ? await this.projects.unproved(id) : undefined;
+    const keys = project && (await this.secrets.keys(project));
     const serviceRoleKey = keys?.[SECRETS.keys.serviceRoleKey];
     if (!project || !apikey || !serviceRoleKey || !(await opens(keys, apikey))) {
       throw new Problem('unauthorized', 'Send the project’s service_role key in the header `apikey`.', {

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { register, startTestApi, type TestApi } from '../testing.js';
-import { TOOL_NAMES } from './tools.js';
+import { McpTools, TOOL_NAMES, type ToolProject } from './tools.js';
 
 const KEY = 'service-role-key-of-it';
 let api: TestApi;
@@ -133,6 +133,18 @@ test('who listens for changes of the tools is told at once that there are none, 
   });
   assert.is(status, 200);
   assert.match(String(said), /"resultType":"complete"/);
+});
+
+test('what the SDK compiles for a tool is compiled once, and not for each message', () => {
+  const tools = new McpTools({} as never, {} as never);
+  const project = { project: { metadata: { name: 'x' }, spec: {} }, serviceRoleKey: '' } as unknown as ToolProject;
+  type Registered = { _registeredTools: Record<string, { inputSchema: unknown; outputSchema: unknown }> };
+  const [one, other] = [1, 2].map(() => (tools.serverOf(project) as unknown as Registered)._registeredTools);
+  for (const name of TOOL_NAMES) {
+    assert.ok(one?.[name]?.inputSchema);
+    assert.is(one?.[name]?.inputSchema, other?.[name]?.inputSchema);
+    assert.is(one?.[name]?.outputSchema, other?.[name]?.outputSchema);
+  }
 });
 
 test('a notification is taken without an answer', async () => {

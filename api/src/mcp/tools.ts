@@ -164,8 +164,7 @@ function define<Input extends TObject, Output extends TObject>(
   name: (typeof TOOL_NAMES)[number],
   { title, description, input, output, annotations, run }: ToolDefinition<Input, Output>,
 ): void {
-  const inputSchema = fromJsonSchema<Static<Input>>(plain(input));
-  const outputSchema = fromJsonSchema<Static<Output>>(plain(output));
+  const [inputSchema, outputSchema] = [compiled(input), compiled(output)];
   server.registerTool(
     name,
     { title, description, inputSchema, outputSchema, annotations: { title, ...annotations } },
@@ -179,8 +178,15 @@ function define<Input extends TObject, Output extends TObject>(
   );
 }
 
-/** TypeBox marks its schemas with symbols, which JSON has not. */
-const plain = (schema: TObject) => JSON.parse(JSON.stringify(schema));
+const known = new Map<TObject, unknown>();
+
+/** Once for each of ours: the SDK keeps what it compiles for ever. */
+function compiled<Schema extends TObject>(schema: Schema) {
+  // TypeBox marks its schemas with symbols, which JSON has not.
+  const made = known.get(schema) ?? fromJsonSchema<Static<Schema>>(JSON.parse(JSON.stringify(schema)));
+  known.set(schema, made);
+  return made as ReturnType<typeof fromJsonSchema<Static<Schema>>>;
+}
 
 function resultOf(structured: object): CallToolResult {
   const text = JSON.stringify(structured);

@@ -1,5 +1,6 @@
 /** What a PATCH asks for, as a merge patch of the Project's spec: pure, and null where a setting goes back to its default. */
 import { SECRETS } from '@slipway/crds';
+import { invalid } from '../http/problem.js';
 import type { ProjectChange } from './project.schema.js';
 
 type Patch = Record<string, unknown>;
@@ -33,8 +34,18 @@ export function specPatch(change: ProjectChange): Patch {
   });
 }
 
+/** Of names and values: each project's are kept by the Kubernetes API, in memory where that is ours. */
+const MAX_ENV_BYTES = 64 * 1024;
+
+export function boundedVariables(given: NonNullable<ProjectChange['env_vars']>): Record<string, string> {
+  const variables = variablesOf(given);
+  const bytes = Object.entries(variables).reduce((sum, pair) => sum + Buffer.byteLength(pair.join('')), 0);
+  if (bytes <= MAX_ENV_BYTES) return variables;
+  throw invalid('env_vars', `names and values have ${bytes} bytes together, and may have ${MAX_ENV_BYTES}`);
+}
+
 /** Both forms of `env_vars` as one; of a key that is given twice the last counts. */
-export const variablesOf = (given: NonNullable<ProjectChange['env_vars']>): Record<string, string> =>
+const variablesOf = (given: NonNullable<ProjectChange['env_vars']>): Record<string, string> =>
   Array.isArray(given) ? Object.fromEntries(given.map(({ key, value }) => [key, value])) : given;
 
 const reference = (value: string | null | undefined, name: string, key: string) =>

@@ -32,6 +32,10 @@ export class SecretsOfProjects {
     return { keys, database, env, notifications };
   }
 
+  keys({ metadata }: SeenProject): Promise<Record<string, string> | undefined> {
+    return this.kubernetes.getSecret(metadata.name, SECRETS.keys.name);
+  }
+
   database({ metadata }: SeenProject): Promise<Record<string, string> | undefined> {
     return this.kubernetes.getSecret(metadata.name, SECRETS.database.name);
   }

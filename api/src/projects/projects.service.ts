@@ -17,7 +17,7 @@ import type {
   ProjectQuery,
   Reprovisioned,
 } from './project.schema.js';
-import { specPatch, variablesOf } from './project-change.js';
+import { boundedVariables, specPatch } from './project-change.js';
 import { ProjectIds } from './project-ids.js';
 import { SecretsOfProjects } from './project-secrets.js';
 import { fullOf, nameOf, ownerOf, type ProjectSecrets, phaseOf, summaryOf } from './project-view.js';
@@ -169,7 +169,7 @@ export class ProjectsService {
         'webhook_secret can be set once the project is provisioned. Try again then.',
       );
     }
-    if (env_vars) await this.secrets.putEnv(project, variablesOf(env_vars));
+    if (env_vars) await this.secrets.putEnv(project, boundedVariables(env_vars));
     if (github_token) await this.secrets.putGitToken(project, github_token);
     if (slack_webhook) await this.secrets.putSlackWebhook(project, slack_webhook);
   }

@@ -5,11 +5,10 @@
  */
 import type { Connection, Submittable } from 'pg';
 
-/** More than PostgreSQL gives an array: what a result may be before it is refused, in rows and in bytes kept. */
+/** Of a statement what is kept of its rows; of all statements, in bytes of JSON, what is kept of rows and columns. */
 export interface Limits {
   rows: number;
   keptBytes: number;
-  receivedBytes: number;
 }
 
 export interface Field {
@@ -38,7 +37,7 @@ interface Wire {
   sendCopyFail(message: string): void;
 }
 
-export class TooMuchReceived extends Error {}
+export class TooMuchKept extends Error {}
 
 export class BoundedQuery implements Submittable {
   readonly outcome: Promise<StatementOutcome[]>;
@@ -46,7 +45,8 @@ export class BoundedQuery implements Submittable {
   private readonly outcomes: StatementOutcome[] = [];
   private current = empty();
   private kept = 0;
-  private received = 0;
+  /** Of the names of the columns, which each row has with it once it is JSON. */
+  private nameBytes = 0;
 
   constructor(
     private readonly sql: string,
@@ -67,18 +67,22 @@ export class BoundedQuery implements Submittable {
     wire.sync();
   }
 
-  handleRowDescription({ fields }: { fields: Field[] }): void {
+  handleRowDescription({ fields, length }: { fields: Field[]; length: number }): void {
+    this.kept += length;
+    // A statement's columns are told whole or not at all.
+    if (this.kept > this.limits.keptBytes) return this.done.reject(new TooMuchKept());
     this.current.fields = fields.map(({ name, dataTypeID }) => ({ name, dataTypeID }));
+    this.nameBytes = fields.reduce((bytes, { name }) => bytes + JSON.stringify(name).length, 0);
   }
 
   handleDataRow({ fields, length }: { fields: (string | null)[]; length: number }): void {
-    this.receive(length);
-    const full = this.current.rows.length >= this.limits.rows || this.kept + length > this.limits.keptBytes;
+    const bytes = length + this.nameBytes;
+    const full = this.current.rows.length >= this.limits.rows || this.kept + bytes > this.limits.keptBytes;
     if (full || this.current.truncated) {
       this.current.truncated = true;
       return;
     }
-    this.kept += length;
+    this.kept += bytes;
     this.current.rows.push(fields);
   }
 
@@ -106,8 +110,7 @@ export class BoundedQuery implements Submittable {
     (connection as unknown as Wire).sendCopyFail('COPY FROM STDIN has nowhere to read from here; use INSERT');
   }
 
-  handleCopyData({ length }: { length: number }): void {
-    this.receive(length);
+  handleCopyData(): void {
     this.current.truncated = true;
   }
 
@@ -123,12 +126,6 @@ export class BoundedQuery implements Submittable {
   private next(): void {
     this.outcomes.push(this.current);
     this.current = empty();
-  }
-
-  /** To read on would cost the server and us without end, so the connection goes, and with it what was not committed. */
-  private receive(bytes: number): void {
-    this.received += bytes;
-    if (this.received > this.limits.receivedBytes) this.done.reject(new TooMuchReceived());
   }
 }
 

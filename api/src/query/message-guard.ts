@@ -3,14 +3,21 @@ import type { Socket } from 'node:net';
 const HEADER = 5;
 
 /**
- * Ends `socket` when the server announces a message longer than `limit`: one value may be a gigabyte, and the protocol's
- * parser would hold all of it before anybody could look. Must be put on before the parser reads the socket.
+ * Ends `socket` when the server announces a message longer than `limits.message` bytes, or has sent more than `limits.all`: one value
+ * may be a gigabyte, and the protocol's parser would hold all of it before anybody could look; rows, their descriptions and notices
+ * may come without end. Must be put on before the parser reads the socket.
  */
-export function guardMessages(socket: Socket, limit: number): void {
+export function guardMessages(socket: Socket, limits: { message: number; all: number }): void {
   const header = Buffer.alloc(HEADER);
   let have = 0;
   let body = 0;
+  let all = 0;
   socket.on('data', (chunk: Buffer) => {
+    all += chunk.length;
+    if (all > limits.all) {
+      socket.destroy(new TooMuchReceived());
+      return;
+    }
     let at = 0;
     while (at < chunk.length) {
       if (body > 0) {
@@ -26,12 +33,12 @@ export function guardMessages(socket: Socket, limit: number): void {
       have = 0;
       // The length counts itself, but not the letter before it.
       body = header.readInt32BE(1) - 4;
-      if (body > limit) {
-        socket.destroy(new MessageTooLong());
+      if (body > limits.message) {
+        socket.destroy(new TooMuchReceived());
         return;
       }
     }
   });
 }
 
-export class MessageTooLong extends Error {}
+export class TooMuchReceived extends Error {}

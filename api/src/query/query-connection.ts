@@ -13,8 +13,9 @@ export const STATEMENT_TIMEOUT_MS = 30_000;
 const DEADLINE_MS = STATEMENT_TIMEOUT_MS + 2000;
 const CONNECT_TIMEOUT_MS = 5000;
 const WRONG_PASSWORD = '28P01';
-const LONGEST_MESSAGE = 16 * 1024 * 1024;
-export const LIMITS: Limits = { rows: 1000, keptBytes: 8 * 1024 * 1024, receivedBytes: 64 * 1024 * 1024 };
+/** In bytes. */
+export const RECEIVED = { message: 16 * 1024 * 1024, all: 64 * 1024 * 1024 };
+const LIMITS: Limits = { rows: 1000, keptBytes: 8 * 1024 * 1024 };
 
 export class DeadlineReached extends Error {}
 export class CannotConnect extends Error {}
@@ -119,7 +120,7 @@ async function connectAs(ref: string, credentials: Credentials, mode: QueryMode)
 
 function guarded(): Socket {
   const socket = new Socket();
-  guardMessages(socket, LONGEST_MESSAGE);
+  guardMessages(socket, RECEIVED);
   return socket;
 }
 

@@ -8,16 +8,16 @@ import { SecretsOfProjects } from '../projects/project-secrets.js';
 import { hasDatabase, phaseOf, typeOf } from '../projects/project-view.js';
 import { ProjectsService } from '../projects/projects.service.js';
 import { refuseSuspended } from '../projects/suspension.js';
-import { type StatementOutcome, TooMuchReceived } from './bounded-query.js';
-import { MessageTooLong } from './message-guard.js';
+import { type StatementOutcome, TooMuchKept } from './bounded-query.js';
+import { TooMuchReceived } from './message-guard.js';
 import type { QueryResult, StatementResult } from './query.schema.js';
 import {
   CannotConnect,
   DeadlineReached,
   isWrongPassword,
-  LIMITS,
   type QueryMode,
   type QueryOutcome,
+  RECEIVED,
   runQuery,
   STATEMENT_TIMEOUT_MS,
 } from './query-connection.js';
@@ -140,11 +140,14 @@ const nameOfType = (oid: number, names: Map<number, string>) => typeName(oid) ??
 function distinct(names: string[]): string[] {
   const taken = new Set(names);
   const seen = new Set<string>();
+  const numbers = new Map<string, number>();
   return names.map((name) => {
     let free = name;
-    for (let number = 2; seen.has(free); number += 1) {
-      const candidate = `${name}_${number}`;
-      if (!taken.has(candidate)) free = candidate;
+    let number = numbers.get(name) ?? 2;
+    if (seen.has(name)) {
+      while (taken.has(`${name}_${number}`)) number += 1;
+      free = `${name}_${number}`;
+      numbers.set(name, number + 1);
     }
     seen.add(free);
     taken.add(free);
@@ -162,10 +165,10 @@ interface DatabaseError {
 
 function asProblem(error: unknown): Problem {
   if (error instanceof DeadlineReached) return tooSlow();
-  if (error instanceof TooMuchReceived || error instanceof MessageTooLong) {
+  if (error instanceof TooMuchReceived || error instanceof TooMuchKept) {
     return new Problem(
       'result_too_large',
-      `The result is larger than ${LIMITS.receivedBytes >> 20} MiB, or one row than 16 MiB; nothing was committed. Ask for less, as with LIMIT.`,
+      `The result is larger than ${RECEIVED.all >> 20} MiB, one row than ${RECEIVED.message >> 20} MiB, or the columns of all statements are too many; nothing was committed. Ask for less, as with LIMIT.`,
     );
   }
   if (error instanceof CannotConnect) {

@@ -109,6 +109,26 @@ test('a result that would fill memory is refused, by one value or by many', asyn
   assert.equal([kept.body.truncated, kept.body.rows.length < 20], [true, true]);
 });
 
+test('columns count as what they weigh in an answer, and a name that comes a thousand times is told apart at once', async () => {
+  const wide = Array.from({ length: 1_600 }, (_, at) => `null as "${String(at).padStart(60, 'x')}"`).join();
+  const rows = await query(`select ${wide} from generate_series(1, 1000)`);
+  assert.equal([rows.body.truncated, rows.body.rows.length < 100], [true, true]);
+  const described = await query(
+    `create table wide (${Array.from({ length: 1_000 }, (_, at) => `c${at} int`)}); ${'table wide; '.repeat(5_000)}`,
+  );
+  assert.is(described.body.code, 'result_too_large');
+  const same = await query(`${`select ${'1,'.repeat(1_600)}1; `.repeat(100)}`);
+  assert.is(same.status, 200);
+  assert.is(same.body.columns.at(-1).name, '?column?_1601');
+});
+
+test('notices without end are read no further than a result', async () => {
+  const { body } = await query(
+    `do $$ begin for n in 1..200 loop raise notice '%', repeat('x', 1000000); end loop; end $$`,
+  );
+  assert.is(body.code, 'result_too_large');
+});
+
 test("it runs as the project's own role, and leaves nothing to the next query", async () => {
   const who = await query('set search_path = pg_catalog; set role none; select session_user::text as who');
   assert.equal(who.body.rows, [{ who: ownerRole(ref) }]);
