@@ -3,6 +3,7 @@
  * path and with which headers. What is away, mute or has too much to do is an error of a named kind. Used by all that is elsewhere.
  */
 import { type ClientRequest, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import { passBody } from '../one-write.js';
 import { BodyTooLargeError, MAX_BODY_BYTES } from '../request-body.js';
 import type { ServiceRequest, UpgradeRequest } from '../service.js';
 import { endToEnd, handedOn, hasBody, isAnswer, mayRepeat } from './hop.js';
@@ -200,7 +201,7 @@ function passBack(answer: IncomingMessage, upstream: ClientRequest, carried: Car
   }
   outgoing.writeHead(answer.statusCode as number, headers);
   answer.once('error', () => outgoing.destroy());
-  answer.pipe(outgoing);
+  passBody(answer, outgoing);
   // The headers may be all for a while; those that come with a body leave in one write with it.
   setImmediate(() => {
     if (!outgoing.writableEnded) outgoing.flushHeaders();

@@ -510,6 +510,12 @@ for (const [what, target, status] of [
   });
 }
 
+test('a request to change the protocol behind one that is not answered yet ends its connection and nothing else', async () => {
+  const heard = await spoken(`GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n${websocket('/x')}`, /never/);
+  assert.not.match(heard, /101/);
+  assert.is((await ask('/healthz')).status, 200);
+});
+
 test('a route that is open is served without a key, as nobody, and told what the key would have been refused for', async () => {
   const { ref, serviceRoleKey } = await openTenant('open');
   const nobody = await ask(`/p/${ref}/functions/v1/hello`);

@@ -18,8 +18,11 @@ const OF_ONE_CONNECTION = new Set([
 const NEVER_OF_ONE_CONNECTION = new Set(['content-length', 'host']);
 
 /** All headers but those that belong to one connection; Node frames the body anew. */
-export function endToEnd({ headers }: IncomingMessage): OutgoingHttpHeaders {
-  const named = headers.connection?.toLowerCase().split(/\s*,\s*/);
+export function endToEnd({ headers }: { headers: NodeJS.Dict<string | string[]> }): OutgoingHttpHeaders {
+  const named = headers.connection
+    ?.toString()
+    .toLowerCase()
+    .split(/\s*,\s*/);
   const kept: OutgoingHttpHeaders = {};
   for (const name in headers) {
     if (OF_ONE_CONNECTION.has(name)) continue;
@@ -49,4 +52,5 @@ export const mayRepeat = (incoming: IncomingMessage) => !hasBody(incoming) && RE
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
 
 /** Of other statuses node:http refuses some, which in the midst of an event ends the process, and takes 101 for another protocol. */
-export const isAnswer = ({ statusCode = 0 }: IncomingMessage) => statusCode >= 200 && statusCode <= 599;
+export const isAnswer = ({ statusCode = 0 }: Pick<IncomingMessage, 'statusCode'>) =>
+  statusCode >= 200 && statusCode <= 599;

@@ -111,7 +111,13 @@ export function createGateway(options: GatewayOptions): Server {
   const refusals = new RefusalLog(options.log);
   const gateway = new Gateway(options, limits, rateLimit, new SlowClients(server, limits), refusals);
   server.on('request', (incoming, outgoing) => gateway.onRequest(incoming, outgoing));
-  server.on('upgrade', (incoming, socket, head) => void gateway.onUpgrade(incoming, socket, head));
+  server.on('upgrade', (incoming, socket, head) => {
+    // As where another answer has not left yet: whoever asks for more on its connection is given none of it.
+    gateway.onUpgrade(incoming, socket, head).catch((error: unknown) => {
+      options.log.warn({ err: error }, 'an upgrade could not be decided');
+      socket.destroy();
+    });
+  });
   server.once('close', () => {
     rateLimit.close();
     refusals.close();

@@ -205,6 +205,24 @@ test('a full server is not asked by a crowd: one connection of a pool tries at a
   assert.ok(attempts > 4 && attempts < 15, String(attempts));
 });
 
+test('a server that ends each connection as it is opened is not stormed, and whoever waits is told at once', async () => {
+  let attempts = 0;
+  const ending = createServer((socket) => {
+    attempts++;
+    socket.destroy();
+  });
+  await new Promise<void>((resolve) => ending.listen(0, '127.0.0.1', resolve));
+  const { port } = ending.address() as AddressInfo;
+  const away = new Pool({ ...postgres.admin(), host: '127.0.0.1', port }, { waitingMs: 2_000 });
+  pools.push(away);
+  const refusals = await Promise.all(
+    Array.from({ length: 20 }, () => away.query('select 1').catch((caught) => caught)),
+  );
+  ending.close();
+  for (const refusal of refusals) assert.instance(refusal, ConnectionError);
+  assert.ok(attempts <= 4, String(attempts));
+});
+
 test('on a server that admits no more, pools that do nothing give way, and work waits until there is room', async () => {
   const admin = pool();
   await admin.query('create role few login password $$few$$ connection limit 2');

@@ -255,7 +255,7 @@ export class Pool implements Queryable, Holder {
   private canOpen(): boolean {
     if (this.closed || this.size >= this.limits.connections) return false;
     if (this.full?.timer || (this.full && this.opening > 0)) return false;
-    return this.sessions.length === 0 || performance.now() >= this.openAgainAt;
+    return this.size === 0 || performance.now() >= this.openAgainAt;
   }
 
   private waitForRoom(error: Error): void {
