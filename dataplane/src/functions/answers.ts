@@ -30,7 +30,6 @@ const NO_RESOURCES = relay(
 
 /** For a request whose isolate ended under it. */
 export function endedUnder(reason: EndReason | undefined): Refusal {
-  if (reason === 'wall') return TOO_LATE;
   return reason === 'cpu' || reason === 'memory' ? NO_RESOURCES : CANNOT_REACH;
 }
 

@@ -1,6 +1,15 @@
 /** What a hostile function tries, and what is tried on functions: each is refused or ended, and the neighbours answer on. */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -212,17 +221,54 @@ for (const [verb, attack] of ON_SOCKETS) {
   });
 }
 
-test('a function that answers raw bytes in its server’s place is an error of its own, whatever status it makes up', async () => {
+const HEAD = 'HTTP/1.1 200 OK\r\n';
+const FIVE = 'Content-Length: 5\r\n\r\ntaken';
+/** What its caller is given, or nothing where the answer breaks off; `later`: what comes when nobody has asked. */
+const RAW: [what: string, answer: string, given: number | undefined, later?: string][] = [
+  ['an answer', HEAD + FIVE, 200],
+  ...['042', '000', '101', '600', '999'].map((status): [string, string, number] => [
+    `status ${status}`,
+    `HTTP/1.1 ${status} x\r\n${FIVE}`,
+    500,
+  ]),
+  ['another protocol', `HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: x\r\n${FIVE}`, 500],
+  ['another answer behind it', HEAD + FIVE + HEAD + FIVE, 200],
+  ['another answer later', HEAD + FIVE, 200, HEAD + FIVE],
+  ['anything later', HEAD + FIVE, 200, 'x'],
+  ['a word before it', `HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n${HEAD}${FIVE}`, 200],
+  ['words without end before it', 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(50) + HEAD + FIVE, 200],
+  ['a length that is too long', `${HEAD}Content-Length: 50\r\n\r\ntaken`, undefined],
+  ['two lengths', `${HEAD}Content-Length: 6\r\n${FIVE}`, 500],
+  ['a length below zero', `${HEAD}Content-Length: -5\r\n\r\ntaken`, 500],
+  ['a length and pieces', `${HEAD}Transfer-Encoding: chunked\r\n${FIVE}`, 500],
+  ['pieces that break off', `${HEAD}Transfer-Encoding: chunked\r\n\r\n5\r\ntak`, undefined],
+  ['a piece of no size', `${HEAD}Transfer-Encoding: chunked\r\n\r\nx\r\ntaken\r\n0\r\n\r\n`, undefined],
+  ['nothing, with a body', `HTTP/1.1 204 x\r\n${FIVE}`, 204],
+  ['unchanged, with a body', `HTTP/1.1 304 x\r\n${FIVE}`, 304],
+  ['a header without end', `${HEAD}x: ${'x'.repeat(100_000)}`, 500],
+  ['headers without end', HEAD + 'x: x\r\n'.repeat(20_000) + FIVE, 500],
+  ['a header of a language', `${HEAD}__proto__: x\r\nconstructor: x\r\n${FIVE}`, 200],
+  ['a control character in a header', `${HEAD}x: \x01\r\n${FIVE}`, 500],
+  ['connections twice', `${HEAD}Connection: x\r\nConnection: close\r\nx: x\r\n${FIVE}`, 200],
+  ['no word of HTTP', 'taken', 500],
+  ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 500],
+  ['nothing', '', 500],
+];
+
+test('a function that answers raw bytes in its server’s place harms nobody, whatever it makes up', async () => {
   // A worker has what its function may, also once that serves.
   const worker = `onmessage = async ({ data: path }) => {
     Deno.removeSync(path);
     const fake = Deno.listen({ transport: 'unix', path });
     postMessage('listens');
+    const encoder = new TextEncoder();
+    const answers = ${JSON.stringify(RAW.map(([, answer, , later]) => [answer, later]))};
     for await (const taken of fake) {
       const buffer = new Uint8Array(10_000);
       const asked = new TextDecoder().decode(buffer.subarray(0, await taken.read(buffer)));
-      await taken.write(new TextEncoder().encode('HTTP/1.1 ' + /answer=(\\d+)/.exec(asked)[1] + ' x\\r\\n' + (asked.includes('upgrade') ? 'Connection: Upgrade\\r\\nUpgrade: x\\r\\n' : '') + 'Content-Length: 5\\r\\n\\r\\ntaken'));
-      taken.close();
+      const [answer, later] = answers[/answer=(\\d+)/.exec(asked)[1]];
+      const write = async (text) => { for (let bytes = encoder.encode(text); bytes.length > 0; ) bytes = bytes.subarray(await taken.write(bytes)); };
+      write(answer).then(() => later && new Promise((resolve) => setTimeout(resolve, 20)).then(() => write(later))).catch(() => {}).then(() => taken.close());
     }
   };`;
   await functions.deploy(
@@ -238,11 +284,21 @@ test('a function that answers raw bytes in its server’s place is an error of i
   );
   const raw = `${functions.url('evil')}/raw`;
   assert.is(await (await fetch(raw)).text(), 'listens');
-  await until(async () => (await (await fetch(`${raw}?answer=200`)).text()) === 'taken', 'the raw answer');
-  for (const status of ['042', '000', '101', '101&upgrade', '600', '999']) {
-    const response = await fetch(`${raw}?answer=${status}`);
-    const { code } = (await response.json()) as { code: string };
-    assert.equal([response.status, code], [500, 'WORKER_ERROR'], status);
+  await until(async () => (await (await fetch(`${raw}?answer=0`)).text()) === 'taken', 'the raw answer');
+  const ask = async (at: number, method: string) => {
+    const response = await fetch(`${raw}?answer=${at}`, { method });
+    return { status: response.status, text: await response.text() };
+  };
+  for (const [at, [what, , given, later]] of RAW.entries()) {
+    const [heard] = await Promise.all([
+      ask(at, 'POST').catch(() => undefined),
+      ...['GET', 'HEAD'].map((method) => ask(at, method).catch(() => undefined)),
+    ]);
+    assert.is(heard?.status, given, what);
+    if (given === 200) assert.is(heard?.text, 'taken', what);
+    if (given === 500) assert.match(heard?.text as string, /WORKER_ERROR/, what);
+    // Its server answers once on a connection, and has it open until all is said.
+    if (later) await new Promise((resolve) => setTimeout(resolve, 100));
   }
   await neighbourAnswers();
 });
@@ -380,6 +436,71 @@ test('more requests at once than a function may have are told to come back', asy
   ends.abort();
   await Promise.all(waiting);
   await neighbourAnswers();
+});
+
+test('answers that wait behind another of their caller’s take no places', async () => {
+  await functions.deploy('evil', 'never', `Deno.serve(() => new Promise(() => {}));`);
+  await functions.deploy('evil', 'quick', `Deno.serve(() => new Response('quick'));`);
+  const { port, pathname } = new URL(`${functions.url('evil')}/never`);
+  const ask = (target: string) => `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+  const caller = connect(Number(port), '127.0.0.1');
+  caller.write(ask(pathname) + ask(pathname.replace('never', 'quick')).repeat(20));
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  const answer = await fetch(`${functions.url('evil')}/quick`);
+  caller.destroy();
+  assert.is(await answer.text(), 'quick');
+});
+
+test('calls behind another of a caller who has left take no places', async () => {
+  await functions.deploy('evil', 'never', `Deno.serve(() => new Promise(() => {}));`);
+  await functions.deploy('evil', 'quick', `Deno.serve(() => new Response('quick'));`);
+  const { port, pathname } = new URL(`${functions.url('evil')}/never`);
+  const never = `GET ${pathname} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+  const unsent = `POST ${pathname.replace('never', 'quick')} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n`;
+  for (let round = 0; round < 20; round++) {
+    const caller = connect(Number(port), '127.0.0.1').on('error', () => undefined);
+    caller.write(never + unsent);
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    caller.destroy();
+  }
+  await until(async () => (await fetch(`${functions.url('evil')}/quick`)).status === 200, 'a place');
+});
+
+test('a function has only so many connections to the public URL', async () => {
+  await functions.deploy(
+    'evil',
+    'descriptors',
+    `const server = Deno.serve(async () => {
+       const path = server.addr.path.replace('own/s', 'g');
+       const closed = await Promise.all(Array.from({ length: 60 }, async () => {
+         const connection = await Deno.connect({ transport: 'unix', path });
+         return Promise.race([
+           connection.read(new Uint8Array(1)).then(() => true, () => true),
+           new Promise((resolve) => setTimeout(() => resolve(false), 2_000)),
+         ]);
+       }));
+       return Response.json(closed.filter(Boolean).length);
+     });`,
+  );
+  // Two for each of the 20 calls that it may have at once.
+  assert.is(await (await fetch(`${functions.url('evil')}/descriptors`)).json(), 20);
+  await functions.deploy('evil', 'descriptors', `Deno.serve(() => new Response());`);
+});
+
+test('a folder that was closed to everybody is removed all the same', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'slipway-closed-'));
+  const inner = path.join(folder, 'own', 's');
+  mkdirSync(path.join(inner, 'deeper'), { recursive: true });
+  writeFileSync(path.join(inner, 'x'), '');
+  for (const closed of [path.join(inner, 'deeper'), inner]) chmodSync(closed, 0);
+  const module = new URL('./removed-folder.js', import.meta.url).href;
+  const script = `import { removeFolder } from ${JSON.stringify(module)};
+    if (!removeFolder(${JSON.stringify(folder)})) process.exit(1);`;
+  const command = [process.execPath, '--input-type=module', '-e', script];
+  // Root enters what is closed, unless it has no more rights than others.
+  if (process.getuid?.() === 0) command.unshift('setpriv', '--bounding-set=-all', '--inh-caps=-all', '--');
+  execFileSync(command[0] as string, command.slice(1));
+  assert.not.ok(existsSync(folder));
 });
 
 test('headers that smuggle a second request reach a function as one request or not at all', async () => {

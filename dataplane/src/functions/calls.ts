@@ -5,7 +5,7 @@ import { CANNOT_REACH, NO_TOKEN, NOT_FOUND, unavailable } from './answers.js';
 import { type EdgeFunction, keyOf, Unavailable } from './function.js';
 import type { Isolate } from './isolate.js';
 import type { FunctionLimits } from './limits.js';
-import { carry, type Outcome } from './proxy.js';
+import { type Carried, carry, type Outcome } from './proxy.js';
 
 export interface CallOptions {
   functions: ReadonlyMap<string, EdgeFunction>;
@@ -30,27 +30,34 @@ export const answering =
       refuse(outgoing, refusal ?? NOT_FOUND);
       return;
     }
-    await answer(found, request, limits, true);
+    await answer(found, carriedOf(request), limits, true);
   };
 
-async function answer(found: EdgeFunction, request: ServiceRequest, limits: FunctionLimits, again: boolean) {
-  const { tenant, address, path, query, incoming, outgoing } = request;
-  const isolate = await enter(found, outgoing);
+const carriedOf = ({ tenant, address, path, query, incoming, outgoing }: ServiceRequest): Carried => ({
+  target: query === '' ? path : `${path}?${query}`,
+  host: new URL(tenant.url).host,
+  address,
+  incoming,
+  outgoing,
+});
+
+async function answer(found: EdgeFunction, carried: Carried, limits: FunctionLimits, again: boolean) {
+  const isolate = await enter(found, carried.outgoing);
   if (isolate === undefined) return;
   let outcome: Outcome;
   try {
-    const target = query === '' ? path : `${path}?${query}`;
-    outcome = await carry(isolate, { target, host: new URL(tenant.url).host, address, incoming, outgoing }, limits);
+    outcome = await carry(isolate, carried, limits);
   } finally {
     isolate.finish();
   }
   if (outcome === 'whole') found.succeeded();
+  if (outcome === 'late') found.tookTooLong(isolate);
   if (outcome !== 'unreached') return;
   // It is ending, or can't be reached ever again.
   isolate.end('crash');
   await isolate.ended;
-  if (again) await answer(found, request, limits, false);
-  else refuse(outgoing, CANNOT_REACH);
+  if (again) await answer(found, carried, limits, false);
+  else refuse(carried.outgoing, CANNOT_REACH);
 }
 
 /** An isolate with a place in it taken; without one, the caller has been told why. */

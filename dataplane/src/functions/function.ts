@@ -51,6 +51,8 @@ export class EdgeFunction {
   #failures = 0;
   #notBefore = 0;
   #removed = false;
+  /** Of its environment. */
+  #changes = 0;
 
   constructor(
     readonly ref: string,
@@ -74,8 +76,7 @@ export class EdgeFunction {
 
   /** Serves this version from now on; throws `BootFailed`, and nothing has changed, where it does not come up. */
   async deploy(deployment: Deployment): Promise<void> {
-    const isolate = this.#make(deployment.version);
-    await isolate.serving;
+    const isolate = await this.#upToDate(() => deployment.version);
     const before = this.#current;
     this.deployment = deployment;
     this.#failures = 0;
@@ -87,9 +88,17 @@ export class EdgeFunction {
 
   /** The next call gets an isolate with the environment as it is now. */
   refresh(): void {
+    this.#changes += 1;
     this.#current?.drain();
     this.#current = undefined;
     this.#notBefore = 0;
+  }
+
+  /** A call was cut off. Its isolate may never answer again, and takes no more; those that are under way in it go on. */
+  tookTooLong(isolate: Isolate): void {
+    this.log.add('system', this.deployment.version, 'a call took too long and was cut off');
+    isolate.drain();
+    if (this.#current === isolate) this.#current = undefined;
   }
 
   /** Ends what is idle, to make room. */
@@ -134,23 +143,36 @@ export class EdgeFunction {
   }
 
   async #boot(): Promise<Isolate> {
-    const { version } = this.deployment;
-    const isolate = this.#make(version);
+    let isolate: Isolate;
     try {
-      await isolate.serving;
+      isolate = await this.#upToDate(
+        () => this.deployment.version,
+        () => this.#current !== undefined,
+      );
     } catch (error) {
-      this.#backOff();
       if (!(error instanceof BootFailed)) throw error;
+      this.#backOff();
       throw new Unavailable('BOOT_ERROR', 'Function failed to start (please check logs)', 1);
     }
-    // Deployed anew, removed, or given another environment while it started: those who waited get what is now.
-    if (this.deployment.version !== version && this.#current) {
+    // Deployed anew or removed while it started: those who waited get what is now.
+    if (this.#current) {
       isolate.drain();
       return this.#current;
     }
     if (this.#removed) isolate.drain();
     else this.#current = isolate;
     return isolate;
+  }
+
+  /** Serving, and begun after the last change of what it was begun with; of no matter once there `isMet` another way. */
+  async #upToDate(version: () => number, isMet = () => false): Promise<Isolate> {
+    for (;;) {
+      const [wanted, changes] = [version(), this.#changes];
+      const isolate = this.#make(wanted);
+      await isolate.serving;
+      if (isMet() || (wanted === version() && changes === this.#changes)) return isolate;
+      isolate.drain();
+    }
   }
 
   #make(version: number): Isolate {

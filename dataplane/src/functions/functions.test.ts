@@ -147,6 +147,25 @@ test('a changed secret reaches the next call without a deploy', async () => {
   }
 });
 
+test('a secret that changes while a function starts reaches the call that waits for it', async () => {
+  const slowly = 'await new Promise((resolve) => setTimeout(resolve, 700));';
+  await deployed('env', 'slow-start', `${slowly} Deno.serve(() => new Response(Deno.env.get('SECRET') ?? 'none'));`);
+  functions.setEnvironment('env', { SECRET: 'before' });
+  const answer = fetch(`${functions.url('env')}/slow-start`);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  functions.setEnvironment('env', { SECRET: 'after' });
+  assert.is(await (await answer).text(), 'after');
+  const deploying = functions.deploy(
+    'env',
+    'slow-start',
+    `${slowly} Deno.serve(() => new Response(Deno.env.get('SECRET')));`,
+  );
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  functions.setEnvironment('env', { SECRET: 'last' });
+  assert.equal(await deploying, { state: 'ready' });
+  assert.is(await (await fetch(`${functions.url('env')}/slow-start`)).text(), 'last');
+});
+
 test('a function reaches the public URL, though that is an address of this machine', async () => {
   await deployed(
     'one',
@@ -248,6 +267,24 @@ test('a call that finds its isolate out of reach is carried whole to another', a
   const response = await fetch(`${functions.url('one')}/lost`, { method: 'POST', body });
   assert.is(response.status, 200);
   assert.is(await response.text(), body);
+});
+
+test('an answer that does not wait for its request’s body arrives, and the connection takes the next request', async () => {
+  await deployed('two', 'hasty', 'Deno.serve((request) => new Response(request.method));');
+  const { port, pathname } = new URL(`${functions.url('two')}/hasty`);
+  const caller = connect(Number(port), '127.0.0.1');
+  let heard = '';
+  caller.on('data', (chunk) => {
+    heard += chunk;
+  });
+  const head = (method: string, length: number) =>
+    `${method} ${pathname} HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${length}\r\n\r\n`;
+  const body = 'x'.repeat(1_000_000);
+  caller.write(head('POST', 2 * body.length) + body);
+  await until(() => heard.endsWith('POST'), 'the answer');
+  caller.write(body + head('PUT', 0));
+  await until(() => heard.endsWith('PUT'), 'the next answer');
+  caller.destroy();
 });
 
 test('a call whose caller has left before the function started is not made', async () => {

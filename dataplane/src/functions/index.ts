@@ -12,7 +12,6 @@ import {
   mkdtempSync,
   readFileSync,
   renameSync,
-  rmSync,
   writeFileSync,
 } from 'node:fs';
 import type { RequestListener } from 'node:http';
@@ -29,6 +28,7 @@ import { type Deno, installedDeno, reachableFolder } from './deno.js';
 import { Deployer } from './deployer.js';
 import { EdgeFunction, keyOf } from './function.js';
 import { type FunctionLimits, LIMITS } from './limits.js';
+import { removeFolder } from './removed-folder.js';
 import { FunctionStore } from './store.js';
 import { Watchdog } from './watchdog.js';
 
@@ -109,7 +109,7 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
     close: async () => {
       watchdog.close();
       await Promise.all([...functions.values()].map((found) => found.end()));
-      rmSync(folders.sockets, { recursive: true, force: true });
+      removeFolder(folders.sockets);
     },
   };
 }
@@ -181,7 +181,7 @@ const DISK_NAME = '.disk';
 function prepareFolders(home: string): Folders {
   mkdirSync(home, { recursive: true, mode: 0o711 });
   const last = path.join(home, LAST_SOCKETS);
-  if (existsSync(last)) rmSync(readFileSync(last, 'utf8'), { recursive: true, force: true });
+  if (existsSync(last)) removeFolder(readFileSync(last, 'utf8'));
   const sockets = mkdtempSync(path.join(tmpdir(), 'slipway-fn-'));
   chmodSync(sockets, 0o711);
   writeFileSync(last, sockets);

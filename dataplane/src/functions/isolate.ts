@@ -4,14 +4,16 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, chownSync, mkdirSync, rmSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
-import { Agent, createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, type RequestListener, type Server } from 'node:http';
 import path from 'node:path';
+import { Pool } from 'undici';
 import type { Account } from './account.js';
 import { confined, type Deno, denoEnvironment, isolateArguments } from './deno.js';
 import type { FunctionLimits } from './limits.js';
 import { LineSplitter, type LogLine } from './logs.js';
+import { removeFolder } from './removed-folder.js';
 
 export interface IsolateOptions {
   deno: Deno;
@@ -34,15 +36,19 @@ export interface IsolateOptions {
 }
 
 /** Why an isolate was ended by us, for those whose requests it took along. */
-export type EndReason = 'cpu' | 'memory' | 'wall' | 'crash' | 'asked';
+export type EndReason = 'cpu' | 'memory' | 'crash' | 'asked';
 
 export class BootFailed extends Error {}
+
+/** To the public URL: each is a descriptor of ours. */
+const CONNECTIONS_PER_CALL = 2;
 
 let count = 0;
 
 export class Isolate {
   readonly socketPath: string;
-  readonly agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY, maxFreeSockets: 64 });
+  /** To its socket. How long a call may take is for whoever makes it to say. */
+  readonly connections: Pool;
   readonly serving: Promise<void>;
   readonly ended: Promise<void>;
   /** Requests under way. */
@@ -63,6 +69,12 @@ export class Isolate {
     this.cpuCredit = options.limits.cpuMillisecondsAtMost;
     this.#folder = path.join(options.sockets, (++count).toString(36));
     this.socketPath = path.join(this.#folder, 'own', 's');
+    this.connections = new Pool('http://isolate', {
+      socketPath: this.socketPath,
+      connections: options.limits.concurrency,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
     this.#gatewayPath = path.join(this.#folder, 'g');
     this.#makeFolders();
     this.#gateway = this.#openGateway();
@@ -75,10 +87,10 @@ export class Isolate {
     this.#process.once('close', (code, signal) => {
       this.endReason ??= 'crash';
       if (this.endReason === 'crash') options.log('system', `the isolate ended (${signal ?? `exit code ${code}`})`);
-      this.agent.destroy();
+      this.connections.destroy().catch(() => undefined);
       this.#gateway.close();
       this.#gateway.closeAllConnections();
-      rmSync(this.#folder, { recursive: true, force: true });
+      if (!removeFolder(this.#folder)) options.log('system', 'what the isolate wrote could not be removed');
       options.onEnd(this);
       end();
     });
@@ -147,6 +159,7 @@ export class Isolate {
       incoming.url = (incoming.url as string).replace(/^http:\/\/[^/]*/, '');
       this.#options.gateway(incoming, outgoing);
     });
+    server.maxConnections = CONNECTIONS_PER_CALL * this.#options.limits.concurrency;
     server.on('error', () => this.end('crash'));
     // Only where the folder is not the isolate's own: what has another account's name there is this socket for sure.
     const open = () => this.#options.account && chmodSync(this.#gatewayPath, 0o666);

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { until } from './testing.js';
+import { isAlive, until } from './testing.js';
 
 let home: string;
 let program: ChildProcess | undefined;
@@ -29,15 +29,6 @@ const kill = async () => {
   program?.kill('SIGKILL');
   await ended;
 };
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 test('an isolate that is killed is replaced by the next call', async () => {
   const url = await start('deploy');

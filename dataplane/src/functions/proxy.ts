@@ -2,16 +2,13 @@
  * Carries one request to an isolate and its answer back, streaming both ways. What belongs to one connection stays there; what
  * says where a request came from is written here.
  */
-import {
-  type ClientRequest,
-  type IncomingMessage,
-  type OutgoingHttpHeaders,
-  request,
-  type ServerResponse,
-} from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
-import { endToEnd, handedOn, hasBody } from '../gateway/hop.js';
+import type { Dispatcher } from 'undici';
+import { endToEnd, handedOn, hasBody, isAnswer } from '../gateway/hop.js';
 import { type Refusal, refuse } from '../gateway/refusals.js';
+import { endWith, ONE_WRITE_BYTES, takeSmall } from '../one-write.js';
 import { CANNOT_REACH, endedUnder, TOO_LATE } from './answers.js';
 import type { Isolate } from './isolate.js';
 import type { FunctionLimits } from './limits.js';
@@ -25,151 +22,218 @@ export interface Carried {
   address: string;
   incoming: IncomingMessage;
   outgoing: ServerResponse;
+  /** A small one, once it is there: it is whole for another isolate where the first is out of reach. */
+  body?: Buffer;
 }
 
-/** `unreached`: nothing of the request has left, nor of an answer, and another isolate may be asked. */
-export type Outcome = 'whole' | 'cut' | 'unreached';
+/** `late`: it was cut off. `unreached`: nothing of the request has left, nor of an answer, and another isolate may be asked. */
+export type Outcome = 'whole' | 'cut' | 'late' | 'unreached';
 
 export function carry(isolate: Isolate, carried: Carried, limits: FunctionLimits): Promise<Outcome> {
   // Whoever left while the isolate started can be answered no more.
   if (carried.outgoing.destroyed) return Promise.resolve('cut');
-  return new Promise((resolve) => attempt(isolate, carried, limits, resolve, true));
+  return new Promise((resolve) => new Carriage(isolate, carried, limits, resolve).begin());
 }
 
-function attempt(
-  isolate: Isolate,
-  carried: Carried,
-  limits: FunctionLimits,
-  done: (outcome: Outcome) => void,
-  again: boolean,
-) {
-  const { incoming, outgoing, target } = carried;
-  const headers = requestHeaders(carried);
-  const upstream = request({
-    socketPath: isolate.socketPath,
-    agent: isolate.agent,
-    method: incoming.method,
-    path: target,
-    headers,
-  });
-  const clock = startClock(isolate, upstream, limits);
-  let settled = false;
-  const settle = (outcome: Outcome) => {
-    if (settled) return;
-    settled = true;
-    clock.stop();
-    done(outcome);
-  };
-  let answered = false;
-  const refuseAnswer = () => {
-    settle('cut');
-    refuse(outgoing, closing(CANNOT_REACH));
-  };
-  upstream.once('response', (answer) => {
-    answered = true;
-    clock.firstByte();
-    if (!passHead(answer, outgoing)) {
-      answer.once('error', () => undefined);
-      upstream.destroy();
-      refuseAnswer();
+type Body = Buffer | Readable | null;
+type Controller = Dispatcher.DispatchController;
+type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseStart']>>[2];
+
+/** One attempt, as undici tells of it. */
+class Carriage implements Dispatcher.DispatchHandler {
+  readonly #clock: Clock;
+  /** From when the request is being sent. */
+  #controller: Controller | undefined;
+  #answered = false;
+  #ended = false;
+  #settled = false;
+  #repeated = false;
+  /** Of the answer's body; NaN where it was not said. */
+  #length = Number.NaN;
+  #passed = 0;
+
+  constructor(
+    private readonly isolate: Isolate,
+    private readonly carried: Carried,
+    limits: FunctionLimits,
+    private readonly done: (outcome: Outcome) => void,
+  ) {
+    this.#clock = new Clock(limits, () => {
+      if (this.#controller && !this.#ended) return this.#stop('it took too long');
+      refuse(carried.outgoing, closing(TOO_LATE));
+      this.#settle('cut');
+    });
+  }
+
+  begin(): void {
+    const { carried } = this;
+    carried.outgoing.once('close', () => {
+      this.#settle(carried.outgoing.writableFinished ? 'whole' : 'cut');
+      // Whoever was too slow to send has been refused by others than the function.
+      if (!carried.outgoing.writableFinished || !this.#answered) this.#stop('nobody waits for the answer');
+    });
+    withBody(carried, (body) => this.#send(body));
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.#controller = controller;
+    if (this.#settled) this.#stop('nobody waits for the answer');
+  }
+
+  onResponseStart(controller: Controller, statusCode: number, headers: Headers): void {
+    // What comes before an answer is of this connection alone.
+    if (statusCode >= 100 && statusCode < 200) return;
+    const { outgoing } = this.carried;
+    this.#answered = true;
+    this.#clock.firstByte();
+    if (!passHead(statusCode, headers, outgoing)) {
+      this.#settle('cut');
+      controller.abort(new Error('the answer is none'));
+      refuse(outgoing, closing(CANNOT_REACH));
       return;
     }
+    this.#length = Number(headers['content-length'] ?? Number.NaN);
     // The headers may be all for a while; those that come with a body leave in one write with it.
-    setImmediate(() => {
+    queueMicrotask(() => {
       if (!outgoing.writableEnded) outgoing.flushHeaders();
     });
-    answer.once('error', () => outgoing.destroy());
-    answer.pipe(outgoing);
-  });
-  // Another protocol, which nobody asked for: without this nobody would hear that the connection is gone.
-  upstream.once('upgrade', (_, socket) => {
-    socket.destroy();
-    refuseAnswer();
-  });
-  upstream.once('error', (error: NodeJS.ErrnoException) => {
-    if (NOBODY_LISTENS.has(error.code)) {
-      settle('unreached');
-      return;
+  }
+
+  onResponseData(controller: Controller, chunk: Buffer): void {
+    const { outgoing } = this.carried;
+    this.#passed += chunk.length;
+    if (chunk.length === this.#length) endWith(outgoing, chunk);
+    else if (!outgoing.write(chunk) && outgoing.writableLength > MAX_WAITING_BYTES) {
+      controller.pause();
+      outgoing.once('drain', () => controller.resume());
     }
-    // An idle connection may be closed by the isolate in the moment that it is taken from the agent.
-    if (
-      again &&
-      upstream.reusedSocket &&
-      !hasBody(incoming) &&
-      !outgoing.headersSent &&
-      !outgoing.destroyed &&
-      isolate.pid
-    ) {
-      clock.stop();
-      settled = true;
-      attempt(isolate, carried, limits, done, false);
-      return;
-    }
-    void answerFailure(isolate, clock.late, outgoing).then(() => settle('cut'));
-  });
-  outgoing.once('close', () => {
-    // Whoever was too slow to send has been refused by others than the function.
-    if (!outgoing.writableFinished || !answered) upstream.destroy();
-    settle(outgoing.writableFinished ? 'whole' : 'cut');
-  });
-  send(incoming, upstream);
+  }
+
+  /** From here on it is the caller who decides how long it takes: what he leaves to us of it takes a place as long as it is much. */
+  onResponseEnd(): void {
+    const { outgoing } = this.carried;
+    this.#ended = true;
+    if (!outgoing.writableEnded) outgoing.end();
+    if (outgoing.writableLength <= ONE_WRITE_BYTES) this.#settle('whole');
+  }
+
+  onResponseError(_: Controller | undefined, error: Error): void {
+    if (this.#settled) return;
+    const { code } = error as NodeJS.ErrnoException;
+    if (this.#controller === undefined && NOBODY_LISTENS.has(code)) this.#settle('unreached');
+    else if (this.#controller === undefined && !this.#repeated) this.#repeat();
+    else if (this.#passed === this.#length) this.onResponseEnd();
+    else if (this.#answered) this.#cut();
+    else void this.#answerFailure().then(() => this.#settle('cut'));
+  }
+
+  /** A kept connection broke before anything was sent on it. */
+  #repeat(): void {
+    this.#repeated = true;
+    withBody(this.carried, (body) => this.#send(body));
+  }
+
+  #send(body: Body): void {
+    const { isolate, carried } = this;
+    // Who was late to send it may have been answered.
+    if (this.#settled || carried.outgoing.headersSent) return;
+    const { target, host, address, incoming } = carried;
+    const headers = { ...handedOn(incoming), host, 'x-forwarded-for': address };
+    // How a body of unknown length is framed is written by who sends it.
+    delete headers['transfer-encoding'];
+    isolate.connections.dispatch({ method: incoming.method as string, path: target, headers, body }, this);
+  }
+
+  #cut(): void {
+    this.carried.outgoing.destroy();
+    this.#settle('cut');
+  }
+
+  #stop(why: string): void {
+    this.#controller?.abort(new Error(why));
+  }
+
+  #settle(outcome: Outcome): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.#clock.stop();
+    this.done(this.#clock.isLate && !this.#ended ? 'late' : outcome);
+  }
+
+  /** The isolate's end is known a moment after its connections'; why it ended decides the answer, and whoever calls next finds another. */
+  async #answerFailure(): Promise<void> {
+    const { isolate, carried } = this;
+    const { isLate } = this.#clock;
+    if (!isLate) await Promise.race([isolate.ended, pause(END_IS_KNOWN_MS, undefined, { ref: false })]);
+    refuse(carried.outgoing, closing(isLate ? TOO_LATE : endedUnder(isolate.endReason)));
+  }
 }
 
-/** Of a Unix socket that is gone, whose process is, or in whose place is something else. */
-const NOBODY_LISTENS = new Set<string | undefined>(['ENOENT', 'ECONNREFUSED', 'ENOTSOCK']);
+/** Of a Unix socket that is gone, whose process is, in whose place is something else, or whose isolate has ended. */
+const NOBODY_LISTENS = new Set<string | undefined>(['ENOENT', 'ECONNREFUSED', 'ENOTSOCK', 'UND_ERR_DESTROYED']);
 
-/** A body is read only once there is somebody to take it, so that it is whole for another where there is nobody. */
-function send(incoming: IncomingMessage, upstream: ClientRequest): void {
-  if (!hasBody(incoming)) {
-    upstream.end();
-    return;
+/** Of an answer, before it is read on no more: whoever has sent all of it may end the connection, and what is unread be lost. */
+const MAX_WAITING_BYTES = 256 * 1024;
+
+/** One that lives may close a connection too: its caller waits no longer than this. */
+const END_IS_KNOWN_MS = 1_000;
+
+/** A small one that is there at once leaves with its head in one write; another is read only once there is somebody to take it. */
+function withBody(carried: Carried, send: (body: Body) => void): void {
+  const { incoming } = carried;
+  if (carried.body !== undefined) return send(carried.body);
+  if (!hasBody(incoming) || Number(incoming.headers['content-length']) === 0) return send(null);
+  takeSmall(incoming, (body) => {
+    if (body) carried.body = body;
+    send(body ?? streamOf(incoming));
+  });
+}
+
+const streamOf = (incoming: IncomingMessage) => Readable.from(pieces(incoming), { objectMode: false });
+
+/** What is not taken is read by nobody: on its connection the answer is yet to leave, and another request may come. */
+async function* pieces(incoming: IncomingMessage): AsyncGenerator<Buffer> {
+  try {
+    yield* incoming.iterator({ destroyOnReturn: false });
+  } finally {
+    incoming.resume();
   }
-  const begin = () => incoming.pipe(upstream);
-  upstream.once('socket', (socket) => (socket.connecting ? socket.once('connect', begin) : begin()));
 }
 
 /** False: no function served by Deno answers so, but whoever listens at its socket may say anything. */
-function passHead(answer: IncomingMessage, outgoing: ServerResponse): boolean {
-  const status = answer.statusCode as number;
-  if (status < 200 || status > 599) return false;
+function passHead(statusCode: number, headers: Headers, outgoing: ServerResponse): boolean {
+  if (!isAnswer({ statusCode })) return false;
   try {
-    outgoing.writeHead(status, endToEnd(answer));
+    outgoing.writeHead(statusCode, endToEnd({ headers }));
     return true;
   } catch {
     return false;
   }
 }
 
-/** The isolate's end is known a moment after its connections'; why it ended decides the answer, and whoever calls next finds another. */
-async function answerFailure(isolate: Isolate, late: boolean, outgoing: ServerResponse): Promise<void> {
-  if (!late) await Promise.race([isolate.ended, pause(END_IS_KNOWN_MS, undefined, { ref: false })]);
-  refuse(outgoing, closing(late ? TOO_LATE : endedUnder(isolate.endReason)));
-}
-
-/** One that lives may close a connection too: its caller waits no longer than this. */
-const END_IS_KNOWN_MS = 1_000;
-
 const closing = (refusal: Refusal): Refusal => ({ ...refusal, headers: { ...refusal.headers, Connection: 'close' } });
 
-function startClock(isolate: Isolate, upstream: ClientRequest, limits: FunctionLimits) {
-  const clock = { late: false, firstByte: () => clearTimeout(first), stop: () => {} };
-  const giveUp = () => {
-    clock.late = true;
-    upstream.destroy(new Error('the function took too long'));
-    // It may never come back: a new one answers whoever comes next.
-    isolate.end('wall');
-  };
-  const first = setTimeout(giveUp, limits.firstByteMilliseconds);
-  const all = setTimeout(giveUp, limits.wallMilliseconds);
-  clock.stop = () => {
-    clearTimeout(first);
-    clearTimeout(all);
-  };
-  return clock;
-}
+/** How long a call may take to its answer's first byte, and to its last. */
+class Clock {
+  isLate = false;
+  readonly #first: NodeJS.Timeout;
+  readonly #all: NodeJS.Timeout;
 
-const requestHeaders = ({ incoming, host, address }: Carried): OutgoingHttpHeaders => ({
-  ...handedOn(incoming),
-  host,
-  'x-forwarded-for': address,
-});
+  constructor({ firstByteMilliseconds, wallMilliseconds }: FunctionLimits, onLate: () => void) {
+    const end = () => {
+      this.isLate = true;
+      onLate();
+    };
+    this.#first = setTimeout(end, firstByteMilliseconds);
+    this.#all = setTimeout(end, wallMilliseconds);
+  }
+
+  firstByte(): void {
+    clearTimeout(this.#first);
+  }
+
+  stop(): void {
+    clearTimeout(this.#first);
+    clearTimeout(this.#all);
+  }
+}

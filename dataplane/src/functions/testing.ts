@@ -111,3 +111,13 @@ export async function until<T>(look: () => Promise<T> | T, what: string): Promis
     await pause(10);
   }
 }
+
+/** Whether a process of that id is there. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,6 +1,6 @@
 /**
  * Looks at what isolates use and ends those that use too much or write files, or that nobody has called for long. One timer for all, which
- * runs only while there are isolates. Where the system has no /proc, memory is bounded by V8's heap and CPU by the wall clock.
+ * runs only while there are isolates. Where the system has no /proc, memory is bounded by V8's heap and CPU by how long each call may take.
  */
 import { readFile } from 'node:fs/promises';
 import type { Isolate } from './isolate.js';
