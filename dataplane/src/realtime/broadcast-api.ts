@@ -6,6 +6,7 @@ import { readBody } from '../request-body.js';
 import type { ServiceRequest } from '../service.js';
 import { mayWrite } from './database/authorization.js';
 import type { Hub } from './hub.js';
+import { parseJson } from './protocol/json.js';
 import { Broadcast, type UserBroadcast } from './protocol/messages.js';
 
 export interface Answer {
@@ -63,7 +64,7 @@ const unprocessable = (errors: object): Answer => ({ status: 422, body: { errors
 const BLANK = ["can't be blank"];
 
 function readList(body: Buffer): Message[] | Answer {
-  const { messages } = (parse(body) ?? {}) as { messages?: unknown };
+  const { messages } = (parseJson(body) ?? {}) as { messages?: unknown };
   if (!Array.isArray(messages)) return unprocessable({ messages: BLANK });
   if (messages.length > MAX_MESSAGES) return unprocessable({ messages: [`has more than ${MAX_MESSAGES} entries`] });
   const read: Message[] = [];
@@ -92,17 +93,9 @@ function readOne(found: RegExpExecArray, query: string, body: Buffer, isBinary: 
   if (!isName(topic) || !isName(event)) return unprocessable({ topic: ['is invalid'] });
   const isPrivate = new URLSearchParams(query).get('private') === 'true';
   if (isBinary) return [{ topic, event, payload: { event, encoding: 'binary', payload: body }, isPrivate }];
-  const payload = parse(body);
+  const payload = parseJson(body);
   if (typeof payload !== 'object' || payload === null) return unprocessable({ payload: BLANK });
   return [{ topic, event, payload, isPrivate }];
 }
 
 const isName = (value: unknown): value is string => typeof value === 'string' && value !== '' && !value.includes('\0');
-
-function parse(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString());
-  } catch {
-    return undefined;
-  }
-}

@@ -8,6 +8,7 @@ import { type Allowed, mayRead, mayWrite } from './database/authorization.js';
 import { type DatabaseMessage, replayed } from './database/message-feed.js';
 import type { Topic } from './hub.js';
 import { expiry, type Identity, identityOf, isRevoked, Refused, verifyToken } from './identity.js';
+import { MAX_JOIN_BYTES } from './limits.js';
 import type { Frame } from './protocol/frame.js';
 import { type JoinWish, readJoin } from './protocol/join.js';
 import { Broadcast, type Incoming, pushFrame } from './protocol/messages.js';
@@ -30,6 +31,8 @@ export class Channel {
   #waiting = 0;
   #expiry: NodeJS.Timeout | undefined;
   #replayedIds: ReadonlySet<string> = new Set();
+  /** Of the project's budget, in bytes. */
+  readonly #held = { join: 0, presence: 0 };
 
   constructor(
     private readonly connection: Connection,
@@ -47,8 +50,9 @@ export class Channel {
   get version() {
     return this.connection.version;
   }
-  get wish(): JoinWish | undefined {
-    return this.#wish;
+  /** To be asked after each wait: whoever ended it has let go of all that it had by then. */
+  get #hasEnded(): boolean {
+    return this.#state === 'ended';
   }
 
   join(message: Incoming): void {
@@ -85,6 +89,8 @@ export class Channel {
     if (this.#state === 'ended') return;
     this.#state = 'ended';
     clearTimeout(this.#expiry);
+    this.#hold('join', 0);
+    this.#hold('presence', 0);
     if (event !== undefined) this.push(event, {});
     this.hub.changes.unsubscribe(this);
     this.#topic?.remove(this);
@@ -111,12 +117,15 @@ export class Channel {
     if (this.#waiting >= MAX_WAITING) return this.shutDown('Too many messages per second');
     this.#waiting++;
     const run = async () => {
-      if (this.#state !== 'ended') await task().catch((error: Error) => this.#fail(error));
+      if (!this.#hasEnded) await task().catch((error: Error) => this.#fail(error));
     };
-    const work = (this.#work ?? Promise.resolve()).then(run).finally(() => {
-      this.#waiting--;
-      if (this.#work === work) this.#work = undefined;
-    });
+    const work = (this.#work ?? Promise.resolve())
+      .then(run)
+      .catch((error: Error) => this.hub.log.error({ err: error, ref: this.hub.tenant.ref }, 'a channel failed to end'))
+      .finally(() => {
+        this.#waiting--;
+        if (this.#work === work) this.#work = undefined;
+      });
     this.#work = work;
   }
 
@@ -129,7 +138,7 @@ export class Channel {
   async #join(message: Incoming): Promise<void> {
     let outcome: Refused | undefined;
     try {
-      outcome = await this.#enter(message.payload);
+      outcome = await this.#enter(message);
     } catch (error) {
       this.hub.log.warn({ why: (error as Error).message, ref: this.hub.tenant.ref }, 'a join failed');
       outcome = new Refused('UnableToConnectToProject', 'Realtime was unable to connect to the project database');
@@ -140,16 +149,17 @@ export class Channel {
     this.end();
   }
 
-  async #enter(payload: unknown): Promise<Refused | undefined> {
-    const wish = readJoin(payload);
+  async #enter({ payload, bytes }: Incoming): Promise<Refused | undefined> {
+    const wish = bytes > MAX_JOIN_BYTES ? `It is larger than ${MAX_JOIN_BYTES} bytes` : readJoin(payload);
     if (typeof wish === 'string') return new Refused('InvalidJoinPayload', wish);
+    if (!this.#hold('join', bytes)) return new Refused('ChannelRateLimitReached', 'Too many channels');
     this.#wish = wish;
     const identity = await this.#verify(wish.accessToken);
     if (identity instanceof Refused) return identity;
     await this.hub.ready();
     const denied = await this.#assume(identity, wish);
     if (denied) return denied;
-    if (this.#state === 'ended') return undefined;
+    if (this.#hasEnded) return undefined;
     this.#topic = this.hub.topic(this.name, wish.isPrivate);
     this.#topic.add(this);
     return undefined;
@@ -170,6 +180,7 @@ export class Channel {
       }
       this.#read = read;
     }
+    if (this.#hasEnded) return undefined;
     this.#write = wish.isPrivate ? undefined : { broadcast: true, presence: true };
     this.#identity = identity;
     clearTimeout(this.#expiry);
@@ -196,13 +207,19 @@ export class Channel {
       postgres_changes: wish.changes.map(({ params, id }) => ({ ...params, id })),
     });
     if (wish.broadcast.replay && this.#read.broadcast) await this.#replay(wish.broadcast.replay);
+    if (this.#hasEnded) return;
     if (wish.broadcast.tellsReady) this.system('system', 'ok', 'Replication connection established');
     if (wish.presence.enabled) this.#showPresence();
     if (wish.changes.length > 0) this.hub.changes.subscribe(this, wish.changes);
   }
 
   async #replay({ since, limit }: { since: number; limit: number }): Promise<void> {
-    const messages = await replayed(this.hub.pool, this.name, since, limit);
+    const messages = await replayed(this.hub.pool, this.name, {
+      since,
+      limit,
+      payloadBytes: this.hub.limits.payloadBytes,
+    });
+    if (this.#hasEnded) return;
     this.#replayedIds = new Set(messages.map(({ id }) => id));
     for (const { event, payload, id } of messages as DatabaseMessage[]) {
       const frame = Broadcast.of(this.topic, event, payload, { replayed: true, id }).frame(this.version);
@@ -260,14 +277,26 @@ export class Channel {
     const kind = typeof event === 'string' ? event.toLowerCase() : '';
     if (!this.hub.presenceEvents.take()) return this.shutDown('Too many presence messages per second');
     if (message.bytes > this.hub.limits.payloadBytes) return this.shutDown('Track message size exceeded');
-    if (kind === 'untrack') this.#topic?.untrack(this);
-    else if (kind !== 'track') return this.connection.reply(message, 'error', {});
+    if (kind === 'untrack') {
+      this.#topic?.untrack(this);
+      this.#hold('presence', 0);
+    } else if (kind !== 'track') return this.connection.reply(message, 'error', {});
     else if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
       return this.connection.reply(message, 'error', { reason: 'Presence track payload must be a map' });
     } else if (!(await this.#decideWriting()).presence) return this.connection.reply(message, 'error', {});
-    else this.#topic?.track(this, (this.#wish as JoinWish).presence.key, payload);
+    else if (this.#hasEnded) return;
+    else if (!this.#hold('presence', message.bytes)) {
+      return this.connection.reply(message, 'error', { reason: 'The project tracks too much' });
+    } else this.#topic?.track(this, (this.#wish as JoinWish).presence.key, payload);
     this.connection.reply(message, 'ok', {});
     if (kind === 'track' && !this.#showsPresence) this.#showPresence();
+  }
+
+  /** False: the project's channels hold too much. */
+  #hold(what: 'join' | 'presence', bytes: number): boolean {
+    if (!this.hub.held.take(bytes - this.#held[what])) return false;
+    this.#held[what] = bytes;
+    return true;
   }
 
   async #accessToken(payload: unknown): Promise<void> {

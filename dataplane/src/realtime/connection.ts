@@ -8,7 +8,16 @@ import type { Caller } from '../tenant.js';
 import { Channel } from './channel.js';
 import type { Hub } from './hub.js';
 import { isRevoked } from './identity.js';
-import { GOING_AWAY, IDLE, IDLE_MS, MAX_BUFFERED_BYTES, REVOKED, SLOW_CLIENT, TOO_MANY_JOINS } from './limits.js';
+import {
+  FAILED,
+  GOING_AWAY,
+  IDLE,
+  IDLE_MS,
+  MAX_BUFFERED_BYTES,
+  REVOKED,
+  SLOW_CLIENT,
+  TOO_MANY_JOINS,
+} from './limits.js';
 import type { Frame } from './protocol/frame.js';
 import { decodeMessage, type Incoming, replyFrame, type Version } from './protocol/messages.js';
 
@@ -34,7 +43,15 @@ export class Connection {
     private readonly webSocket: WebSocket,
     private readonly socket: Duplex,
   ) {
-    webSocket.on('message', (data, isBinary) => this.#onMessage(data as Buffer, isBinary));
+    webSocket.on('message', (data, isBinary) => {
+      try {
+        this.#onMessage(data as Buffer, isBinary);
+      } catch (error) {
+        // Thrown on, it would end this process, with the sockets of all projects.
+        hub.log.error({ err: error, ref: hub.tenant.ref }, 'a message could not be taken');
+        this.close(FAILED);
+      }
+    });
     // Its close follows, which is where it is handled.
     webSocket.on('error', () => undefined);
     webSocket.on('close', () => this.#onClose());

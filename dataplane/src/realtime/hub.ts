@@ -15,7 +15,7 @@ import type { Channel } from './channel.js';
 import type { Connection } from './connection.js';
 import { MessageFeed, NOTIFICATIONS } from './database/message-feed.js';
 import { assume, Refused, SERVICE } from './identity.js';
-import { LIMITS, RateLimit, type RealtimeLimits } from './limits.js';
+import { Budget, LIMITS, RateLimit, type RealtimeLimits } from './limits.js';
 import { type Difference, Presence } from './presence.js';
 import type { Frame } from './protocol/frame.js';
 import { Broadcast, pushFrame, type Version } from './protocol/messages.js';
@@ -39,6 +39,7 @@ export class Hub {
   readonly changes: Changes;
   readonly events: RateLimit;
   readonly presenceEvents: RateLimit;
+  readonly held: Budget;
   readonly #joins: RateLimit;
   readonly #connections = new Set<Connection>();
   /** Sockets that have joined: those that count against the plan. */
@@ -55,6 +56,7 @@ export class Hub {
     this.limits = LIMITS[tenant.plan];
     this.events = new RateLimit(this.limits.eventsPerSecond);
     this.presenceEvents = new RateLimit(this.limits.presenceEventsPerSecond);
+    this.held = new Budget(this.limits.heldBytes);
     this.#joins = new RateLimit(this.limits.joinsPerSecond);
     // Policies are asked and changes checked on these; one is kept open while there are channels, as notifications come on it.
     const limits = { connections: CONNECTIONS_AS_AUTHENTICATOR.realtime, idleMs: Number.POSITIVE_INFINITY };
@@ -68,6 +70,7 @@ export class Hub {
     });
     this.#feed = new MessageFeed(
       this.pool,
+      this.limits.payloadBytes,
       ({ id, topic, event, payload, isPrivate }) => {
         if (!this.events.take()) return;
         this.find(topic, isPrivate)?.broadcast(Broadcast.of(`realtime:${topic}`, event, payload, { id }));

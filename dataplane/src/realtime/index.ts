@@ -42,6 +42,7 @@ class RealtimeService implements Service {
     perMessageDeflate: false,
     clientTracking: false,
   });
+  #closed = false;
   readonly #sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
 
   constructor(options: RealtimeOptions) {
@@ -63,6 +64,7 @@ class RealtimeService implements Service {
 
   upgrade({ tenant, caller, token, path, query, incoming, socket, head }: UpgradeRequest): void {
     if (path !== '/websocket') return refuse(socket, 404, 'Not Found');
+    if (this.#closed) return refuse(socket, 503, 'Service Unavailable');
     const version = (new URLSearchParams(query).get('vsn') ?? '1.0.0') as Version;
     if (!VERSIONS.includes(version)) return refuse(socket, 400, 'Bad Request');
     const hub = this.#hub(tenant);
@@ -84,6 +86,7 @@ class RealtimeService implements Service {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     clearInterval(this.#sweeper);
     await Promise.all([...this.#hubs.keys()].map((ref) => this.forget(ref)));
   }
@@ -108,5 +111,7 @@ class RealtimeService implements Service {
 }
 
 function refuse(socket: UpgradeRequest['socket'], status: number, text: string): void {
+  // Whoever keeps his half open would keep all of it.
+  socket.once('finish', () => socket.destroy());
   socket.end(`HTTP/1.1 ${status} ${text}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
 }

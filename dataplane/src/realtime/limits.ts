@@ -11,6 +11,8 @@ export interface RealtimeLimits {
   presenceEventsPerSecond: number;
   /** Of a broadcast's or a presence's payload. */
   payloadBytes: number;
+  /** Of all that its channels keep: what they were joined with, and what they track. */
+  heldBytes: number;
   /** Of a change: a larger record is cut to its small values. */
   recordBytes: number;
 }
@@ -23,6 +25,7 @@ const SMALL: RealtimeLimits = {
   eventsPerSecond: 100,
   presenceEventsPerSecond: 20,
   payloadBytes: 256 * KIB,
+  heldBytes: 32 * KIB * KIB,
   recordBytes: 1024 * KIB,
 };
 const MIDDLE: RealtimeLimits = {
@@ -32,6 +35,7 @@ const MIDDLE: RealtimeLimits = {
   eventsPerSecond: 500,
   presenceEventsPerSecond: 50,
   payloadBytes: 3000 * KIB,
+  heldBytes: 128 * KIB * KIB,
 };
 const LARGE: RealtimeLimits = {
   ...MIDDLE,
@@ -39,6 +43,7 @@ const LARGE: RealtimeLimits = {
   joinsPerSecond: 2500,
   eventsPerSecond: 2500,
   presenceEventsPerSecond: 1000,
+  heldBytes: 512 * KIB * KIB,
 };
 
 export const LIMITS: Readonly<Record<Plan, RealtimeLimits>> = {
@@ -51,6 +56,8 @@ export const LIMITS: Readonly<Record<Plan, RealtimeLimits>> = {
 
 /** The largest message that is read off a socket at all: any plan's payload and what is around it. */
 export const MAX_MESSAGE_BYTES = 3200 * KIB;
+/** Of what joins a channel: its wishes and its token. */
+export const MAX_JOIN_BYTES = 64 * KIB;
 /** What may wait for a client that reads slowly; beyond it its socket is closed with SLOW_CLIENT. */
 export const MAX_BUFFERED_BYTES = 8 * KIB * KIB;
 /** Close codes of ours: 1013 is "try again later" (RFC 6455 registry). */
@@ -58,6 +65,7 @@ export const SLOW_CLIENT = { code: 1013, reason: 'client reads too slowly' } as 
 export const TOO_MANY_JOINS = { code: 1008, reason: 'too many joins' } as const;
 export const REVOKED = { code: 1008, reason: 'the API key is no longer good' } as const;
 export const IDLE = { code: 1000, reason: 'no heartbeat' } as const;
+export const FAILED = { code: 1011, reason: 'the server failed' } as const;
 export const GOING_AWAY = { code: 1001, reason: 'the project changed or the server stops' } as const;
 /** A client that sends nothing, heartbeats included, for so long is gone. */
 export const IDLE_MS = 60_000;
@@ -81,6 +89,19 @@ export class RateLimit {
     this.refilledAt = now;
     if (this.tokens < count) return false;
     this.tokens -= count;
+    return true;
+  }
+}
+
+/** What may be held at once: `take` says whether `count` more fit; fewer always do. */
+export class Budget {
+  private held = 0;
+
+  constructor(private readonly most: number) {}
+
+  take(count: number): boolean {
+    if (count > 0 && this.held + count > this.most) return false;
+    this.held += count;
     return true;
   }
 }

@@ -1,21 +1,12 @@
 /** Connections that break lose nothing and double nothing, and slots never hold the log back for nobody. */
 import { replicationSlotOf } from '@slipway/crds';
-import { suite } from 'uvu';
+import { pino } from 'pino';
 import * as assert from 'uvu/assert';
 import type { Tenant } from '../tenant.js';
-import { type RawSocket, type RealtimeHarness, startRealtimeHarness, until } from './testing/harness.js';
+import { ChangeStream } from './changes/stream.js';
+import { type RawSocket, REPLICATION_PASSWORD, type RealtimeHarness, realtimeSuite, until } from './testing/harness.js';
 
-interface Context {
-  harness: RealtimeHarness;
-}
-const test = suite<Context>('realtime through faults');
-
-test.before(async (context) => {
-  context.harness = await startRealtimeHarness();
-});
-test.after(async ({ harness }) => {
-  await harness.close();
-});
+const test = realtimeSuite('realtime through faults');
 
 async function withTable(harness: RealtimeHarness, ref: string): Promise<Tenant> {
   const tenant = await harness.project(ref);
@@ -126,6 +117,30 @@ test('a project that is let go leaves no slot, and one without subscribers never
   assert.equal(await slots('broadcasts-only'), []);
   await harness.forget(tenant);
   assert.equal(await slots('gone'), []);
+});
+
+test('a stream that is stopped while it logs in ends, and leaves no slot', async ({ harness }) => {
+  const tenant = await withTable(harness, 'stopped');
+  const [asked, told] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+  const login = () => {
+    asked.resolve();
+    return told.promise;
+  };
+  const events = { deliver: async () => undefined, onLost: () => undefined, onTrouble: () => undefined };
+  const stream = new ChangeStream(tenant, login, events, pino({ level: 'silent' }));
+  stream.start().catch(() => undefined);
+  await asked.promise;
+  let hasEnded = false;
+  const stopping = stream.stop().then(() => {
+    hasEnded = true;
+  });
+  told.resolve(REPLICATION_PASSWORD);
+  await until(() => hasEnded, 'the stream to end');
+  await stopping;
+  const slots = await harness.admin('select from pg_replication_slots where slot_name = $1', [
+    replicationSlotOf('stopped'),
+  ]);
+  assert.is(slots.length, 0);
 });
 
 test('a database that is older than the schema realtime is given it when it is first asked for', async ({

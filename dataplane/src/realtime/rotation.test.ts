@@ -1,20 +1,9 @@
 /** Credentials change under sockets that are open: those whose tokens are still good hear nothing of it. */
-import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { signToken } from '../testing/project.js';
-import { type RawSocket, type RealtimeHarness, startRealtimeHarness, until } from './testing/harness.js';
+import { type RawSocket, realtimeSuite, until } from './testing/harness.js';
 
-interface Context {
-  harness: RealtimeHarness;
-}
-const test = suite<Context>('realtime while credentials change');
-
-test.before(async (context) => {
-  context.harness = await startRealtimeHarness();
-});
-test.after(async ({ harness }) => {
-  await harness.close();
-});
+const test = realtimeSuite('realtime while credentials change');
 
 const NEXT = 'the secret that comes, of 32 bytes or more';
 

@@ -55,6 +55,7 @@ export class Changes {
   }
 
   subscribe(channel: Channel, wishes: readonly ChangeWish[]): void {
+    if (this.#closed) return;
     clearTimeout(this.#linger);
     // From now on it counts, so that the stream is not stopped while its wishes are looked at.
     this.#subscriptions.set(channel, []);
@@ -115,6 +116,8 @@ export class Changes {
 
   async #start(): Promise<void> {
     await this.#stopping;
+    // Whoever asked has left meanwhile, and with the last of them goes whoever would stop it.
+    if (this.#subscriptions.size === 0) return;
     const { tenant, replication, log } = this.#options;
     this.#stream ??= new ChangeStream(
       tenant,

@@ -157,14 +157,18 @@ function compare({ operator, values }: Condition, value: string | null, column: 
   if (operator === 'eq' && isExact) return value === wanted;
   if ((operator === 'neq' || operator === 'isdistinct') && isExact) return value !== wanted;
   if (operator === 'in' && isExact) return values.includes(value);
-  const order = orderOf(value, wanted, column.typeName);
-  if (order === undefined) return 'ask';
-  if (operator === 'lt') return order < 0;
-  if (operator === 'lte') return order <= 0;
-  if (operator === 'gt') return order > 0;
-  if (operator === 'gte') return order >= 0;
-  return 'ask';
+  // Only of these is what is wanted a value of the column's type.
+  const isMet = ORDERS.get(operator);
+  const order = isMet && orderOf(value, wanted, column.typeName);
+  return isMet === undefined || order === undefined ? 'ask' : isMet(order);
 }
+
+const ORDERS = new Map<Operator, (order: number) => boolean>([
+  ['lt', (order) => order < 0],
+  ['lte', (order) => order <= 0],
+  ['gt', (order) => order > 0],
+  ['gte', (order) => order >= 0],
+]);
 
 function isTest(test: string, value: string | null): boolean {
   if (test === 'null' || test === 'unknown') return value === null;

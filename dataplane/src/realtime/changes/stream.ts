@@ -37,19 +37,20 @@ const PUBLICATION = 'supabase_realtime';
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 /** Changes that wait to be delivered: above it the log is read no further. */
-const MAX_WAITING = 2_000;
+const MAX_WAITING = { changes: 2_000, bytes: 16 * 1024 * 1024 };
 const AT_ONCE = 200;
 const CONFIRM_MS = 5_000;
 /** A slot that can't be read so often in a row is begun anew. */
 const GIVE_UP_AFTER = 8;
 
-type Item = { change: Change } | { endLsn: bigint };
+type Item = { change: Change; bytes: number } | { endLsn: bigint };
 
 export class ChangeStream {
   readonly #slot: string;
   readonly #stopped = new AbortController();
   readonly #relations = new Map<number, Relation>();
   readonly #waiting: Item[] = [];
+  #waitingBytes = 0;
   #session: ReplicationSession | undefined;
   #hasSlot = false;
   #running: Promise<void> | undefined;
@@ -108,6 +109,8 @@ export class ChangeStream {
     const session = await ReplicationSession.open(await this.#replicationLogin());
     this.#session = session;
     try {
+      // A stop while it was opened found no session to close.
+      this.#stopped.signal.throwIfAborted();
       if (!this.#hasSlot) await this.#begin(session);
       const ended = session.read(this.#slot, PUBLICATION, {
         onMessage: (message) => this.#take(message),
@@ -187,8 +190,10 @@ export class ChangeStream {
     const type = message.kind.toUpperCase() as Change['type'];
     const record = message.kind === 'delete' ? undefined : message.record;
     const old = message.kind === 'insert' ? undefined : message.old;
-    this.#waiting.push({ change: { type, relation, xid, committedAt, record, old } });
-    if (this.#waiting.length > MAX_WAITING) this.#session?.pause();
+    const bytes = sizeOf(record) + sizeOf(old?.values);
+    this.#waiting.push({ change: { type, relation, xid, committedAt, record, old }, bytes });
+    this.#waitingBytes += bytes;
+    if (this.#isFilled(1)) this.#session?.pause();
     void this.#deliver();
   }
 
@@ -200,10 +205,17 @@ export class ChangeStream {
       const changes = items.flatMap((item) => ('change' in item ? item.change : []));
       if (changes.length > 0) await this.events.deliver(changes);
       this.#waiting.splice(0, items.length);
-      for (const item of items) if ('endLsn' in item && item.endLsn > this.#confirmed) this.#confirmed = item.endLsn;
-      if (this.#waiting.length < MAX_WAITING / 2) this.#session?.resume();
+      for (const item of items) {
+        if ('change' in item) this.#waitingBytes -= item.bytes;
+        else if (item.endLsn > this.#confirmed) this.#confirmed = item.endLsn;
+      }
+      if (!this.#isFilled(1 / 2)) this.#session?.resume();
     }
     this.#delivering = false;
+  }
+
+  #isFilled(share: number): boolean {
+    return this.#waiting.length > MAX_WAITING.changes * share || this.#waitingBytes > MAX_WAITING.bytes * share;
   }
 
   /** Other databases' changes move the log on too: what is not ours is not held back. */
@@ -225,6 +237,8 @@ export class ChangeStream {
     }
   }
 }
+
+const sizeOf = (tuple: Tuple = []) => tuple.reduce((bytes, value) => bytes + (value?.length ?? 0), 0);
 
 /** The slot is gone, or Postgres has invalidated it. */
 const LOST = new Set(['42704', '55000']);

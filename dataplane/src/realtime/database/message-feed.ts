@@ -16,18 +16,25 @@ export interface DatabaseMessage {
 }
 
 export const NOTIFICATIONS = 'realtime';
+/** Of all that is read at once; what comes after it is dropped. */
+const MAX_READ_BYTES = 32 * 1024 * 1024;
 /** For notifications that a broken connection swallowed. */
 const LOOK_MS = 10_000;
 
 const NEW_MESSAGES = `
 with now as materialized (select pg_current_snapshot() as snapshot),
 fresh as (
-  select id, topic, event, payload, private, inserted_at from realtime.messages
+  select id, topic, event, payload::text, private, inserted_at from realtime.messages
   where txid >= pg_snapshot_xmin($1::pg_snapshot) and not pg_visible_in_snapshot(txid, $1::pg_snapshot)
     and extension = 'broadcast' and event is not null and payload is not null
+),
+fitting as (
+  select *, sum(octet_length(payload)) over (order by inserted_at, id) as bytes from fresh
+  where octet_length(payload) <= $2
 )
-select (select snapshot::text from now), id::text, topic, event, payload::text, coalesce(private, true)::text
-from (select) as one left join fresh on true
+select (select snapshot::text from now), id::text, topic, event, payload, coalesce(private, true)::text,
+  (select count(*) from fresh)::text
+from (select) as one left join fitting on bytes <= $3
 order by inserted_at, id`;
 
 export class MessageFeed {
@@ -39,6 +46,8 @@ export class MessageFeed {
 
   constructor(
     private readonly pool: Pool,
+    /** Of one message: what is larger is dropped, as it is of a client's. */
+    private readonly payloadBytes: number,
     private readonly deliver: (message: DatabaseMessage) => void,
     private readonly onFailure: (error: Error) => void,
   ) {}
@@ -78,11 +87,14 @@ export class MessageFeed {
   }
 
   async #readOnce(since: string): Promise<void> {
-    const statement = { name: 'realtime-messages', text: NEW_MESSAGES, values: [since] };
+    const values = [since, this.payloadBytes, MAX_READ_BYTES];
+    const statement = { name: 'realtime-messages', text: NEW_MESSAGES, values };
     const [, answer] = await this.pool.batch([assume(SERVICE), statement], { repeatable: true });
     const all = (answer?.rows ?? []).map((row) => row.map((value) => value?.toString() ?? ''));
     if (this.#closed) return;
     this.#snapshot = all[0]?.[0] ?? since;
+    const dropped = Number(all[0]?.[6]) - all.filter(([, id]) => id !== '').length;
+    if (dropped > 0) this.onFailure(new Error(`${dropped} were too large, or too many at once, and were dropped`));
     for (const [, id = '', topic = '', event = '', payload = '', isPrivate] of all) {
       if (id !== '') this.deliver({ id, topic, event, payload, isPrivate: isPrivate === 'true' });
     }
@@ -93,13 +105,27 @@ const REPLAY = `
 select id::text, event, payload::text from (
   select id, event, payload, inserted_at from realtime.messages
   where topic = $1 and private and extension = 'broadcast' and event is not null and payload is not null
+    and octet_length(payload::text) <= $4
     and inserted_at >= (to_timestamp($2::float8 / 1000) at time zone 'utc')
   order by inserted_at desc limit $3
 ) latest order by inserted_at`;
 
+export interface Replay {
+  /** Milliseconds since the epoch. */
+  since: number;
+  /** Messages at most. */
+  limit: number;
+  /** Of one message at most. */
+  payloadBytes: number;
+}
+
 /** The last messages of a private topic, for a caller that may read it. */
-export async function replayed(pool: Pool, topic: string, since: number, limit: number): Promise<DatabaseMessage[]> {
-  const statement = { name: 'realtime-replay', text: REPLAY, values: [topic, since, limit] };
+export async function replayed(
+  pool: Pool,
+  topic: string,
+  { since, limit, payloadBytes }: Replay,
+): Promise<DatabaseMessage[]> {
+  const statement = { name: 'realtime-replay', text: REPLAY, values: [topic, since, limit, payloadBytes] };
   const [, answer] = await pool.batch([assume(SERVICE), statement], { repeatable: true });
   return (answer?.rows ?? []).map(([id, event, payload]) => ({
     id: String(id),

@@ -1,7 +1,7 @@
 /** What a client asks for when it joins a channel. In: the payload of phx_join. Out: a checked, complete wish. */
 export interface ChangeWish {
-  /** As the client sent it: the answer repeats it. */
-  params: Record<string, unknown>;
+  /** What is said here, as the client said it: the answer repeats it. */
+  params: Fields;
   /** Names the same wish of any client, so that one frame serves all who have it. */
   id: number;
   event: '*' | 'INSERT' | 'UPDATE' | 'DELETE';
@@ -76,9 +76,11 @@ function readChangeWish(params: Fields): ChangeWish | string {
   if (select !== undefined && !(Array.isArray(select) && select.every((name) => typeof name === 'string'))) {
     return 'config.postgres_changes: select is a list of column names';
   }
+  const texts = WISHED.filter((name) => typeof params[name] === 'string').map((name) => [name, params[name]]);
+  const said = { ...Object.fromEntries(texts), ...(select === undefined ? {} : { select }) };
   return {
-    params,
-    id: hash(JSON.stringify(params)),
+    params: said,
+    id: hash(JSON.stringify(said)),
     event: event as ChangeWish['event'],
     schema: text(params.schema) ?? 'public',
     table: text(params.table) ?? '*',
@@ -86,6 +88,9 @@ function readChangeWish(params: Fields): ChangeWish | string {
     select: select as string[] | undefined,
   };
 }
+
+/** All else that a client sends is nobody's, and kept nowhere. */
+const WISHED = ['event', 'schema', 'table', 'filter'];
 
 /** FNV-1a, 32 bits, never 0: clients take 0 for no id. */
 function hash(value: string): number {

@@ -3,6 +3,7 @@
  * 1.0.0 is a JSON object, 2.0.0 a JSON array; broadcasts of 2.0.0 may be binary (kinds 3, from a client, and 4, to one).
  */
 import { binaryFrame, type Frame, textFrame } from './frame.js';
+import { parseJson } from './json.js';
 
 export const VERSIONS = ['1.0.0', '2.0.0'] as const;
 export type Version = (typeof VERSIONS)[number];
@@ -32,12 +33,7 @@ const MAX_NAME_BYTES = 255;
 /** Undefined: no message of this protocol. */
 export function decodeMessage(version: Version, data: Buffer, isBinary: boolean): Incoming | undefined {
   if (isBinary) return version === '2.0.0' ? decodeBinary(data) : undefined;
-  let message: unknown;
-  try {
-    message = JSON.parse(data.toString());
-  } catch {
-    return undefined;
-  }
+  const message = parseJson(data);
   if (typeof message !== 'object' || message === null) return undefined;
   const parts = Array.isArray(message) ? message : undefined;
   if ((version === '2.0.0') !== (parts !== undefined)) return undefined;
@@ -69,20 +65,11 @@ function decodeBinary(data: Buffer): Incoming | undefined {
   if (at > data.length) return undefined;
   const encoding = data[6] === 0 ? 'binary' : 'json';
   const payload = data.subarray(at);
-  if (encoding === 'json' && !isJson(payload)) return undefined;
+  // What is passed on unparsed must be what it says: another client's parser would fail on it.
+  if (encoding === 'json' && parseJson(payload) === undefined) return undefined;
   const broadcast: UserBroadcast = { event, encoding, payload };
   const refs = { ref: ref || null, joinRef: joinRef || null };
   return { topic, event: 'broadcast', ...refs, payload: undefined, broadcast, bytes: data.length };
-}
-
-/** What is passed on unparsed must be what it says: another client's parser would fail on it. */
-function isJson(bytes: Buffer): boolean {
-  try {
-    JSON.parse(bytes.toString());
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** `payload` is JSON text. */

@@ -4,6 +4,7 @@ import { openReplication } from '@slipway/project-database';
 import { RealtimeClient, type RealtimeClientOptions } from '@supabase/supabase-js';
 import pg from 'pg';
 import { pino } from 'pino';
+import { suite } from 'uvu';
 import { WebSocket } from 'ws';
 import { createGateway } from '../../gateway/server.js';
 import type { Tenant } from '../../tenant.js';
@@ -30,15 +31,27 @@ export interface RealtimeHarness {
   close(): Promise<void>;
 }
 
-const PASSWORD = 'of-the-reader-of-changes';
+/** A suite of tests over one harness of its own. */
+export function realtimeSuite(name: string) {
+  const test = suite<{ harness: RealtimeHarness }>(name);
+  test.before(async (context) => {
+    context.harness = await startRealtimeHarness();
+  });
+  test.after(async ({ harness }) => {
+    await harness.close();
+  });
+  return test;
+}
+
+export const REPLICATION_PASSWORD = 'of-the-reader-of-changes';
 
 export async function startRealtimeHarness(): Promise<RealtimeHarness> {
   const cluster = await startTestCluster();
   const tenants = new Map<string, Tenant>();
   const admin = (text: string, values: unknown[] = []) => query(cluster.postgres.admin(), text, values);
-  await openReplication({ query: async (text) => ({ rows: await admin(text) }) }, PASSWORD);
+  await openReplication({ query: async (text) => ({ rows: await admin(text) }) }, REPLICATION_PASSWORD);
   const log = pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' });
-  const realtime = createRealtimeService({ log, replication: async () => PASSWORD });
+  const realtime = createRealtimeService({ log, replication: async () => REPLICATION_PASSWORD });
   const gateway = createGateway({
     publicUrl: 'http://localhost:4000',
     tenant: (ref) => tenants.get(ref),

@@ -1,0 +1,234 @@
+/** What clients and owners send is bounded in depth and bytes, and what waited for an answer does nothing once its channel has ended. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { authenticatorRole, replicationSlotOf } from '@slipway/crds';
+import { pino } from 'pino';
+import * as assert from 'uvu/assert';
+import type { Tenant } from '../tenant.js';
+import { ChangeStream } from './changes/stream.js';
+import { LIMITS, MAX_JOIN_BYTES } from './limits.js';
+import { type RawSocket, REPLICATION_PASSWORD, type RealtimeHarness, realtimeSuite, until } from './testing/harness.js';
+
+const test = realtimeSuite('bounds of realtime');
+
+const join = (socket: RawSocket, topic: string, config: object = {}) =>
+  socket.ask(`realtime:${topic}`, 'phx_join', { config });
+const broadcasts = (socket: RawSocket) => socket.events('broadcast').map(({ payload }) => payload.payload);
+const track = (value: unknown) => ({ type: 'presence', event: 'track', payload: value });
+
+/** V8 writes an object with an index as a key by recursion: what nests too deep for that is read, and can't be written. */
+const deep = (depth: number) => `{"0":0,"x":${'['.repeat(depth)}${']'.repeat(depth)}}`;
+
+test('what nests deeper than it can be passed on ends the socket that sent it, and nothing else', async ({
+  harness,
+}) => {
+  const tenant = await harness.project('deep');
+  const bystander = await harness.socket(tenant);
+  await join(bystander, 'x');
+  const message = (event: string, payload: string) => [
+    `{"topic":"realtime:x","event":"${event}","ref":"2","payload":${payload}}`,
+    `["1","2","realtime:x","${event}",${payload}]`,
+  ];
+  const bomb = deep(30_000);
+  for (const [event, payload] of [
+    ['broadcast', bomb],
+    ['broadcast', `{"type":"broadcast","event":"e","payload":${bomb}}`],
+    ['presence', `{"type":"presence","event":"track","payload":${bomb}}`],
+    ['phx_join', `{"config":{"postgres_changes":[${bomb}]}}`],
+  ] as const) {
+    for (const version of ['1.0.0', '2.0.0'] as const) {
+      const socket = await harness.socket(tenant, tenant.anonKey, version);
+      const [old, now] = message(event, payload);
+      socket.webSocket.send(
+        version === '1.0.0'
+          ? `{"topic":"realtime:x","event":"phx_join","ref":"1","payload":{}}`
+          : '["1","1","realtime:x","phx_join",{}]',
+      );
+      await until(() => socket.received.length > 0, 'the join');
+      socket.webSocket.send(version === '1.0.0' ? (old as string) : (now as string));
+      await until(() => socket.closed !== undefined, 'its end');
+      assert.is(socket.closed?.code, 1007);
+    }
+  }
+  const rest = await fetch(`${harness.url(tenant)}/api/broadcast`, {
+    method: 'POST',
+    headers: { apikey: tenant.anonKey, 'content-type': 'application/json' },
+    body: `{"messages":[{"topic":"x","event":"e","payload":${bomb}}]}`,
+  });
+  assert.is(rest.status, 422);
+  const socket = await harness.socket(tenant);
+  await join(socket, 'x');
+  socket.push('realtime:x', 'broadcast', { type: 'broadcast', event: 'e', payload: JSON.parse(deep(400)) });
+  await until(() => broadcasts(bystander).length > 0, 'a message that is deep enough');
+  assert.equal(JSON.stringify(broadcasts(bystander)), `[${deep(400)}]`);
+});
+
+test('a join is answered with what it asked for and nothing that it brought beside, and a large one is refused', async ({
+  harness,
+}) => {
+  const tenant = await harness.project('joins');
+  const socket = await harness.socket(tenant);
+  const wish = { event: 'INSERT', schema: 'public', table: 't', filter: 'id=eq.1', select: ['id'] };
+  const changes = [{ ...wish, ballast: [[], []], table2: 'x' }];
+  const answer = await join(socket, 'a', { postgres_changes: changes });
+  const [{ id, ...told }] = (answer.response as { postgres_changes?: { id: number }[] }).postgres_changes as [
+    { id: number },
+  ];
+  assert.equal(told, wish);
+  assert.ok(id > 0);
+  const large = await join(socket, 'b', { ballast: 'x'.repeat(MAX_JOIN_BYTES) });
+  assert.is(large.status, 'error');
+  assert.match(large.response.reason as string, /^InvalidJoinPayload: .*65536 bytes/);
+});
+
+test('a project tracks only so many bytes: one presence more is refused, and fits again when another has left', async ({
+  harness,
+}) => {
+  const tenant = await harness.project('present', 'free');
+  const { heldBytes, payloadBytes, presenceEventsPerSecond } = LIMITS.free;
+  const ballast = 'x'.repeat(payloadBytes - 200);
+  const sockets = [await harness.socket(tenant), await harness.socket(tenant)];
+  const tracked: [RawSocket, string][] = [];
+  let refused: { status: string; response: { reason?: string } } | undefined;
+  while (refused === undefined && tracked.length <= heldBytes / payloadBytes + 1) {
+    const socket = sockets[tracked.length % 2] as RawSocket;
+    const topic = `t${tracked.length}`;
+    await join(socket, topic, { presence: { enabled: false } });
+    const answer = await socket.ask(`realtime:${topic}`, 'presence', track({ ballast }));
+    if (answer.status === 'ok') tracked.push([socket, topic]);
+    else refused = answer;
+    socket.received.length = 0;
+    await pause(1_000 / presenceEventsPerSecond);
+  }
+  assert.match(refused?.response.reason as string, /tracks too much/);
+  assert.ok(tracked.length > 100, String(tracked.length));
+  const [socket, topic] = tracked[0] as [RawSocket, string];
+  await socket.ask(`realtime:${topic}`, 'phx_leave', {});
+  await join(socket, topic);
+  assert.is((await socket.ask(`realtime:${topic}`, 'presence', track({ ballast }))).status, 'ok');
+});
+
+test('a message of the database that is larger than a client’s may be is dropped, and those beside it arrive', async ({
+  harness,
+}) => {
+  const tenant = await harness.project('large', 'free');
+  const socket = await harness.socket(tenant);
+  await join(socket, 'm');
+  await harness.sql(
+    tenant,
+    `select realtime.send(jsonb_build_object('n', 1), 'e', 'm', false),
+      realtime.send(jsonb_build_object('n', 2, 'x', repeat('x', 300000)), 'e', 'm', false),
+      realtime.send(jsonb_build_object('n', 3), 'e', 'm', false)`,
+  );
+  await until(() => broadcasts(socket).length >= 2, 'both messages');
+  assert.equal(
+    broadcasts(socket).map((payload) => (payload as { n: number }).n),
+    [1, 3],
+  );
+});
+
+async function subscribed(socket: RawSocket, topic: string, ...wishes: object[]): Promise<void> {
+  await join(socket, topic, { postgres_changes: wishes });
+  const said = () =>
+    socket.events('system').some(({ payload }) => payload.channel === topic && payload.status === 'ok');
+  await until(said, 'the subscription');
+}
+const ids = (socket: RawSocket) =>
+  socket.events('postgres_changes').map(({ payload }) => (payload.data as { record: { id: number } }).record.id);
+
+async function withTable(harness: RealtimeHarness, ref: string): Promise<Tenant> {
+  const tenant = await harness.project(ref);
+  await harness.sql(
+    tenant,
+    `create table t (id int primary key, body text); grant select on t to anon;
+     alter publication supabase_realtime add table t`,
+  );
+  return tenant;
+}
+
+test('large rows that nobody takes are read no further', async ({ harness }) => {
+  const tenant = await withTable(harness, 'unread');
+  const events = { deliver: () => new Promise<void>(() => {}), onLost: () => undefined, onTrouble: () => undefined };
+  const stream = new ChangeStream(tenant, async () => REPLICATION_PASSWORD, events, pino({ level: 'silent' }));
+  await stream.start();
+  for (let row = 0; row < 40; row++)
+    await harness.sql(tenant, `insert into t values ($1, repeat('x', 3000000))`, [row]);
+  const [{ lsn } = { lsn: '' }] = await harness.admin('select pg_current_wal_lsn()::text as lsn');
+  await pause(2_000);
+  const [sent] = await harness.admin(
+    `select sent_lsn < $1::pg_lsn as behind from pg_stat_replication where application_name = 'slipway-realtime'
+     and pid = (select active_pid from pg_replication_slots where slot_name = $2)`,
+    [lsn, replicationSlotOf('unread')],
+  );
+  await stream.stop();
+  assert.equal(sent, { behind: true });
+});
+
+test('large rows of one transaction all arrive', async ({ harness }) => {
+  const tenant = await withTable(harness, 'rows');
+  const socket = await harness.socket(tenant);
+  await subscribed(socket, 'rows', { event: '*', schema: 'public', table: 't' });
+  await harness.sql(tenant, `insert into t select n, repeat('x', 3000000) from generate_series(1, 40) n`);
+  await until(() => ids(socket).length >= 40, 'all rows');
+  assert.equal(
+    ids(socket),
+    Array.from({ length: 40 }, (_, at) => at + 1),
+  );
+});
+
+test('a filter by a pattern on a number keeps no change from anybody', async ({ harness }) => {
+  const tenant = await withTable(harness, 'patterns');
+  const [odd, plain] = [await harness.socket(tenant), await harness.socket(tenant)];
+  const wish = { event: '*', schema: 'public', table: 't' };
+  for (const [at, test] of ['like.abc%', 'not.like.x', 'ilike.%', 'match.^a', 'imatch.b', 'not.imatch.b'].entries()) {
+    await subscribed(odd, `odd${at}`, { ...wish, filter: `id=${test}` });
+  }
+  await subscribed(plain, 'plain', wish);
+  await harness.sql(tenant, 'insert into t values (1), (2)');
+  await until(() => ids(plain).length === 2, 'the changes');
+});
+
+const POLICIES = `create policy slow_to_read on realtime.messages for select to anon using (true);
+  create policy slow_to_write on realtime.messages for insert to anon
+    with check ((select true from pg_sleep(case extension when 'presence' then 0.7 else 0 end)))`;
+
+test('who leaves while a first presence is decided is not present', async ({ harness }) => {
+  const tenant = await harness.project('ghosts');
+  await harness.sql(tenant, POLICIES);
+  const [ghost, witness] = [await harness.socket(tenant), await harness.socket(tenant)];
+  assert.is((await join(ghost, 'p', { private: true })).status, 'ok');
+  await join(witness, 'p', { private: true, presence: { enabled: true } });
+  ghost.push('realtime:p', 'presence', track({ here: true }));
+  await pause(200);
+  ghost.webSocket.terminate();
+  await pause(1_500);
+  assert.equal(witness.events('presence_diff'), []);
+});
+
+test('who leaves while messages are replayed subscribes to no change', async ({ harness }) => {
+  const tenant = await withTable(harness, 'left');
+  await harness.sql(tenant, POLICIES);
+  await harness.sql(
+    tenant,
+    `insert into realtime.messages (topic, extension, event, payload, private)
+     select 'r', 'broadcast', 'e', jsonb_build_object('n', n), true from generate_series(1, 200000) n`,
+  );
+  // So that it takes a while to find the last of them.
+  const role = authenticatorRole('left');
+  for (const scan of ['indexscan', 'bitmapscan']) await harness.admin(`alter role "${role}" set enable_${scan} = off`);
+  const socket = await harness.socket(tenant);
+  const config = {
+    private: true,
+    broadcast: { replay: { since: 0 } },
+    postgres_changes: [{ event: '*', schema: 'public', table: 't' }],
+  };
+  assert.is((await join(socket, 'r', config)).status, 'ok');
+  socket.push('realtime:r', 'phx_leave', {});
+  await pause(3_000);
+  assert.equal(socket.events('broadcast'), []);
+  const slots = await harness.admin('select from pg_replication_slots where slot_name = $1', [
+    replicationSlotOf('left'),
+  ]);
+  assert.is(slots.length, 0);
+});
+
+test.run();
