@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { decodeJwt } from 'jose';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -27,7 +28,8 @@ test.after(() => harness?.close());
 const settings = () => ({
   ...harness.mailbox.settings,
   GOTRUE_SITE_URL: SITE,
-  GOTRUE_URI_ALLOW_LIST: 'https://*.preview.example.com/**,https://docs.example.com/*,myapp://callback',
+  GOTRUE_URI_ALLOW_LIST:
+    'https://*.preview.example.com/**,https://docs.example.com/*,myapp://callback,MyOther://**,https://*.Shop.example.com:443/*',
 });
 
 async function confirmed(email = app.newEmail()) {
@@ -119,6 +121,31 @@ test('codes can not be guessed: after a few wrong ones of a user no more are loo
   assert.is(right.error?.status, 429);
 });
 
+test('who knows an address and guesses its code can not say so by the hash of both', async () => {
+  const { email } = await confirmed();
+  await app.client().auth.signInWithOtp({ email });
+  const { code } = await harness.mailbox.next(email);
+  const hash = createHash('sha224')
+    .update(email + code)
+    .digest('hex');
+  for (const token_hash of [hash, `pkce_${hash}`]) {
+    const { status } = await app.ask('POST', '/verify', { body: { token_hash, type: 'magiclink' } });
+    assert.is(status, 403);
+  }
+  const { error } = await app.client().auth.verifyOtp({ email, token: code, type: 'email' });
+  assert.is(error, null);
+});
+
+test('guesses at a code count as the user’s, however address and code are cut', async () => {
+  const { email } = await confirmed();
+  await app.client().auth.signInWithOtp({ email });
+  const { code } = await harness.mailbox.next(email);
+  const cut = { type: 'email', email: email + code.slice(0, 4), token: code.slice(4) };
+  assert.is((await app.ask('POST', '/verify', { body: cut })).status, 403);
+  const { error } = await app.client().auth.verifyOtp({ email, token: code, type: 'email' });
+  assert.is(error, null);
+});
+
 test('a code of one user, kind or project is none of another', async () => {
   const [one, other] = [await confirmed(), await confirmed()];
   await app.client().auth.signInWithOtp({ email: one.email });
@@ -147,6 +174,10 @@ for (const target of [
   'https://evil.example/.preview.example.com/x',
   'https://evil.example#.preview.example.com/x',
   'https://evil.example?x=.preview.example.com/x',
+  'https://evil\u3002example?x=.preview.example.com/x',
+  'https://evil\uff0eexample?.preview.example.com/x',
+  'https://evil\uff61example/?.preview.example.com/x',
+  'https://3232235777?.preview.example.com/x',
   'https://docs.example.com/a/b',
   'https://docs.example.com.evil.example/a',
   'http://app.example.com',
@@ -169,10 +200,12 @@ for (const target of [
   'https://a.preview.example.com/b/c',
   'https://docs.example.com/a',
   'myapp://callback',
+  'MyOther://login/x',
+  'https://A.shop.example.com:443/x',
 ]) {
   test(`a browser is sent to ${target}, which is allowed`, async () => {
     const answer = await app.ask('GET', `/verify?token=x&type=signup&redirect_to=${encodeURIComponent(target)}`);
-    assert.ok(answer.headers.get('location')?.startsWith(target));
+    assert.ok(answer.headers.get('location')?.startsWith(new URL(target).href));
   });
 }
 

@@ -133,6 +133,7 @@ export function createAuthService({ log, attempts, outbound = anywhere }: AuthOp
     },
     forget: (ref) => {
       cleanup.forget(ref);
+      limits.forget(ref);
       return databases.forget(ref);
     },
     close: async () => {

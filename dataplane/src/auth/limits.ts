@@ -17,39 +17,43 @@ const CODE_GUESSES = evenly(20, HOUR);
 type ByAddress = 'attempts' | 'verify' | 'otp' | 'anonymous';
 
 export class Limits {
-  readonly #limiter = new RateLimiter();
+  /** One for each project: who fills the memory of one has no other's forgotten. */
+  readonly #limiters = new Map<string, RateLimiter>();
 
   constructor(private readonly attempts: RateLimit = ATTEMPTS) {}
+
+  /** The project is gone, or begins anew. */
+  forget(ref: string): void {
+    this.#limiters.delete(ref);
+  }
 
   /** One of what a caller's network may do; throws when it did so too often. */
   byAddress(what: ByAddress, { request, config }: Context): void {
     const network = networkOf(callerAddress(request, config.limits.addressHeader));
-    this.#take(`${what} ${request.tenant.ref} ${network}`, this.#ofAddress(what, config));
+    this.#take(request, `${what} ${network}`, this.#ofAddress(what, config));
   }
 
   /** `subject`: an address whose code somebody guesses, known here or not. */
   codeGuess({ request }: Context, subject: string): void {
-    this.#take(`code ${request.tenant.ref} ${subject}`, CODE_GUESSES);
+    this.#take(request, `code ${subject}`, CODE_GUESSES);
   }
 
   mfaGuess({ request, config }: Context, userId: string): void {
-    this.#take(`mfa ${request.tenant.ref} ${userId}`, evenly(config.mfa.attemptsPerMinute, 60));
+    this.#take(request, `mfa ${userId}`, evenly(config.mfa.attemptsPerMinute, 60));
   }
 
   /** A mail to `address`, asked for whether or not there is a user: the answer must not tell. */
   email({ request, config }: Context, kind: string, address: string): void {
-    const { ref } = request.tenant;
     const code = 'over_email_send_rate_limit';
-    this.#space(`mail ${ref} ${kind} ${address}`, config.mail.frequencySeconds, code);
-    const wait = this.#limiter.take(`mails ${ref}`, evenly(config.limits.emailsPerHour, HOUR));
+    this.#space(request, `mail ${kind} ${address}`, config.mail.frequencySeconds, code);
+    const wait = this.#of(request).take('mails', evenly(config.limits.emailsPerHour, HOUR));
     if (wait > 0) throw tooManyMessages(code, 'email', wait);
   }
 
   sms({ request, config }: Context, kind: string, phone: string): void {
-    const { ref } = request.tenant;
     const code = 'over_sms_send_rate_limit';
-    this.#space(`sms ${ref} ${kind} ${phone}`, config.sms.frequencySeconds, code);
-    const wait = this.#limiter.take(`smses ${ref}`, evenly(config.limits.smsPerHour, HOUR));
+    this.#space(request, `sms ${kind} ${phone}`, config.sms.frequencySeconds, code);
+    const wait = this.#of(request).take('smses', evenly(config.limits.smsPerHour, HOUR));
     if (wait > 0) throw tooManyMessages(code, 'SMS', wait);
   }
 
@@ -60,14 +64,20 @@ export class Limits {
     return limits.tokenPer5Minutes === undefined ? this.attempts : evenly(limits.tokenPer5Minutes, FIVE_MINUTES);
   }
 
-  #take(key: string, limit: RateLimit): void {
-    const wait = this.#limiter.take(key, limit);
+  #of({ tenant: { ref } }: ServiceRequest): RateLimiter {
+    const known = this.#limiters.get(ref) ?? new RateLimiter();
+    this.#limiters.set(ref, known);
+    return known;
+  }
+
+  #take(request: ServiceRequest, key: string, limit: RateLimit): void {
+    const wait = this.#of(request).take(key, limit);
     if (wait > 0) throw tooManyRequests(wait);
   }
 
-  #space(key: string, seconds: number, code: string): void {
+  #space(request: ServiceRequest, key: string, seconds: number, code: string): void {
     if (seconds <= 0) return;
-    const wait = this.#limiter.take(key, { burst: 1, perSecond: 1 / seconds });
+    const wait = this.#of(request).take(key, { burst: 1, perSecond: 1 / seconds });
     if (wait > 0) throw tooSoon(code, wait);
   }
 }

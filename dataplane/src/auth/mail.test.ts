@@ -1,5 +1,9 @@
+import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { readAuthConfig } from './config.js';
+import { sendBySmtp } from './mail/smtp.js';
+import { anywhere } from './outbound.js';
 import { type AuthProject, type Harness, landing, password, sessionOf, startHarness } from './testing/harness.js';
 
 let harness: Harness;
@@ -293,6 +297,24 @@ test('the session of a confirmed user is one like any other', async () => {
   const { supabase } = await confirmed();
   const { refresh_token } = await sessionOf(supabase);
   assert.is((await supabase.auth.refreshSession({ refresh_token })).error, null);
+});
+
+test('a mail server that says a word now and then is left after half a minute', async () => {
+  const trickling = createServer((socket) => {
+    socket.write('220 here\r\n');
+    const timer = setInterval(() => socket.write('250-x\r\n'), 1_000);
+    socket.on('close', () => clearInterval(timer));
+    socket.on('error', () => undefined);
+  });
+  await new Promise<void>((resolve) => trickling.listen(0, '127.0.0.1', resolve));
+  const { port } = trickling.address() as AddressInfo;
+  const { config } = readAuthConfig({ GOTRUE_SMTP_HOST: '127.0.0.1', GOTRUE_SMTP_PORT: String(port) });
+  const letter = { to: 'a@example.com', subject: 's', html: 'h' };
+  const begun = performance.now();
+  const error = await sendBySmtp(anywhere, config, letter).catch((caught) => caught);
+  trickling.close();
+  assert.instance(error, Error);
+  assert.ok(performance.now() - begun < 60_000);
 });
 
 test.run();

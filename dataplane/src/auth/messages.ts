@@ -6,7 +6,7 @@ import type { Context } from './context.js';
 import { type Address, byId, findUser } from './find-user.js';
 import { beginFlow, type Challenge } from './flow-state.js';
 import { mail, mailLater } from './mail/send.js';
-import { hashOf, keepToken, newToken, type TokenType } from './one-time-token.js';
+import { keepToken, newToken, type TokenType, tokenOf } from './one-time-token.js';
 import { allowedRedirect } from './redirect.js';
 import { textLater } from './sms.js';
 import type { User } from './user.js';
@@ -47,8 +47,8 @@ export async function mailCode(
   action: MailedToUser,
   { challenge, redirectTo, waiting = false }: Ask & { waiting?: boolean },
 ): Promise<void> {
-  const { config, pool } = context;
-  const token = newToken(user.email, config.mail.otpLength, challenge !== undefined);
+  const { config, pool, request } = context;
+  const token = newToken(request.tenant, user.email, config.mail.otpLength, challenge !== undefined);
   await pool.batch([
     ...keepToken(user.id, KEPT_AS[action], token.hash, user.email),
     ...(challenge === undefined ? [] : beginFlow(user.id, challenge, METHOD_OF[action])),
@@ -64,9 +64,9 @@ export async function textCode(
   phone: string,
   type: 'sms' | 'phone_change',
 ): Promise<void> {
-  const { config, pool } = context;
+  const { config, pool, request } = context;
   const fixed = config.sms.testCodes.get(phone);
-  const token = fixed ? { code: fixed, hash: hashOf(phone, fixed) } : newToken(phone, config.sms.otpLength);
+  const token = fixed ? tokenOf(request.tenant, phone, fixed) : newToken(request.tenant, phone, config.sms.otpLength);
   const kept = type === 'sms' ? 'confirmation_token' : 'phone_change_token';
   await pool.batch(keepToken(user.id, kept, token.hash, phone));
   textLater(context, { user, phone, code: token.code, type });
@@ -74,12 +74,12 @@ export async function textCode(
 
 /** A change of address is proven at the new one, and at the present one too where the project asks for both. */
 export async function mailAddressChange(context: Context, user: User, newEmail: string, ask: Ask): Promise<void> {
-  const { config, pool } = context;
+  const { config, pool, request } = context;
   const length = config.mail.otpLength;
   const pkce = ask.challenge !== undefined;
   const both = config.mail.secureEmailChange && user.email !== '';
-  const tokenNew = newToken(newEmail, length, pkce);
-  const tokenCurrent = both ? newToken(user.email, length, pkce) : undefined;
+  const tokenNew = newToken(request.tenant, newEmail, length, pkce);
+  const tokenCurrent = both ? newToken(request.tenant, user.email, length, pkce) : undefined;
   await pool.batch([
     {
       text: `

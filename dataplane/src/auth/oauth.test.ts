@@ -215,6 +215,40 @@ test('a user links an identity and unlinks it, but never the last one', async ()
   assert.is((await supabase.auth.unlinkIdentity(github)).error?.code, 'identity_not_found');
 });
 
+test('the address of an identity that was unlinked is a way in no more', async () => {
+  const { supabase, userId } = await app.signedUp();
+  provider.person = somebody();
+  await link(supabase);
+  const [email] = (await supabase.auth.getUserIdentities()).data?.identities ?? [];
+  assert.is(email?.provider, 'email');
+  assert.is((await supabase.auth.unlinkIdentity(email as never)).error, null);
+  const { rows } = await app.owner.query(
+    'select email, email_confirmed_at is not null as proven from auth.users where id = $1',
+    [userId],
+  );
+  assert.equal(rows, [{ email: provider.person.email, proven: true }]);
+});
+
+test('an address that the provider has not proven lets nobody in, the second time neither, until it has', async () => {
+  app.configure({ ...settings(), ...harness.mailbox.settings });
+  try {
+    const person = somebody();
+    for (let time = 0; time < 2; time++) {
+      provider.person = { ...person, email_verified: false };
+      const { fragment } = await browse(authorize('company'));
+      assert.is(fragment.get('access_token'), null);
+      assert.is(fragment.get('error_code'), 'provider_email_needs_verification');
+      // Not so soon again, as mails go.
+      await new Promise((resolve) => setTimeout(resolve, 1_100));
+    }
+    provider.person = person;
+    const { fragment } = await browse(authorize('company'));
+    assert.ok(fragment.get('access_token'));
+  } finally {
+    app.configure(settings());
+  }
+});
+
 test('of two identities that are unlinked at once one stays', async () => {
   const { supabase } = await app.signedUp();
   provider.person = somebody();

@@ -1,9 +1,11 @@
 /**
  * Codes and links that prove an address: made, kept as a hash, found again, used once. What is kept is the hash of address
- * and code together, in auth.one_time_tokens and in upstream's column of auth.users.
+ * and code together, in auth.one_time_tokens and in upstream's column of auth.users. It is what a link carries, and made with the
+ * project's secret: else whoever guesses codes would guess links, which no limit of an address counts.
  */
-import { createHash, randomInt, randomUUID } from 'node:crypto';
+import { createHmac, randomInt, randomUUID } from 'node:crypto';
 import type { Statement } from '../sql/pool.js';
+import type { Tenant } from '../tenant.js';
 
 /** Where upstream keeps each kind. */
 export type TokenType =
@@ -30,15 +32,27 @@ export interface OneTimeToken {
 
 export const PKCE_PREFIX = 'pkce_';
 
+type Secrets = Pick<Tenant, 'jwtSecret' | 'otherJwtSecrets'>;
+
 /** `address`: the e-mail or phone that it is sent to. With PKCE the link carries that it is. */
-export function newToken(address: string, length: number, pkce = false): OneTimeToken {
-  const code = String(randomInt(10 ** length)).padStart(length, '0');
-  return { code, hash: (pkce ? PKCE_PREFIX : '') + hashOf(address, code) };
+export function newToken(secrets: Secrets, address: string, length: number, pkce = false): OneTimeToken {
+  const { code, hash } = tokenOf(secrets, address, String(randomInt(10 ** length)).padStart(length, '0'));
+  return { code, hash: (pkce ? PKCE_PREFIX : '') + hash };
 }
 
-export const hashOf = (address: string, code: string) =>
-  createHash('sha224')
-    .update(address + code)
+export const tokenOf = ({ jwtSecret }: Secrets, address: string, code: string): OneTimeToken => ({
+  code,
+  hash: hashOf(jwtSecret, address, code),
+});
+
+/** Under each secret: it may have been kept before the last rotation. */
+export const hashesOf = ({ jwtSecret, otherJwtSecrets }: Secrets, address: string, code: string): string[] =>
+  [jwtSecret, ...otherJwtSecrets].map((secret) => hashOf(secret, address, code));
+
+const hashOf = (secret: string, address: string, code: string) =>
+  createHmac('sha224', secret)
+    // Apart: else a part of a code, counted as one of another address, would be as good.
+    .update(`${address}\0${code}`)
     .digest('hex');
 
 /** Keeps a token in place of the one of its kind before it. */

@@ -2,9 +2,11 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import { gzipSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { AddressRefused, outboundTo, publicAddresses, publicOnly } from './outbound.js';
+import { boundedFetch } from './oauth/fetch.js';
+import { AddressRefused, anywhere, outboundTo, publicAddresses, publicOnly } from './outbound.js';
 import { type Harness, startHarness, until } from './testing/harness.js';
 
 async function startInside() {
@@ -30,6 +32,19 @@ test('an address is allowed that is one of the internet and that the site does n
   for (const address of refused) assert.not.ok(allows(address), address);
 });
 
+test('the keys of an identity provider are read up to a megabyte, packed or not', async () => {
+  const large = createServer((_, outgoing) => {
+    outgoing.writeHead(200, { 'content-encoding': 'gzip' });
+    outgoing.end(gzipSync(Buffer.alloc(20_000_000, ' ')));
+  });
+  large.listen(0, '127.0.0.1');
+  await once(large, 'listening');
+  const url = `http://127.0.0.1:${(large.address() as AddressInfo).port}/jwks`;
+  const error = await boundedFetch(anywhere)(url).catch((caught) => caught);
+  large.close();
+  assert.is(error.code, 'unexpected_failure');
+});
+
 test('what is blocked is a CIDR, or the error names it', () => {
   assert.throws(() => publicOnly(['10.0.0.0/99']), /blockedAddresses of the site: 10\.0\.0\.0\/99 is no CIDR/);
 });
@@ -43,7 +58,7 @@ test('no connection is made to an address of the cluster, however it is written 
       ({ cause }: Error) => cause,
     );
     assert.instance(why, AddressRefused, host);
-    const told = await outbound.connect?.(host.replace(/[[\]]/g, ''), inside.port, 5_000).then(
+    const told = await outbound.connect(host.replace(/[[\]]/g, ''), inside.port, 5_000).then(
       () => undefined,
       (error: Error) => error,
     );
@@ -62,7 +77,7 @@ test('what is allowed is reached by name and by address, and a name that leads t
   const outbound = outboundTo((address) => address === '127.0.0.1');
   for (const host of ['127.0.0.1', 'localhost']) {
     assert.is(await (await outbound.fetch(`http://${host}:${port}/`)).text(), 'reached');
-    const socket = await outbound.connect?.(host, port, 5_000);
+    const socket = await outbound.connect(host, port, 5_000);
     assert.is(socket?.remoteAddress, '127.0.0.1');
     socket?.destroy();
   }

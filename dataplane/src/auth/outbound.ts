@@ -11,15 +11,14 @@ import { Agent, buildConnector, fetch as fetchBy } from 'undici';
 
 export interface Outbound {
   fetch: typeof fetch;
-  /** Undefined: whoever wants a connection makes it. */
-  connect: ((host: string, port: number, timeoutMs: number) => Promise<Socket>) | undefined;
+  connect(host: string, port: number, timeoutMs: number): Promise<Socket>;
   close(): Promise<void>;
 }
 
 /** One machine: whoever may write a project's settings is trusted with the addresses in them. */
 export const anywhere: Outbound = {
   fetch: (...request) => fetch(...request),
-  connect: undefined,
+  connect: (host, port, timeoutMs) => connected(connect({ host, port }), timeoutMs),
   close: async () => undefined,
 };
 
@@ -46,19 +45,22 @@ export function outboundTo(allows: (address: string) => boolean): Outbound {
     fetch: ((url: string, options: object) => fetchBy(url, { ...options, dispatcher: agent })) as typeof fetch,
     connect: async (host, port, timeoutMs) => {
       if (refuses(host)) throw new AddressRefused();
-      const socket = connect({ host, port, lookup: guarded });
-      // One that breaks before somebody else listens would end the process.
-      socket.on('error', () => undefined);
-      try {
-        await once(socket, 'connect', { signal: AbortSignal.timeout(timeoutMs) });
-        return socket;
-      } catch (error) {
-        socket.destroy();
-        throw error;
-      }
+      return connected(connect({ host, port, lookup: guarded }), timeoutMs);
     },
     close: () => agent.destroy(),
   };
+}
+
+async function connected(socket: Socket, timeoutMs: number): Promise<Socket> {
+  // One that breaks before somebody else listens would end the process.
+  socket.on('error', () => undefined);
+  try {
+    await once(socket, 'connect', { signal: AbortSignal.timeout(timeoutMs) });
+    return socket;
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  }
 }
 
 const guardedLookup =

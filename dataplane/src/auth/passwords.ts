@@ -7,38 +7,28 @@ import { availableParallelism } from 'node:os';
 import { promisify } from 'node:util';
 import { hash as bcryptHash, verify as bcryptVerify } from '@node-rs/bcrypt';
 import { AuthError } from './errors.js';
+import { FairQueue, QueueFull } from './fair-queue.js';
 
 const COST = 10;
 const CONCURRENCY = Math.max(1, availableParallelism() - 1);
-const MAX_WAITING = 200;
+const queue = new FairQueue({ atOnce: CONCURRENCY, atOnceOfOne: CONCURRENCY, waiting: 1_000, waitingOfOne: 200 });
 
 /** Of no password that anyone knows: what a login of nobody is checked against, so that it takes as long. */
 const nobodysHash = bcryptHash(randomBytes(24).toString('hex'), COST);
 
-let running = 0;
-const waiting: (() => void)[] = [];
-
-async function bounded<T>(work: () => Promise<T>): Promise<T> {
-  if (running >= CONCURRENCY) {
-    if (waiting.length >= MAX_WAITING) {
-      throw new AuthError(429, 'over_request_rate_limit', 'Too many sign-ins at once; try again in a moment');
-    }
-    await new Promise<void>((resolve) => waiting.push(resolve));
-  } else running++;
-  try {
-    return await work();
-  } finally {
-    const next = waiting.shift();
-    if (next) next();
-    else running--;
-  }
+function bounded<T>(ref: string, work: () => Promise<T>): Promise<T> {
+  return queue.run(ref, work).catch((error: unknown) => {
+    if (!(error instanceof QueueFull)) throw error;
+    throw new AuthError(429, 'over_request_rate_limit', 'Too many sign-ins at once; try again in a moment');
+  });
 }
 
-export const hashPassword = (password: string) => bounded(() => bcryptHash(password, COST));
+/** `ref`: of the project whose turn it takes. */
+export const hashPassword = (ref: string, password: string) => bounded(ref, () => bcryptHash(password, COST));
 
 /** No hash, or one that we don't take: false, after as long as a check takes. */
-export function verifyPassword(password: string, hash: string | null | undefined): Promise<boolean> {
-  return bounded(async () => {
+export function verifyPassword(ref: string, password: string, hash: string | null | undefined): Promise<boolean> {
+  return bounded(ref, async () => {
     const argon2Parameters = hash ? parseArgon2(hash) : undefined;
     if (hash && argon2Parameters) return verifyArgon2(password, argon2Parameters);
     if (hash && BCRYPT.test(hash)) return bcryptVerify(password, hash);

@@ -2,23 +2,23 @@
 import type { Context } from './context.js';
 import { unprocessable } from './errors.js';
 import { mail, requireMail } from './mail/send.js';
-import { clearToken, hashOf, keepToken, newToken, useToken } from './one-time-token.js';
+import { clearToken, hashesOf, keepToken, newToken, useToken } from './one-time-token.js';
 import { sendText } from './sms.js';
 import { inTransaction } from './transaction.js';
 import type { User } from './user.js';
 
 export async function sendNonce(context: Context, user: User): Promise<void> {
-  const { config, limits, pool } = context;
+  const { config, limits, pool, request } = context;
   if (user.email) {
     requireMail(context);
     limits.email(context, 'reauthentication', user.email);
-    const token = newToken(user.email, config.mail.otpLength);
+    const token = newToken(request.tenant, user.email, config.mail.otpLength);
     await pool.batch(keepToken(user.id, 'reauthentication_token', token.hash, user.email));
     await mail(context, { action: 'reauthentication', user, to: user.email, token, redirectTo: config.siteUrl });
     return;
   }
   limits.sms(context, 'reauthentication', user.phone);
-  const token = newToken(user.phone, config.sms.otpLength);
+  const token = newToken(request.tenant, user.phone, config.sms.otpLength);
   await pool.batch(keepToken(user.id, 'reauthentication_token', token.hash, user.phone));
   await sendText(context, { user, phone: user.phone, code: token.code, type: 'reauthentication' });
 }
@@ -27,8 +27,9 @@ export async function checkNonce(context: Context, user: User, nonce: string): P
   const address = user.email || user.phone;
   context.limits.codeGuess(context, address);
   const seconds = user.email ? context.config.mail.otpSeconds : context.config.sms.otpSeconds;
+  const hashes = hashesOf(context.request.tenant, address, nonce);
   const used = await inTransaction(context.pool, async (work) => {
-    const found = await work.first(useToken([hashOf(address, nonce)], ['reauthentication_token'], seconds));
+    const found = await work.first(useToken(hashes, ['reauthentication_token'], seconds));
     if (found !== undefined) await work.run([clearToken(user.id, 'reauthentication_token')]);
     return found;
   });

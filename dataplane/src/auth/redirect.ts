@@ -14,15 +14,21 @@ function isAllowed(wanted: string, siteUrl: string, allowList: readonly string[]
   if (url.username !== '' || url.password !== '') return false;
   const site = new URL(siteUrl);
   if (/^https?:$/.test(url.protocol) && url.host === site.host && url.protocol === site.protocol) return true;
-  const plain = wanted.split('#', 1)[0] as string;
-  // A host of digits or one long number is an address that no glob of names means.
-  return allowList.some((glob) => globPattern(glob).test(plain) || globPattern(glob).test(canonical(url)));
+  // As it will be gone to: what is written otherwise may hide another host before what a glob's `*` takes for a name.
+  const [whole, bare] = [withoutFragment(url), withoutSlash(url)];
+  return allowList.some((glob) => [whole, bare].some((each) => isSame(glob, each) || globPattern(glob).test(each)));
 }
+
+/** An address without wildcards, however its owner wrote it. */
+const isSame = (glob: string, address: string) =>
+  !/[*?{]/.test(glob) && URL.canParse(glob) && withoutFragment(new URL(glob)) === address;
 
 const hasControl = (text: string) => [...text].some((character) => character < ' ' || character === '\x7f');
 
-const canonical = (url: URL) => {
-  const text = url.href.split('#', 1)[0] as string;
+const withoutFragment = ({ href }: URL) => href.split('#', 1)[0] as string;
+
+const withoutSlash = (url: URL) => {
+  const text = withoutFragment(url);
   return url.pathname === '/' && url.search === '' && text.endsWith('/') ? text.slice(0, -1) : text;
 };
 
@@ -34,7 +40,7 @@ function globPattern(glob: string): RegExp {
   let pattern = compiled.get(glob);
   if (pattern === undefined) {
     if (compiled.size >= MAX_COMPILED) compiled.clear();
-    const source = glob.replace(/\*\*|\*|\?|\{[^{}]*\}|[.+^$()|[\]\\{}]/g, (token) => {
+    const source = withHeadAsGone(glob).replace(/\*\*|\*|\?|\{[^{}]*\}|[.+^$()|[\]\\{}]/g, (token) => {
       if (token === '**') return '.*';
       if (token === '*') return '[^./]*';
       if (token === '?') return '[^./]';
@@ -45,6 +51,14 @@ function globPattern(glob: string): RegExp {
     compiled.set(glob, pattern);
   }
   return pattern;
+}
+
+/** Scheme and host as an address has them once it is gone to: in lower case, and without the port that goes without saying. */
+function withHeadAsGone(glob: string): string {
+  const [, scheme = '', rest = glob] = /^([a-z][a-z0-9+.-]*:)(.*)$/is.exec(glob) ?? [];
+  const head = /^https?:$/i.test(scheme) ? (/^\/\/[^/]*/.exec(rest)?.[0] ?? '') : '';
+  const port = scheme.toLowerCase() === 'https:' ? /:443$/ : /:80$/;
+  return scheme.toLowerCase() + head.toLowerCase().replace(port, '') + rest.slice(head.length);
 }
 
 const literal = (text: string) => text.replace(/[.*+?^$()|[\]\\{}]/g, '\\$&');

@@ -85,7 +85,7 @@ export async function generateLink(context: Context): Promise<Answer> {
   const { userId, verifies } = await subject(context, body, { type, email, known });
   const address = kept === 'email_change_token_new' ? await beginEmailChange(context, body, userId) : email;
   if (kept === 'email_change_token_current') await beginEmailChange(context, body, userId);
-  const token = newToken(address, config.mail.otpLength);
+  const token = newToken(request.tenant, address, config.mail.otpLength);
   await pool.batch(keepToken(userId, kept, token.hash, address));
   const redirectTo = allowedRedirect(text(body, 'redirect_to') ?? wantedRedirect(context), config);
   const verification = verifies.startsWith('email_change') ? 'email_change' : verifies;
@@ -112,7 +112,7 @@ async function subject(context: Context, body: Body, { type, email, known }: Wan
   if (type === 'signup') return { userId: await signedUp(context, body, email, known), verifies: 'signup' };
   // A magic link for nobody yet is a sign-up by another name.
   if (known === undefined && type === 'magiclink') {
-    const passwordHash = await hashPassword(randomBytes(24).toString('base64url'));
+    const passwordHash = await hashPassword(context.request.tenant.ref, randomBytes(24).toString('base64url'));
     return { userId: await make(context, email, data, { passwordHash }), verifies: 'magiclink' };
   }
   if (known === undefined) throw notFound('user_not_found', 'User with this email not found');
@@ -124,7 +124,7 @@ async function signedUp(context: Context, body: Body, email: string, known: Foun
   if (!password) throw validationFailed('Signup requires a valid password');
   checkStrength(password, context.config.passwords);
   if (known?.emailConfirmed) throw emailExists();
-  const passwordHash = await hashPassword(password);
+  const passwordHash = await hashPassword(context.request.tenant.ref, password);
   if (known === undefined) return make(context, email, object(body, 'data'), { passwordHash });
   await context.pool.batch([
     {

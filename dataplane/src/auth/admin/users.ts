@@ -1,7 +1,6 @@
 /** /admin/users: what a project's own server does to users with its service_role key. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { type Body, flag, isUuid, object, readJson, readOptionalJson, text, validEmail, validPhone } from '../body.js';
-import type { AuthConfig } from '../config.js';
 import { duration } from '../config-values.js';
 import { type Answer, type Context, requireAdmin } from '../context.js';
 import { AuthError, unprocessable, validationFailed } from '../errors.js';
@@ -85,10 +84,11 @@ interface Wanted {
   bannedUntil: Date | null | undefined;
 }
 
-export async function createUser({ request, pool, config }: Context): Promise<Answer> {
+export async function createUser(context: Context): Promise<Answer> {
+  const { request, pool } = context;
   requireAdmin(request);
   const body = await readJson(request);
-  const wanted = await parameters(body, config);
+  const wanted = await parameters(context, body);
   if (!wanted.email && !wanted.phone) {
     throw validationFailed('Cannot create a user without either an email or phone');
   }
@@ -98,7 +98,8 @@ export async function createUser({ request, pool, config }: Context): Promise<An
     id,
     email: wanted.email ?? null,
     phone: wanted.phone ?? null,
-    passwordHash: wanted.passwordHash ?? (await hashPassword(randomBytes(32).toString('base64url'))),
+    passwordHash:
+      wanted.passwordHash ?? (await hashPassword(request.tenant.ref, randomBytes(32).toString('base64url'))),
     emailConfirmed: wanted.emailConfirm,
     phoneConfirmed: wanted.phoneConfirm,
     role: wanted.role ?? 'authenticated',
@@ -109,10 +110,11 @@ export async function createUser({ request, pool, config }: Context): Promise<An
   return { status: 200, body: await readUser(pool, id, statements, taken) };
 }
 
-export async function updateUserById({ request, pool, config }: Context, name: string): Promise<Answer> {
+export async function updateUserById(context: Context, name: string): Promise<Answer> {
+  const { request, pool } = context;
   requireAdmin(request);
   const id = userId(name);
-  const wanted = await parameters(await readJson(request), config);
+  const wanted = await parameters(context, await readJson(request));
   const { email, phone, passwordHash, role, userMetadata, appMetadata, bannedUntil } = wanted;
   const statements = [
     ...(role === undefined ? [] : [setRole(id, role)]),
@@ -128,7 +130,7 @@ export async function updateUserById({ request, pool, config }: Context, name: s
   return { status: 200, body: await readUser(pool, id, statements, taken) };
 }
 
-async function parameters(body: Body, { passwords }: AuthConfig): Promise<Wanted> {
+async function parameters(context: Context, body: Body): Promise<Wanted> {
   const email = text(body, 'email') || undefined;
   const phone = text(body, 'phone') || undefined;
   return {
@@ -140,19 +142,13 @@ async function parameters(body: Body, { passwords }: AuthConfig): Promise<Wanted
     userMetadata: object(body, 'user_metadata'),
     appMetadata: object(body, 'app_metadata'),
     bannedUntil: bannedUntil(text(body, 'ban_duration') || undefined),
-    passwordHash: await passwordHash(
-      text(body, 'password') || undefined,
-      text(body, 'password_hash') || undefined,
-      passwords,
-    ),
+    passwordHash: await passwordHash(context, body),
   };
 }
 
-async function passwordHash(
-  password: string | undefined,
-  hash: string | undefined,
-  rules: AuthConfig['passwords'],
-): Promise<string | undefined> {
+async function passwordHash({ config, request }: Context, body: Body): Promise<string | undefined> {
+  const password = text(body, 'password') || undefined;
+  const hash = text(body, 'password_hash') || undefined;
   if (password !== undefined && hash !== undefined) {
     throw validationFailed('Only a password or a password hash should be provided');
   }
@@ -160,8 +156,8 @@ async function passwordHash(
     throw validationFailed('password_hash must be a bcrypt hash of cost 14 or less, or an argon2 hash');
   }
   if (password === undefined) return hash;
-  checkStrength(password, rules);
-  return hashPassword(password);
+  checkStrength(password, config.passwords);
+  return hashPassword(request.tenant.ref, password);
 }
 
 /** As Go writes durations: `24h`, `1h30m`, or `none`. */

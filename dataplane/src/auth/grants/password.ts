@@ -11,7 +11,7 @@ export async function passwordGrant(context: Context): Promise<Answer> {
   context.limits.byAddress('attempts', context);
   const { address, password } = credentials(context, await readJson(context.request));
   const candidate = await findUser(context.pool, byAddress(address));
-  const matches = await verifyPassword(password, candidate?.passwordHash);
+  const matches = await verifyPassword(context.request.tenant.ref, password, candidate?.passwordHash);
   if (candidate) await askHook(context, candidate, matches);
   if (!candidate || !matches) throw invalidCredentials();
   if (candidate.banned) throw badRequest('user_banned', 'User is banned');

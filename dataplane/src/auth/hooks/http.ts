@@ -3,6 +3,7 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { AuthError } from '../errors.js';
 import type { Outbound } from '../outbound.js';
+import { readBounded } from '../read-bounded.js';
 import type { HookOutput } from './invoke.js';
 import type { HookTarget } from './target.js';
 
@@ -76,7 +77,7 @@ async function parse(answer: Response): Promise<HookOutput> {
     await answer.body?.cancel();
     return {};
   }
-  const text = await readBounded(answer);
+  const text = await readBounded(answer, MAX_ANSWER_BYTES, tooLarge);
   if (text.trim() === '') return {};
   if (!answer.headers.get('content-type')?.startsWith('application/json')) {
     throw new AuthError(400, 'hook_payload_invalid_content_type', 'Invalid Content-Type header');
@@ -90,15 +91,5 @@ async function parse(answer: Response): Promise<HookOutput> {
   throw new AuthError(500, 'unexpected_failure', 'Error unmarshaling JSON output');
 }
 
-async function readBounded(answer: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of answer.body ?? []) {
-    size += chunk.length;
-    if (size > MAX_ANSWER_BYTES) {
-      throw new AuthError(422, 'hook_payload_over_size_limit', `Payload size exceeds ${MAX_ANSWER_BYTES} bytes`);
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString();
-}
+const tooLarge = () =>
+  new AuthError(422, 'hook_payload_over_size_limit', `Payload size exceeds ${MAX_ANSWER_BYTES} bytes`);

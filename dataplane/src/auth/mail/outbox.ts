@@ -2,10 +2,13 @@
  * Messages on their way. Some are sent while nobody waits, so that how long an answer takes doesn't tell whether there
  * was somebody to write to. How many are under way, and how many wait, is bounded; one that fails is named in the log.
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { FairQueue } from '../fair-queue.js';
 
-const UNDER_WAY = 8;
-const WAITING = 1000;
+const LIMITS = { atOnce: 16, atOnceOfOne: 2, waiting: 1_000, waitingOfOne: 100 };
+/** Whoever stops waits no longer for what is on its way. */
+const CLOSE_MS = 10_000;
 
 interface Message {
   ref: string;
@@ -14,36 +17,27 @@ interface Message {
 }
 
 export class Outbox {
-  readonly #waiting: Message[] = [];
-  readonly #running = new Set<Promise<void>>();
+  readonly #queue = new FairQueue(LIMITS);
+  readonly #sending = new Set<Promise<void>>();
 
   constructor(private readonly log: Logger) {}
 
   /** Takes a message that nobody waits for. */
   post(message: Message): void {
-    if (this.#waiting.length >= WAITING) {
-      this.log.warn({ ref: message.ref, kind: message.kind }, 'a message was dropped: too many are waiting');
-      return;
-    }
-    this.#waiting.push(message);
-    this.#next();
+    const { ref, kind } = message;
+    const sent = this.#queue
+      .run(ref, () => this.#send(message))
+      .catch(() => this.log.warn({ ref, kind }, 'a message was dropped: too many are waiting'))
+      .finally(() => this.#sending.delete(sent));
+    this.#sending.add(sent);
   }
 
-  /** Resolves when all that was taken has been sent or has failed. */
+  /** Resolves when all that was taken has been sent or has failed, or after `CLOSE_MS`. */
   async close(): Promise<void> {
-    while (this.#running.size > 0) await Promise.all(this.#running);
-  }
-
-  #next(): void {
-    while (this.#running.size < UNDER_WAY) {
-      const message = this.#waiting.shift();
-      if (message === undefined) return;
-      const run = this.#send(message).finally(() => {
-        this.#running.delete(run);
-        this.#next();
-      });
-      this.#running.add(run);
-    }
+    await Promise.race([Promise.all(this.#sending), pause(CLOSE_MS, undefined, { ref: false })]);
+    const left = this.#sending.size;
+    this.#queue.drop();
+    if (left > 0) this.log.warn({ left }, 'messages were left unsent');
   }
 
   async #send({ ref, kind, send }: Message): Promise<void> {

@@ -11,9 +11,13 @@ export interface Mail {
 }
 
 const TIMEOUT_MS = 10_000;
+/** Of all of it: a server that says a word now and then is never silent. */
+const PATIENCE_MS = 30_000;
 const IMPLICIT_TLS_PORT = 465;
 
 export async function sendBySmtp(outbound: Outbound, { mail }: AuthConfig, { to, subject, html }: Mail): Promise<void> {
+  const end = new AbortController();
+  const late = setTimeout(() => end.abort(), PATIENCE_MS);
   const transport = createTransport({
     host: mail.host as string,
     port: mail.port,
@@ -25,7 +29,7 @@ export async function sendBySmtp(outbound: Outbound, { mail }: AuthConfig, { to,
     // A template is text: it may not name files or addresses to read.
     disableFileAccess: true,
     disableUrlAccess: true,
-    ...(outbound.connect && { getSocket: connecting(outbound.connect) }),
+    getSocket: connecting(outbound, end.signal),
   });
   try {
     const from = mail.from ?? `noreply@${mail.host}`;
@@ -36,16 +40,20 @@ export async function sendBySmtp(outbound: Outbound, { mail }: AuthConfig, { to,
       html,
     });
   } finally {
+    clearTimeout(late);
     transport.close();
   }
 }
 
 /** The mailer would look names up by itself; its TLS still asks for the name that the settings have. */
 const connecting =
-  (connect: NonNullable<Outbound['connect']>): NonNullable<SMTPTransport.Options['getSocket']> =>
+  (outbound: Outbound, end: AbortSignal): NonNullable<SMTPTransport.Options['getSocket']> =>
   (options, callback) => {
-    connect(options.host as string, Number(options.port), TIMEOUT_MS).then(
-      (connection) => callback(null, { connection }),
+    outbound.connect(options.host as string, Number(options.port), TIMEOUT_MS).then(
+      (connection) => {
+        end.addEventListener('abort', () => connection.destroy());
+        callback(null, { connection });
+      },
       (error: Error) => callback(error, undefined),
     );
   };

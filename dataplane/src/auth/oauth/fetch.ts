@@ -1,6 +1,7 @@
 /** One request to a provider: bounded in time and size, no redirect followed, and refused in words that hold no secret. */
 import { AuthError } from '../errors.js';
 import type { Outbound } from '../outbound.js';
+import { readBounded } from '../read-bounded.js';
 
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 1024 * 1024;
@@ -22,21 +23,18 @@ export async function fetchJson(
       await answer.body?.cancel();
       throw providerFailed();
     }
-    return JSON.parse(await readBounded(answer)) as Record<string, unknown> | unknown[];
+    return JSON.parse(await readBounded(answer, MAX_BYTES, providerFailed)) as Record<string, unknown> | unknown[];
   } catch (error) {
     throw error instanceof AuthError ? error : providerFailed();
   }
 }
 
-export const providerFailed = () => new AuthError(500, 'unexpected_failure', 'Unable to exchange external code');
+/** For who brings time and place himself: the answer's body alone, of no more bytes. */
+export const boundedFetch =
+  (outbound: Outbound): typeof fetch =>
+  async (...asked) => {
+    const answer = await outbound.fetch(...asked);
+    return new Response(await readBounded(answer, MAX_BYTES, providerFailed), { status: answer.status });
+  };
 
-async function readBounded(answer: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of answer.body ?? []) {
-    size += chunk.length;
-    if (size > MAX_BYTES) throw providerFailed();
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString();
-}
+export const providerFailed = () => new AuthError(500, 'unexpected_failure', 'Unable to exchange external code');

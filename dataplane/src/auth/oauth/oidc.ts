@@ -3,7 +3,7 @@ import { createRemoteJWKSet, customFetch, type JWTPayload, jwtVerify } from 'jos
 import { badRequest } from '../errors.js';
 import type { Outbound } from '../outbound.js';
 import type { ProviderConfig } from './config.js';
-import { fetchJson, providerFailed } from './fetch.js';
+import { boundedFetch, fetchJson, providerFailed } from './fetch.js';
 import type { Person } from './person.js';
 
 interface Discovery {
@@ -45,7 +45,10 @@ async function readDiscovery(outbound: Outbound, issuer: string): Promise<Discov
     authorizationEndpoint: address('authorization_endpoint'),
     tokenEndpoint: address('token_endpoint'),
     userinfoEndpoint: document.userinfo_endpoint === undefined ? undefined : address('userinfo_endpoint'),
-    keys: createRemoteJWKSet(new URL(address('jwks_uri')), { timeoutDuration: 10_000, [customFetch]: outbound.fetch }),
+    keys: createRemoteJWKSet(new URL(address('jwks_uri')), {
+      timeoutDuration: 10_000,
+      [customFetch]: boundedFetch(outbound),
+    }),
   };
 }
 

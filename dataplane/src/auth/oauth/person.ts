@@ -26,10 +26,14 @@ export interface Person {
 interface Owner {
   userId: string;
   banned: boolean;
+  /** Empty where it has none. */
+  email: string;
+  emailConfirmed: boolean;
 }
 
 const OWNER = `
-select json_build_object('userId', u.id, 'banned', coalesce(u.banned_until > now(), false) or u.deleted_at is not null)
+select json_build_object('userId', u.id, 'banned', coalesce(u.banned_until > now(), false) or u.deleted_at is not null,
+  'email', coalesce(u.email, ''), 'emailConfirmed', u.email_confirmed_at is not null)
 from auth.identities i join auth.users u on u.id = i.user_id where i.provider = $1 and i.provider_id = $2`;
 
 /** Out: the id of the user to sign in. */
@@ -37,6 +41,7 @@ export async function signInPerson(context: Context, provider: ProviderConfig, p
   const owner = await ownerOf(context, provider, person);
   if (owner !== undefined) {
     if (owner.banned) throw forbidden('user_banned', 'User is banned');
+    await requireProven(context, owner, provider, person);
     await context.pool.batch([refreshIdentity(provider, person), setUserMetadata(owner.userId, person.data)]);
     return owner.userId;
   }
@@ -45,6 +50,15 @@ export async function signInPerson(context: Context, provider: ProviderConfig, p
   }
   const linked = person.email && person.emailVerified ? await linkByEmail(context, provider, person) : undefined;
   return linked ?? newPerson(context, provider, person);
+}
+
+/** An address that was not proven when the user was made must be by now: by its owner, or by the provider. */
+async function requireProven(context: Context, owner: Owner, provider: ProviderConfig, person: Person): Promise<void> {
+  if (owner.email === '' || owner.emailConfirmed || !confirmsEmail(context.config)) return;
+  if (!person.emailVerified || person.email?.toLowerCase() !== owner.email.toLowerCase()) {
+    return refuseUntilProven(context, owner.userId, provider);
+  }
+  await context.pool.batch(confirm(owner.userId, 'email'));
 }
 
 /** Adds the identity to a user who has signed in and asks for it. */

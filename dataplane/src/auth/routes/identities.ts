@@ -1,11 +1,12 @@
 /** /user/identities: the ways to sign in that a user has: one more, or one less, but never none. */
+import type { Statement } from '../../sql/pool.js';
 import { isUuid } from '../body.js';
 import { type Answer, type Context, ok, queryOf, redirect } from '../context.js';
 import { notFound, unprocessable } from '../errors.js';
+import { takenAddress } from '../new-user.js';
 import { authorizationUrl } from '../oauth/authorize.js';
 import { requireSecondFactor, signedInUser } from '../signed-in-user.js';
 import { inTransaction } from '../transaction.js';
-import type { Identity } from '../user.js';
 import { setProviders } from '../user-changes.js';
 
 export function requireManualLinking({ config }: Context): void {
@@ -28,12 +29,11 @@ export async function deleteIdentity(context: Context, id: string): Promise<Answ
   const userId = signedIn.user.id;
   await inTransaction(context.pool, async (work) => {
     // Locked, so that two that are unlinked at once can't be the last two.
-    await work.run([{ text: 'select id from auth.users where id = $1::uuid for update', values: [userId] }]);
-    const identities = await work.first<Identity[]>({
-      text: `select coalesce(json_agg(json_build_object('identity_id', id, 'provider', provider, 'email', email)), '[]')
-from auth.identities where user_id = $1::uuid`,
-      values: [userId],
+    const email = await work.first<string>({
+      text: 'select to_json(coalesce(email, $2)) from auth.users where id = $1::uuid for update',
+      values: [userId, ''],
     });
+    const identities = await work.first<KeptIdentity[]>({ text: IDENTITIES, values: [userId] });
     const gone = identities?.find((identity) => identity.identity_id === id.toLowerCase());
     if (gone === undefined) throw notFound('identity_not_found', "Identity doesn't exist");
     if ((identities?.length ?? 0) <= 1) {
@@ -45,8 +45,41 @@ from auth.identities where user_id = $1::uuid`,
       ...(gone.provider === 'email' ? [FORGET_PASSWORD(userId)] : []),
       setProviders(userId),
     ]);
+    const left = (identities ?? []).filter((identity) => identity !== gone);
+    if (email && !left.some((identity) => identity.email === email))
+      await work.run(changeAddress(userId, left)).catch(asConflict);
   });
   return ok();
+}
+
+interface KeptIdentity {
+  identity_id: string;
+  provider: string;
+  email: string | null;
+  verified: boolean;
+}
+
+const IDENTITIES = `
+select coalesce(json_agg(json_build_object('identity_id', id, 'provider', provider, 'email', email,
+  'verified', identity_data ->> 'email_verified' = 'true') order by created_at, id), '[]')
+from auth.identities where user_id = $1::uuid`;
+
+/** The address of a way in that is gone is one no more: else whoever has its mailbox would still come in by it. */
+function changeAddress(userId: string, left: readonly KeptIdentity[]): Statement[] {
+  const withEmail = left.filter(({ email }) => email);
+  const next = withEmail.find(({ verified }) => verified) ?? withEmail[0];
+  return [
+    {
+      text: `update auth.users set email = $2::text, email_confirmed_at = case when $3::bool then now() end where id = $1::uuid`,
+      values: [userId, next?.email ?? null, next?.verified === true ? 'true' : 'false'],
+    },
+    { text: 'delete from auth.one_time_tokens where user_id = $1::uuid', values: [userId] },
+  ];
+}
+
+function asConflict(error: unknown): never {
+  if (!takenAddress(error)) throw error;
+  throw unprocessable('email_conflict_identity_not_deletable', 'Unable to unlink identity due to email conflict');
 }
 
 const FORGET_PHONE = (id: string) => ({

@@ -29,7 +29,7 @@ export async function signup(context: Context): Promise<Answer> {
   if (config.disableSignup) throw unprocessable('signup_disabled', 'Signups not allowed for this instance');
   const wanted = parameters(context, body);
   const confirmed = isConfirmedAtOnce(context, wanted.address);
-  const user = await newUser(wanted, confirmed);
+  const user = await newUser(context, wanted, confirmed);
   if (!confirmed) limitMessages(context, wanted.address);
   await allowNewUser(context, user);
   try {
@@ -68,9 +68,13 @@ function isConfirmedAtOnce(context: Context, address: Address): boolean {
   return false;
 }
 
-async function newUser({ address, password, data }: Wanted, confirmed: boolean): Promise<NewUser> {
+async function newUser(
+  { request }: Context,
+  { address, password, data }: Wanted,
+  confirmed: boolean,
+): Promise<NewUser> {
   const id = randomUUID();
-  const passwordHash = await hashPassword(password);
+  const passwordHash = await hashPassword(request.tenant.ref, password);
   const userMetadata = { ...addressMetadata({ id, ...address, verified: confirmed }), ...data };
   const isEmail = 'email' in address;
   return ordinaryUser(id, {

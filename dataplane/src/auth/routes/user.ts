@@ -95,10 +95,11 @@ async function passwordStatements(
     if (!nonce) throw badRequest('reauthentication_needed', 'Password update requires reauthentication');
     await checkNonce(context, user, nonce);
   }
-  if (passwordHash && (await verifyPassword(password, passwordHash))) {
+  const { ref } = context.request.tenant;
+  if (passwordHash && (await verifyPassword(ref, password, passwordHash))) {
     throw unprocessable('same_password', 'New password should be different from the old password.');
   }
-  return setPassword(user.id, await hashPassword(password), sessionId);
+  return setPassword(user.id, await hashPassword(ref, password), sessionId);
 }
 
 /** Where nothing can be sent nobody could prove an address; and who was nobody is taken at their word as at a sign-up. */

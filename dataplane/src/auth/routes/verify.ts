@@ -8,7 +8,7 @@ import { AuthError, badRequest, forbidden, otpExpired, validationFailed } from '
 import { issueCode } from '../flow-state.js';
 import type { Grant } from '../grant.js';
 import { refuseTakenAddress } from '../new-user.js';
-import { hashOf, PKCE_PREFIX, type TokenType, type UsedToken, useToken } from '../one-time-token.js';
+import { hashesOf, PKCE_PREFIX, type TokenType, type UsedToken, useToken } from '../one-time-token.js';
 import { prove } from '../prove-address.js';
 import { allowedRedirect, withParameters } from '../redirect.js';
 import { startSessionOrRefuse } from '../sign-in.js';
@@ -59,7 +59,7 @@ export async function verifyByLink(context: Context): Promise<Answer> {
 }
 
 async function follow(context: Context, type: string, token: string, target: string, pkce: boolean): Promise<string> {
-  const proof: Proof = { type, types: typesOf(type), hashes: [token], phone: false };
+  const proof: Proof = { type, types: typesOf(type), hashes: [token], phone: PHONE_TYPES.has(type) };
   const outcome = await inTransaction(context.pool, async (work) => {
     const proven = await use(context, work, proof);
     if (proven === 'half' || !pkce) return { proven, code: undefined };
@@ -135,8 +135,8 @@ function proofOf(context: Context, body: Body): Proof {
   if (byPhone !== PHONE_TYPES.has(type)) throw badRequest('validation_failed', 'Unsupported verification type');
   const address = (phone ?? email) as string;
   context.limits.codeGuess(context, address);
-  const kept = hashOf(address, code);
-  return { type, types, hashes: [kept, PKCE_PREFIX + kept], phone: byPhone };
+  const kept = hashesOf(context.request.tenant, address, code);
+  return { type, types, hashes: kept.flatMap((hash) => [hash, PKCE_PREFIX + hash]), phone: byPhone };
 }
 
 async function use(context: Context, work: Work, { type, types, hashes, phone }: Proof) {
