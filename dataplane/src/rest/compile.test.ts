@@ -2,6 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { Catalogue, type Column, type RelationRow } from './catalogue/catalogue.js';
 import type { KeyRow } from './catalogue/keys.js';
+import { relate } from './catalogue/relationships.js';
 import { restSettings } from './catalogue/settings.js';
 import { compile } from './compile.js';
 import { apiRequest, outlineOf } from './request/api-request.js';
@@ -132,6 +133,36 @@ test('an embedded resource is joined by its key, and inner joins bind', () => {
     'left join lateral (select row_to_json(r) as body from (select "b"."name" as "name" from "public"."b" as "b" where "a"."b_id" = "b"."id") r) "embed" on true',
   );
   assert.match(compiled('GET', '/b', 'select=a!inner(id)').text, '"embed".body is not null');
+});
+
+test('a request of thousands of embedded resources, conditions and orders is a statement in a moment', () => {
+  const names = Array.from({ length: 2_500 }, (_, at) => `n${at}`);
+  const query = [
+    `select=${names.map((name) => `${name}:b()`).join()}`,
+    `or=(${Array.from({ length: 900 }, () => 'z.eq.').join()})`,
+    `order=${names.map((name) => `${name}(id)`).join()}`,
+  ].join('&');
+  const { text } = compiled('GET', '/a', query, undefined, { prefer: 'count=exact' });
+  assert.match(text, '"embed_2499"');
+});
+
+test('views that show a key under many names make only so many relationships', () => {
+  const base = [table(1, 'a', [column('id'), column('b')]), table(2, 'b', [column('id')])];
+  const names = Array.from({ length: 60 }, (_, at) => column(`c${at}`));
+  const views = Array.from({ length: 60 }, (_, at) => table(100 + at, `v${at}`, names));
+  const seenBy = (of: number, number: number): [number, Map<number, Map<number, number[]>>] => [
+    of,
+    new Map(views.map(({ oid, columns }) => [oid, new Map([[number, columns.map((each) => each.number)]])])),
+  ];
+  const foreign: KeyRow = { constraint: 'f', kind: 'f', relation: 1, columns: [2], foreign: 2, foreignColumns: [1] };
+  const found = relate(
+    [...base, ...views],
+    [primaryKey(1), primaryKey(2), foreign],
+    [],
+    new Map([seenBy(1, 2), seenBy(2, 1)]),
+  );
+  const count = [...base, ...views].reduce((sum, { oid }) => sum + found.of(oid).length, 0);
+  assert.ok(count > 1_000 && count <= 40_000, String(count));
 });
 
 test('a body is one parameter, expanded by Postgres', () => {

@@ -2,6 +2,7 @@
  * The REST service of a project: PostgREST's wire. In: requests whose caller the gateway has decided. Out: answers, errors
  * included. A request passes through types: outline → ApiRequest → plan → statement → row → answer.
  */
+import { endWith } from '../one-write.js';
 import { readBody } from '../request-body.js';
 import type { Service, ServiceRequest } from '../service.js';
 import { DatabaseError } from '../sql/pool.js';
@@ -121,10 +122,6 @@ function write({ incoming, outgoing }: ServiceRequest, { status, statusText, hea
   else if (status !== 204 && incoming.method !== 'HEAD') headers['Content-Length'] = '0';
   if (statusText === undefined) outgoing.writeHead(status, headers);
   else outgoing.writeHead(status, statusText, headers);
-  // Node sends head and text in one buffer, head and bytes in two; latin1 keeps each byte as it is.
-  if (body && body.length <= ONE_WRITE_BYTES) outgoing.end(body.toString('latin1'), 'latin1');
-  else outgoing.end(body);
+  if (body) endWith(outgoing, body);
+  else outgoing.end();
 }
-
-/** Beyond it a copy costs more than a second buffer. */
-const ONE_WRITE_BYTES = 32 * 1024;

@@ -242,6 +242,35 @@ test('an upload that breaks off leaves neither an object nor a file', async () =
   }
 });
 
+const FILE = '--b\r\nContent-Disposition: form-data; name=""; filename="f"\r\nContent-Type: text/x-other\r\n\r\n';
+for (const [what, form] of [
+  ['parts without headers', '--b\r\n@\r\n--b\r\n@\r\n--b--'],
+  ['a part without headers, and no end', '--b\r\n@\r\n'],
+  ['a file of a type that is not allowed, and no end', `${FILE}half`],
+  ['a file, a part without headers, and no end', `${FILE}half\r\n--b\r\n@\r\n`],
+] as const) {
+  test(`a form of ${what} is refused or breaks off, and is nobody else’s matter`, async () => {
+    const { hostname, port } = new URL(harness.url);
+    await (await blog.client()).createBucket('plain', { public: false, allowedMimeTypes: ['text/plain'] });
+    for (const bucket of ['open', 'plain']) {
+      const socket = connect(Number(port), hostname);
+      let heard = '';
+      socket.on('error', () => undefined);
+      socket.on('data', (chunk) => {
+        heard += chunk;
+      });
+      socket.write(
+        `POST /p/blog/storage/v1/object/${bucket}/form HTTP/1.1\r\nHost: x\r\napikey: ${blog.serviceRoleKey}\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${form.endsWith('--b--') ? form.length : 1000}\r\n\r\n${form}`,
+      );
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      socket.destroy();
+      assert.match(heard, /^$|^HTTP\/1\.1 4/);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    assert.is((await (await blog.client()).from('open').list()).error, null);
+  });
+}
+
 test('a file is never taken for another type than it was said to be, and a page of it runs nothing', async () => {
   const bucket = (await blog.client()).from('open');
   await bucket.upload('page.html', '<script>alert(1)</script>', { contentType: 'text/html' });

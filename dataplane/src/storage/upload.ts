@@ -138,6 +138,8 @@ async function receiveForm(
       });
       form.on('field', (name, value) => fields.set(name, value));
       form.on('file', (_, file, { mimeType }) => {
+        // Whoever reads it hears of it too; without anybody it would end the process.
+        file.on('error', () => undefined);
         mimetype = typeOf(mimeType);
         try {
           checkType(rules, mimetype);
@@ -150,7 +152,8 @@ async function receiveForm(
         written.catch(reject);
       });
       form.once('close', resolve);
-      form.once('error', () => reject(invalidRequest('the form is not as multipart/form-data should be')));
+      // Each part that is malformed is an error of its own.
+      form.on('error', () => reject(invalidRequest('the form is not as multipart/form-data should be')));
       incoming.once('close', () => {
         // Not `complete`: all of it may have come, and the end of it not yet been taken by the form.
         if (incoming.readableEnded) return;

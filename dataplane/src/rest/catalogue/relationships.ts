@@ -123,12 +123,16 @@ function endsWithin(exposed: ReadonlyMap<number, RelationRow>, views: ViewKeys):
       if (!relation) return [];
       return combinations(columns.map((column) => appearances.get(column) ?? [])).map((each) => named(relation, each));
     });
-    return [...own, ...through].filter((end) => !end.columns.includes(''));
+    return [...own, ...through].filter((end) => !end.columns.includes('')).slice(0, MAX_ENDS);
   };
 }
 
 /** A column that a view shows under two names makes two relationships; more than these is a view made to hurt. */
 const MAX_COMBINATIONS = 64;
+/** Views through which one key is seen: relationships are of each at one end with each at the other. */
+const MAX_ENDS = 100;
+/** Of one project. What is beyond could not be embedded: few databases have a hundred. */
+const MAX_LINKS = 20_000;
 
 function combinations(choices: number[][]): number[][] {
   let lists: number[][] = [[]];
@@ -154,20 +158,19 @@ function linksOf(keys: KeyRow[], ends: EndsOf): Link[] {
   const uniques = new Set(
     keys.filter(({ kind }) => kind !== 'f').map(({ relation, columns }) => columnSet(relation, columns)),
   );
-  return keys.flatMap(({ kind, constraint, relation, columns, foreign, foreignColumns }) => {
-    if (kind !== 'f' || foreign === null || foreignColumns === null) return [];
+  const links: Link[] = [];
+  for (const { kind, constraint, relation, columns, foreign, foreignColumns } of keys) {
+    if (kind !== 'f' || foreign === null || foreignColumns === null || links.length >= MAX_LINKS) continue;
     const unique = uniques.has(columnSet(relation, columns));
     const targets = ends(foreign, foreignColumns);
-    return ends(relation, columns).flatMap((from) =>
-      targets.map((to) => ({
-        constraint,
-        from: from.relation,
-        to: to.relation,
-        pairs: from.columns.map((column, i): [string, string] => [column, to.columns[i] as string]),
-        unique,
-      })),
-    );
-  });
+    for (const from of ends(relation, columns)) {
+      for (const to of targets) {
+        const pairs = from.columns.map((column, i): [string, string] => [column, to.columns[i] as string]);
+        links.push({ constraint, from: from.relation, to: to.relation, pairs, unique });
+      }
+    }
+  }
+  return links;
 }
 
 const columnSet = (relation: number, columns: number[]) => `${relation}:${[...columns].sort((a, b) => a - b)}`;
@@ -180,8 +183,14 @@ function* junctions(links: Link[], primaryKeys: ReadonlyMap<number, string[]>): 
     if (link.unique || !link.pairs.every(([own]) => key.includes(own))) continue;
     within.set(link.from, [...(within.get(link.from) ?? []), link]);
   }
+  let left = MAX_LINKS;
   for (const list of within.values())
-    for (const near of list) for (const far of list) if (near.constraint !== far.constraint) yield [near, far];
+    for (const near of list)
+      for (const far of list) {
+        if (near.constraint === far.constraint) continue;
+        if (left-- <= 0) return;
+        yield [near, far];
+      }
 }
 
 function override(

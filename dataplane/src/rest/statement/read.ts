@@ -23,18 +23,18 @@ export function readSql(writer: Writer, node: ReadNode, source: string, alias: s
 
 /** Counts what `readSql` would give without limits. */
 export function countSql(writer: Writer, node: ReadNode, source: string, alias: string, limit = ''): string {
-  const deciding = node.embeds.filter(
-    (embed) => embed.join === 'inner' || node.conditions.some((each) => asksAbout(node, each, embed)),
-  );
+  const asked = new Set(node.conditions.flatMap((each) => askedAbout(node, each)));
+  const deciding = node.embeds.filter((embed) => embed.join === 'inner' || asked.has(embed));
   const embeds = deciding.map((embed) => ({ ...embed, hidden: true }));
   const counted = { ...node, items: [], embeds, order: [], isGrouped: false };
   const from = `${source} as ${identifier(alias)}`;
   return `select count(*) from (${nodeSql(writer, counted, alias, { from, ties: [] }, [], limit, false).sql}) c`;
 }
 
-function asksAbout(node: ReadNode, condition: Condition, embed: EmbedNode): boolean {
-  if (condition.kind === 'tree') return condition.members.some((member) => asksAbout(node, member, embed));
-  return embedOfCondition(node, condition) === embed;
+function askedAbout(node: ReadNode, condition: Condition): EmbedNode[] {
+  if (condition.kind === 'tree') return condition.members.flatMap((member) => askedAbout(node, member));
+  const embed = embedOfCondition(node, condition);
+  return embed ? [embed] : [];
 }
 
 interface Rows {
@@ -56,11 +56,10 @@ function nodeSql(
   const scope: Scope = { node, alias, embeds };
   const selection = new Selection(writer, scope, spread);
   for (const item of node.items) selection.addItem(item);
-  const related = node.order.filter(({ relation }) => relation !== undefined);
+  const ordered = relatedOrder(node);
   let joins = '';
   for (const embed of node.embeds) {
-    const ordered = related.filter(({ relation }) => embedNamed(node, relation as string) === embed);
-    const { sql, outputs } = embedSql(writer, scope, embed, ordered);
+    const { sql, outputs } = embedSql(writer, scope, embed, ordered.get(embed) ?? []);
     joins += sql;
     if (!embed.hidden) selection.addEmbed(embed, embeds.get(embed.name) as string, outputs);
   }
@@ -74,6 +73,17 @@ function nodeSql(
   const grouped = node.isGrouped ? selection.groupBy(order.filter(({ isRelated }) => isRelated)) : '';
   const sql = `select ${selected} from ${origin.from}${joins}${ties}${grouped}${orderSql(order)}${range}`;
   return { sql, outputs: selection.outputs };
+}
+
+/** The order by columns of embedded resources, by these. */
+function relatedOrder(node: ReadNode): Map<EmbedNode, OrderTerm[]> {
+  const ordered = new Map<EmbedNode, OrderTerm[]>();
+  for (const term of node.order) {
+    if (term.relation === undefined) continue;
+    const embed = embedNamed(node, term.relation);
+    ordered.set(embed, [...(ordered.get(embed) ?? []), term]);
+  }
+  return ordered;
 }
 
 const rowJson = (items: string) => `(select row_to_json(r) from (select ${items}) r)`;

@@ -10,7 +10,8 @@ export type Source =
 
 export class Writer {
   readonly sources: Source[] = [];
-  private readonly names = new Set<string>();
+  /** Those taken, each with the next number that was not tried for it. */
+  private readonly names = new Map<string, number>();
   private readonly steps = new Map<string, string>();
 
   /** `pattern`: `*` stands for `%`. */
@@ -40,8 +41,9 @@ export class Writer {
   /** An alias that no other table of this statement has. */
   alias(name: string): string {
     let alias = name;
-    for (let i = 1; this.names.has(alias); i++) alias = `${name}_${i}`;
-    this.names.add(alias);
+    let number = this.names.get(name) ?? 1;
+    while (this.names.has(alias)) alias = `${name}_${number++}`;
+    this.names.set(alias, 1).set(name, number);
     return alias;
   }
 }

@@ -2,12 +2,13 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { Readable } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import S3rver from 's3rver';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { ContentStore } from './content.js';
 import { FileStore, spool } from './files.js';
+import { pump } from './pump.js';
 import { S3Store } from './s3.js';
 
 let folder: string;
@@ -42,6 +43,13 @@ test.before(async () => {
 test.after(async () => {
   await server?.close();
   await rm(folder, { recursive: true, force: true });
+});
+
+test('bytes for somebody who has left are not waited for', async () => {
+  const left = new PassThrough();
+  left.destroy();
+  const error = await pump(Readable.from([Buffer.from('x')]), left).catch((caught) => caught);
+  assert.instance(error, Error);
 });
 
 async function bytesOf(source: Readable): Promise<Buffer> {

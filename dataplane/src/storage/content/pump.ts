@@ -20,7 +20,7 @@ export function pump(source: Readable, target: Writable, limit = Infinity): Prom
       if (size > limit) fail(tooLarge());
       else if (!target.write(piece, () => giveBack(piece))) source.pause();
     };
-    if (isBroken(source)) return fail(brokenOff());
+    if (isBroken(source) || target.destroyed) return fail(brokenOff());
     target.on('drain', () => source.resume());
     target.on('error', fail);
     target.once('finish', () => resolve(size));
