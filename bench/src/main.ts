@@ -42,7 +42,8 @@ const context: BenchContext = {
     connections: 32,
     rounds: atLeastOne('rounds', options.rounds ?? '5'),
     seconds: atLeastOne('seconds', options.seconds ?? '3'),
-    warmUpSeconds: 2,
+    // By then V8 has compiled a request's path; those whose pool size was tried have run for as long before.
+    warmUpSeconds: 8,
   },
   only: options.only,
   environment: process.env,
