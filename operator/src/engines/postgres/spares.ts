@@ -163,10 +163,11 @@ export class Spares {
    * and as a leader that is one no more does not live to its second sweep, and so drops nothing of its successor's.
    */
   async #settleStrangers(): Promise<void> {
-    const before = new Set([...this.#ready, ...this.#builds.keys()]);
+    const ready = new Set(this.#ready);
+    const before = new Set([...ready, ...this.#builds.keys()]);
     const found = await this.#found();
-    // What another dropped or took is nobody's to be given.
-    this.#ready = this.#ready.filter((id) => !before.has(id) || found.includes(id));
+    // What another dropped or took is nobody's to be given; what became ready meanwhile may be found the next time only.
+    this.#ready = this.#ready.filter((id) => !ready.has(id) || found.includes(id));
     const strangers = found.filter((id) => !before.has(id) && !this.#ready.includes(id) && !this.#builds.has(id));
     const seen = this.#strangers;
     this.#strangers = new Set(strangers);
