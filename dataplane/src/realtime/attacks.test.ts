@@ -313,13 +313,13 @@ test('another token changes what a channel is told from then on; one that may no
 
 test('a channel closes when its token expires, and when it is given a bad one', async ({ harness, tenant }) => {
   const socket = await harness.socket(tenant);
-  const soon = await user(harness, tenant, AL, { exp: Math.floor(Date.now() / 1000) + 2 });
+  const soon = await user(harness, tenant, AL, { exp: Math.floor(Date.now() / 1000) + 5 });
   assert.is((await socket.ask('realtime:soon', 'phx_join', { access_token: soon, config: {} })).status, 'ok');
   assert.is((await socket.ask('realtime:bad', 'phx_join', { config: {} })).status, 'ok');
   socket.push('realtime:bad', 'access_token', { access_token: 'bad' });
   await until(() => socket.events('phx_close').length === 2, 'both channels to close');
   const said = socket.events('system').map(({ payload }) => `${payload.channel}: ${payload.message}`);
-  assert.ok(said.some((text) => /^soon: Token has expired 0 seconds ago$/.test(text)));
+  assert.ok(said.some((text) => /^soon: Token has expired \d+ seconds ago$/.test(text)));
   assert.ok(said.includes('bad: The token provided is not a valid JWT'));
   assert.equal(await socket.ask('realtime:soon', 'broadcast', {}), {
     status: 'error',

@@ -107,6 +107,47 @@ test('a project tracks only so many bytes: one presence more is refused, and fit
   assert.is((await socket.ask(`realtime:${topic}`, 'presence', track({ ballast }))).status, 'ok');
 });
 
+test('a topic tracks only so many bytes, as each who joins is sent them all', async ({ harness }) => {
+  const tenant = await harness.project('crowded', 'free');
+  const { presenceBytes, payloadBytes } = LIMITS.free;
+  const ballast = 'x'.repeat(payloadBytes - 200);
+  const fit = Math.floor(presenceBytes / payloadBytes);
+  const sockets = await Promise.all(Array.from({ length: fit + 1 }, () => harness.socket(tenant)));
+  const ask = (socket: RawSocket, value: unknown) => socket.ask('realtime:c', 'presence', track(value));
+  for (const [at, socket] of sockets.entries()) {
+    await join(socket, 'c', { presence: { enabled: false, key: `k${at}` } });
+    const answer = await ask(socket, { ballast });
+    assert.is(answer.status, at < fit ? 'ok' : 'error');
+    if (at === fit) assert.match(answer.response.reason as string, /topic tracks too much/);
+  }
+  const [first, late] = [sockets[0] as RawSocket, sockets[fit] as RawSocket];
+  assert.is((await ask(first, { ballast: `${ballast.slice(1_000)}y` })).status, 'ok');
+  await first.ask('realtime:c', 'presence', { type: 'presence', event: 'untrack' });
+  assert.is((await ask(late, { ballast })).status, 'ok');
+  const witness = await harness.socket(tenant);
+  await join(witness, 'c', { presence: { enabled: true } });
+  await until(() => witness.events('presence_state').length > 0, 'the state');
+  const state = witness.events('presence_state')[0]?.payload as Record<string, { metas: { ballast: string }[] }>;
+  assert.equal(Object.keys(state), ['k1', 'k2', 'k3', 'k4']);
+  assert.ok(Object.values(state).every(({ metas }) => metas.length === 1 && metas[0]?.ballast === ballast));
+});
+
+test('messages that wait for one to be decided are bounded in bytes', async ({ harness }) => {
+  const tenant = await harness.project('waiting', 'free');
+  await harness.sql(
+    tenant,
+    'create policy slow on realtime.messages for select to anon using ((select true from pg_sleep(2.5)))',
+  );
+  const socket = await harness.socket(tenant);
+  socket.push('realtime:w', 'phx_join', { config: { private: true } });
+  const large = { type: 'broadcast', event: 'e', payload: 'x'.repeat(3_000_000) };
+  for (let count = 0; count <= LIMITS.free.heldBytes / 3_000_000; count++)
+    socket.push('realtime:w', 'broadcast', large);
+  const said = () => socket.events('system').map(({ payload }) => payload.message);
+  await until(() => said().length > 0, 'its end');
+  assert.equal(said(), ['Too many messages per second']);
+});
+
 test('a message of the database that is larger than a client’s may be is dropped, and those beside it arrive', async ({
   harness,
 }) => {
@@ -189,7 +230,7 @@ test('a filter by a pattern on a number keeps no change from anybody', async ({ 
 
 const POLICIES = `create policy slow_to_read on realtime.messages for select to anon using (true);
   create policy slow_to_write on realtime.messages for insert to anon
-    with check ((select true from pg_sleep(case extension when 'presence' then 0.7 else 0 end)))`;
+    with check ((select true from pg_sleep(case extension when 'presence' then 2 else 0 end)))`;
 
 test('who leaves while a first presence is decided is not present', async ({ harness }) => {
   const tenant = await harness.project('ghosts');
@@ -200,7 +241,7 @@ test('who leaves while a first presence is decided is not present', async ({ har
   ghost.push('realtime:p', 'presence', track({ here: true }));
   await pause(200);
   ghost.webSocket.terminate();
-  await pause(1_500);
+  await pause(3_500);
   assert.equal(witness.events('presence_diff'), []);
 });
 
@@ -221,14 +262,43 @@ test('who leaves while messages are replayed subscribes to no change', async ({ 
     broadcast: { replay: { since: 0 } },
     postgres_changes: [{ event: '*', schema: 'public', table: 't' }],
   };
+  // As soon as it has joined, so that it is heard before the last message is found.
+  socket.webSocket.on('message', (data) => {
+    if (String(data).includes('"phx_reply"') && socket.received.length === 1)
+      socket.push('realtime:r', 'phx_leave', {});
+  });
   assert.is((await join(socket, 'r', config)).status, 'ok');
-  socket.push('realtime:r', 'phx_leave', {});
   await pause(3_000);
   assert.equal(socket.events('broadcast'), []);
   const slots = await harness.admin('select from pg_replication_slots where slot_name = $1', [
     replicationSlotOf('left'),
   ]);
   assert.is(slots.length, 0);
+});
+
+test('a message that is sent while others are replayed comes once', async ({ harness }) => {
+  const tenant = await harness.project('once');
+  await harness.sql(tenant, POLICIES);
+  await harness.sql(
+    tenant,
+    `insert into realtime.messages (topic, extension, event, payload, private)
+     select 'o', 'broadcast', 'e', jsonb_build_object('n', n), true from generate_series(1, 200000) n`,
+  );
+  const role = authenticatorRole('once');
+  for (const scan of ['indexscan', 'bitmapscan']) await harness.admin(`alter role "${role}" set enable_${scan} = off`);
+  const socket = await harness.socket(tenant);
+  await join(socket, 'other');
+  const writer = harness.sql(
+    tenant,
+    `begin; lock table realtime.messages; select realtime.send('{"n":0}', 'e', 'o', true), pg_sleep(0.5); commit`,
+  );
+  await pause(200);
+  await join(socket, 'o', { private: true, broadcast: { replay: { since: 0, limit: 2 } } });
+  await writer;
+  await until(() => socket.events('broadcast').length >= 2, 'what is replayed');
+  await pause(500);
+  const news = socket.events('broadcast').filter(({ payload }) => (payload.payload as { n: number }).n === 0);
+  assert.is(news.length, 1);
 });
 
 test.run();

@@ -30,7 +30,9 @@ export class Channel {
   #work: Promise<void> | undefined;
   #waiting = 0;
   #expiry: NodeJS.Timeout | undefined;
-  #replayedIds: ReadonlySet<string> = new Set();
+  /** Messages of the database that were replayed, or came while others were: each is told once. */
+  readonly #toldIds = new Set<string>();
+  #replays = false;
   /** Of the project's budget, in bytes. */
   readonly #held = { join: 0, presence: 0 };
 
@@ -56,13 +58,13 @@ export class Channel {
   }
 
   join(message: Incoming): void {
-    this.#enqueue(() => this.#join(message));
+    this.#enqueue(message, () => this.#join(message));
   }
 
   take(message: Incoming): void {
     if (message.event === 'phx_leave') this.#leave(message);
     else if (this.#work === undefined && message.event === 'broadcast' && this.#broadcastNow(message)) return;
-    else this.#enqueue(() => this.#handle(message));
+    else this.#enqueue(message, () => this.#handle(message));
   }
 
   /** `frame` is of this channel's topic and version. */
@@ -105,7 +107,9 @@ export class Channel {
   }
 
   receivesBroadcast(id: string | undefined): boolean {
-    return this.#read.broadcast && (id === undefined || !this.#replayedIds.has(id));
+    if (!this.#read.broadcast || (id !== undefined && this.#toldIds.has(id))) return false;
+    if (id !== undefined && this.#replays) this.#toldIds.add(id);
+    return true;
   }
 
   get receivesPresence(): boolean {
@@ -113,8 +117,10 @@ export class Channel {
   }
 
   /** One after another; what is decided at once is done at once. */
-  #enqueue(task: () => Promise<void>): void {
-    if (this.#waiting >= MAX_WAITING) return this.shutDown('Too many messages per second');
+  #enqueue({ bytes }: Incoming, task: () => Promise<void>): void {
+    if (this.#waiting >= MAX_WAITING || !this.hub.waiting.take(bytes)) {
+      return this.shutDown('Too many messages per second');
+    }
     this.#waiting++;
     const run = async () => {
       if (!this.#hasEnded) await task().catch((error: Error) => this.#fail(error));
@@ -124,6 +130,7 @@ export class Channel {
       .catch((error: Error) => this.hub.log.error({ err: error, ref: this.hub.tenant.ref }, 'a channel failed to end'))
       .finally(() => {
         this.#waiting--;
+        this.hub.waiting.take(-bytes);
         if (this.#work === work) this.#work = undefined;
       });
     this.#work = work;
@@ -160,6 +167,7 @@ export class Channel {
     const denied = await this.#assume(identity, wish);
     if (denied) return denied;
     if (this.#hasEnded) return undefined;
+    this.#replays = wish.broadcast.replay !== undefined;
     this.#topic = this.hub.topic(this.name, wish.isPrivate);
     this.#topic.add(this);
     return undefined;
@@ -220,8 +228,10 @@ export class Channel {
       payloadBytes: this.hub.limits.payloadBytes,
     });
     if (this.#hasEnded) return;
-    this.#replayedIds = new Set(messages.map(({ id }) => id));
+    this.#replays = false;
     for (const { event, payload, id } of messages as DatabaseMessage[]) {
+      if (this.#toldIds.has(id)) continue;
+      this.#toldIds.add(id);
       const frame = Broadcast.of(this.topic, event, payload, { replayed: true, id }).frame(this.version);
       if (frame) this.send(frame);
     }
@@ -230,7 +240,8 @@ export class Channel {
   #showPresence(): void {
     this.#showsPresence = true;
     if (!this.#read.presence) return;
-    this.push('presence_state', this.#topic?.presence.state() ?? {});
+    const state = this.#topic?.presence.state() ?? '{}';
+    this.send(pushFrame(this.version, this.topic, 'presence_state', state, this.joinRef));
   }
 
   #leave(message: Incoming): void {
@@ -274,6 +285,7 @@ export class Channel {
 
   async #presence(message: Incoming): Promise<void> {
     const { event, payload = {} } = (message.payload ?? {}) as { event?: unknown; payload?: unknown };
+    const before = this.#held.presence;
     const kind = typeof event === 'string' ? event.toLowerCase() : '';
     if (!this.hub.presenceEvents.take()) return this.shutDown('Too many presence messages per second');
     if (message.bytes > this.hub.limits.payloadBytes) return this.shutDown('Track message size exceeded');
@@ -287,7 +299,10 @@ export class Channel {
     else if (this.#hasEnded) return;
     else if (!this.#hold('presence', message.bytes)) {
       return this.connection.reply(message, 'error', { reason: 'The project tracks too much' });
-    } else this.#topic?.track(this, (this.#wish as JoinWish).presence.key, payload);
+    } else if (!this.#topic?.track(this, (this.#wish as JoinWish).presence.key, payload)) {
+      this.#hold('presence', before);
+      return this.connection.reply(message, 'error', { reason: 'The topic tracks too much' });
+    }
     this.connection.reply(message, 'ok', {});
     if (kind === 'track' && !this.#showsPresence) this.#showPresence();
   }

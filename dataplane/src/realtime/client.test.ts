@@ -339,10 +339,16 @@ test('realtime.send() and broadcast_changes() reach the topic they name, public 
 test('a private channel replays the last messages of its topic when asked to', async ({ harness, tenant }) => {
   const token = await harness.token(tenant, { role: 'authenticated', sub: crypto.randomUUID() });
   const since = Date.now() - 1000;
+  const witness = harness.client(tenant, { token }).channel('notes:r', { config: { private: true } });
+  let witnessed = 0;
+  witness.on('broadcast', { event: 'past' }, () => witnessed++);
+  await subscribed(witness);
   await harness.sql(
     tenant,
     `select realtime.send(jsonb_build_object('n', n), 'past', 'notes:r', true) from generate_series(1, 3) n`,
   );
+  // What has not been told yet would be told as well to who joins now.
+  await until(() => witnessed === 3, 'the present');
   const channel = harness
     .client(tenant, { token })
     .channel('notes:r', { config: { private: true, broadcast: { replay: { since, limit: 2 } } } });
@@ -357,7 +363,7 @@ test('a private channel replays the last messages of its topic when asked to', a
 });
 
 test('a client leaves, removes channels, finds them gone, and comes again', async ({ harness, tenant }) => {
-  const client: RealtimeClient = harness.client(tenant, { heartbeatIntervalMs: 50 });
+  const client: RealtimeClient = harness.client(tenant, { heartbeatIntervalMs: 1_000 });
   const beats: string[] = [];
   client.onHeartbeat((status) => beats.push(status));
   const channel = client.channel('coming');

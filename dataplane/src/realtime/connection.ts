@@ -78,7 +78,8 @@ export class Connection {
 
   send(frame: Frame): void {
     if (this.#closing) return;
-    if (this.socket.writableLength > MAX_BUFFERED_BYTES) this.close(SLOW_CLIENT);
+    const waiting = this.socket.writableLength;
+    if (waiting > 0 && waiting + frame.length > MAX_BUFFERED_BYTES) this.close(SLOW_CLIENT);
     else this.socket.write(frame);
   }
 

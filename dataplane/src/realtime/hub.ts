@@ -16,7 +16,7 @@ import type { Connection } from './connection.js';
 import { MessageFeed, NOTIFICATIONS } from './database/message-feed.js';
 import { assume, Refused, SERVICE } from './identity.js';
 import { Budget, LIMITS, RateLimit, type RealtimeLimits } from './limits.js';
-import { type Difference, Presence } from './presence.js';
+import { Presence } from './presence.js';
 import type { Frame } from './protocol/frame.js';
 import { Broadcast, pushFrame, type Version } from './protocol/messages.js';
 
@@ -40,6 +40,8 @@ export class Hub {
   readonly events: RateLimit;
   readonly presenceEvents: RateLimit;
   readonly held: Budget;
+  /** Of messages that wait for one before them. */
+  readonly waiting: Budget;
   readonly #joins: RateLimit;
   readonly #connections = new Set<Connection>();
   /** Sockets that have joined: those that count against the plan. */
@@ -57,6 +59,7 @@ export class Hub {
     this.events = new RateLimit(this.limits.eventsPerSecond);
     this.presenceEvents = new RateLimit(this.limits.presenceEventsPerSecond);
     this.held = new Budget(this.limits.heldBytes);
+    this.waiting = new Budget(this.limits.heldBytes);
     this.#joins = new RateLimit(this.limits.joinsPerSecond);
     // Policies are asked and changes checked on these; one is kept open while there are channels, as notifications come on it.
     const limits = { connections: CONNECTIONS_AS_AUTHENTICATOR.realtime, idleMs: Number.POSITIVE_INFINITY };
@@ -144,7 +147,7 @@ export class Hub {
     const key = topicKey(name, isPrivate);
     let topic = this.#topics.get(key);
     if (topic === undefined) {
-      topic = new Topic(`realtime:${name}`, () => this.#topics.delete(key));
+      topic = new Topic(`realtime:${name}`, this.limits.presenceBytes, () => this.#topics.delete(key));
       this.#topics.set(key, topic);
     }
     return topic;
@@ -178,13 +181,16 @@ export class Hub {
 const topicKey = (name: string, isPrivate: boolean) => `${isPrivate ? 'private' : 'public'}:${name}`;
 
 export class Topic {
-  readonly presence = new Presence<Channel>();
+  readonly presence: Presence<Channel>;
   readonly #channels = new Set<Channel>();
 
   constructor(
     private readonly name: string,
+    presenceBytes: number,
     private readonly onEmpty: () => void,
-  ) {}
+  ) {
+    this.presence = new Presence(presenceBytes);
+  }
 
   add(channel: Channel): void {
     this.#channels.add(channel);
@@ -204,22 +210,24 @@ export class Topic {
     }
   }
 
-  track(channel: Channel, key: string, payload: object): void {
-    for (const difference of this.presence.track(channel, key, payload)) this.#tell(difference);
+  /** False: the topic tracks too much. */
+  track(channel: Channel, key: string, payload: object): boolean {
+    const differences = this.presence.track(channel, key, payload);
+    for (const difference of differences ?? []) this.#tell(difference);
+    return differences !== undefined;
   }
 
   untrack(channel: Channel): void {
     const difference = this.presence.untrack(channel);
-    if (difference) this.#tell(difference);
+    if (difference !== undefined) this.#tell(difference);
   }
 
-  #tell(difference: Difference): void {
+  #tell(difference: string): void {
     const frames = new Map<Version, Frame>();
-    const payload = JSON.stringify(difference);
     for (const channel of this.#channels) {
       if (!channel.receivesPresence) continue;
       const { version } = channel;
-      const frame = frames.get(version) ?? pushFrame(version, this.name, 'presence_diff', payload, null);
+      const frame = frames.get(version) ?? pushFrame(version, this.name, 'presence_diff', difference, null);
       frames.set(version, frame);
       channel.send(frame);
     }

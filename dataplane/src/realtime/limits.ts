@@ -11,8 +11,10 @@ export interface RealtimeLimits {
   presenceEventsPerSecond: number;
   /** Of a broadcast's or a presence's payload. */
   payloadBytes: number;
-  /** Of all that its channels keep: what they were joined with, and what they track. */
+  /** Of all that its channels keep: what they were joined with, and what they track. And of what waits on all of them. */
   heldBytes: number;
+  /** Of what one topic tracks, which each who joins it is sent in one message. */
+  presenceBytes: number;
   /** Of a change: a larger record is cut to its small values. */
   recordBytes: number;
 }
@@ -26,6 +28,7 @@ const SMALL: RealtimeLimits = {
   presenceEventsPerSecond: 20,
   payloadBytes: 256 * KIB,
   heldBytes: 32 * KIB * KIB,
+  presenceBytes: KIB * KIB,
   recordBytes: 1024 * KIB,
 };
 const MIDDLE: RealtimeLimits = {
@@ -36,6 +39,7 @@ const MIDDLE: RealtimeLimits = {
   presenceEventsPerSecond: 50,
   payloadBytes: 3000 * KIB,
   heldBytes: 128 * KIB * KIB,
+  presenceBytes: 4 * KIB * KIB,
 };
 const LARGE: RealtimeLimits = {
   ...MIDDLE,
@@ -58,7 +62,7 @@ export const LIMITS: Readonly<Record<Plan, RealtimeLimits>> = {
 export const MAX_MESSAGE_BYTES = 3200 * KIB;
 /** Of what joins a channel: its wishes and its token. */
 export const MAX_JOIN_BYTES = 64 * KIB;
-/** What may wait for a client that reads slowly; beyond it its socket is closed with SLOW_CLIENT. */
+/** What may wait for a client that reads slowly, one message apart; beyond it its socket is closed with SLOW_CLIENT. */
 export const MAX_BUFFERED_BYTES = 8 * KIB * KIB;
 /** Close codes of ours: 1013 is "try again later" (RFC 6455 registry). */
 export const SLOW_CLIENT = { code: 1013, reason: 'client reads too slowly' } as const;
