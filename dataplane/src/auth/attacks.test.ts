@@ -29,7 +29,7 @@ const settings = () => ({
   ...harness.mailbox.settings,
   GOTRUE_SITE_URL: SITE,
   GOTRUE_URI_ALLOW_LIST:
-    'https://*.preview.example.com/**,https://docs.example.com/*,myapp://callback,MyOther://**,https://*.Shop.example.com:443/*',
+    'https://*.preview.example.com/**,https://docs.example.com/*,myapp://callback,MyOther://**,https://*.Shop.example.com:443/*,https://*.münchen.example/büro/*',
 });
 
 async function confirmed(email = app.newEmail()) {
@@ -186,6 +186,7 @@ for (const target of [
   'myapp://callback.evil.example',
   ' https://evil.example',
   'https://a.b.preview.example.com/x',
+  'https://a.münchen.example/buro/x',
 ]) {
   test(`a browser is not sent to ${target}`, async () => {
     const answer = await app.ask('GET', `/verify?token=x&type=signup&redirect_to=${encodeURIComponent(target)}`);
@@ -202,6 +203,7 @@ for (const target of [
   'myapp://callback',
   'MyOther://login/x',
   'https://A.shop.example.com:443/x',
+  'https://a.münchen.example/büro/x',
 ]) {
   test(`a browser is sent to ${target}, which is allowed`, async () => {
     const answer = await app.ask('GET', `/verify?token=x&type=signup&redirect_to=${encodeURIComponent(target)}`);

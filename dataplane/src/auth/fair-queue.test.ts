@@ -54,4 +54,17 @@ test('what waits is bounded for each, and others may wait still', async () => {
   assert.is(queue.waiting, 0);
 });
 
+test('projects that fill the queue keep no other out', async () => {
+  const queue = new FairQueue({ ...LIMITS, waiting: 20 });
+  const held = Promise.withResolvers<void>();
+  const ask = (ref: string) => queue.run(ref, () => held.promise).catch((error) => error);
+  const outcomes = ['a', 'b', 'c', 'd'].flatMap((ref) => Array.from({ length: 11 }, () => ask(ref)));
+  assert.ok(queue.waiting >= 20);
+  const first = ask('late');
+  assert.instance(await ask('late'), QueueFull);
+  held.resolve();
+  assert.is(await first, undefined);
+  await Promise.all(outcomes);
+});
+
 test.run();

@@ -1,6 +1,6 @@
 /**
  * Work of many projects, so much of it at once: projects take turns, so that one with much to do holds up no other. What waits is
- * bounded, of one and of all.
+ * bounded, of one and of all, but for the first of each project.
  */
 export interface FairLimits {
   atOnce: number;
@@ -49,7 +49,9 @@ export class FairQueue {
 
   #turn(ref: string): Promise<void> {
     const own = this.#waiting.get(ref) ?? [];
-    if (own.length >= this.limits.waitingOfOne || this.#waitingInAll >= this.limits.waiting) throw new QueueFull();
+    // Who has nothing waiting may always wait: else a few projects that fill the queue would keep out all others.
+    const isFull = own.length >= this.limits.waitingOfOne || this.#waitingInAll >= this.limits.waiting;
+    if (own.length > 0 && isFull) throw new QueueFull();
     this.#waiting.set(ref, own);
     this.#waitingInAll++;
     return new Promise((resolve) => own.push(resolve));

@@ -37,9 +37,10 @@ async function protectedUser() {
   const user = await app.signedUp();
   const before = await sessionOf(user.supabase);
   const { id, totp } = await enrolled(user.supabase);
-  const { error } = await user.supabase.auth.mfa.challengeAndVerify({ factorId: id, code: codeOf(totp.secret) });
+  const code = codeOf(totp.secret);
+  const { error } = await user.supabase.auth.mfa.challengeAndVerify({ factorId: id, code });
   assert.is(error, null);
-  return { ...user, before, factorId: id, secret: totp.secret };
+  return { ...user, before, factorId: id, secret: totp.secret, code };
 }
 
 async function signIn(email: string) {
@@ -112,9 +113,9 @@ test('with one factor nothing of how a protected user signs in can be changed', 
 });
 
 test('a code is good once, a challenge is answered once, and a wrong code is no answer', async () => {
-  const { email, factorId, secret } = await protectedUser();
+  const { email, factorId, secret, code } = await protectedUser();
   const supabase = await signIn(email);
-  const used = await supabase.auth.mfa.challengeAndVerify({ factorId, code: codeOf(secret) });
+  const used = await supabase.auth.mfa.challengeAndVerify({ factorId, code });
   assert.is(used.error?.code, 'mfa_verification_failed');
   const challenge = await supabase.auth.mfa.challenge({ factorId });
   const challengeId = challenge.data?.id as string;

@@ -230,16 +230,15 @@ test('the address of an identity that was unlinked is a way in no more', async (
 });
 
 test('an address that the provider has not proven lets nobody in, the second time neither, until it has', async () => {
-  app.configure({ ...settings(), ...harness.mailbox.settings });
+  app.configure({ ...settings(), ...harness.mailbox.settings, GOTRUE_SMTP_MAX_FREQUENCY: '1m' });
   try {
     const person = somebody();
-    for (let time = 0; time < 2; time++) {
+    // Whoever comes again is written to no more often than anybody else.
+    for (const refusal of ['provider_email_needs_verification', 'over_email_send_rate_limit']) {
       provider.person = { ...person, email_verified: false };
       const { fragment } = await browse(authorize('company'));
       assert.is(fragment.get('access_token'), null);
-      assert.is(fragment.get('error_code'), 'provider_email_needs_verification');
-      // Not so soon again, as mails go.
-      await new Promise((resolve) => setTimeout(resolve, 1_100));
+      assert.is(fragment.get('error_code'), refusal);
     }
     provider.person = person;
     const { fragment } = await browse(authorize('company'));

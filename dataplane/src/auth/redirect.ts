@@ -1,4 +1,5 @@
 /** Where a browser may be sent: the project's site, and what its allow list names by glob; anything else becomes the site. */
+import { domainToASCII } from 'node:url';
 import type { AuthConfig } from './config.js';
 
 /** In: what the caller asked for. Out: that, if allowed; else the site itself. */
@@ -53,13 +54,21 @@ function globPattern(glob: string): RegExp {
   return pattern;
 }
 
-/** Scheme and host as an address has them once it is gone to: in lower case, and without the port that goes without saying. */
+/**
+ * As an address has it once it is gone to: scheme and host in lower case, without the port that goes without saying, and letters beyond
+ * ASCII as they are written on the way.
+ */
 function withHeadAsGone(glob: string): string {
   const [, scheme = '', rest = glob] = /^([a-z][a-z0-9+.-]*:)(.*)$/is.exec(glob) ?? [];
   const head = /^https?:$/i.test(scheme) ? (/^\/\/[^/]*/.exec(rest)?.[0] ?? '') : '';
   const port = scheme.toLowerCase() === 'https:' ? /:443$/ : /:80$/;
-  return scheme.toLowerCase() + head.toLowerCase().replace(port, '') + rest.slice(head.length);
+  const host = head.toLowerCase().replace(port, '').replace(BEYOND_ASCII, toAscii);
+  return scheme.toLowerCase() + host + rest.slice(head.length).replace(/[^\0-\x7f]+/g, encodeURIComponent);
 }
+
+/** A label of a host. */
+const BEYOND_ASCII = /[^./:*?{},]*[^\0-\x7f][^./:*?{},]*/g;
+const toAscii = (label: string) => domainToASCII(label) || label;
 
 const literal = (text: string) => text.replace(/[.*+?^$()|[\]\\{}]/g, '\\$&');
 

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { FairQueue } from '../fair-queue.js';
 
-const LIMITS = { atOnce: 16, atOnceOfOne: 2, waiting: 1_000, waitingOfOne: 100 };
+const LIMITS = { atOnce: 16, atOnceOfOne: 4, waiting: 1_000, waitingOfOne: 500 };
 /** Whoever stops waits no longer for what is on its way. */
 const CLOSE_MS = 10_000;
 

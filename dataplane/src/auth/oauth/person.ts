@@ -148,6 +148,7 @@ async function newPerson(context: Context, provider: ProviderConfig, person: Per
 async function refuseUntilProven(context: Context, id: string, { name }: ProviderConfig): Promise<never> {
   if (canMail(context.config)) {
     const user = await readUser(context.pool, id);
+    if (user.email) context.limits.email(context, 'signup', user.email);
     await mailCode(context, user, 'signup', { challenge: undefined, redirectTo: null });
   }
   throw unprocessable(
