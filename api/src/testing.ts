@@ -202,7 +202,7 @@ function operatorOf(kubeconfig: string, postgres: pg.ClientConfig) {
   async function lead(renewTime = new Date()) {
     const namespace = SYSTEM_NAMESPACE;
     await core.createNamespace({ body: { metadata: { name: namespace } } }).catch(() => undefined);
-    const spec = { holderIdentity: 'test', leaseDurationSeconds: 15, renewTime: new V1MicroTime(renewTime) };
+    const spec = { holderIdentity: 'test', leaseDurationSeconds: 600, renewTime: new V1MicroTime(renewTime) };
     const body = { metadata: { name: OPERATOR_LEASE, namespace }, spec };
     await leases
       .createNamespacedLease({ namespace, body })

@@ -162,14 +162,16 @@ export class ProjectsService {
 
   /** Before the Project names them. */
   private async putSecrets(project: SeenProject, change: ProjectChange): Promise<void> {
-    const { webhook_secret, env_vars, github_token, slack_webhook } = change;
+    const { webhook_secret, github_token, slack_webhook } = change;
+    // Refused before anything is written.
+    const variables = change.env_vars && boundedVariables(change.env_vars);
     if (webhook_secret !== undefined && !(await this.secrets.changeWebhookSecret(project, webhook_secret))) {
       throw new Problem(
         'project_not_ready',
         'webhook_secret can be set once the project is provisioned. Try again then.',
       );
     }
-    if (env_vars) await this.secrets.putEnv(project, boundedVariables(env_vars));
+    if (variables) await this.secrets.putEnv(project, variables);
     if (github_token) await this.secrets.putGitToken(project, github_token);
     if (slack_webhook) await this.secrets.putSlackWebhook(project, slack_webhook);
   }

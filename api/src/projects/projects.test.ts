@@ -140,6 +140,13 @@ test('every setting of the table is taken, shown, kept in its place, and removed
   for (const secret of ['hello', 'hooks.slack', 'ghp_canary', 'a-secret-of-my-own'])
     assert.not(resource.includes(secret), secret);
 
+  const large = { webhook_secret: 'another-secret-of-my-own', env_vars: { A: 'x'.repeat(65_536) } };
+  assert.is((await ada.call('PATCH', `/projects/${id}`, large)).status, 400);
+  assert.is(
+    (await ada.call('GET', `/projects/${id}`)).body.webhook_secret,
+    'a-secret-of-my-own',
+    'a refusal changes nothing',
+  );
   assert.equal((await ada.call('PATCH', `/projects/${id}`, { env_vars: { A: '1', B: '2' } })).body.env_vars, {
     A: '1',
     B: '2',

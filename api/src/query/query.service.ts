@@ -168,7 +168,7 @@ function asProblem(error: unknown): Problem {
   if (error instanceof TooMuchReceived || error instanceof TooMuchKept) {
     return new Problem(
       'result_too_large',
-      `The result is larger than ${RECEIVED.all >> 20} MiB, one row than ${RECEIVED.message >> 20} MiB, or the columns of all statements are too many; nothing was committed. Ask for less, as with LIMIT.`,
+      `The result is larger than ${RECEIVED.all >> 20} MiB, one row than ${RECEIVED.message >> 20} MiB, or the columns of all statements are too many. What it changed may or may not have been committed: look before you repeat it, and ask for less, as with LIMIT.`,
     );
   }
   if (error instanceof CannotConnect) {

@@ -328,16 +328,18 @@ test('while its pods are away callers get 502 with when to come again, and answe
   assert.is((await ask('/rest/v1/x', { headers })).status, 200);
 });
 
-test('a name that is not in the cluster is a 502 as well', async () => {
+test('a name that is not in the cluster is an error of the gateway as well', async () => {
   const { tenant, ask, ref } = await fixture(echo);
   places.set(ref, { host: 'auth.p-nobody.svc.invalid', port: 9999 });
-  assert.is((await ask('/rest/v1/x', { headers: { apikey: tenant.anonKey } })).status, 502);
+  // 504: where who is asked for names takes longer than a connection may.
+  const { status } = await ask('/rest/v1/x', { headers: { apikey: tenant.anonKey } });
+  assert.ok([502, 504].includes(status), String(status));
 });
 
 test('a pod that takes a request and never answers is a 504, and its connection is not used again', async () => {
   let mute = true;
   const { tenant, ask } = await fixture((incoming, outgoing) => mute || echo(incoming, outgoing), {
-    stillMilliseconds: 100,
+    stillMilliseconds: 1_000,
   });
   const headers = { apikey: tenant.anonKey };
   const late = await ask('/rest/v1/x', { headers });
@@ -477,7 +479,7 @@ test('a pod that answers when its caller was refused for being too slow harms no
     incoming.socket.once('close', () => gone.resolve());
     begun.resolve(() => outgoing.end('late'));
   };
-  const patience = { requestMilliseconds: 100, checkMilliseconds: 20 };
+  const patience = { requestMilliseconds: 1_500, checkMilliseconds: 50 };
   const { tenant, port, ref, ask } = await fixture(takes, {}, undefined, patience);
   const headers = { host: `${ref}.${DOMAIN}`, apikey: tenant.anonKey, 'content-length': '10' };
   const slow = request({ host: '127.0.0.1', port, method: 'POST', path: '/rest/v1/x', headers, agent: false });

@@ -67,9 +67,9 @@ const speaker: Service = {
 
 const LIMITS = {
   bodyBytes: 1000,
-  headersMilliseconds: 200,
-  requestMilliseconds: 400,
-  stillMilliseconds: 300,
+  headersMilliseconds: 1_000,
+  requestMilliseconds: 800,
+  stillMilliseconds: 2_000,
   checkMilliseconds: 50,
 };
 
