@@ -11,8 +11,9 @@ import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { nodeBinary, prepare, root } from './prepare.mjs';
 
-/** A file that takes longer than this hangs. */
-const FILE_TIMEOUT_MS = 15 * 60_000;
+/** A file that takes longer than this hangs. On a cluster programs start slowly, and much is waited for. */
+const FILE_TIMEOUT_MS = 20 * 60_000;
+const CLUSTER_FILE_TIMEOUT_MS = 40 * 60_000;
 
 prepare();
 await main();
@@ -117,7 +118,7 @@ function run(file, args = [], environment = {}) {
       {
         cwd: root,
         env: { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1', ...environment },
-        timeout: FILE_TIMEOUT_MS,
+        timeout: needsCluster(file) ? CLUSTER_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS,
         killSignal: 'SIGKILL',
       },
     );

@@ -2,7 +2,6 @@
 import { AppsV1Api, CoreV1Api, NetworkingV1Api } from '@kubernetes/client-node';
 import { namespaceOf, PART_AUTH, PART_POSTGRES, PART_REST, type Plan, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { test } from 'uvu';
-import * as assert from 'uvu/assert';
 import { givenCluster } from './cluster/given.js';
 import { PLANS } from './cluster/plans.js';
 import { type ClusterPlatform, startOnCluster } from './cluster/platform.js';
@@ -23,7 +22,9 @@ if (cluster) {
       plan,
       how,
       observed: async (ref: string) => {
-        assert.equal(await runningParts(platform, ref), partsOf(platform, plan));
+        const wanted = partsOf(platform, plan).join();
+        const areReady = async () => (await runningParts(platform, ref)).join() === wanted || undefined;
+        await until(`ready: ${wanted}`, areReady);
       },
       gone: async (ref: string) => {
         // Kubernetes frees a volume some time after the namespace that claimed it.

@@ -120,8 +120,9 @@ async function everythingIsRight(
 ): Promise<void> {
   let others: string[] = [];
   const listed = await until('every project is healthy or gone', async () => {
-    const { status, body } = await person.call<ProjectView[]>('GET', '/projects?limit=100');
-    if (status !== 200) return undefined;
+    const answer = await person.call<ProjectView[]>('GET', '/projects?limit=100').catch(() => undefined);
+    if (answer?.status !== 200) return undefined;
+    const { body } = answer;
     others = body.filter((project) => project.status !== 'healthy').map((project) => JSON.stringify(project));
     return others.length === 0 ? body : undefined;
   }).catch((error) => {
@@ -156,7 +157,7 @@ async function nothingIsOrphaned(platform: RunningPlatform, listed: ProjectView[
       found = { ...(await allProjectObjects(platform)), namespaces: await namespacesOfProjects(platform.kubeconfig) };
       return JSON.stringify(found) === JSON.stringify(expected) || undefined;
     },
-    30_000,
+    120_000,
   ).catch(() => assert.equal(found, expected));
 }
 

@@ -53,7 +53,16 @@ function attack(
   cwd: string,
   token: string,
 ): Promise<{ code: number | null; output: string }> {
-  const flags = ['--max-time', seconds, '--seed', seed, '--no-color', '--continue-on-failure'];
+  const flags = [
+    '--max-time',
+    seconds,
+    '--seed',
+    seed,
+    '--no-color',
+    '--continue-on-failure',
+    '--request-timeout',
+    '60',
+  ];
   const config = ['--config-file', path.join(FOLDER, 'schemathesis.toml')];
   const child = spawn(program, [...config, 'run', `${url}/openapi.json`, ...flags], {
     cwd,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 180_000;
 
 /** Resolves with the first answer of `look` that is not undefined; fails, naming `what`, when none comes. */
 export async function until<T>(what: string, look: () => Promise<T | undefined>, patience = PATIENCE_MS): Promise<T> {

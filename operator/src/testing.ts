@@ -46,9 +46,9 @@ export function clientOf(kubeconfig: string): Promise<KubeClient> {
 export const adminUrl = ({ socket, port }: TestPostgres) =>
   `postgresql://slipway:test-superuser@/postgres?host=${encodeURIComponent(socket)}&port=${port}`;
 
-/** What `look` returns once it is truthy; a minute is for a machine that does much else. */
+/** What `look` returns once it is truthy; three minutes are for pods on a machine that does much else. */
 export async function until<T>(look: () => Promise<T> | T, what: string): Promise<NonNullable<T>> {
-  const end = Date.now() + 60_000;
+  const end = Date.now() + 180_000;
   for (;;) {
     const found = await look();
     if (found) return found;

@@ -23,12 +23,18 @@ export async function startTestPostgres(settings: Record<string, string> = {}): 
   const home = await mkdtemp(path.join(tmpdir(), 'slipway-test-'));
   await chmod(home, 0o711);
   const password = 'test-superuser';
-  const server = await startPostgres({
-    folder: path.join(home, 'data'),
-    socketFolder: path.join(home, 's'),
-    port: await freePort(),
-    password,
-    settings: { shared_buffers: '64MB', ...settings },
+  const start = async () =>
+    startPostgres({
+      folder: path.join(home, 'data'),
+      socketFolder: path.join(home, 's'),
+      port: await freePort(),
+      password,
+      settings: { shared_buffers: '64MB', ...settings },
+    });
+  // The cluster is made between the look for a port and its use: another program may take it meanwhile.
+  const server = await start().catch((error: Error) => {
+    if (!error.message.includes('Address already in use')) throw error;
+    return start();
   });
   return {
     ...server,

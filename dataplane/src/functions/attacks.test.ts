@@ -298,7 +298,7 @@ test('a function that answers raw bytes in its server’s place harms nobody, wh
     if (given === 200) assert.is(heard?.text, 'taken', what);
     if (given === 500) assert.match(heard?.text as string, /WORKER_ERROR/, what);
     // Its server answers once on a connection, and has it open until all is said.
-    if (later) await new Promise((resolve) => setTimeout(resolve, 100));
+    if (later) await new Promise((resolve) => setTimeout(resolve, 1_000));
   }
   await neighbourAnswers();
 });

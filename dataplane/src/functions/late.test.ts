@@ -34,8 +34,8 @@ async function isAlone(late: () => Promise<void>): Promise<void> {
   const pid = Number((await ask(0)).text);
   const [, beside] = await Promise.all([
     late(),
-    pause(LATE_MS - 500).then(() => ask(LATE_MS / 2)),
-    pause(LATE_MS + 500).then(async () => assert.is.not(Number((await ask(0)).text), pid)),
+    pause(LATE_MS - 1_000).then(() => ask(LATE_MS / 2)),
+    pause(LATE_MS + 1_000).then(async () => assert.is.not(Number((await ask(0)).text), pid)),
   ]);
   assert.equal(beside, { status: 200, text: String(pid) });
   await until(() => !isAlive(pid), 'the end of the isolate');
@@ -69,7 +69,7 @@ test('so is one whose caller does not send its body, large or small', async () =
 test('an answer without end is broken off, and what is under way beside it is not', async () => {
   const pid = Number((await ask(0)).text);
   const endless = fetch(`${url}?drops`).then((response) => response.text());
-  const beside = pause(2 * LATE_MS - 500).then(() => ask(LATE_MS / 2));
+  const beside = pause(2 * LATE_MS - 1_000).then(() => ask(LATE_MS / 2));
   assert.match(String(await endless.catch((error) => error)), /terminated/);
   assert.equal(await beside, { status: 200, text: String(pid) });
   assert.is.not(Number((await ask(0)).text), pid);

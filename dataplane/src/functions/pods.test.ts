@@ -22,7 +22,7 @@ let control: Server;
 let url: string;
 
 async function begin(home: string) {
-  functions = await startTestFunctions({ togetherMegabytes: 300 }, home, options);
+  functions = await startTestFunctions({ togetherMegabytes: 300, residentMegabytes: 2_000 }, home, options);
   control = await startFunctionsControl({ listen: '127.0.0.1:0', token: () => token }, functions.service, log);
   url = `http://127.0.0.1:${(control.address() as AddressInfo).port}`;
 }

@@ -14,11 +14,12 @@ function pool(limits: Partial<PoolLimits> = {}, hooks: PoolHooks = {}): Pool {
   return made;
 }
 
-const sleeping = async (admin: Pool) =>
-  (await admin.query(`select from pg_stat_activity where query like 'select pg_sleep%' and state = 'active'`)).length;
-
 async function until(holds: () => Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10));
+  const end = Date.now() + 60_000;
+  while (!(await holds())) {
+    if (Date.now() > end) throw new Error('waited in vain');
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
 }
 
 const text = (value: Buffer | null | undefined) => value?.toString();
@@ -235,9 +236,14 @@ test('on a server that admits no more, pools that do nothing give way, and work 
   await one.query('select 1');
   await other.query('select 1');
   assert.equal(await third.query('select 3 as answer'), [{ answer: 3 }]);
-  const slow = [one, other].map((each) => each.query('select pg_sleep(0.5)'));
-  await until(async () => (await sleeping(admin)) === 2);
-  assert.equal(await third.query('select 3 as answer'), [{ answer: 3 }]);
+  const holder = pool({ connections: 1, idleMs: 60_000 });
+  await holder.query('select pg_advisory_lock(7)');
+  const slow = [one, other].map((each) => each.query('select pg_advisory_xact_lock_shared(7)'));
+  const held = `select from pg_locks where locktype = 'advisory' and not granted`;
+  await until(async () => (await admin.query(held)).length === 2);
+  const waits = third.query('select 3 as answer');
+  await holder.query('select pg_advisory_unlock(7)');
+  assert.equal(await waits, [{ answer: 3 }]);
   await Promise.all(slow);
 });
 

@@ -20,7 +20,7 @@ export interface Pod {
 export type Outcome = 'connected' | 'refused' | 'silence';
 
 /** All attempts are made at once, so it is spent once. */
-const PATIENCE_SECONDS = 5;
+const PATIENCE_SECONDS = 10;
 
 const IN_NODE = `
 const attempt = ([host, port]) => new Promise((resolve) => {

@@ -13,7 +13,7 @@ import { type Part, Wrong } from './load.js';
 const REGISTERING = 0.1;
 /** More than these are not kept: each has a database. */
 const KEPT_PROJECTS = 5;
-const HEALTHY_PATIENCE_MS = 60_000;
+const HEALTHY_PATIENCE_MS = 180_000;
 
 interface Place {
   url: string;

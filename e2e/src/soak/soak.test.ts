@@ -31,7 +31,7 @@ const ENVIRONMENT = { SLIPWAY_SERVICES_SHARED: 'storage,functions' };
 /** Answers of each kind, to each project, before the next kill. */
 const CALM = 3;
 const LONGEST_CALM_MS = 1_500;
-const BACK_PATIENCE_MS = 60_000;
+const BACK_PATIENCE_MS = 180_000;
 
 const seed = Number(process.env.SEED) || newSeed();
 const seconds = Number(process.env.SOAK_SECONDS) || 0;

@@ -90,9 +90,7 @@ export const VICTIMS: readonly Victim[] = [
       const backends = async () => {
         const tree = await processTree(await postmasterOf(platform));
         const commands = await Promise.all(tree.map(async (pid) => ({ pid, command: await commandOf(pid) })));
-        const found = commands.filter(({ command }) =>
-          /^postgres: (authenticator|auth_admin|postgres)\./.test(command),
-        );
+        const found = commands.filter(({ command }) => /^postgres: (authenticator|auth_admin)\./.test(command));
         return found.length > 0 ? found : undefined;
       };
       const { pid } = oneOf(random, await until('a connection of a project', backends));

@@ -41,10 +41,10 @@ interface Load {
 
 const KILLS = 8;
 const LONGEST_LIFE_MS = 3_000;
-const CONVERGES_MS = 120_000;
+const CONVERGES_MS = 300_000;
 /** Programs start slowly where much else runs. */
 const START_MS = 60_000;
-const FAILOVER_MS = 20_000;
+const FAILOVER_MS = 60_000;
 const CUT_MS = 60_000;
 /** A creation or deletion that the API server does not answer is asked again so often. */
 const ASK_AGAIN_MS = 100;
