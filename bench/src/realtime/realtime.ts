@@ -81,6 +81,8 @@ async function measureBroadcasts(url: string, { plan, say }: BenchContext, close
       }
     }
   }
+  // The realtime service closes who says nothing for a minute.
+  for (const each of Object.values(subscribers)) each.close();
   const ratios = (kind: 'flood' | 'paced', of: (one: Deliveries) => number) =>
     median((seen[SLIPWAY]?.[kind] ?? []).map((one, at) => of(one) / of(seen[BARE]?.[kind][at] as Deliveries)));
   const throughput = ratios('flood', (one) => one.perSecond);

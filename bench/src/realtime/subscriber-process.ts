@@ -87,6 +87,7 @@ async function open(place: number): Promise<Subscriber> {
 
 async function run(asked: SubscribersRun): Promise<Deliveries> {
   sentAt = [];
+  if (job.joins.length > 0) await beat();
   latencies = [];
   deliveries = 0;
   for (const subscriber of subscribers) subscriber.received = 0;
@@ -100,6 +101,14 @@ async function run(asked: SubscribersRun): Promise<Deliveries> {
   const percentile = (share: number) => latencies[Math.floor(latencies.length * share)] ?? Number.NaN;
   const missing = sentAt.length * listeners - deliveries;
   return { deliveries, perSecond: deliveries / (elapsed / 1000), p50: percentile(0.5), p95: percentile(0.95), missing };
+}
+
+/** Whoever says nothing for a minute is taken to be gone. */
+async function beat(): Promise<void> {
+  deliveries = 0;
+  for (const { socket } of subscribers) socket.send('[null,"beat","phoenix","heartbeat",{}]');
+  const patience = performance.now() + PATIENCE_MS;
+  while (deliveries < subscribers.length && performance.now() < patience) await sleep(1);
 }
 
 const MESSAGE = Buffer.from(JSON.stringify(PAYLOAD));
