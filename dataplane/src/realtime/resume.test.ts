@@ -1,4 +1,5 @@
 /** Connections that break lose nothing and double nothing, and slots never hold the log back for nobody. */
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { replicationSlotOf } from '@slipway/crds';
 import { pino } from 'pino';
 import * as assert from 'uvu/assert';
@@ -7,6 +8,10 @@ import { ChangeStream } from './changes/stream.js';
 import { type RawSocket, REPLICATION_PASSWORD, type RealtimeHarness, realtimeSuite, until } from './testing/harness.js';
 
 const test = realtimeSuite('realtime through faults');
+
+/** What a Postgres says that is not ready yet: the code is what counts. */
+const SAID = Buffer.from('SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0');
+const STARTING = Buffer.concat([Buffer.from([0x45, 0, 0, 0, SAID.length + 4]), SAID]);
 
 async function withTable(harness: RealtimeHarness, ref: string): Promise<Tenant> {
   const tenant = await harness.project(ref);
@@ -117,6 +122,47 @@ test('a project that is let go leaves no slot, and one without subscribers never
   assert.equal(await slots('broadcasts-only'), []);
   await harness.forget(tenant);
   assert.equal(await slots('gone'), []);
+});
+
+test('a Postgres that takes long to start loses no change', async ({ harness }) => {
+  const tenant = await withTable(harness, 'starting');
+  let [isStarting, refused] = [false, 0];
+  const sockets = new Set<Socket>();
+  const { port } = harness.cluster.postgres;
+  const between = createServer((socket) => {
+    sockets.add(socket.on('error', () => undefined));
+    if (isStarting) {
+      refused++;
+      socket.once('data', () => socket.end(STARTING));
+      return;
+    }
+    const there = connect(port, '127.0.0.1').on('error', () => undefined);
+    socket.pipe(there).pipe(socket);
+  });
+  await new Promise<void>((resolve) => between.listen(0, '127.0.0.1', resolve));
+  const authenticator = { ...tenant.authenticator, host: '127.0.0.1', port: (between.address() as AddressInfo).port };
+  const [heard, lost]: [unknown[], string[]] = [[], []];
+  const events = {
+    deliver: async (changes: readonly { record: unknown }[]) => void heard.push(...changes),
+    onLost: () => void lost.push('lost'),
+    onTrouble: () => undefined,
+  };
+  const login = async () => REPLICATION_PASSWORD;
+  const stream = new ChangeStream({ ...tenant, authenticator }, login, events, pino({ level: 'silent' }));
+  try {
+    await stream.start();
+    isStarting = true;
+    for (const socket of sockets) socket.destroy();
+    await until(() => refused > 8, 'tries');
+    await harness.sql(tenant, 'insert into t values (1)');
+    isStarting = false;
+    await until(() => heard.length === 1 || lost.length > 0, 'the change');
+    assert.equal(lost, []);
+  } finally {
+    await stream.stop();
+    for (const socket of sockets) socket.destroy();
+    between.close();
+  }
 });
 
 test('a stream that is stopped while it logs in ends, and leaves no slot', async ({ harness }) => {

@@ -40,7 +40,7 @@ const LONGEST_PAUSE_MS = 5_000;
 const MAX_WAITING = { changes: 2_000, bytes: 16 * 1024 * 1024 };
 const AT_ONCE = 200;
 const CONFIRM_MS = 5_000;
-/** A slot that can't be read so often in a row is begun anew. */
+/** A slot that Postgres does not let us read so often in a row is begun anew. */
 const GIVE_UP_AFTER = 8;
 
 type Item = { change: Change; bytes: number } | { endLsn: bigint };
@@ -61,6 +61,8 @@ export class ChangeStream {
   /** What has been taken over from the log: the `index` first changes of the transaction that commits at `finalLsn`. */
   #taken = { finalLsn: 0n, index: 0 };
   #confirmed = 0n;
+  /** Since it was read for a while. */
+  #refusals = 0;
 
   constructor(
     private readonly tenant: Tenant,
@@ -96,8 +98,9 @@ export class ChangeStream {
         await this.#read();
       } catch (error) {
         if (this.#stopped.signal.aborted) break;
-        failures = performance.now() - begun > LONGEST_PAUSE_MS ? 1 : failures + 1;
-        this.#onFailure(error as Error, failures);
+        if (performance.now() - begun > LONGEST_PAUSE_MS) [failures, this.#refusals] = [0, 0];
+        failures++;
+        this.#onFailure(error as Error);
         const longest = Math.min(FIRST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS);
         await pause(longest * (0.5 + Math.random() / 2), undefined, this.#stopped).catch(() => undefined);
       }
@@ -137,13 +140,15 @@ export class ChangeStream {
     this.#confirmed = 0n;
   }
 
-  #onFailure(error: Error, failures: number): void {
+  #onFailure(error: Error): void {
     this.log.warn({ why: error.message, slot: this.#slot }, 'changes of a database can not be read now');
     this.events.onTrouble(error);
-    const isLost = error instanceof DatabaseError && LOST.has(error.code) && /replication slot/.test(error.message);
-    const isHopeless = error instanceof DatabaseError && failures >= GIVE_UP_AFTER;
-    if (!this.#hasSlot || !(isLost || isHopeless)) return;
+    if (!(error instanceof DatabaseError) || AWAY.test(error.code)) return;
+    this.#refusals++;
+    const isLost = LOST.has(error.code) && /replication slot/.test(error.message);
+    if (!this.#hasSlot || !(isLost || this.#refusals >= GIVE_UP_AFTER)) return;
     this.#hasSlot = false;
+    this.#refusals = 0;
     // Who subscribes from now on waits for the next slot.
     this.#ready = Promise.withResolvers<void>();
     this.#ready.promise.catch(() => undefined);
@@ -240,5 +245,7 @@ export class ChangeStream {
 
 const sizeOf = (tuple: Tuple = []) => tuple.reduce((bytes, value) => bytes + (value?.length ?? 0), 0);
 
+/** Postgres starts, recovers, ends or is full (classes 57 and 53 of its error codes): that says nothing of the slot. */
+const AWAY = /^(57|53)/;
 /** The slot is gone, or Postgres has invalidated it. */
 const LOST = new Set(['42704', '55000']);
