@@ -173,9 +173,9 @@ export class RawSocket {
   }
 }
 
-/** Half a minute is for a machine that does much else. */
+/** A minute is for a machine that does much else. */
 export async function until(look: () => unknown, what: string): Promise<void> {
-  const end = Date.now() + 30_000;
+  const end = Date.now() + 60_000;
   while (!(await look())) {
     if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
