@@ -33,8 +33,8 @@ export interface Request {
 /** Longer than any wait in the platform for a database or a program that is away. */
 const HANG_MS = 30_000;
 
-/** Of a tool that was called: a result in MCP's terms, and no status of HTTP's. */
-const DATABASE_AWAY = /database (does not accept connections now|was lost)\. Try again\.".*"isError":true/;
+/** Of a tool that was called while the database or the Kubernetes API is away: a result in MCP's terms, and no status of HTTP's. */
+const AWAY = /(does not accept connections now|does not answer|was lost)\. Try again\.".*"isError":true/;
 
 export class Failed extends Error {
   constructor(
@@ -85,7 +85,7 @@ export class Requests {
         throw new Failed(deadline.aborted ? 'no answer' : 'no connection', { cause: error });
       }
       if (answer.status >= 400) throw new Failed(answer.status);
-      if (kind === 'MCP' && (await answer.clone().text()).match(DATABASE_AWAY)) throw new Failed(503);
+      if (kind === 'MCP' && (await answer.clone().text()).match(AWAY)) throw new Failed(503);
     }).catch((error: Failed) => {
       if (!answer) throw error.cause;
     });
