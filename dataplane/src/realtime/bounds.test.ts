@@ -245,17 +245,22 @@ test('who leaves while a first presence is decided is not present', async ({ har
   assert.equal(witness.events('presence_diff'), []);
 });
 
-test('who leaves while messages are replayed subscribes to no change', async ({ harness }) => {
-  const tenant = await withTable(harness, 'left');
+/** So many messages, and no index to read them by, that it takes a while to find the last. */
+async function fillWithPast(harness: RealtimeHarness, tenant: Tenant, topic: string): Promise<void> {
   await harness.sql(tenant, POLICIES);
   await harness.sql(
     tenant,
     `insert into realtime.messages (topic, extension, event, payload, private)
-     select 'r', 'broadcast', 'e', jsonb_build_object('n', n), true from generate_series(1, 200000) n`,
+     select $1, 'broadcast', 'e', jsonb_build_object('n', n), true from generate_series(1, 200000) n`,
+    [topic],
   );
-  // So that it takes a while to find the last of them.
-  const role = authenticatorRole('left');
+  const role = authenticatorRole(tenant.ref);
   for (const scan of ['indexscan', 'bitmapscan']) await harness.admin(`alter role "${role}" set enable_${scan} = off`);
+}
+
+test('who leaves while messages are replayed subscribes to no change', async ({ harness }) => {
+  const tenant = await withTable(harness, 'left');
+  await fillWithPast(harness, tenant, 'r');
   const socket = await harness.socket(tenant);
   const config = {
     private: true,
@@ -278,14 +283,7 @@ test('who leaves while messages are replayed subscribes to no change', async ({ 
 
 test('a message that is sent while others are replayed comes once', async ({ harness }) => {
   const tenant = await harness.project('once');
-  await harness.sql(tenant, POLICIES);
-  await harness.sql(
-    tenant,
-    `insert into realtime.messages (topic, extension, event, payload, private)
-     select 'o', 'broadcast', 'e', jsonb_build_object('n', n), true from generate_series(1, 200000) n`,
-  );
-  const role = authenticatorRole('once');
-  for (const scan of ['indexscan', 'bitmapscan']) await harness.admin(`alter role "${role}" set enable_${scan} = off`);
+  await fillWithPast(harness, tenant, 'o');
   const socket = await harness.socket(tenant);
   await join(socket, 'other');
   const writer = harness.sql(
