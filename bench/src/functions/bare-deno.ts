@@ -39,7 +39,7 @@ export class BareDeno {
     const permissions = [`--allow-read=${this.#folder}`, `--allow-write=${this.#folder}`, '--allow-net'];
     const args = ['run', '--no-prompt', '--cached-only', ...permissions, path.join(this.#folder, 'index.ts')];
     const env = { ...process.env, DENO_DIR: path.join(this.#folder, 'cache'), DENO_NO_UPDATE_CHECK: '1' };
-    this.#child = spawn(installedDeno().program, args, { stdio: 'ignore', env });
+    this.#child = spawn(installedDeno(), args, { stdio: 'ignore', env });
     while (!(await this.#answers())) {
       if (performance.now() - begun > PATIENCE_MS) throw new Error('a bare deno run did not answer');
       await pause(POLL_MS);
