@@ -18,7 +18,8 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { startTestFunctions, type TestFunctions, until } from './testing.js';
+import { until } from '../testing/until.js';
+import { startTestFunctions, type TestFunctions } from './testing.js';
 
 const CANARY = 'a-secret-of-the-neighbour';
 let functions: TestFunctions;
@@ -263,12 +264,21 @@ test('a function that answers raw bytes in its server’s place harms nobody, wh
     postMessage('listens');
     const encoder = new TextEncoder();
     const answers = ${JSON.stringify(RAW.map(([, answer, , later]) => [answer, later]))};
-    for await (const taken of fake) {
+    const open = new Set();
+    const answer = async (taken) => {
       const buffer = new Uint8Array(10_000);
       const asked = new TextDecoder().decode(buffer.subarray(0, await taken.read(buffer)));
-      const [answer, later] = answers[/answer=(\\d+)/.exec(asked)[1]];
       const write = async (text) => { for (let bytes = encoder.encode(text); bytes.length > 0; ) bytes = bytes.subarray(await taken.write(bytes)); };
-      write(answer).then(() => later && new Promise((resolve) => setTimeout(resolve, 20)).then(() => write(later))).catch(() => {}).then(() => taken.close());
+      if (/[?]open/.test(asked)) return write('HTTP/1.1 200 OK\\r\\nConnection: close\\r\\n\\r\\n' + open.size);
+      open.add(taken);
+      const [first, later] = answers[/answer=(\\d+)/.exec(asked)[1]];
+      await write(first);
+      if (!later) return;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      await write(later);
+    };
+    for await (const taken of fake) {
+      answer(taken).catch(() => {}).then(() => { taken.close(); open.delete(taken); });
     }
   };`;
   await functions.deploy(
@@ -285,20 +295,23 @@ test('a function that answers raw bytes in its server’s place harms nobody, wh
   const raw = `${functions.url('evil')}/raw`;
   assert.is(await (await fetch(raw)).text(), 'listens');
   await until(async () => (await (await fetch(`${raw}?answer=0`)).text()) === 'taken', 'the raw answer');
+  // Its server answers once on a connection: one that it is about to close must not be taken for one that is kept.
+  const allAreClosed = async () => {
+    const open = fetch(`${raw}?open`).then((response) => response.text());
+    return (await open.catch(() => undefined)) === '0';
+  };
   const ask = async (at: number, method: string) => {
     const response = await fetch(`${raw}?answer=${at}`, { method });
     return { status: response.status, text: await response.text() };
   };
-  for (const [at, [what, , given, later]] of RAW.entries()) {
-    const [heard] = await Promise.all([
-      ask(at, 'POST').catch(() => undefined),
-      ...['GET', 'HEAD'].map((method) => ask(at, method).catch(() => undefined)),
-    ]);
+  for (const [at, [what, , given]] of RAW.entries()) {
+    await until(allAreClosed, `the ends of what came before ${what}`);
+    const heard = await ask(at, 'POST').catch(() => undefined);
     assert.is(heard?.status, given, what);
     if (given === 200) assert.is(heard?.text, 'taken', what);
     if (given === 500) assert.match(heard?.text as string, /WORKER_ERROR/, what);
-    // Its server answers once on a connection, and has it open until all is said.
-    if (later) await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await until(allAreClosed, `the end of ${what}`);
+    await Promise.all(['GET', 'HEAD'].map((method) => ask(at, method).catch(() => undefined)));
   }
   await neighbourAnswers();
 });

@@ -2,11 +2,10 @@
  * The cache of what a project's functions import. In: its folder. Out: how much it is, and the same folder with no more than some
  * sources need. Deno writes it as the project's account; it is asked for by `check.ts`, and cleaned by `deployer.ts`.
  */
-import { spawn } from 'node:child_process';
 import { lstat, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Account } from './account.js';
-import { confined, type Deno, denoEnvironment } from './deno.js';
+import { type Deno, startDeno } from './deno.js';
 
 const BYTES_PER_BLOCK = 512;
 const BYTES_PER_MEGABYTE = 1024 * 1024;
@@ -40,12 +39,11 @@ export async function cleanCache({ deno, cache, account, sources }: CacheToClean
     await rm(cache, { recursive: true, force: true });
     return;
   }
-  const { command, args, ...identity } = confined(deno.program, ['clean', '--quiet', '--except', ...sources], account);
-  const child = spawn(command, args, { cwd: '/', env: denoEnvironment(cache), stdio: 'ignore', ...identity });
-  const timer = setTimeout(() => child.kill('SIGKILL'), PATIENCE_MS);
-  await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve)).finally(() =>
-    clearTimeout(timer),
-  );
+  const child = startDeno(deno, ['clean', '--quiet', '--except', ...sources], { cwd: '/', cache, account });
+  child.stdout.resume();
+  child.stderr.resume();
+  const timer = setTimeout(() => child.kill(), PATIENCE_MS);
+  await child.closed.finally(() => clearTimeout(timer));
   // What Deno only remembers of modules, those of times past included.
   for (const name of await readdir(cache)) {
     if (/_cache_v\d+/.test(name)) await rm(path.join(cache, name), { force: true });

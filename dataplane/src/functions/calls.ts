@@ -2,8 +2,8 @@
 import { refuse } from '../gateway/refusals.js';
 import type { ServiceRequest } from '../service.js';
 import { CANNOT_REACH, NO_TOKEN, NOT_FOUND, unavailable } from './answers.js';
-import { type EdgeFunction, keyOf, Unavailable } from './function.js';
-import type { Isolate } from './isolate.js';
+import { type EdgeFunction, keyOf } from './function.js';
+import { type Isolate, Unavailable } from './isolate.js';
 import type { FunctionLimits } from './limits.js';
 import { type Carried, carry, type Outcome } from './proxy.js';
 

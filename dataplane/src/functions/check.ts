@@ -2,11 +2,10 @@
  * Whether a source can be deployed: it parses, what it imports is there and is fetched into the project's cache, and it imports
  * no file of this machine. Nothing of it is run. Out: what is wrong, with lines and columns that count from 1.
  */
-import { spawn } from 'node:child_process';
 import path from 'node:path';
 import type { Account } from './account.js';
 import { megabytesOf } from './cache.js';
-import { confined, type Deno, denoEnvironment, OWN_CONFIGURATION_ONLY } from './deno.js';
+import { type Deno, OWN_CONFIGURATION_ONLY, startDeno } from './deno.js';
 
 export interface SourceProblem {
   message: string;
@@ -122,31 +121,26 @@ const OUTPUT_LIMIT = 4 * 1024 * 1024;
 
 async function run(options: CheckOptions, end: number, args: string[]): Promise<Result> {
   const { deno, source, cache, account, cacheMegabytes } = options;
-  const { command, args: all, ...identity } = confined(deno.program, args, account);
-  const child = spawn(command, all, {
-    cwd: path.resolve(source),
-    env: denoEnvironment(cache),
-    stdio: ['ignore', 'pipe', 'pipe'],
-    ...identity,
-  });
+  const child = startDeno(deno, args, { cwd: path.resolve(source), cache, account });
   const result: Result = { code: null, stdout: '', stderr: '', late: false };
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].on('data', (chunk: Buffer) => {
       if (result[name].length < OUTPUT_LIMIT) result[name] += chunk;
-      else child.kill('SIGKILL');
+      else child.kill();
     });
   }
   const timer = setTimeout(() => {
     result.late = true;
-    child.kill('SIGKILL');
+    child.kill();
   }, end - performance.now());
+  let isOver = false;
   const isFull = async () => (await megabytesOf(cache)) > cacheMegabytes;
   let measuring = setTimeout(async function measure() {
-    if (await isFull()) child.kill('SIGKILL');
-    else if (child.exitCode === null && child.signalCode === null) measuring = setTimeout(measure, MEASURE_MS);
+    if (await isFull()) child.kill();
+    else if (!isOver) measuring = setTimeout(measure, MEASURE_MS);
   }, MEASURE_MS);
-  const ended = new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve));
-  const code = await ended.finally(() => {
+  const { code } = await child.closed.finally(() => {
+    isOver = true;
     clearTimeout(timer);
     clearTimeout(measuring);
   });

@@ -1,5 +1,5 @@
 /**
- * How Deno is called: where its program is, and what an isolate may do. In: folders. Out: a command line. The whole list of
+ * How Deno is called: where its program is, and what an isolate may do. In: folders. Out: its process. The whole list of
  * what a function is allowed stands here.
  */
 import { spawnSync } from 'node:child_process';
@@ -9,17 +9,18 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { NOT_PUBLIC } from '@slipway/crds';
 import { type Account, isReachable, isRoot, systemProgram } from './account.js';
+import type { Launched, Launcher } from './launcher/launcher.js';
 
 /** Where accounts that may not enter the platform's own folders find what they run. */
 const SHARED_HOME = '/var/lib/slipway';
 
 export interface Deno {
   program: string;
-  version: string;
+  launcher: Launcher;
 }
 
 /** The binary that npm installed for this machine; a copy of it where it can't be reached by other accounts. */
-export function installedDeno(): Deno {
+export function installedDeno(): string {
   const name = `@deno/${process.platform}-${process.arch}${process.platform === 'linux' ? '-glibc' : ''}`;
   let manifest: string;
   try {
@@ -31,7 +32,7 @@ export function installedDeno(): Deno {
   const program = path.join(path.dirname(manifest), 'deno');
   // npm keeps no executable bit for a file that isn't a `bin`.
   if ((statSync(program).mode & 0o111) !== 0o111) chmodSync(program, 0o755);
-  return { program: isRoot() && !isReachable(program) ? reachableCopy(program, version) : program, version };
+  return isRoot() && !isReachable(program) ? reachableCopy(program, version) : program;
 }
 
 function reachableCopy(program: string, version: string): string {
@@ -118,8 +119,26 @@ export function isolateArguments(
 /** No file beside the source, and none above it, changes how it runs. */
 export const OWN_CONFIGURATION_ONLY = ['--no-config', '--no-lock', '--node-modules-dir=none'];
 
+export interface DenoRun {
+  cwd: string;
+  cache: string;
+  account: Account | undefined;
+  /** For its standard input, which then stays open. */
+  input?: string;
+}
+
+export function startDeno({ program, launcher }: Deno, args: string[], run: DenoRun): Launched {
+  const { cwd, cache, account, input } = run;
+  return launcher.start({
+    ...confined(program, args, account),
+    cwd,
+    env: denoEnvironment(cache),
+    ...(input !== undefined && { input }),
+  });
+}
+
 /** For Deno itself. HOME is a folder that is not there: nothing of any account's settings is read. */
-export const denoEnvironment = (cache: string): Record<string, string> => ({
+const denoEnvironment = (cache: string): Record<string, string> => ({
   DENO_DIR: cache,
   DENO_NO_UPDATE_CHECK: '1',
   DENO_NO_PROMPT: '1',
@@ -133,13 +152,13 @@ export const denoEnvironment = (cache: string): Record<string, string> => ({
 let confinement: { setpriv: string | undefined } | undefined;
 
 /**
- * The command that runs Deno as `account`, with no way to more rights, and that ends when this process does, even when it is
- * killed. Where the system has no `setpriv`, Node changes the account, and the isolate notices itself that its parent is gone.
+ * The command that runs Deno as `account`, with no way to more rights, and that ends when the launcher does, which ends when this
+ * process does, even when it is killed. Where the system has no `setpriv`, Node changes the account, and the isolate notices itself that its parent is gone.
  */
-export function confined(program: string, args: string[], account: Account | undefined) {
+function confined(program: string, args: string[], account: Account | undefined) {
   confinement ??= { setpriv: workingSetpriv() };
   const { setpriv } = confinement;
-  if (setpriv === undefined) return { command: program, args, ...account };
+  if (setpriv === undefined) return { command: program, args, ...(account && { account }) };
   const identity = account
     ? [
         '--reuid',

@@ -2,11 +2,14 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { until } from '../testing/until.js';
 import { checkSource } from './check.js';
 import { installedDeno } from './deno.js';
-import { startTestFunctions, type TestFunctions } from './testing.js';
+import { Launcher } from './launcher/launcher.js';
+import { isAlive, parentOf, startTestFunctions, type TestFunctions } from './testing.js';
 
 let functions: TestFunctions;
 test.before(async () => {
@@ -33,16 +36,30 @@ test('slow deploys of a project leave others their turn: a third, or another of 
   assert.equal(await functions.deploy('crowd', 'c', HELLO), READY);
 });
 
+test('what was lost while it started is not the source’s fault, and what was served is served again', async () => {
+  const PID = 'Deno.serve(() => new Response(String(Deno.pid)));';
+  assert.equal(await functions.deploy('lost', 'start', PID), READY);
+  const answer = async () => Number(await (await fetch(`${functions.url('lost')}/start`)).text());
+  const pid = await answer();
+  const slow = `console.log('begun'); await new Promise((go) => setTimeout(go, 10_000)); ${PID}`;
+  const deploying = functions.deploy('lost', 'start', slow);
+  await until(() => functions.logs('lost', 'start').some(({ message }) => message === 'begun'), 'its begin');
+  process.kill(parentOf(pid), 'SIGKILL');
+  assert.equal(await deploying, { state: 'busy', message: 'Function could not be started now' });
+  await until(() => !isAlive(pid), 'the end of what was served');
+  assert.is.not(await answer(), pid);
+});
+
 test('to read a source and to fetch what it imports have one time together', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'slipway-test-'));
-  const deno = installedDeno();
+  const launcher = new Launcher(pino({ level: 'silent' }));
   const program = path.join(folder, 'slow-deno');
-  writeFileSync(program, `#!/bin/sh\nsleep 2\nexec '${deno.program}' "$@"\n`);
+  writeFileSync(program, `#!/bin/sh\nsleep 2\nexec '${installedDeno()}' "$@"\n`);
   chmodSync(program, 0o755);
   writeFileSync(path.join(folder, 'index.ts'), HELLO);
   const cache = path.join(folder, 'cache');
   const slow = {
-    deno: { ...deno, program },
+    deno: { program, launcher },
     source: folder,
     cache,
     account: undefined,
@@ -51,6 +68,7 @@ test('to read a source and to fetch what it imports have one time together', asy
   };
   assert.match((await checkSource(slow))[0]?.message ?? '', /could not be fetched in time/);
   assert.equal(await checkSource({ ...slow, milliseconds: 60_000 }), []);
+  launcher.close();
   rmSync(folder, { recursive: true, force: true });
 });
 

@@ -9,9 +9,8 @@ import { accountOf } from './account.js';
 import { cleanCache } from './cache.js';
 import { CacheFull, checkSource, type SourceProblem } from './check.js';
 import type { Deno } from './deno.js';
-import { type EdgeFunction, keyOf, Unavailable } from './function.js';
-
-import { BootFailed } from './isolate.js';
+import { type EdgeFunction, keyOf } from './function.js';
+import { BootFailed, Unavailable } from './isolate.js';
 import type { FunctionLimits } from './limits.js';
 import type { LogLine } from './logs.js';
 import type { Deployment, FunctionStore } from './store.js';

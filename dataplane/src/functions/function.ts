@@ -3,7 +3,7 @@
  * the environment. Out: an isolate that serves. A swap begins the new one before it lets go of the old, so no call fails.
  */
 import type { Account } from './account.js';
-import { BootFailed, type EndReason, Isolate, type IsolateOptions } from './isolate.js';
+import { BootFailed, type EndReason, Isolate, type IsolateOptions, Unavailable } from './isolate.js';
 import type { FunctionLimits } from './limits.js';
 import { FunctionLog } from './logs.js';
 import type { Deployment } from './store.js';
@@ -24,16 +24,6 @@ export interface FunctionSurroundings {
   /** Makes room for one more; false where there is none. */
   admit(): boolean;
   started(isolate: Isolate, log: (message: string) => void): void;
-}
-
-export class Unavailable extends Error {
-  constructor(
-    readonly code: 'BOOT_ERROR' | 'TOO_MANY_REQUESTS' | 'NO_ROOM',
-    message: string,
-    readonly retryAfterSeconds: number,
-  ) {
-    super(message);
-  }
 }
 
 /** What functions are found by. */

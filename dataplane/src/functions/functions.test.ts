@@ -4,7 +4,8 @@ import path from 'node:path';
 import { createClient, FunctionsHttpError, FunctionsRelayError } from '@supabase/supabase-js';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { startTestFunctions, type TestFunctions, until } from './testing.js';
+import { until } from '../testing/until.js';
+import { startTestFunctions, type TestFunctions } from './testing.js';
 
 let functions: TestFunctions;
 

@@ -27,6 +27,7 @@ import { answering } from './calls.js';
 import { type Deno, installedDeno, reachableFolder } from './deno.js';
 import { Deployer } from './deployer.js';
 import { EdgeFunction, keyOf } from './function.js';
+import { Launcher } from './launcher/launcher.js';
 import { type FunctionLimits, LIMITS } from './limits.js';
 import { removeFolder } from './removed-folder.js';
 import { FunctionStore } from './store.js';
@@ -68,7 +69,7 @@ interface Folders {
 
 export async function createFunctionsService(options: FunctionsOptions): Promise<FunctionsService> {
   const limits = { ...LIMITS, ...options.limits };
-  const deno = installedDeno();
+  const deno = { program: installedDeno(), launcher: new Launcher(options.log) };
   const folders = prepareFolders(options.home);
   const functions = new Map<string, EdgeFunction>();
   const watchdog = new Watchdog(limits);
@@ -80,6 +81,7 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
     new EdgeFunction(ref, name, deployment, surroundings(ref, name));
   for (const { ref, name, deployment } of await store.all())
     functions.set(keyOf(ref, name), make(ref, name, deployment));
+  if (functions.size > 0) deno.launcher.warmUp();
   const deployer = new Deployer({
     store,
     functions,
@@ -109,6 +111,7 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
     close: async () => {
       watchdog.close();
       await Promise.all([...functions.values()].map((found) => found.end()));
+      deno.launcher.close();
       removeFolder(folders.sockets);
     },
   };

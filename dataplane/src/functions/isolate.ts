@@ -2,15 +2,16 @@
  * One Deno process that serves one version of one function. In: where its source is and its environment. Out: a Unix socket to
  * call, until it is told to end, uses too much, or dies. Started by `function.ts`; looked at by `watchdog.ts`.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmodSync, chownSync, mkdirSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import path from 'node:path';
+import type { Readable } from 'node:stream';
 import { Pool } from 'undici';
 import type { Account } from './account.js';
-import { confined, type Deno, denoEnvironment, isolateArguments } from './deno.js';
+import { type Deno, isolateArguments, startDeno } from './deno.js';
+import type { Launched } from './launcher/launcher.js';
 import type { FunctionLimits } from './limits.js';
 import { LineSplitter, type LogLine } from './logs.js';
 import { removeFolder } from './removed-folder.js';
@@ -38,8 +39,22 @@ export interface IsolateOptions {
 /** Why an isolate was ended by us, for those whose requests it took along. */
 export type EndReason = 'cpu' | 'memory' | 'crash' | 'asked';
 
+/** The function's own fault. */
 export class BootFailed extends Error {}
 
+/** Not now, and not for a fault of the function's. */
+export class Unavailable extends Error {
+  constructor(
+    readonly code: 'BOOT_ERROR' | 'TOO_MANY_REQUESTS' | 'NO_ROOM',
+    message: string,
+    readonly retryAfterSeconds: number,
+  ) {
+    super(message);
+  }
+}
+
+/** To take a chunk of one byte is as much work as to take one of these. */
+const CHUNK_COSTS_BYTES = 1_024;
 /** To the public URL: each is a descriptor of ours. */
 const CONNECTIONS_PER_CALL = 2;
 
@@ -60,7 +75,7 @@ export class Isolate {
   readonly #folder: string;
   readonly #gateway: Server;
   readonly #gatewayPath: string;
-  readonly #process: ChildProcess;
+  readonly #process: Launched;
   readonly #options: IsolateOptions;
   #draining = false;
 
@@ -77,28 +92,21 @@ export class Isolate {
     });
     this.#gatewayPath = path.join(this.#folder, 'g');
     this.#makeFolders();
+    const token = randomBytes(16).toString('hex');
+    this.#process = this.#start(token);
+    // Long before the isolate looks for it; where it can't be opened there is an isolate to end.
     this.#gateway = this.#openGateway();
-    this.#process = this.#spawn();
-    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
-    this.ended = ended;
-    this.serving = this.#untilItServes();
+    this.ended = this.#process.closed.then(
+      ({ code, signal }) => this.#onEnd(signal ?? `exit code ${code}`),
+      ({ message }: Error) => this.#onEnd(message),
+    );
+    this.serving = this.#untilItServes(token);
     // Whoever started it awaits it too; without this a failure before that would end the program.
     this.serving.catch(() => undefined);
-    this.#process.once('close', (code, signal) => {
-      this.endReason ??= 'crash';
-      if (this.endReason === 'crash') options.log('system', `the isolate ended (${signal ?? `exit code ${code}`})`);
-      this.connections.destroy().catch(() => undefined);
-      this.#gateway.close();
-      this.#gateway.closeAllConnections();
-      if (!removeFolder(this.#folder)) options.log('system', 'what the isolate wrote could not be removed');
-      options.onEnd(this);
-      end();
-    });
-    this.#process.once('error', () => this.#process.emit('close', null, 'not started'));
   }
 
   get pid(): number | undefined {
-    return this.#process.exitCode === null && this.#process.signalCode === null ? this.#process.pid : undefined;
+    return this.#process.pid;
   }
 
   get isDraining(): boolean {
@@ -137,7 +145,7 @@ export class Isolate {
 
   end(reason: EndReason): void {
     this.endReason ??= reason;
-    this.#process.kill('SIGKILL');
+    this.#process.kill();
   }
 
   /** Only its own account enters, and makes files only where it answers itself. */
@@ -166,27 +174,30 @@ export class Isolate {
     return server.listen(this.#gatewayPath, open);
   }
 
-  #spawn(): ChildProcess {
-    const { deno, bootstrap, source, cache, account, limits, blockedAddresses } = this.#options;
-    const folders = { source, cache, socket: this.socketPath, gateway: this.#gatewayPath };
-    const { command, args, ...identity } = confined(
-      deno.program,
-      isolateArguments(bootstrap, folders, { ...limits, blockedAddresses }),
-      account,
-    );
-    const child = spawn(command, args, {
-      cwd: source,
-      env: denoEnvironment(cache),
-      stdio: ['pipe', 'pipe', 'pipe'],
-      ...identity,
-    });
-    child.stdin?.on('error', () => undefined);
-    return child;
+  #start(token: string): Launched {
+    const { deno, bootstrap, source, cache, account, limits, blockedAddresses, publicPlace, environment } =
+      this.#options;
+    const { socketPath: socket } = this;
+    const folders = { source, cache, socket, gateway: this.#gatewayPath };
+    const args = isolateArguments(bootstrap, folders, { ...limits, blockedAddresses });
+    const entry = `file://${path.join(source, 'index.ts')}`;
+    const configuration = { token, socket, gateway: this.#gatewayPath, publicPlace, entry, environment };
+    return startDeno(deno, args, { cwd: source, cache, account, input: `${JSON.stringify(configuration)}\n` });
   }
 
-  async #untilItServes(): Promise<void> {
-    const { limits, log, environment, source, publicPlace } = this.#options;
-    const token = randomBytes(16).toString('hex');
+  #onEnd(how: string): void {
+    const { log, onEnd } = this.#options;
+    this.endReason ??= 'crash';
+    if (this.endReason === 'crash') log('system', `the isolate ended (${how})`);
+    this.connections.destroy().catch(() => undefined);
+    this.#gateway.close();
+    this.#gateway.closeAllConnections();
+    if (!removeFolder(this.#folder)) log('system', 'what the isolate wrote could not be removed');
+    onEnd(this);
+  }
+
+  async #untilItServes(token: string): Promise<void> {
+    const { limits, log } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const onLine = (line: string) => {
       if (line === `${token} serves`) resolve();
@@ -199,17 +210,17 @@ export class Isolate {
       if (complaints.length < 20) complaints.push(line);
       log('error', line);
     });
-    this.#process.once('close', () => reject(new BootFailed('it ended while it started')));
+    this.#process.closed.then(
+      () => reject(new BootFailed('it ended while it started')),
+      () => reject(new Unavailable('BOOT_ERROR', 'Function could not be started now', 1)),
+    );
     const timer = setTimeout(() => reject(new BootFailed('it did not serve in time')), limits.bootMilliseconds);
-    const entry = `file://${path.join(source, 'index.ts')}`;
-    const sockets = { socket: this.socketPath, gateway: this.#gatewayPath };
-    const configuration = { token, ...sockets, publicPlace, entry, environment };
-    this.#process.stdin?.write(`${JSON.stringify(configuration)}\n`);
     try {
       await promise;
     } catch (error) {
       this.end('asked');
       await this.ended;
+      if (error instanceof Unavailable) throw error;
       throw new BootFailed(complaints.join('\n') || (error as Error).message);
     } finally {
       clearTimeout(timer);
@@ -217,20 +228,21 @@ export class Isolate {
   }
 
   /** Reads at most so much a second: what writes more waits, and not we. */
-  #read(stream: NodeJS.ReadableStream | null, onLine: (line: string) => void): void {
+  #read(stream: Readable, onLine: (line: string) => void): void {
     const { logLineBytes, logBytesPerSecond } = this.#options.limits;
     const lines = new LineSplitter(logLineBytes * 2, onLine);
     let second = 0;
     let bytes = 0;
-    stream?.on('data', (chunk: Buffer) => {
+    stream.on('data', (chunk: Buffer) => {
       lines.push(chunk);
       const now = Math.floor(performance.now() / 1_000);
-      bytes = now === second ? bytes + chunk.length : chunk.length;
+      const cost = Math.max(chunk.length, CHUNK_COSTS_BYTES);
+      bytes = now === second ? bytes + cost : cost;
       second = now;
       if (bytes < logBytesPerSecond) return;
       stream.pause();
       setTimeout(() => stream.resume(), 1_000).unref();
     });
-    stream?.on('end', () => lines.end());
+    stream.on('end', () => lines.end());
   }
 }

@@ -5,7 +5,8 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { isAlive, until } from './testing.js';
+import { until } from '../testing/until.js';
+import { isAlive, parentOf } from './testing.js';
 
 let home: string;
 let program: ChildProcess | undefined;
@@ -37,6 +38,16 @@ test('an isolate that is killed is replaced by the next call', async () => {
   await until(() => !isAlive(pid), 'its end');
   const next = await until(() => pidAt(url), 'another');
   assert.is.not(next, pid);
+});
+
+test('isolates end with the launcher that is killed, and the next call has both again', async () => {
+  const url = await start('deploy');
+  const pid = await pidAt(url);
+  const launcher = parentOf(pid);
+  assert.is.not(launcher, program?.pid);
+  process.kill(launcher, 'SIGKILL');
+  await until(() => !isAlive(pid), 'the end of the isolate');
+  assert.is.not(await until(() => pidAt(url), 'another'), pid);
 });
 
 test('isolates end with the program that is killed, and what was deployed answers when it is back', async () => {

@@ -1,10 +1,10 @@
 /** For tests: the functions of some projects behind a bare server, which stands in for the gateway. */
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { pino } from 'pino';
 import { tenantWithoutDatabase } from '../testing/tenant.js';
 import type { DeployOutcome } from './deployer.js';
@@ -101,16 +101,8 @@ export async function startTestFunctions(
 const testTenant = (ref: string, publicUrl: string) =>
   tenantWithoutDatabase(ref, { url: `${publicUrl}/p/${ref}`, services: new Set(['functions']) });
 
-/** What `look` returns once it is truthy; a minute is for a machine that does much else. */
-export async function until<T>(look: () => Promise<T> | T, what: string): Promise<NonNullable<T>> {
-  const end = Date.now() + 60_000;
-  for (;;) {
-    const found = await look();
-    if (found) return found;
-    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
-    await pause(10);
-  }
-}
+export const parentOf = (pid: number) =>
+  Number(execFileSync('ps', ['-o', 'ppid=', '-p', String(pid)], { encoding: 'utf8' }));
 
 /** Whether a process of that id is there. */
 export function isAlive(pid: number): boolean {

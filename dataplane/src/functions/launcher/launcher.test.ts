@@ -1,0 +1,159 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { text } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
+import { pino } from 'pino';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { until } from '../../testing/until.js';
+import { isAlive, parentOf } from '../testing.js';
+import { Launcher } from './launcher.js';
+
+const log = pino({ level: 'silent' });
+const launcher = new Launcher(log);
+test.after(() => launcher.close());
+
+const run = (script: string, input?: string, from = launcher) =>
+  from.start({
+    command: '/bin/sh',
+    args: ['-c', script],
+    cwd: '/',
+    env: { GIVEN: 'this alone' },
+    ...(input !== undefined && { input }),
+  });
+const LASTS = 'exec sleep 600';
+const pidOf = async (launched: ReturnType<typeof run>) => {
+  launched.stdout.resume();
+  launched.stderr.resume();
+  return await until(() => launched.pid, 'its start');
+};
+
+const errorOf = (launched: ReturnType<typeof run>) =>
+  launched.closed.then(
+    () => undefined,
+    (reason: Error) => reason,
+  );
+
+test('a process is given what was asked for, and its outputs and end are told', async () => {
+  const launched = run('read line; echo "$line in $PWD, $GIVEN"; echo apart >&2; exit 3', 'said\n');
+  const [out, complaints, exit] = await Promise.all([text(launched.stdout), text(launched.stderr), launched.closed]);
+  assert.is(out, 'said in /, this alone\n');
+  assert.is(complaints, 'apart\n');
+  assert.equal(exit, { code: 3, signal: null });
+  assert.is(launched.pid, undefined);
+});
+
+test('without input there is nothing to read', async () => {
+  const launched = run('read line; echo "$?"');
+  assert.is(await text(launched.stdout), '1\n');
+});
+
+test('with input, standard input stays open', async () => {
+  const launched = run('cat; echo over', 'begun\n');
+  let seen = '';
+  launched.stdout.on('data', (chunk) => {
+    seen += chunk;
+  });
+  launched.stderr.resume();
+  await until(() => seen === 'begun\n', 'what was given');
+  await pause(200);
+  assert.is(seen, 'begun\n');
+  launched.kill();
+  await launched.closed;
+});
+
+test('one is killed and the others go on', async () => {
+  const [one, other] = [run(LASTS), run(LASTS)];
+  const [pid, lasting] = [await pidOf(one), await pidOf(other)];
+  one.kill();
+  assert.equal(await one.closed, { code: null, signal: 'SIGKILL' });
+  assert.not(isAlive(pid));
+  assert.ok(isAlive(lasting));
+  other.kill();
+  await other.closed;
+});
+
+test('what can’t be started says so', async () => {
+  const launched = launcher.start({ command: '/nowhere/at-all', args: [], cwd: '/', env: {} });
+  launched.stdout.resume();
+  launched.stderr.resume();
+  assert.match((await errorOf(launched))?.message ?? '', /\/nowhere\/at-all ENOENT/);
+});
+
+test('what the system refuses at once takes nothing along', async () => {
+  const other = run(LASTS);
+  const lasting = await pidOf(other);
+  const launched = run(`: ${'x'.repeat(2 ** 20)}`);
+  assert.match((await errorOf(launched))?.message ?? '', /E2BIG/);
+  assert.ok(isAlive(lasting));
+  assert.is(other.pid, lasting);
+  other.kill();
+  await other.closed;
+});
+
+test('what nobody reads waits in its process, and is not lost', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'slipway-test-'));
+  const written = path.join(folder, 'written');
+  const launched = run(`yes | head -c 8000000; : > '${written}'`);
+  launched.stderr.resume();
+  const first = await new Promise<Buffer>((resolve) => launched.stdout.once('data', resolve));
+  launched.stdout.pause();
+  await pause(500);
+  assert.not(existsSync(written));
+  assert.is(first.length + (await text(launched.stdout)).length, 8_000_000);
+  assert.equal(await launched.closed, { code: 0, signal: null });
+  assert.ok(existsSync(written));
+  rmSync(folder, { recursive: true });
+});
+
+test('what is started after the end of the small process is started by another', async () => {
+  const said: string[] = [];
+  const own = new Launcher(pino({}, { write: (line: string) => said.push(line) }));
+  own.warmUp();
+  const lost = run(LASTS, undefined, own);
+  const pid = await pidOf(lost);
+  process.kill(parentOf(pid), 'SIGKILL');
+  assert.match((await errorOf(lost))?.message ?? '', /has ended/);
+  process.kill(pid, 'SIGKILL');
+  assert.match(said.join(), /SIGKILL/);
+  const next = run('echo again', undefined, own);
+  next.stderr.resume();
+  assert.is(await text(next.stdout), 'again\n');
+  own.close();
+});
+
+test('a small process that ends nothing is ended itself', async () => {
+  const own = new Launcher(log);
+  const launched = run(LASTS, undefined, own);
+  const pid = await pidOf(launched);
+  process.kill(parentOf(pid), 'SIGSTOP');
+  launched.kill();
+  assert.match((await errorOf(launched))?.message ?? '', /has ended/);
+  process.kill(pid, 'SIGKILL');
+  own.close();
+});
+
+test('its id is known no longer than it runs, though its outputs are read on', async () => {
+  const launched = run('sleep 1; echo said');
+  launched.stderr.resume();
+  await until(() => launched.pid, 'its start');
+  await until(() => launched.pid === undefined, 'its end');
+  assert.is(await text(launched.stdout), 'said\n');
+  await launched.closed;
+});
+
+test('closed, it ends and starts nothing more', async () => {
+  const own = new Launcher(log);
+  const launched = run('cat', 'x', own);
+  const parent = parentOf(await pidOf(launched));
+  own.close();
+  await until(() => !isAlive(parent), 'its end');
+  await errorOf(launched);
+  const late = run('echo late', undefined, own);
+  late.stderr.resume();
+  assert.is(await text(late.stdout), '');
+  assert.match((await errorOf(late))?.message ?? '', /any more/);
+});
+
+test.run();

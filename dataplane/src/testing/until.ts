@@ -1,0 +1,16 @@
+import { setTimeout as pause } from 'node:timers/promises';
+
+/** Two minutes are for a machine that does much else. */
+const PATIENCE_MS = 120_000;
+const POLL_MS = 5;
+
+/** What `look` returns once it is truthy; a test that waits in vain fails and says for what. */
+export async function until<T>(look: () => Promise<T> | T, what: string): Promise<NonNullable<T>> {
+  const end = Date.now() + PATIENCE_MS;
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
+    await pause(POLL_MS);
+  }
+}
