@@ -38,6 +38,15 @@ export class Program {
   }
 
   start(): void {
+    try {
+      this.#child = this.#fork();
+    } catch (error) {
+      // A machine without memory for one more process refuses at once.
+      void this.#again((error as Error).message);
+    }
+  }
+
+  #fork(): ChildProcess {
     const { main, environment, nodeFlags, log } = this.#options;
     const startedAt = Date.now();
     const child = fork(main, {
@@ -54,7 +63,7 @@ export class Program {
       if (Date.now() - startedAt > SETTLED_MS) this.failures = 0;
       void this.#again(signal ?? `exit code ${code}`);
     });
-    this.#child = child;
+    return child;
   }
 
   async #again(how: string): Promise<void> {

@@ -38,7 +38,7 @@ for (const [offset, use] of [
 ] as const) {
   test(`a taken port is named, with its use: ${use}`, async () => {
     const taken = createServer();
-    const port = await threeFreePorts();
+    const port = await freePort(3);
     await new Promise<void>((resolve) => taken.listen(port + offset, '127.0.0.1', resolve));
     const line = await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(port) });
     taken.close();
@@ -66,7 +66,7 @@ test('data of a newer Postgres is left alone', async () => {
   await mkdir(data);
   await writeFile(path.join(data, 'PG_VERSION'), '99\n');
   await writeFile(path.join(data, 'slipway-initialised'), '');
-  const line = await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(await threeFreePorts()) });
+  const line = await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(await freePort(3)) });
   const ours = (await installedBinaries()).version.split('.')[0];
   assert.match(
     line,
@@ -90,7 +90,7 @@ test('every secret that a start makes is its starter’s alone', async () => {
   await mkdir(data);
   await writeFile(path.join(data, 'PG_VERSION'), '99\n');
   await writeFile(path.join(data, 'slipway-initialised'), '');
-  await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(await threeFreePorts()) });
+  await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(await freePort(3)) });
   for (const folder of ['secrets', 'tls', 'programs']) {
     assert.is((await stat(path.join(home, folder))).mode & 0o777, 0o700, folder);
     const files = await readdir(path.join(home, folder));
@@ -117,22 +117,6 @@ async function failingStart(environment: Record<string, string>, args: string[] 
   assert.is(code, 1, said);
   assert.is(said.split('\n').length, 2, said);
   return said.trimEnd();
-}
-
-async function threeFreePorts(): Promise<number> {
-  for (;;) {
-    const first = await freePort();
-    const free = await Promise.all([first + 1, first + 2].map(isFree));
-    if (first < 65_000 && free.every(Boolean)) return first;
-  }
-}
-
-function isFree(port: number): Promise<boolean> {
-  const server = createServer();
-  return new Promise((resolve) => {
-    server.on('error', () => resolve(false));
-    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
-  });
 }
 
 test.run();
