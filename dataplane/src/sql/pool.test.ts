@@ -2,6 +2,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { until } from '../testing/until.js';
 import { ConnectionError, DatabaseError, Pool, PoolBusyError, type PoolHooks, type PoolLimits } from './pool.js';
 
 const test = suite('pool');
@@ -12,14 +13,6 @@ function pool(limits: Partial<PoolLimits> = {}, hooks: PoolHooks = {}): Pool {
   const made = new Pool(postgres.admin(), limits, hooks);
   pools.push(made);
   return made;
-}
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + 60_000;
-  while (!(await holds())) {
-    if (Date.now() > end) throw new Error('waited in vain');
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
 }
 
 const text = (value: Buffer | null | undefined) => value?.toString();
@@ -240,7 +233,7 @@ test('on a server that admits no more, pools that do nothing give way, and work 
   await holder.query('select pg_advisory_lock(7)');
   const slow = [one, other].map((each) => each.query('select pg_advisory_xact_lock_shared(7)'));
   const held = `select from pg_locks where locktype = 'advisory' and not granted`;
-  await until(async () => (await admin.query(held)).length === 2);
+  await until(async () => (await admin.query(held)).length === 2, 'both connections');
   const waits = third.query('select 3 as answer');
   await holder.query('select pg_advisory_unlock(7)');
   assert.equal(await waits, [{ answer: 3 }]);
@@ -279,10 +272,10 @@ test('a connection takes many batches at once only while it answers fast', async
     const answers = await Promise.allSettled(Array.from({ length: 40 }, () => db.query('select 1')));
     return answers.filter(({ status }) => status === 'fulfilled').length - waiting;
   };
-  await until(async () => (await taken()) === 16);
+  await until(async () => (await taken()) === 16, 'all to be taken');
   await db.query('select pg_sleep(0.2)');
   assert.is(await taken(), 4);
-  await until(async () => (await taken()) === 16);
+  await until(async () => (await taken()) === 16, 'all to be taken');
 });
 
 test('a closed pool lets what is under way finish and takes nothing new', async () => {
@@ -309,6 +302,26 @@ test('after its connections were ended by the server the next batch works, and a
   const reading = db.batch([{ text: `select pg_sleep(0.05), 'read'` }], { repeatable: true });
   await pool().query('select pg_terminate_backend($1)', [pid]);
   assert.instance(await sleeping, ConnectionError);
+  assert.is(text((await reading)[0]?.rows[0]?.[1]), 'read');
+});
+
+test('what is repeated is not lost with the next connection that ends', async () => {
+  const admin = pool({ connections: 1 });
+  const db = pool({ connections: 2, underway: 1, idleMs: 60_000 });
+  const pidOf = () => db.query<{ pid: number }>('select pg_backend_pid() as pid, pg_sleep(2)');
+  const pids = (await Promise.all([pidOf(), pidOf()])).map(([row]) => row?.pid as number);
+  assert.is(new Set(pids).size, 2);
+  await admin.query('select 1');
+  const reading = db.batch([{ text: `select pg_sleep(0.5), 'read'` }], { repeatable: true });
+  const reader = await until(async () => {
+    const [row] = await admin.query<{ pid: number }>(
+      `select pid from pg_stat_activity where pid in ($1, $2) and query like '%read%'`,
+      pids,
+    );
+    return row?.pid;
+  }, 'the read');
+  const other = pids.find((pid) => pid !== reader) as number;
+  await admin.query('select pg_terminate_backend($1), pg_sleep(0.01), pg_terminate_backend($2)', [reader, other]);
   assert.is(text((await reading)[0]?.rows[0]?.[1]), 'read');
 });
 

@@ -47,6 +47,8 @@ const CLOSE_GRACE_MS = 5_000;
 const OPEN_AGAIN_MS = 1_000;
 /** A server that admits no more is asked again by one connection at a time, ever more seldom, for as long as work may wait. */
 const FULL_LOOK_MS = { first: 100, most: 1_000 };
+/** What ended one connection mostly ends the others, a moment later: what is repeated is not sent on one of those. */
+const REPEAT_AFTER_MS = 100;
 /** A connection that is silent for this long past the statement timeout is given up. */
 const SILENCE_GRACE_MS = 5_000;
 /** A password that Postgres refuses may be about to be replaced: for so long, looking so often. */
@@ -114,8 +116,9 @@ export class Pool implements Queryable, Holder {
       return await this.send(statements);
     } catch (error) {
       if (error instanceof StaleStatementError) return this.send(statements.map(({ name: _, ...unnamed }) => unnamed));
-      if (error instanceof ConnectionError && repeatable && error.sent) return this.send(statements);
-      throw error;
+      if (!(error instanceof ConnectionError && repeatable && error.sent)) throw error;
+      await sleep(REPEAT_AFTER_MS);
+      return this.send(statements);
     }
   }
 
