@@ -1,6 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { PatchStrategy, setHeaderOptions } from '@kubernetes/client-node';
 import { FINALIZER, GROUP, LABEL_PROJECT, namespaceOf, SECRETS, VERSION } from '@slipway/crds';
@@ -11,6 +10,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { startTestKubernetes, type TestKubernetes } from './testing/kubernetes.js';
 import { startTestCluster, type TestCluster, type TestProject } from './testing/project.js';
+import { until } from './testing/until.js';
 
 const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
 const refs = ['first', 'second'].map((name) => `${name}-${randomBytes(4).toString('hex')}`) as [string, string];
@@ -33,7 +33,7 @@ test.before(async () => {
   program = start(port);
   first = await publish(await cluster.project(refs[0], publicUrl));
   second = await publish(await cluster.project(refs[1], publicUrl));
-  for (const { url } of [first, second]) await until(async () => (await fetch(`${url}/auth/v1/health`)).status === 200);
+  for (const project of [first, second]) await until(() => answersAt(project, 200), 'auth to answer');
 });
 
 test.after(async () => {
@@ -64,13 +64,12 @@ function start(port: number): ChildProcess {
   });
 }
 
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 120_000;
-  while (!(await condition().catch(() => false))) {
-    if (Date.now() > deadline) throw new Error('what was waited for did not come');
-    await pause(20);
-  }
-}
+/** Whether auth answers so there: before the program listens nobody does. */
+const answersAt = ({ url }: TestProject, status: number) =>
+  fetch(`${url}/auth/v1/health`).then(
+    (answer) => answer.status === status,
+    () => false,
+  );
 
 /** As the operator does it. */
 async function publish(project: TestProject): Promise<TestProject> {
@@ -149,7 +148,7 @@ test('no key or token of one project opens anything of another', async () => {
 
 test('a project that is being deleted is gone from its address', async () => {
   await custom.deleteClusterCustomObject({ ...PROJECTS, name: second.ref });
-  await until(async () => (await fetch(`${second.url}/auth/v1/health`)).status === 404);
+  await until(() => answersAt(second, 404), 'the project to be gone');
   assert.is((await fetch(`${first.url}/auth/v1/health`)).status, 200);
 });
 

@@ -5,10 +5,10 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, lstat, mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { freePort } from '@slipway/postgres';
 import type { ClientConfig } from 'pg';
 import { directly, type Network } from './network.js';
 import { isAlive, processTree } from './processes.js';
@@ -49,7 +49,7 @@ export interface RunningPlatform extends Platform, PlatformPlace {
 export async function newPlace(): Promise<PlatformPlace> {
   const home = await mkdtemp(path.join(tmpdir(), 'slipway-e2e-'));
   await chmod(home, 0o711);
-  return { home, port: await freePorts() };
+  return { home, port: await freePort(3) };
 }
 
 /** Runs the program; resolves once it says that it is ready. */
@@ -149,21 +149,4 @@ async function removeHome(home: string): Promise<void> {
   const elsewhere = (await lstat(postgres).catch(() => undefined))?.isSymbolicLink() && (await realpath(postgres));
   if (elsewhere) await rm(elsewhere, { recursive: true, force: true });
   await rm(home, { recursive: true, force: true });
-}
-
-/** The first of three free ports in a row. */
-async function freePorts(): Promise<number> {
-  for (;;) {
-    const first = 20_000 + Math.floor(Math.random() * 12_000);
-    const free = await Promise.all([first, first + 1, first + 2].map(isFree));
-    if (free.every(Boolean)) return first;
-  }
-}
-
-function isFree(port: number): Promise<boolean> {
-  const server = createServer();
-  return new Promise((resolve) => {
-    server.on('error', () => resolve(false));
-    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
-  });
 }

@@ -11,12 +11,21 @@ export interface TestPostgres extends PostgresServer {
   close(): Promise<void>;
 }
 
-export async function freePort(): Promise<number> {
+/** The first of so many in a row, below those that the system gives away: who asks it for any port is given none of these. */
+export async function freePort(inARow = 1): Promise<number> {
+  for (;;) {
+    const first = 20_000 + Math.floor(Math.random() * 12_000);
+    const free = await Promise.all(Array.from({ length: inARow }, (_, at) => isFree(first + at)));
+    if (free.every(Boolean)) return first;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
   const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  return new Promise((resolve) => {
+    server.on('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
 }
 
 export async function startTestPostgres(settings: Record<string, string> = {}): Promise<TestPostgres> {

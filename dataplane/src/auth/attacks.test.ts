@@ -3,15 +3,8 @@ import { decodeJwt } from 'jose';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { signToken } from '../testing/project.js';
-import {
-  type AuthProject,
-  type Harness,
-  landing,
-  password,
-  sessionOf,
-  startHarness,
-  until,
-} from './testing/harness.js';
+import { until } from '../testing/until.js';
+import { type AuthProject, type Harness, landing, password, sessionOf, startHarness } from './testing/harness.js';
 
 let harness: Harness;
 let app: AuthProject;
@@ -411,7 +404,7 @@ test('what is spent for a day is removed while the project is used, and what is 
       'select token from auth.refresh_tokens where user_id is null order by token',
     );
     return rows.length < 3 && rows;
-  });
+  }, 'the tokens to be cleared');
   assert.equal(left, [{ token: 'recent' }, { token: 'used' }]);
 });
 

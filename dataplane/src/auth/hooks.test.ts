@@ -4,7 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { decodeJwt } from 'jose';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { type AuthProject, type Harness, password, sessionOf, startHarness, until } from './testing/harness.js';
+import { until } from '../testing/until.js';
+import { type AuthProject, type Harness, password, sessionOf, startHarness } from './testing/harness.js';
 
 type Json = Record<string, unknown>;
 
@@ -51,7 +52,7 @@ function isSigned(headers: Record<string, string>, body: string): boolean {
   return given.length === expected.length && timingSafeEqual(Buffer.from(given), Buffer.from(expected));
 }
 
-const nextAsked = (): Promise<Json> => until(() => asked.shift());
+const nextAsked = (): Promise<Json> => until(() => asked.shift(), 'the hook to be asked');
 
 const overHttp = (name: string) => ({
   [`GOTRUE_HOOK_${name}_ENABLED`]: 'true',
@@ -215,7 +216,7 @@ test('a number for tests has its own code and gets no message', async () => {
   await until(async () => {
     const { rowCount } = await app.owner.query("select from auth.one_time_tokens where relates_to = '491700000000'");
     return rowCount === 1;
-  });
+  }, 'the code');
   const { error } = await supabase.auth.verifyOtp({ phone: '491700000000', token: '123456', type: 'sms' });
   assert.is(error, null);
 });

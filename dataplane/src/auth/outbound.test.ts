@@ -5,9 +5,10 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { until } from '../testing/until.js';
 import { boundedFetch } from './oauth/fetch.js';
 import { AddressRefused, anywhere, outboundTo, publicAddresses, publicOnly } from './outbound.js';
-import { type Harness, startHarness, until } from './testing/harness.js';
+import { type Harness, startHarness } from './testing/harness.js';
 
 async function startInside() {
   let reached = 0;
@@ -119,7 +120,7 @@ test('on a cluster hooks, providers and mail servers inside of it are told as su
     app.configure({ GOTRUE_SMTP_HOST: 'localhost', GOTRUE_SMTP_PORT: String(inside.port) });
     const { email } = await app.signedUp();
     await app.ask('POST', '/recover', { body: { email } });
-    await until(() => harness.logged.find((line) => line.includes('could not be sent')));
+    await until(() => harness.logged.find((line) => line.includes('could not be sent')), 'the log');
     assert.is(inside.reached(), 0);
   } finally {
     await harness.close();

@@ -3,6 +3,7 @@ import { createServer, type OutgoingHttpHeaders, request, type Server } from 'no
 import { type AddressInfo, createServer as createTcpServer, type Server as TcpServer } from 'node:net';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { until } from '../testing/until.js';
 import type { CarrierLimits } from './carrier.js';
 import { handOn } from './hand-on.js';
 import { serviceDown } from './refusals.js';
@@ -41,25 +42,21 @@ async function inFrontOf(port: number, limits: Partial<CarrierLimits> = {}) {
     });
 }
 
-const until = async (what: () => boolean) => {
-  while (!what()) await new Promise((resolve) => setImmediate(resolve));
-};
-
 test('one whose requests are all under way is told to come again, and holds up nobody else', async () => {
   const waiting: (() => void)[] = [];
   const port = await listening(createServer((_, outgoing) => waiting.push(() => outgoing.end('done'))));
   const ask = await inFrontOf(port, { atOncePerService: 2, atOnce: 3 });
   const held = [ask('greedy'), ask('greedy')];
-  await until(() => waiting.length === 2);
+  await until(() => waiting.length === 2, '2 requests');
   const refused = await ask('greedy');
   assert.equal([refused.status, refused.retryAfter], [503, '1']);
   const other = ask('other');
-  await until(() => waiting.length === 3);
+  await until(() => waiting.length === 3, '3 requests');
   assert.is((await ask('third')).status, 503);
   for (const answer of waiting) answer();
   for (const { status } of await Promise.all([...held, other])) assert.is(status, 200);
   const next = ask('greedy');
-  await until(() => waiting.length === 4);
+  await until(() => waiting.length === 4, '4 requests');
   waiting[3]?.();
   assert.is((await next).text, 'done');
 });

@@ -3,7 +3,8 @@ import type { RealtimeChannel, RealtimeClient } from '@supabase/supabase-js';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Tenant } from '../tenant.js';
-import { type RealtimeHarness, startRealtimeHarness, until } from './testing/harness.js';
+import { until } from '../testing/until.js';
+import { type RealtimeHarness, startRealtimeHarness } from './testing/harness.js';
 
 interface Context {
   harness: RealtimeHarness;

@@ -1,7 +1,8 @@
 /** Credentials change under sockets that are open: those whose tokens are still good hear nothing of it. */
 import * as assert from 'uvu/assert';
 import { signToken } from '../testing/project.js';
-import { type RawSocket, realtimeSuite, until } from './testing/harness.js';
+import { until } from '../testing/until.js';
+import { type RawSocket, realtimeSuite } from './testing/harness.js';
 
 const test = realtimeSuite('realtime while credentials change');
 

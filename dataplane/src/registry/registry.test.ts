@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
 import { PatchStrategy, setHeaderOptions } from '@kubernetes/client-node';
 import { FINALIZER, GROUP, LABEL_PROJECT, namespaceOf, SECRETS, VERSION } from '@slipway/crds';
 import { pino } from 'pino';
@@ -12,6 +11,7 @@ import {
   startTestKubernetes,
   type TestKubernetes,
 } from '../testing/kubernetes.js';
+import { until } from '../testing/until.js';
 import { type Registry, startRegistry } from './index.js';
 
 const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
@@ -39,7 +39,7 @@ test.before(async () => {
     onChange: ({ ref }) => changed.push(ref),
     onEnvironment: () => undefined,
   });
-  await until(() => registry.complete);
+  await until(() => registry.complete, 'the whole list');
 });
 
 test.after(async () => {
@@ -59,14 +59,6 @@ test.before.each(() => {
   forgotten = [];
   changed = [];
 });
-
-async function until(condition: () => unknown): Promise<void> {
-  const deadline = Date.now() + 120_000;
-  while (!condition()) {
-    if (Date.now() > deadline) throw new Error('what was waited for did not come');
-    await pause(10);
-  }
-}
 
 const newRef = () => `registry-${randomBytes(4).toString('hex')}`;
 
@@ -109,7 +101,7 @@ async function makeTenant(): Promise<string> {
   await makeProject(ref);
   await makeSecret(ref, SECRETS.keys.name, keysOf('first'));
   await makeSecret(ref, SECRETS.database.name, DATABASE);
-  await until(() => registry.tenant(ref));
+  await until(() => registry.tenant(ref), 'the project');
   return ref;
 }
 
@@ -125,7 +117,7 @@ test('a project is served once it and both of its Secrets are there, with its lo
   const witness = await makeTenant();
   assert.is(registry.tenant(ref), undefined);
   await makeSecret(ref, SECRETS.database.name, DATABASE);
-  await until(() => registry.tenant(ref));
+  await until(() => registry.tenant(ref), 'the project');
   const { revision, incarnation, services, ...tenant } = registry.tenant(ref) as Tenant;
   assert.ok(revision);
   assert.ok(incarnation);
@@ -155,7 +147,7 @@ test('a new secret gives the project a new revision, and nothing is let go', asy
   const ref = await makeTenant();
   const before = registry.tenant(ref) as Tenant;
   await setSecret(ref, { [SECRETS.keys.jwtSecret]: 'second' });
-  await until(() => registry.tenant(ref)?.jwtSecret === 'second');
+  await until(() => registry.tenant(ref)?.jwtSecret === 'second', 'the change');
   const after = registry.tenant(ref) as Tenant;
   assert.is.not(after.revision, before.revision);
   assert.is(after.incarnation, before.incarnation);
@@ -166,10 +158,10 @@ test('while keys are rotated the secret that comes and the one that was are know
   const ref = await makeTenant();
   const { nextJwtSecret, previousJwtSecret, jwtSecret } = SECRETS.keys;
   await setSecret(ref, { [nextJwtSecret]: 'coming', [previousJwtSecret]: '' });
-  await until(() => registry.tenant(ref)?.otherJwtSecrets.length === 1);
+  await until(() => registry.tenant(ref)?.otherJwtSecrets.length === 1, 'the change');
   assert.equal(registry.tenant(ref)?.otherJwtSecrets, ['coming']);
   await setSecret(ref, { [jwtSecret]: 'coming', [nextJwtSecret]: '', [previousJwtSecret]: 'first' });
-  await until(() => registry.tenant(ref)?.jwtSecret === 'coming');
+  await until(() => registry.tenant(ref)?.jwtSecret === 'coming', 'the change');
   assert.equal(registry.tenant(ref)?.otherJwtSecrets, ['first']);
 });
 
@@ -181,7 +173,7 @@ test('a project whose database moved has another incarnation, and what was held 
     { ...target, body: { stringData: { [SECRETS.database.host]: 'elsewhere' } } },
     MERGE,
   );
-  await until(() => registry.tenant(ref)?.owner.host === 'elsewhere');
+  await until(() => registry.tenant(ref)?.owner.host === 'elsewhere', 'the change');
   assert.is.not(registry.tenant(ref)?.incarnation, before);
   assert.equal(forgotten, [ref]);
 });
@@ -191,17 +183,17 @@ test('a suspended project is known as such, what was held of it is let go, and i
   const suspend = (suspended: boolean) =>
     custom.patchClusterCustomObject({ ...PROJECTS, name: ref, body: { spec: { suspend: suspended } } }, MERGE);
   await suspend(true);
-  await until(() => registry.tenant(ref)?.suspended);
+  await until(() => registry.tenant(ref)?.suspended, 'the change');
   assert.equal(forgotten, [ref]);
   await suspend(false);
-  await until(() => registry.tenant(ref)?.suspended === false);
+  await until(() => registry.tenant(ref)?.suspended === false, 'the change');
 });
 
 test('where a project answers from follows its status', async () => {
   const ref = await makeTenant();
   const body = { status: { placement: 'deployments' } };
   await custom.patchClusterCustomObjectStatus({ ...PROJECTS, name: ref, body }, MERGE);
-  await until(() => registry.tenant(ref)?.placement === 'deployments');
+  await until(() => registry.tenant(ref)?.placement === 'deployments', 'the change');
   assert.equal(forgotten, []);
 });
 
@@ -210,9 +202,9 @@ test("the settings of a project's auth come from its Secret, change with it, and
   assert.equal(registry.tenant(ref)?.authConfig, {});
   const namespace = namespaceOf(ref);
   await makeSecret(ref, SECRETS.auth.name, { GOTRUE_SITE_URL: 'https://app.example.com' });
-  await until(() => registry.tenant(ref)?.authConfig?.GOTRUE_SITE_URL === 'https://app.example.com');
+  await until(() => registry.tenant(ref)?.authConfig?.GOTRUE_SITE_URL === 'https://app.example.com', 'the change');
   await core.deleteNamespacedSecret({ name: SECRETS.auth.name, namespace });
-  await until(() => registry.tenant(ref)?.authConfig?.GOTRUE_SITE_URL === undefined);
+  await until(() => registry.tenant(ref)?.authConfig?.GOTRUE_SITE_URL === undefined, 'the change');
 });
 
 test('a change that touches neither keys nor logins lets go of nothing', async () => {
@@ -229,7 +221,7 @@ test('a change that touches neither keys nor logins lets go of nothing', async (
 test('a project that is being deleted is forgotten at once, though it still exists', async () => {
   const ref = await makeTenant();
   await custom.deleteClusterCustomObject({ ...PROJECTS, name: ref });
-  await until(() => registry.tenant(ref) === undefined);
+  await until(() => registry.tenant(ref) === undefined, 'the project to go');
   assert.equal(forgotten, [ref]);
   assert.ok(await custom.getClusterCustomObject({ ...PROJECTS, name: ref }));
 });
@@ -237,7 +229,7 @@ test('a project that is being deleted is forgotten at once, though it still exis
 test('a project without a secret to sign with is not served', async () => {
   const ref = await makeTenant();
   await setSecret(ref, { [SECRETS.keys.jwtSecret]: '' });
-  await until(() => registry.tenant(ref) === undefined);
+  await until(() => registry.tenant(ref) === undefined, 'the project to go');
 });
 
 test('a project of a type that has no services here is not served', async () => {
@@ -273,8 +265,8 @@ test('while the Kubernetes API is away what is known is served, and what changed
   for (const ref of [kept, rotated, deleted]) assert.ok(registry.tenant(ref));
   assert.ok(registry.complete);
   proxy.restore();
-  await until(() => registry.tenant(fresh) && !registry.tenant(deleted));
-  await until(() => registry.tenant(rotated)?.jwtSecret === 'second');
+  await until(() => registry.tenant(fresh) && !registry.tenant(deleted), 'the change');
+  await until(() => registry.tenant(rotated)?.jwtSecret === 'second', 'the change');
   assert.ok(registry.tenant(kept));
   assert.equal([forgotten, changed], [[deleted], [rotated]]);
 });
@@ -288,7 +280,7 @@ test('a watch that breaks is resumed from where it was, without listing again', 
   proxy.cut();
   proxy.restore();
   await makeTenant();
-  await until(() => proxy.watches.length >= watches + 3);
+  await until(() => proxy.watches.length >= watches + 3, 'watches to be opened anew');
   assert.is(lists(), before);
   assert.match(proxy.watches.at(-1) as string, /resourceVersion=[1-9]/);
 });
@@ -298,7 +290,7 @@ test('a version that is too old to resume from is listed anew, and nothing is mi
   const { length: lists } = proxy.lists;
   proxy.forgetVersion();
   await makeTenant();
-  await until(() => proxy.lists.length > lists);
+  await until(() => proxy.lists.length > lists, 'another list');
 });
 
 test.run();

@@ -7,6 +7,7 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { until } from '../testing/until.js';
 import { PARTIAL_LIFE_MS, PARTIALS } from './partial-uploads.js';
 import { type StorageHarness, type StorageProject, startStorageHarness } from './testing.js';
 
@@ -148,15 +149,8 @@ test('an upload that broke off takes nobody’s place', async () => {
     await once(sent, 'socket');
     sent.destroy();
   }
-  await until(() => hasPlace(project));
+  await until(() => hasPlace(project), 'a place');
 });
-
-const PATIENCE_MS = 20_000;
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + PATIENCE_MS;
-  while (!(await holds())) if (performance.now() > deadline) throw new Error('waited in vain');
-}
 
 const hasPlace = async (of: StorageProject) => (await quickUpload(of)).status === 200;
 
@@ -179,10 +173,10 @@ test('a part of a resumable upload that broke off takes nobody’s place', async
       },
     }).on('error', () => undefined);
     sent.write('x');
-    await until(async () => (await stat(file)).size > offset);
+    await until(async () => (await stat(file)).size > offset, 'more of it');
     sent.destroy();
   }
-  await until(() => hasPlace(other));
+  await until(() => hasPlace(other), 'a place');
 });
 
 test('an upload that stood still for too long takes nobody’s place and leaves no file', async () => {
@@ -192,9 +186,9 @@ test('an upload that stood still for too long takes nobody’s place and leaves 
     const { sent, answered } = slowUpload(name, still);
     assert.is((await answered).statusCode, 408);
     await once(sent, 'close');
-    await until(() => hasPlace(still));
+    await until(() => hasPlace(still), 'a place');
   }
-  await until(() => hasNoTemporary(still, impatient));
+  await until(() => hasNoTemporary(still, impatient), 'what was begun to be removed');
 });
 
 test('a form whose client goes away before its last bytes are taken leaves no file and takes nobody’s place', async () => {
@@ -205,9 +199,9 @@ test('a form whose client goes away before its last bytes are taken leaves no fi
     const socket = connect(Number(port), hostname).on('error', () => undefined);
     socket.end(head + form, () => socket.destroy());
     await once(socket, 'close');
-    await until(() => hasPlace(other));
+    await until(() => hasPlace(other), 'a place');
   }
-  await until(() => hasNoTemporary(other));
+  await until(() => hasNoTemporary(other), 'what was begun to be removed');
 });
 
 test('who may not upload holds no place by sending slowly, and who may is waited for', async () => {
@@ -216,10 +210,10 @@ test('who may not upload holds no place by sending slowly, and who may is waited
   try {
     const answer = await refused.answered;
     assert.is((JSON.parse(await text(answer)) as { statusCode: string }).statusCode, '403');
-    await until(() => hasPlace(project));
+    await until(() => hasPlace(project), 'a place');
     allowed.sent.end('56789');
     assert.is((await allowed.answered).statusCode, 200);
-    await until(() => hasNoTemporary(project));
+    await until(() => hasNoTemporary(project), 'what was begun to be removed');
   } finally {
     for (const { sent } of [allowed, refused]) sent.destroy();
   }

@@ -172,16 +172,3 @@ export function landing(location: string | null) {
   const url = new URL(location as string);
   return { url, fragment: new URLSearchParams(url.hash.slice(1)), query: url.searchParams };
 }
-
-const PATIENCE_MS = 20_000;
-
-/** What `condition` gives once it gives something; a test that waits in vain fails instead of hanging. */
-export async function until<T>(condition: () => T | Promise<T>): Promise<NonNullable<T>> {
-  const deadline = Date.now() + PATIENCE_MS;
-  for (;;) {
-    const value = await condition();
-    if (value) return value;
-    if (Date.now() > deadline) throw new Error('what was waited for did not come');
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-}

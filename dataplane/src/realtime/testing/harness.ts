@@ -9,6 +9,7 @@ import { WebSocket } from 'ws';
 import { createGateway } from '../../gateway/server.js';
 import type { Tenant } from '../../tenant.js';
 import { signToken, startTestCluster, type TestCluster } from '../../testing/project.js';
+import { until } from '../../testing/until.js';
 import { createRealtimeService } from '../index.js';
 import type { Version } from '../protocol/messages.js';
 
@@ -170,14 +171,5 @@ export class RawSocket {
     return this.received.flatMap((message) =>
       Array.isArray(message) && message[3] === event ? { payload: message[4] as Record<string, unknown> } : [],
     );
-  }
-}
-
-/** A minute is for a machine that does much else. */
-export async function until(look: () => unknown, what: string): Promise<void> {
-  const end = Date.now() + 60_000;
-  while (!(await look())) {
-    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
