@@ -65,12 +65,15 @@ export class FunctionResources {
     await this.kubernetes.unlessMissing((options) => this.objects.deleteNamespacedCustomObject(request, options));
   }
 
-  async versions({ metadata }: SeenFunction): Promise<{ version: number; createdAt: string }[]> {
+  async versions({
+    metadata,
+  }: SeenFunction): Promise<{ version: number; createdAt: string; code: string | undefined }[]> {
     const request = { namespace: metadata.namespace ?? '', labelSelector: `${LABEL_FUNCTION}=${metadata.uid}` };
     const { items } = await this.kubernetes.call((options) => this.core.listNamespacedConfigMap(request, options));
     return items.map((map) => ({
       version: Number(map.metadata?.labels?.[LABEL_FUNCTION_VERSION]),
       createdAt: (map.metadata?.creationTimestamp ?? new Date(0)).toISOString(),
+      code: map.data?.code,
     }));
   }
 }

@@ -29,6 +29,7 @@ const FUNCTIONS_PER_PROJECT = 100;
 const DEPLOY_PATIENCE_MS = 60_000;
 const LOOK_EVERY_MS = 50;
 const DEPLOY_TRIES = 5;
+const WAITING = 'waiting for the operator';
 
 interface Found {
   id: number;
@@ -110,9 +111,14 @@ export class FunctionsService {
       // The generation that this very change makes: the code is of it or of an earlier one, and no other change comes between.
       const spec = { deployedGeneration: generation + 1 };
       const patched = await this.resources.patch(object, spec, resourceVersion);
-      if (patched) return this.untilDeployed(id, patched);
+      if (!patched) continue;
+      const seen = await this.whenSeen(patched);
+      if (isAsPatched(seen, patched)) return answerOf(id, seen);
+      // Changed again before the operator looked, the code may never have become a version of the generation that was asked for.
+      if (await this.serves(seen, patched.spec.code)) return viewOf(id, seen);
+      if (seen.spec.deployedGeneration !== spec.deployedGeneration) break;
     }
-    throw new Problem('conflict', 'The function is changed by others at the same time. Try again.');
+    throw changedByOthers();
   }
 
   async rollback(caller: Principal, projectId: number, id: number, version: number): Promise<ListedFunction> {
@@ -122,7 +128,16 @@ export class FunctionsService {
     if (!versions.some((kept) => kept.version === version)) throw missing('version of this function');
     const patched = await this.resources.patch(object, { deployedGeneration: version });
     if (!patched) throw missing('function');
-    return this.untilDeployed(id, patched);
+    const seen = await this.whenSeen(patched);
+    const isServed = seen.status?.deployedVersion === version;
+    if (!isServed && seen.spec.deployedGeneration !== version) throw changedByOthers();
+    if (!isServed && isWithoutVersion(seen)) {
+      // Pruned since it was looked for: callers get again what they got before.
+      const before = { deployedGeneration: object.spec.deployedGeneration ?? null };
+      await this.resources.patch(seen, before, seen.metadata.resourceVersion);
+      throw missing('version of this function');
+    }
+    return answerOf(id, seen);
   }
 
   async versions(caller: Principal, projectId: number, id: number): Promise<FunctionVersion[]> {
@@ -156,20 +171,47 @@ export class FunctionsService {
     throw new Problem('service_not_available', [message, hint].filter(Boolean).join('. '));
   }
 
-  private async untilDeployed(id: number, patched: SeenFunction): Promise<ListedFunction> {
+  private async serves(object: SeenFunction, code: string): Promise<boolean> {
+    const versions = await this.resources.versions(object);
+    return versions.find(({ version }) => version === object.status?.deployedVersion)?.code === code;
+  }
+
+  /** As it is once the operator is done with the change, or with a later one. */
+  private async whenSeen(patched: SeenFunction): Promise<SeenFunction> {
     const deadline = performance.now() + DEPLOY_PATIENCE_MS;
     const ref = (patched.metadata.namespace ?? '').slice('p-'.length);
     for (;;) {
       const object = await this.resources.get(ref, patched.metadata.name);
-      if (!object) throw missing('function');
-      const { status, metadata } = object;
+      if (object?.metadata.uid !== patched.metadata.uid) throw missing('function');
+      const { status } = object;
       const isSeen = (status?.observedGeneration ?? 0) >= patched.metadata.generation;
-      if (isSeen && status?.phase === 'error') throw refusalOf(object);
-      const isDone = isSeen && status?.phase === 'deployed' && metadata.uid === patched.metadata.uid;
-      if (isDone || performance.now() > deadline) return viewOf(id, object);
+      if (isSeen && status?.phase !== 'pending') return object;
+      if (performance.now() > deadline) return isSeen ? object : unseen(object);
       await pause(LOOK_EVERY_MS);
     }
   }
+}
+
+const changedByOthers = () => new Problem('conflict', 'The function is changed by others at the same time. Try again.');
+
+/** Whether the status is of the very change, and of none that came after it. */
+const isAsPatched = ({ status }: SeenFunction, patched: SeenFunction) =>
+  status?.phase === 'pending' || status?.observedGeneration === patched.metadata.generation;
+
+/** The operator serves an older version where the one that is asked for is no more, or none where there is no older one. */
+const isWithoutVersion = ({ status }: SeenFunction) =>
+  status?.phase === 'deployed' ||
+  status?.conditions?.some(({ type, reason }) => type === 'Ready' && reason === 'NoSuchVersion');
+
+/** The status of what was before the change says nothing about it. */
+const unseen = (object: SeenFunction): SeenFunction => ({
+  ...object,
+  status: { conditions: [], ...object.status, phase: 'pending', message: WAITING },
+});
+
+function answerOf(id: number, object: SeenFunction): ListedFunction {
+  if (object.status?.phase === 'error') throw refusalOf(object);
+  return viewOf(id, object);
 }
 
 function refusalOf({ status }: SeenFunction): Problem {
@@ -193,7 +235,7 @@ function viewOf(id: number, { metadata, spec, status }: SeenFunction): ListedFun
     id,
     name: spec.name,
     status: status?.phase ?? 'pending',
-    message: status?.message ?? 'waiting for the operator',
+    message: status?.message ?? WAITING,
     problems: problemsOf(status?.problems ?? []),
     version: status?.observedGeneration === metadata.generation ? (status.newestVersion ?? null) : null,
     deployed_version: status?.deployedVersion ?? null,

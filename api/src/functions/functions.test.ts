@@ -1,5 +1,13 @@
 import { CustomObjectsApi, KubeConfig, setHeaderOptions } from '@kubernetes/client-node';
-import { API_VERSION, type EdgeFunction, GROUP, VERSION } from '@slipway/crds';
+import {
+  API_VERSION,
+  type EdgeFunction,
+  functionVersionName,
+  GROUP,
+  LABEL_FUNCTION,
+  LABEL_FUNCTION_VERSION,
+  VERSION,
+} from '@slipway/crds';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { register, startTestApi, type TestApi, until } from '../testing.js';
@@ -89,6 +97,96 @@ test('a deploy that the operator refuses answers 400 with line and column', asyn
   assert.equal(refused.body.problems, problems);
   assert.equal(refused.body.errors, [{ field: 'code', message: 'line 3, column 28: Expression expected' }]);
 });
+
+/** As the operator keeps one. */
+async function keepVersion(name: string, version: number, code: string): Promise<void> {
+  const { metadata } = (await resources()).find(({ spec }) => spec.name === name) as EdgeFunction;
+  const labels = { [LABEL_FUNCTION]: metadata.uid as string, [LABEL_FUNCTION_VERSION]: String(version) };
+  const body = { metadata: { name: functionVersionName(metadata.name, version), labels }, data: { code } };
+  await api.operator.core.createNamespacedConfigMap({ namespace: `p-${ref}`, body });
+}
+const deploys = (generation: number) => (object: EdgeFunction) => object.spec.deployedGeneration === generation;
+const asked = (name: string, generation: number) =>
+  until(
+    () => specOf(name),
+    (spec) => spec?.deployedGeneration === generation,
+  );
+const specOf = async (name: string) => (await resources()).find(({ spec }) => spec.name === name)?.spec;
+
+test('a deploy that the operator sees only after another change asks again, as older code is served until then', async () => {
+  const { body } = await call('POST', '', { name: 'overtaken', code: 'new' });
+  await keepVersion('overtaken', 0, 'old');
+  const deploying = call('POST', `/${body.id}/deploy`);
+  await asked('overtaken', 2);
+  await call('PATCH', `/${body.id}`, { verify_jwt: false });
+  await answer('overtaken', deploys(2), { phase: 'deployed', deployedVersion: 0, newestVersion: 3 });
+  await answer('overtaken', deploys(4), { phase: 'deployed', deployedVersion: 3, newestVersion: 3 });
+  const done = await deploying;
+  assert.equal([done.status, done.body.deployed_version], [200, 3], JSON.stringify(done.body));
+});
+
+test('a deploy with no older version that the operator sees late is not refused for it', async () => {
+  const { body } = await call('POST', '', { name: 'first', code: 'new' });
+  const deploying = call('POST', `/${body.id}/deploy`);
+  await asked('first', 2);
+  await call('PATCH', `/${body.id}`, { verify_jwt: false });
+  await answer('first', deploys(2), { phase: 'error', message: 'there is no version 2 any more', newestVersion: 3 });
+  await answer('first', deploys(4), { phase: 'deployed', deployedVersion: 3, newestVersion: 3 });
+  assert.is((await deploying).status, 200);
+});
+
+test('a deploy whose code is served is done, whatever others have saved since', async () => {
+  const { body } = await call('POST', '', { name: 'saved', code: 'asked for' });
+  await keepVersion('saved', 1, 'asked for');
+  const deploying = call('POST', `/${body.id}/deploy`);
+  await asked('saved', 2);
+  await call('PATCH', `/${body.id}`, { code: 'a draft of another' });
+  await answer('saved', deploys(2), { phase: 'deployed', deployedVersion: 1, newestVersion: 3 });
+  const done = await deploying;
+  assert.equal([done.status, done.body.deployed_version], [200, 1], JSON.stringify(done.body));
+  assert.is((await specOf('saved'))?.deployedGeneration, 2);
+});
+
+test('of a deploy and a rollback at once the one that is not served is a conflict', async () => {
+  const { body } = await call('POST', '', { name: 'contested', code: 'new' });
+  await keepVersion('contested', 1, 'old');
+  const deploying = call('POST', `/${body.id}/deploy`);
+  await asked('contested', 2);
+  const rollingBack = call('POST', `/${body.id}/rollback`, { version: 1 });
+  await answer('contested', deploys(1), { phase: 'deployed', deployedVersion: 1, newestVersion: 3 });
+  const [deployed, rolledBack] = await Promise.all([deploying, rollingBack]);
+  assert.equal([deployed.status, deployed.body.code], [409, 'conflict']);
+  assert.equal([rolledBack.status, rolledBack.body.deployed_version], [200, 1]);
+});
+
+for (const [what, status] of [
+  ['an older version is served', { phase: 'deployed', deployedVersion: 1, newestVersion: 9 }],
+  [
+    'none is',
+    {
+      phase: 'error',
+      conditions: [
+        {
+          type: 'Ready',
+          status: 'False',
+          reason: 'NoSuchVersion',
+          message: 'x',
+          lastTransitionTime: '2026-01-05T09:00:01Z',
+        },
+      ],
+    },
+  ],
+] as const) {
+  test(`a rollback to a version that goes meanwhile is a 404 where ${what}, and what was asked for before is again`, async () => {
+    const name = `gone-${what.length}`;
+    const { body } = await call('POST', '', { name, code: CODE });
+    await keepVersion(name, 5, 'of five');
+    const rollingBack = call('POST', `/${body.id}/rollback`, { version: 5 });
+    await answer(name, deploys(5), status);
+    assert.is((await rollingBack).status, 404);
+    assert.is((await specOf(name))?.deployedGeneration, 0);
+  });
+}
 
 test('a function that kubectl applied is listed with an id, which stays', async () => {
   const metadata = { name: 'applied' };
