@@ -47,6 +47,8 @@ export interface CallOptions {
   json?: unknown;
   body?: string;
   headers?: Record<string, string>;
+  /** Closes the connection. */
+  signal?: AbortSignal;
 }
 
 export type TestApi = Awaited<ReturnType<typeof startTestApi>>;
@@ -101,7 +103,7 @@ function call(
   url: string,
   options: CallOptions = {},
 ): Promise<Answer> {
-  const { token, json, headers = {} } = options;
+  const { token, json, headers = {}, signal } = options;
   const body = json === undefined ? options.body : JSON.stringify(json);
   const sent = {
     ...(token ? { authorization: `Bearer ${token}` } : {}),
@@ -111,7 +113,7 @@ function call(
     ...headers,
   };
   return new Promise((resolve, reject) => {
-    const outgoing = request({ agent, socketPath, method, path: url, headers: sent }, (response) => {
+    const outgoing = request({ agent, socketPath, method, path: url, headers: sent, signal }, (response) => {
       let text = '';
       response.setEncoding('utf8').on('data', (chunk: string) => {
         text += chunk;

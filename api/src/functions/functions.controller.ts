@@ -3,6 +3,7 @@ import { ApiTags } from '@nestjs/swagger';
 import Type from 'typebox';
 import { Caller } from '../access/caller.js';
 import type { Principal } from '../access/principal.js';
+import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
 import { ProjectId } from '../projects/project.schema.js';
@@ -28,6 +29,7 @@ const DEPLOY_PROBLEMS = {
   ...NO_FUNCTION,
   400: 'The code can not be deployed: `problems` says why, with line and column. Callers get what they got before.',
   409: 'It is changed by others at the same time.',
+  429: 'Too many deploys and rollbacks of this project run at once.',
 };
 
 @ApiTags('functions')
@@ -118,8 +120,12 @@ export class FunctionsController {
     answer: { status: 200, description: 'The function.', schema: ListedFunction, example: EXAMPLE_FUNCTION },
     problems: DEPLOY_PROBLEMS,
   })
-  deployFunction(@Caller() caller: Principal, @Param() { id, funcId }: FunctionId): Promise<ListedFunction> {
-    return this.functions.deploy(caller, id, funcId);
+  deployFunction(
+    @Caller() caller: Principal,
+    @Param() { id, funcId }: FunctionId,
+    @CallerSignal() signal: AbortSignal,
+  ): Promise<ListedFunction> {
+    return this.functions.deploy(caller, id, funcId, signal);
   }
 
   @Route('GET', '/projects/{id}/functions/{funcId}/versions', {
@@ -153,8 +159,9 @@ export class FunctionsController {
     @Caller() caller: Principal,
     @Param() { id, funcId }: FunctionId,
     @Body() { version }: Rollback,
+    @CallerSignal() signal: AbortSignal,
   ): Promise<ListedFunction> {
-    return this.functions.rollback(caller, id, funcId, version);
+    return this.functions.rollback(caller, id, funcId, version, signal);
   }
 
   @Route('GET', '/projects/{id}/functions/{funcId}/logs', {

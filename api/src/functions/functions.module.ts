@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ProjectsModule } from '../projects/projects.module.js';
+import { FunctionDeploys } from './function-deploys.js';
 import { FunctionLogs } from './function-logs.js';
 import { FunctionResources } from './function-resources.js';
 import { FunctionsController } from './functions.controller.js';
@@ -9,6 +10,6 @@ import { FunctionsService } from './functions.service.js';
 @Module({
   imports: [ProjectsModule],
   controllers: [FunctionsController],
-  providers: [FunctionsService, FunctionResources, FunctionsRepository, FunctionLogs],
+  providers: [FunctionsService, FunctionDeploys, FunctionResources, FunctionsRepository, FunctionLogs],
 })
 export class FunctionsModule {}

@@ -159,6 +159,30 @@ test('of a deploy and a rollback at once the one that is not served is a conflic
   assert.equal([rolledBack.status, rolledBack.body.deployed_version], [200, 1]);
 });
 
+test('four deploys and rollbacks of a project wait at once, one more is turned away, and who goes makes room', async () => {
+  const { body } = await call('POST', '', { name: 'waited-for', code: CODE });
+  const caller = new AbortController();
+  const answered: number[] = [];
+  for (let deploys = 1; deploys <= 6; deploys++) {
+    const deploying = api.call('POST', `/projects/${id}/functions/${body.id}/deploy`, { token, signal: caller.signal });
+    deploying.then(
+      ({ status }) => answered.push(status),
+      () => undefined,
+    );
+  }
+  await until(
+    async () => answered,
+    ({ length }) => length === 2,
+  );
+  assert.equal(answered, [429, 429]);
+  const another = () => call('POST', `/${body.id}/rollback`, { version: 99 });
+  const refused = await another();
+  assert.is(refused.status, 429);
+  assert.ok(Number(refused.headers['retry-after']) >= 1);
+  caller.abort();
+  await until(another, ({ status }) => status === 404);
+});
+
 for (const [what, status] of [
   ['an older version is served', { phase: 'deployed', deployedVersion: 1, newestVersion: 9 }],
   [

@@ -34,6 +34,7 @@ const KINDS = {
   unsupported_media_type: [415, 'Unsupported media type'],
   too_many_requests: [429, 'Too many requests'],
   headers_too_large: [431, 'The headers are too large'],
+  caller_gone: [499, 'The caller went away'],
   internal_error: [500, 'Something went wrong here'],
   unavailable: [503, 'Not available now'],
 } as const satisfies Record<string, readonly [number, string]>;

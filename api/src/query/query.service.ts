@@ -2,8 +2,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
 import type { Principal } from '../access/principal.js';
-import { Problem, retryLater } from '../http/problem.js';
+import { Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
+import { ConcurrencyLimit } from '../projects/concurrency-limit.js';
 import { SecretsOfProjects } from '../projects/project-secrets.js';
 import { hasDatabase, phaseOf, typeOf } from '../projects/project-view.js';
 import { ProjectsService } from '../projects/projects.service.js';
@@ -30,8 +31,7 @@ const MOST_READINGS = 10;
 
 @Injectable()
 export class QueryService {
-  private readonly running = new Map<string, number>();
-  private total = 0;
+  private readonly limit = new ConcurrencyLimit('queries', AT_ONCE_PER_PROJECT, AT_ONCE);
 
   constructor(
     private readonly projects: ProjectsService,
@@ -44,13 +44,7 @@ export class QueryService {
 
   async runOn(project: SeenProject, sql: string, mode: QueryMode): Promise<QueryResult> {
     refuseUnready(project);
-    const ref = project.metadata.name;
-    this.enter(ref);
-    try {
-      return await this.withCurrentPassword(project, sql, mode);
-    } finally {
-      this.leave(ref);
-    }
+    return this.limit.run(project.metadata.name, () => this.withCurrentPassword(project, sql, mode));
   }
 
   /** Postgres may have been given another password since ours was read: the Secret has had it before. */
@@ -68,27 +62,6 @@ export class QueryService {
         tried = credentials;
       }
     }
-  }
-
-  private enter(ref: string): void {
-    const running = this.running.get(ref) ?? 0;
-    if (running >= AT_ONCE_PER_PROJECT) {
-      throw retryLater(
-        'too_many_requests',
-        `A project runs at most ${AT_ONCE_PER_PROJECT} queries at once over this route.`,
-        1,
-      );
-    }
-    if (this.total >= AT_ONCE) throw retryLater('unavailable', 'Too many queries run now. Try again.', 1);
-    this.running.set(ref, running + 1);
-    this.total += 1;
-  }
-
-  private leave(ref: string): void {
-    const running = (this.running.get(ref) ?? 1) - 1;
-    if (running > 0) this.running.set(ref, running);
-    else this.running.delete(ref);
-    this.total -= 1;
   }
 }
 

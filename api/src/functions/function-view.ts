@@ -1,0 +1,42 @@
+/** From an EdgeFunction to what REST shows of it: pure. */
+import { Problem } from '../http/problem.js';
+import type { FullFunction, ListedFunction } from './function.schema.js';
+import type { SeenFunction } from './function-resources.js';
+
+export const WAITING = 'waiting for the operator';
+
+export function refusalOf({ status }: SeenFunction): Problem {
+  const problems = status?.problems ?? [];
+  const errors = problems.map(({ message, line, column }) => ({
+    field: 'code',
+    message: line === undefined ? message : `line ${line}, column ${column}: ${message}`,
+  }));
+  return new Problem('function_invalid', status?.message ?? 'The function could not be deployed.', {
+    errors,
+    members: { problems: problemsOf(problems) },
+  });
+}
+
+type Problems = NonNullable<NonNullable<SeenFunction['status']>['problems']>;
+const problemsOf = (problems: Problems) =>
+  problems.map(({ message, line, column }) => ({ message, line: line ?? null, column: column ?? null }));
+
+export function viewOf(id: number, { metadata, spec, status }: SeenFunction): ListedFunction {
+  return {
+    id,
+    name: spec.name,
+    status: status?.phase ?? 'pending',
+    message: status?.message ?? WAITING,
+    problems: problemsOf(status?.problems ?? []),
+    version: status?.observedGeneration === metadata.generation ? (status.newestVersion ?? null) : null,
+    deployed_version: status?.deployedVersion ?? null,
+    verify_jwt: spec.verifyJwt ?? true,
+    url: status?.url ?? '',
+    created_at: metadata.creationTimestamp,
+  };
+}
+
+export const fullOf = (id: number, object: SeenFunction): FullFunction => ({
+  ...viewOf(id, object),
+  code: object.spec.code,
+});
