@@ -16,9 +16,7 @@ export class ProblemFilter implements ExceptionFilter {
 }
 
 export function answerProblem(exception: unknown, request: FastifyRequest, reply: FastifyReply, log: Logger) {
-  const problem = toProblem(exception, request);
-  if (problem.status >= 500)
-    log.error({ err: problem.extras.cause ?? exception, request: request.id }, problem.message);
+  const problem = loggedProblem(exception, request, log);
   // Fastify closes on a body that it did not read, and who still sends it would see a reset connection in place of the
   // answer. Kept open, Node reads the rest and drops it, for as long as a request may take.
   reply.removeHeader('connection');
@@ -27,6 +25,14 @@ export function answerProblem(exception: unknown, request: FastifyRequest, reply
     .headers(problem.extras.headers ?? {})
     .type('application/problem+json')
     .send(JSON.stringify(problem.document(pathOf(request))));
+}
+
+/** What the caller is told of it; the log has the cause of what is no fault of theirs. */
+export function loggedProblem(exception: unknown, request: FastifyRequest, log: Logger): Problem {
+  const problem = toProblem(exception, request);
+  if (problem.status >= 500)
+    log.error({ err: problem.extras.cause ?? exception, request: request.id }, problem.message);
+  return problem;
 }
 
 export const pathOf = (request: FastifyRequest) => (request.raw.url ?? '/').split('?', 1)[0] as string;

@@ -1,5 +1,6 @@
 /** The users of a project, by the admin routes of its own auth service: they keep its rules, and what it hashes with. */
 import { Inject, Injectable } from '@nestjs/common';
+import { Problem } from '../http/problem.js';
 import { SETTINGS } from '../platform.js';
 import type { ApiSettings } from '../settings.js';
 import type { User } from './tool-schemas.js';
@@ -47,7 +48,7 @@ export class AuthUsers {
       signal,
       ...(body ? { body: JSON.stringify(body) } : {}),
     }).catch((cause: unknown) => {
-      throw new AuthRefusal('the auth service of the project does not answer; try again', { cause });
+      throw new Problem('unavailable', 'The auth service of the project does not answer. Try again.', { cause });
     });
     const said = (await jsonOf(response)) as T & { msg?: string; message?: string };
     if (response.ok) return said;

@@ -85,7 +85,7 @@ export class McpController {
     this.mcp.refuseForeign(request.headers.origin);
     const { apikey } = request.headers;
     const project = await this.mcp.prove(id, typeof apikey === 'string' ? apikey : undefined);
-    const response = await this.mcp.exchange(project, webRequest(request), body);
+    const response = await this.mcp.exchange({ ...project, request }, webRequest(request), body);
     const headers = Object.fromEntries(response.headers);
     await reply
       .status(response.status)

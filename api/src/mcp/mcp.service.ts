@@ -8,12 +8,13 @@ import {
 import { Inject, Injectable } from '@nestjs/common';
 import { SECRETS } from '@slipway/crds';
 import { jwtVerify } from 'jose';
+import type { Logger } from 'pino';
 import { Problem } from '../http/problem.js';
-import { SETTINGS } from '../platform.js';
+import { LOG, SETTINGS } from '../platform.js';
 import { SecretsOfProjects } from '../projects/project-secrets.js';
 import { ProjectsService } from '../projects/projects.service.js';
 import type { ApiSettings } from '../settings.js';
-import { McpTools, type ToolProject } from './tools.js';
+import { McpTools, type ToolProject, type ToolRequest } from './tools.js';
 
 @Injectable()
 export class McpService {
@@ -21,6 +22,7 @@ export class McpService {
     private readonly projects: ProjectsService,
     private readonly secrets: SecretsOfProjects,
     private readonly tools: McpTools,
+    @Inject(LOG) private readonly log: Logger,
     @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {}
 
@@ -45,12 +47,20 @@ export class McpService {
   }
 
   /** Stateless, each answer one JSON body: of the current revision, and of those before it that begin with `initialize`. */
-  async exchange(project: ToolProject, request: Request, body: unknown): Promise<Response> {
+  async exchange(asked: ToolRequest, request: Request, body: unknown): Promise<Response> {
+    // The SDK answers these itself; of what it quotes of the message the log needs no more than the beginning.
+    const onerror = ({ message }: Error) =>
+      this.log.warn({ request: asked.request.id, error: message.slice(0, 200) }, 'the MCP SDK did not serve a message');
+    const serverOf = () => {
+      const server = this.tools.serverOf(asked);
+      server.server.onerror = onerror;
+      return server;
+    };
     if (!(await isLegacyRequest(request, body))) {
-      const handler = createMcpHandler(() => this.tools.serverOf(project), { legacy: 'reject' });
+      const handler = createMcpHandler(serverOf, { legacy: 'reject', onerror });
       return handler.fetch(request, { parsedBody: body });
     }
-    const server = this.tools.serverOf(project);
+    const server = serverOf();
     const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
     await server.connect(transport);
     try {

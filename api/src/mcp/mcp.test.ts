@@ -1,9 +1,13 @@
+import { ApiException } from '@kubernetes/client-node';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import pg from 'pg';
+import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { Problem } from '../http/problem.js';
 import { register, startTestApi, type TestApi } from '../testing.js';
-import { McpTools, TOOL_NAMES, type ToolProject } from './tools.js';
+import { McpService } from './mcp.service.js';
+import { McpTools, TOOL_NAMES, type ToolRequest } from './tools.js';
 
 const KEY = 'service-role-key-of-it';
 let api: TestApi;
@@ -136,8 +140,8 @@ test('who listens for changes of the tools is told at once that there are none, 
 });
 
 test('what the SDK compiles for a tool is compiled once, and not for each message', () => {
-  const tools = new McpTools({} as never, {} as never);
-  const project = { project: { metadata: { name: 'x' }, spec: {} }, serviceRoleKey: '' } as unknown as ToolProject;
+  const tools = new McpTools({} as never, {} as never, {} as never);
+  const project = { project: { metadata: { name: 'x' }, spec: {} }, serviceRoleKey: '' } as unknown as ToolRequest;
   type Registered = { _registeredTools: Record<string, { inputSchema: unknown; outputSchema: unknown }> };
   const [one, other] = [1, 2].map(() => (tools.serverOf(project) as unknown as Registered)._registeredTools);
   for (const name of TOOL_NAMES) {
@@ -224,6 +228,44 @@ test('an SQL error is a result that says what Postgres said, and the next call w
   assert.is(result.isError, true);
   assert.match(textOf(result), /syntax error at or near "selec"\nsqlstate: 42601/);
   assert.not((await call('run_sql', { sql: 'select 1' })).isError);
+});
+
+/** What a client reads, and the log has, where a query throws `error`. */
+async function failing(
+  error: unknown,
+): Promise<{ text: string; log: { err: { message: string }; request: string }[] }> {
+  const log: { err: { message: string }; request: string }[] = [];
+  const logger = pino({}, { write: (line: string) => void log.push(JSON.parse(line)) });
+  const queries = { runOn: () => Promise.reject(error) };
+  const tools = new McpTools(queries as never, {} as never, logger);
+  const service = new McpService({} as never, {} as never, tools, logger, api.settings);
+  const asked = { id, project: { metadata: { name: ref }, spec: {} }, request: { id: 'its-id', raw: {} } };
+  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'run_sql', arguments: { sql: 'x' } } };
+  const request = new Request('http://localhost/', { method: 'POST', headers, body: '{}' });
+  const answer = await service.exchange(asked as unknown as ToolRequest, request, message);
+  const { result } = (await answer.json()) as { result: { isError: boolean; content: unknown } };
+  assert.is(result.isError, true);
+  return { text: textOf(result), log };
+}
+
+test('of a fault the client gets the id to find it by, and the log its cause', async () => {
+  const { text, log } = await failing(new ApiException(403, 'Unknown', '{"kind":"Status"}', { audit: 'a-header' }));
+  assert.is(text, 'This is a fault of the platform; its log names it by its-id.');
+  assert.equal(
+    log.map(({ err, request }) => [/HTTP-Code: 403/.test(err.message), request]),
+    [[true, 'its-id']],
+  );
+});
+
+test('what does not answer is said as over REST, and the log has the cause', async () => {
+  const cause = new Error('connect ECONNREFUSED');
+  const { text, log } = await failing(new Problem('unavailable', 'It does not answer. Try again.', { cause }));
+  assert.is(text, 'It does not answer. Try again.');
+  assert.equal(
+    log.map(({ err, request }) => [err.message, request]),
+    [['connect ECONNREFUSED', 'its-id']],
+  );
 });
 
 test('a huge result is cut by rows, and refused by bytes', async () => {
