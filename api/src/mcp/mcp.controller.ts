@@ -3,6 +3,7 @@ import { ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Caller } from '../access/caller.js';
 import type { Principal } from '../access/principal.js';
+import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
 import { SETTINGS } from '../platform.js';
 import { ProjectId } from '../projects/project.schema.js';
@@ -81,11 +82,12 @@ export class McpController {
     @Body() body: unknown,
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
+    @CallerSignal() signal: AbortSignal,
   ): Promise<void> {
     this.mcp.refuseForeign(request.headers.origin);
     const { apikey } = request.headers;
     const project = await this.mcp.prove(id, typeof apikey === 'string' ? apikey : undefined);
-    const response = await this.mcp.exchange({ ...project, request }, webRequest(request), body);
+    const response = await this.mcp.exchange({ ...project, request, signal }, webRequest(request), body);
     const headers = Object.fromEntries(response.headers);
     await reply
       .status(response.status)

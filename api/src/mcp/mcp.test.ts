@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { Problem } from '../http/problem.js';
-import { register, startTestApi, type TestApi } from '../testing.js';
+import { register, startTestApi, type TestApi, until } from '../testing.js';
 import { McpService } from './mcp.service.js';
 import { McpTools, TOOL_NAMES, type ToolRequest } from './tools.js';
 
@@ -266,6 +266,23 @@ test('what does not answer is said as over REST, and the log has the cause', asy
     log.map(({ err, request }) => [err.message, request]),
     [['connect ECONNREFUSED', 'its-id']],
   );
+});
+
+test('SQL of a client that is gone is ended', async () => {
+  const client = new AbortController();
+  const params = { name: 'run_sql', arguments: { sql: "select pg_sleep(20), 'left alone'" } };
+  const json = { jsonrpc: '2.0', id: 1, method: 'tools/call', params };
+  const asking = api.call('POST', `/projects/${id}/mcp`, { headers: { apikey: KEY }, json, signal: client.signal });
+  const running = async () =>
+    (await api.admin.query("select from pg_stat_activity where state = 'active' and query like '%left alone%'"))
+      .rowCount;
+  // The one that asks is such a query too.
+  await until(running, (count) => count === 2);
+  const begin = performance.now();
+  client.abort();
+  assert.instance(await asking.catch((error: unknown) => error), Error);
+  await until(running, (count) => count === 1);
+  assert.ok(performance.now() - begin < 15_000);
 });
 
 test('a huge result is cut by rows, and refused by bytes', async () => {

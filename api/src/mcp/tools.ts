@@ -28,6 +28,8 @@ export interface ToolProject {
 /** One request of whoever has the key. */
 export interface ToolRequest extends ToolProject {
   request: FastifyRequest;
+  /** Aborted when their connection closes. */
+  signal: AbortSignal;
 }
 
 export const TOOL_NAMES = [
@@ -89,7 +91,7 @@ export class McpTools {
   }
 
   private addSqlTools(server: McpServer, asked: ToolRequest): void {
-    const { project } = asked;
+    const { project, signal } = asked;
     const mode: QueryMode = project.spec.mcpWrites ? 'as it is' : 'read only';
     const readOnly = mode === 'read only';
     this.define(server, asked, 'run_sql', {
@@ -101,7 +103,10 @@ export class McpTools {
       output: schemas.RunSqlOutput,
       annotations: readOnly ? READS : { readOnlyHint: false, destructiveHint: true, openWorldHint: false },
       run: async ({ sql }) => {
-        const { columns, rows, row_count, command, truncated } = await this.queries.runOn(project, sql, mode);
+        const { columns, rows, row_count, command, truncated } = await this.queries.runOn(project, sql, {
+          mode,
+          signal,
+        });
         return { columns, rows: rows as Record<string, unknown>[], row_count, command, truncated, read_only: readOnly };
       },
     });
@@ -112,7 +117,7 @@ export class McpTools {
       output: schemas.ListTablesOutput,
       annotations: READS,
       run: async ({ schema }) => {
-        const { rows } = await this.queries.runOn(project, tablesQuery(schema), 'read only');
+        const { rows } = await this.queries.runOn(project, tablesQuery(schema), { mode: 'read only', signal });
         const tables = rows.slice(0, TABLES_AT_MOST) as Static<typeof schemas.ListTablesOutput>['tables'];
         return { tables, truncated: rows.length > TABLES_AT_MOST };
       },
@@ -124,7 +129,7 @@ export class McpTools {
       output: schemas.TableSchemaOutput,
       annotations: READS,
       run: async ({ schema = 'public', table }) => {
-        const { rows } = await this.queries.runOn(project, tableQuery(schema, table), 'read only');
+        const { rows } = await this.queries.runOn(project, tableQuery(schema, table), { mode: 'read only', signal });
         const found = (rows[0] as { table?: unknown } | undefined)?.table;
         if (!found) throw new NotThere(`there is no table or view ${schema}.${table}; list_tables names them all`);
         return found as Static<typeof schemas.TableSchemaOutput>;

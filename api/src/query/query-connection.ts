@@ -5,6 +5,7 @@
 import { Socket } from 'node:net';
 import { databaseOf, ownerRole, SECRETS, scramOnly } from '@slipway/crds';
 import pg from 'pg';
+import { callerGone } from '../http/caller-signal.js';
 import { BoundedQuery, type Limits, type StatementOutcome } from './bounded-query.js';
 import { guardMessages } from './message-guard.js';
 
@@ -34,17 +35,26 @@ type Credentials = Record<string, string>;
 /** `read only`: one statement, which can neither change data nor leave the transaction that keeps it from that. */
 export type QueryMode = 'as it is' | 'read only';
 
-/** `deadline` is for tests. */
+export interface QueryOptions {
+  mode: QueryMode;
+  /** Aborted once nobody waits for the outcome. */
+  signal: AbortSignal;
+  /** For tests. */
+  deadline?: number;
+}
+
 export async function runQuery(
   ref: string,
   credentials: Credentials,
   sql: string,
-  mode: QueryMode = 'as it is',
-  deadline = DEADLINE_MS,
+  { mode, signal, deadline = DEADLINE_MS }: QueryOptions,
 ): Promise<QueryOutcome> {
   const client = await connect(ref, credentials, mode);
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new DeadlineReached()), deadline);
+  const leave = () => reject(callerGone());
+  signal.addEventListener('abort', leave);
+  if (signal.aborted) leave();
   late.catch(() => undefined);
   let whole = false;
   try {
@@ -53,6 +63,7 @@ export async function runQuery(
     return outcome;
   } finally {
     clearTimeout(timer);
+    signal.removeEventListener('abort', leave);
     if (whole) void client.end().catch(() => undefined);
     else await abandon(client, ref, credentials);
   }

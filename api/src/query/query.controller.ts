@@ -2,6 +2,7 @@ import { Body, Controller, Param } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import { Caller } from '../access/caller.js';
 import type { Principal } from '../access/principal.js';
+import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
 import { ProjectId } from '../projects/project.schema.js';
 import { EXAMPLE, QueryBody, QueryResult } from './query.schema.js';
@@ -32,7 +33,8 @@ export class QueryController {
     @Caller() caller: Principal,
     @Param() { id }: ProjectId,
     @Body() { sql }: QueryBody,
+    @CallerSignal() signal: AbortSignal,
   ): Promise<QueryResult> {
-    return this.queries.run(caller, id, sql);
+    return this.queries.run(caller, id, sql, signal);
   }
 }

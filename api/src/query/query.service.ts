@@ -16,7 +16,7 @@ import {
   CannotConnect,
   DeadlineReached,
   isWrongPassword,
-  type QueryMode,
+  type QueryOptions,
   type QueryOutcome,
   RECEIVED,
   runQuery,
@@ -38,24 +38,24 @@ export class QueryService {
     private readonly secrets: SecretsOfProjects,
   ) {}
 
-  async run(caller: Principal, id: number, sql: string): Promise<QueryResult> {
-    return this.runOn((await this.projects.find(caller, id)).project, sql, 'as it is');
+  async run(caller: Principal, id: number, sql: string, signal: AbortSignal): Promise<QueryResult> {
+    return this.runOn((await this.projects.find(caller, id)).project, sql, { mode: 'as it is', signal });
   }
 
-  async runOn(project: SeenProject, sql: string, mode: QueryMode): Promise<QueryResult> {
+  async runOn(project: SeenProject, sql: string, options: QueryOptions): Promise<QueryResult> {
     refuseUnready(project);
-    return this.limit.run(project.metadata.name, () => this.withCurrentPassword(project, sql, mode));
+    return this.limit.run(project.metadata.name, () => this.withCurrentPassword(project, sql, options));
   }
 
   /** Postgres may have been given another password since ours was read: the Secret has had it before. */
-  private async withCurrentPassword(project: SeenProject, sql: string, mode: QueryMode): Promise<QueryResult> {
+  private async withCurrentPassword(project: SeenProject, sql: string, options: QueryOptions): Promise<QueryResult> {
     let tried: Record<string, string> | undefined;
     for (let readings = 1; ; readings++) {
       const credentials = await this.secrets.database(project);
       if (!credentials) throw notReady('its database is not there yet');
       const start = performance.now();
       try {
-        return answer(await runQuery(project.metadata.name, credentials, sql, mode), performance.now() - start);
+        return answer(await runQuery(project.metadata.name, credentials, sql, options), performance.now() - start);
       } catch (error) {
         const isOutdated = isWrongPassword(error) && !isDeepStrictEqual(credentials, tried);
         if (!isOutdated || readings === MOST_READINGS) throw asProblem(error);
@@ -137,6 +137,7 @@ interface DatabaseError {
 }
 
 function asProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error;
   if (error instanceof DeadlineReached) return tooSlow();
   if (error instanceof TooMuchReceived || error instanceof TooMuchKept) {
     return new Problem(

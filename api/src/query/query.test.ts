@@ -161,7 +161,11 @@ test('an endless query that turns its own timeout off is ended on the server too
   };
   const sql =
     'set statement_timeout = 0; do $$ begin loop begin perform pg_sleep(1000); exception when query_canceled then null; end; end loop; end $$';
-  const outcome = await runQuery(ref, credentials, sql, 'as it is', 500).catch((error: unknown) => error);
+  const outcome = await runQuery(ref, credentials, sql, {
+    mode: 'as it is',
+    signal: new AbortController().signal,
+    deadline: 500,
+  }).catch((error: unknown) => error);
   assert.instance(outcome, DeadlineReached);
   await until(
     async () =>
@@ -179,6 +183,29 @@ test('more than four at once of one project are turned away with Retry-After', a
   const refused = answers.filter(({ status }) => status === 429);
   assert.is(refused.length, 2);
   assert.ok(refused[0]?.headers['retry-after']);
+});
+
+test('who closes the connection gives up its place, and what it ran is ended on the server', async () => {
+  const caller = new AbortController();
+  const sql = "select pg_sleep(20), 'left alone'";
+  const asking = Array.from({ length: 4 }, () =>
+    api.call('POST', `/projects/${id}/query`, { token, json: { sql }, signal: caller.signal }).catch(() => 'closed'),
+  );
+  const running = async () =>
+    (await api.admin.query("select from pg_stat_activity where state = 'active' and query like '%left alone%'"))
+      .rowCount;
+  // The one that asks is such a query too.
+  await until(running, (count) => count === 5);
+  assert.is((await query('select 1')).status, 429);
+  const begin = performance.now();
+  caller.abort();
+  assert.equal(await Promise.all(asking), Array(4).fill('closed'));
+  await until(
+    () => query('select 1'),
+    ({ status }) => status === 200,
+  );
+  await until(running, (count) => count === 1);
+  assert.ok(performance.now() - begin < 15_000);
 });
 
 test('no query is refused while passwords are rotated: the next is in the Secret before Postgres has it', async () => {
