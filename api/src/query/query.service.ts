@@ -22,7 +22,7 @@ import {
   runQuery,
   STATEMENT_TIMEOUT_MS,
 } from './query-connection.js';
-import { jsonValue, typeName } from './values.js';
+import { JSON_LEVELS, jsonValue, TooDeep, typeName } from './values.js';
 
 const AT_ONCE_PER_PROJECT = 4;
 const AT_ONCE = 32;
@@ -143,6 +143,12 @@ function asProblem(error: unknown): Problem {
     return new Problem(
       'result_too_large',
       `The result is larger than ${RECEIVED.all >> 20} MiB, one row than ${RECEIVED.message >> 20} MiB, or the columns of all statements are too many. What it changed may or may not have been committed: look before you repeat it, and ask for less, as with LIMIT.`,
+    );
+  }
+  if (error instanceof TooDeep) {
+    return new Problem(
+      'result_too_large',
+      `A JSON value of the result is nested in more than ${JSON_LEVELS} levels. What the SQL changed is changed: ask for less, or for its text with ::text.`,
     );
   }
   if (error instanceof CannotConnect) {

@@ -109,6 +109,21 @@ test('a result that would fill memory is refused, by one value or by many', asyn
   assert.equal([kept.body.truncated, kept.body.rows.length < 20], [true, true]);
 });
 
+test('json of a thousand levels is answered', async () => {
+  const { body } = await query("select (repeat('[', 1000) || repeat(']', 1000))::json as deep");
+  assert.is(JSON.stringify(body.rows[0].deep), '['.repeat(1000) + ']'.repeat(1000));
+});
+for (const [what, sql] of [
+  ['json', "select (repeat('[', 1001) || repeat(']', 1001))::json"],
+  ['an array of json', "select array[(repeat('[', 5000) || repeat(']', 5000))::json]"],
+  ['jsonb', `select (repeat('{"a":', 5000) || 1 || repeat('}', 5000))::jsonb`],
+]) {
+  test(`${what} that is nested too deep to be written is refused`, async () => {
+    const { status, body } = await query(sql as string);
+    assert.equal([status, body.code], [400, 'result_too_large'], JSON.stringify(body).slice(0, 300));
+  });
+}
+
 test('columns count as what they weigh in an answer, and a name that comes a thousand times is told apart at once', async () => {
   const wide = Array.from({ length: 1_600 }, (_, at) => `null as "${String(at).padStart(60, 'x')}"`).join();
   const rows = await query(`select ${wide} from generate_series(1, 1000)`);

@@ -4,6 +4,10 @@ import pg from 'pg';
 type Reader = (text: string) => unknown;
 
 const MAX_EXACT_DIGITS = 15;
+/** Postgres and JSON.parse take more than JSON.stringify, which calls itself for each. */
+export const JSON_LEVELS = 1000;
+
+export class TooDeep extends Error {}
 
 const exactNumber: Reader = (text) => {
   const digits = text.replace(/[eE].*$|[-.]/g, '').replace(/^0+/, '');
@@ -13,7 +17,21 @@ const exactNumber: Reader = (text) => {
 /** A float is a double already: its shortest text is read back to the same. */
 const float: Reader = (text) => (Number.isFinite(Number(text)) ? Number(text) : text);
 const bool: Reader = (text) => text === 't';
-const json: Reader = (text) => JSON.parse(text) as unknown;
+const json: Reader = (text) => {
+  const value = JSON.parse(text) as unknown;
+  if (isDeeper(value, JSON_LEVELS)) throw new TooDeep();
+  return value;
+};
+function isDeeper(value: unknown, levels: number): boolean {
+  let level = objectsOf([value]);
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth === levels) return true;
+    level = level.flatMap((item) => objectsOf(Object.values(item)));
+  }
+  return false;
+}
+const objectsOf = (values: unknown[]) =>
+  values.filter((value): value is object => typeof value === 'object' && value !== null);
 const timestamp: Reader = (text) => text.replace(/^(\d{4,}-\d\d-\d\d) /, '$1T').replace(/([+-]\d\d)$/, '$1:00');
 
 /** By the type's OID, which is fixed for built-in types. */
