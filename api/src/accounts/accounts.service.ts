@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Problem, retryLater } from '../http/problem.js';
 import { accountOf, type Login, normalEmail, type Registration, type Session } from './account.schema.js';
 import { Passwords } from './passwords.js';
-import { RateLimit } from './rate-limit.js';
+import { networkOf, RateLimit } from './rate-limit.js';
 import type { User } from './user.entity.js';
 import { UserTokens } from './user-tokens.js';
 import { UsersRepository } from './users.repository.js';
@@ -20,15 +20,15 @@ export class AccountsService {
     private readonly tokens: UserTokens,
   ) {}
 
-  async register({ email, password, full_name }: Registration, address: string): Promise<Session> {
-    admit(this.byAddress, address);
+  async register({ email, password, full_name }: Registration, address: string | undefined): Promise<Session> {
+    admit(this.byAddress, networkOf(address));
     const user = await this.users.add(normalEmail(email), await this.passwords.hash(password), full_name ?? null);
     return this.session(user);
   }
 
-  async logIn({ email, password }: Login, address: string): Promise<Session> {
+  async logIn({ email, password }: Login, address: string | undefined): Promise<Session> {
     const key = normalEmail(email);
-    admit(this.byAddress, address);
+    admit(this.byAddress, networkOf(address));
     admit(this.byEmail, key);
     const user = await this.users.byEmail(key);
     const matched = await this.passwords.matches(user?.passwordHash, password);

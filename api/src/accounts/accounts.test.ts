@@ -48,6 +48,17 @@ test('guessing at one account is slowed down with 429 and Retry-After, and other
   assert.is((await api.call('POST', '/auth/login', { json: { email: other.email, password } })).status, 200);
 });
 
+test('who guesses from many addresses of one IPv6 network is slowed down as one, and another network is not', async () => {
+  const from = (address: string, email: string) =>
+    api.call('POST', '/auth/login', {
+      json: { email, password: 'a guess of it' },
+      headers: { 'x-forwarded-for': address },
+    });
+  for (let guess = 0; guess < 200; guess += 1) await from(`2001:db8::${guess}`, 'guessed@example.com');
+  assert.is((await from('2001:db8::ffff', 'another@example.com')).status, 429);
+  assert.is((await from('2001:db8:0:1::1', 'another@example.com')).status, 401);
+});
+
 const forge = (claims: Record<string, unknown>, key = api.settings.jwtSecret, alg = 'HS256') =>
   new SignJWT({ sub: '1', iss: 'slipway', aud: 'slipway-management', exp: Date.now() / 1000 + 60, ...claims })
     .setProtectedHeader({ alg })

@@ -1,3 +1,5 @@
+import { isIPv6 } from 'node:net';
+
 /** So many at once, then so many a minute, by key; of the keys the longest unused are forgotten, so memory is bounded. */
 export class RateLimit {
   /** By key, when all that was taken will have been given back, in milliseconds. */
@@ -33,4 +35,30 @@ export class RateLimit {
     const [longestUnused] = this.fullAgain.keys();
     if (this.fullAgain.size > this.keys && longestUnused !== undefined) this.fullAgain.delete(longestUnused);
   }
+}
+
+/** One customer has as many IPv6 addresses as they like: they count as one by their network, the first 64 bits. */
+export function networkOf(address = ''): string {
+  if (!isIPv6(address)) return address;
+  const groups = groupsOf(address);
+  const isIPv4 = groups.slice(0, 6).join() === '0,0,0,0,0,65535';
+  if (isIPv4)
+    return groups
+      .slice(6)
+      .flatMap((group) => [group >> 8, group & 0xff])
+      .join('.');
+  return groups
+    .slice(0, 4)
+    .map((group) => group.toString(16))
+    .join(':');
+}
+
+function groupsOf(address: string): number[] {
+  // Where its end is written as IPv4 addresses are, the parser makes two groups of it.
+  const { hostname } = new URL(`http://[${address.replace(/%.*$/, '')}]`);
+  const [before = [], after = []] = hostname
+    .slice(1, -1)
+    .split('::')
+    .map((part) => part.split(':').flatMap((group) => (group === '' ? [] : Number.parseInt(group, 16))));
+  return [...before, ...Array<number>(8 - before.length - after.length).fill(0), ...after];
 }
