@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
+import { callerGone } from './caller-signal.js';
 import { Problem } from './problem.js';
 import { answerProblem, pathOf, unrouted } from './problem-filter.js';
 
@@ -50,20 +51,26 @@ function observe(fastify: FastifyInstance, log: Logger) {
       'x-content-type-options': 'nosniff',
       'cache-control': 'no-store',
     });
+    reply.raw.once('close', () => {
+      // Fastify has no response then, and calls no hook.
+      if (!reply.raw.writableFinished) logRequest(log, request, reply, callerGone().status);
+    });
     // Before the body is looked at: what is wrong with it matters to nobody where there is no route.
     if (request.is404 && request.method !== 'OPTIONS') throw unrouted(request);
   });
-  fastify.addHook('onResponse', async (request, reply) => {
-    const path = pathOf(request);
-    const entry = {
-      request: request.id,
-      method: request.method,
-      path,
-      status: reply.statusCode,
-      ms: Math.round(reply.elapsedTime),
-      // Who was turned away, for whoever looks for an attack.
-      ...([401, 403].includes(reply.statusCode) ? { address: request.ip } : {}),
-    };
-    log[PROBED.has(path) ? 'debug' : 'info'](entry, 'request');
-  });
+  fastify.addHook('onResponse', async (request, reply) => logRequest(log, request, reply, reply.statusCode));
+}
+
+function logRequest(log: Logger, request: FastifyRequest, reply: FastifyReply, status: number): void {
+  const path = pathOf(request);
+  const entry = {
+    request: request.id,
+    method: request.method,
+    path,
+    status,
+    ms: Math.round(reply.elapsedTime),
+    // Who was turned away, for whoever looks for an attack.
+    ...([401, 403].includes(status) ? { address: request.ip } : {}),
+  };
+  log[PROBED.has(path) ? 'debug' : 'info'](entry, 'request');
 }
