@@ -4,6 +4,7 @@ import type { Result, Statement } from '../sql/pool.js';
 import type { Caller } from '../tenant.js';
 import type { ContentStore } from './content/content.js';
 import { identity, lastRows, type Row, type StorageDatabases } from './database.js';
+import type { ImageTurns } from './image-turns.js';
 import type { UploadsAtOnce } from './uploads-at-once.js';
 
 export interface StorageLimits {
@@ -20,6 +21,7 @@ export interface Surroundings {
   content: ContentStore;
   limits: StorageLimits;
   uploads: UploadsAtOnce;
+  images: ImageTurns;
 }
 
 export interface Exchange extends Surroundings {

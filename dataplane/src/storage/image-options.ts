@@ -10,7 +10,7 @@ export interface ImageOptions {
   format: 'origin' | undefined;
 }
 
-const LARGEST_SIDE = 2500;
+export const LARGEST_SIDE = 2500;
 const RESIZES = ['cover', 'contain', 'fill'] as const;
 
 export function imageOptions(query: URLSearchParams): ImageOptions {

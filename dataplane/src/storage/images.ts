@@ -2,20 +2,19 @@
  * Images made smaller as they are asked for, by libvips. Bounded against images made to exhaust whoever opens them: in bytes, in
  * pixels, in time, and in how many are made at once.
  */
-import sharp, { type Sharp } from 'sharp';
+import type { Readable } from 'node:stream';
+import sharp, { type ResizeOptions, type Sharp } from 'sharp';
 import { contentOf, headersOf } from './download.js';
 import { invalidRequest, StorageError } from './errors.js';
 import type { Exchange } from './exchange.js';
 import { type Access, foundObject, sizeOf } from './found-object.js';
-import { type ImageOptions, imageOptions } from './image-options.js';
+import { type ImageOptions, imageOptions, LARGEST_SIDE } from './image-options.js';
 import { keyOf, type ObjectPlace } from './names.js';
 import { verified } from './signed-token.js';
 
 const LARGEST_FILE = 25 * 1024 * 1024;
 const MOST_PIXELS = 50_000_000;
 const SECONDS = 15;
-const AT_ONCE = 2;
-const MOST_WAITING = 64;
 /** What is made an image of; SVG could name other files. */
 const FORMATS = ['jpeg', 'png', 'webp', 'gif', 'heif', 'tiff'];
 
@@ -23,19 +22,14 @@ const FORMATS = ['jpeg', 'png', 'webp', 'gif', 'heif', 'tiff'];
 sharp.cache(false);
 sharp.concurrency(1);
 
-let running = 0;
-const waiting: (() => void)[] = [];
-
 export async function render(exchange: Exchange, at: ObjectPlace, access: Access): Promise<void> {
   const options = await optionsOf(exchange, at, access);
   const object = await foundObject(exchange, at, access, 'render.image');
-  if (sizeOf(object) > LARGEST_FILE) {
-    throw new StorageError(413, 'EntityTooLarge', `An image is made of files of up to ${LARGEST_FILE} bytes`);
-  }
-  const source = await exchange.content.read(contentOf(exchange, object));
-  const chunks: Buffer[] = [];
-  for await (const chunk of source) chunks.push(chunk as Buffer);
-  const { data, type } = await inTurn(() => made(Buffer.concat(chunks), options, acceptOf(exchange)));
+  if (sizeOf(object) > LARGEST_FILE) throw sourceTooLarge();
+  const { data, type } = await exchange.images.inTurn(exchange.request, async () => {
+    const source = await exchange.content.read(contentOf(exchange, object), { start: 0, end: LARGEST_FILE });
+    return made(await allOf(source), options, acceptOf(exchange));
+  });
   const headers = headersOf(exchange, at, object);
   const etag = `"${String(headers.ETag).replaceAll('"', '')}-${options.width ?? 0}-${options.height ?? 0}-${options.resize}-${options.quality}-${type.slice(6)}"`;
   const { outgoing, incoming } = exchange.request;
@@ -57,26 +51,46 @@ async function optionsOf({ request, query }: Exchange, at: ObjectPlace, access: 
   return imageOptions(new URLSearchParams(transformations ?? ''));
 }
 
+const sourceTooLarge = () =>
+  new StorageError(413, 'EntityTooLarge', `An image is made of files of up to ${LARGEST_FILE} bytes`);
+
+/** Counted, as what the row says of its size may be the owner's word. */
+async function allOf(source: Readable): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of source as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > LARGEST_FILE) throw sourceTooLarge();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
 const acceptOf = ({ request }: Exchange) => request.incoming.headers.accept ?? '';
 
-async function made(
-  source: Buffer,
-  { width, height, resize, quality, format }: ImageOptions,
-  accept: string,
-): Promise<{ data: Buffer; type: string }> {
+async function made(source: Buffer, options: ImageOptions, accept: string): Promise<{ data: Buffer; type: string }> {
   try {
     const image = sharp(source, { limitInputPixels: MOST_PIXELS, failOn: 'error', animated: false });
-    const { format: stored = '' } = await image.metadata();
+    const { format: stored = '', autoOrient } = await image.metadata();
     if (!FORMATS.includes(stored)) throw invalidRequest(`An image of type ${stored || 'unknown'} can not be resized`);
-    const sized = image
-      .rotate()
-      .resize({ width, height, fit: FITS[resize], withoutEnlargement: false })
-      .timeout({ seconds: SECONDS });
-    return await encoded(sized, format === 'origin' ? stored : bestOf(accept, stored), quality);
+    const sized = image.rotate().resize(sidesOf(options, autoOrient)).timeout({ seconds: SECONDS });
+    return await encoded(sized, options.format === 'origin' ? stored : bestOf(accept, stored), options.quality);
   } catch (error) {
     if (error instanceof StorageError) throw error;
     throw invalidRequest(`The image can not be resized: ${(error as Error).message.split('\n', 1)[0]}`);
   }
+}
+
+/** The side that isn't asked for is the source's where it is to be filled, and else follows: up to the largest side, or without being enlarged. */
+function sidesOf({ width, height, resize }: ImageOptions, source: { width: number; height: number }): ResizeOptions {
+  if (width === undefined && height === undefined) return {};
+  if (width !== undefined && height !== undefined) return { width, height, fit: FITS[resize] };
+  const other = (side: number) => (resize === 'fill' ? Math.min : Math.max)(side, LARGEST_SIDE);
+  return {
+    width: width ?? other(source.width),
+    height: height ?? other(source.height),
+    fit: resize === 'fill' ? 'fill' : 'inside',
+  };
 }
 
 const FITS = { cover: 'cover', contain: 'inside', fill: 'fill' } as const;
@@ -93,21 +107,5 @@ async function encoded(image: Sharp, format: string, quality: number): Promise<{
       return { data: await image.gif().toBuffer(), type: 'image/gif' };
     default:
       return { data: await image.jpeg({ quality }).toBuffer(), type: 'image/jpeg' };
-  }
-}
-
-async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  if (running >= AT_ONCE) {
-    if (waiting.length >= MOST_WAITING) throw new StorageError(503, 'SlowDown', 'Too many images are being made');
-    await new Promise<void>((resolve) => waiting.push(resolve));
-  } else {
-    running++;
-  }
-  try {
-    return await work();
-  } finally {
-    const next = waiting.shift();
-    if (next) next();
-    else running--;
   }
 }

@@ -15,6 +15,7 @@ import { StorageDatabases } from './database.js';
 import { download, info } from './download.js';
 import { noSuchRoute, StorageError, storageError } from './errors.js';
 import { answer, type Exchange, type StorageLimits } from './exchange.js';
+import { ImageTurns } from './image-turns.js';
 import { render } from './images.js';
 import { list, listFrom } from './list.js';
 import { checkedBucket, decoded, placeOf } from './names.js';
@@ -87,6 +88,7 @@ export function createStorageService({ directory, s3, limits: given, projects, l
   const limits = { ...LIMITS, ...given };
   const resumable = new Resumable(files, limits.openUploads);
   const uploads = new UploadsAtOnce(limits.uploadsAtOnce);
+  const images = new ImageTurns();
   let collecting = Promise.resolve();
   const collector = setInterval(() => {
     if (!projects?.complete()) return;
@@ -97,7 +99,7 @@ export function createStorageService({ directory, s3, limits: given, projects, l
 
   async function dispatch(request: ServiceRequest): Promise<void> {
     const query = new URLSearchParams(request.query);
-    const exchange: Exchange = { request, query, databases, content, limits, uploads };
+    const exchange: Exchange = { request, query, databases, content, limits, uploads, images };
     if (resumable.isAt(request.path)) return resumable.handle(exchange);
     const method = request.incoming.method === 'HEAD' ? 'GET' : request.incoming.method;
     for (const [routeMethod, prefix, handle] of ROUTES) {

@@ -4,6 +4,7 @@ import { runInNewContext } from 'node:vm';
 import sharp from 'sharp';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { FileStore } from './content/files.js';
 import { type StorageHarness, type StorageProject, startStorageHarness } from './testing.js';
 
 let harness: StorageHarness;
@@ -366,6 +367,69 @@ test('images are made smaller, within bounds, and signed as they will be', async
   assert.equal((await sizeOf(`${signedUrl}&width=2000`)).slice(1, 3), [20, 10]);
   const down = good(await client.from('open').download('red.png', { transform: { width: 30, height: 30 } }));
   assert.is((await sharp(Buffer.from(await down.arrayBuffer())).metadata()).width, 30);
+});
+
+test('a side that is not asked for follows, and nothing is enlarged past the largest side', async () => {
+  const bucket = (await project.client()).from('open');
+  for (const [width, height] of [
+    [1, 26],
+    [26, 1],
+    [100, 3000],
+  ] as const) {
+    const create = { width, height, channels: 3, background: 'red' } as const;
+    good(await bucket.upload(`${width}x${height}.png`, await sharp({ create }).png().toBuffer()));
+  }
+  const turned = sharp({ create: { width: 40, height: 20, channels: 3, background: 'red' } });
+  good(await bucket.upload('turned.jpg', await turned.withMetadata({ orientation: 6 }).jpeg().toBuffer()));
+  for (const [name, query, made] of [
+    ['1x26.png', 'width=2500', [96, 2500]],
+    ['1x26.png', 'width=2500&resize=contain', [96, 2500]],
+    ['26x1.png', 'height=2500', [2500, 96]],
+    ['1x26.png', 'width=2500&resize=fill', [2500, 26]],
+    ['100x3000.png', 'width=90', [90, 2700]],
+    ['100x3000.png', 'width=200', [100, 3000]],
+    ['100x3000.png', 'width=200&resize=fill', [200, 2500]],
+    ['100x3000.png', 'height=2000', [67, 2000]],
+    ['100x3000.png', 'quality=50', [100, 3000]],
+    ['turned.jpg', 'width=10', [10, 20]],
+  ] as const) {
+    const answer = await project.fetch(`/render/image/authenticated/open/${name}?${query}`);
+    const { width, height } = await sharp(Buffer.from(await answer.arrayBuffer())).metadata();
+    assert.equal([width, height], made, `${name} ${query}`);
+  }
+});
+
+test('an image’s source is read in turn, and no more of it than may be, whatever its row says', async () => {
+  const client = await project.client();
+  const bucket = client.from('open');
+  const image = await sharp({ create: { width: 40, height: 20, channels: 3, background: 'red' } })
+    .png()
+    .toBuffer();
+  good(await bucket.upload('turn.png', image));
+  good(await bucket.upload('lies.png', randomBytes(26 * 1024 * 1024)));
+  await project.sql(`update storage.objects set metadata = metadata || '{"size":1}' where name = 'lies.png'`);
+  const { read } = FileStore.prototype;
+  const ranges: unknown[] = [];
+  let most = 0;
+  let reading = 0;
+  FileStore.prototype.read = async function (place, range) {
+    most = Math.max(most, ++reading);
+    ranges.push(range);
+    const source = await read.call(this, place, range);
+    // Long enough for all to have begun that do not wait.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    return source.once('close', () => reading--);
+  };
+  try {
+    const render = (name: string) => project.fetch(`/render/image/authenticated/open/${name}?width=10`);
+    const statuses = (await Promise.all(Array(8).fill('turn.png').map(render))).map(({ status }) => status);
+    assert.equal(statuses, Array(8).fill(200));
+    assert.ok(most <= 2, `${most} at once`);
+    assert.is((await render('lies.png')).status, 413);
+    assert.ok(ranges.every((range) => (range as { end?: number } | undefined)?.end === 25 * 1024 * 1024));
+  } finally {
+    FileStore.prototype.read = read;
+  }
 });
 
 /** What Node says of files that nobody closed, once it has looked for them. */

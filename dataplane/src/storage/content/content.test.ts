@@ -1,5 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
@@ -16,6 +18,18 @@ let server: S3rver;
 const stores: Record<string, ContentStore> = {};
 let local: FileStore;
 
+const s3At = (port: number) =>
+  new S3Store(
+    {
+      bucket: 'slipway',
+      region: 'us-east-1',
+      endpoint: `http://127.0.0.1:${port}`,
+      accessKeyId: 'S3RVER',
+      secretAccessKey: 'S3RVER',
+    },
+    local,
+  );
+
 test.before(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'slipway-content-'));
   local = new FileStore(path.join(folder, 'local'));
@@ -28,16 +42,7 @@ test.before(async () => {
     configureBuckets: [{ name: 'slipway', configs: [] }],
   });
   const { port } = await server.run();
-  stores.s3 = new S3Store(
-    {
-      bucket: 'slipway',
-      region: 'us-east-1',
-      endpoint: `http://127.0.0.1:${port}`,
-      accessKeyId: 'S3RVER',
-      secretAccessKey: 'S3RVER',
-    },
-    local,
-  );
+  stores.s3 = s3At(port);
 });
 
 test.after(async () => {
@@ -76,6 +81,12 @@ for (const kind of ['files', 's3'] as const) {
     assert.is(await store().write(at, Readable.from([Buffer.from(bytes)]), 1_000_000, bytes.length), bytes.length);
     assert.ok((await bytesOf(await store().read(at))).equals(bytes));
     assert.ok((await bytesOf(await store().read(at, { start: 10, end: 19 }))).equals(bytes.subarray(10, 20)));
+  });
+
+  test(`${kind}: a range that goes on past the end is what is there of it`, async () => {
+    const at = place();
+    await store().write(at, Readable.from([Buffer.from('abc')]), 10, 3);
+    assert.is(String(await bytesOf(await store().read(at, { start: 1, end: 99 }))), 'bc');
   });
 
   test(`${kind}: content of unknown length is taken, up to the limit`, async () => {
@@ -139,5 +150,20 @@ for (const kind of ['files', 's3'] as const) {
     assert.not.ok((await readdir(path.dirname(file))).includes(at.version));
   });
 }
+
+test('s3: of what is empty any range is empty, which Amazon’s refuses', async () => {
+  const refusing = createServer((_, outgoing) => {
+    outgoing.writeHead(416, { 'content-type': 'application/xml' });
+    outgoing.end('<Error><Code>InvalidRange</Code><Message>The requested range is not satisfiable</Message></Error>');
+  });
+  await new Promise<void>((resolve) => refusing.listen(0, '127.0.0.1', resolve));
+  try {
+    const source = await s3At((refusing.address() as AddressInfo).port).read(place(), { start: 0, end: 99 });
+    assert.is(String(await bytesOf(source)), '');
+  } finally {
+    refusing.closeAllConnections();
+    refusing.close();
+  }
+});
 
 test.run();

@@ -94,7 +94,10 @@ export class S3Store implements ContentStore {
       );
       return Body as Readable;
     } catch (error) {
-      throw (error as Error).name === 'NoSuchKey' ? noSuchKey() : error;
+      const { name } = error as Error;
+      // Of what is empty, S3 refuses any range.
+      if (name === 'InvalidRange') return Readable.from([]);
+      throw name === 'NoSuchKey' ? noSuchKey() : error;
     }
   }
 
