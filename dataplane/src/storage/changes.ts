@@ -78,22 +78,28 @@ export async function removeMany(exchange: Exchange, bucket: string): Promise<vo
     throw invalidRequest(`prefixes must be a list of 1 to ${MOST_REMOVED} names`);
   }
   const names = prefixes.filter((name) => typeof name === 'string' && !name.includes('\0'));
-  answer(exchange, (await removed(exchange, bucket, names, 'object.delete_many')).map(withTimes));
+  answer(exchange, (await removed(exchange, bucket, names, 'object.delete_many', '*')).map(withTimes));
 }
 
 export async function removeOne(exchange: Exchange, { bucket, name }: ObjectPlace): Promise<void> {
-  if ((await removed(exchange, bucket, [name], 'object.delete')).length === 0) throw noSuchKey();
+  if ((await removed(exchange, bucket, [name], 'object.delete', 'version')).length === 0) throw noSuchKey();
   answer(exchange, { message: 'Successfully deleted' });
 }
 
-async function removed(exchange: Exchange, bucket: string, names: string[], operation: string): Promise<Row[]> {
+async function removed(
+  exchange: Exchange,
+  bucket: string,
+  names: string[],
+  operation: string,
+  columns: '*' | 'version',
+): Promise<Row[]> {
   const gone = await ask(
     exchange,
     operation,
     rows(
-      'remove',
+      columns === '*' ? 'remove' : 'remove-one',
       `delete from storage.objects
-       where bucket_id = $1 and name in (select json_array_elements_text($2::json)) returning *`,
+       where bucket_id = $1 and name in (select json_array_elements_text($2::json)) returning ${columns}`,
       [bucket, JSON.stringify(names)],
     ),
   );

@@ -65,7 +65,7 @@ async function unnamedOf(databases: StorageDatabases, tenant: Tenant, versions: 
   const [, result] = await pool.batch([
     { text: "select set_config('role', 'service_role', true)" },
     {
-      text: `select coalesce(json_agg(version), '[]')::text from storage.objects
+      text: `select coalesce(json_agg(distinct version), '[]')::text from storage.objects
              where version in (select json_array_elements_text($1::json))`,
       values: [JSON.stringify(versions)],
     },

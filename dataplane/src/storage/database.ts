@@ -8,6 +8,7 @@ import pg from 'pg';
 import type { ServiceRequest } from '../service.js';
 import { DatabaseError, Pool, type Statement } from '../sql/pool.js';
 import type { Caller, Tenant } from '../tenant.js';
+import { ANSWER_TOO_LARGE } from './errors.js';
 
 interface Entry {
   tenant: Tenant;
@@ -139,10 +140,18 @@ export function identity({ incoming, path }: ServiceRequest, caller: Caller, ope
   return { name: 'storage-identity', text: IDENTITY, values };
 }
 
-/** A statement whose rows are asked for as one JSON text, `name`d after what it does. */
+/** Of one answer: what is said of an object may be large, and the project's owner may make it larger by SQL. */
+const MOST_BYTES = 32 * 1024 * 1024;
+
+/**
+ * A statement whose rows are asked for as one JSON text, `name`d after what it does. Too much of it is no integer, and that fails and
+ * undoes the statement.
+ */
 export const rows = (name: string, text: string, values: Statement['values'] = []): Statement => ({
   name: `storage-${name}`,
-  text: `with t as (${text}) select coalesce(json_agg(t), '[]')::text from t`,
+  text: `with t as (${text}), lines as (select row_to_json(t)::text as line from t)
+    select case when sum(octet_length(line)) > ${MOST_BYTES} then ('${ANSWER_TOO_LARGE}' || count(*))::int::text
+      else '[' || coalesce(string_agg(line, ','), '') || ']' end from lines`,
   values,
 });
 

@@ -57,6 +57,9 @@ export const tooManyOpenUploads = (most: number) =>
 export const invalidToken = (message: string) => new StorageError(400, 'InvalidJWT', message);
 export const invalidSignature = () => new StorageError(400, 'InvalidSignature', 'Invalid signature');
 
+/** What the database says of an answer that would be too large. */
+export const ANSWER_TOO_LARGE = 'answer too large: ';
+
 /** What the database said, in storage's words; what is none of ours goes on to the gateway. */
 export function storageError(error: unknown): unknown {
   if (error instanceof PoolBusyError) return new StorageError(503, 'SlowDown', error.message);
@@ -67,6 +70,9 @@ export function storageError(error: unknown): unknown {
   if (error.code === '23503') return new StorageError(404, 'InvalidRequest', 'The related resource does not exist');
   if (error.code === '57014') {
     return new StorageError(544, 'DatabaseTimeout', 'The connection to the database timed out');
+  }
+  if (error.code === '22P02' && error.message.includes(ANSWER_TOO_LARGE)) {
+    return invalidRequest('The answer would be larger than 32 MiB: ask for fewer objects at a time');
   }
   // A policy or trigger of the owner's failed: their own words help them.
   if (error.fields.where || error.code.startsWith('22') || error.code.startsWith('23') || error.code.startsWith('P0')) {

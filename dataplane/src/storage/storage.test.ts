@@ -432,6 +432,27 @@ test('an image’s source is read in turn, and no more of it than may be, whatev
   }
 });
 
+test('what is said of objects is answered up to a bound, and nothing is removed whose answer would be larger', async () => {
+  const client = await project.client();
+  good(await client.createBucket('heavy'));
+  const bucket = client.from('heavy');
+  for (const name of ['a', 'b', 'c']) good(await bucket.upload(name, name, { metadata: { of: name } }));
+  await project.sql(
+    `update storage.objects set metadata = metadata || jsonb_build_object('more', repeat('x', 17000000)) where bucket_id = 'heavy'`,
+  );
+  const tooLarge = /^The answer would be larger than 32 MiB: ask for fewer objects at a time$/;
+  assert.match(String((await bucket.list()).error?.message), tooLarge);
+  assert.match(String((await bucket.listV2()).error?.message), tooLarge);
+  assert.match(String((await bucket.remove(['a', 'b', 'c'])).error?.message), tooLarge);
+  assert.is(await good(await bucket.download('b')).text(), 'b');
+  const [one] = good(await bucket.remove(['a'])) as unknown as { user_metadata: object }[];
+  assert.equal(one?.user_metadata, { of: 'a' });
+  await project.sql(`update storage.objects set user_metadata = metadata || metadata where bucket_id = 'heavy'`);
+  assert.match(String((await bucket.info('b')).error?.message), tooLarge);
+  assert.is((await project.fetch('/object/heavy/b', { method: 'DELETE' })).status, 200);
+  good(await client.emptyBucket('heavy'));
+});
+
 /** What Node says of files that nobody closed, once it has looked for them. */
 async function leftOpen(): Promise<string[]> {
   const said: string[] = [];
