@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -139,6 +139,25 @@ for (const kind of ['files', 's3'] as const) {
     assert.ok((await store().refs()).includes('copies'));
     await store().removeProject('copies');
     assert.equal(await listed(store(), 'copies'), []);
+  });
+
+  test(`${kind}: a copy of what is old is young, and so is a file that was written long ago`, async () => {
+    const [from, to, adopted] = [place('old'), place('old'), place('old')];
+    await store().write(from, Readable.from([Buffer.from('same')]), 10, 4);
+    const file = await local.temporary(adopted);
+    await spool(Readable.from([Buffer.from('gathered')]), file, 100);
+    const longAgo = Date.now() / 1000 - 1_000_000;
+    for (const old of [
+      file,
+      ...(await readdir(folder, { recursive: true })).filter((name) => name.includes(from.version)),
+    ]) {
+      await utimes(path.resolve(folder, old), longAgo, longAgo);
+    }
+    await store().copy(from, to);
+    await store().adopt(adopted, file);
+    for await (const { version, modified } of store().versions('old')) {
+      if (version !== from.version) assert.ok(Date.now() - modified < 60_000, `${version} ${modified}`);
+    }
   });
 
   test(`${kind}: a file of ours becomes content`, async () => {

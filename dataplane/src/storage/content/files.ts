@@ -63,8 +63,7 @@ export class FileStore implements ContentStore {
       const files = await readdir(root, { recursive: true, withFileTypes: true }).catch(asEmpty);
       for (const file of files) {
         if (!file.isFile()) continue;
-        const { mtimeMs } = await stat(path.join(file.parentPath, file.name)).catch(() => ({ mtimeMs: Infinity }));
-        yield { version: file.name, modified: mtimeMs };
+        yield { version: file.name, modified: await changed(path.join(file.parentPath, file.name)) };
       }
     }
   }
@@ -103,6 +102,12 @@ export async function spool(source: Readable, file: string, limit: number): Prom
   // Once it is there, whoever gives up removes it for good.
   await once(target, 'open');
   return pump(source, target, limit);
+}
+
+/** A copy, and a file that became content, keep the time at which their bytes were written. */
+async function changed(file: string): Promise<number> {
+  const { mtimeMs, ctimeMs } = await stat(file).catch(() => ({ mtimeMs: Infinity, ctimeMs: Infinity }));
+  return Math.max(mtimeMs, ctimeMs);
 }
 
 function asNoSuchKey(error: NodeJS.ErrnoException): never {
