@@ -4,7 +4,7 @@ import { type Row, rows, subjectOf } from './database.js';
 import { contentOf } from './download.js';
 import { invalidRequest, noSuchKey } from './errors.js';
 import { answer, ask, type Exchange, withTimes } from './exchange.js';
-import { foundObject, sizeOf } from './found-object.js';
+import { type FoundObject, foundObject, ofObject, sizeOf } from './found-object.js';
 import { jsonBody } from './json-body.js';
 import { checkedBucket, checkedName, keyOf, type ObjectPlace } from './names.js';
 import { allowedBytes, mayPlace, newContent, ownPlacement, place } from './placing.js';
@@ -28,7 +28,7 @@ export async function move(exchange: Exchange): Promise<void> {
   const owner = subjectOf(exchange.request.caller);
   const found = await foundObject(exchange, source, 'authenticated', 'object.move');
   if (keyOf(source) !== keyOf(target)) {
-    if (source.bucket !== target.bucket) await checkTarget(exchange, target, found.metadata?.mimetype, sizeOf(found));
+    if (source.bucket !== target.bucket) await checkTarget(exchange, target, found);
     const [moved] = await ask(
       exchange,
       'object.move',
@@ -46,25 +46,28 @@ export async function move(exchange: Exchange): Promise<void> {
 }
 
 /** What a bucket doesn't allow isn't moved into it either. */
-async function checkTarget(exchange: Exchange, target: ObjectPlace, mimetype: string | undefined, size: number) {
+async function checkTarget(exchange: Exchange, target: ObjectPlace, object: FoundObject) {
   const rules = await mayPlace(exchange, ownPlacement(exchange, target, 'object.move', true));
-  allowedBytes(exchange, rules, mimetype ?? 'application/octet-stream', size);
+  allowedBytes(exchange, rules, typeOf(object), sizeOf(object));
 }
+
+const typeOf = ({ metadata }: FoundObject) => metadata?.mimetype ?? 'application/octet-stream';
 
 export async function copy(exchange: Exchange): Promise<void> {
   const { body, source, target } = await sourceAndTarget(exchange);
   const { headers } = exchange.request.incoming;
-  const found = await foundObject(exchange, source, 'authenticated', 'object.copy');
   const placement = ownPlacement(exchange, target, 'object.copy', headers['x-upsert'] === 'true');
-  const rules = await mayPlace(exchange, placement);
-  const mimetype = found.metadata?.mimetype ?? 'application/octet-stream';
-  allowedBytes(exchange, rules, mimetype, sizeOf(found));
   const content = newContent(exchange);
-  await exchange.content.copy(contentOf(exchange, found), content);
+  const found = await ofObject(exchange, source, 'authenticated', 'object.copy', async (object) => {
+    const rules = await mayPlace(exchange, placement);
+    allowedBytes(exchange, rules, typeOf(object), sizeOf(object));
+    await exchange.content.copy(contentOf(exchange, object), content);
+    return object;
+  });
   const kept = body.copyMetadata === false ? null : found.user_metadata;
   const said = headers['x-metadata'];
   const id = await place(exchange, placement, content, sizeOf(found), {
-    mimetype,
+    mimetype: typeOf(found),
     cacheControl: found.metadata?.cacheControl ?? 'no-cache',
     userMetadata:
       typeof said === 'string' ? userMetadata(Buffer.from(said, 'base64').toString()) : kept && JSON.stringify(kept),

@@ -4,18 +4,22 @@ import { VERSION } from './content/content.js';
 import { pump } from './content/pump.js';
 import { noSuchKey } from './errors.js';
 import { answer, type Exchange } from './exchange.js';
-import { type Access, etagOf, type FoundObject, foundObject, modifiedOf, sizeOf } from './found-object.js';
+import { type Access, etagOf, type FoundObject, foundObject, modifiedOf, ofObject, sizeOf } from './found-object.js';
 import { keyOf, type ObjectPlace } from './names.js';
 import { isUnchanged, rangeOf, rangeStillHolds } from './range.js';
 import { verified } from './signed-token.js';
 
 export async function download(exchange: Exchange, at: ObjectPlace, access: Access): Promise<void> {
-  const { incoming, outgoing } = exchange.request;
+  const { incoming } = exchange.request;
   if (access === 'signed') {
     await verified(exchange.request.tenant, exchange.query.get('token'), 'download', keyOf(at));
   }
   const operation = incoming.method === 'HEAD' ? 'object.get_authenticated_info' : OPERATIONS[access];
-  const object = await foundObject(exchange, at, access, operation);
+  await ofObject(exchange, at, access, operation, (object) => sendObject(exchange, at, object));
+}
+
+async function sendObject(exchange: Exchange, at: ObjectPlace, object: FoundObject): Promise<void> {
+  const { incoming, outgoing } = exchange.request;
   const headers = headersOf(exchange, at, object);
   const [etag, modified, size] = [etagOf(object), modifiedOf(object), sizeOf(object)];
   if (isUnchanged(incoming.headers, etag, modified)) {

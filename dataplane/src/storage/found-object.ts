@@ -1,6 +1,6 @@
 /** Finds one object: as the caller, as anybody in a public bucket, or as whoever signed. */
 import { lastRows, rows, SERVICE } from './database.js';
-import { noSuchBucket, noSuchKey } from './errors.js';
+import { noSuchBucket, noSuchKey, StorageError } from './errors.js';
 import { as, type Exchange, send } from './exchange.js';
 import type { ObjectPlace } from './names.js';
 
@@ -36,6 +36,33 @@ export async function foundObject(
   if (access === 'public' && !object) throw noSuchBucket();
   if (!object?.id) throw noSuchKey();
   return object;
+}
+
+/** Of one request: an object may be replaced again and again. */
+const MOST_READS = 5;
+
+/**
+ * What `use` makes of an object and its content. An upload removes at once the content that it replaces: where that happens between
+ * the two, the version that is there now is used.
+ */
+export async function ofObject<T>(
+  exchange: Exchange,
+  at: ObjectPlace,
+  access: Access,
+  operation: string,
+  use: (object: FoundObject) => Promise<T>,
+): Promise<T> {
+  let object = await foundObject(exchange, at, access, operation);
+  for (let reads = 1; ; reads++) {
+    try {
+      return await use(object);
+    } catch (error) {
+      if (!(error instanceof StorageError && error.code === 'NoSuchKey') || reads === MOST_READS) throw error;
+      const { version } = object;
+      object = await foundObject(exchange, at, access, operation);
+      if (object.version === version) throw error;
+    }
+  }
 }
 
 export const sizeOf = ({ metadata }: FoundObject) => Number(metadata?.size ?? 0);

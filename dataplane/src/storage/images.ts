@@ -7,7 +7,7 @@ import sharp, { type ResizeOptions, type Sharp } from 'sharp';
 import { contentOf, headersOf } from './download.js';
 import { invalidRequest, StorageError } from './errors.js';
 import type { Exchange } from './exchange.js';
-import { type Access, foundObject, sizeOf } from './found-object.js';
+import { type Access, type FoundObject, ofObject, sizeOf } from './found-object.js';
 import { type ImageOptions, imageOptions, LARGEST_SIDE } from './image-options.js';
 import { keyOf, type ObjectPlace } from './names.js';
 import { verified } from './signed-token.js';
@@ -24,7 +24,15 @@ sharp.concurrency(1);
 
 export async function render(exchange: Exchange, at: ObjectPlace, access: Access): Promise<void> {
   const options = await optionsOf(exchange, at, access);
-  const object = await foundObject(exchange, at, access, 'render.image');
+  await ofObject(exchange, at, access, 'render.image', (object) => sendImage(exchange, at, object, options));
+}
+
+async function sendImage(
+  exchange: Exchange,
+  at: ObjectPlace,
+  object: FoundObject,
+  options: ImageOptions,
+): Promise<void> {
   if (sizeOf(object) > LARGEST_FILE) throw sourceTooLarge();
   const { data, type } = await exchange.images.inTurn(exchange.request, async () => {
     const source = await exchange.content.read(contentOf(exchange, object), { start: 0, end: LARGEST_FILE });

@@ -1,9 +1,12 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { readdir, rm } from 'node:fs/promises';
+import path from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import sharp from 'sharp';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { until } from '../testing/until.js';
 import { FileStore } from './content/files.js';
 import { type StorageHarness, type StorageProject, startStorageHarness } from './testing.js';
 
@@ -451,6 +454,63 @@ test('what is said of objects is answered up to a bound, and nothing is removed 
   assert.match(String((await bucket.info('b')).error?.message), tooLarge);
   assert.is((await project.fetch('/object/heavy/b', { method: 'DELETE' })).status, 200);
   good(await client.emptyBucket('heavy'));
+});
+
+/** Does `meanwhile` before content is read or copied for the first time; its row has been read by then. */
+async function beforeContent(meanwhile: () => Promise<unknown>, work: () => Promise<void>): Promise<void> {
+  const { read, copy } = FileStore.prototype;
+  let before: Promise<unknown> | undefined;
+  FileStore.prototype.read = async function (...given) {
+    await (before ??= meanwhile());
+    return read.apply(this, given);
+  };
+  FileStore.prototype.copy = async function (...given) {
+    await (before ??= meanwhile());
+    return copy.apply(this, given);
+  };
+  try {
+    await work();
+  } finally {
+    Object.assign(FileStore.prototype, { read, copy });
+  }
+}
+
+test('an object that is replaced while it is read is read, made an image of, and copied as it is then', async () => {
+  const bucket = (await project.client()).from('open');
+  const png = (width: number) =>
+    sharp({ create: { width, height: 20, channels: 3, background: 'red' } })
+      .png()
+      .toBuffer();
+  const [small, large] = [await png(20), await png(40)];
+  const upsert = (bytes: Buffer) => bucket.upload('replaced.png', bytes, { upsert: true, contentType: 'image/png' });
+  const contents = async () => {
+    const folder = path.join(harness.directory, 'files', 'content');
+    const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+    return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => path.join(parentPath, name));
+  };
+  const replace = async () => {
+    const before = (await contents()).length;
+    good(await upsert(large));
+    await until(async () => (await contents()).length === before, 'what was replaced to be removed');
+  };
+  for (const ask of [
+    async () => (await project.fetch('/object/public/open/replaced.png')).arrayBuffer(),
+    async () => (await project.fetch('/render/image/public/open/replaced.png?format=origin')).arrayBuffer(),
+    async () => {
+      good(await bucket.copy('replaced.png', 'copied.png'));
+      return good(await bucket.download('copied.png')).arrayBuffer();
+    },
+  ]) {
+    good(await upsert(small));
+    await beforeContent(replace, async () => {
+      assert.is((await sharp(Buffer.from(await ask())).metadata()).width, 40);
+    });
+  }
+  good(await upsert(small));
+  await beforeContent(
+    async () => Promise.all((await contents()).map((file) => rm(file))),
+    async () => assert.is((await bucket.download('replaced.png')).error?.message, 'Object not found'),
+  );
 });
 
 /** What Node says of files that nobody closed, once it has looked for them. */

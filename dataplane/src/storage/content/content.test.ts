@@ -135,6 +135,13 @@ for (const kind of ['files', 's3'] as const) {
           .catch((error) => error),
       ),
     );
+    assert.ok(
+      isNoSuchKey(
+        await store()
+          .copy(from, place('copies'))
+          .catch((error) => error),
+      ),
+    );
     assert.equal(await listed(store(), 'copies'), [to.version]);
     assert.ok((await store().refs()).includes('copies'));
     await store().removeProject('copies');

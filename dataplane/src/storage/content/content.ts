@@ -30,6 +30,7 @@ export interface ContentStore {
   adopt(place: ContentPlace, file: string): Promise<void>;
   /** Throws noSuchKey() where there is none. */
   read(place: ContentPlace, range?: ByteRange): Promise<Readable>;
+  /** Throws noSuchKey() where there is none. */
   copy(from: ContentPlace, to: ContentPlace): Promise<void>;
   /** What is not there is no error. */
   remove(ref: string, versions: readonly string[]): Promise<void>;

@@ -103,7 +103,11 @@ export class S3Store implements ContentStore {
 
   async copy(from: ContentPlace, to: ContentPlace): Promise<void> {
     const CopySource = `${this.#bucket}/${keyOf(from)}`;
-    await this.#client.send(new CopyObjectCommand({ Bucket: this.#bucket, Key: keyOf(to), CopySource }));
+    try {
+      await this.#client.send(new CopyObjectCommand({ Bucket: this.#bucket, Key: keyOf(to), CopySource }));
+    } catch (error) {
+      throw (error as Error).name === 'NoSuchKey' ? noSuchKey() : error;
+    }
   }
 
   async remove(ref: string, versions: readonly string[]): Promise<void> {
