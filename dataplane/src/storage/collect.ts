@@ -7,7 +7,7 @@ import path from 'node:path';
 import type { Logger } from 'pino';
 import type { Tenant } from '../tenant.js';
 import { type ContentStore, VERSION } from './content/content.js';
-import type { FileStore } from './content/files.js';
+import { type FileStore, GONE_MARK } from './content/files.js';
 import type { StorageDatabases } from './database.js';
 import { PARTIALS, removeExpired } from './partial-uploads.js';
 
@@ -26,19 +26,27 @@ const YOUNG_MS = 24 * 3600 * 1000;
 /** A project whose objects are missed can be made again until then. */
 const GONE_MS = 7 * 24 * 3600 * 1000;
 const AT_ONCE = 500;
-const GONE_MARK = 'gone';
 
 export async function collect(collection: Collection): Promise<void> {
-  const { content, files, tenant, log } = collection;
-  for (const ref of new Set([...(await content.refs()), ...(await files.refs())])) {
+  const { tenant, log } = collection;
+  const collected = new Set<string>();
+  for await (const ref of refsOf(collection)) {
+    if (collected.has(ref)) continue;
     try {
       const known = tenant(ref);
+      // Of those that are gone there may be any number, and they may be looked at twice.
+      if (known) collected.add(ref);
       if (known) await collectProject(collection, known);
       else await collectGone(collection, ref);
     } catch (error) {
       log.warn({ err: error, ref }, 'what is left of uploads could not be collected; it will be tried again');
     }
   }
+}
+
+async function* refsOf({ content, files }: Collection): AsyncIterable<string> {
+  yield* content.refs();
+  if (files !== content) yield* files.refs();
 }
 
 async function collectProject({ content, files, databases, log, now }: Collection, tenant: Tenant): Promise<void> {

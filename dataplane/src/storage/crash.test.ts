@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -157,8 +157,12 @@ test('the files of a project that is gone are kept for a week, and all of them i
   await collect(collection(now + 7 * DAY, false));
   await collect(collection(now + 8 * DAY, false));
   assert.is((await files()).length, before + 1);
+  const theirs = path.join(directory, 'backups', 'monday.tar');
+  await mkdir(path.dirname(theirs));
+  await writeFile(theirs, 'not storage’s');
   await collect(collection(now + 15 * DAY, false));
-  assert.is((await files()).length, 0);
+  await collect(collection(now + 30 * DAY, false));
+  assert.equal(await files(), [theirs]);
 });
 
 test.run();

@@ -1,10 +1,11 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises';
+import { access, mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
+import { ListObjectsV2Command, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import S3rver from 's3rver';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -17,18 +18,41 @@ let folder: string;
 let server: S3rver;
 const stores: Record<string, ContentStore> = {};
 let local: FileStore;
+let foreign: S3Client;
 
-const s3At = (port: number) =>
-  new S3Store(
-    {
-      bucket: 'slipway',
-      region: 'us-east-1',
-      endpoint: `http://127.0.0.1:${port}`,
-      accessKeyId: 'S3RVER',
-      secretAccessKey: 'S3RVER',
+const settingsAt = (port: number) => ({
+  bucket: 'slipway',
+  region: 'us-east-1',
+  endpoint: `http://127.0.0.1:${port}`,
+  accessKeyId: 'S3RVER',
+  secretAccessKey: 'S3RVER',
+});
+const s3At = (port: number) => new S3Store(settingsAt(port), local);
+
+/** Who doesn't know of storage puts something where storage keeps its content, and looks whether it is there. */
+const others = {
+  files: {
+    async put(name: string): Promise<void> {
+      const file = path.join(folder, 'files', name);
+      await mkdir(path.dirname(file), { recursive: true });
+      await writeFile(file, 'theirs');
     },
-    local,
-  );
+    has: (name: string) =>
+      access(path.join(folder, 'files', name)).then(
+        () => true,
+        () => false,
+      ),
+  },
+  s3: {
+    async put(Key: string): Promise<void> {
+      await foreign.send(new PutObjectCommand({ Bucket: 'slipway', Key, Body: 'theirs' }));
+    },
+    async has(Prefix: string): Promise<boolean> {
+      const { Contents = [] } = await foreign.send(new ListObjectsV2Command({ Bucket: 'slipway', Prefix }));
+      return Contents.length > 0;
+    },
+  },
+};
 
 test.before(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'slipway-content-'));
@@ -43,6 +67,8 @@ test.before(async () => {
   });
   const { port } = await server.run();
   stores.s3 = s3At(port);
+  const { region, endpoint, accessKeyId, secretAccessKey } = settingsAt(port);
+  foreign = new S3Client({ region, endpoint, forcePathStyle: true, credentials: { accessKeyId, secretAccessKey } });
 });
 
 test.after(async () => {
@@ -67,6 +93,12 @@ async function listed(store: ContentStore, ref: string): Promise<string[]> {
   const versions: string[] = [];
   for await (const { version } of store.versions(ref)) versions.push(version);
   return versions.sort();
+}
+
+async function refsOf(store: ContentStore): Promise<string[]> {
+  const refs: string[] = [];
+  for await (const ref of store.refs()) refs.push(ref);
+  return refs.sort();
 }
 
 const place = (ref = 'blog') => ({ ref, version: randomUUID() });
@@ -143,9 +175,40 @@ for (const kind of ['files', 's3'] as const) {
       ),
     );
     assert.equal(await listed(store(), 'copies'), [to.version]);
-    assert.ok((await store().refs()).includes('copies'));
+    assert.ok((await refsOf(store())).includes('copies'));
     await store().removeProject('copies');
     assert.equal(await listed(store(), 'copies'), []);
+  });
+
+  test(`${kind}: what others keep beside storage’s is no project, and stays where a project’s is removed`, async () => {
+    const known = kind === 'files' ? 'content/ab/' : '';
+    const theirs = [
+      'backups/2026-01-01.tar',
+      'website/content/index.html',
+      'website/index.html',
+      `Photos/${known}${randomUUID()}`,
+      `-x/${known}${randomUUID()}`,
+      `${'l'.repeat(40)}/${known}${randomUUID()}`,
+      `mixed/${known}notes`,
+      'mixed/content/notes',
+      'mixed/tmp/notes',
+      'mixed/uploads/notes',
+    ];
+    for (const name of theirs) await others[kind].put(name);
+    const ours = place('mixed');
+    await store().write(ours, Readable.from([Buffer.from('x')]), 10, 1);
+    const refs = await refsOf(store());
+    assert.ok(refs.includes('mixed'));
+    for (const name of ['backups', 'website', 'Photos', '-x', 'l'.repeat(40)]) assert.not.ok(refs.includes(name), name);
+    for (const ref of ['mixed', 'backups', 'website']) await store().removeProject(ref);
+    assert.ok(
+      isNoSuchKey(
+        await store()
+          .read(ours)
+          .catch((error) => error),
+      ),
+    );
+    for (const name of theirs) assert.ok(await others[kind].has(name), name);
   });
 
   test(`${kind}: a copy of what is old is young, and so is a file that was written long ago`, async () => {
@@ -177,19 +240,43 @@ for (const kind of ['files', 's3'] as const) {
   });
 }
 
-test('s3: of what is empty any range is empty, which Amazon’s refuses', async () => {
-  const refusing = createServer((_, outgoing) => {
-    outgoing.writeHead(416, { 'content-type': 'application/xml' });
-    outgoing.end('<Error><Code>InvalidRange</Code><Message>The requested range is not satisfiable</Message></Error>');
+/** An S3 that answers as it is told. */
+async function withS3(answer: (query: URLSearchParams) => [number, string], work: (store: S3Store) => Promise<void>) {
+  const server = createServer(({ url = '' }, outgoing) => {
+    const [status, text] = answer(new URL(url, 'http://s3').searchParams);
+    outgoing.writeHead(status, { 'content-type': 'application/xml' }).end(text);
   });
-  await new Promise<void>((resolve) => refusing.listen(0, '127.0.0.1', resolve));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   try {
-    const source = await s3At((refusing.address() as AddressInfo).port).read(place(), { start: 0, end: 99 });
-    assert.is(String(await bytesOf(source)), '');
+    await work(s3At((server.address() as AddressInfo).port));
   } finally {
-    refusing.closeAllConnections();
-    refusing.close();
+    server.closeAllConnections();
+    server.close();
   }
+}
+
+test('s3: of what is empty any range is empty, which Amazon’s refuses', async () => {
+  const refused = '<Error><Code>InvalidRange</Code><Message>The requested range is not satisfiable</Message></Error>';
+  await withS3(
+    () => [416, refused],
+    async (store) => {
+      assert.is(String(await bytesOf(await store.read(place(), { start: 0, end: 99 }))), '');
+    },
+  );
+});
+
+test('s3: the projects of all pages are known', async () => {
+  const list = (text: string) => `<ListBucketResult>${text}</ListBucketResult>`;
+  const prefix = (ref: string) => `<CommonPrefixes><Prefix>${ref}/</Prefix></CommonPrefixes>`;
+  await withS3(
+    (query) => {
+      const asked = query.get('prefix');
+      if (asked) return [200, list(`<Contents><Key>${asked}${randomUUID()}</Key></Contents>`)];
+      if (query.get('continuation-token') === 'more') return [200, list(prefix('second'))];
+      return [200, list(`${prefix('first')}<NextContinuationToken>more</NextContinuationToken>`)];
+    },
+    async (store) => assert.equal(await refsOf(store), ['first', 'second']),
+  );
 });
 
 test.run();

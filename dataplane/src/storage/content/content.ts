@@ -3,6 +3,7 @@
  * a user chose is part of any path. Content is there whole or not at all, and never changes.
  */
 import type { Readable } from 'node:stream';
+import { REF_MAX_LENGTH } from '@slipway/crds';
 
 export interface ContentPlace {
   ref: string;
@@ -35,9 +36,13 @@ export interface ContentStore {
   /** What is not there is no error. */
   remove(ref: string, versions: readonly string[]): Promise<void>;
   versions(ref: string): AsyncIterable<StoredVersion>;
-  /** Projects that anything is kept of. */
-  refs(): Promise<string[]>;
+  /** Projects that anything is kept of. What is named or laid out otherwise isn't storage's. */
+  refs(): AsyncIterable<string>;
+  /** Removes all that storage keeps of it, and nothing that somebody else put there. */
   removeProject(ref: string): Promise<void>;
 }
+
+/** As the definition of a project has it. */
+export const REF = new RegExp(`^(?=.{1,${REF_MAX_LENGTH}}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?$`);
 
 export const VERSION = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -1,15 +1,23 @@
 /** Content as files: `<folder>/<ref>/content/<2 of the version>/<version>`, written under `<ref>/tmp` and renamed when it is whole. */
 import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { copyFile, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { copyFile, link, mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { noSuchKey } from '../errors.js';
-import type { ByteRange, ContentPlace, ContentStore, StoredVersion } from './content.js';
+import { PARTIALS } from '../partial-uploads.js';
+import { type ByteRange, type ContentPlace, type ContentStore, REF, type StoredVersion } from './content.js';
 import { pump } from './pump.js';
 
 const READ_AHEAD = 256 * 1024;
 const WRITE_AHEAD = 1024 * 1024;
+
+/** In a project's folder, since when the project has been gone. */
+export const GONE_MARK = 'gone';
+const TOP = ['content', 'tmp', PARTIALS, GONE_MARK];
+const UUID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}';
+const FILE = new RegExp(`^(content/[0-9a-f]{2}/${UUID}|tmp/${UUID}|${PARTIALS}/${UUID}[^/]*|${GONE_MARK})$`);
+const FOLDER = new RegExp(`^(content(/[0-9a-f]{2})?|tmp|${PARTIALS})?$`);
 
 export class FileStore implements ContentStore {
   readonly isLocal = true;
@@ -68,14 +76,25 @@ export class FileStore implements ContentStore {
     }
   }
 
-  async refs(): Promise<string[]> {
-    const entries = await readdir(this.folder, { withFileTypes: true }).catch(asEmpty);
-    return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  async *refs(): AsyncIterable<string> {
+    for (const entry of await readdir(this.folder, { withFileTypes: true }).catch(asEmpty)) {
+      if (!entry.isDirectory() || !REF.test(entry.name)) continue;
+      const names = await readdir(path.join(this.folder, entry.name)).catch(asEmpty);
+      if (names.length > 0 && names.every((name) => TOP.includes(name))) yield entry.name;
+    }
   }
 
   async removeProject(ref: string): Promise<void> {
     this.#made.clear();
-    await rm(path.join(this.folder, ref), { recursive: true, force: true });
+    const folder = path.join(this.folder, ref);
+    const names = await readdir(folder, { recursive: true }).catch(asEmpty);
+    for (const name of names) if (FILE.test(name)) await rm(path.join(folder, name), { force: true });
+    const deepestFirst = ['', ...names]
+      .filter((name) => FOLDER.test(name))
+      .sort()
+      .reverse();
+    // What holds anything else stays.
+    for (const name of deepestFirst) await rmdir(path.join(folder, name)).catch(() => undefined);
   }
 
   /** Where content may be written until it is whole. */

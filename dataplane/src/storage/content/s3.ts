@@ -11,11 +11,13 @@ import {
   DeleteObjectsCommand,
   GetObjectCommand,
   ListObjectsV2Command,
+  type ListObjectsV2CommandInput,
+  type ListObjectsV2CommandOutput,
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3';
 import { noSuchKey, tooLarge } from '../errors.js';
-import type { ByteRange, ContentPlace, ContentStore, StoredVersion } from './content.js';
+import { type ByteRange, type ContentPlace, type ContentStore, REF, type StoredVersion, VERSION } from './content.js';
 import { type FileStore, spool } from './files.js';
 import { brokenOff, isBroken } from './pump.js';
 
@@ -118,27 +120,49 @@ export class S3Store implements ContentStore {
   }
 
   async *versions(ref: string): AsyncIterable<StoredVersion> {
-    let from: string | undefined;
-    do {
-      const page = await this.#client.send(
-        new ListObjectsV2Command({ Bucket: this.#bucket, Prefix: `${ref}/`, ContinuationToken: from }),
-      );
-      for (const { Key = '', LastModified } of page.Contents ?? []) {
+    for await (const { Contents = [] } of this.#pages({ Prefix: `${ref}/` })) {
+      for (const { Key = '', LastModified } of Contents) {
         yield { version: Key.slice(ref.length + 1), modified: LastModified?.getTime() ?? Infinity };
       }
-      from = page.NextContinuationToken;
-    } while (from !== undefined);
+    }
   }
 
-  async refs(): Promise<string[]> {
-    const page = await this.#client.send(new ListObjectsV2Command({ Bucket: this.#bucket, Delimiter: '/' }));
-    return (page.CommonPrefixes ?? []).map(({ Prefix = '' }) => Prefix.slice(0, -1));
+  async *refs(): AsyncIterable<string> {
+    for await (const { CommonPrefixes = [] } of this.#pages({ Delimiter: '/' })) {
+      for (const { Prefix = '' } of CommonPrefixes) {
+        const ref = Prefix.slice(0, -1);
+        if (REF.test(ref) && (await this.#hasContent(ref))) yield ref;
+      }
+    }
   }
 
   async removeProject(ref: string): Promise<void> {
-    const versions: string[] = [];
-    for await (const { version } of this.versions(ref)) versions.push(version);
+    let versions: string[] = [];
+    for await (const { version } of this.versions(ref)) {
+      if (VERSION.test(version)) versions.push(version);
+      if (versions.length < DELETE_AT_ONCE) continue;
+      await this.remove(ref, versions);
+      versions = [];
+    }
     await this.remove(ref, versions);
+  }
+
+  async #hasContent(ref: string): Promise<boolean> {
+    const { Contents = [] } = await this.#list({ Prefix: `${ref}/` });
+    return Contents.some(({ Key = '' }) => VERSION.test(Key.slice(ref.length + 1)));
+  }
+
+  async *#pages(asked: Partial<ListObjectsV2CommandInput>): AsyncIterable<ListObjectsV2CommandOutput> {
+    let ContinuationToken: string | undefined;
+    do {
+      const page = await this.#list({ ...asked, ContinuationToken });
+      yield page;
+      ContinuationToken = page.NextContinuationToken;
+    } while (ContinuationToken !== undefined);
+  }
+
+  #list(asked: Partial<ListObjectsV2CommandInput>): Promise<ListObjectsV2CommandOutput> {
+    return this.#client.send(new ListObjectsV2Command({ Bucket: this.#bucket, ...asked }));
   }
 
   async #put(place: ContentPlace, body: Readable, length: number, abortSignal?: AbortSignal): Promise<void> {
