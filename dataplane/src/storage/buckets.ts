@@ -6,7 +6,7 @@ import { jsonBody, wholeNumber } from './json-body.js';
 import { checkedBucket } from './names.js';
 
 const COLUMNS = 'id, name, owner, owner_id, public, type, file_size_limit, allowed_mime_types, created_at, updated_at';
-const MIME_TYPE = /^([a-z0-9!#$&^_.+-]+|\*)\/([a-z0-9!#$&^_.+*-]+)$/i;
+export const MIME_TYPE = /^([a-z0-9!#$&^_.+-]+|\*)\/([a-z0-9!#$&^_.+*-]+)$/i;
 const UNITS: Readonly<Record<string, number>> = { b: 1, kb: 1000, mb: 1_000_000, gb: 1_000_000_000 };
 const EMPTIED_AT_ONCE = 1000;
 

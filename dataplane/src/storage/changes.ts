@@ -7,7 +7,7 @@ import { answer, ask, type Exchange, withTimes } from './exchange.js';
 import { type FoundObject, foundObject, ofObject, sizeOf } from './found-object.js';
 import { jsonBody } from './json-body.js';
 import { checkedBucket, checkedName, keyOf, type ObjectPlace } from './names.js';
-import { allowedBytes, mayPlace, newContent, ownPlacement, place } from './placing.js';
+import { allowedBytes, bucketRules, mayPlace, newContent, ownPlacement, place } from './placing.js';
 import { userMetadata } from './upload.js';
 
 const MOST_REMOVED = 1000;
@@ -47,7 +47,7 @@ export async function move(exchange: Exchange): Promise<void> {
 
 /** What a bucket doesn't allow isn't moved into it either. */
 async function checkTarget(exchange: Exchange, target: ObjectPlace, object: FoundObject) {
-  const rules = await mayPlace(exchange, ownPlacement(exchange, target, 'object.move', true));
+  const rules = await bucketRules(exchange, target.bucket, 'object.move');
   allowedBytes(exchange, rules, typeOf(object), sizeOf(object));
 }
 

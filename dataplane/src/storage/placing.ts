@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { ConnectionError, DatabaseError, type Statement } from '../sql/pool.js';
 import type { Caller } from '../tenant.js';
-import { uuidOrNull } from './buckets.js';
+import { MIME_TYPE, uuidOrNull } from './buckets.js';
 import type { ContentPlace } from './content/content.js';
 import { lastRows, rows, SERVICE, statement, subjectOf } from './database.js';
 import { accessDenied, invalidMimeType, noSuchBucket, storageError, tooLarge } from './errors.js';
@@ -77,6 +77,16 @@ export async function mayPlace(exchange: Exchange, placement: Placement, foresee
   throw accessDenied();
 }
 
+/** What a bucket allows, whether or not the caller may see it. */
+export async function bucketRules(exchange: Exchange, bucket: string, operation: string): Promise<BucketRules> {
+  const asked = rows('rules', 'select file_size_limit, allowed_mime_types from storage.buckets where id = $1', [
+    bucket,
+  ]);
+  const [rules] = lastRows<BucketRules>(await send(exchange, as(exchange, SERVICE, operation, asked)));
+  if (!rules) throw noSuchBucket();
+  return rules;
+}
+
 async function isBucket(exchange: Exchange, bucket: string): Promise<boolean> {
   const asked = rows('is-bucket', 'select id from storage.buckets where id = $1', [bucket]);
   return lastRows(await send(exchange, as(exchange, SERVICE, 'bucket.get', asked))).length > 0;
@@ -101,9 +111,10 @@ export function checkType({ allowed_mime_types: allowed }: BucketRules, mimetype
   if (!allowed.some((type) => patterns.includes(type.toLowerCase()))) throw invalidMimeType(mimetype);
 }
 
-/** What a bucket's rules may call a type: as it is, and by its group. */
-function patternsOf(mimetype: string): [essence: string, group: string] {
+/** What a bucket's rules may call a type: as it is, and by its group. Of several in a list, browsers take the last that they know. */
+function patternsOf(mimetype: string): [essence: string, group: string] | [] {
   const essence = (mimetype.split(';', 1)[0] as string).trim().toLowerCase();
+  if (mimetype.includes(',') || !MIME_TYPE.test(essence)) return [];
   return [essence, `${essence.split('/', 1)[0]}/*`];
 }
 
@@ -113,15 +124,17 @@ export const newContent = ({ request: { tenant } }: Exchange): ContentPlace => (
 });
 
 /** What doesn't fit divides by nothing, which undoes all that is sent with it. */
-const fits = (bucket: string, size: number, mimetype: string) =>
-  statement(
+function fits(bucket: string, size: number, mimetype: string): Statement {
+  const [essence = null, group = null] = patternsOf(mimetype);
+  return statement(
     'fits',
     `select 1 / (select count(*) from storage.buckets where id = $1
        and (file_size_limit is null or file_size_limit >= $2)
        and (coalesce(cardinality(allowed_mime_types), 0) = 0
          or exists (select from unnest(allowed_mime_types) as type where lower(type) in ('*/*', $3, $4))))`,
-    [bucket, String(size), ...patternsOf(mimetype)],
+    [bucket, String(size), essence, group],
   );
+}
 const DIVISION_BY_ZERO = '22012';
 
 /** As `place`, where `mayPlace` wasn't asked before: it is only for what is refused, to say why in the same words. */

@@ -113,6 +113,64 @@ test('a bucket’s limits of size and type hold for bodies, forms, chunks and co
   );
 });
 
+test('where a bucket names types, what is no type, or a list of them, is of none', async () => {
+  const client = await project.client();
+  good(await client.createBucket('pictures', { public: true, allowedMimeTypes: ['image/*'] }));
+  good(await client.createBucket('plain', { public: true }));
+  const statuses = async (bucket: string, type: string) => {
+    const small = new Blob(['x']);
+    const form = new FormData();
+    form.set('file', new File([small], 'f', { type }));
+    const large = Buffer.alloc(1024 * 1024 + 1);
+    return Promise.all(
+      [small, form, large].map(async (body) => {
+        const headers: Record<string, string> = {
+          'x-upsert': 'true',
+          ...(body === form ? {} : { 'content-type': type }),
+        };
+        const answer = await project.fetch(`/object/${bucket}/${randomUUID()}`, { method: 'POST', headers, body });
+        return ((await answer.json()) as { statusCode?: string }).statusCode ?? answer.status;
+      }),
+    );
+  };
+  assert.equal(await statuses('pictures', 'image/png'), [200, 200, 200]);
+  assert.equal(await statuses('pictures', 'IMAGE/svg+xml; charset="utf-8"'), [200, 200, 200]);
+  for (const type of ['image/png, text/html', 'image/png;x=1, text/html', 'image', 'image/', 'image/png x']) {
+    assert.equal(await statuses('pictures', type), ['415', '415', '415'], type);
+  }
+  assert.is((await statuses('plain', 'image/png, text/html'))[0], 200);
+});
+
+test('a move to another bucket needs UPDATE and no INSERT, and the policies decide of the place it goes to', async () => {
+  const client = await project.client();
+  for (const id of ['from', 'to', 'shut']) good(await client.createBucket(id, { public: false }));
+  good(await client.createBucket('texts', { public: false, allowedMimeTypes: ['text/plain'] }));
+  await project.sql(`
+    create policy mover_reads on storage.objects for select to authenticated using (bucket_id in ('from', 'to', 'shut', 'texts'));
+    create policy mover_moves on storage.objects for update to authenticated
+      using (bucket_id = 'from') with check (bucket_id in ('to', 'texts') and name not like 'not/%');`);
+  for (const name of ['a', 'b']) good(await client.from('from').upload(name, name, { contentType: 'image/png' }));
+  const mine = (await project.client(AL)).from('from');
+  const refusedAs = async (name: string, target: string, destinationBucket?: string) => {
+    const { error } = await mine.move(name, target, destinationBucket ? { destinationBucket } : undefined);
+    return (error as unknown as { statusCode: string } | null)?.statusCode;
+  };
+  assert.ok((await mine.copy('a', 'copied', { destinationBucket: 'to' })).error);
+  assert.is(await refusedAs('a', 'a', 'to'), undefined);
+  assert.is(await good(await client.from('to').download('a')).text(), 'a');
+  assert.is(await refusedAs('b', 'b', 'shut'), '403');
+  assert.is(await refusedAs('b', 'not/b', 'to'), '403');
+  assert.is(await refusedAs('b', 'c'), '403');
+  assert.is(await refusedAs('b', 'b', 'texts'), '415');
+  assert.is(await refusedAs('b', 'b', 'nowhere'), '404');
+  assert.is(await refusedAs('b', 'a', 'to'), '409');
+  assert.is(await good(await client.from('from').download('b')).text(), 'b');
+  const back = (await project.client(AL)).from('to');
+  assert.ok((await back.move('a', 'z', { destinationBucket: 'from' })).error);
+  assert.is(await good(await client.from('to').download('a')).text(), 'a');
+  await project.sql(`drop policy mover_reads on storage.objects; drop policy mover_moves on storage.objects;`);
+});
+
 test('a file is uploaded as body, form or stream, with metadata, and comes back as it was', async () => {
   const bucket = (await project.client()).from('open');
   const bytes = randomBytes(300_000);
