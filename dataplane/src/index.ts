@@ -11,6 +11,7 @@ import { startFunctionsControl } from './functions/control.js';
 import { createFunctionsService } from './functions/index.js';
 import { LIMITS as FUNCTION_LIMITS } from './functions/limits.js';
 import type { CarrierLimits } from './gateway/carrier.js';
+import { comesFrom } from './gateway/client-address.js';
 import { createDeployedServices } from './gateway/deployed.js';
 import { handOn } from './gateway/hand-on.js';
 import { createManagement } from './gateway/management.js';
@@ -19,6 +20,7 @@ import { serviceDown } from './gateway/refusals.js';
 import { createRemoteService } from './gateway/remote.js';
 import { createGateway } from './gateway/server.js';
 import { endRequests, listen } from './listening.js';
+import { functionsAddress } from './network-address.js';
 import { createRealtimeService } from './realtime/index.js';
 import { replicationPasswordFrom } from './realtime/replication-password.js';
 import { type Registry, type RegistryOptions, startRegistry } from './registry/index.js';
@@ -73,7 +75,9 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
 
   const outwards = settings.functions?.gatewayUrl === undefined ? undefined : gatewayAt(settings.functions.gatewayUrl);
   functions?.onGatewayRequest((incoming, outgoing, ref) => {
-    if (outwards) outwards.forward(incoming, outgoing, ref);
+    const address = functionsAddress(ref);
+    comesFrom(incoming, address);
+    if (outwards) outwards.forward(incoming, outgoing, { of: ref, address });
     else server.emit('request', incoming, outgoing);
   });
   const control =

@@ -1,9 +1,11 @@
 /** What may be done how often, by whom: each limit by its name, with the amount that the project's settings give it. */
+
+import { networkOf } from '../network-address.js';
 import type { ServiceRequest } from '../service.js';
 import type { AuthConfig } from './config.js';
 import type { Context } from './context.js';
 import { tooManyMessages, tooManyRequests, tooSoon } from './errors.js';
-import { networkOf, type RateLimit, RateLimiter } from './rate-limit.js';
+import { type RateLimit, RateLimiter } from './rate-limit.js';
 
 const ATTEMPTS: RateLimit = { burst: 300, perSecond: 5 };
 

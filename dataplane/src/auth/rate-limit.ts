@@ -45,20 +45,3 @@ export class RateLimiter {
     return bucket;
   }
 }
-
-/** One customer's IPv6 addresses are as many as they like: they count as one by their network, the first 64 bits. */
-export function networkOf(address: string): string {
-  const plain = address.startsWith('::ffff:') ? address.slice(7) : address;
-  if (!plain.includes(':')) return plain;
-  const [before = '', after] = plain.split('::');
-  const [first, last] = [before, after ?? ''].map((part) => part.split(':').filter((group) => group !== '')) as [
-    string[],
-    string[],
-  ];
-  const zeros = after === undefined ? 0 : Math.max(0, 8 - first.length - last.length);
-  const groups = [...first, ...Array<string>(zeros).fill('0'), ...last];
-  return groups
-    .slice(0, 4)
-    .map((group) => group.toLowerCase().replace(/^0+(?=.)/, ''))
-    .join(':');
-}

@@ -316,6 +316,28 @@ test('a function that answers raw bytes in its server’s place harms nobody, wh
   await neighbourAnswers();
 });
 
+test('where projects share an origin a page of a function’s is given none, whatever policy it has', async () => {
+  const policies = async (at: TestFunctions) => {
+    const page = `Deno.serve((request) => new Response('<script></script>', { headers: {
+      'content-type': 'text/html',
+      ...(request.url.includes('own') && { 'content-security-policy': "default-src 'self'; sandbox allow-same-origin" }),
+    } }));`;
+    assert.equal(await at.deploy('evil', 'page', page), { state: 'ready' });
+    const of = async (query: string) =>
+      (await fetch(`${at.url('evil')}/page${query}`)).headers.get('content-security-policy');
+    return [await of(''), await of('?own')];
+  };
+  const ours = 'sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts';
+  const own = "default-src 'self'; sandbox allow-same-origin";
+  assert.equal(await policies(functions), [ours, `${own}, ${ours}`]);
+  const apart = await startTestFunctions({}, undefined, { projectUrl: (ref) => `http://${ref}.slipway.test` });
+  try {
+    assert.equal(await policies(apart), [null, own]);
+  } finally {
+    await apart.close();
+  }
+});
+
 test('a function that writes files in place of its sockets is ended, and its log says why', async () => {
   await functions.deploy(
     'evil',

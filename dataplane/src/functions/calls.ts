@@ -33,13 +33,11 @@ export const answering =
     await answer(found, carriedOf(request), limits, true);
   };
 
-const carriedOf = ({ tenant, address, path, query, incoming, outgoing }: ServiceRequest): Carried => ({
-  target: query === '' ? path : `${path}?${query}`,
-  host: new URL(tenant.url).host,
-  address,
-  incoming,
-  outgoing,
-});
+function carriedOf({ tenant, address, path, query, incoming, outgoing }: ServiceRequest): Carried {
+  const { host, pathname } = new URL(tenant.url);
+  const target = query === '' ? path : `${path}?${query}`;
+  return { target, host, sharesOrigin: pathname !== '/', address, incoming, outgoing };
+}
 
 async function answer(found: EdgeFunction, carried: Carried, limits: FunctionLimits, again: boolean) {
   const isolate = await enter(found, carried.outgoing);

@@ -41,7 +41,7 @@ export async function startTestFunctions(
   const server = createServer((incoming, outgoing) => answer(incoming, outgoing));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const publicUrl = `http://localhost:${(server.address() as AddressInfo).port}`;
-  const tenant = (ref: string) => testTenant(ref, publicUrl);
+  const tenant = (ref: string) => testTenant(ref, options.projectUrl?.(ref) ?? `${publicUrl}/p/${ref}`);
   const service = await createFunctionsService({
     home: path.join(folder, 'functions'),
     publicUrl,
@@ -98,8 +98,7 @@ export async function startTestFunctions(
   };
 }
 
-const testTenant = (ref: string, publicUrl: string) =>
-  tenantWithoutDatabase(ref, { url: `${publicUrl}/p/${ref}`, services: new Set(['functions']) });
+const testTenant = (ref: string, url: string) => tenantWithoutDatabase(ref, { url, services: new Set(['functions']) });
 
 export const parentOf = (pid: number) =>
   Number(execFileSync('ps', ['-o', 'ppid=', '-p', String(pid)], { encoding: 'utf8' }));

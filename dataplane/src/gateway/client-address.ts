@@ -4,7 +4,15 @@ import { isIP } from 'node:net';
 
 export type ClientAddress = (incoming: IncomingMessage) => string;
 
-export const ofConnection: ClientAddress = ({ socket }) => socket.remoteAddress ?? '';
+const withoutAddress = new WeakMap<IncomingMessage, string>();
+
+/** For what came over a Unix socket: whoever listens there knows whose it is. */
+export function comesFrom(incoming: IncomingMessage, address: string): void {
+  withoutAddress.set(incoming, address);
+}
+
+export const ofConnection: ClientAddress = (incoming) =>
+  incoming.socket.remoteAddress ?? withoutAddress.get(incoming) ?? '';
 
 /** Each proxy appends the address that it sees: of the list only the last entry is the ingress' own word. */
 export const ofIngress: ClientAddress = (incoming) => {

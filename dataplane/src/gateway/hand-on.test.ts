@@ -27,7 +27,9 @@ async function inFrontOf(port: number, limits: Partial<CarrierLimits> = {}) {
   const to = { host: '127.0.0.1', port };
   const { forward, close } = handOn({ name: 'gateway', to, headers: {}, unreachable: serviceDown('gateway'), limits });
   const front = await listening(
-    createServer((incoming, outgoing) => forward(incoming, outgoing, (incoming.url as string).slice(1))),
+    createServer((incoming, outgoing) =>
+      forward(incoming, outgoing, { of: (incoming.url as string).slice(1), address: '192.0.2.1' }),
+    ),
   );
   closings.push(close);
   return (of: string, method = 'GET', headers: OutgoingHttpHeaders = {}, body?: string) =>
@@ -78,7 +80,9 @@ test('a server that can not be connected to is a 504', async () => {
     limits: { connectMilliseconds: 100 },
   });
   closings.push(close);
-  const port = await listening(createServer((incoming, outgoing) => forward(incoming, outgoing, 'shop')));
+  const port = await listening(
+    createServer((incoming, outgoing) => forward(incoming, outgoing, { of: 'shop', address: '192.0.2.1' })),
+  );
   const { status } = await fetch(`http://127.0.0.1:${port}/`);
   assert.ok(status === 504 || status === 502, String(status));
 });

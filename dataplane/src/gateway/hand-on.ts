@@ -24,10 +24,14 @@ export function handOn({ name, to, headers: own, unreachable, limits }: HandOnOp
     return error instanceof ServiceTooSlow ? serviceTooSlow(name) : unreachable;
   };
   return {
-    /** `of`: whose requests at once are counted together. */
-    forward(incoming: IncomingMessage, outgoing: ServerResponse, of: string, more: OutgoingHttpHeaders = {}): void {
-      const from = { 'x-forwarded-for': incoming.socket.remoteAddress ?? '' };
-      const headers = Object.assign(handedOn(incoming), own, from, more);
+    /** `of`: whose requests at once are counted together; `address`: of the caller. */
+    forward(
+      incoming: IncomingMessage,
+      outgoing: ServerResponse,
+      { of, address }: { of: string; address: string },
+      more: OutgoingHttpHeaders = {},
+    ): void {
+      const headers = Object.assign(handedOn(incoming), own, { 'x-forwarded-for': address }, more);
       const path = incoming.url as string;
       carrier
         .carry({ to: of, address: to, path, headers, saysWhoMayRead: true, request: { incoming, outgoing } })

@@ -1,11 +1,13 @@
 /** Hands requests for the platform itself on to the API's Unix socket, where there is one; when the API is down callers get 502 until it is back. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { networkOf } from '../network-address.js';
 import type { CarrierLimits } from './carrier.js';
 import { handOn } from './hand-on.js';
 import { type Refusal, refuse } from './refusals.js';
 
 export interface Management {
-  forward(incoming: IncomingMessage, outgoing: ServerResponse, requestId: string): void;
+  /** `address`: of the caller. */
+  forward(incoming: IncomingMessage, outgoing: ServerResponse, requestId: string, address: string): void;
   close(): void;
 }
 
@@ -37,14 +39,17 @@ function behindSocket(socketPath: string, publicUrl: string): Management {
   const to = { socketPath };
   const { forward, close } = handOn({ name: 'management', to, headers, unreachable: UNREACHABLE, limits: LIMITS });
   return {
-    forward: (incoming, outgoing, requestId) => forward(incoming, outgoing, 'all', { 'x-request-id': requestId }),
+    forward: (incoming, outgoing, requestId, address) =>
+      forward(incoming, outgoing, { of: networkOf(address), address }, { 'x-request-id': requestId }),
     close,
   };
 }
 
 /** The API sets the bounds of bodies, and cuts off who stands still: here they are only wider. */
 const LIMITS: Partial<CarrierLimits> = {
-  atOncePerService: 1024,
+  // Of one caller's network, and of all.
+  atOncePerService: 256,
+  atOnce: 1024,
   bodyBytes: Number.POSITIVE_INFINITY,
   stillMilliseconds: 120_000,
 };

@@ -2,6 +2,8 @@
  * How many requests an address may send to one project in a second; one more is refused until the second is over. Counts
  * are of the present second alone and of a bounded number of addresses; all beyond those share one count.
  */
+import { networkOf } from '../network-address.js';
+
 const ADDRESSES = 10_000;
 const WINDOW_MS = 1_000;
 
@@ -29,7 +31,7 @@ export class RateLimit {
   exceeded(ref: string, address: string): boolean {
     if (this.#perSecond === 0) return false;
     if (this.#sparesLoopback && isLoopback(address)) return false;
-    return ++this.#countOf(ref, address).requests > this.#perSecond;
+    return ++this.#countOf(ref, networkOf(address)).requests > this.#perSecond;
   }
 
   close(): void {

@@ -13,6 +13,7 @@ import { ConnectionError, PoolBusyError } from '../sql/errors.js';
 import type { Caller, Tenant } from '../tenant.js';
 import { projectAddress, type ServiceAddress, serviceAddress } from './address.js';
 import { answerOn } from './answer-on.js';
+import { type Attempt, AttemptLog, type Refused } from './attempt-log.js';
 import { ServiceBusy, ServiceTooSlow, ServiceUnreachable } from './carrier.js';
 import { type ClientAddress, ofConnection, ofIngress } from './client-address.js';
 import { allowOrigin, answerPreflight, isPreflight } from './cors.js';
@@ -23,7 +24,6 @@ import { hasBody } from './hop.js';
 import type { Management } from './management.js';
 import type { GatewayMetrics } from './metrics.js';
 import { RateLimit } from './rate-limit.js';
-import { RefusalLog, type Refused } from './refusal-log.js';
 import {
   BODY_TOO_LARGE,
   FAILED,
@@ -108,8 +108,8 @@ export function createGateway(options: GatewayOptions): Server {
     shouldUpgradeCallback: (incoming) => incoming.headers.upgrade?.toLowerCase() === 'websocket',
   });
   const rateLimit = new RateLimit(options.rateLimit);
-  const refusals = new RefusalLog(options.log);
-  const gateway = new Gateway(options, limits, rateLimit, new SlowClients(server, limits), refusals);
+  const attempts = new AttemptLog(options.log);
+  const gateway = new Gateway(options, limits, rateLimit, new SlowClients(server, limits), attempts);
   server.on('request', (incoming, outgoing) => gateway.onRequest(incoming, outgoing));
   server.on('upgrade', (incoming, socket, head) => {
     // As where another answer has not left yet: whoever asks for more on its connection is given none of it. Not warned of, as
@@ -121,7 +121,7 @@ export function createGateway(options: GatewayOptions): Server {
   });
   server.once('close', () => {
     rateLimit.close();
-    refusals.close();
+    attempts.close();
   });
   return server;
 }
@@ -139,7 +139,7 @@ class Gateway {
     private readonly limits: GatewayLimits,
     private readonly rateLimit: RateLimit,
     private readonly slowClients: SlowClients,
-    private readonly refusals: RefusalLog,
+    private readonly attempts: AttemptLog,
   ) {
     this.#entries = entriesOf(options.services);
     this.#deployed = entriesOf(options.deployed ?? {});
@@ -155,7 +155,7 @@ class Gateway {
       if (answerProbe(incoming.url as string, this.options.complete, outgoing)) return;
       this.options.metrics?.watch(outgoing, 'platform');
       if (hasBody(incoming)) this.slowClients.watch(incoming, outgoing, false);
-      this.options.management.forward(incoming, outgoing, requestId);
+      this.options.management.forward(incoming, outgoing, requestId, this.#clientAddress(incoming));
       return;
     }
     outgoing.setHeader('X-Request-Id', requestId);
@@ -230,11 +230,11 @@ class Gateway {
         const who = { caller, token: credentials.key };
         this.#serve(entry, tenant, place, who, requestId, incoming, outgoing, { tokenProblem });
       } else {
-        this.#note(decision, tenant, place, requestId, incoming);
+        this.attempts.refused(decision, this.#attemptOf(tenant, place, requestId, incoming));
         refuse(outgoing, refusal);
       }
     } catch (error) {
-      this.#fail(error, entry, requestId, outgoing);
+      this.#fail(error, entry, this.#attemptOf(tenant, place, requestId, incoming), outgoing);
     }
   }
 
@@ -250,33 +250,29 @@ class Gateway {
   ): void {
     const { path } = place;
     const query = withoutKey(place.query);
-    const address = this.#clientAddress(incoming);
-    outgoing.once('finish', () => {
-      const { method = '' } = incoming;
-      this.refusals.noteAnswer(outgoing.statusCode, { ref: tenant.ref, place, requestId, method, address });
-    });
+    const attempt = this.#attemptOf(tenant, place, requestId, incoming);
+    const { address } = attempt;
+    outgoing.once('finish', () => this.attempts.answered(outgoing.statusCode, attempt));
     entry.service
       .handle({ tenant, caller, token, address, path, query, requestId, incoming, outgoing, tokenProblem, refusal })
-      .catch((error: unknown) => this.#fail(error, entry, requestId, outgoing));
+      .catch((error: unknown) => this.#fail(error, entry, attempt, outgoing));
   }
 
-  #note(decision: Refused, tenant: Tenant, place: ServiceAddress, requestId: string, incoming: IncomingMessage): void {
-    const { method = '' } = incoming;
-    const { ref } = tenant;
-    this.refusals.note(decision, { ref, place, requestId, method, address: this.#clientAddress(incoming) });
+  #attemptOf({ ref }: Tenant, place: ServiceAddress, requestId: string, incoming: IncomingMessage): Attempt {
+    return { ref, place, requestId, method: incoming.method ?? '', address: this.#clientAddress(incoming) };
   }
 
-  #fail(error: unknown, entry: Entry, requestId: string, outgoing: ServerResponse): void {
+  #fail(error: unknown, entry: Entry, attempt: Attempt, outgoing: ServerResponse): void {
     if (error instanceof BodyTooLargeError) {
       refuse(outgoing, worded(entry, BODY_TOO_LARGE));
       return;
     }
     if (outgoing.destroyed && !outgoing.writableFinished) {
-      this.options.log.debug({ err: error, requestId }, 'a caller went away');
+      this.options.log.debug({ err: error, requestId: attempt.requestId }, 'a caller went away');
       return;
     }
     const { words, refusal } = failureOf(error, entry.name);
-    this.options.log.error({ err: error, requestId }, words);
+    this.attempts.failed(error, words, attempt);
     refuse(outgoing, worded(entry, refusal));
   }
 
@@ -297,11 +293,12 @@ class Gateway {
       return refuse(outgoing, worded(entry, refusal ?? UNKNOWN_PROJECT));
     }
     if (entry.service.upgrade === undefined) return refuse(outgoing, worded(entry, NO_UPGRADE));
+    const attempt = this.#attemptOf(tenant, place, requestId, incoming);
     try {
       const credentials = credentialsOf(incoming, place.query);
       const decision = await decideCaller(this.#tokens, tenant, credentials);
       if (!('caller' in decision)) {
-        this.#note(decision, tenant, place, requestId, incoming);
+        this.attempts.refused(decision, attempt);
         return refuse(outgoing, worded(entry, refusalFor(decision, entry.rules)));
       }
       if (socket.destroyed) return;
@@ -310,10 +307,19 @@ class Gateway {
       const { path } = place;
       const query = withoutKey(place.query);
       const who = { caller: decision.caller, token: credentials.bearer ?? credentials.key };
-      const address = this.#clientAddress(incoming);
-      entry.service.upgrade({ tenant, ...who, address, path, query, requestId, incoming, socket, head });
+      entry.service.upgrade({
+        tenant,
+        ...who,
+        address: attempt.address,
+        path,
+        query,
+        requestId,
+        incoming,
+        socket,
+        head,
+      });
     } catch (error) {
-      this.options.log.error({ err: error, requestId }, 'an upgrade failed');
+      this.attempts.failed(error, 'an upgrade failed', attempt);
       if (outgoing.socket) refuse(outgoing, worded(entry, FAILED));
       else socket.destroy();
     }

@@ -1,6 +1,6 @@
 /**
  * Who calls, from a token that one of the project's JWT secrets or keys signed. In: a tenant and a token. Out: the caller, or why not.
- * A verified token is remembered by its bytes until it expires or the tenant's keys change; how many is bounded.
+ * A verified token is remembered until it expires or the tenant's keys change; what all of them take is bounded.
  */
 import { API_ROLES, type ApiRole } from '@slipway/crds';
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose';
@@ -28,12 +28,22 @@ const CLOCK_TOLERANCE_SECONDS = 30;
 const TOLERANCE = { clockTolerance: CLOCK_TOLERANCE_SECONDS };
 const MAX_TOKEN_LENGTH = 16 * 1024;
 
+/** Some 20,000 tokens of users as auth makes them. */
+const MOST_BYTES = 64 * 1024 * 1024;
+/** What Node 24 was seen to take for an entry beside its texts. */
+const ENTRY_BYTES = 512;
+/** Texts with a character beyond Latin-1 take two bytes for each. */
+const bytesOf = (token: string, { caller }: Remembered) => token.length + 2 * caller.claims.length + ENTRY_BYTES;
+
 export class Tokens {
   #remembered = new Map<string, Remembered>();
   /** The half that was not used since the last turn: a cheap stand-in for exact least-recently-used order. */
   #older = new Map<string, Remembered>();
 
-  constructor(private readonly capacity = 20_000) {}
+  /** Of the half that was used since the last turn. */
+  #bytes = 0;
+
+  constructor(private readonly mostBytes = MOST_BYTES) {}
 
   /** The caller of a token that was verified before; undefined says nothing about the token. */
   remembered(tenant: Tenant, token: string): Caller | undefined {
@@ -66,10 +76,13 @@ export class Tokens {
   }
 
   #remember(token: string, entry: Remembered): void {
-    if (this.#remembered.size >= this.capacity / 2) {
+    const bytes = bytesOf(token, entry);
+    if (this.#bytes + bytes > this.mostBytes / 2) {
       this.#older = this.#remembered;
       this.#remembered = new Map();
+      this.#bytes = 0;
     }
+    this.#bytes += bytes;
     this.#remembered.set(token, entry);
   }
 }

@@ -2,7 +2,7 @@ import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { RefusalLog } from './refusal-log.js';
+import { AttemptLog } from './attempt-log.js';
 
 const attemptAt = (path: string, ref = 'shop') => ({
   ref,
@@ -15,15 +15,15 @@ const attemptAt = (path: string, ref = 'shop') => ({
 function newLog() {
   const lines: Record<string, unknown>[] = [];
   const sink = new Writable({ write: (line, _, done) => done(void lines.push(JSON.parse(String(line)))) });
-  const refusals = new RefusalLog(pino({ level: 'info' }, sink));
-  const note = (path: string) => refusals.note({ refused: 'invalid-key' }, attemptAt(path));
-  return { refusals, lines, note };
+  const attempts = new AttemptLog(pino({ level: 'info' }, sink));
+  const note = (path: string) => attempts.refused({ refused: 'invalid-key' }, attemptAt(path));
+  return { attempts, lines, note };
 }
 
 test('of a flood in one second ten are named and the others counted, in one line', () => {
-  const { refusals, lines, note } = newLog();
+  const { attempts, lines, note } = newLog();
   for (let count = 0; count < 1000; count++) note('/todos');
-  refusals.close();
+  attempts.close();
   assert.equal(
     lines.map(({ reason, leftOut }) => reason ?? leftOut),
     [...Array(10).fill('invalid-key'), 990],
@@ -31,10 +31,10 @@ test('of a flood in one second ten are named and the others counted, in one line
 });
 
 test('what floods one project’s lines, its own services’ answers too, hides nobody else’s', () => {
-  const { refusals, lines, note } = newLog();
-  for (let count = 0; count < 1000; count++) refusals.noteAnswer(403, attemptAt('/hello', 'loud'));
+  const { attempts, lines, note } = newLog();
+  for (let count = 0; count < 1000; count++) attempts.answered(403, attemptAt('/hello', 'loud'));
   note('/todos');
-  refusals.close();
+  attempts.close();
   assert.equal(
     lines.map(({ ref, reason, leftOut }) => [ref, reason ?? leftOut]),
     [...Array(10).fill(['loud', 'by-the-service']), ['shop', 'invalid-key'], ['loud', 990]],
@@ -42,32 +42,46 @@ test('what floods one project’s lines, its own services’ answers too, hides 
 });
 
 test('over all projects a hundred are named in a second, and the others counted, in one line', () => {
-  const { refusals, lines } = newLog();
+  const { attempts, lines } = newLog();
   for (let count = 0; count < 1000; count++) {
-    refusals.note({ refused: 'invalid-key' }, attemptAt('/todos', `shop-${count}`));
+    attempts.refused({ refused: 'invalid-key' }, attemptAt('/todos', `shop-${count}`));
   }
-  refusals.close();
+  attempts.close();
   assert.equal(
     lines.map(({ reason, leftOut }) => reason ?? leftOut),
     [...Array(100).fill('invalid-key'), 900],
   );
 });
 
+test('of a flood of failures in one second ten are named and the others counted, beside those who were refused', () => {
+  const { attempts, lines, note } = newLog();
+  for (let count = 0; count < 1000; count++)
+    attempts.failed(new Error('it is away'), 'a service is away', attemptAt('/x'));
+  note('/todos');
+  attempts.close();
+  assert.equal(
+    lines.map(({ msg, leftOut }) => leftOut ?? msg),
+    [...Array(10).fill('a service is away'), 'a caller was refused', 990],
+  );
+  assert.is(lines[0]?.ref, 'shop');
+  assert.match(JSON.stringify(lines[0]?.err), /it is away/);
+});
+
 test('after the second is over the next is named again', async () => {
-  const { refusals, lines, note } = newLog();
+  const { attempts, lines, note } = newLog();
   for (let count = 0; count < 11; count++) note('/todos');
   for (let tries = 0; tries < 500 && !lines.some(({ leftOut }) => leftOut === 1); tries++) {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   note('/after');
-  refusals.close();
+  attempts.close();
   assert.equal([lines.length, lines.at(-1)?.path], [12, '/after']);
 });
 
 test('what a service refused itself is a line too, and what it gave is none', () => {
-  const { refusals, lines } = newLog();
-  for (const status of [200, 401, 403, 404, 500]) refusals.noteAnswer(status, attemptAt('/todos'));
-  refusals.close();
+  const { attempts, lines } = newLog();
+  for (const status of [200, 401, 403, 404, 500]) attempts.answered(status, attemptAt('/todos'));
+  attempts.close();
   assert.equal(
     lines.map(({ reason, status, path, address }) => [reason, status, path, address]),
     [401, 403].map((status) => ['by-the-service', status, '/todos', '192.0.2.1']),
@@ -75,9 +89,9 @@ test('what a service refused itself is a line too, and what it gave is none', ()
 });
 
 test('a line is short however long the path is, and holds no query', () => {
-  const { refusals, lines, note } = newLog();
+  const { attempts, lines, note } = newLog();
   note(`/${'x'.repeat(10_000)}`);
-  refusals.close();
+  attempts.close();
   const text = JSON.stringify(lines);
   assert.ok(text.length < 600, text);
   assert.not.match(text, /canary/);

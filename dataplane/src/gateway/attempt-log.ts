@@ -1,0 +1,63 @@
+/**
+ * What became of requests that were not served: whom the gateway turned away for their key or token, and whom a service did, for whoever
+ * looks for an attack; and what failed. Both are lines of the log, only so many in a second.
+ */
+import type { Logger } from 'pino';
+import type { ServiceAddress } from './address.js';
+import type { Decision } from './credentials.js';
+import { LinesOfASecond } from './lines-of-a-second.js';
+
+/** Callers choose the path, and may make it long. */
+const MAX_PATH_LENGTH = 200;
+
+export type Refused = Exclude<Decision, { caller: unknown }>;
+
+export interface Attempt {
+  ref: string;
+  place: ServiceAddress;
+  requestId: string;
+  method: string;
+  /** Of the caller. */
+  address: string;
+}
+
+export class AttemptLog {
+  readonly #refused: LinesOfASecond;
+  readonly #failed: LinesOfASecond;
+
+  constructor(private readonly log: Logger) {
+    const words = (end: string, ref?: string) =>
+      `more callers${ref ? ' of the project' : ''} ${end} in the same second`;
+    this.#refused = new LinesOfASecond((leftOut, ref) => log.info({ ref, leftOut }, words('were refused', ref)));
+    this.#failed = new LinesOfASecond((leftOut, ref) => log.error({ ref, leftOut }, words('were failed', ref)));
+  }
+
+  refused(decision: Refused, attempt: Attempt): void {
+    const problem = decision.refused === 'invalid-token' ? decision.problem.kind : undefined;
+    this.#writeRefused({ reason: decision.refused, problem }, attempt);
+  }
+
+  /** What a service answered itself: the role may not do this, the user's password is another. */
+  answered(status: number, attempt: Attempt): void {
+    if (status === 401 || status === 403) this.#writeRefused({ reason: 'by-the-service', status }, attempt);
+  }
+
+  /** `words`: what failed. */
+  failed(error: unknown, words: string, attempt: Attempt): void {
+    if (this.#failed.take(attempt.ref)) this.log.error({ ...fieldsOf(attempt), err: error }, words);
+  }
+
+  close(): void {
+    this.#refused.close();
+    this.#failed.close();
+  }
+
+  #writeRefused(why: object, attempt: Attempt): void {
+    if (this.#refused.take(attempt.ref)) this.log.info({ ...fieldsOf(attempt), ...why }, 'a caller was refused');
+  }
+}
+
+/** Neither the query nor any header nor what a token says is written: all may hold secrets. */
+function fieldsOf({ ref, place, requestId, method, address }: Attempt) {
+  return { ref, service: place.service, method, path: place.path.slice(0, MAX_PATH_LENGTH), requestId, address };
+}
