@@ -25,6 +25,10 @@ const SCHEMA = `
   create function a_table(n int) returns table (x int, y text) language sql stable as $$ select i, 'y' || i from generate_series(1, n) i $$;
   create function a_record(out p int, out q text) language sql as $$ select 1, 'q' $$;
   create function numbers() returns setof int language sql stable as 'select generate_series(1, 3)';
+  create function texts() returns setof text language sql stable as $$ values ('a'), ('b'), ('c') $$;
+  create function bare_record() returns record language sql stable as $$ select 1, 'x'::text $$;
+  create function bare_records(n int) returns setof record language sql stable as $$ select i, 'x'::text from generate_series(1, n) i $$;
+  create function cookies() returns json language sql stable as $$ select current_setting('request.cookies')::json $$;
   create function an_array() returns int[] language sql immutable as 'select array[1,2]';
   create function null_result() returns int language sql immutable as 'select null::int';
   create function defaults(a int, b text default 'B', c int default 3) returns json language sql as $$ select json_build_array(a, b, c) $$;
@@ -73,6 +77,22 @@ const CALLS: [method: string, path: string, body: unknown, answer: unknown, head
   ['GET', '/rpc/a_table?n=2&y=eq.y2', undefined, [{ x: 2, y: 'y2' }]],
   ['GET', '/rpc/a_record', undefined, { p: 1, q: 'q' }],
   ['GET', '/rpc/numbers', undefined, [1, 2, 3]],
+  ['GET', '/rpc/numbers?limit=2&offset=1', undefined, [2, 3]],
+  ['POST', '/rpc/numbers?limit=1', {}, [1]],
+  ['GET', '/rpc/numbers?pgrst_scalar=gt.1&order=pgrst_scalar.desc', undefined, [3, 2]],
+  ['GET', '/rpc/texts?offset=2', undefined, ['c']],
+  ['GET', '/rpc/bare_record', undefined, { '?column?': 1, text: 'x' }],
+  [
+    'POST',
+    '/rpc/bare_records',
+    { n: 2 },
+    [
+      { i: 1, text: 'x' },
+      { i: 2, text: 'x' },
+    ],
+  ],
+  ['GET', '/rpc/cookies', undefined, {}],
+  ['GET', '/rpc/cookies', undefined, { a: '1', b: 'x=y', __proto: 'z' }, { cookie: 'a=1; b=x=y;__proto=z; =' }],
   ['GET', '/rpc/an_array', undefined, [1, 2]],
   ['GET', '/rpc/null_result', undefined, null],
   ['POST', '/rpc/defaults', { a: 1, c: 9 }, [1, 'B', 9]],
@@ -100,6 +120,8 @@ test('rows of a function are ranged and counted like a table’s', async () => {
     headers: { range: '1-1', prefer: 'count=exact' },
   });
   assert.equal([ranged.status, ranged.body, ranged.headers.get('content-range')], [206, [{ id: 2 }], '1-1/3']);
+  const scalars = await rest.ask('GET', '/rpc/numbers', { headers: { range: '1-1', prefer: 'count=exact' } });
+  assert.equal([scalars.status, scalars.body, scalars.headers.get('content-range')], [206, [2], '1-1/3']);
   const object = { headers: { accept: 'application/vnd.pgrst.object+json' } };
   assert.is((await rest.ask('GET', '/rpc/some_items', object)).body.code, 'PGRST116');
   assert.equal((await rest.ask('GET', '/rpc/some_items?id=eq.2', object)).body, { id: 2, name: 'b' });
@@ -148,6 +170,7 @@ const REFUSED: [method: string, path: string, body: unknown, status: number, tol
   ['GET', '/rpc/writes', undefined, 405, { code: '25006' }],
   ['POST', '/rpc/writes_stable', {}, 400, { code: '0A000' }],
   ['GET', '/rpc/add?a=x', undefined, 400, { code: '22P02' }],
+  ['GET', '/rpc/numbers?unknown=eq.1', undefined, 400, { code: '42703' }],
 ];
 for (const [method, path, body, status, told] of REFUSED)
   test(`${method} ${path} is refused with ${status}, in PostgREST's words`, async () => {
@@ -189,6 +212,8 @@ test('response.status and response.headers make the answer, and nonsense in them
     [made.status, made.headers.get('x-one'), made.headers.get('cache-control'), made.body],
     [418, '1', 'no-store', 'said'],
   );
+  const twice = await says('200', '[{"Set-Cookie":"a=1"},{"Cache-Control":"public"},{"set-cookie":"b=2"}]');
+  assert.equal(twice.headers.getSetCookie(), ['a=1', 'b=2']);
   for (const [status, headers, code] of [
     ['blah', '[]', 'PGRST112'],
     ['99', '[]', 'PGRST112'],

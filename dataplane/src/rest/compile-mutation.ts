@@ -3,7 +3,6 @@ import type { Table } from './catalogue/catalogue.js';
 import { invalidBody, RestError } from './errors.js';
 import type { ReadNode } from './plan/read-plan.js';
 import type { ApiRequest, RepresentedRequest } from './request/api-request.js';
-import { requireUniformRows } from './request/body.js';
 import type { Condition } from './request/grammar.js';
 import type { parseQueryString } from './request/query-string.js';
 import { deleteSql, INSERTED_COUNT, insertSql, type Mutation, updateSql } from './statement/mutate.js';
@@ -35,7 +34,9 @@ export function mutationStatement(
     table,
     wantsBody,
     ...(mutation.returning === 'keys'
-      ? { keys: `(select row_to_json(k) from (select ${keys} from pgrst_source limit 1) k)` }
+      ? {
+          keys: `(select json_object_agg(key, value) from json_each_text((select row_to_json(k) from (select ${keys} from pgrst_source limit 1) k)))`,
+        }
       : {}),
     ...(request.action === 'insert' || request.action === 'put' ? { inserted: INSERTED_COUNT } : {}),
     ...(bound ? { bound } : {}),
@@ -44,7 +45,7 @@ export function mutationStatement(
 }
 
 function boundOf({ preferences, representation, action }: RepresentedRequest) {
-  if (representation.media === 'object' && preferences.return === 'representation') return { rows: 1, exactly: true };
+  if (representation.media === 'object') return { rows: 1, exactly: true };
   const counts = action === 'update' || action === 'delete';
   if (!counts || preferences.handling !== 'strict' || preferences.maxAffected === undefined) return undefined;
   return { rows: preferences.maxAffected, exactly: false };
@@ -81,7 +82,7 @@ function mutationOf(
 
 function bodyColumns({ body, action }: ApiRequest, table: Table, given: string[] | undefined): string[] {
   if (!body || body.form === 'empty' || body.form === 'other') throw invalidBody();
-  if (given === undefined && action === 'insert') requireUniformRows(body);
+  if (given === undefined && action === 'insert' && !body.isUniform) throw invalidBody('All object keys must match');
   const columns = given ?? body.keys;
   const unknown = columns.find((column) => !table.columns.has(column));
   if (unknown !== undefined)

@@ -26,10 +26,7 @@ export function readStatements(
   const writer = new Writer();
   const alias = writer.alias(node.name);
   const withs = before.map((write) => `pgrst_source as (${write(writer)})`);
-  const rows =
-    call?.routine.returns === 'scalar' || call?.routine.returns === 'void'
-      ? 'select * from pgrst_source'
-      : readSql(writer, node, source, alias, rangeSql(writer, request));
+  const rows = readSql(writer, node, source, alias, rangeSql(writer, request));
   const { count } = request.preferences;
   const limited = count === 'estimated' ? ` limit ${ESTIMATE_FROM + 1}` : '';
   const wantsCount = count === 'exact' || count === 'estimated' || (count === 'planned' && call !== undefined);

@@ -120,6 +120,19 @@ test('requests of one shape share a statement; those that differ in more do not 
   assert.is.not(compiled('GET', '/a', '', undefined, { accept: 'text/csv' }).shape, compiled('GET', '/a').shape);
 });
 
+test('bodies of other keys, or not all of the same, are of other shapes, unless the columns are named', () => {
+  const shapes = (query: string) =>
+    [
+      [{ id: 1 }, { id: 2 }],
+      [{ d: 'x' }, { d: 'y' }],
+    ].map((body) => compiled('POST', '/a', query, body).shape);
+  assert.is(new Set(shapes('')).size, 2);
+  assert.is(new Set(shapes('columns=id')).size, 1);
+  const uniform = compiled('POST', '/a', 'columns=id', [{ id: 1 }, { id: 2 }]);
+  const mixed = compiled('POST', '/a', 'columns=id', [{ id: 1 }, { d: 'x' }]);
+  assert.is.not(uniform.shape, mixed.shape);
+});
+
 test('what one parameter holds can not be taken for two', () => {
   const two = compiled('GET', '/a', 'select=id&d=eq.1');
   const one = compiled('GET', '/a', `select=${encodeURIComponent('"id\nd\neq.\u0001"')}`);
@@ -170,7 +183,7 @@ test('a body is one parameter, expanded by Postgres', () => {
   assert.equal(insert.statement.sources, [{ from: 'body' }]);
   assert.match(
     insert.text,
-    `insert into "public"."a" as "a" ("id", "d") select "id", "d" from json_populate_recordset(null::"public"."a", $1::json) as pgrst_body returning 1`,
+    `insert into "public"."a" as "a" ("id", "d") select "id", "d" from (select "id", "d" from json_to_recordset($1::json) as _("id" int4, "d" text)) as pgrst_body returning 1`,
   );
   const update = compiled('PATCH', '/a', 'id=eq.1', { d: 'y' });
   assert.equal(

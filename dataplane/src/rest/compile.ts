@@ -83,10 +83,7 @@ function compileCall(catalogue: Catalogue, asked: ApiRequest): Compiled {
   const call = planCall(catalogue, schema, name, names, posted ? (body?.type ?? 'json') : undefined);
   const { returnsTable, volatility, returns } = call.routine;
   const table = returnsTable ? catalogue.table(returnsTable.schema, returnsTable.name) : undefined;
-  const shaped =
-    returns === 'composite'
-      ? query
-      : { ...query, select: parseQueryString([], true).select, conditions: [], order: [] };
+  const shaped = returns === 'composite' ? query : { ...query, select: parseQueryString([], true).select };
   const node = planRead(catalogue, schema, name, table, shaped);
   const request = represented(catalogue, asked, node, call);
   const given: Arguments = posted ? { from: 'body', names } : { from: 'query', values: query.parameters };

@@ -17,6 +17,7 @@ const SETTINGS = [
   'request.method',
   'request.path',
   'request.headers',
+  'request.cookies',
   'statement_timeout',
   'transaction_read_only',
 ];
@@ -47,9 +48,20 @@ export function identityStatement(
     incoming.method,
     path,
     JSON.stringify(incoming.headers),
+    cookiesOf(incoming.headers.cookie),
     timeoutMs ? `${Math.min(timeoutMs, MAX_TIMEOUT_MS)}ms` : STATEMENT_TIMEOUT[caller.role],
     readOnly ? 'on' : 'off',
   ];
   if (timezone === undefined) return { name: 'identity', text: TEXT, values };
   return { name: 'identity-timezone', text: TEXT_WITH_TIMEZONE, values: [...values, timezone] };
+}
+
+/** As JSON. Always told: a setting that was set once is an empty text afterwards, which is none. */
+function cookiesOf(header: string | undefined): string {
+  if (header === undefined) return '{}';
+  const pairs = header.split(';').map((pair) => {
+    const [name = '', ...value] = pair.split('=');
+    return [name.trim(), value.join('=').trim()] as const;
+  });
+  return JSON.stringify(Object.fromEntries(pairs.filter(([name]) => name !== '')));
 }

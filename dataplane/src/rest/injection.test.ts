@@ -220,7 +220,8 @@ test('hostile text in every place of a request reaches Postgres as a value or a 
     });
     const text = await response.text();
     const shown = `#${i} ${method} ${path} ${JSON.stringify(init)} → ${response.status} ${text}`;
-    assert.ok(response.status < 500, shown);
+    // Two rows of one key in one upsert: upstream answers so too.
+    assert.ok(response.status < 500 || text.includes('"code":"21000"'), shown);
     assert.not.match(text, '"code":"42601"', shown);
     statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
   }
@@ -230,7 +231,8 @@ test('hostile text in every place of a request reaches Postgres as a value or a 
     assert.not.match(rest_, /;|--|\/\*|\$\$|\\/, statement);
   }
   // The fuzzer is worth something only while much of what it asks is understood.
-  assert.ok((statuses.get(200) ?? 0) > REQUESTS / 20, JSON.stringify([...statuses]));
+  const done = [...statuses].reduce((sum, [status, count]) => (status < 300 ? sum + count : sum), 0);
+  assert.ok(done > REQUESTS / 20, JSON.stringify([...statuses]));
   assert.equal((await rest.sql('select count(*)::int as n from books where id <= 20'))[0], { n: 20 });
 });
 

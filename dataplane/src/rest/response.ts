@@ -13,7 +13,7 @@ import type { RESULT_COLUMNS } from './statement/result.js';
 export interface Answer {
   status: number;
   statusText?: string;
-  headers: Record<string, string>;
+  headers: Record<string, string | string[]>;
   body: Buffer | undefined;
 }
 
@@ -146,12 +146,11 @@ function writeStatus({ action, preferences }: RepresentedRequest, result: Result
 }
 
 function location({ request, table }: CompiledRequest, keys: Buffer): string {
-  const values = JSON.parse(keys.toString()) as Record<string, unknown>;
+  const values = JSON.parse(keys.toString()) as Record<string, string | null>;
   const name = request.target.kind === 'root' ? '' : request.target.name;
   const filters = (table?.primaryKey ?? []).map((column) => {
-    const value = values[column];
-    const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-    return `${encodeURIComponent(column)}=${value === null ? 'is.null' : `eq.${encodeURIComponent(text)}`}`;
+    const value = values[column] ?? null;
+    return `${encodeURIComponent(column)}=${value === null ? 'is.null' : `eq.${encodeURIComponent(value)}`}`;
   });
   return `/${encodeURIComponent(name)}?${filters.join('&')}`;
 }
@@ -165,7 +164,8 @@ function overridden(answer: Answer, result: Result): Answer {
   return { ...answer, status };
 }
 
-function headersOf(text: string, present: Record<string, string>): Record<string, string> {
+/** Some may be said more than once, as Set-Cookie. */
+function headersOf(text: string, present: Answer['headers']): Answer['headers'] {
   const wrong = new RestError(
     500,
     'PGRST111',
@@ -179,11 +179,14 @@ function headersOf(text: string, present: Record<string, string>): Record<string
   }
   if (!Array.isArray(list)) throw wrong;
   const spelling = new Map(Object.keys(present).map((name) => [name.toLowerCase(), name]));
-  const headers: Record<string, string> = {};
+  const headers: Record<string, string[]> = {};
   for (const entry of list) {
     const [[name, value] = [], second] = entry && typeof entry === 'object' ? Object.entries(entry) : [];
     if (name === undefined || second || typeof value !== 'string' || !isToken(name) || !isLine(value)) throw wrong;
-    if (!isFraming(name)) headers[spelling.get(name.toLowerCase()) ?? name] = value;
+    if (isFraming(name)) continue;
+    const spelt = spelling.get(name.toLowerCase()) ?? name;
+    spelling.set(name.toLowerCase(), spelt);
+    headers[spelt] = [...(headers[spelt] ?? []), value];
   }
   return headers;
 }

@@ -16,6 +16,8 @@ const CHANNEL = 'pgrst';
 const RELOADS_AT_ONCE = 20;
 const RELOADS_A_SECOND = 5;
 const MAX_COMPILED = 500;
+/** Callers choose it: no request that comes often is so long. */
+const MAX_SHAPE_LENGTH = 16_384;
 
 export interface PreparedRequest {
   compiled: CompiledRequest;
@@ -138,7 +140,7 @@ export class TenantDatabase {
 
   remember(shape: string, compiled: CompiledRequest): PreparedRequest {
     const prepared = { compiled, name: createHash('sha1').update(compiled.statement.text).digest('base64url') };
-    if (!compiled.reusable) return prepared;
+    if (!compiled.reusable || shape.length > MAX_SHAPE_LENGTH) return prepared;
     this.compiled.set(shape, prepared);
     const [oldest] = this.compiled.keys();
     if (this.compiled.size > MAX_COMPILED && oldest !== undefined) this.compiled.delete(oldest);

@@ -9,6 +9,8 @@ const SCHEMA = `
   create table always (id int generated always as identity primary key, name text);
   create table pairs (a int, b int, note text, primary key (a, b));
   create table keyless (name text);
+  create domain mail as text not null check (value like '%@%');
+  create table people (id int8 primary key, mail mail default 'a@b', name text, pair int references goods (id));
   create view cheap as select id, name, price from goods where price < 100;
   create view fixed as select count(*) as n from goods;
 `;
@@ -18,7 +20,9 @@ let rest: RestHarness;
 test.before(async () => {
   rest = await startRestHarness(SCHEMA);
 });
-test.before.each(() => rest.sql('truncate goods, pairs, keyless, always restart identity').then(() => undefined));
+test.before.each(() =>
+  rest.sql('truncate goods, pairs, keyless, always, people restart identity').then(() => undefined),
+);
 test.after(() => rest.close());
 
 const full = (prefer = '') => ({ prefer: `return=representation${prefer}` });
@@ -155,6 +159,58 @@ test('updates and deletions tell how many, return what is selected, and change n
   const deleted = await rest.ask('DELETE', '/goods?id=gt.1', { headers: { prefer: 'count=exact' } });
   assert.equal([deleted.status, deleted.headers.get('content-range')], [204, '*/2']);
   assert.equal(await rest.sql('select id, name from goods'), [{ id: 1, name: 'z' }]);
+});
+
+test('columns that are not written are asked nothing, not even by a domain that takes no null', async () => {
+  for (const prefer of ['', 'missing=default']) {
+    await rest.sql('truncate people');
+    const made = await rest.ask('POST', '/people', { body: { id: 1 }, headers: full(`,${prefer}`) });
+    assert.equal([made.status, made.body[0].mail], [201, 'a@b'], made.text);
+    const changed = await rest.ask('PATCH', '/people?id=eq.1', { body: { name: 'x' }, headers: { prefer } });
+    assert.is(changed.status, 204, changed.text);
+  }
+  assert.is((await rest.ask('PATCH', '/people?id=eq.1', { body: { mail: null } })).body.code, '23502');
+});
+
+test('a write that is to answer with one object writes one row or none, returned or not', async () => {
+  await rest.ask('POST', '/goods', { body: [{ name: 'a' }, { name: 'b' }] });
+  const headers = { accept: 'application/vnd.pgrst.object+json' };
+  for (const prefer of ['return=minimal', 'return=representation']) {
+    const ask = (method: string, path: string, body?: unknown) =>
+      rest.ask(method, path, { headers: { ...headers, prefer }, ...(body ? { body } : {}) });
+    for (const told of [
+      await ask('PATCH', '/goods?id=lte.2', { name: 'z' }),
+      await ask('PATCH', '/goods?id=eq.9', { name: 'z' }),
+      await ask('DELETE', '/goods?id=lte.2'),
+      await ask('POST', '/goods', [{ name: 'c' }, { name: 'd' }]),
+    ])
+      assert.equal([told.status, told.body?.code], [406, 'PGRST116'], told.text);
+    assert.ok((await ask('PATCH', '/goods?id=eq.1', { name: 'a' })).status < 300);
+  }
+  assert.equal(await rest.sql('select name from goods order by id'), [{ name: 'a' }, { name: 'b' }]);
+});
+
+test('rows of other keys are refused also after others of the same first row were taken', async () => {
+  const send = (id: number, second: object) => rest.ask('POST', '/pairs', { body: [{ a: id, b: 1 }, second] });
+  assert.is((await send(1, { a: 2, b: 1 })).status, 201);
+  const refused = await send(3, { a: 4, note: 'lost' });
+  assert.equal([refused.status, refused.body?.code], [400, 'PGRST102']);
+});
+
+test('what is embedded is no filter of a write', async () => {
+  for (const [method, query] of [
+    ['DELETE', 'select=id,goods()&goods=is.null'],
+    ['PATCH', 'select=id,goods(id)&or=(goods.is.null,id.eq.1)'],
+  ] as const) {
+    const told = await rest.ask(method, `/people?${query}`, method === 'PATCH' ? { body: { name: 'x' } } : {});
+    assert.equal([told.status, told.body?.code], [400, '42703'], told.text);
+  }
+});
+
+test('Location has keys to their last digit', async () => {
+  const body = '{"id":9007199254740993}';
+  const made = await rest.ask('POST', '/people', { body, headers: { prefer: 'return=headers-only' } });
+  assert.is(made.headers.get('location'), '/people?id=eq.9007199254740993');
 });
 
 test('limit does not bound a write: max-affected does, and undoes', async () => {

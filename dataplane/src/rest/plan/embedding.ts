@@ -12,12 +12,16 @@ export function findRelationship(
   target: string,
   hint: string | undefined,
 ): Relationship {
-  const found = (table?.relationships ?? []).filter((each) => matches(each, target, hint));
+  const found = (table?.relationships ?? []).filter((each) => isWithin(each, schema) && matches(each, target, hint));
   const [first, second] = found;
   if (first && !second) return first;
   if (!first || !second) throw noRelationship(catalogue, schema, origin, table, target, hint);
   throw ambiguous(origin, target, found);
 }
+
+/** Tables of other exposed schemas may have the same names; a function says itself which table it leads to. */
+const isWithin = (relationship: Relationship, schema: string) =>
+  isComputed(relationship) || relationship.target.schema === schema;
 
 function matches(relationship: Relationship, target: string, hint: string | undefined): boolean {
   if (isComputed(relationship)) return target === relationship.routine.name;

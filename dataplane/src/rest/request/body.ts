@@ -8,6 +8,8 @@ export interface Body {
   form: 'empty' | 'object' | 'array' | 'other';
   /** Of the object, or of each of the array's objects. */
   keys: string[];
+  /** It is an object, or each of the array's is one with these keys. */
+  isUniform: boolean;
   /** As a function's only parameter takes it. */
   type: 'json' | 'text' | 'xml' | 'bytea';
 }
@@ -25,46 +27,54 @@ export function parseBody(bytes: Buffer, contentType: string | undefined, isCall
   if (type === 'application/json' || type.endsWith('+json')) return parseJson(bytes);
   if (type === 'application/x-www-form-urlencoded') {
     const fields = Object.fromEntries(new URLSearchParams(bytes.toString()));
-    return { bytes: Buffer.from(JSON.stringify(fields)), form: 'object', keys: Object.keys(fields), type: 'json' };
+    return objectBody(Buffer.from(JSON.stringify(fields)), fields);
   }
   if (type === 'text/csv') {
     const rows = csvRows(bytes.toString());
-    return { bytes: Buffer.from(JSON.stringify(rows)), form: 'array', keys: commonKeys(rows), type: 'json' };
+    return arrayBody(Buffer.from(JSON.stringify(rows)), rows);
   }
   const whole = isCall && Object.hasOwn(WHOLE, type) ? WHOLE[type] : undefined;
   if (!whole) throw invalidBody(`Content-Type not acceptable: ${type}`);
   // As Postgres reads a bytea parameter.
   const value = whole === 'bytea' ? Buffer.from(`\\x${bytes.toString('hex')}`) : bytes;
-  return { bytes: value, form: 'other', keys: [], type: whole };
+  return { bytes: value, form: 'other', keys: [], isUniform: false, type: whole };
 }
 
 function parseJson(bytes: Buffer): Body {
-  if (bytes.length === 0) return { bytes, form: 'empty', keys: [], type: 'json' };
+  if (bytes.length === 0) return { bytes, form: 'empty', keys: [], isUniform: false, type: 'json' };
   let json: unknown;
   try {
     json = JSON.parse(bytes.toString());
   } catch {
     throw invalidBody();
   }
-  if (Array.isArray(json)) return { bytes, form: 'array', keys: commonKeys(json), type: 'json' };
-  if (json && typeof json === 'object') return { bytes, form: 'object', keys: Object.keys(json), type: 'json' };
-  return { bytes, form: 'other', keys: [], type: 'json' };
+  if (Array.isArray(json)) return arrayBody(bytes, json);
+  if (json && typeof json === 'object') return objectBody(bytes, json);
+  return { bytes, form: 'other', keys: [], isUniform: false, type: 'json' };
 }
 
-/** Rows of one insert have the same columns; keys of other arrays matter to nobody. */
-function commonKeys(array: unknown[]): string[] {
-  const first = array[0];
-  return first && typeof first === 'object' && !Array.isArray(first) ? Object.keys(first) : [];
+const objectBody = (bytes: Buffer, object: object): Body => ({
+  bytes,
+  form: 'object',
+  keys: Object.keys(object),
+  isUniform: true,
+  type: 'json',
+});
+
+function arrayBody(bytes: Buffer, array: unknown[]): Body {
+  const keys = commonKeys(array);
+  return { bytes, form: 'array', keys, isUniform: isUniform(array, keys), type: 'json' };
 }
 
-/** For an insert without `columns`. Node has parsed it before: it is valid JSON. */
-export function requireUniformRows(body: Body): void {
-  if (body.form === 'other') throw invalidBody('All object keys must match');
-  if (body.form !== 'array') return;
-  const keys = new Set(body.keys);
-  for (const row of JSON.parse(body.bytes.toString()) as unknown[]) {
-    const own = row && typeof row === 'object' && !Array.isArray(row) ? Object.keys(row) : undefined;
-    if (own?.length !== keys.size || !own.every((key) => keys.has(key)))
-      throw invalidBody('All object keys must match');
-  }
+/** Those of the first object: rows of one insert have the same ones, and keys of other arrays matter to nobody. */
+const commonKeys = (array: unknown[]) => keysOf(array[0]) ?? [];
+
+function isUniform(array: unknown[], keys: string[]): boolean {
+  const known = new Set(keys);
+  return array.every((row) => {
+    const own = keysOf(row);
+    return own?.length === known.size && own.every((key) => known.has(key));
+  });
 }
+
+const keysOf = (row: unknown) => (row && typeof row === 'object' && !Array.isArray(row) ? Object.keys(row) : undefined);

@@ -50,7 +50,9 @@ export function shapeOf(
     const start = valueStart(key, value, isCall);
     parts.push(key, start === undefined ? value : value.slice(0, start) + VALUE);
   }
-  if (body) parts.push(body.form, body.type, ...body.keys.map((bodyKey) => JSON.stringify(bodyKey)));
+  if (body) parts.push(body.form, body.type, body.isUniform ? 'u' : '');
+  const areColumnsNamed = parameters.some(([key]) => key === 'columns');
+  if (body && !areColumnsNamed) parts.push(...body.keys.map((bodyKey) => JSON.stringify(bodyKey)));
   // Anything a client wrote may hold the separator: JSON's quotes keep the parts apart.
   return parts.some((part) => part.includes(SEPARATOR)) ? JSON.stringify(parts) : parts.join(SEPARATOR);
 }

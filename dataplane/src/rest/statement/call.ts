@@ -8,8 +8,11 @@ export type Arguments = { from: 'query'; values: { name: string; value: Value }[
 
 export function callSql(writer: Writer, { routine, wholeBody }: CallPlan, given: Arguments): string {
   const { parameters, returns } = routine;
-  const call = (list: string[]) => `${qualified(routine)}(${list.join(', ')})`;
-  const select = `select ${returns === 'composite' ? 'pgrst_call.*' : 'pgrst_call as pgrst_scalar'} from`;
+  const called = (list: string[]) => `${qualified(routine)}(${list.join(', ')})`;
+  // Among the columns, as a record without columns of its own can't be where rows come from.
+  const call = (list: string[]) =>
+    returns === 'composite' ? called(list) : `(select ${called(list)} as pgrst_scalar)`;
+  const select = 'select pgrst_call.* from';
   if (wholeBody) return `${select} ${call([`${writer.add({ from: 'body' })}::${parameters[0]?.type}`])} as pgrst_call`;
   if (given.from === 'query') return `${select} ${call(queryArguments(writer, routine, given.values))} as pgrst_call`;
   const used = parameters.filter(({ name }) => given.names.includes(name));

@@ -50,9 +50,11 @@ function conditionSql(writer: Writer, scope: Scope, condition: Condition): strin
     return `${not}(${members.join(` ${condition.operator} `)})`;
   }
   const embed = embedOfCondition(scope.node, condition);
-  if (!embed) return `${not}(${filterSql(writer, scope, condition)})`;
+  // Of rows that are written only columns can be asked: what is embedded is read after.
+  const joined = embed && scope.embeds.get(embed.name);
+  if (embed === undefined || joined === undefined) return `${not}(${filterSql(writer, scope, condition)})`;
   const isNull = condition.operation.kind === 'is' && condition.operation.value === 'null';
-  return `${not}(${identifier(scope.embeds.get(embed.name) as string)}.${embed.spread ? FOUND : 'body'} is ${isNull ? '' : 'not '}null)`;
+  return `${not}(${identifier(joined)}.${embed.spread ? FOUND : 'body'} is ${isNull ? '' : 'not '}null)`;
 }
 
 const IS = { null: 'null', not_null: 'not null', true: 'true', false: 'false', unknown: 'unknown' };

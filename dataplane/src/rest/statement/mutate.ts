@@ -74,13 +74,14 @@ function bodySql(writer: Writer, { table, columns, bodyIsArray, missingDefaults 
   const array = bodyIsArray ? `${body}::${json}` : `${json}_build_array(${body}::${json})`;
   // Without columns each row is all defaults, one for each object sent.
   if (columns.length === 0) return `${json}_array_elements(${array}) as pgrst_body`;
-  const rows = missingDefaults ? withDefaults(table, columns, array) : array;
-  if (columns.some((column) => table.columns.get(column)?.fromJson)) return representedRows(table, columns, json, rows);
-  return `${json}_populate_recordset(null::${qualified(table)}, ${rows}) as pgrst_body`;
+  return rowsOf(table, columns, json, missingDefaults ? withDefaults(table, columns, array) : array);
 }
 
-/** Columns whose domain says how its values are read from JSON. */
-function representedRows(table: Table, columns: string[], json: string, rows: string): string {
+/**
+ * Of the columns that are written alone: a row of the whole table would hold a null for each other one, which the domain of one may
+ * refuse. A domain may also say how its values are read from JSON.
+ */
+function rowsOf(table: Table, columns: string[], json: string, rows: string): string {
   const known = columns.flatMap((name) => table.columns.get(name) ?? []);
   const typed = known.map(({ name, type, fromJson }) => `${identifier(name)} ${fromJson ? 'json' : type}`);
   const read = known.map(({ name, fromJson }) =>
