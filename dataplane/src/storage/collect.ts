@@ -9,7 +9,7 @@ import type { Tenant } from '../tenant.js';
 import { type ContentStore, VERSION } from './content/content.js';
 import { type FileStore, GONE_MARK } from './content/files.js';
 import type { StorageDatabases } from './database.js';
-import { PARTIALS, removeExpired } from './partial-uploads.js';
+import { PARTIAL_LIFE_MS, removeExpired } from './partial-uploads.js';
 
 export interface Collection {
   content: ContentStore;
@@ -21,8 +21,8 @@ export interface Collection {
   now: number;
 }
 
-/** Longer than any upload takes. */
-const YOUNG_MS = 24 * 3600 * 1000;
+/** An upload in parts may lie here as content, as old as what came first of it, until it is named. */
+const YOUNG_MS = 2 * PARTIAL_LIFE_MS;
 /** A project whose objects are missed can be made again until then. */
 const GONE_MS = 7 * 24 * 3600 * 1000;
 const AT_ONCE = 500;
@@ -52,7 +52,7 @@ async function* refsOf({ content, files }: Collection): AsyncIterable<string> {
 async function collectProject({ content, files, databases, log, now }: Collection, tenant: Tenant): Promise<void> {
   const { ref } = tenant;
   await rm(path.join(files.folder, ref, GONE_MARK), { force: true });
-  await removeExpired(path.join(files.folder, ref, PARTIALS), now);
+  await removeExpired(path.join(files.folder, ref), now);
   let old: string[] = [];
   const sort = async () => {
     const unnamed = await unnamedOf(databases, tenant, old);

@@ -1,15 +1,14 @@
-import { type ChildProcess, fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Readable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { startTestCluster, type TestCluster, type TestProject } from '../testing/project.js';
+import { type Served, serve } from './child.testing.js';
 import { collect } from './collect.js';
 import { FileStore } from './content/files.js';
 import { StorageDatabases } from './database.js';
@@ -17,14 +16,14 @@ import { StorageDatabases } from './database.js';
 let cluster: TestCluster;
 let project: TestProject;
 let directory: string;
-let served: { child: ChildProcess; port: number };
+let served: Served;
 const databases = new StorageDatabases();
 
 test.before(async () => {
   cluster = await startTestCluster();
   project = await cluster.project('crash');
   directory = await mkdtemp(path.join(tmpdir(), 'slipway-crash-'));
-  served = await serve();
+  served = await serve({ tenant: project, directory });
   const made = await ask('POST', '/bucket', JSON.stringify({ name: 'b', public: true }));
   assert.is(made.status, 200);
 });
@@ -35,13 +34,6 @@ test.after(async () => {
   await cluster?.close();
   await rm(directory, { recursive: true, force: true });
 });
-
-async function serve(tenant = project): Promise<{ child: ChildProcess; port: number }> {
-  const child = fork(fileURLToPath(new URL('./served.testing.js', import.meta.url)));
-  const port = new Promise<number>((resolve) => child.once('message', (said) => resolve(said as number)));
-  child.send({ tenant, directory });
-  return { child, port: await port };
-}
 
 const ask = (method: string, route: string, body?: string) =>
   fetch(`http://127.0.0.1:${served.port}/p/crash/storage/v1${route}`, {
@@ -83,7 +75,7 @@ test('killed in the middle of uploads, it has lost none that it acknowledged and
   await ended;
   for (const socket of halves) socket.destroy();
 
-  served = await serve();
+  served = await serve({ tenant: project, directory });
   for (let i = 0; i < 10; i++) {
     assert.is(
       await (await fetch(`http://127.0.0.1:${served.port}/p/crash/storage/v1/object/public/b/done-${i}`)).text(),
@@ -95,7 +87,7 @@ test('killed in the middle of uploads, it has lost none that it acknowledged and
   assert.is((await files()).length, before + 2);
   await collect(collection(Date.now(), true));
   assert.is((await files()).length, before + 2);
-  await collect(collection(Date.now() + 2 * DAY, true));
+  await collect(collection(Date.now() + 3 * DAY, true));
   assert.is((await files()).length, before);
 });
 
@@ -120,14 +112,15 @@ async function startDeafCarrier(): Promise<Server> {
 test('content is kept where the database named it and then was not heard', async () => {
   const carrier = await startDeafCarrier();
   const { port } = carrier.address() as AddressInfo;
-  const deaf = await serve({ ...project, authenticator: { ...project.authenticator, host: '127.0.0.1', port } });
+  const authenticator = { ...project.authenticator, host: '127.0.0.1', port };
+  const deaf = await serve({ tenant: { ...project, authenticator }, directory });
   try {
     const url = `http://127.0.0.1:${deaf.port}/p/crash/storage/v1/object/b/replaced`;
     const answer = await fetch(url, { method: 'PUT', headers: { apikey: project.serviceRoleKey }, body: 'after' });
     assert.is(answer.status, 502);
     assert.is(await (await ask('GET', '/object/b/replaced')).text(), 'after');
     const before = (await files()).length;
-    await collect(collection(Date.now() + 2 * DAY, true));
+    await collect(collection(Date.now() + 3 * DAY, true));
     assert.is((await files()).length, before - 1);
     assert.is(await (await ask('GET', '/object/b/replaced')).text(), 'after');
   } finally {
@@ -141,7 +134,7 @@ test('content that no object names is collected, and what is named stays', async
   const orphan = { ref: 'crash', version: randomUUID() };
   await store.write(orphan, Readable.from([Buffer.from('orphan')]), 100);
   const before = (await files()).length;
-  await collect(collection(Date.now() + 2 * DAY, true));
+  await collect(collection(Date.now() + 3 * DAY, true));
   assert.is((await files()).length, before - 1);
   assert.is((await ask('GET', '/object/b/done-0')).status, 200);
 });

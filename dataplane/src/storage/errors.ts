@@ -54,6 +54,9 @@ export const tooManyOpenUploads = (most: number) =>
     `${most} resumable uploads of this project are open, as many as may be (openUploads); end some by DELETE, or wait until they expire a day after they began`,
     'too_many_requests',
   );
+/** A status that clients of resumable uploads wait for and then ask again. */
+export const notYetFinished = () =>
+  new StorageError(423, 'ResourceLocked', 'All of it has come and is not yet an object; try again in a moment');
 export const invalidToken = (message: string) => new StorageError(400, 'InvalidJWT', message);
 export const invalidSignature = () => new StorageError(400, 'InvalidSignature', 'Invalid signature');
 
@@ -79,4 +82,14 @@ export function storageError(error: unknown): unknown {
     return new StorageError(400, 'DatabaseError', error.message);
   }
   return new StorageError(500, 'DatabaseError', error.message);
+}
+
+/** Transactions that got into each other's way, and a server that lacks something or stops. */
+const PASSING_CLASSES = /^(25|40|53|55|57|58|XX)/;
+
+/** Whether the same may succeed later: nobody refused it, something did not work. */
+export function isPassing(error: unknown): boolean {
+  if (error instanceof DatabaseError && PASSING_CLASSES.test(error.code)) return true;
+  const known = storageError(error);
+  return !(known instanceof StorageError) || known.status >= 500;
 }

@@ -86,7 +86,7 @@ export function createStorageService({ directory, s3, limits: given, projects, l
   const content: ContentStore = s3 ? new S3Store(s3, files) : files;
   const databases = new StorageDatabases();
   const limits = { ...LIMITS, ...given };
-  const resumable = new Resumable(files, limits.openUploads);
+  const resumable = new Resumable(files, limits.openUploads, log);
   const uploads = new UploadsAtOnce(limits.uploadsAtOnce);
   const images = new ImageTurns();
   let collecting = Promise.resolve();

@@ -1,15 +1,20 @@
-/** Uploads that come in parts, until they are whole: what came, as a file, and what it will be, beside it. */
+/**
+ * Uploads that come in parts: what came, as a file, and what it will be, beside it. Of one that became an object its state is kept
+ * for a while, for a client that didn't hear so.
+ */
+import { randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { finished, pipeline } from 'node:stream/promises';
 import { DataStore, Upload } from '@tus/server';
 import { tooManyOpenUploads } from './errors.js';
 
-/** Since it began; until then a client may go on. */
+/** Since it began; until then a client may go on. One that became an object is remembered for as long from then. */
 export const PARTIAL_LIFE_MS = 24 * 3600 * 1000;
 export const PARTIALS = 'uploads';
+const FINISHED = 'finished-uploads';
 
 export interface PartialState {
   /** Who began it: nobody else may go on. */
@@ -21,11 +26,16 @@ export interface PartialState {
   size: number | undefined;
   metadata: Record<string, string | null>;
   created: string;
+  /** Of the content that it becomes, since it is whole: from then on that is there already, or what came is still here. */
+  version?: string;
 }
+
+/** What is decided about an upload before it is made. */
+export type Beginning = Omit<PartialState, 'size' | 'metadata' | 'created' | 'version'>;
 
 const STATE = '.json';
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-const GONE = { status_code: 404, body: 'The file for this url was not found\n' };
+export const GONE = { status_code: 404, body: 'The file for this url was not found\n' };
 
 export class PartialUploads extends DataStore {
   override extensions = ['creation', 'creation-with-upload', 'creation-defer-length', 'expiration', 'termination'];
@@ -40,7 +50,7 @@ export class PartialUploads extends DataStore {
     /** What the server can't know: whose project, and what was decided about the upload that is being made. */
     private readonly context: () => {
       ref: string;
-      beginning: Omit<PartialState, 'size' | 'metadata' | 'created'> | undefined;
+      beginning: Beginning | undefined;
     },
   ) {
     super();
@@ -53,11 +63,11 @@ export class PartialUploads extends DataStore {
     return upload;
   }
 
-  async #begin(upload: Upload, beginning: Omit<PartialState, 'size' | 'metadata' | 'created'>): Promise<void> {
+  async #begin(upload: Upload, beginning: Beginning): Promise<void> {
     const folder = path.dirname(this.file(upload.id));
     await mkdir(folder, { recursive: true, mode: 0o700 });
     if ((await open(folder)) >= this.most) {
-      await removeExpired(folder, Date.now());
+      await removeExpired(path.dirname(folder), Date.now());
       if ((await open(folder)) >= this.most) throw tooManyOpenUploads(this.most);
     }
     const created = new Date().toISOString();
@@ -79,6 +89,11 @@ export class PartialUploads extends DataStore {
   }
 
   override async write(source: Readable, id: string, offset: number): Promise<number> {
+    const { version } = await this.state(id);
+    if (version !== undefined) {
+      await finished(source.resume());
+      return offset;
+    }
     const target = createWriteStream(this.file(id), { flags: 'r+', start: offset });
     // Who breaks off goes on from what came.
     await pipeline(source, target).catch((error: unknown) => {
@@ -88,14 +103,19 @@ export class PartialUploads extends DataStore {
   }
 
   override async getUpload(id: string): Promise<Upload> {
-    const { size, metadata, created } = await this.state(id);
-    const { size: offset } = await stat(this.file(id)).catch(gone);
-    return new Upload({ id, offset, metadata, creation_date: created, ...(size === undefined ? {} : { size }) });
+    const { size, metadata, created, version, isFinished } = await this.state(id);
+    const offset = version === undefined ? (await stat(this.file(id)).catch(gone)).size : (size as number);
+    return new Upload({
+      id,
+      offset,
+      metadata,
+      ...(isFinished ? {} : { creation_date: created }),
+      ...(size === undefined ? {} : { size }),
+    });
   }
 
   override async remove(id: string): Promise<void> {
-    await rm(this.file(id), { force: true });
-    await rm(`${this.file(id)}${STATE}`, { force: true });
+    for (const file of [this.file(id), this.#open(id), this.#finished(id)]) await rm(file, { force: true });
   }
 
   override async declareUploadLength(id: string, size: number): Promise<void> {
@@ -106,32 +126,85 @@ export class PartialUploads extends DataStore {
     return PARTIAL_LIFE_MS;
   }
 
-  async state(id: string): Promise<PartialState> {
-    return JSON.parse(await readFile(`${this.file(id)}${STATE}`, 'utf8').catch(gone)) as PartialState;
+  async state(id: string): Promise<PartialState & { isFinished: boolean }> {
+    const opened = await read(this.#open(id));
+    const text = opened ?? (await read(this.#finished(id)));
+    if (text === undefined) throw GONE;
+    return { ...(JSON.parse(text) as PartialState), isFinished: opened === undefined };
+  }
+
+  /** Whether all has come and it is not known that it became an object. */
+  async isWhole(id: string): Promise<boolean> {
+    const { isFinished, created } = await this.state(id);
+    if (isFinished || Date.now() - Date.parse(created) > PARTIAL_LIFE_MS) return false;
+    const { offset, size } = await this.getUpload(id);
+    return offset === size;
+  }
+
+  /** Of what is whole. */
+  async chooseVersion(id: string): Promise<string> {
+    const { isFinished: _, ...state } = await this.state(id);
+    const version = randomUUID();
+    await this.#save(id, { ...state, version });
+    return version;
+  }
+
+  /** Of what became an object. */
+  async finish(id: string): Promise<void> {
+    const target = this.#finished(id);
+    await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
+    await rename(this.#open(id), target);
   }
 
   file(id: string): string {
-    if (!ID.test(id)) throw GONE;
-    return path.join(this.folder, this.context().ref, PARTIALS, id);
+    return path.join(this.#folder(PARTIALS), checkedId(id));
+  }
+
+  #open(id: string): string {
+    return path.join(this.#folder(PARTIALS), `${checkedId(id)}${STATE}`);
+  }
+
+  #finished(id: string): string {
+    return path.join(this.#folder(FINISHED), `${checkedId(id)}${STATE}`);
+  }
+
+  #folder(kind: string): string {
+    return path.join(this.folder, this.context().ref, kind);
   }
 
   async #save(id: string, state: PartialState): Promise<void> {
-    const file = `${this.file(id)}${STATE}`;
+    const file = this.#open(id);
     await writeFile(`${file}.new`, JSON.stringify(state), { mode: 0o600 });
     await rename(`${file}.new`, file);
   }
 }
 
+function checkedId(id: string): string {
+  if (!ID.test(id)) throw GONE;
+  return id;
+}
+
+async function read(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
 const open = async (folder: string) => (await readdir(folder)).filter((name) => ID.test(name)).length;
 
-/** An upload is its two files: it expires with the first, which was written when it began. */
+/** Of one project. An upload is its two files: it expires with the first, which was written when it began. */
 export async function removeExpired(folder: string, now: number): Promise<void> {
-  for (const name of await readdir(folder).catch(() => [])) {
-    const file = path.join(folder, name);
-    const { mtimeMs } = await stat(file).catch(() => ({ mtimeMs: Infinity }));
-    if (now - mtimeMs <= PARTIAL_LIFE_MS) continue;
-    await rm(file, { force: true });
-    if (name.endsWith(STATE)) await rm(file.slice(0, -STATE.length), { force: true });
+  for (const kind of [PARTIALS, FINISHED]) {
+    for (const name of await readdir(path.join(folder, kind)).catch(() => [])) {
+      const file = path.join(folder, kind, name);
+      const { mtimeMs } = await stat(file).catch(() => ({ mtimeMs: Infinity }));
+      if (now - mtimeMs <= PARTIAL_LIFE_MS) continue;
+      await rm(file, { force: true });
+      if (name.endsWith(STATE)) await rm(file.slice(0, -STATE.length), { force: true });
+    }
   }
 }
 

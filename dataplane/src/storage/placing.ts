@@ -160,7 +160,19 @@ export async function placeUnasked(
  * Names content that is whole. Where the database refuses, the content goes; where its answer was lost, it may have been named, and
  * what was not is collected.
  */
-export async function place(
+export async function place(...named: Parameters<typeof nameContent>): Promise<string> {
+  try {
+    return await nameContent(...named);
+  } catch (error) {
+    const [exchange, , { ref, version }] = named;
+    const mayBeNamed = error instanceof ConnectionError && error.sent;
+    if (!mayBeNamed) await exchange.content.remove(ref, [version]);
+    throw error;
+  }
+}
+
+/** As `place`, but keeps what was refused. May be repeated where its answer was lost. */
+export async function nameContent(
   exchange: Exchange,
   placement: Placement,
   content: ContentPlace,
@@ -169,30 +181,36 @@ export async function place(
   condition?: Statement,
 ): Promise<string> {
   const { bucket, name, caller, operation, upsert } = placement;
-  const id = randomUUID();
   const metadata = JSON.stringify(metadataOf(content.version, size, description));
   const before = rows(
     'version-before',
     'select id, version from storage.objects where bucket_id = $1 and name = $2 for update',
     [bucket, name],
   );
-  const named = insertion(placement, id, content.version, metadata, description.userMetadata);
+  const named = insertion(placement, content.version, content.version, metadata, description.userMetadata);
   const asService = [...(upsert ? [before] : []), ...(condition ? [condition] : [])];
+  const results = await send(exchange, [
+    ...(asService.length > 0 ? as(exchange, SERVICE, operation, ...asService) : []),
+    ...as(exchange, caller, operation, named),
+  ]);
   let old: { id: string; version: string | null } | undefined;
-  try {
-    const results = await send(exchange, [
-      ...(asService.length > 0 ? as(exchange, SERVICE, operation, ...asService) : []),
-      ...as(exchange, caller, operation, named),
-    ]);
-    if (upsert) [old] = JSON.parse(String(results[1]?.rows[0]?.[0] ?? '[]')) as [typeof old];
-  } catch (error) {
-    const mayBeNamed = error instanceof ConnectionError && error.sent;
-    if (!mayBeNamed) await exchange.content.remove(content.ref, [content.version]);
-    throw error;
-  }
+  if (upsert) [old] = JSON.parse(String(results[1]?.rows[0]?.[0] ?? '[]')) as [typeof old];
   // Nobody waits for it, and what fails to go is collected.
-  if (old?.version) void exchange.content.remove(content.ref, [old.version]).catch(() => undefined);
-  return old?.id ?? id;
+  if (old?.version && old.version !== content.version) {
+    void exchange.content.remove(content.ref, [old.version]).catch(() => undefined);
+  }
+  return old?.id ?? content.version;
+}
+
+/** Whether an object has this content: the one it was to be, or one that it made, wherever that was moved. */
+export async function isNamed(exchange: Exchange, { bucket, name }: ObjectPlace, version: string): Promise<boolean> {
+  const asked = rows(
+    'is-named',
+    `select id from storage.objects
+     where version = $3::text and (id = $3::uuid or (bucket_id = $1 and name = $2))`,
+    [bucket, name, version],
+  );
+  return lastRows(await send(exchange, as(exchange, SERVICE, 'object.get', asked))).length > 0;
 }
 
 const insertion = (

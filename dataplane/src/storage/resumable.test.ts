@@ -1,7 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import path from 'node:path';
 import { Upload } from 'tus-js-client';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { PARTIAL_LIFE_MS, removeExpired } from './partial-uploads.js';
 import { type StorageHarness, type StorageProject, startStorageHarness } from './testing.js';
 
 let harness: StorageHarness;
@@ -26,10 +29,14 @@ interface Asked {
   headers?: Record<string, string>;
   path?: string;
   chunkSize?: number;
+  uploadDataDuringCreation?: boolean;
 }
 
 /** Resolves to the upload's address when it is whole. */
-function sent(bytes: Buffer, { token, name, headers = {}, path = '', chunkSize = 500_000 }: Asked): Promise<string> {
+function sent(
+  bytes: Buffer,
+  { token, name, headers = {}, path = '', chunkSize = 500_000, uploadDataDuringCreation = false }: Asked,
+): Promise<string> {
   return new Promise((resolve, reject) => {
     const upload = new Upload(bytes, {
       endpoint: `${project.storageUrl}/upload/resumable${path}`,
@@ -42,6 +49,7 @@ function sent(bytes: Buffer, { token, name, headers = {}, path = '', chunkSize =
         metadata: '{"k":1}',
       },
       chunkSize,
+      uploadDataDuringCreation,
       retryDelays: [],
       onSuccess: () => resolve(upload.url as string),
       onError: reject,
@@ -107,6 +115,64 @@ test('an upload that broke off goes on from what came, and is seen by nobody unt
   assert.is((await tus(AL, 'PATCH', url, { 'upload-offset': '5' }, Buffer.from('56789'))).status, 204);
   const { data } = await (await project.client(AL)).from('parts').download(`${AL}/broken.bin`);
   assert.is(await data?.text(), '0123456789');
+});
+
+test('an upload whose data comes as it begins is an object when all of it does', async () => {
+  const token = await project.token(AL);
+  for (const [name, size] of [
+    ['at-once', 300_000],
+    ['begun-at-once', 700_000],
+    ['empty', 0],
+  ] as const) {
+    const bytes = randomBytes(size);
+    await sent(bytes, { token, name: `${AL}/${name}`, uploadDataDuringCreation: true });
+    const { data } = await (await project.client(AL)).from('parts').download(`${AL}/${name}`);
+    assert.ok(Buffer.from(await (data as Blob).arrayBuffer()).equals(bytes), name);
+  }
+});
+
+const WHOLE = { 'upload-offset': '10' };
+
+test('whoever did not hear that an upload became an object is told so when it asks again', async () => {
+  const { url } = await begun(`${AL}/unheard.bin`, 10);
+  assert.is((await tus(AL, 'PATCH', url, { 'upload-offset': '0' }, Buffer.from('0123456789'))).status, 204);
+  const head = await tus(AL, 'HEAD', url);
+  assert.equal([head.status, head.headers.get('upload-offset'), head.headers.get('upload-length')], [200, '10', '10']);
+  assert.is((await tus(AL, 'PATCH', url, { 'upload-offset': '0' }, Buffer.from('0123456789'))).status, 409);
+  assert.is((await tus(AL, 'PATCH', url, { ...WHOLE, 'content-type': 'application/offset+octet-stream' })).status, 204);
+  assert.is((await tus(BO, 'HEAD', url)).status, 404);
+  assert.is((await tus(AL, 'DELETE', url)).status, 204);
+  assert.is((await tus(AL, 'HEAD', url)).status, 404);
+  const { data } = await (await project.client(AL)).from('parts').download(`${AL}/unheard.bin`);
+  assert.is(await data?.text(), '0123456789');
+});
+
+test('it is told so for a day', async () => {
+  const { url } = await begun(`${AL}/remembered.bin`, 10);
+  assert.is((await tus(AL, 'PATCH', url, { 'upload-offset': '0' }, Buffer.from('0123456789'))).status, 204);
+  const folder = path.join(harness.directory, project.ref);
+  await removeExpired(folder, Date.now() + PARTIAL_LIFE_MS - 60_000);
+  assert.is((await tus(AL, 'HEAD', url)).status, 200);
+  await removeExpired(folder, Date.now() + PARTIAL_LIFE_MS + 60_000);
+  assert.is((await tus(AL, 'HEAD', url)).status, 404);
+});
+
+test('an upload that is refused once it is whole is told why, and nothing of it is kept', async () => {
+  const folder = path.join(harness.directory, project.ref);
+  const files = async () =>
+    (await readdir(folder, { recursive: true, withFileTypes: true })).filter((file) => file.isFile()).length;
+  const before = await files();
+  const { url } = await begun(`${AL}/refused.bin`, 10);
+  await project.sql('alter policy own on storage.objects with check (false)');
+  try {
+    assert.is((await tus(AL, 'PATCH', url, { 'upload-offset': '0' }, Buffer.from('0123456789'))).status, 403);
+    assert.is((await tus(AL, 'HEAD', url)).status, 404);
+    assert.is(await files(), before);
+  } finally {
+    await project.sql(
+      'alter policy own on storage.objects with check ((storage.foldername(name))[1] = auth.uid()::text)',
+    );
+  }
 });
 
 test('nobody but who began an upload may ask for it, go on with it or end it', async () => {

@@ -1,17 +1,26 @@
 /** Uploads in parts by the TUS protocol, as tus-js-client and Uppy speak it to Supabase: rules and rights as of any upload. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
-import { stat } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { Server, type Upload } from '@tus/server';
-import { DatabaseError } from '../sql/pool.js';
-import type { FileStore } from './content/files.js';
+import type { Logger } from 'pino';
+import type { ContentPlace } from './content/content.js';
+import { type FileStore, isThere } from './content/files.js';
 import { subjectOf } from './database.js';
-import { accessDenied, invalidRequest, StorageError, storageError } from './errors.js';
+import { accessDenied, invalidRequest, isPassing, notYetFinished, StorageError, storageError } from './errors.js';
 import type { Exchange } from './exchange.js';
 import { checkedBucket, checkedName, keyOf, type ObjectPlace } from './names.js';
-import { type PartialState, PartialUploads } from './partial-uploads.js';
-import { allowedBytes, mayPlace, newContent, ownPlacement, type Placement, place } from './placing.js';
+import { type Beginning, GONE, type PartialState, PartialUploads } from './partial-uploads.js';
+import {
+  allowedBytes,
+  type Description,
+  isNamed,
+  mayPlace,
+  nameContent,
+  ownPlacement,
+  type Placement,
+  place,
+} from './placing.js';
 import { signedPlacement, userMetadata } from './upload.js';
 
 const PATH = '/upload/resumable';
@@ -19,15 +28,23 @@ const SIGNED_PATH = `${PATH}/sign`;
 
 interface Current {
   exchange: Exchange;
-  beginning: Omit<PartialState, 'size' | 'metadata' | 'created'> | undefined;
+  beginning: Beginning | undefined;
+  /** The upload that this request makes. */
+  made: string | undefined;
 }
 
 export class Resumable {
   readonly #current = new AsyncLocalStorage<Current>();
   readonly #partials: PartialUploads;
   readonly #server: Server;
+  /** By id: two requests may find the same upload whole. */
+  readonly #finishing = new Map<string, Promise<void>>();
 
-  constructor(files: FileStore, openUploads: number) {
+  constructor(
+    files: FileStore,
+    openUploads: number,
+    private readonly log: Logger,
+  ) {
     this.#partials = new PartialUploads(files.folder, openUploads, () => {
       const { exchange, beginning } = this.#now();
       return { ref: exchange.request.tenant.ref, beginning };
@@ -41,10 +58,18 @@ export class Resumable {
       maxSize: async (_, id) =>
         (id ? (await this.#partials.state(id).catch(() => undefined))?.limit : undefined) ??
         this.#now().exchange.limits.fileBytes,
-      onIncomingRequest: (request, id) => (request.method === 'POST' ? Promise.resolve() : this.#checkOwner(id)),
+      onIncomingRequest: (request, id) => this.#prepare(request.method, id),
       onUploadCreate: (_, upload) => this.#begin(upload),
-      onUploadFinish: (_, upload) => this.#finish(upload),
-      onResponseError: (_, error) => said(error),
+      onUploadFinish: async (request, { id }) => {
+        await (request.method === 'POST' ? this.#finish(id, place) : this.#finishOrLock(id));
+        return {};
+      },
+      onResponseError: async (_, error) => {
+        // Nobody has heard its address.
+        const { made } = this.#now();
+        if (made !== undefined) await this.#partials.remove(made);
+        return said(error);
+      },
     });
   }
 
@@ -53,7 +78,7 @@ export class Resumable {
   handle(exchange: Exchange): Promise<void> {
     const { incoming, outgoing } = exchange.request;
     const handle = () =>
-      this.#current.run({ exchange, beginning: undefined }, () =>
+      this.#current.run({ exchange, beginning: undefined, made: undefined }, () =>
         // Of a client that went away the server may wait for ever: an answer without a body never finishes on a dead connection.
         Promise.race([this.#server.handle(incoming, outgoing), closed(outgoing)]),
       );
@@ -82,6 +107,7 @@ export class Resumable {
     if (!/^[\t\x20-\x7e]{1,255}$/.test(mimetype)) throw invalidRequest('contentType must be a MIME type');
     const rules = await mayPlace(exchange, placement, { mimetype });
     const limit = allowedBytes(exchange, rules, mimetype, upload.size);
+    now.made = upload.id;
     now.beginning = { ...at, upsert: placement.upsert, limit, by: await this.#caller(at) };
     return {
       metadata: {
@@ -94,27 +120,72 @@ export class Resumable {
     };
   }
 
-  async #finish(upload: Upload): Promise<object> {
+  async #prepare(method: string, id: string): Promise<void> {
+    if (method === 'POST') return;
+    await this.#checkOwner(id);
+    // A client that hears that all has come takes it for an object.
+    if (method === 'HEAD' && (await this.#partials.isWhole(id))) await this.#finishOrLock(id);
+  }
+
+  /** What may succeed later is answered as locked: to any other failure of a HEAD clients begin anew, and send again all that came. */
+  async #finishOrLock(id: string): Promise<void> {
+    try {
+      await this.#finish(id, nameContent);
+    } catch (error) {
+      if (isAnswer(error) || !isPassing(error)) throw error;
+      const { requestId } = this.#now().exchange.request;
+      this.log.warn({ err: error, requestId }, 'a resumable upload that is whole could not become an object');
+      throw notYetFinished();
+    }
+  }
+
+  #finish(id: string, put: typeof place): Promise<void> {
+    const running = this.#finishing.get(id) ?? this.#finishAlone(id, put).finally(() => this.#finishing.delete(id));
+    this.#finishing.set(id, running);
+    return running;
+  }
+
+  /** It may end between any two lines, and is begun again by the next request for the upload. */
+  async #finishAlone(id: string, put: typeof place): Promise<void> {
     const { exchange } = this.#now();
-    const state = await this.#partials.state(upload.id);
+    const state = await this.#partials.state(id);
+    if (state.isFinished) return;
     const placement = await this.#placement(state, state.upsert);
-    const content = newContent(exchange);
-    const file = this.#partials.file(upload.id);
-    const { size } = await stat(file);
-    await exchange.content.adopt(content, file);
-    await this.#partials.remove(upload.id);
-    await place(exchange, placement, content, size, {
-      mimetype: state.metadata.contentType ?? 'application/octet-stream',
-      cacheControl: state.metadata.cacheControl ?? 'no-cache',
-      userMetadata: state.metadata.metadata ?? null,
-    });
-    return {};
+    const version = state.version ?? (await this.#partials.chooseVersion(id));
+    const content = { ref: exchange.request.tenant.ref, version };
+    const isBegun = state.version !== undefined;
+    if (!(isBegun && (await isNamed(exchange, state, version)))) {
+      await this.#adopt(id, content);
+      await put(exchange, placement, content, state.size as number, descriptionOf(state)).catch((error: unknown) =>
+        this.#refused(id, state, content, error),
+      );
+    }
+    await this.#partials.finish(id);
+  }
+
+  async #adopt(id: string, content: ContentPlace): Promise<void> {
+    const { exchange } = this.#now();
+    const file = this.#partials.file(id);
+    if (await isThere(file)) return exchange.content.adopt(content, file);
+    if (await exchange.content.has(content)) return;
+    await this.#partials.remove(id);
+    throw GONE;
+  }
+
+  /** Ends what is refused for good, unless the database named it when it was asked before and was not heard. */
+  async #refused(id: string, at: ObjectPlace, content: ContentPlace, error: unknown): Promise<void> {
+    const { exchange } = this.#now();
+    if (isPassing(error)) throw error;
+    if (await isNamed(exchange, at, content.version)) return;
+    await this.#partials.remove(id);
+    // What fails to go is collected.
+    await exchange.content.remove(content.ref, [content.version]).catch(() => undefined);
+    throw error;
   }
 
   async #checkOwner(id: string): Promise<void> {
     const state = await this.#partials.state(id);
-    if (state.by !== (await this.#caller(state)))
-      throw { status_code: 404, body: 'The file for this url was not found\n' };
+    if (state.by !== (await this.#caller(state))) throw GONE;
   }
 
   #signature(): string | undefined {
@@ -151,7 +222,18 @@ function closed(outgoing: ServerResponse): Promise<void> {
   });
 }
 
+const descriptionOf = ({ metadata }: PartialState): Description => ({
+  mimetype: metadata.contentType ?? 'application/octet-stream',
+  cacheControl: metadata.cacheControl ?? 'no-cache',
+  userMetadata: metadata.metadata ?? null,
+});
+
+/** As the tus server and its stores throw them: what they say is for the client. */
+const isAnswer = (error: unknown) =>
+  typeof (error as { status_code?: unknown }).status_code === 'number' &&
+  typeof (error as { body?: unknown }).body === 'string';
+
 function said(error: unknown): { status_code: number; body: string } | undefined {
-  const known = error instanceof StorageError || error instanceof DatabaseError ? storageError(error) : undefined;
+  const known = storageError(error);
   return known instanceof StorageError ? { status_code: known.status, body: known.message } : undefined;
 }

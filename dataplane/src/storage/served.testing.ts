@@ -1,28 +1,56 @@
 /** For tests that kill it: a process that serves storage for the one project it is told of, and says at which port. */
+import { promises } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { PROJECT_SERVICES } from '@slipway/crds';
 import { pino } from 'pino';
 import { createManagement } from '../gateway/management.js';
 import { createGateway } from '../gateway/server.js';
 import type { Tenant } from '../tenant.js';
+import type { S3Settings } from './content/s3.js';
 import { createStorageService } from './index.js';
 
-interface Told {
+export interface Told {
   tenant: Tenant;
   directory: string;
+  s3?: S3Settings;
+  /** Undefined: any that is free. */
+  port?: number;
+  /** When it kills itself: at a step of an upload, which are renamed files. */
+  death?: Death | undefined;
 }
 
-process.once('message', ({ tenant: told, directory }: Told) => {
+export interface Death {
+  /** Counted from 1, since the process began. */
+  rename: number;
+  when: 'before' | 'after';
+}
+
+process.once('message', ({ tenant: told, directory, s3, port = 0, death }: Told) => {
+  if (death) dieAt(death);
   const tenant = { ...told, services: new Set(PROJECT_SERVICES) };
   const log = pino({ level: 'silent' });
   const gateway = createGateway({
     publicUrl: 'http://localhost',
     tenant: (ref) => (ref === tenant.ref ? tenant : undefined),
     complete: () => true,
-    services: { storage: createStorageService({ directory, log }) },
+    services: { storage: createStorageService({ directory, s3, log }) },
     management: createManagement('/nonexistent/api.sock', 'http://localhost'),
     log,
   });
-  gateway.listen(0, '127.0.0.1', () => process.send?.((gateway.address() as AddressInfo).port));
+  gateway.listen(port, '127.0.0.1', () => process.send?.((gateway.address() as AddressInfo).port));
 });
 process.on('disconnect', () => process.exit(1));
+
+function dieAt({ rename: at, when }: Death): void {
+  const { rename } = promises;
+  const die = () => process.kill(process.pid, 'SIGKILL');
+  let count = 0;
+  promises.rename = async (from, to) => {
+    count++;
+    if (count === at && when === 'before') die();
+    await rename(from, to);
+    if (count === at && when === 'after') die();
+  };
+  syncBuiltinESMExports();
+}

@@ -236,6 +236,8 @@ for (const kind of ['files', 's3'] as const) {
     await spool(Readable.from([Buffer.from('gathered')]), file, 100);
     await store().adopt(at, file);
     assert.is(String(await bytesOf(await store().read(at))), 'gathered');
+    assert.is(await store().has(at), true);
+    assert.is(await store().has(place()), false);
     assert.not.ok((await readdir(path.dirname(file))).includes(at.version));
   });
 }

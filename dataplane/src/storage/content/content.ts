@@ -29,6 +29,7 @@ export interface ContentStore {
   write(place: ContentPlace, source: Readable, limit: number, length?: number): Promise<number>;
   /** Makes a local file, which nobody else uses any more, the content of `place`. */
   adopt(place: ContentPlace, file: string): Promise<void>;
+  has(place: ContentPlace): Promise<boolean>;
   /** Throws noSuchKey() where there is none. */
   read(place: ContentPlace, range?: ByteRange): Promise<Readable>;
   /** Throws noSuchKey() where there is none. */

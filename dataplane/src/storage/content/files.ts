@@ -45,6 +45,10 @@ export class FileStore implements ContentStore {
     await rename(file, target);
   }
 
+  async has(place: ContentPlace): Promise<boolean> {
+    return isThere(this.#fileOf(place));
+  }
+
   async read(place: ContentPlace, range?: ByteRange): Promise<Readable> {
     const handle = await open(this.#fileOf(place)).catch(asNoSuchKey);
     return createReadStream('', { fd: handle, highWaterMark: READ_AHEAD, ...range });
@@ -127,6 +131,16 @@ export async function spool(source: Readable, file: string, limit: number): Prom
 async function changed(file: string): Promise<number> {
   const { mtimeMs, ctimeMs } = await stat(file).catch(() => ({ mtimeMs: Infinity, ctimeMs: Infinity }));
   return Math.max(mtimeMs, ctimeMs);
+}
+
+export async function isThere(file: string): Promise<boolean> {
+  try {
+    await stat(file);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  }
 }
 
 function asNoSuchKey(error: NodeJS.ErrnoException): never {

@@ -10,11 +10,13 @@ import {
   CopyObjectCommand,
   DeleteObjectsCommand,
   GetObjectCommand,
+  HeadObjectCommand,
   ListObjectsV2Command,
   type ListObjectsV2CommandInput,
   type ListObjectsV2CommandOutput,
   PutObjectCommand,
   S3Client,
+  type S3ServiceException,
 } from '@aws-sdk/client-s3';
 import { noSuchKey, tooLarge } from '../errors.js';
 import { type ByteRange, type ContentPlace, type ContentStore, REF, type StoredVersion, VERSION } from './content.js';
@@ -83,6 +85,16 @@ export class S3Store implements ContentStore {
     const { size } = await stat(file);
     await this.#put(place, createReadStream(file), size);
     await rm(file, { force: true });
+  }
+
+  async has(place: ContentPlace): Promise<boolean> {
+    try {
+      await this.#client.send(new HeadObjectCommand({ Bucket: this.#bucket, Key: keyOf(place) }));
+      return true;
+    } catch (error) {
+      if ((error as S3ServiceException).$metadata?.httpStatusCode === 404) return false;
+      throw error;
+    }
   }
 
   async read(place: ContentPlace, range?: ByteRange): Promise<Readable> {

@@ -1,0 +1,300 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtemp, readdir, rm, stat, utimes } from 'node:fs/promises';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { freePort } from '@slipway/postgres';
+import pg from 'pg';
+import { pino } from 'pino';
+import S3rver from 's3rver';
+import { Upload } from 'tus-js-client';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { startTestCluster, type TestCluster, type TestProject } from '../testing/project.js';
+import { until } from '../testing/until.js';
+import { type Served, serve } from './child.testing.js';
+import { collect } from './collect.js';
+import { FileStore } from './content/files.js';
+import { StorageDatabases } from './database.js';
+import { PARTIALS } from './partial-uploads.js';
+import type { Death } from './served.testing.js';
+
+const S3_KEYS = { accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER' };
+const DAY = 24 * 3600 * 1000;
+let cluster: TestCluster;
+let project: TestProject;
+let directory: string;
+let served: Served;
+let owner: pg.Client;
+const databases = new StorageDatabases();
+
+test.before(async () => {
+  cluster = await startTestCluster();
+  project = await cluster.project('crash');
+  directory = await mkdtemp(path.join(tmpdir(), 'slipway-resumable-crash-'));
+  served = await serve({ tenant: project, directory });
+  const made = await ask(
+    served,
+    'POST',
+    '/bucket',
+    { 'content-type': 'application/json' },
+    '{"name":"b","public":true}',
+  );
+  assert.is(made.status, 200);
+  owner = new pg.Client(project.owner);
+  await owner.connect();
+});
+
+test.after(async () => {
+  served?.child.kill();
+  await owner?.end();
+  await databases.close();
+  await cluster?.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+const addressOf = ({ port }: Served) => `http://127.0.0.1:${port}/p/crash/storage/v1`;
+
+const ask = (by: Served, method: string, route: string, headers: Record<string, string> = {}, body?: string) =>
+  fetch(addressOf(by) + route, {
+    method,
+    headers: { apikey: project.serviceRoleKey, 'tus-resumable': '1.0.0', ...headers },
+    ...(body === undefined ? {} : { body }),
+  });
+
+const contentOf = async (name: string) =>
+  Buffer.from(await (await ask(served, 'GET', `/object/public/b/${name}`)).arrayBuffer());
+
+const collectAt = (now: number) =>
+  collect({
+    content: new FileStore(directory),
+    files: new FileStore(directory),
+    databases,
+    tenant: () => project,
+    log: pino({ level: 'silent' }),
+    now,
+  });
+
+const partials = () => readdir(path.join(directory, 'crash', PARTIALS)).catch(() => []);
+
+/** All of it, said by whoever asks for it again. */
+const WHOLE = [200, '10', '10'];
+
+async function offsetOf(by: Served, route: string): Promise<unknown[]> {
+  const { status, headers } = await ask(by, 'HEAD', route);
+  return [status, headers.get('upload-offset'), headers.get('upload-length')];
+}
+
+const beginning = (name: string) => ({
+  'upload-length': '10',
+  'upload-metadata': `bucketName ${btoa('b')},objectName ${btoa(name)}`,
+});
+
+async function begun(name: string, headers: Record<string, string> = {}): Promise<string> {
+  const answer = await ask(served, 'POST', '/upload/resumable', { ...beginning(name), ...headers });
+  assert.is(answer.status, 201, await answer.text());
+  return `/upload/resumable/${answer.headers.get('location')?.split('/').at(-1)}`;
+}
+
+const patch = (by: Served, route: string, body = '0123456789') =>
+  ask(by, 'PATCH', route, { 'upload-offset': '0', 'content-type': 'application/offset+octet-stream' }, body);
+
+/** By the stock client, to a server that dies once on the way and is started again. Resolves to how many uploads the client began. */
+async function uploadThrough(death: Death, name: string, bytes: Buffer): Promise<number> {
+  const { port } = served;
+  const ended = once(served.child, 'exit');
+  served.child.kill();
+  await ended;
+  served = await serve({ tenant: project, directory, port, death });
+  const restarted = once(served.child, 'exit').then(async ([, signal]) => {
+    assert.is(signal, 'SIGKILL');
+    served = await serve({ tenant: project, directory, port });
+  });
+  let begins = 0;
+  await new Promise<void>((resolve, reject) => {
+    new Upload(bytes, {
+      endpoint: `${addressOf(served)}/upload/resumable`,
+      headers: { apikey: project.serviceRoleKey },
+      metadata: { bucketName: 'b', objectName: name },
+      chunkSize: 500_000,
+      retryDelays: Array(600).fill(50),
+      onBeforeRequest: (request) => {
+        if (request.getMethod() === 'POST') begins++;
+      },
+      onSuccess: () => resolve(),
+      onError: reject,
+    }).start();
+  });
+  await restarted;
+  return begins;
+}
+
+// The first is written when the upload begins, the second before its content is taken, the third takes it, the fourth ends it.
+const DEATHS: Death[] = [2, 3, 4].flatMap((rename) => [
+  { rename, when: 'before' },
+  { rename, when: 'after' },
+]);
+
+for (const death of DEATHS) {
+  const name = `killed-${death.when}-${death.rename}`;
+  test(`killed ${death.when} step ${death.rename} of finishing an upload, it has the object once a client hears that all came`, async () => {
+    const bytes = randomBytes(1_200_000);
+    assert.is(await uploadThrough(death, name, bytes), 1);
+    assert.ok((await contentOf(name)).equals(bytes));
+    assert.equal(await partials(), []);
+    await collectAt(Date.now() + 3 * DAY);
+    assert.ok((await contentOf(name)).equals(bytes));
+  });
+}
+
+/**
+ * A process whose database is behind a carrier of connections, which ends each that names an object: once that is asked, or once it is
+ * answered and not yet heard.
+ */
+async function serveDeaf(endsWhen: 'asked' | 'answered'): Promise<Served & { close(): void }> {
+  const { host, port } = project.authenticator;
+  const carrier = createServer((from) => {
+    const to = connect(`${host}/.s.PGSQL.${port}`);
+    const end = () => [from, to].forEach((socket) => void socket.destroy());
+    let asked = false;
+    from.on('data', (piece) => {
+      asked ||= /storage-(insert|upsert)/.test(String(piece)) && !piece.includes('storage-undo');
+      to.write(piece, () => asked && endsWhen === 'asked' && end());
+    });
+    to.on('data', (piece) => (asked ? end() : from.write(piece)));
+    for (const socket of [from, to]) socket.on('error', end).on('close', end);
+  });
+  await once(carrier.listen(0, '127.0.0.1'), 'listening');
+  const by = await serveWith({ host: '127.0.0.1', port: (carrier.address() as AddressInfo).port });
+  return { ...by, close: () => void [by.child.kill(), carrier.close()] };
+}
+
+const serveWith = (database: { host: string; port: number }) =>
+  serve({ tenant: { ...project, authenticator: { ...project.authenticator, ...database } }, directory });
+
+test('an upload whose object was made and not heard of is that object, and keeps its content', async () => {
+  assert.is((await ask(served, 'PUT', '/object/b/replaced', {}, 'before')).status, 200);
+  const deaf = await serveDeaf('answered');
+  try {
+    const route = await begun('replaced', { 'x-upsert': 'true' });
+    assert.is((await patch(deaf, route)).status, 423);
+    assert.is(String(await contentOf('replaced')), '0123456789');
+    assert.equal(await offsetOf(deaf, route), WHOLE);
+    await collectAt(Date.now() + 3 * DAY);
+    assert.is(String(await contentOf('replaced')), '0123456789');
+  } finally {
+    deaf.close();
+  }
+});
+
+for (const upsert of ['false', 'true']) {
+  test(`an object that is still being made when its upload is asked for again is that object (x-upsert: ${upsert})`, async () => {
+    const waiting = async () => (await owner.query('select from pg_locks where not granted')).rows.length;
+    const name = `slow-${upsert}`;
+    if (upsert === 'true') assert.is((await ask(served, 'PUT', `/object/b/${name}`, {}, 'before')).status, 200);
+    const route = await begun(name, { 'x-upsert': upsert });
+    await owner.query(`
+      create function public.slow() returns trigger language plpgsql as
+        $$ begin perform pg_advisory_xact_lock(7); return new; end $$;
+      create trigger slow before insert on storage.objects for each row execute function public.slow();
+      select pg_advisory_lock(7);`);
+    const deaf = await serveDeaf('asked');
+    try {
+      assert.is((await patch(deaf, route)).status, 423);
+      await until(async () => (await waiting()) === 1, 'the first to name it');
+      const asked = offsetOf(served, route);
+      await until(async () => (await waiting()) === 2, 'the second to name it');
+      await owner.query('select pg_advisory_unlock(7)');
+      assert.equal(await asked, WHOLE);
+      assert.is(String(await contentOf(name)), '0123456789');
+    } finally {
+      await owner.query('select pg_advisory_unlock_all(); drop function public.slow() cascade');
+      deaf.close();
+    }
+  });
+}
+
+test('an upload whose only request fails is not kept, as nobody knows its address', async () => {
+  const deaf = await serveDeaf('answered');
+  try {
+    const headers = { ...beginning('nobody'), 'content-type': 'application/offset+octet-stream' };
+    assert.is((await ask(deaf, 'POST', '/upload/resumable', headers, '0123456789')).status, 502);
+    assert.equal(await partials(), []);
+  } finally {
+    deaf.close();
+  }
+});
+
+/** An upload that is whole, and whose content the database could not be asked to name. */
+async function unnamed(name: string): Promise<string> {
+  const lonely = await serveWith({ host: '127.0.0.1', port: await freePort() });
+  try {
+    const route = await begun(name);
+    assert.is((await patch(lonely, route)).status, 423);
+    assert.is((await offsetOf(lonely, route))[0], 423);
+    return route;
+  } finally {
+    lonely.child.kill();
+  }
+}
+
+test('a database that is away keeps an upload that is whole waiting, with a status that clients wait for', async () => {
+  const route = await unnamed('patient');
+  const asked = await Promise.all([1, 2, 3].map(() => offsetOf(served, route)));
+  assert.equal(asked, [WHOLE, WHOLE, WHOLE]);
+  assert.is(String(await contentOf('patient')), '0123456789');
+});
+
+/** Of content. */
+async function newest(): Promise<string> {
+  const folder = path.join(directory, 'crash', 'content');
+  const found = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = found.filter((file) => file.isFile()).map((file) => path.join(file.parentPath, file.name));
+  const times = await Promise.all(files.map(async (file) => (await stat(file)).mtimeMs));
+  return files[times.indexOf(Math.max(...times))] as string;
+}
+
+test('what came of an upload is not collected as long as the upload may become an object', async () => {
+  const route = await unnamed('waiting');
+  const began = Date.now() - DAY + 60_000;
+  await utimes(await newest(), began / 1000, began / 1000);
+  await collectAt(Date.now() + 120_000);
+  assert.equal(await offsetOf(served, route), WHOLE);
+  assert.is(String(await contentOf('waiting')), '0123456789');
+});
+
+test('an upload whose content is gone is gone', async () => {
+  const route = await unnamed('lost');
+  await rm(await newest());
+  assert.is((await offsetOf(served, route))[0], 404);
+  assert.equal(await partials(), []);
+  assert.is((await ask(served, 'GET', '/object/public/b/lost')).status, 400);
+});
+
+test('an S3 that is away keeps an upload that is whole waiting', async () => {
+  const port = await freePort();
+  const s3 = { bucket: 'b', region: 'us-east-1', endpoint: `http://127.0.0.1:${port}`, ...S3_KEYS };
+  const byS3 = await serve({ tenant: project, directory, s3 });
+  const files = path.join(directory, 's3rver');
+  const server = new S3rver({
+    address: '127.0.0.1',
+    port,
+    silent: true,
+    directory: files,
+    configureBuckets: [{ name: 'b', configs: [] }],
+  });
+  try {
+    const route = await begun('far');
+    assert.is((await patch(byS3, route)).status, 423);
+    assert.is((await offsetOf(byS3, route))[0], 423);
+    await server.run();
+    assert.equal(await offsetOf(byS3, route), WHOLE);
+    assert.is(await (await ask(byS3, 'GET', '/object/public/b/far')).text(), '0123456789');
+  } finally {
+    byS3.child.kill();
+    await server.close().catch(() => undefined);
+  }
+});
+
+test.run();
