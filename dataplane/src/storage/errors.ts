@@ -57,6 +57,13 @@ export const tooManyOpenUploads = (most: number) =>
 /** A status that clients of resumable uploads wait for and then ask again. */
 export const notYetFinished = () =>
   new StorageError(423, 'ResourceLocked', 'All of it has come and is not yet an object; try again in a moment');
+export const tooManyOpenBytes = (most: number) =>
+  new StorageError(
+    429,
+    'TooManyRequests',
+    `the resumable uploads of this project that are open would have more than ${most} bytes, as many as they may (openUploadBytes); end some by DELETE, or wait until they expire a day after they began`,
+    'too_many_requests',
+  );
 export const invalidToken = (message: string) => new StorageError(400, 'InvalidJWT', message);
 export const invalidSignature = () => new StorageError(400, 'InvalidSignature', 'Invalid signature');
 

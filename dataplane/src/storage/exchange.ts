@@ -14,6 +14,8 @@ export interface StorageLimits {
   uploadsAtOnce: number;
   /** Of one project: resumable uploads that are neither whole nor expired. */
   openUploads: number;
+  /** Of one project: what those may come to have, each its length, or before that is said as much as it is allowed. */
+  openUploadBytes: number;
 }
 
 export interface Surroundings {

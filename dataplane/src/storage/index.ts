@@ -34,7 +34,13 @@ export interface StorageOptions {
   log: Logger;
 }
 
-const LIMITS: StorageLimits = { fileBytes: 5 * 1024 ** 3, uploadsAtOnce: 200, openUploads: 1000 };
+const GIB = 1024 ** 3;
+const LIMITS: StorageLimits = {
+  fileBytes: 5 * GIB,
+  uploadsAtOnce: 200,
+  openUploads: 1000,
+  openUploadBytes: 100 * GIB,
+};
 
 const COLLECT_MS = 3600 * 1000;
 
@@ -86,7 +92,7 @@ export function createStorageService({ directory, s3, limits: given, projects, l
   const content: ContentStore = s3 ? new S3Store(s3, files) : files;
   const databases = new StorageDatabases();
   const limits = { ...LIMITS, ...given };
-  const resumable = new Resumable(files, limits.openUploads, log);
+  const resumable = new Resumable(files, limits, log);
   const uploads = new UploadsAtOnce(limits.uploadsAtOnce);
   const images = new ImageTurns();
   let collecting = Promise.resolve();

@@ -9,7 +9,9 @@ import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
 import { DataStore, Upload } from '@tus/server';
-import { tooManyOpenUploads } from './errors.js';
+import { counted } from './content/pump.js';
+import { StorageError, tooManyOpenBytes, tooManyOpenUploads } from './errors.js';
+import type { StorageLimits } from './exchange.js';
 
 /** Since it began; until then a client may go on. One that became an object is remembered for as long from then. */
 export const PARTIAL_LIFE_MS = 24 * 3600 * 1000;
@@ -45,8 +47,7 @@ export class PartialUploads extends DataStore {
 
   constructor(
     private readonly folder: string,
-    /** As many as one project may have. */
-    private readonly most: number,
+    private readonly limits: StorageLimits,
     /** What the server can't know: whose project, and what was decided about the upload that is being made. */
     private readonly context: () => {
       ref: string;
@@ -66,14 +67,30 @@ export class PartialUploads extends DataStore {
   async #begin(upload: Upload, beginning: Beginning): Promise<void> {
     const folder = path.dirname(this.file(upload.id));
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    if ((await open(folder)) >= this.most) {
+    const bytes = upload.size ?? beginning.limit;
+    await this.#checkRoom(folder, bytes).catch(async () => {
       await removeExpired(path.dirname(folder), Date.now());
-      if ((await open(folder)) >= this.most) throw tooManyOpenUploads(this.most);
-    }
+      await this.#checkRoom(folder, bytes);
+    });
     const created = new Date().toISOString();
     await writeFile(this.file(upload.id), '', { mode: 0o600 });
     await this.#save(upload.id, { ...beginning, size: upload.size, metadata: upload.metadata ?? {}, created });
     upload.creation_date = created;
+  }
+
+  async #checkRoom(folder: string, bytes: number): Promise<void> {
+    const { openUploads, openUploadBytes } = this.limits;
+    const ids = (await readdir(folder)).filter((name) => ID.test(name));
+    if (ids.length >= openUploads) throw tooManyOpenUploads(openUploads);
+    const open = await Promise.all(ids.map((id) => this.#mayHold(id)));
+    if (open.reduce((sum, each) => sum + each, bytes) > openUploadBytes) throw tooManyOpenBytes(openUploadBytes);
+  }
+
+  async #mayHold(id: string): Promise<number> {
+    const text = await read(this.#open(id));
+    if (text === undefined) return 0;
+    const { size, limit } = JSON.parse(text) as PartialState;
+    return size ?? limit;
   }
 
   async #inTurn(begin: () => Promise<void>): Promise<void> {
@@ -89,15 +106,15 @@ export class PartialUploads extends DataStore {
   }
 
   override async write(source: Readable, id: string, offset: number): Promise<number> {
-    const { version } = await this.state(id);
+    const { version, limit } = await this.state(id);
     if (version !== undefined) {
       await finished(source.resume());
       return offset;
     }
     const target = createWriteStream(this.file(id), { flags: 'r+', start: offset });
     // Who breaks off goes on from what came.
-    await pipeline(source, target).catch((error: unknown) => {
-      if (target.bytesWritten === 0) throw error;
+    await pipeline(source, counted(limit - offset), target).catch((error: unknown) => {
+      if (target.bytesWritten === 0 || error instanceof StorageError) throw error;
     });
     return offset + target.bytesWritten;
   }
@@ -192,8 +209,6 @@ async function read(file: string): Promise<string | undefined> {
     throw error;
   }
 }
-
-const open = async (folder: string) => (await readdir(folder)).filter((name) => ID.test(name)).length;
 
 /** Of one project. An upload is its two files: it expires with the first, which was written when it began. */
 export async function removeExpired(folder: string, now: number): Promise<void> {

@@ -8,7 +8,7 @@ import type { ContentPlace } from './content/content.js';
 import { type FileStore, isThere } from './content/files.js';
 import { subjectOf } from './database.js';
 import { accessDenied, invalidRequest, isPassing, notYetFinished, StorageError, storageError } from './errors.js';
-import type { Exchange } from './exchange.js';
+import type { Exchange, StorageLimits } from './exchange.js';
 import { checkedBucket, checkedName, keyOf, type ObjectPlace } from './names.js';
 import { type Beginning, GONE, type PartialState, PartialUploads } from './partial-uploads.js';
 import {
@@ -42,10 +42,10 @@ export class Resumable {
 
   constructor(
     files: FileStore,
-    openUploads: number,
+    limits: StorageLimits,
     private readonly log: Logger,
   ) {
-    this.#partials = new PartialUploads(files.folder, openUploads, () => {
+    this.#partials = new PartialUploads(files.folder, limits, () => {
       const { exchange, beginning } = this.#now();
       return { ref: exchange.request.tenant.ref, beginning };
     });
@@ -56,8 +56,7 @@ export class Resumable {
       generateUrl: (_, { id }) => `${this.#address()}/${id}`,
       getFileIdFromRequest: (_, last) => last,
       maxSize: async (_, id) =>
-        (id ? (await this.#partials.state(id).catch(() => undefined))?.limit : undefined) ??
-        this.#now().exchange.limits.fileBytes,
+        (id ? (await this.#partials.state(id).catch(() => undefined))?.limit : undefined) ?? limits.fileBytes,
       onIncomingRequest: (request, id) => this.#prepare(request.method, id),
       onUploadCreate: (_, upload) => this.#begin(upload),
       onUploadFinish: async (request, { id }) => {

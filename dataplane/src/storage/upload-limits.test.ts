@@ -18,7 +18,7 @@ let other: StorageProject;
 let impatient: StorageHarness;
 
 test.before(async () => {
-  harness = await startStorageHarness({ limits: { openUploads: 2, uploadsAtOnce: 2 } });
+  harness = await startStorageHarness({ limits: { openUploads: 2, openUploadBytes: 1000, uploadsAtOnce: 2 } });
   [project, other] = [await harness.project('bounded'), await harness.project('other')];
   impatient = await startStorageHarness(
     { limits: { openUploads: 2, uploadsAtOnce: 1 } },
@@ -77,6 +77,65 @@ test('a project has so many resumable uploads open and no more, until one ends o
   assert.is((await begun('after one expired')).status, 201);
   assert.is((await resumable(project, 'HEAD', second.url)).status, 404);
   assert.not.ok((await readdir(folder)).some((name) => name.startsWith(id)));
+});
+
+/** To a project's bucket; without a length where that is to be said later. */
+function beginning(of: StorageProject, name: string, length?: number, body?: string): Promise<Response> {
+  return fetch(`${of.storageUrl}/upload/resumable`, {
+    method: 'POST',
+    headers: {
+      'tus-resumable': '1.0.0',
+      apikey: of.serviceRoleKey,
+      'upload-metadata': metadata(name),
+      ...(length === undefined ? { 'upload-defer-length': '1' } : { 'upload-length': String(length) }),
+      ...(body === undefined ? {} : { 'content-type': 'application/offset+octet-stream' }),
+    },
+    ...(body === undefined ? {} : { body }),
+  });
+}
+
+test('the resumable uploads that a project has open may come to have so many bytes, all together', async () => {
+  const heavy = await harness.project('heavy');
+  await heavy.sql(`insert into storage.buckets (id, name, file_size_limit) values ('files', 'files', 700)`);
+  const first = await beginning(heavy, 'first', 600);
+  assert.is(first.status, 201);
+  const refused = await beginning(heavy, 'second', 401);
+  assert.is(refused.status, 429);
+  assert.match(await refused.text(), /more than 1000 bytes, as many as they may \(openUploadBytes\)/);
+  assert.is((await beginning(heavy, 'third', 400)).status, 201);
+  const url = new URL(first.headers.get('location') as string, harness.url).href;
+  assert.is((await resumable(heavy, 'DELETE', url)).status, 204);
+
+  // As long as its length is not said, one counts as much as its bucket allows.
+  assert.is((await beginning(heavy, 'too much')).status, 429);
+  await heavy.sql('update storage.buckets set file_size_limit = 600');
+  assert.is((await beginning(heavy, 'enough')).status, 201);
+});
+
+test('an upload whose length is said later is held to what its bucket allows', async () => {
+  const strict = await harness.project('strict');
+  await strict.sql(`insert into storage.buckets (id, name, file_size_limit) values ('files', 'files', 10)`);
+  assert.is((await beginning(strict, 'over', undefined, '0123456789x')).status, 413);
+  assert.equal(await readdir(path.join(harness.directory, strict.ref, PARTIALS)), []);
+
+  const within = await beginning(strict, 'within', undefined, '01234');
+  assert.is(within.status, 201);
+  const url = new URL(within.headers.get('location') as string, harness.url).href;
+  const patch = (offset: number, body: string, headers = {}) =>
+    fetch(url, {
+      method: 'PATCH',
+      headers: {
+        'tus-resumable': '1.0.0',
+        apikey: strict.serviceRoleKey,
+        'content-type': 'application/offset+octet-stream',
+        'upload-offset': String(offset),
+        ...headers,
+      },
+      body,
+    });
+  assert.is((await patch(5, '56789x')).status, 413);
+  assert.is((await patch(5, '56789', { 'upload-length': '10' })).status, 204);
+  assert.is(await (await strict.fetch('/object/files/within')).text(), '0123456789');
 });
 
 /** Only the limit of those that are open is meant, not that of those under way. */

@@ -2,7 +2,7 @@
  * Moves bytes from where they come to where they go. Each piece's memory is given back as soon as it is written: were it left to
  * the collector, every 64 MB of content would have it look through the whole heap.
  */
-import type { Readable, Writable } from 'node:stream';
+import { type Readable, Transform, type Writable } from 'node:stream';
 import { tooLarge } from '../errors.js';
 
 /** Moves all of `source`, ends `target`, and says how much it was. A source or target that breaks off is an error. */
@@ -34,6 +34,17 @@ export function pump(source: Readable, target: Writable, limit = Infinity): Prom
       if (!source.readableEnded) fail(brokenOff());
     });
   });
+}
+
+/** Passes bytes on, and no more than are allowed. */
+export function counted(length: number): Transform {
+  let size = 0;
+  return new Transform({
+    transform(chunk: Buffer, _, done) {
+      size += chunk.length;
+      done(size > length ? tooLarge() : null, chunk);
+    },
+  }).on('error', () => undefined);
 }
 
 /** Only what has its memory to itself: small buffers are parts of one that others use. */

@@ -5,7 +5,7 @@
 
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
-import { Readable, Transform } from 'node:stream';
+import { Readable } from 'node:stream';
 import {
   CopyObjectCommand,
   DeleteObjectsCommand,
@@ -21,7 +21,7 @@ import {
 import { noSuchKey, tooLarge } from '../errors.js';
 import { type ByteRange, type ContentPlace, type ContentStore, REF, type StoredVersion, VERSION } from './content.js';
 import { type FileStore, spool } from './files.js';
-import { brokenOff, isBroken } from './pump.js';
+import { brokenOff, counted, isBroken } from './pump.js';
 
 export interface S3Settings {
   bucket: string;
@@ -183,17 +183,6 @@ export class S3Store implements ContentStore {
       abortSignal ? { abortSignal } : {},
     );
   }
-}
-
-/** Passes bytes on, and no more than was said. */
-function counted(length: number): Transform {
-  let size = 0;
-  return new Transform({
-    transform(chunk: Buffer, _, done) {
-      size += chunk.length;
-      done(size > length ? tooLarge() : null, chunk);
-    },
-  }).on('error', () => undefined);
 }
 
 /** A source that breaks off ends the request that carries it on, so that no half object is kept. */
