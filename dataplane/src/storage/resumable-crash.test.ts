@@ -219,7 +219,8 @@ test('an upload whose only request fails is not kept, as nobody knows its addres
   const deaf = await serveDeaf('answered');
   try {
     const headers = { ...beginning('nobody'), 'content-type': 'application/offset+octet-stream' };
-    assert.is((await ask(deaf, 'POST', '/upload/resumable', headers, '0123456789')).status, 502);
+    const answer = await ask(deaf, 'POST', '/upload/resumable', headers, '0123456789');
+    assert.equal([answer.status, await answer.text()], [502, 'The database does not answer']);
     assert.equal(await partials(), []);
   } finally {
     deaf.close();

@@ -1,19 +1,22 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { readdir } from 'node:fs/promises';
+import { readdir, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { pino } from 'pino';
 import { Upload } from 'tus-js-client';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { PARTIAL_LIFE_MS, removeExpired } from './partial-uploads.js';
+import { PARTIAL_LIFE_MS, PARTIALS, removeExpired } from './partial-uploads.js';
 import { type StorageHarness, type StorageProject, startStorageHarness } from './testing.js';
 
 let harness: StorageHarness;
 let project: StorageProject;
+const logged: { requestId: string; err: { message: string } }[] = [];
 const AL = randomUUID();
 const BO = randomUUID();
 
 test.before(async () => {
-  harness = await startStorageHarness();
+  const log = pino({ level: 'warn' }, { write: (line: string) => void logged.push(JSON.parse(line)) });
+  harness = await startStorageHarness({ log });
   project = await harness.project('parts');
   await project.sql(`
     insert into storage.buckets (id, name, public, file_size_limit) values ('parts', 'parts', true, 3000000);
@@ -195,6 +198,25 @@ test('policies, limits and names are asked for when an upload begins', async () 
   assert.is((await begun(`${AL}/../x`, 10)).status, 400);
   assert.is((await begun(`${AL}/a.bin`, 10)).status, 409);
   assert.is((await begun(`${AL}/a.bin`, 10, { 'x-upsert': 'true' })).status, 201);
+});
+
+test('what fails inside is told to the log, and to the client only that it failed', async () => {
+  const folder = path.join(harness.directory, project.ref, PARTIALS);
+  await rename(folder, `${folder}.away`);
+  await writeFile(folder, 'no folder');
+  try {
+    const answer = await tus(AL, 'POST', `${project.storageUrl}/upload/resumable`, {
+      'upload-length': '10',
+      'upload-metadata': metadataOf(`${AL}/fails.bin`),
+    });
+    assert.equal([answer.status, await answer.text()], [500, 'Something went wrong with that request\n']);
+    const requestId = answer.headers.get('x-request-id');
+    const [entry] = logged.filter((each) => each.requestId === requestId);
+    assert.match(entry?.err.message as string, folder);
+  } finally {
+    await rm(folder);
+    await rename(`${folder}.away`, folder);
+  }
 });
 
 test('an id that is a path opens nothing', async () => {

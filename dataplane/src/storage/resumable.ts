@@ -64,10 +64,10 @@ export class Resumable {
         return {};
       },
       onResponseError: async (_, error) => {
-        // Nobody has heard its address.
         const { made } = this.#now();
-        if (made !== undefined) await this.#partials.remove(made);
-        return said(error);
+        // Nobody has heard its address; what fails to go expires.
+        if (made !== undefined) await this.#partials.remove(made).catch(() => undefined);
+        return this.#answerTo(error);
       },
     });
   }
@@ -187,6 +187,13 @@ export class Resumable {
     if (state.by !== (await this.#caller(state))) throw GONE;
   }
 
+  #answerTo(error: unknown): Answer {
+    const { status_code, body } = answerTo(error);
+    const { requestId } = this.#now().exchange.request;
+    if (status_code >= 500) this.log.warn({ err: error, requestId }, 'storage could not answer');
+    return { status_code, body };
+  }
+
   #signature(): string | undefined {
     const { exchange } = this.#now();
     if (!exchange.request.path.startsWith(SIGNED_PATH)) return undefined;
@@ -227,12 +234,18 @@ const descriptionOf = ({ metadata }: PartialState): Description => ({
   userMetadata: metadata.metadata ?? null,
 });
 
-/** As the tus server and its stores throw them: what they say is for the client. */
-const isAnswer = (error: unknown) =>
-  typeof (error as { status_code?: unknown }).status_code === 'number' &&
-  typeof (error as { body?: unknown }).body === 'string';
+interface Answer {
+  status_code: number;
+  body: string;
+}
 
-function said(error: unknown): { status_code: number; body: string } | undefined {
+/** As the tus server and its stores throw them: what they say is for the client. */
+const isAnswer = (error: unknown): error is Answer =>
+  typeof (error as Answer).status_code === 'number' && typeof (error as Answer).body === 'string';
+
+/** In the words of storage's other routes, and of none that a client may not hear, such as where files are. */
+function answerTo(error: unknown): Answer {
   const known = storageError(error);
-  return known instanceof StorageError ? { status_code: known.status, body: known.message } : undefined;
+  if (known instanceof StorageError) return { status_code: known.status, body: known.message };
+  return isAnswer(error) ? error : { status_code: 500, body: 'Something went wrong with that request\n' };
 }
