@@ -87,10 +87,8 @@ export class PartialUploads extends DataStore {
   }
 
   async #mayHold(id: string): Promise<number> {
-    const text = await read(this.#open(id));
-    if (text === undefined) return 0;
-    const { size, limit } = JSON.parse(text) as PartialState;
-    return size ?? limit;
+    const state = await this.state(id).catch(() => undefined);
+    return state ? (state.size ?? state.limit) : 0;
   }
 
   async #inTurn(begin: () => Promise<void>): Promise<void> {
@@ -136,7 +134,7 @@ export class PartialUploads extends DataStore {
   }
 
   override async declareUploadLength(id: string, size: number): Promise<void> {
-    await this.#save(id, { ...(await this.state(id)), size });
+    await this.#change(id, { size });
   }
 
   override getExpiration(): number {
@@ -160,9 +158,8 @@ export class PartialUploads extends DataStore {
 
   /** Of what is whole. */
   async chooseVersion(id: string): Promise<string> {
-    const { isFinished: _, ...state } = await this.state(id);
     const version = randomUUID();
-    await this.#save(id, { ...state, version });
+    await this.#change(id, { version });
     return version;
   }
 
@@ -187,6 +184,11 @@ export class PartialUploads extends DataStore {
 
   #folder(kind: string): string {
     return path.join(this.folder, this.context().ref, kind);
+  }
+
+  async #change(id: string, change: Partial<PartialState>): Promise<void> {
+    const { isFinished: _, ...state } = await this.state(id);
+    await this.#save(id, { ...state, ...change });
   }
 
   async #save(id: string, state: PartialState): Promise<void> {

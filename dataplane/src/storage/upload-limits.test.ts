@@ -4,7 +4,9 @@ import { readdir, stat, utimes } from 'node:fs/promises';
 import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { connect } from 'node:net';
 import path from 'node:path';
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import type { ReadableStream } from 'node:stream/web';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { until } from '../testing/until.js';
@@ -80,7 +82,12 @@ test('a project has so many resumable uploads open and no more, until one ends o
 });
 
 /** To a project's bucket; without a length where that is to be said later. */
-function beginning(of: StorageProject, name: string, length?: number, body?: string): Promise<Response> {
+function beginning(
+  of: StorageProject,
+  name: string,
+  length?: number,
+  body?: string | ReadableStream,
+): Promise<Response> {
   return fetch(`${of.storageUrl}/upload/resumable`, {
     method: 'POST',
     headers: {
@@ -90,9 +97,11 @@ function beginning(of: StorageProject, name: string, length?: number, body?: str
       ...(length === undefined ? { 'upload-defer-length': '1' } : { 'upload-length': String(length) }),
       ...(body === undefined ? {} : { 'content-type': 'application/offset+octet-stream' }),
     },
-    ...(body === undefined ? {} : { body }),
+    ...(body === undefined ? {} : { body, duplex: 'half' }),
   });
 }
+
+const idsIn = async (folder: string) => (await readdir(folder)).filter((name) => !name.includes('.'));
 
 test('the resumable uploads that a project has open may come to have so many bytes, all together', async () => {
   const heavy = await harness.project('heavy');
@@ -115,8 +124,18 @@ test('the resumable uploads that a project has open may come to have so many byt
 test('an upload whose length is said later is held to what its bucket allows', async () => {
   const strict = await harness.project('strict');
   await strict.sql(`insert into storage.buckets (id, name, file_size_limit) values ('files', 'files', 10)`);
+  const folder = path.join(harness.directory, strict.ref, PARTIALS);
   assert.is((await beginning(strict, 'over', undefined, '0123456789x')).status, 413);
-  assert.equal(await readdir(path.join(harness.directory, strict.ref, PARTIALS)), []);
+  const pieces = Readable.from(
+    (async function* () {
+      yield Buffer.from('0123456789');
+      const written = async () => (await stat(path.join(folder, (await idsIn(folder))[0] ?? ''))).size === 10;
+      await until(written, 'what is allowed');
+      yield Buffer.from('x');
+    })(),
+  );
+  assert.is((await beginning(strict, 'piece by piece', undefined, Readable.toWeb(pieces))).status, 413);
+  assert.equal(await readdir(folder), []);
 
   const within = await beginning(strict, 'within', undefined, '01234');
   assert.is(within.status, 201);
