@@ -10,7 +10,7 @@ import type { Readable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
 import { DataStore, Upload } from '@tus/server';
 import { counted } from './content/pump.js';
-import { StorageError, tooManyOpenBytes, tooManyOpenUploads } from './errors.js';
+import { tooManyOpenBytes, tooManyOpenUploads } from './errors.js';
 import type { StorageLimits } from './exchange.js';
 
 /** Since it began; until then a client may go on. One that became an object is remembered for as long from then. */
@@ -112,7 +112,7 @@ export class PartialUploads extends DataStore {
     const target = createWriteStream(this.file(id), { flags: 'r+', start: offset });
     // Who breaks off goes on from what came.
     await pipeline(source, counted(limit - offset), target).catch((error: unknown) => {
-      if (target.bytesWritten === 0 || error instanceof StorageError) throw error;
+      if (target.bytesWritten === 0) throw error;
     });
     return offset + target.bytesWritten;
   }

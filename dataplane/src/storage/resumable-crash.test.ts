@@ -188,32 +188,54 @@ test('an upload whose object was made and not heard of is that object, and keeps
   }
 });
 
+/** While `asked` runs, the database waits before it makes an object that it was asked for by a connection that is lost. */
+async function whileNamed(route: string, asked: (waiting: (count: number) => Promise<unknown>) => Promise<void>) {
+  const waiting = async () => (await owner.query('select from pg_locks where not granted')).rows.length;
+  await owner.query(`
+    create function public.slow() returns trigger language plpgsql as
+      $$ begin perform pg_advisory_xact_lock(7); return new; end $$;
+    create trigger slow before insert on storage.objects for each row execute function public.slow();
+    select pg_advisory_lock(7);`);
+  const deaf = await serveDeaf('asked');
+  try {
+    assert.is((await patch(deaf, route)).status, 423);
+    const waits = (count: number) => until(async () => (await waiting()) === count, `${count} to name it`);
+    await waits(1);
+    await asked(waits);
+  } finally {
+    await owner.query('select pg_advisory_unlock_all(); drop function public.slow() cascade');
+    deaf.close();
+  }
+}
+
+const goOn = () => owner.query('select pg_advisory_unlock(7)');
+
 for (const upsert of ['false', 'true']) {
   test(`an object that is still being made when its upload is asked for again is that object (x-upsert: ${upsert})`, async () => {
-    const waiting = async () => (await owner.query('select from pg_locks where not granted')).rows.length;
     const name = `slow-${upsert}`;
     if (upsert === 'true') assert.is((await ask(served, 'PUT', `/object/b/${name}`, {}, 'before')).status, 200);
     const route = await begun(name, { 'x-upsert': upsert });
-    await owner.query(`
-      create function public.slow() returns trigger language plpgsql as
-        $$ begin perform pg_advisory_xact_lock(7); return new; end $$;
-      create trigger slow before insert on storage.objects for each row execute function public.slow();
-      select pg_advisory_lock(7);`);
-    const deaf = await serveDeaf('asked');
-    try {
-      assert.is((await patch(deaf, route)).status, 423);
-      await until(async () => (await waiting()) === 1, 'the first to name it');
+    await whileNamed(route, async (waits) => {
       const asked = offsetOf(served, route);
-      await until(async () => (await waiting()) === 2, 'the second to name it');
-      await owner.query('select pg_advisory_unlock(7)');
+      await waits(2);
+      await goOn();
       assert.equal(await asked, WHOLE);
-      assert.is(String(await contentOf(name)), '0123456789');
-    } finally {
-      await owner.query('select pg_advisory_unlock_all(); drop function public.slow() cascade');
-      deaf.close();
-    }
+    });
+    assert.is(String(await contentOf(name)), '0123456789');
   });
 }
+
+test('an object that is still being made when its upload is refused has its content', async () => {
+  const route = await begun('refused');
+  await whileNamed(route, async () => {
+    await owner.query(`create or replace function public.slow() returns trigger language plpgsql as
+      $$ begin raise exception 'no more'; end $$`);
+    assert.is((await offsetOf(served, route))[0], 400);
+    await goOn();
+    await until(async () => (await ask(served, 'HEAD', '/object/public/b/refused')).status === 200, 'the object');
+  });
+  assert.is(String(await contentOf('refused')), '0123456789');
+});
 
 test('an upload whose only request fails is not kept, as nobody knows its address', async () => {
   const deaf = await serveDeaf('answered');

@@ -152,8 +152,7 @@ export class Resumable {
     const placement = await this.#placement(state, state.upsert);
     const version = state.version ?? (await this.#partials.chooseVersion(id));
     const content = { ref: exchange.request.tenant.ref, version };
-    const isBegun = state.version !== undefined;
-    if (!(isBegun && (await isNamed(exchange, state, version)))) {
+    if (!(await this.#wasNamed(state))) {
       await this.#adopt(id, content);
       await put(exchange, placement, content, state.size as number, descriptionOf(state)).catch((error: unknown) =>
         this.#refused(id, state, content, error),
@@ -172,14 +171,22 @@ export class Resumable {
   }
 
   /** Ends what is refused for good, unless the database named it when it was asked before and was not heard. */
-  async #refused(id: string, at: ObjectPlace, content: ContentPlace, error: unknown): Promise<void> {
-    const { exchange } = this.#now();
+  async #refused(id: string, state: PartialState, content: ContentPlace, error: unknown): Promise<void> {
     if (isPassing(error)) throw error;
-    if (await isNamed(exchange, at, content.version)) return;
+    if (await this.#wasNamed(state)) return;
     await this.#partials.remove(id);
-    // What fails to go is collected.
-    await exchange.content.remove(content.ref, [content.version]).catch(() => undefined);
+    // The database may still be at what it was asked before. What is not named is collected.
+    const isFirst = state.version === undefined;
+    if (isFirst)
+      await this.#now()
+        .exchange.content.remove(content.ref, [content.version])
+        .catch(() => undefined);
     throw error;
+  }
+
+  /** Whether it was asked for before this request, and done. */
+  async #wasNamed(state: PartialState): Promise<boolean> {
+    return state.version !== undefined && isNamed(this.#now().exchange, state, state.version);
   }
 
   async #checkOwner(id: string): Promise<void> {
