@@ -295,6 +295,17 @@ test('an upload whose content is gone is gone', async () => {
   assert.is((await ask(served, 'GET', '/object/public/b/lost')).status, 400);
 });
 
+test('a transaction that others got in the way of keeps an upload that is whole waiting', async () => {
+  const route = await begun('deadlocked');
+  await owner.query(`
+    create function public.deadlocked() returns trigger language plpgsql as
+      $$ begin raise exception 'deadlock detected' using errcode = '40P01'; end $$;
+    create trigger deadlocked before insert on storage.objects for each row execute function public.deadlocked();`);
+  assert.is((await patch(served, route)).status, 423);
+  await owner.query('drop function public.deadlocked() cascade');
+  assert.equal(await offsetOf(served, route), WHOLE);
+});
+
 test('an S3 that is away keeps an upload that is whole waiting', async () => {
   const port = await freePort();
   const s3 = { bucket: 'b', region: 'us-east-1', endpoint: `http://127.0.0.1:${port}`, ...S3_KEYS };
