@@ -16,7 +16,7 @@ import type { StorageLimits } from './exchange.js';
 /** Since it began; until then a client may go on. One that became an object is remembered for as long from then. */
 export const PARTIAL_LIFE_MS = 24 * 3600 * 1000;
 export const PARTIALS = 'uploads';
-const FINISHED = 'finished-uploads';
+export const FINISHED = 'finished-uploads';
 
 export interface PartialState {
   /** Who began it: nobody else may go on. */

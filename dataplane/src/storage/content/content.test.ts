@@ -9,8 +9,9 @@ import { ListObjectsV2Command, PutObjectCommand, S3Client } from '@aws-sdk/clien
 import S3rver from 's3rver';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { FINISHED, PARTIALS } from '../partial-uploads.js';
 import type { ContentStore } from './content.js';
-import { FileStore, spool } from './files.js';
+import { FileStore, GONE_MARK, spool } from './files.js';
 import { pump } from './pump.js';
 import { S3Store } from './s3.js';
 
@@ -279,6 +280,17 @@ test('s3: the projects of all pages are known', async () => {
     },
     async (store) => assert.equal(await refsOf(store), ['first', 'second']),
   );
+});
+
+test('files: a project that has gone leaves nothing of what storage keeps', async () => {
+  const id = randomUUID();
+  const kept = ['gone-by/tmp/', `gone-by/${PARTIALS}/`, `gone-by/${FINISHED}/`].map((at) => `${at}${id}`);
+  for (const name of [...kept, `gone-by/${PARTIALS}/${id}.json`, `gone-by/${GONE_MARK}`]) await others.files.put(name);
+  const store = stores.files as ContentStore;
+  await store.write({ ref: 'gone-by', version: id }, Readable.from([Buffer.from('x')]), 10, 1);
+  assert.ok((await refsOf(store)).includes('gone-by'));
+  await store.removeProject('gone-by');
+  assert.not.ok(await others.files.has('gone-by'));
 });
 
 test.run();

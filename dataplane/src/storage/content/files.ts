@@ -5,7 +5,7 @@ import { copyFile, link, mkdir, open, readdir, rename, rm, rmdir, stat } from 'n
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { noSuchKey } from '../errors.js';
-import { PARTIALS } from '../partial-uploads.js';
+import { FINISHED, PARTIALS } from '../partial-uploads.js';
 import { type ByteRange, type ContentPlace, type ContentStore, REF, type StoredVersion } from './content.js';
 import { pump } from './pump.js';
 
@@ -14,10 +14,12 @@ const WRITE_AHEAD = 1024 * 1024;
 
 /** In a project's folder, since when the project has been gone. */
 export const GONE_MARK = 'gone';
-const TOP = ['content', 'tmp', PARTIALS, GONE_MARK];
+const TOP = ['content', 'tmp', PARTIALS, FINISHED, GONE_MARK];
 const UUID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}';
-const FILE = new RegExp(`^(content/[0-9a-f]{2}/${UUID}|tmp/${UUID}|${PARTIALS}/${UUID}[^/]*|${GONE_MARK})$`);
-const FOLDER = new RegExp(`^(content(/[0-9a-f]{2})?|tmp|${PARTIALS})?$`);
+const FILE = new RegExp(
+  `^(content/[0-9a-f]{2}/${UUID}|tmp/${UUID}|(${PARTIALS}|${FINISHED})/${UUID}[^/]*|${GONE_MARK})$`,
+);
+const FOLDER = new RegExp(`^(content(/[0-9a-f]{2})?|tmp|${PARTIALS}|${FINISHED})?$`);
 
 export class FileStore implements ContentStore {
   readonly isLocal = true;
