@@ -208,6 +208,17 @@ test('a user changes the phone number with a code that goes to the new one', asy
   assert.equal(verified.data.user?.app_metadata.providers, ['email', 'phone']);
 });
 
+test('a code to a number that the user has no more proves nothing', async () => {
+  app.configure({ ...overHttp('SEND_SMS'), GOTRUE_EXTERNAL_PHONE_ENABLED: 'true' });
+  const { data } = await app.client().auth.signUp({ phone: '+491701111111', password });
+  const userId = data.user?.id as string;
+  const { sms } = (await nextAsked()) as { sms: Json };
+  await app.owner.query("update auth.users set phone = '491702222222' where id = $1", [userId]);
+  const { error } = await app.client().auth.verifyOtp({ phone: '491701111111', token: sms.otp as string, type: 'sms' });
+  assert.is(error?.code, 'otp_expired');
+  assert.is((await app.admin().getUserById(userId)).data.user?.phone_confirmed_at, undefined);
+});
+
 test('a number for tests has its own code and gets no message', async () => {
   app.configure({ GOTRUE_EXTERNAL_PHONE_ENABLED: 'true', GOTRUE_SMS_TEST_OTP: '491700000000:123456' });
   const supabase = app.client();

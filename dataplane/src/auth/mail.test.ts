@@ -174,6 +174,58 @@ test('a change of address asks both addresses, and is done when both have said y
   assert.is((await app.client().auth.signInWithPassword({ email: newEmail, password })).error, null);
 });
 
+for (const [whose, change] of [
+  [
+    'that the user changed',
+    async ({ supabase, email }, newEmail) => {
+      await supabase.auth.updateUser({ email: newEmail });
+      for (const address of [email, newEmail]) {
+        await app.client().auth.verifyOtp({ email: address, token: (await next(address)).code, type: 'email_change' });
+      }
+    },
+  ],
+  ['that an administrator changed', ({ userId }, email) => app.admin().updateUserById(userId, { email })],
+  [
+    'that the owner changed with SQL',
+    ({ userId }, email) => app.owner.query('update auth.users set email = $2 where id = $1', [userId, email]),
+  ],
+] as [string, (user: Awaited<ReturnType<typeof confirmed>>, newEmail: string) => Promise<unknown>][]) {
+  test(`what was sent to an address ${whose} signs nobody in`, async () => {
+    const user = await confirmed();
+    await app.client().auth.resetPasswordForEmail(user.email);
+    const { code, link } = await next(user.email);
+    const newEmail = app.newEmail();
+    await change(user, newEmail);
+    assert.is((await app.admin().getUserById(user.userId)).data.user?.email, newEmail);
+    const typed = await app.client().auth.verifyOtp({ email: user.email, token: code, type: 'recovery' });
+    assert.is(typed.error?.code, 'otp_expired');
+    const followed = landing((await fetch(link, { redirect: 'manual' })).headers.get('location'));
+    assert.is(followed.fragment.get('error_code'), 'otp_expired');
+  });
+}
+
+test('an address that the user has again brings none of its old codes back', async () => {
+  const { email, userId } = await confirmed();
+  await app.client().auth.resetPasswordForEmail(email);
+  const { code } = await next(email);
+  for (const address of [app.newEmail(), email]) await app.admin().updateUserById(userId, { email: address });
+  const { error } = await app.client().auth.verifyOtp({ email, token: code, type: 'recovery' });
+  assert.is(error?.code, 'otp_expired');
+});
+
+test('of a change of address that is half proven nothing counts once another has taken its place', async () => {
+  const { supabase, email, userId } = await confirmed();
+  const newEmail = app.newEmail();
+  await supabase.auth.updateUser({ email: newEmail });
+  const fresh = await next(newEmail);
+  assert.is((await fetch(fresh.link, { redirect: 'manual' })).status, 303);
+  await supabase.auth.updateUser({ password: 'another horse' });
+  const { data } = await app.admin().generateLink({ type: 'email_change_new', email, newEmail });
+  const half = await fetch(data.properties?.action_link as string, { redirect: 'manual' });
+  assert.ok(landing(half.headers.get('location')).fragment.get('message'));
+  assert.is((await app.admin().getUserById(userId)).data.user?.email, email);
+});
+
 test('a mail is sent again on demand, for a sign-up and a change of address', async () => {
   const email = app.newEmail();
   await app.client().auth.signUp({ email, password });

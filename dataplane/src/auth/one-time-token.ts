@@ -75,18 +75,25 @@ on conflict (user_id, token_type) do update set token_hash = excluded.token_hash
 
 /**
  * Takes a token out of use: its row tells whose it was, and there is none for whoever comes second or too late. A hash is
- * the same with and without the mark of PKCE, as the code that is typed doesn't carry it.
+ * the same with and without the mark of PKCE, as the code that is typed doesn't carry it. The user is locked first, as by
+ * whatever forgets all tokens of a user: else the two would wait for each other.
  */
 export function useToken(hashes: readonly string[], types: readonly TokenType[], seconds: number): Statement {
   return { name: 'auth.token.use', text: USE, values: [JSON.stringify(hashes), JSON.stringify(types), seconds] };
 }
 
 const USE = `
-delete from auth.one_time_tokens
-where token_hash in (select jsonb_array_elements_text($1::text::jsonb))
-  and token_type::text in (select jsonb_array_elements_text($2::text::jsonb))
-  and created_at > (now() at time zone 'utc') - make_interval(secs => $3::double precision)
-returning json_build_object('userId', user_id, 'type', token_type, 'address', relates_to)`;
+with presented as (
+  select id, user_id from auth.one_time_tokens
+  where token_hash in (select jsonb_array_elements_text($1::text::jsonb))
+    and token_type::text in (select jsonb_array_elements_text($2::text::jsonb))
+    and created_at > (now() at time zone 'utc') - make_interval(secs => $3::double precision)
+), owner as (
+  select id from auth.users where id in (select user_id from presented) for no key update
+)
+delete from auth.one_time_tokens t using presented p, owner u
+where t.id = p.id and t.user_id = u.id and t.token_hash in (select jsonb_array_elements_text($1::text::jsonb))
+returning json_build_object('userId', t.user_id, 'type', t.token_type, 'address', t.relates_to)`;
 
 export interface UsedToken {
   userId: string;

@@ -1,21 +1,23 @@
 /** What a used code or link changes: the address it was sent to is its user's. */
-import { clearToken, type UsedToken } from './one-time-token.js';
+import { otpExpired } from './errors.js';
+import { clearToken, type TokenType, type UsedToken } from './one-time-token.js';
 import type { Work } from './transaction.js';
 import { confirm, setEmail, setPhone } from './user-changes.js';
 
 interface State {
   banned: boolean;
+  email: string | null;
+  phone: string | null;
   emailChange: string | null;
   phoneChange: string | null;
-  email: string | null;
   halfDone: boolean;
 }
 
 const LOCK = `
 select json_build_object('banned', coalesce(banned_until > now(), false) or deleted_at is not null,
-  'email', email, 'emailChange', email_change, 'phoneChange', phone_change,
+  'email', email, 'phone', phone, 'emailChange', email_change, 'phoneChange', phone_change,
   'halfDone', coalesce(email_change_confirm_status, 0) > 0)
-from auth.users where id = $1::uuid for update`;
+from auth.users where id = $1::uuid for no key update`;
 
 /** `half`: one of the two links of a change of address; the other is still to come. */
 export async function prove(
@@ -27,21 +29,29 @@ export async function prove(
   const { userId, type } = used;
   const state = await work.first<State>({ text: LOCK, values: [userId] });
   if (state === undefined || state.banned) return 'banned';
+  // The mailbox of an address that the user has no more may be somebody else's by now.
+  if (used.address !== provenBy(type, verifies, state)) throw otpExpired();
   await work.run([clearToken(userId, type)]);
   if (type === 'phone_change_token') {
-    if (state.phoneChange !== used.address) return 'banned';
     await work.run([...setPhone(userId, used.address), ...confirm(userId, 'phone')]);
   } else if (type === 'email_change_token_current' || type === 'email_change_token_new') {
+    if (!state.emailChange) throw otpExpired();
     if (bothAddresses && state.email && !state.halfDone) {
       await work.run([HALF_DONE(userId)]);
       return 'half';
     }
-    if (!state.emailChange) return 'banned';
-    await work.run([...setEmail(userId, state.emailChange), ...confirm(userId, 'email'), DONE(userId)]);
+    await work.run([...setEmail(userId, state.emailChange), ...confirm(userId, 'email'), NAME_EMAIL(userId)]);
   } else {
     await work.run(confirm(userId, verifies === 'sms' ? 'phone' : 'email'));
   }
   return 'proven';
+}
+
+/** The address that a token of this type must have been sent to. */
+function provenBy(type: TokenType, verifies: string, state: State): string | null {
+  if (type === 'phone_change_token') return state.phoneChange;
+  if (type === 'email_change_token_new') return state.emailChange;
+  return verifies === 'sms' ? state.phone : state.email;
 }
 
 const HALF_DONE = (userId: string) => ({
@@ -49,11 +59,10 @@ const HALF_DONE = (userId: string) => ({
   values: [userId],
 });
 
-const DONE = (userId: string) => ({
+/** Metadata that names the address goes on naming the one they have. */
+const NAME_EMAIL = (userId: string) => ({
   text: `
-update auth.users set email_change_confirm_status = 0, email_change_token_new = '', email_change_token_current = '',
-  raw_user_meta_data = coalesce(raw_user_meta_data, '{}')
-    || case when raw_user_meta_data ? 'email' then jsonb_build_object('email', email) else '{}' end
-where id = $1::uuid`,
+update auth.users set raw_user_meta_data = raw_user_meta_data || jsonb_build_object('email', email)
+where id = $1::uuid and raw_user_meta_data ? 'email'`,
   values: [userId],
 });

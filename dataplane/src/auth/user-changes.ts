@@ -28,8 +28,14 @@ const rethrow = (error: unknown): never => {
 /** What a stranger who knew the old password had under way ends with it, all sessions but `keptSession` included. */
 export function setPassword(id: string, hash: string, keptSession: string | null): Statement[] {
   return [
-    { text: SET_PASSWORD, values: [id, hash] },
-    { text: 'delete from auth.one_time_tokens where user_id = $1::uuid', values: [id] },
+    {
+      text: `
+update auth.users set encrypted_password = $2, confirmation_sent_at = null, recovery_sent_at = null,
+  email_change_sent_at = null, phone_change_sent_at = null, reauthentication_sent_at = null, updated_at = now()
+where id = $1::uuid`,
+      values: [id, hash],
+    },
+    ...forgetTokens(id),
     {
       text: 'delete from auth.sessions where user_id = $1::uuid and id is distinct from $2::uuid',
       values: [id, keptSession],
@@ -37,12 +43,17 @@ export function setPassword(id: string, hash: string, keptSession: string | null
   ];
 }
 
-const SET_PASSWORD = `
-update auth.users set encrypted_password = $2, confirmation_token = '', confirmation_sent_at = null,
-  recovery_token = '', recovery_sent_at = null, email_change_token_current = '', email_change_token_new = '',
-  email_change_sent_at = null, phone_change_token = '', phone_change_sent_at = null, reauthentication_token = '',
-  reauthentication_sent_at = null, updated_at = now()
-where id = $1::uuid`;
+/** Every code and link that was sent before; a change of address that is half proven begins anew. */
+const forgetTokens = (id: string): Statement[] => [
+  {
+    text: `
+update auth.users set confirmation_token = '', recovery_token = '', email_change_token_current = '',
+  email_change_token_new = '', phone_change_token = '', reauthentication_token = '', email_change_confirm_status = 0
+where id = $1::uuid`,
+    values: [id],
+  },
+  { text: 'delete from auth.one_time_tokens where user_id = $1::uuid', values: [id] },
+];
 
 /** As proven: a user without an identity for their address gets one, and is nobody anonymous any more. */
 export const setEmail = (id: string, email: string) => setAddress(id, 'email', email);
@@ -68,6 +79,7 @@ on conflict (provider_id, provider) do update set
       values: [id, address],
     },
     setProviders(id),
+    ...forgetTokens(id),
   ];
 }
 
