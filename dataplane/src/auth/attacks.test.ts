@@ -299,6 +299,35 @@ test('a stolen refresh token that is replayed ends the session for the thief as 
   assert.is((await refresh(third)).body.error_code, 'refresh_token_already_used');
 });
 
+/** Until somebody waits for what another connection has locked. */
+const waitsForLock = () =>
+  until(async () => (await app.owner.query('select from pg_locks where not granted')).rowCount, 'somebody to wait');
+
+test('a sign-in with the old password while the password changes makes no session that outlives it', async () => {
+  const { email, userId } = await confirmed();
+  await app.owner.query('begin');
+  await app.owner.query("update auth.users set encrypted_password = 'another' where id = $1", [userId]);
+  const signingIn = app.ask('POST', '/token?grant_type=password', { body: { email, password } });
+  await waitsForLock();
+  await app.owner.query('delete from auth.sessions where user_id = $1', [userId]);
+  await app.owner.query('commit');
+  assert.is((await signingIn).body.error_code, 'invalid_credentials');
+  assert.is((await app.owner.query('select from auth.sessions where user_id = $1', [userId])).rowCount, 0);
+});
+
+test('signing out everywhere waits for a session that is being made, and ends it too', async () => {
+  const { supabase, userId } = await confirmed();
+  const { access_token: token } = await sessionOf(supabase);
+  await app.owner.query('begin');
+  await app.owner.query('select from auth.users where id = $1 for no key update', [userId]);
+  await app.owner.query('insert into auth.sessions (id, user_id) values (gen_random_uuid(), $1)', [userId]);
+  const signingOut = app.ask('POST', '/logout', { token });
+  await waitsForLock();
+  await app.owner.query('commit');
+  assert.is((await signingOut).status, 204);
+  assert.is((await app.owner.query('select from auth.sessions where user_id = $1', [userId])).rowCount, 0);
+});
+
 test('sessions end when their time is over, when nobody uses them, or when the user signs in elsewhere', async () => {
   const refresh = async (refresh_token: string) =>
     (await app.ask('POST', '/token?grant_type=refresh_token', { body: { refresh_token } })).body.error_code;

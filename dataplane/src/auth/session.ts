@@ -64,12 +64,16 @@ export const selectSignedIn = (id: string): Statement => ({
   values: [id],
 });
 
-/** Whoever was banned or deleted since they were looked up gets no session. */
+/**
+ * Whoever was banned or deleted since they were looked up gets no session. The user is locked: else a session that is made while
+ * the password changes would neither see the new one nor be among those that end with the old.
+ */
 const INSERT_SESSION = `
 insert into auth.sessions (id, user_id, created_at, updated_at, aal, user_agent, ip)
 select $1::uuid, u.id, now(), now(), 'aal1', $4, $5::text::inet from auth.users u
 where u.id = $2::uuid and (not $6::boolean or u.encrypted_password is not distinct from $3::text)
-  and u.deleted_at is null and coalesce(u.banned_until <= now(), true)`;
+  and u.deleted_at is null and coalesce(u.banned_until <= now(), true)
+for no key update of u`;
 
 const INSERT_TOKEN = `
 insert into auth.refresh_tokens (instance_id, token, user_id, session_id, revoked, created_at, updated_at)

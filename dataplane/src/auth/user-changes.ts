@@ -36,12 +36,19 @@ where id = $1::uuid`,
       values: [id, hash],
     },
     ...forgetTokens(id),
-    {
-      text: 'delete from auth.sessions where user_id = $1::uuid and id is distinct from $2::uuid',
-      values: [id, keptSession],
-    },
+    ...endSessions(id, keptSession),
   ];
 }
+
+/** The user is locked first, as by whoever makes a session: one that is being made is waited for, and ends too. */
+export const endSessions = (id: string, keptSession: string | null = null): Statement[] => [
+  { name: 'auth.user.lock', text: 'select from auth.users where id = $1::uuid for no key update', values: [id] },
+  {
+    name: 'auth.sessions.end',
+    text: 'delete from auth.sessions where user_id = $1::uuid and id is distinct from $2::uuid',
+    values: [id, keptSession],
+  },
+];
 
 /** Every code and link that was sent before; a change of address that is half proven begins anew. */
 const forgetTokens = (id: string): Statement[] => [

@@ -11,6 +11,7 @@ import { AUDIENCE, jsonRows } from '../session.js';
 import { presentable, type User, userJson } from '../user.js';
 import {
   confirm,
+  endSessions,
   readUser,
   setAppMetadata,
   setBan,
@@ -207,7 +208,7 @@ where user_id = $1::uuid`,
     },
     { text: 'delete from auth.mfa_factors where user_id = $1::uuid', values: [id] },
     { text: 'delete from auth.one_time_tokens where user_id = $1::uuid', values: [id] },
-    { text: 'delete from auth.sessions where user_id = $1::uuid', values: [id] },
+    ...endSessions(id),
   ];
 }
 

@@ -6,6 +6,7 @@ import { type Address, byAddress, type FoundUser, findUser } from '../find-user.
 import { invokeHook, messageOf, rejected } from '../hooks/invoke.js';
 import { verifyPassword } from '../passwords.js';
 import { startSession } from '../sign-in.js';
+import { endSessions } from '../user-changes.js';
 
 export async function passwordGrant(context: Context): Promise<Answer> {
   context.limits.byAddress('attempts', context);
@@ -48,7 +49,7 @@ async function askHook(context: Context, { user }: FoundUser, valid: boolean): P
   const output = await invokeHook(context, 'password_verification_attempt', { user_id: user.id, valid });
   if (!rejected(output)) return;
   if (output?.should_logout_user === true) {
-    await context.pool.batch([{ text: 'delete from auth.sessions where user_id = $1::uuid', values: [user.id] }]);
+    await context.pool.batch(endSessions(user.id));
   }
   throw badRequest(
     'invalid_credentials',

@@ -10,6 +10,7 @@ import { invokeHook, messageOf, rejected } from '../hooks/invoke.js';
 import { newRefreshToken, type SignedIn, selectSignedIn } from '../session.js';
 import { type SignedInUser, signedInUser } from '../signed-in-user.js';
 import { inTransaction, type Work } from '../transaction.js';
+import { endSessions } from '../user-changes.js';
 import { ownFactor, requireSession, type StoredFactor } from './factors.js';
 import { stepOf } from './totp.js';
 
@@ -40,7 +41,7 @@ async function askHook(context: Context, { user }: SignedInUser, factor: StoredF
   const input = { factor_id: factor.id, factor_type: 'totp', user_id: user.id, valid };
   const output = await invokeHook(context, 'mfa_verification_attempt', input);
   if (!rejected(output)) return;
-  await context.pool.batch([{ text: 'delete from auth.sessions where user_id = $1::uuid', values: [user.id] }]);
+  await context.pool.batch(endSessions(user.id));
   throw new AuthError(
     403,
     'mfa_verification_rejected',

@@ -11,7 +11,7 @@ import { byAddress, findUser } from '../find-user.js';
 import { mailCode } from '../messages.js';
 import { allowNewUser, insertIdentity, insertUser, ordinaryUser, takenAddress } from '../new-user.js';
 import { jsonRows } from '../session.js';
-import { confirm, readUser, setProviders, setUserMetadata } from '../user-changes.js';
+import { confirm, endSessions, readUser, setProviders, setUserMetadata } from '../user-changes.js';
 import type { ProviderConfig } from './config.js';
 
 export interface Person {
@@ -120,7 +120,7 @@ const forgetUnproven = (id: string): Statement[] => [
     values: [id],
   },
   { text: 'delete from auth.identities where user_id = $1::uuid', values: [id] },
-  { text: 'delete from auth.sessions where user_id = $1::uuid', values: [id] },
+  ...endSessions(id),
   { text: 'delete from auth.mfa_factors where user_id = $1::uuid', values: [id] },
   { text: 'delete from auth.one_time_tokens where user_id = $1::uuid', values: [id] },
 ];
