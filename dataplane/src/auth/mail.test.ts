@@ -311,6 +311,40 @@ test('mails to one address come at least so far apart, and so many an hour', asy
   assert.match(soon.error?.message as string, /^For security purposes, you can only request this after \d+ seconds\.$/);
 });
 
+test('a change of address that is asked for too soon leaves everything else as it was', async () => {
+  const settings = { ...harness.mailbox.settings, GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION: 'true' };
+  app.configure(settings);
+  const { supabase, email, userId } = await confirmed();
+  await app.owner.query("update auth.sessions set created_at = created_at - interval '25 hours' where user_id = $1", [
+    userId,
+  ]);
+  await supabase.auth.reauthenticate();
+  const { code: nonce } = await next(email);
+  app.configure({ ...settings, GOTRUE_SMTP_MAX_FREQUENCY: '1m' });
+  assert.is((await supabase.auth.updateUser({ email: app.newEmail() })).error, null);
+  const soon = { email: app.newEmail(), password: 'another horse', nonce, data: { nick: 'Al' } };
+  assert.is((await supabase.auth.updateUser(soon)).error?.code, 'over_email_send_rate_limit');
+  const { data } = await app.client().auth.signInWithPassword({ email, password });
+  assert.is(data.user?.id, userId);
+  assert.is(data.user?.user_metadata.nick, undefined);
+  const { email: _, ...rest } = soon;
+  assert.is((await supabase.auth.updateUser(rest)).error, null);
+  app.configure(settings);
+});
+
+test('a mail that can not be sent leaves a change of address to be proven by the next one', async () => {
+  app.configure(harness.mailbox.settings);
+  const { supabase, email } = await confirmed();
+  const newEmail = app.newEmail();
+  app.configure({ GOTRUE_SMTP_HOST: '127.0.0.1', GOTRUE_SMTP_PORT: '1' });
+  const changed = await supabase.auth.updateUser({ email: newEmail, password: 'another horse' });
+  assert.is(changed.error, null);
+  assert.is(changed.data.user?.new_email, newEmail);
+  app.configure(harness.mailbox.settings);
+  await app.client().auth.resend({ type: 'email_change', email });
+  assert.ok((await next(newEmail)).code);
+});
+
 test('a template is filled with escaped values, and a wrong setting spoils only itself', async () => {
   app.configure({
     ...harness.mailbox.settings,

@@ -2,10 +2,11 @@
  * The mails and texts that prove an address: a code is made and kept, and its message posted. In: whom to write to and why.
  * Called by the routes; how often one may ask is their business.
  */
+import type { Statement } from '../sql/pool.js';
 import type { Context } from './context.js';
 import { type Address, byId, findUser } from './find-user.js';
 import { beginFlow, type Challenge } from './flow-state.js';
-import { mail, mailLater } from './mail/send.js';
+import { type Letter, mail, mailLater } from './mail/send.js';
 import { keepToken, newToken, type TokenType, tokenOf } from './one-time-token.js';
 import { allowedRedirect } from './redirect.js';
 import { textLater } from './sms.js';
@@ -64,23 +65,45 @@ export async function textCode(
   phone: string,
   type: 'sms' | 'phone_change',
 ): Promise<void> {
-  const { config, pool, request } = context;
+  const message = textOf(context, user, phone, type);
+  await context.pool.batch(message.statements);
+  message.post();
+}
+
+/** A message with a code: what keeps that, alone or together with whatever else changes, and what posts it after. */
+export interface Message {
+  statements: Statement[];
+  post(): void;
+}
+
+export const proofOfPhone = (context: Context, user: User, phone: string): Message => {
+  const message = textOf(context, user, phone, 'phone_change');
+  const wanted = {
+    text: 'update auth.users set phone_change = $2, updated_at = now() where id = $1::uuid',
+    values: [user.id, phone],
+  };
+  return { ...message, statements: [wanted, ...message.statements] };
+};
+
+function textOf(context: Context, { id }: User, phone: string, type: 'sms' | 'phone_change'): Message {
+  const { config, request } = context;
   const fixed = config.sms.testCodes.get(phone);
   const token = fixed ? tokenOf(request.tenant, phone, fixed) : newToken(request.tenant, phone, config.sms.otpLength);
-  const kept = type === 'sms' ? 'confirmation_token' : 'phone_change_token';
-  await pool.batch(keepToken(user.id, kept, token.hash, phone));
-  textLater(context, { user, phone, code: token.code, type });
+  return {
+    statements: keepToken(id, type === 'sms' ? 'confirmation_token' : 'phone_change_token', token.hash, phone),
+    post: () => textLater(context, { userId: id, phone, code: token.code, type }),
+  };
 }
 
 /** A change of address is proven at the new one, and at the present one too where the project asks for both. */
-export async function mailAddressChange(context: Context, user: User, newEmail: string, ask: Ask): Promise<void> {
-  const { config, pool, request } = context;
+export function proofOfEmail(context: Context, user: User, newEmail: string, ask: Ask): Message {
+  const { config, request } = context;
   const length = config.mail.otpLength;
   const pkce = ask.challenge !== undefined;
   const both = config.mail.secureEmailChange && user.email !== '';
   const tokenNew = newToken(request.tenant, newEmail, length, pkce);
   const tokenCurrent = both ? newToken(request.tenant, user.email, length, pkce) : undefined;
-  await pool.batch([
+  const statements = [
     {
       text: `
 update auth.users set email_change = $2, email_change_confirm_status = 0, email_change_token_current = '',
@@ -94,18 +117,27 @@ update auth.users set email_change = $2, email_change_confirm_status = 0, email_
     ...keepToken(user.id, 'email_change_token_new', tokenNew.hash, newEmail),
     ...(tokenCurrent ? keepToken(user.id, 'email_change_token_current', tokenCurrent.hash, user.email) : []),
     ...(ask.challenge === undefined ? [] : beginFlow(user.id, ask.challenge, 'email_change')),
-  ]);
-  const redirectTo = allowedRedirect(ask.redirectTo, config);
-  const letter = { action: 'email_change' as const, user, newEmail, redirectTo };
-  if (config.hooks.send_email !== undefined) {
-    // As upstream has it: the hashes are crossed over when there are two.
-    const crossed = tokenCurrent && {
-      token: { code: tokenCurrent.code, hash: tokenNew.hash },
-      tokenNew: { code: tokenNew.code, hash: tokenCurrent.hash },
-    };
-    await mail(context, { ...letter, to: newEmail, ...(crossed ?? { token: tokenNew }) });
-    return;
-  }
-  await mail(context, { ...letter, to: newEmail, token: tokenNew });
-  if (tokenCurrent) await mail(context, { ...letter, to: user.email, token: tokenCurrent });
+  ];
+  const letter = {
+    action: 'email_change' as const,
+    user,
+    newEmail,
+    redirectTo: allowedRedirect(ask.redirectTo, config),
+  };
+  const letters = [
+    { ...letter, to: newEmail, token: tokenNew },
+    ...(tokenCurrent ? [{ ...letter, to: user.email, token: tokenCurrent }] : []),
+  ];
+  if (config.hooks.send_email === undefined || !tokenCurrent) return posted(context, statements, letters);
+  // As upstream has it: the hook is told of both at once, with the hashes crossed over.
+  const token = { code: tokenCurrent.code, hash: tokenNew.hash };
+  const crossed = { code: tokenNew.code, hash: tokenCurrent.hash };
+  return posted(context, statements, [{ ...letter, to: newEmail, token, tokenNew: crossed }]);
 }
+
+const posted = (context: Context, statements: Statement[], letters: Letter[]): Message => ({
+  statements,
+  post: () => {
+    for (const letter of letters) mailLater(context, letter);
+  },
+});

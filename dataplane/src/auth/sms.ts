@@ -2,6 +2,7 @@
 import { canText } from './config.js';
 import type { Context } from './context.js';
 import { badRequest } from './errors.js';
+import { byId, findUser } from './find-user.js';
 import { invokeHook } from './hooks/invoke.js';
 import { presentable, type User } from './user.js';
 
@@ -22,14 +23,18 @@ export function requirePhone({ config }: Context): void {
   }
 }
 
-/** Numbers with a code of their own are for tests, and get no message. */
-export const textLater = (context: Context, message: TextMessage) =>
+/** Who it is about is looked up once it is its turn: what users say of themselves is not held meanwhile. */
+export const textLater = (context: Context, { userId, ...message }: Omit<TextMessage, 'user'> & { userId: string }) =>
   context.outbox.post({
     ref: context.request.tenant.ref,
     kind: message.type,
-    send: () => sendText(context, message),
+    send: async () => {
+      const found = await findUser(context.pool, byId(userId));
+      if (found) await sendText(context, { ...message, user: found.user });
+    },
   });
 
+/** Numbers with a code of their own are for tests, and get no message. */
 export async function sendText(context: Context, { user, phone, code, type }: TextMessage): Promise<void> {
   if (context.config.sms.testCodes.has(phone)) return;
   const input = { user: presentable(user), sms: { otp: code, phone, sms_type: type } };

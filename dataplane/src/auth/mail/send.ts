@@ -2,6 +2,7 @@
 import { canMail } from '../config.js';
 import type { Context } from '../context.js';
 import { AuthError } from '../errors.js';
+import { byId, findUser } from '../find-user.js';
 import { issuerOf } from '../grant.js';
 import { invokeHook } from '../hooks/invoke.js';
 import type { OneTimeToken } from '../one-time-token.js';
@@ -58,10 +59,16 @@ export async function mail(context: Context, letter: Letter): Promise<void> {
   }
 }
 
-/** Nobody waits for it. */
-export function mailLater(context: Context, letter: Letter): void {
-  const { ref } = context.request.tenant;
-  context.outbox.post({ ref, kind: letter.action, send: () => deliver(context, letter) });
+/** Nobody waits for it. Who it is about is looked up once it is its turn: what users say of themselves is not held meanwhile. */
+export function mailLater(context: Context, { user: { id }, ...letter }: Letter): void {
+  context.outbox.post({
+    ref: context.request.tenant.ref,
+    kind: letter.action,
+    send: async () => {
+      const found = await findUser(context.pool, byId(id));
+      if (found) await deliver(context, { ...letter, user: found.user });
+    },
+  });
 }
 
 async function deliver(context: Context, letter: Letter): Promise<void> {

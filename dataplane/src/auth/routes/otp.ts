@@ -32,11 +32,15 @@ async function byEmail(context: Context, body: Body, email: string): Promise<Ans
     const action = found.emailConfirmed || !confirmsEmail(context.config) ? 'magiclink' : 'signup';
     const { ref } = context.request.tenant;
     const redirectTo = wantedRedirect(context);
+    const { id } = found.user;
     // Even what the database does for a user who is there is done while nobody waits.
     context.outbox.post({
       ref,
       kind: action,
-      send: () => mailCode(context, found.user, action, { challenge, redirectTo, waiting: true }),
+      send: async () => {
+        const known = await findUser(context.pool, byId(id));
+        if (known) await mailCode(context, known.user, action, { challenge, redirectTo, waiting: true });
+      },
     });
   }
   return ok();
@@ -48,7 +52,12 @@ async function byPhone(context: Context, body: Body, phone: string): Promise<Ans
   const found = await findOrMake(context, body, { phone });
   if (found !== undefined) {
     const { ref } = context.request.tenant;
-    context.outbox.post({ ref, kind: 'sms', send: () => textCode(context, found.user, phone, 'sms') });
+    const { id } = found.user;
+    const send = async () => {
+      const known = await findUser(context.pool, byId(id));
+      if (known) await textCode(context, known.user, phone, 'sms');
+    };
+    context.outbox.post({ ref, kind: 'sms', send });
   }
   return ok({ message_id: '' });
 }

@@ -5,7 +5,7 @@ import { validationFailed } from '../errors.js';
 import { byAddress, findUser } from '../find-user.js';
 import { challengeInBody } from '../flow-state.js';
 import { requireMail } from '../mail/send.js';
-import { mailAddressChange, mailCode, textCode } from '../messages.js';
+import { mailCode, proofOfEmail, textCode } from '../messages.js';
 import { AUDIENCE, jsonRows } from '../session.js';
 import { requirePhone } from '../sms.js';
 import { type User, userJson } from '../user.js';
@@ -36,7 +36,10 @@ function resendMail(context: Context, body: Body, type: (typeof EMAIL_TYPES)[num
       if (found && !found.emailConfirmed) await mailCode(context, found.user, 'signup', { ...ask, waiting: true });
     } else {
       const user = await changing(context, 'email', email);
-      if (user) await mailAddressChange(context, user, String(user.new_email), ask);
+      if (!user) return;
+      const message = proofOfEmail(context, user, String(user.new_email), ask);
+      await context.pool.batch(message.statements);
+      message.post();
     }
   });
   return ok();

@@ -7,7 +7,7 @@ import { type Answer, type Context, ok, wantedRedirect } from '../context.js';
 import { badRequest, emailExists, forbidden, phoneExists, unprocessable } from '../errors.js';
 import { byAddress, findUser } from '../find-user.js';
 import { type Challenge, challengeInBody } from '../flow-state.js';
-import { mailAddressChange, textCode } from '../messages.js';
+import { type Message, proofOfEmail, proofOfPhone } from '../messages.js';
 import { refuseTakenAddress } from '../new-user.js';
 import { checkStrength } from '../password-rules.js';
 import { hashPassword, verifyPassword } from '../passwords.js';
@@ -36,13 +36,17 @@ export async function updateUser(context: Context): Promise<Answer> {
   const changes = parameters(context, await readJson(context.request), signedIn);
   mayChange(context, changes, signedIn);
   await refuseAddressesOfOthers(context, changes);
+  // Before anything is used up or changed: it refuses who asks too often.
+  const proofs = askForProof(context, changes, signedIn);
   const statements = [
     ...(await passwordStatements(context, changes, signedIn)),
     ...(changes.data === undefined ? [] : [setUserMetadata(signedIn.user.id, changes.data)]),
     ...addressesAtOnce(context, changes, signedIn),
+    ...proofs.flatMap((proof) => proof.statements),
   ];
   const user = await readUser(context.pool, signedIn.user.id, statements, refuseTakenAddress);
-  return ok((await proveAddresses(context, changes, signedIn)) ? await readUser(context.pool, user.id) : user);
+  for (const proof of proofs) proof.post();
+  return ok(user);
 }
 
 /** What a user may say of themselves: these members and no other. An address that they have already is no change. */
@@ -116,24 +120,14 @@ function addressesAtOnce({ config }: Context, { email, phone }: Changes, { user 
 const isAtOnce = (config: Context['config'], anonymous: boolean) =>
   !canMail(config) || (anonymous && config.mail.autoconfirm === true);
 
-async function proveAddresses(context: Context, changes: Changes, { user }: SignedInUser): Promise<boolean> {
-  const { config, limits, pool } = context;
-  const { email, phone, challenge } = changes;
+function askForProof(context: Context, { email, phone, challenge }: Changes, { user }: SignedInUser): Message[] {
+  const { config, limits } = context;
   const byMail = email !== undefined && !isAtOnce(config, user.is_anonymous);
   const byText = phone !== undefined && !config.sms.autoconfirm;
-  if (byMail) {
-    limits.email(context, 'email_change', user.email || email);
-    await mailAddressChange(context, user, email, { challenge, redirectTo: wantedRedirect(context) });
-  }
-  if (byText) {
-    limits.sms(context, 'phone_change', phone);
-    await pool.batch([
-      {
-        text: 'update auth.users set phone_change = $2, updated_at = now() where id = $1::uuid',
-        values: [user.id, phone],
-      },
-    ]);
-    await textCode(context, user, phone, 'phone_change');
-  }
-  return byMail || byText;
+  if (byMail) limits.email(context, 'email_change', user.email || email);
+  if (byText) limits.sms(context, 'phone_change', phone);
+  return [
+    ...(byMail ? [proofOfEmail(context, user, email, { challenge, redirectTo: wantedRedirect(context) })] : []),
+    ...(byText ? [proofOfPhone(context, user, phone)] : []),
+  ];
 }
