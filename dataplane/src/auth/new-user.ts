@@ -91,16 +91,18 @@ export async function allowNewUser(context: Context, user: NewUser): Promise<voi
 
 function derived(user: NewUser): { appMetadata: Record<string, unknown>; identities: NewIdentity[] } {
   const { id, email, phone } = user;
+  // An identity's addresses are what was proven, or is to be: never what somebody says besides.
+  const { email: _, phone: __, ...said } = user.signUpData ?? {};
   const identities: NewIdentity[] = [];
   if (user.identity) identities.push(user.identity);
   else {
     const verified = { email_verified: user.emailConfirmed, phone_verified: user.phoneConfirmed };
     if (email) {
-      const data = { ...user.signUpData, sub: id, email, ...verified, phone_verified: false };
+      const data = { ...said, sub: id, email, ...verified, phone_verified: false };
       identities.push({ provider: 'email', providerId: id, data });
     }
     if (phone) {
-      const data = { ...user.signUpData, sub: id, phone, ...verified, email_verified: false };
+      const data = { ...said, sub: id, phone, ...verified, email_verified: false };
       identities.push({ provider: 'phone', providerId: id, data });
     }
   }
@@ -108,6 +110,9 @@ function derived(user: NewUser): { appMetadata: Record<string, unknown>; identit
   const named = providers.length > 0 ? { provider: providers[0], providers } : {};
   return { appMetadata: { ...named, ...user.appMetadata }, identities };
 }
+
+/** Of the address that they signed up with. */
+export const firstIdentity = (user: NewUser): NewIdentity => derived(user).identities[0] as NewIdentity;
 
 export function insertUser(user: NewUser): Statement[] {
   const { appMetadata, identities } = derived(user);

@@ -99,12 +99,21 @@ test('a proven address of a proven user links the two; an unproven one does not'
 });
 
 test('whoever signed up before with an address that was not theirs keeps no way in', async () => {
-  const { email, userId } = await app.signedUp();
-  await app.owner.query('update auth.users set email_confirmed_at = null where id = $1', [userId]);
+  const { supabase, email, userId } = await app.signedUp();
+  await app.owner.query(
+    "update auth.users set email_confirmed_at = null, phone = '491704444444', phone_confirmed_at = now() where id = $1",
+    [userId],
+  );
+  const begun = await supabase.auth.linkIdentity({ provider: 'github', options: { skipBrowserRedirect: true } });
   provider.person = somebody(email);
   const { fragment } = await browse(authorize('company'));
   const { data } = await app.client().auth.getUser(fragment.get('access_token') as string);
   assert.is(data.user?.id, userId);
+  assert.is(data.user?.phone, '');
+  assert.is(data.user?.phone_confirmed_at, undefined);
+  provider.person = somebody();
+  const linked = await browse(begun.data.url as string);
+  assert.is(linked.fragment.get('error_code'), 'bad_oauth_state');
   assert.equal(data.user?.app_metadata.providers, ['company']);
   assert.is((await app.client().auth.signInWithPassword({ email, password })).error?.code, 'invalid_credentials');
 });
@@ -227,6 +236,35 @@ test('the address of an identity that was unlinked is a way in no more', async (
     [userId],
   );
   assert.equal(rows, [{ email: provider.person.email, proven: true }]);
+});
+
+const unlinkEmail = async (supabase: SupabaseClient) => {
+  const identities = (await supabase.auth.getUserIdentities()).data?.identities;
+  const { error } = await supabase.auth.unlinkIdentity(identities?.find(({ provider: by }) => by === 'email') as never);
+  assert.is(error, null);
+  return decodeJwt((await supabase.auth.refreshSession()).data.session?.access_token as string).email;
+};
+
+test('an address that a provider has not proven takes the place of none that was unlinked', async () => {
+  const { supabase } = await app.signedUp();
+  provider.person = { ...somebody(), email_verified: false };
+  await link(supabase);
+  assert.is((await supabase.auth.getUserIdentities()).data?.identities.length, 2);
+  assert.is(await unlinkEmail(supabase), '');
+});
+
+test('an address that somebody only says to have is in no identity, and takes the place of none', async () => {
+  app.configure({ ...settings(), GOTRUE_EXTERNAL_PHONE_ENABLED: 'true', GOTRUE_SMS_AUTOCONFIRM: 'true' });
+  const supabase = app.client();
+  const said = { email: app.newEmail(), phone: '49', nick: 'Al', email_verified: true };
+  const { data } = await supabase.auth.signUp({ phone: '491703333333', password, options: { data: said } });
+  const identity = data.user?.identities?.[0];
+  const { sub: _, ...kept } = identity?.identity_data ?? {};
+  assert.equal(kept, { phone: '491703333333', nick: 'Al', email_verified: false, phone_verified: true });
+  assert.is((identity as { email?: string | null }).email, null);
+  assert.is((await supabase.auth.updateUser({ email: app.newEmail() })).error, null);
+  assert.is(await unlinkEmail(supabase), '');
+  app.configure(settings());
 });
 
 test('an address that the provider has not proven lets nobody in, the second time neither, until it has', async () => {

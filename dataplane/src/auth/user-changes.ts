@@ -51,7 +51,7 @@ export const endSessions = (id: string, keptSession: string | null = null): Stat
 ];
 
 /** Every code and link that was sent before; a change of address that is half proven begins anew. */
-const forgetTokens = (id: string): Statement[] => [
+export const forgetTokens = (id: string): Statement[] => [
   {
     text: `
 update auth.users set confirmation_token = '', recovery_token = '', email_change_token_current = '',

@@ -11,7 +11,7 @@ import { byAddress, findUser } from '../find-user.js';
 import { mailCode } from '../messages.js';
 import { allowNewUser, insertIdentity, insertUser, ordinaryUser, takenAddress } from '../new-user.js';
 import { jsonRows } from '../session.js';
-import { confirm, endSessions, readUser, setProviders, setUserMetadata } from '../user-changes.js';
+import { confirm, endSessions, forgetTokens, readUser, setProviders, setUserMetadata } from '../user-changes.js';
 import type { ProviderConfig } from './config.js';
 
 export interface Person {
@@ -113,16 +113,22 @@ async function linkByEmail(context: Context, provider: ProviderConfig, person: P
   return id;
 }
 
-/** Whoever signed up first with an address that wasn't theirs keeps nothing of it: no password, no session, no identity. */
+/**
+ * Whoever signed up first with an address that wasn't theirs keeps nothing of it: no password, no other address, no session, no
+ * identity, nothing that they began.
+ */
 const forgetUnproven = (id: string): Statement[] => [
   {
-    text: "update auth.users set encrypted_password = '', raw_user_meta_data = '{}' where id = $1::uuid",
+    text: `
+update auth.users set encrypted_password = '', raw_user_meta_data = '{}', phone = null, phone_confirmed_at = null,
+  email_change = '', phone_change = '' where id = $1::uuid`,
     values: [id],
   },
   { text: 'delete from auth.identities where user_id = $1::uuid', values: [id] },
   ...endSessions(id),
   { text: 'delete from auth.mfa_factors where user_id = $1::uuid', values: [id] },
-  { text: 'delete from auth.one_time_tokens where user_id = $1::uuid', values: [id] },
+  ...forgetTokens(id),
+  { text: 'delete from auth.flow_state where user_id = $1::uuid or linking_target_id = $1::uuid', values: [id] },
 ];
 
 async function newPerson(context: Context, provider: ProviderConfig, person: Person): Promise<string> {

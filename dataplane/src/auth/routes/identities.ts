@@ -7,7 +7,7 @@ import { takenAddress } from '../new-user.js';
 import { authorizationUrl } from '../oauth/authorize.js';
 import { requireSecondFactor, signedInUser } from '../signed-in-user.js';
 import { inTransaction } from '../transaction.js';
-import { setProviders } from '../user-changes.js';
+import { forgetTokens, setProviders } from '../user-changes.js';
 
 export function requireManualLinking({ config }: Context): void {
   if (!config.manualLinking) throw notFound('manual_linking_disabled', 'Manual linking is disabled');
@@ -64,16 +64,20 @@ select coalesce(json_agg(json_build_object('identity_id', id, 'provider', provid
   'verified', identity_data ->> 'email_verified' = 'true') order by created_at, id), '[]')
 from auth.identities where user_id = $1::uuid`;
 
-/** The address of a way in that is gone is one no more: else whoever has its mailbox would still come in by it. */
+/**
+ * The address of a way in that is gone is one no more: else whoever has its mailbox would still come in by it. Only one that
+ * another way in has proven takes its place: any other may be a stranger's.
+ */
 function changeAddress(userId: string, left: readonly KeptIdentity[]): Statement[] {
-  const withEmail = left.filter(({ email }) => email);
-  const next = withEmail.find(({ verified }) => verified) ?? withEmail[0];
+  const next = left.find(({ email, verified }) => email && verified)?.email ?? null;
   return [
     {
-      text: `update auth.users set email = $2::text, email_confirmed_at = case when $3::bool then now() end where id = $1::uuid`,
-      values: [userId, next?.email ?? null, next?.verified === true ? 'true' : 'false'],
+      text: `
+update auth.users set email = $2::text, email_confirmed_at = case when $2::text is not null then now() end
+where id = $1::uuid`,
+      values: [userId, next],
     },
-    { text: 'delete from auth.one_time_tokens where user_id = $1::uuid', values: [userId] },
+    ...forgetTokens(userId),
   ];
 }
 

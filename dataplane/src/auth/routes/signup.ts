@@ -7,7 +7,15 @@ import { badRequest, unprocessable, validationFailed } from '../errors.js';
 import { type Address, byAddress, findUser } from '../find-user.js';
 import { type Challenge, challengeInBody } from '../flow-state.js';
 import { askToConfirm } from '../messages.js';
-import { addressMetadata, allowNewUser, insertUser, type NewUser, ordinaryUser, takenAddress } from '../new-user.js';
+import {
+  addressMetadata,
+  allowNewUser,
+  firstIdentity,
+  insertUser,
+  type NewUser,
+  ordinaryUser,
+  takenAddress,
+} from '../new-user.js';
 import { checkStrength } from '../password-rules.js';
 import { hashPassword } from '../passwords.js';
 import { startSessionOrRefuse } from '../sign-in.js';
@@ -103,7 +111,7 @@ async function pretend(context: Context, wanted: Wanted, user: NewUser): Promise
   if (known && !confirmed && !known.banned) {
     await writeTo(context, wanted, known.user.id);
   }
-  const kind = 'email' in wanted.address ? 'email' : 'phone';
+  const { provider, data } = firstIdentity(user);
   const now = new Date().toISOString().replace('Z', '000Z');
   return ok({
     id: user.id,
@@ -112,7 +120,7 @@ async function pretend(context: Context, wanted: Wanted, user: NewUser): Promise
     email: user.email ?? '',
     phone: user.phone ?? '',
     confirmation_sent_at: now,
-    app_metadata: { provider: kind, providers: [kind] },
+    app_metadata: { provider, providers: [provider] },
     user_metadata: user.userMetadata,
     is_anonymous: false,
     identities: [
@@ -120,14 +128,8 @@ async function pretend(context: Context, wanted: Wanted, user: NewUser): Promise
         identity_id: randomUUID(),
         id: user.id,
         user_id: user.id,
-        identity_data: {
-          ...wanted.data,
-          sub: user.id,
-          ...wanted.address,
-          email_verified: false,
-          phone_verified: false,
-        },
-        provider: kind,
+        identity_data: data,
+        provider,
         last_sign_in_at: now,
         created_at: now,
         updated_at: now,
