@@ -407,6 +407,10 @@ test('addresses that ask too often are told to wait, and for how long', async ()
   assert.is(last.body.error_code, 'over_request_rate_limit');
   assert.ok(Number(last.headers.get('retry-after')) > 0);
   assert.is(last.headers.get('x-sb-error-code'), 'over_request_rate_limit');
+  const target = encodeURIComponent('https://docs.example.com/a');
+  const followed = await app.ask('GET', `/verify?token=x&type=signup&redirect_to=${target}`);
+  const { url, fragment } = landing(followed.headers.get('location'));
+  assert.equal([url.origin, fragment.get('error_code')], [SITE, 'over_request_rate_limit']);
   app.configure(settings());
 });
 

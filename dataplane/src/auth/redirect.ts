@@ -1,6 +1,9 @@
 /** Where a browser may be sent: the project's site, and what its allow list names by glob; anything else becomes the site. */
 import { domainToASCII } from 'node:url';
 import type { AuthConfig } from './config.js';
+import { globMatcher, type Matcher } from './glob.js';
+
+const MAX_LENGTH = 2048;
 
 /** In: what the caller asked for. Out: that, if allowed; else the site itself. */
 export function allowedRedirect(wanted: string | null | undefined, { siteUrl, uriAllowList }: AuthConfig): string {
@@ -8,6 +11,7 @@ export function allowedRedirect(wanted: string | null | undefined, { siteUrl, ur
 }
 
 function isAllowed(wanted: string, siteUrl: string, allowList: readonly string[]): boolean {
+  if (wanted.length > MAX_LENGTH) return false;
   // What browsers drop or turn around before they read it would be matched as something else.
   if (/[\s\\]/.test(wanted) || hasControl(wanted) || !URL.canParse(wanted)) return false;
   const url = new URL(wanted);
@@ -17,7 +21,7 @@ function isAllowed(wanted: string, siteUrl: string, allowList: readonly string[]
   if (/^https?:$/.test(url.protocol) && url.host === site.host && url.protocol === site.protocol) return true;
   // As it will be gone to: what is written otherwise may hide another host before what a glob's `*` takes for a name.
   const [whole, bare] = [withoutFragment(url), withoutSlash(url)];
-  return allowList.some((glob) => [whole, bare].some((each) => isSame(glob, each) || globPattern(glob).test(each)));
+  return allowList.some((glob) => [whole, bare].some((each) => isSame(glob, each) || matcherOf(glob)(each)));
 }
 
 /** An address without wildcards, however its owner wrote it. */
@@ -33,25 +37,17 @@ const withoutSlash = (url: URL) => {
   return url.pathname === '/' && url.search === '' && text.endsWith('/') ? text.slice(0, -1) : text;
 };
 
-const compiled = new Map<string, RegExp>();
+const compiled = new Map<string, Matcher>();
 const MAX_COMPILED = 1000;
 
-/** Upstream's globs: `*` and `?` stop at `.` and `/`, `**` at nothing. */
-function globPattern(glob: string): RegExp {
-  let pattern = compiled.get(glob);
-  if (pattern === undefined) {
+function matcherOf(glob: string): Matcher {
+  let matcher = compiled.get(glob);
+  if (matcher === undefined) {
     if (compiled.size >= MAX_COMPILED) compiled.clear();
-    const source = withHeadAsGone(glob).replace(/\*\*|\*|\?|\{[^{}]*\}|[.+^$()|[\]\\{}]/g, (token) => {
-      if (token === '**') return '.*';
-      if (token === '*') return '[^./]*';
-      if (token === '?') return '[^./]';
-      if (token.length > 1) return `(?:${token.slice(1, -1).split(',').map(literal).join('|')})`;
-      return literal(token);
-    });
-    pattern = new RegExp(`^${source}$`);
-    compiled.set(glob, pattern);
+    matcher = globMatcher(withHeadAsGone(glob));
+    compiled.set(glob, matcher);
   }
-  return pattern;
+  return matcher;
 }
 
 /**
@@ -69,8 +65,6 @@ function withHeadAsGone(glob: string): string {
 /** A label of a host. */
 const BEYOND_ASCII = /[^./:*?{},]*[^\0-\x7f][^./:*?{},]*/g;
 const toAscii = (label: string) => domainToASCII(label) || label;
-
-const literal = (text: string) => text.replace(/[.*+?^$()|[\]\\{}]/g, '\\$&');
 
 /** Adds to the query or the fragment; what is there already under the same name goes. */
 export function withParameters(

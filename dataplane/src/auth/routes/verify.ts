@@ -42,15 +42,16 @@ export async function verifyByApp(context: Context): Promise<Answer> {
 
 export async function verifyByLink(context: Context): Promise<Answer> {
   const query = queryOf(context);
-  const target = allowedRedirect(query.get('redirect_to'), context.config);
   const token = query.get('token') ?? query.get('token_hash') ?? '';
   const type = query.get('type') ?? '';
   const pkce = token.startsWith(PKCE_PREFIX);
   // No mail of ours leads here: whoever wrote the link is told, not whoever follows it.
   if (type === '') throw validationFailed('Verify requires a verification type');
   if (token === '') throw validationFailed('Verify requires a token or a token hash');
+  let target = context.config.siteUrl;
   try {
     context.limits.byAddress('verify', context);
+    target = allowedRedirect(query.get('redirect_to'), context.config);
     return redirect(await follow(context, type, token, target, pkce));
   } catch (error) {
     if (!(error instanceof AuthError)) throw error;
