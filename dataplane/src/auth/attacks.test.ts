@@ -426,6 +426,54 @@ test('a limit by address goes by what the proxy in front adds, where there is on
   app.configure(settings());
 });
 
+const nested = (depth: number) => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`;
+for (const [what, data, msg] of [
+  ['holds half of a surrogate pair', '{"a":["\\ud800"]}', 'data holds half of a surrogate pair'],
+  ['has it in a name', '{"\\udc00x":1}', 'data holds half of a surrogate pair'],
+  ['holds a NUL', '{"a":"\\u0000"}', 'data holds \\u0000'],
+  ['is nested deep', nested(101), 'data is nested more than 100 levels deep'],
+  ['is nested as deep as can be', nested(8_000), 'data is nested more than 100 levels deep'],
+  ['holds very many values', `{"a":[${'{},'.repeat(2_000)}1]}`, 'The request body holds more than 2000 values'],
+] as const) {
+  test(`metadata that ${what} is refused as such, wherever it is sent`, async () => {
+    const { supabase, userId } = await confirmed();
+    const { access_token: user } = await sessionOf(supabase);
+    const admin = app.tenant.serviceRoleKey;
+    for (const [method, path, token, member] of [
+      ['POST', '/signup', undefined, 'data'],
+      ['POST', '/otp', undefined, 'data'],
+      ['PUT', '/user', user, 'data'],
+      ['POST', '/invite', admin, 'data'],
+      ['POST', '/admin/users', admin, 'user_metadata'],
+      ['PUT', `/admin/users/${userId}`, admin, 'app_metadata'],
+    ] as const) {
+      const body = `{"email":${JSON.stringify(app.newEmail())},"password":"${password}","${member}":${data}}`;
+      const answer = await app.ask(method, path, { token, body });
+      assert.is(answer.status, 400, `${method} ${path}`);
+      assert.ok(String(answer.body.msg).startsWith(msg.replace('data', member)), String(answer.body.msg));
+    }
+  });
+}
+
+test('metadata of any text that can be stored, nested as far as it may be, is kept as it is', async () => {
+  const { supabase } = await confirmed();
+  const data = { text: '\\u0000 \\ud800 😀', deep: JSON.parse(nested(98)) };
+  const { error } = await supabase.auth.updateUser({ data });
+  assert.is(error, null);
+  const kept = (await supabase.auth.getUser()).data.user?.user_metadata;
+  assert.equal([kept?.text, kept?.deep], [data.text, data.deep]);
+});
+
+test('a query that holds what can not be stored is refused by its name', async () => {
+  const answer = await app.ask('GET', '/verify?token=%00&type=signup');
+  assert.equal([answer.status, answer.body.msg], [400, 'token holds \\u0000, which cannot be stored']);
+});
+
+test('a body larger than any that auth needs is refused', async () => {
+  const body = { email: app.newEmail(), password, data: { a: 'x'.repeat(65_536) } };
+  assert.is((await app.ask('POST', '/signup', { body })).status, 413);
+});
+
 test('what is spent for a day is removed while the project is used, and what is in use stays', async () => {
   const cleaned = await harness.project('cleaned');
   await cleaned.signedUp();

@@ -5,7 +5,12 @@ import { badRequest, validationFailed } from './errors.js';
 
 export type Body = Record<string, unknown>;
 
-const MAX_BODY_BYTES = 1024 * 1024;
+/** Hundreds wait while passwords are hashed: of what they sent, each may hold little. */
+const MAX_BODY_BYTES = 64 * 1024;
+/** Empty objects take much more than the two characters that they are written with. */
+const MAX_VALUES = 2_000;
+/** Far less than would overflow the stack of whoever writes it down again. */
+const MAX_DEPTH = 100;
 
 /** The body as a JSON object. */
 export async function readJson(request: ServiceRequest): Promise<Body> {
@@ -25,9 +30,36 @@ function objectOf(text: string): Body {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) {
     throw badRequest('bad_json', 'Could not parse request body as JSON: an object is expected');
   }
-  // Neither text nor jsonb of Postgres can hold it.
-  if (text.includes('\\u0000')) throw validationFailed('The request body holds \\u0000, which cannot be stored');
+  checkMembers(value as Body);
   return value as Body;
+}
+
+function checkMembers(body: Body): void {
+  let values = 0;
+  const check = (member: string, value: unknown, depth: number): void => {
+    if (++values > MAX_VALUES) throw validationFailed(`The request body holds more than ${MAX_VALUES} values`);
+    if (depth > MAX_DEPTH) throw validationFailed(`${member} is nested more than ${MAX_DEPTH} levels deep`);
+    if (typeof value === 'string') checkStorable(member, value);
+    if (typeof value !== 'object' || value === null) return;
+    for (const [name, each] of Object.entries(value)) {
+      checkStorable(member, name);
+      check(member, each, depth + 1);
+    }
+  };
+  for (const [member, value] of Object.entries(body)) check(member, value, 1);
+}
+
+/** Neither text nor jsonb of Postgres can hold the rest. */
+function checkStorable(name: string, value: string): void {
+  if (value.includes('\0')) throw validationFailed(`${name} holds \\u0000, which cannot be stored`);
+  if (!value.isWellFormed()) throw validationFailed(`${name} holds half of a surrogate pair, which cannot be stored`);
+}
+
+/** Of a query or a form. */
+export function parametersOf(encoded: string): URLSearchParams {
+  const parameters = new URLSearchParams(encoded);
+  for (const [name, value] of parameters) checkStorable(name, value);
+  return parameters;
 }
 
 function parse(text: string): unknown {
@@ -39,7 +71,7 @@ function parse(text: string): unknown {
 }
 
 export const readForm = async ({ incoming }: ServiceRequest) =>
-  new URLSearchParams((await readBody(incoming, MAX_BODY_BYTES)).toString());
+  parametersOf((await readBody(incoming, MAX_BODY_BYTES)).toString());
 
 /** A member that must be a string where it is there; null is as if absent. */
 export function text(body: Body, name: string): string | undefined {

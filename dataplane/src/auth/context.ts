@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { authTokenMessage } from '../gateway/refusals.js';
 import type { ServiceRequest } from '../service.js';
 import type { Pool } from '../sql/pool.js';
+import { parametersOf } from './body.js';
 import type { AuthConfig, ConfigProblem } from './config.js';
 import { AuthError, forbidden } from './errors.js';
 import type { Limits } from './limits.js';
@@ -42,7 +43,7 @@ export function deviceOf({ incoming, address: from }: ServiceRequest): Device {
   return { address, userAgent: (incoming.headers['user-agent'] ?? '').slice(0, 1000) };
 }
 
-export const queryOf = ({ request }: Context) => new URLSearchParams(request.query);
+export const queryOf = ({ request }: Context) => parametersOf(request.query);
 
 /** Where the caller wants to end up, as auth-js says it: in the query. */
 export const wantedRedirect = (context: Context) => queryOf(context).get('redirect_to');

@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { type Body, flag, isUuid, object, readJson, readOptionalJson, text, validEmail, validPhone } from '../body.js';
 import { duration } from '../config-values.js';
-import { type Answer, type Context, requireAdmin } from '../context.js';
+import { type Answer, type Context, queryOf, requireAdmin } from '../context.js';
 import { AuthError, unprocessable, validationFailed } from '../errors.js';
 import { insertUser, refuseTakenAddress, takenId } from '../new-user.js';
 import { checkStrength } from '../password-rules.js';
@@ -34,9 +34,10 @@ const COUNT = `
 select count(*) from auth.users u
 where u.aud = $1 and ($2::text is null or u.email like '%' || $2 || '%' or u.raw_user_meta_data ->> 'full_name' ilike '%' || $2 || '%')`;
 
-export async function listUsers({ request, pool }: Context): Promise<Answer> {
+export async function listUsers(context: Context): Promise<Answer> {
+  const { request, pool } = context;
   requireAdmin(request);
-  const query = new URLSearchParams(request.query);
+  const query = queryOf(context);
   const page = pageNumber(query, 'page', 1, Number.MAX_SAFE_INTEGER / MAX_PAGE_SIZE);
   const size = pageNumber(query, 'per_page', DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE);
   const filter = query.get('filter')?.replaceAll(/[\\%_]/g, '\\$&') || null;

@@ -1,6 +1,6 @@
 /** POST /logout: ends this session, all of the user's, or all others. A session that is gone can't be refreshed. */
 import type { Statement } from '../../sql/pool.js';
-import type { Answer, Context } from '../context.js';
+import { type Answer, type Context, queryOf } from '../context.js';
 import { validationFailed } from '../errors.js';
 import { signedInUser } from '../signed-in-user.js';
 import { endSessions } from '../user-changes.js';
@@ -18,7 +18,7 @@ const END: Readonly<Record<string, (userId: string, sessionId: string | null) =>
 };
 
 export async function logout(context: Context): Promise<Answer> {
-  const scope = new URLSearchParams(context.request.query).get('scope') || 'global';
+  const scope = queryOf(context).get('scope') || 'global';
   const end = Object.hasOwn(END, scope) ? END[scope] : undefined;
   if (end === undefined) throw validationFailed(`Unsupported logout scope ${JSON.stringify(scope)}`);
   const { user, sessionId } = await signedInUser(context);

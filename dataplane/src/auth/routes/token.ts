@@ -1,5 +1,5 @@
 /** POST /token: a session for a proof of who one is; each kind of proof has a file in `grants/`. */
-import type { Answer, Context, Route } from '../context.js';
+import { type Answer, type Context, queryOf, type Route } from '../context.js';
 import { badRequest } from '../errors.js';
 import { idTokenGrant } from '../grants/id-token.js';
 import { passwordGrant } from '../grants/password.js';
@@ -16,7 +16,7 @@ const GRANTS: Readonly<Record<string, Route>> = {
 };
 
 export async function token(context: Context): Promise<Answer> {
-  const type = new URLSearchParams(context.request.query).get('grant_type') ?? '';
+  const type = queryOf(context).get('grant_type') ?? '';
   const grant = Object.hasOwn(GRANTS, type) ? GRANTS[type] : undefined;
   if (grant === undefined) throw badRequest('invalid_credentials', 'unsupported_grant_type');
   return grant(context);
