@@ -474,13 +474,15 @@ test('a body larger than any that auth needs is refused', async () => {
   assert.is((await app.ask('POST', '/signup', { body })).status, 413);
 });
 
-test('what is spent for a day is removed while the project is used, and what is in use stays', async () => {
+test('what is spent for a day is removed while the project is used, however much, and what is in use stays', async () => {
   const cleaned = await harness.project('cleaned');
-  await cleaned.signedUp();
+  const { email } = await cleaned.signedUp();
   await cleaned.owner.query(`insert into auth.refresh_tokens (token, revoked, updated_at) values
-    ('old', true, now() - interval '25 hours'), ('recent', true, now()), ('used', false, now() - interval '25 hours')`);
-  await cleaned.client().auth.signInWithPassword({ email: (await cleaned.signedUp()).email, password });
+    ('recent', true, now()), ('used', false, now() - interval '25 hours')`);
+  await cleaned.owner.query(`insert into auth.refresh_tokens (token, revoked, updated_at)
+    select 'old' || n, true, now() - interval '25 hours' from generate_series(1, 1500) n`);
   const left = await until(async () => {
+    await cleaned.client().auth.signInWithPassword({ email, password });
     const { rows } = await cleaned.owner.query(
       'select token from auth.refresh_tokens where user_id is null order by token',
     );
@@ -488,6 +490,38 @@ test('what is spent for a day is removed while the project is used, and what is 
   }, 'the tokens to be cleared');
   assert.equal(left, [{ token: 'recent' }, { token: 'used' }]);
 });
+
+for (const [setting, value, ended, alive] of [
+  ['TIMEBOX', '1h', ['26 hours'], ['24 hours']],
+  ['INACTIVITY_TIMEOUT', '1h', ['26 hours'], ['24 hours']],
+  ['SINGLE_PER_USER', 'true', ['26 hours', '25 hours'], ['26 hours', '23 hours']],
+] as const) {
+  test(`a session that ended by ${setting} more than a day ago is removed, and no other`, async () => {
+    const cleaned = await harness.project(`ended${value}${ended.length}${setting.length}`, {
+      [`GOTRUE_SESSIONS_${setting}`]: value,
+    });
+    const { email, userId } = await cleaned.signedUp();
+    const other = await cleaned.signedUp();
+    const sessionsOf = async (id: string) =>
+      (await cleaned.owner.query('select id from auth.sessions where user_id = $1 order by created_at', [id])).rows;
+    for (const [id, ages] of [
+      [userId, ended],
+      [other.userId, alive],
+    ] as const) {
+      await cleaned.owner.query('delete from auth.sessions where user_id = $1', [id]);
+      for (const age of ages) {
+        const made =
+          'insert into auth.sessions (id, user_id, created_at) values (gen_random_uuid(), $1, now() - $2::interval)';
+        await cleaned.owner.query(made, [id, age]);
+      }
+    }
+    const [first] = await sessionsOf(userId);
+    const kept = await sessionsOf(other.userId);
+    await cleaned.client().auth.signInWithPassword({ email, password });
+    await until(async () => (await sessionsOf(userId)).every(({ id }) => id !== first.id), 'the session to go');
+    assert.equal(await sessionsOf(other.userId), kept);
+  });
+}
 
 test('a password is hashed by bcrypt or argon2 from elsewhere, and either way lets its user in', async () => {
   const bcrypt = '$2b$04$zKe.0Cmaafp6AFt/4s1FZuhbNzXJqGrXyJxuYcBaQW0jdgRnjWf1a';
