@@ -85,17 +85,53 @@ test('with PKCE the app gets a code, and the tokens of the provider with the ses
 });
 
 test('a proven address of a proven user links the two; an unproven one does not', async () => {
-  const { email, userId } = await app.signedUp();
+  app.configure({ ...settings(), ...harness.mailbox.settings });
+  const { email, userId } = await confirmed();
   provider.person = somebody(email);
   const linked = await browse(authorize('company'));
   const { data } = await app.client().auth.getUser(linked.fragment.get('access_token') as string);
   assert.is(data.user?.id, userId);
   assert.equal(data.user?.app_metadata.providers, ['email', 'company']);
-  const other = await app.signedUp();
+  assert.is((await app.client().auth.signInWithPassword({ email, password })).error, null);
+  const other = await confirmed();
   provider.person = { ...somebody(other.email), email_verified: false };
   const refused = await browse(authorize('company'));
   assert.is(refused.fragment.get('access_token'), null);
   assert.is(refused.fragment.get('error_code'), 'email_exists');
+  app.configure(settings());
+});
+
+/** By the code in the mail. */
+async function confirmed() {
+  const { supabase, email, userId } = await app.signedUp();
+  const { code } = await harness.mailbox.next(email);
+  assert.is((await supabase.auth.verifyOtp({ email, token: code, type: 'signup' })).error, null);
+  return { email, userId };
+}
+
+test('where addresses are confirmed without a mail, only what a provider has proven outlasts the first link to it', async () => {
+  const { email, userId, supabase } = await app.signedUp();
+  provider.person = { ...somebody(), email_verified: false };
+  await link(supabase);
+  provider.person = somebody(email);
+  const first = await browse(authorize('company'));
+  const { data } = await app.client().auth.getUser(first.fragment.get('access_token') as string);
+  assert.is(data.user?.id, userId);
+  assert.equal(data.user?.app_metadata.providers, ['company']);
+  assert.is((await app.client().auth.signInWithPassword({ email, password })).error?.code, 'invalid_credentials');
+  assert.ok((await supabase.auth.getUser()).error);
+
+  const own = app.client();
+  const { data: tokens } = await own.auth.setSession({
+    access_token: first.fragment.get('access_token') as string,
+    refresh_token: first.fragment.get('refresh_token') as string,
+  });
+  assert.is(tokens.user?.id, userId);
+  assert.is((await own.auth.updateUser({ password: 'another horse' })).error, null);
+  await browse(authorize('github'));
+  const both = await own.auth.getUser();
+  assert.equal(both.data.user?.app_metadata.providers, ['company', 'github']);
+  assert.is((await app.client().auth.signInWithPassword({ email, password: 'another horse' })).error, null);
 });
 
 test('whoever signed up before with an address that was not theirs keeps no way in', async () => {

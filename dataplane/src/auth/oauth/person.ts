@@ -11,6 +11,7 @@ import { byAddress, findUser } from '../find-user.js';
 import { mailCode } from '../messages.js';
 import { allowNewUser, insertIdentity, insertUser, ordinaryUser, takenAddress } from '../new-user.js';
 import { jsonRows } from '../session.js';
+import type { User } from '../user.js';
 import { confirm, endSessions, forgetTokens, readUser, setProviders, setUserMetadata } from '../user-changes.js';
 import type { ProviderConfig } from './config.js';
 
@@ -105,13 +106,21 @@ async function linkByEmail(context: Context, provider: ProviderConfig, person: P
   if (known === undefined) return undefined;
   if (known.banned) throw forbidden('user_banned', 'User is banned');
   const { id } = known.user;
+  const proven = known.emailConfirmed && (confirmsEmail(context.config) || isVouchedFor(known.user));
   await context.pool.batch([
-    ...(known.emailConfirmed ? [] : forgetUnproven(id)),
+    ...(proven ? [] : forgetUnproven(id)),
     ...addIdentity(id, provider, person),
     ...confirm(id, 'email'),
   ]);
   return id;
 }
+
+/** Where addresses count as confirmed without a mail, only a provider can have proven one. */
+const isVouchedFor = ({ email, identities }: User): boolean =>
+  identities.some(
+    ({ provider, identity_data: said }) =>
+      provider !== 'email' && provider !== 'phone' && said.email === email && said.email_verified === true,
+  );
 
 /**
  * Whoever signed up first with an address that wasn't theirs keeps nothing of it: no password, no other address, no session, no
