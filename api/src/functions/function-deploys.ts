@@ -12,7 +12,7 @@ const PATIENCE_MS = 60_000;
 /** Each look reads the whole code: the longer it takes, the longer the pause between two. */
 const LOOK = { firstMs: 50, factor: 1.25, maxMs: 1000 };
 const TRIES = 5;
-const AT_ONCE_PER_PROJECT = 4;
+const AT_ONCE_PER_PROJECT = 16;
 const AT_ONCE = 64;
 
 @Injectable()

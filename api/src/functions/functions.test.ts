@@ -159,11 +159,11 @@ test('of a deploy and a rollback at once the one that is not served is a conflic
   assert.equal([rolledBack.status, rolledBack.body.deployed_version], [200, 1]);
 });
 
-test('four deploys and rollbacks of a project wait at once, one more is turned away, and who goes makes room', async () => {
+test('sixteen deploys and rollbacks of a project wait at once, one more is turned away, and who goes makes room', async () => {
   const { body } = await call('POST', '', { name: 'waited-for', code: CODE });
   const caller = new AbortController();
   const answered: number[] = [];
-  for (let deploys = 1; deploys <= 6; deploys++) {
+  for (let deploys = 1; deploys <= 18; deploys++) {
     const deploying = api.call('POST', `/projects/${id}/functions/${body.id}/deploy`, { token, signal: caller.signal });
     deploying.then(
       ({ status }) => answered.push(status),

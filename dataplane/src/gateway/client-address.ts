@@ -11,11 +11,14 @@ export function comesFrom(incoming: IncomingMessage, address: string): void {
   withoutAddress.set(incoming, address);
 }
 
-export const ofConnection: ClientAddress = (incoming) =>
-  incoming.socket.remoteAddress ?? withoutAddress.get(incoming) ?? '';
+export const ofConnection: ClientAddress = (incoming) => incoming.socket.remoteAddress ?? ofSocket(incoming) ?? '';
+
+const ofSocket = (incoming: IncomingMessage) => withoutAddress.get(incoming);
 
 /** Each proxy appends the address that it sees: of the list only the last entry is the ingress' own word. */
 export const ofIngress: ClientAddress = (incoming) => {
+  const own = ofSocket(incoming);
+  if (own !== undefined) return own;
   const last = [incoming.headers['x-forwarded-for']].flat().at(-1)?.split(',').at(-1)?.trim() ?? '';
   return isIP(last) === 0 ? ofConnection(incoming) : last;
 };

@@ -103,33 +103,34 @@ test('all addresses of one IPv6 network are one caller', async () => {
   assert.not(await isRefused((at) => send(`2001:db8:0:${at + 2}::1`)));
 });
 
-test('what comes over a socket without an address counts for whoever its listener says', async () => {
-  const gateway = newGateway({ rateLimit: 3 });
-  const folder = await mkdtemp(path.join(tmpdir(), 'slipway-gateway-'));
-  closings.push(() => void rm(folder, { recursive: true, force: true }));
-  const listener = closing(
-    createServer((incoming, outgoing) => {
-      comesFrom(incoming, incoming.headers['x-test-of'] as string);
-      gateway.emit('request', incoming, outgoing);
-    }),
-  );
-  const socketPath = path.join(folder, 's');
-  await new Promise<void>((resolve) => listener.listen(socketPath, resolve));
-  const send = async (of: string) => {
-    const headers = { apikey: blog.anonKey, 'x-test-of': of };
-    const [answer] = await once(
-      request({ socketPath, path: '/p/blog-x1/rest/v1/x', headers, agent: false }).end(),
-      'response',
+for (const behindIngress of [false, true])
+  test(`what comes over a socket without an address counts for whoever its listener says${behindIngress ? ', behind an ingress too' : ''}`, async () => {
+    const gateway = newGateway({ rateLimit: 3, behindIngress });
+    const folder = await mkdtemp(path.join(tmpdir(), 'slipway-gateway-'));
+    closings.push(() => void rm(folder, { recursive: true, force: true }));
+    const listener = closing(
+      createServer((incoming, outgoing) => {
+        comesFrom(incoming, incoming.headers['x-test-of'] as string);
+        gateway.emit('request', incoming, outgoing);
+      }),
     );
-    let body = '';
-    for await (const chunk of answer) body += chunk;
-    return { status: answer.statusCode as number, body };
-  };
-  assert.equal(await send('fd00::1'), { status: 200, body: 'fd00::1' });
-  const flood = await Promise.all(Array.from({ length: 30 }, () => send('fd00:0:0:1::1')));
-  assert.ok(flood.some(({ status }) => status === 429));
-  assert.is((await send('fd00:0:0:2::1')).status, 200);
-});
+    const socketPath = path.join(folder, 's');
+    await new Promise<void>((resolve) => listener.listen(socketPath, resolve));
+    const send = async (of: string) => {
+      const headers = { apikey: blog.anonKey, 'x-test-of': of, 'x-forwarded-for': '192.0.2.1' };
+      const [answer] = await once(
+        request({ socketPath, path: '/p/blog-x1/rest/v1/x', headers, agent: false }).end(),
+        'response',
+      );
+      let body = '';
+      for await (const chunk of answer) body += chunk;
+      return { status: answer.statusCode as number, body };
+    };
+    assert.equal(await send('fd00::1'), { status: 200, body: 'fd00::1' });
+    const flood = await Promise.all(Array.from({ length: 30 }, () => send('fd00:0:0:1::1')));
+    assert.ok(flood.some(({ status }) => status === 429));
+    assert.is((await send('fd00:0:0:2::1')).status, 200);
+  });
 
 test('callers of the platform that never send their bodies hold up nobody at another address', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'slipway-gateway-'));

@@ -29,6 +29,10 @@ const SCHEMA = `
   create function bare_record() returns record language sql stable as $$ select 1, 'x'::text $$;
   create function bare_records(n int) returns setof record language sql stable as $$ select i, 'x'::text from generate_series(1, n) i $$;
   create function cookies() returns json language sql stable as $$ select current_setting('request.cookies')::json $$;
+  create function counted(a int default 1) returns json language plpgsql stable as $$ declare n int; begin
+    n := coalesce(nullif(current_setting('app.calls', true), '')::int, 0) + 1;
+    perform set_config('app.calls', n::text, true), set_config('response.headers', '[{"X-Calls":"' || n || '"}]', true);
+    return json_build_object('a', a); end $$;
   create function an_array() returns int[] language sql immutable as 'select array[1,2]';
   create function null_result() returns int language sql immutable as 'select null::int';
   create function defaults(a int, b text default 'B', c int default 3) returns json language sql as $$ select json_build_array(a, b, c) $$;
@@ -108,6 +112,15 @@ for (const [method, path, body, answer, headers] of CALLS)
       assert.equal([told.status, told.body], [200, answer], told.text);
     }
   });
+
+test('a function is called once for a request, also where its result could be asked for twice', async () => {
+  for (const [method, path, asked] of [
+    ['POST', '/rpc/counted', { body: { a: 2 } }],
+    ['POST', '/rpc/counted', { body: {}, headers: { prefer: 'count=exact' } }],
+    ['GET', '/rpc/counted?a=2', {}],
+  ] as const)
+    assert.is((await rest.ask(method, path, asked)).headers.get('x-calls'), '1');
+});
 
 test('HEAD calls a function and answers without a body; void is 204', async () => {
   const head = await rest.ask('HEAD', '/rpc/some_items');

@@ -149,7 +149,7 @@ const MOST_BYTES = 32 * 1024 * 1024;
  */
 export const rows = (name: string, text: string, values: Statement['values'] = []): Statement => ({
   name: `storage-${name}`,
-  text: `with t as (${text}), lines as (select row_to_json(t)::text as line from t)
+  text: `with t as (${text}), lines as materialized (select row_to_json(t)::text as line from t)
     select case when sum(octet_length(line)) > ${MOST_BYTES} then ('${ANSWER_TOO_LARGE}' || count(*))::int::text
       else '[' || coalesce(string_agg(line, ','), '') || ']' end from lines`,
   values,

@@ -46,20 +46,20 @@ test('two images are made at a time, and a project whose images wait keeps no ot
 
 test('a project has so many images waiting, and others are still taken', async () => {
   const { ask, names, endFirst } = images();
-  const asked = Array.from({ length: 18 }, (_, i) => ask('a', `a${i}`));
+  const asked = Array.from({ length: 50 }, (_, i) => ask('a', `a${i}`));
   assert.is(await ask('a', 'one more'), '503');
   const other = ask('b', 'b');
   await endFirst();
   assert.ok(names().includes('b'));
-  for (let left = 18; left > 0; left--) await endFirst();
+  for (let left = 50; left > 0; left--) await endFirst();
   assert.is(await other, 'made');
-  assert.equal(await Promise.all(asked), Array(18).fill('made'));
+  assert.equal(await Promise.all(asked), Array(50).fill('made'));
 });
 
 test('no image is made for a client that has left, and its place is another’s', async () => {
   const { ask, names, endFirst } = images();
   const asked = [ask('a', 'a0'), ask('a', 'a1')];
-  const clients = Array.from({ length: 16 }, () => new Client());
+  const clients = Array.from({ length: 48 }, () => new Client());
   const left = clients.map((client, i) => ask('a', `left ${i}`, client));
   for (const client of clients) client.leave();
   for (const answer of await Promise.all(left)) assert.match(answer, /went away/);

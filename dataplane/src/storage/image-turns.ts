@@ -6,7 +6,7 @@ import { StorageError } from './errors.js';
 const AT_ONCE = 2;
 const MOST_WAITING = 64;
 /** Of one project: its images are not to take the places of all others'. */
-const MOST_WAITING_OF_PROJECT = 16;
+const MOST_WAITING_OF_PROJECT = 48;
 
 interface Waiting {
   ref: string;

@@ -2,6 +2,7 @@
  * Images made smaller as they are asked for, by libvips. Bounded against images made to exhaust whoever opens them: in bytes, in
  * pixels, in time, and in how many are made at once.
  */
+import type { ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import sharp, { type ResizeOptions, type Sharp } from 'sharp';
 import { contentOf, headersOf } from './download.js';
@@ -36,7 +37,7 @@ async function sendImage(
   if (sizeOf(object) > LARGEST_FILE) throw sourceTooLarge();
   const { data, type } = await exchange.images.inTurn(exchange.request, async () => {
     const source = await exchange.content.read(contentOf(exchange, object), { start: 0, end: LARGEST_FILE });
-    return made(await allOf(source), options, acceptOf(exchange));
+    return made(await allOf(source, exchange.request.outgoing), options, acceptOf(exchange));
   });
   const headers = headersOf(exchange, at, object);
   const etag = `"${String(headers.ETag).replaceAll('"', '')}-${options.width ?? 0}-${options.height ?? 0}-${options.resize}-${options.quality}-${type.slice(6)}"`;
@@ -62,16 +63,24 @@ async function optionsOf({ request, query }: Exchange, at: ObjectPlace, access: 
 const sourceTooLarge = () =>
   new StorageError(413, 'EntityTooLarge', `An image is made of files of up to ${LARGEST_FILE} bytes`);
 
-/** Counted, as what the row says of its size may be the owner's word. */
-async function allOf(source: Readable): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of source as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > LARGEST_FILE) throw sourceTooLarge();
-    chunks.push(chunk);
+/** Counted, as what the row says of its size may be the owner's word; and no longer than others may wait for their turn. */
+async function allOf(source: Readable, outgoing: ServerResponse): Promise<Buffer> {
+  const stop = () => source.destroy(new StorageError(504, 'SlowDown', 'The file could not be read in time'));
+  const late = setTimeout(stop, SECONDS * 1000);
+  outgoing.once('close', stop);
+  try {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    for await (const chunk of source as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > LARGEST_FILE) throw sourceTooLarge();
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
+  } finally {
+    clearTimeout(late);
+    outgoing.off('close', stop);
   }
-  return Buffer.concat(chunks);
 }
 
 const acceptOf = ({ request }: Exchange) => request.incoming.headers.accept ?? '';

@@ -148,10 +148,11 @@ export class PartialUploads extends DataStore {
     return { ...(JSON.parse(text) as PartialState), isFinished: opened === undefined };
   }
 
-  /** Whether all has come and it is not known that it became an object. */
+  /** Whether all has come. */
   async isWhole(id: string): Promise<boolean> {
     const { isFinished, created } = await this.state(id);
-    if (isFinished || Date.now() - Date.parse(created) > PARTIAL_LIFE_MS) return false;
+    if (isFinished) return true;
+    if (Date.now() - Date.parse(created) > PARTIAL_LIFE_MS) return false;
     const { offset, size } = await this.getUpload(id);
     return offset === size;
   }

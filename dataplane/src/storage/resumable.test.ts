@@ -150,6 +150,15 @@ test('whoever did not hear that an upload became an object is told so when it as
   assert.is(await data?.text(), '0123456789');
 });
 
+test('an upload whose object was removed is gone too: whoever has the file sends it again', async () => {
+  const { url } = await begun(`${AL}/removed.bin`, 10);
+  assert.is((await tus(AL, 'PATCH', url, { 'upload-offset': '0' }, Buffer.from('0123456789'))).status, 204);
+  assert.is((await tus(AL, 'HEAD', url)).status, 200);
+  const { error } = await (await project.client(AL)).from('parts').remove([`${AL}/removed.bin`]);
+  assert.is(error, null);
+  assert.is((await tus(AL, 'HEAD', url)).status, 404);
+});
+
 test('it is told so for a day', async () => {
   const { url } = await begun(`${AL}/remembered.bin`, 10);
   assert.is((await tus(AL, 'PATCH', url, { 'upload-offset': '0' }, Buffer.from('0123456789'))).status, 204);

@@ -148,7 +148,7 @@ export class Resumable {
   async #finishAlone(id: string, put: typeof place): Promise<void> {
     const { exchange } = this.#now();
     const state = await this.#partials.state(id);
-    if (state.isFinished) return;
+    if (state.isFinished) return this.#checkNamed(id, state);
     const placement = await this.#placement(state, state.upsert);
     const version = state.version ?? (await this.#partials.chooseVersion(id));
     const content = { ref: exchange.request.tenant.ref, version };
@@ -182,6 +182,13 @@ export class Resumable {
         .exchange.content.remove(content.ref, [content.version])
         .catch(() => undefined);
     throw error;
+  }
+
+  /** What was removed since is to be sent again by whoever has it. */
+  async #checkNamed(id: string, state: PartialState): Promise<void> {
+    if (await this.#wasNamed(state)) return;
+    await this.#partials.remove(id);
+    throw GONE;
   }
 
   /** Whether it was asked for before this request, and done. */

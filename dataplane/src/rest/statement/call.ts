@@ -9,9 +9,10 @@ export type Arguments = { from: 'query'; values: { name: string; value: Value }[
 export function callSql(writer: Writer, { routine, wholeBody }: CallPlan, given: Arguments): string {
   const { parameters, returns } = routine;
   const called = (list: string[]) => `${qualified(routine)}(${list.join(', ')})`;
-  // Among the columns, as a record without columns of its own can't be where rows come from.
+  // Among the columns, as a record without columns of its own can't be where rows come from. Without `offset` Postgres would write the
+  // call to wherever its result is used, and run it each time.
   const call = (list: string[]) =>
-    returns === 'composite' ? called(list) : `(select ${called(list)} as pgrst_scalar)`;
+    returns === 'composite' ? called(list) : `(select ${called(list)} as pgrst_scalar offset 0)`;
   const select = 'select pgrst_call.* from';
   if (wholeBody) return `${select} ${call([`${writer.add({ from: 'body' })}::${parameters[0]?.type}`])} as pgrst_call`;
   if (given.from === 'query') return `${select} ${call(queryArguments(writer, routine, given.values))} as pgrst_call`;
