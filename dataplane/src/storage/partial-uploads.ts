@@ -9,6 +9,7 @@ import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
 import { DataStore, Upload } from '@tus/server';
+import { UUID } from './content/content.js';
 import { counted } from './content/pump.js';
 import { tooManyOpenBytes, tooManyOpenUploads } from './errors.js';
 import type { StorageLimits } from './exchange.js';
@@ -36,7 +37,7 @@ export interface PartialState {
 export type Beginning = Omit<PartialState, 'size' | 'metadata' | 'created' | 'version'>;
 
 const STATE = '.json';
-const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const ID = new RegExp(`^${UUID}$`);
 export const GONE = { status_code: 404, body: 'The file for this url was not found\n' };
 
 export class PartialUploads extends DataStore {

@@ -46,4 +46,6 @@ export interface ContentStore {
 /** As the definition of a project has it. */
 export const REF = new RegExp(`^(?=.{1,${REF_MAX_LENGTH}}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?$`);
 
-export const VERSION = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+/** As randomUUID() writes it, for regular expressions. */
+export const UUID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}';
+export const VERSION = new RegExp(`^${UUID}$`);

@@ -6,7 +6,7 @@ import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { noSuchKey } from '../errors.js';
 import { FINISHED, PARTIALS } from '../partial-uploads.js';
-import { type ByteRange, type ContentPlace, type ContentStore, REF, type StoredVersion } from './content.js';
+import { type ByteRange, type ContentPlace, type ContentStore, REF, type StoredVersion, UUID } from './content.js';
 import { pump } from './pump.js';
 
 const READ_AHEAD = 256 * 1024;
@@ -15,7 +15,6 @@ const WRITE_AHEAD = 1024 * 1024;
 /** In a project's folder, since when the project has been gone. */
 export const GONE_MARK = 'gone';
 const TOP = ['content', 'tmp', PARTIALS, FINISHED, GONE_MARK];
-const UUID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 const FILE = new RegExp(
   `^(content/[0-9a-f]{2}/${UUID}|tmp/${UUID}|(${PARTIALS}|${FINISHED})/${UUID}[^/]*|${GONE_MARK})$`,
 );

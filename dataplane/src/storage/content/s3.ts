@@ -108,10 +108,9 @@ export class S3Store implements ContentStore {
       );
       return Body as Readable;
     } catch (error) {
-      const { name } = error as Error;
       // Of what is empty, S3 refuses any range.
-      if (name === 'InvalidRange') return Readable.from([]);
-      throw name === 'NoSuchKey' ? noSuchKey() : error;
+      if ((error as Error).name === 'InvalidRange') return Readable.from([]);
+      throw asNoSuchKey(error);
     }
   }
 
@@ -120,7 +119,7 @@ export class S3Store implements ContentStore {
     try {
       await this.#client.send(new CopyObjectCommand({ Bucket: this.#bucket, Key: keyOf(to), CopySource }));
     } catch (error) {
-      throw (error as Error).name === 'NoSuchKey' ? noSuchKey() : error;
+      throw asNoSuchKey(error);
     }
   }
 
@@ -195,3 +194,5 @@ function endOf(source: Readable): AbortSignal {
 }
 
 const keyOf = ({ ref, version }: ContentPlace) => `${ref}/${version}`;
+
+const asNoSuchKey = (error: unknown) => ((error as Error).name === 'NoSuchKey' ? noSuchKey() : error);
