@@ -8,9 +8,9 @@ import { App, type Chart, Testing } from 'cdk8s';
 import { stringify } from 'yaml';
 import { Admission } from './charts/admission.js';
 import { Namespaces } from './charts/namespaces.js';
-import { AddedNetwork, CloudNativePgNetwork, Network, PlatformPostgresNetwork } from './charts/network.js';
+import { AddedNetwork, CloudNativePgNetwork, MailNetwork, Network, PlatformPostgresNetwork } from './charts/network.js';
 import { PlatformPostgres } from './charts/platform-postgres.js';
-import { AddedPrograms, functionsToken, Programs, podUrls } from './charts/programs.js';
+import { AddedPrograms, functionsToken, Programs, podUrls, smtp } from './charts/programs.js';
 import { OptionalRights, ProgramRights } from './charts/rights.js';
 import { ServiceAccounts } from './charts/service-accounts.js';
 import { UserRoles } from './charts/user-roles.js';
@@ -42,6 +42,7 @@ export function manifestFiles(): Files {
     ...storage('storage', { replicas: 1, volume: '50Gi' }),
     ...storage('storage-s3', { replicas: 2 }),
     ...functions(),
+    ...component('mail', (app) => [new MailNetwork(app)], [told('api', smtp.env, smtp)]),
     ...overlay('kind', KIND_SITE),
     ...overlay('test', TEST_SITE),
   ]);

@@ -32,6 +32,8 @@ export const LABEL_INGRESS = 'slipway.dev/ingress';
 /** Namespaces whose pods may read the programs' metrics carry it. */
 export const LABEL_MONITORING = 'slipway.dev/monitoring';
 
+/** The site's: the SMTP server that mails to accounts are sent by. */
+export const SMTP_SECRET = { name: 'slipway-smtp', url: 'url', from: 'from' } as const;
 /** The site's: which S3 holds the files, as docs/storage.md has it. */
 export const S3_SECRET = { name: 'slipway-storage-s3', key: 's3.json' } as const;
 

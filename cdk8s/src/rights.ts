@@ -33,7 +33,7 @@ const operator: Rights = {
   cluster: [
     may(GROUP, ['projects'], ['list', 'watch', 'patch']),
     may(GROUP, ['projects/status'], ['patch']),
-    may(GROUP, ['edgefunctions'], ['list', 'watch', 'patch']),
+    may(GROUP, ['edgefunctions'], ['get', 'list', 'watch', 'patch']),
     may(GROUP, ['edgefunctions/status'], ['patch']),
     may(CORE, ['namespaces'], [...READ, 'create', 'patch', 'delete']),
     // By label and in namespaces that come and go: neither can be said by resourceNames.
@@ -75,7 +75,8 @@ const api: Rights = {
     may(GROUP, ['projects'], [...READ, 'create', 'patch', 'delete']),
     may(GROUP, ['edgefunctions'], ['get', 'list', 'create', 'patch', 'delete']),
     may(CORE, ['configmaps'], ['list']),
-    may(CORE, ['namespaces'], ['create']),
+    // Listed for whom data of deleted projects is retained, before an account is deleted.
+    may(CORE, ['namespaces'], ['create', 'list']),
     may(CORE, ['secrets'], ['get'], shown),
     may(CORE, ['secrets'], ['update', 'delete'], removable),
     may(CORE, ['secrets'], ['patch'], [SECRETS.keys.name]),

@@ -1,5 +1,5 @@
 /** The settings of the installations that manifests/ holds, as a person would write them: each is checked as the programs check it. */
-import { PLANS } from '@slipway/crds';
+import { PLANS, PROJECT_TYPES } from '@slipway/crds';
 
 /** What `manifests/base` begins with: all defaults, at a name that every machine knows as itself. */
 export const BASE_SITE = `# What this site chooses: docs/cluster.md has every setting. Programs check it at their start.
@@ -23,9 +23,13 @@ const smallPlans = (placementOf: (plan: string) => string) =>
     ]),
   );
 
+/** As on one machine: whoever reaches these clusters is the one who installed them. */
+const accounts = { registration: 'open', plans: PLANS, types: PROJECT_TYPES, maxProjects: 1000 };
+
 /** kind, with its ports 80 and 443 led to the ingress controller: all that one computer holds. */
 export const KIND_SITE = {
   publicUrl: 'http://slipway.localhost',
+  accounts,
   openedServices: ['storage', 'functions'],
   ingress: {
     className: 'nginx',
@@ -41,6 +45,8 @@ export const KIND_SITE = {
 /** The cluster of the tests: every placement and every kind of database. */
 export const TEST_SITE = {
   publicUrl: 'http://slipway.test:18080',
+  // Tests wait for a condition by asking all the time, many of them from one address.
+  accounts: { ...accounts, requestsPerMinute: 100_000 },
   openedServices: ['storage', 'functions'],
   images: { auth: 'slipway/auth:dev', rest: 'slipway/rest:dev' },
   sharedDatabase: { ...database, memory: '1Gi', storage: '5Gi' },

@@ -2,6 +2,17 @@ import Type from 'typebox';
 import type { KubernetesObject, ResourceDefinition } from './resource.js';
 import { Conditions, oneOf } from './schema.js';
 
+/** What a project's functions may hold of the Kubernetes API's memory: the API refuses more, and so does the operator. */
+export const FUNCTION_BUDGET = {
+  functionsOfProject: 100,
+  codeBytesOfProject: 16 * 1024 * 1024,
+  /** Of all projects of one account. */
+  codeBytesOfAccount: 64 * 1024 * 1024,
+  /** Of versions beside the newest and the served one, for one function and for a whole project. */
+  oldVersionBytes: 4 * 1024 * 1024,
+  oldVersionBytesOfProject: 16 * 1024 * 1024,
+} as const;
+
 export const EdgeFunctionSpec = Type.Object(
   {
     name: Type.String({

@@ -17,12 +17,16 @@ export * from './names.js';
 export * from './placement.js';
 export * from './pods.js';
 export * from './project.js';
+export * from './random-letters.js';
+export * from './registration.js';
 export type { KubernetesObject, ObjectMeta, OwnerReference, PrinterColumn, ResourceDefinition } from './resource.js';
 export * from './rest-settings.js';
 export { Condition } from './schema.js';
 export * from './scram-only.js';
 export * from './site.js';
 export * from './text-forms.js';
+export * from './trusted-proxies.js';
+export * from './web-addresses.js';
 
 /** The manifests of all our CustomResourceDefinitions. */
 export const customResourceDefinitions = [projectDefinition, edgeFunctionDefinition, buildDefinition].map(

@@ -31,6 +31,23 @@ test('on a cluster a project has a host name of its own, and the site says what 
   assert.equal(installation.openedServices, { shared: ['storage'] });
 });
 
+for (const [what, settings, url] of [
+  ['one machine', { SLIPWAY_PUBLIC_URL: 'http://localhost:4000' }, 'http://shop.projects.example.net:4000'],
+  ['an address without a port', { SLIPWAY_PUBLIC_URL: 'https://a.example' }, 'https://shop.projects.example.net'],
+] as const) {
+  test(`a project is below the domain of projects on ${what}`, () => {
+    const installation = readInstallation({ ...settings, SLIPWAY_PROJECTS_DOMAIN: 'projects.example.net' });
+    assert.is(projectUrlOf(installation, 'shop'), url);
+  });
+}
+
+test('on a cluster a project is below the domain that the site names', () => {
+  const installation = readInstallation({
+    SLIPWAY_SITE: siteFile(`${SITE}projectsDomain: projects.example.net:443\n`),
+  });
+  assert.is(projectUrlOf(installation, 'shop'), 'https://shop.projects.example.net:443');
+});
+
 for (const [what, environment, words] of [
   ['no address', {}, /^SLIPWAY_PUBLIC_URL is not set: it is like http/],
   [
@@ -39,6 +56,16 @@ for (const [what, environment, words] of [
     /^SLIPWAY_PUBLIC_URL is "localhost": it is like http/,
   ],
   ['a path in the address', { SLIPWAY_PUBLIC_URL: 'http://x/y' }, /^SLIPWAY_PUBLIC_URL is "http:\/\/x\/y"/],
+  [
+    'a platform below the domain of projects',
+    { SLIPWAY_PUBLIC_URL: 'https://app.example.net', SLIPWAY_PROJECTS_DOMAIN: 'example.net:8443' },
+    /app\.example\.net is below .* example\.net .*SLIPWAY_PROJECTS_DOMAIN.* such as projects\.example\.net$/,
+  ],
+  [
+    'a site below the domain of projects',
+    { SLIPWAY_SITE: siteFile(`${SITE}projectsDomain: example.com\n`) },
+    /slipway\.example\.com is below .* projectsDomain of a site/,
+  ],
   [
     'a site that is not there',
     { SLIPWAY_SITE: '/nonexistent/site.yaml' },

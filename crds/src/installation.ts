@@ -4,13 +4,24 @@
  */
 import { readFileSync } from 'node:fs';
 import { type OpenedServices, openedServices, SHARED_SERVICES_SETTING } from './availability.js';
-import { projectUrlByHost, readSite, SITE_SETTING, type Site } from './site.js';
+import { readSite, SITE_SETTING, type Site } from './site.js';
+import {
+  CORS_ORIGINS_SETTING,
+  checkPlatformHost,
+  PROJECTS_DOMAIN_SETTING,
+  type ProjectPlaces,
+  projectUrlByHost,
+  readOrigins,
+  readProjectsDomain,
+} from './web-addresses.js';
 
 export const PUBLIC_URL_SETTING = 'SLIPWAY_PUBLIC_URL';
 
-export interface Installation {
+export interface Installation extends ProjectPlaces {
   /** What people type. Without a slash at the end. */
   publicUrl: string;
+  /** Origins whose pages may call the management API, beside its own. */
+  corsOrigins?: readonly string[];
   /** What projects have beyond the availability matrix. */
   openedServices: OpenedServices;
   /** Undefined: one machine. */
@@ -20,17 +31,25 @@ export interface Installation {
 /** Throws an error that names the variable and what is wrong. */
 export function readInstallation(environment: Record<string, string | undefined>): Installation {
   const file = environment[SITE_SETTING];
-  return file ? ofSite(file, environment) : ofMachine(environment);
+  const installation = file ? ofSite(file, environment) : ofMachine(environment);
+  checkPlatformHost(installation);
+  return installation;
 }
 
-/** A project's address: where each has a host name, that; on one machine a path. */
-export const projectUrlOf = ({ publicUrl, site }: Pick<Installation, 'publicUrl' | 'site'>, ref: string): string =>
-  site ? projectUrlByHost(publicUrl, ref) : `${publicUrl}/p/${ref}`;
+/** A project's address: a path of the public URL on one machine, unless the installation gives projects a domain. */
+export const projectUrlOf = (installation: ProjectPlaces & Pick<Installation, 'site'>, ref: string): string =>
+  hasProjectHosts(installation) ? projectUrlByHost(installation, ref) : `${installation.publicUrl}/p/${ref}`;
+
+/** True if each project has a host name, and so an origin, of its own. */
+export const hasProjectHosts = ({ site, projectsDomain }: Pick<Installation, 'site' | 'projectsDomain'>): boolean =>
+  site !== undefined || projectsDomain !== undefined;
 
 function ofSite(file: string, environment: Record<string, string | undefined>): Installation {
   for (const [setting, field] of [
     [PUBLIC_URL_SETTING, 'publicUrl'],
     [SHARED_SERVICES_SETTING, 'openedServices'],
+    [PROJECTS_DOMAIN_SETTING, 'projectsDomain'],
+    [CORS_ORIGINS_SETTING, 'corsOrigins'],
   ] as const) {
     if (environment[setting]) {
       throw new Error(`${setting} is set beside ${SITE_SETTING}: leave it out, as ${field} of that file says it`);
@@ -43,7 +62,8 @@ function ofSite(file: string, environment: Record<string, string | undefined>): 
     const { code, message } = error as NodeJS.ErrnoException;
     throw new Error(`${SITE_SETTING}: ${file} ${code ? `can not be read (${code})` : message}`);
   }
-  return { publicUrl: site.publicUrl, openedServices: { shared: site.openedServices }, site };
+  const { publicUrl, projectsDomain, corsOrigins, openedServices: shared } = site;
+  return { publicUrl, projectsDomain, corsOrigins, openedServices: { shared }, site };
 }
 
 function ofMachine(environment: Record<string, string | undefined>): Installation {
@@ -55,6 +75,8 @@ function ofMachine(environment: Record<string, string | undefined>): Installatio
   }
   return {
     publicUrl: publicUrl.replace(/\/$/, ''),
+    projectsDomain: readProjectsDomain(environment[PROJECTS_DOMAIN_SETTING]),
+    corsOrigins: readOrigins(environment[CORS_ORIGINS_SETTING]),
     openedServices: openedServices(environment[SHARED_SERVICES_SETTING]),
     site: undefined,
   };

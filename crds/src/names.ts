@@ -26,6 +26,8 @@ export const API_SECRET = {
   jwtSecret: 'jwt-secret',
   encryptionKeys: 'encryption-keys.json',
 } as const;
+/** The one-time code with which the first administrator registers. The operator makes the Secret. */
+export const SETUP_SECRET = { name: 'slipway-setup', code: 'code' } as const;
 /** What who deploys functions to their pods shows: only the operator, which makes it, and the API have it. */
 export const FUNCTIONS_SECRET = { name: PROGRAMS.functions, token: 'token' } as const;
 /** Where a pod of functions is told which to serve; the URLs of those pods name the port for calls. */
@@ -47,8 +49,10 @@ export const SITE_CONFIG = { name: 'slipway-site', key: 'site.yaml' } as const;
 /** Whose fields of an applied object are ours. */
 export const FIELD_MANAGER = 'slipway-operator';
 
-/** The longest ref: a name of 30, a hyphen, 8 random letters; `p-<ref>` and role names stay under 63. */
+/** The longest ref. `p-<ref>` and the role names of projects of earlier releases stay under 63 characters. */
 export const REF_MAX_LENGTH = 39;
+/** The length of a ref that REST makes: lowercase letters alone, the form that Supabase's own tools accept. */
+export const RANDOM_REF_LENGTH = 20;
 
 export const LABEL_PROJECT = 'slipway.dev/project';
 export const LABEL_PART = 'slipway.dev/part';
@@ -82,12 +86,16 @@ export const LABEL_RETAINED = 'slipway.dev/retained';
 export const ANNOTATION_RETAINED_FOR = 'slipway.dev/retained-for';
 
 export const namespaceOf = (ref: string) => `p-${ref}`;
-export const databaseOf = (ref: string) => `p-${ref}`;
 
-/** The login roles of a project: cluster-wide in Postgres, so each carries the ref. */
-export const ownerRole = (ref: string) => `postgres.${ref}`;
-export const authenticatorRole = (ref: string) => `authenticator.${ref}`;
-export const authAdminRole = (ref: string) => `auth_admin.${ref}`;
+/**
+ * The names of a project's database, login roles and replication slot come from its database id. Every login of a Postgres server can read
+ * these names, so the id of a new project is random and says nothing about the project. An earlier release derived the names from the ref:
+ * such a project keeps its ref as its database id.
+ */
+export const databaseOf = (databaseId: string) => `p-${databaseId}`;
+export const ownerRole = (databaseId: string) => `postgres.${databaseId}`;
+export const authenticatorRole = (databaseId: string) => `authenticator.${databaseId}`;
+export const authAdminRole = (databaseId: string) => `auth_admin.${databaseId}`;
 
 /** Group roles without login that every project shares; policies and grants name them as on Supabase. */
 export const API_ROLES = ['anon', 'authenticated', 'service_role'] as const;
@@ -99,14 +107,14 @@ export type ApiRole = (typeof API_ROLES)[number];
  */
 export const REPLICATION_ROLE = 'slipway_realtime';
 export const REPLICATION_SECRET = { name: 'slipway-realtime', password: 'password' } as const;
-/** The replication slot of a project: one, by which its changes are read while somebody listens. */
-export const replicationSlotOf = (ref: string) => `realtime_${ref.replaceAll('-', '_')}`;
+/** Returns the name of a project's replication slot. The project has one slot, while a client listens to its changes. */
+export const replicationSlotOf = (databaseId: string) => `realtime_${databaseId.replaceAll('-', '_')}`;
 
 /**
- * Connections to a project's database that the data plane's services hold as its authenticator, each from one pod: what is left of that
- * role's limit is for REST, wherever it runs.
+ * Connections to a project's database that the data plane's services hold as its authenticator, each from one pod, and that MCP's SQL
+ * that only reads holds (two of each API replica): what is left of that role's limit is for REST, wherever it runs.
  */
-export const CONNECTIONS_AS_AUTHENTICATOR = { storage: 3, realtime: 3 } as const;
+export const CONNECTIONS_AS_AUTHENTICATOR = { storage: 3, realtime: 3, mcp: 4 } as const;
 
 /** Secrets in the project's namespace, each labelled LABEL_PROJECT=<ref>, and their keys. Values are plain text. */
 export const SECRETS = {
@@ -133,6 +141,8 @@ export const SECRETS = {
     host: 'host',
     port: 'port',
     database: 'database',
+    /** The database id. A project of an earlier release has no such key: its ref is the id. */
+    id: 'database-id',
     ownerPassword: 'owner-password',
     authenticatorPassword: 'authenticator-password',
     authAdminPassword: 'auth-admin-password',
@@ -157,3 +167,10 @@ export const SECRETS = {
   /** Made by the API: spec.notifications.slackWebhookSecretRef points at it. */
   notifications: { name: 'project-notifications', slackWebhook: 'slack-webhook' },
 } as const;
+
+/** The reason of a condition whose step threw an error that no code expects. */
+export const REASON_UNEXPECTED_ERROR = 'UnexpectedError';
+
+/** Returns the database id of the project `ref`, whose Secret SECRETS.database holds `values`. */
+export const databaseIdOf = (ref: string, values: Readonly<Record<string, string | undefined>>) =>
+  values[SECRETS.database.id] || ref;

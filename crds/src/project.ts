@@ -133,7 +133,10 @@ export const ProjectSpec = Type.Object(
       ),
     ),
     mcpWrites: Type.Optional(
-      Type.Boolean({ description: 'Whether run_sql over MCP may change data; without it, it only reads.' }),
+      Type.Boolean({
+        description:
+          'Whether the tools of MCP may change data. Without it, run_sql only reads, and no user is created or deleted.',
+      }),
     ),
     formsEnabled: Type.Optional(Type.Boolean({ description: 'Whether the hosted site takes form posts.' })),
     suspend: Type.Optional(

@@ -7,8 +7,10 @@ import { Value } from 'typebox/value';
 import { parse } from 'yaml';
 import { PROJECT_SERVICES } from './availability.js';
 import { PLACEMENTS } from './placement.js';
-import { PLANS, type Plan } from './project.js';
+import { PLANS, type Plan, PROJECT_TYPES } from './project.js';
+import { REGISTRATION_PATTERN } from './registration.js';
 import { oneOf } from './schema.js';
+import { DOMAIN_PATTERN, ORIGIN_PATTERN } from './web-addresses.js';
 
 /** The variable that names the file; set: the program runs on a cluster. */
 export const SITE_SETTING = 'SLIPWAY_SITE';
@@ -101,16 +103,59 @@ const Ingress = Type.Object(
   { ...closed, default: {}, description: 'How requests come in.' },
 );
 
+const Accounts = Type.Object(
+  {
+    registration: text(
+      'Who may register an account: open, invite, closed, or mail domains separated by commas, such as @example.com.',
+      { default: 'invite', pattern: REGISTRATION_PATTERN },
+    ),
+    plans: Type.Array(oneOf(PLANS), {
+      default: ['free'],
+      description: 'Plans that an account may use, unless an administrator chose others for it.',
+    }),
+    types: Type.Array(oneOf(PROJECT_TYPES), {
+      default: ['shared'],
+      description: 'Backend types that an account may use, unless an administrator chose others for it.',
+    }),
+    maxProjects: Type.Integer({
+      default: 2,
+      minimum: 0,
+      maximum: 1000,
+      description: 'Projects that an account may have, unless an administrator chose another number for it.',
+    }),
+    requestsPerMinute: Type.Integer({
+      default: 1200,
+      minimum: 0,
+      maximum: 1_000_000,
+      description:
+        'Requests a minute of one account to each pod of the management API; a network has four times as many; 0: no limit.',
+    }),
+  },
+  { ...closed, default: {}, description: 'Who may register, and what new accounts may use.' },
+);
+
 export const Site = Type.Object(
   {
-    publicUrl: text('The management API’s address. A project is at <ref>.<its host>.', {
+    publicUrl: text('The management API’s address.', {
       pattern: '^https?://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$',
+    }),
+    projectsDomain: optional(
+      text(
+        'The domain below which projects are, as <ref>.<domain>, with a port if it is not that of publicUrl. Another ' +
+          'registrable domain than that of publicUrl keeps cookies of projects away from the API. Without it: its host.',
+        { pattern: DOMAIN_PATTERN },
+      ),
+    ),
+    corsOrigins: Type.Array(text('An origin, such as https://console.example.com.', { pattern: ORIGIN_PATTERN }), {
+      default: [],
+      description: 'Origins whose pages may call the management API, beside its own.',
     }),
     databasePublicAddress: optional(
       text('host:port that db_url shows, where the shared Postgres is reached from outside.', {
         pattern: '^[^:/@]+:[0-9]{1,5}$',
       }),
     ),
+    accounts: Accounts,
     openedServices: Type.Array(oneOf(PROJECT_SERVICES), {
       default: [],
       description: 'Services that shared projects have beyond the availability matrix.',
@@ -176,10 +221,4 @@ export function readSite(yaml: string): Site {
     throw new Error('the site settings are wrong:\ningress.gateway must be set, as ingress.kind is HTTPRoute');
   }
   return read;
-}
-
-/** A project's address where each has a host name of its own. */
-export function projectUrlByHost(publicUrl: string, ref: string): string {
-  const { protocol, host } = new URL(publicUrl);
-  return `${protocol}//${ref}.${host}`;
 }

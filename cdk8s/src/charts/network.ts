@@ -176,6 +176,15 @@ export class PlatformPostgresNetwork extends Chart {
   }
 }
 
+/** Where the API sends mail: any server, as a site's own may be at a private address. */
+export class MailNetwork extends Chart {
+  constructor(scope: Construct) {
+    super(scope, 'network');
+    const api = PROGRAMS.api;
+    policy(this, SYSTEM_NAMESPACE, `${api}-mail`, selectorOf(api), { egress: [{ ports: tcp(25, 465, 587, 2525) }] });
+  }
+}
+
 /** CloudNativePG asks its servers how they are, and they the API server whose turn it is. */
 export class CloudNativePgNetwork extends Chart {
   constructor(scope: Construct) {

@@ -12,6 +12,7 @@ import {
   FUNCTIONS_SECRET,
   POD_URLS_SETTINGS,
   PROGRAMS,
+  SETUP_SECRET,
   SITE_CONFIG,
   SITE_SETTING,
   SYSTEM_NAMESPACE,
@@ -28,6 +29,7 @@ import {
   METRICS_PORT,
   PORT,
   S3_SECRET,
+  SMTP_SECRET,
   selectorOf,
   serviceHostOf,
 } from '../names.js';
@@ -41,6 +43,8 @@ const USER = 1000;
 /** Where pods keep what is to be there after a restart. */
 const DATA_FOLDER = '/var/lib/slipway';
 const S3_FOLDER = '/etc/slipway-s3';
+const SETUP_FOLDER = '/etc/slipway-setup';
+const SMTP_FOLDER = '/etc/slipway-smtp';
 const TOKEN_FOLDER = '/etc/slipway-functions';
 
 interface ProgramParts {
@@ -80,6 +84,23 @@ export const functionsToken: { volume: V1Volume; mount: V1VolumeMount; env: V1En
   env: { name: 'SLIPWAY_FUNCTIONS_TOKEN', value: `${TOKEN_FOLDER}/${FUNCTIONS_SECRET.token}` },
 };
 
+/** The API's way to send mail. */
+export const smtp: { volume: V1Volume; mount: V1VolumeMount; env: V1EnvVar[] } = {
+  volume: {
+    name: 'smtp',
+    secret: {
+      secretName: SMTP_SECRET.name,
+      defaultMode: 0o440,
+      items: [{ key: SMTP_SECRET.url, path: SMTP_SECRET.url }],
+    },
+  },
+  mount: { name: 'smtp', mountPath: SMTP_FOLDER, readOnly: true },
+  env: [
+    { name: 'SLIPWAY_SMTP_URL', value: `${SMTP_FOLDER}/${SMTP_SECRET.url}` },
+    { name: 'SLIPWAY_SMTP_FROM', valueFrom: { secretKeyRef: { name: SMTP_SECRET.name, key: SMTP_SECRET.from } } },
+  ],
+};
+
 const PARTS: Record<Account, ProgramParts> = {
   operator: {
     image: 'operator',
@@ -99,6 +120,7 @@ const PARTS: Record<Account, ProgramParts> = {
       },
       { name: 'SLIPWAY_JWT_SECRET', value: `${KEYS_FOLDER}/${API_SECRET.jwtSecret}` },
       { name: 'SLIPWAY_ENCRYPTION_KEYS', value: `${KEYS_FOLDER}/${API_SECRET.encryptionKeys}` },
+      { name: 'SLIPWAY_SETUP_CODE', value: `${SETUP_FOLDER}/${SETUP_SECRET.code}` },
     ],
     metricsPort: METRICS_PORT,
     volumes: [
@@ -110,8 +132,13 @@ const PARTS: Record<Account, ProgramParts> = {
           items: [API_SECRET.jwtSecret, API_SECRET.encryptionKeys].map((key) => ({ key, path: key })),
         },
       },
+      // Not there before the operator of this version leads; the API reads it at each use.
+      { name: 'setup', secret: { secretName: SETUP_SECRET.name, defaultMode: 0o440, optional: true } },
     ],
-    mounts: [{ name: 'keys', mountPath: KEYS_FOLDER, readOnly: true }],
+    mounts: [
+      { name: 'keys', mountPath: KEYS_FOLDER, readOnly: true },
+      { name: 'setup', mountPath: SETUP_FOLDER, readOnly: true },
+    ],
   },
   dataplane: {
     image: 'dataplane',
