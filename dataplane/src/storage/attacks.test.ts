@@ -276,7 +276,8 @@ test('a file is never taken for another type than it was said to be, and a page 
   await bucket.upload('page.html', '<script>alert(1)</script>', { contentType: 'text/html' });
   const { headers } = await raw('GET', '/p/blog/storage/v1/object/public/open/page.html');
   assert.is(headers['x-content-type-options'], 'nosniff');
-  assert.match(headers['content-security-policy'] as string, /default-src 'none'.*sandbox$/);
+  // A browser enforces both policies: storage's own, and that of the shared origin.
+  assert.match(headers['content-security-policy'] as string, /default-src 'none'.*; sandbox, sandbox allow-/);
   const named = await raw(
     'GET',
     `/p/blog/storage/v1/object/public/open/page.html?download=${encodeURIComponent('a"\r\nX-Evil: 1;ü.html')}`,

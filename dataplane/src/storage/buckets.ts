@@ -1,9 +1,10 @@
 /** Buckets: made, read, changed, emptied and removed as the caller, so that policies on `storage.buckets` decide. */
-import { lastRows, type Row, rows, SERVICE, subjectOf } from './database.js';
+import { lastRows, rows, SERVICE, subjectOf } from './database.js';
 import { bucketNotEmpty, invalidRequest, noSuchBucket } from './errors.js';
 import { answer, as, ask, type Exchange, send, withTimes } from './exchange.js';
 import { jsonBody, wholeNumber } from './json-body.js';
 import { checkedBucket } from './names.js';
+import { removeContentOf } from './row-content.js';
 
 const COLUMNS = 'id, name, owner, owner_id, public, type, file_size_limit, allowed_mime_types, created_at, updated_at';
 export const MIME_TYPE = /^([a-z0-9!#$&^_.+-]+|\*)\/([a-z0-9!#$&^_.+*-]+)$/i;
@@ -119,7 +120,7 @@ export async function deleteBucket(exchange: Exchange, id: string): Promise<void
 const USED = 'select true as used from storage.objects where bucket_id = $1 limit 1';
 
 export async function emptyBucket(exchange: Exchange, id: string): Promise<void> {
-  const { caller, tenant } = exchange.request;
+  const { caller } = exchange.request;
   const [bucket] = await ask(
     exchange,
     'bucket.get',
@@ -127,13 +128,13 @@ export async function emptyBucket(exchange: Exchange, id: string): Promise<void>
   );
   if (!bucket) throw noSuchBucket();
   for (;;) {
-    const gone = lastRows<{ version: string | null }>(
+    const gone = lastRows(
       await send(
         exchange,
         as(exchange, caller, 'bucket.empty', rows('empty-bucket', EMPTY, [id, String(EMPTIED_AT_ONCE)])),
       ),
     );
-    await exchange.content.remove(tenant.ref, versionsOf(gone));
+    await removeContentOf(exchange, gone);
     if (gone.length < EMPTIED_AT_ONCE) break;
   }
   answer(exchange, { message: 'Successfully emptied' });
@@ -142,9 +143,6 @@ export async function emptyBucket(exchange: Exchange, id: string): Promise<void>
 const EMPTY = `delete from storage.objects where id in (
     select id from storage.objects where bucket_id = $1 limit $2
   ) returning version`;
-
-export const versionsOf = (objects: Row[]): string[] =>
-  objects.map(({ version }) => version).filter((version): version is string => typeof version === 'string');
 
 /** Undefined: not said; null: none. */
 function sizeLimit(value: unknown): number | null | undefined {

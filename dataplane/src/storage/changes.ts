@@ -1,13 +1,13 @@
 /** Objects moved, copied and removed as the caller. A move changes names alone: content lies under its version. */
-import { uuidOrNull, versionsOf } from './buckets.js';
+import { uuidOrNull } from './buckets.js';
 import { type Row, rows, subjectOf } from './database.js';
-import { contentOf } from './download.js';
 import { invalidRequest, noSuchKey } from './errors.js';
 import { answer, ask, type Exchange, withTimes } from './exchange.js';
 import { type FoundObject, foundObject, ofObject, sizeOf } from './found-object.js';
 import { jsonBody } from './json-body.js';
 import { checkedBucket, checkedName, keyOf, type ObjectPlace } from './names.js';
 import { allowedBytes, bucketRules, mayPlace, newContent, ownPlacement, place } from './placing.js';
+import { contentOf, removeContentOf } from './row-content.js';
 import { userMetadata } from './upload.js';
 
 const MOST_REMOVED = 1000;
@@ -27,6 +27,7 @@ export async function move(exchange: Exchange): Promise<void> {
   const { source, target } = await sourceAndTarget(exchange);
   const owner = subjectOf(exchange.request.caller);
   const found = await foundObject(exchange, source, 'authenticated', 'object.move');
+  contentOf(exchange, found);
   if (keyOf(source) !== keyOf(target)) {
     if (source.bucket !== target.bucket) await checkTarget(exchange, target, found);
     const [moved] = await ask(
@@ -106,6 +107,6 @@ async function removed(
       [bucket, JSON.stringify(names)],
     ),
   );
-  await exchange.content.remove(exchange.request.tenant.ref, versionsOf(gone));
+  await removeContentOf(exchange, gone);
   return gone;
 }

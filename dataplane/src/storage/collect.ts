@@ -2,11 +2,11 @@
  * Removes what nobody can reach: content that no object names (an upload that a crash cut short), parts of uploads that
  * nobody went on with, and all of a project that has been gone for a while. Young things are left alone: they may be under way.
  */
-import { rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
 import type { Tenant } from '../tenant.js';
-import { type ContentStore, VERSION } from './content/content.js';
+import type { ContentStore } from './content/content.js';
 import { type FileStore, GONE_MARK } from './content/files.js';
 import type { StorageDatabases } from './database.js';
 import { PARTIAL_LIFE_MS, removeExpired } from './partial-uploads.js';
@@ -62,7 +62,7 @@ async function collectProject({ content, files, databases, log, now }: Collectio
     old = [];
   };
   for await (const { version, modified } of content.versions(ref)) {
-    if (VERSION.test(version) && now - modified > YOUNG_MS) old.push(version);
+    if (now - modified > YOUNG_MS) old.push(version);
     if (old.length === AT_ONCE) await sort();
   }
   if (old.length > 0) await sort();
@@ -86,7 +86,7 @@ async function collectGone({ content, files, log, now }: Collection, ref: string
   const mark = path.join(files.folder, ref, GONE_MARK);
   const { mtimeMs } = await stat(mark).catch(() => ({ mtimeMs: undefined }));
   if (mtimeMs === undefined) {
-    await files.temporary({ ref, version: GONE_MARK });
+    await mkdir(path.dirname(mark), { recursive: true, mode: 0o700 });
     await writeFile(mark, '');
     await utimes(mark, now / 1000, now / 1000);
   } else if (now - mtimeMs > GONE_MS) {

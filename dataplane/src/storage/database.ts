@@ -3,9 +3,10 @@
  * security on `storage.objects` and `storage.buckets` decides. The schema is brought up to date on first contact.
  */
 import { type ApiRole, CONNECTIONS_AS_AUTHENTICATOR, scramOnly } from '@slipway/crds';
-import { migrateStorage, storageMigrations } from '@slipway/project-database';
+import { migrateStorage, storageMigrations, unknownMigration } from '@slipway/project-database';
 import pg from 'pg';
 import type { ServiceRequest } from '../service.js';
+import { boundedSocket, JOB_BYTES } from '../sql/bounded-socket.js';
 import { DatabaseError, Pool, type Statement } from '../sql/pool.js';
 import type { Caller, Tenant } from '../tenant.js';
 import { ANSWER_TOO_LARGE } from './errors.js';
@@ -94,8 +95,12 @@ export class StorageDatabases {
 
 async function bringUpToDate(tenant: Tenant, pool: Pool): Promise<void> {
   const applied = await appliedVersions(pool);
-  if (storageMigrations.every(({ version }) => applied.has(version))) return;
-  const client = scramOnly(new pg.Client({ ...tenant.owner, application_name: 'slipway' }));
+  const isUpToDate = storageMigrations.every(({ version }) => applied.has(version));
+  // The migration refuses what a newer release wrote, by name.
+  if (isUpToDate && unknownMigration(storageMigrations, applied) === undefined) return;
+  const client = scramOnly(
+    new pg.Client({ ...tenant.owner, application_name: 'slipway', stream: () => boundedSocket(JOB_BYTES) }),
+  );
   client.on('error', () => undefined);
   await client.connect();
   try {

@@ -1,12 +1,11 @@
 /** Sends an object: whole or a range, unless the caller has it already; or what is known of it. */
 import type { OutgoingHttpHeaders } from 'node:http';
-import { VERSION } from './content/content.js';
 import { pump } from './content/pump.js';
-import { noSuchKey } from './errors.js';
 import { answer, type Exchange } from './exchange.js';
 import { type Access, etagOf, type FoundObject, foundObject, modifiedOf, ofObject, sizeOf } from './found-object.js';
 import { keyOf, type ObjectPlace } from './names.js';
 import { isUnchanged, rangeOf, rangeStillHolds } from './range.js';
+import { contentOf } from './row-content.js';
 import { verified } from './signed-token.js';
 
 export async function download(exchange: Exchange, at: ObjectPlace, access: Access): Promise<void> {
@@ -20,6 +19,7 @@ export async function download(exchange: Exchange, at: ObjectPlace, access: Acce
 
 async function sendObject(exchange: Exchange, at: ObjectPlace, object: FoundObject): Promise<void> {
   const { incoming, outgoing } = exchange.request;
+  const content = contentOf(exchange, object);
   const headers = headersOf(exchange, at, object);
   const [etag, modified, size] = [etagOf(object), modifiedOf(object), sizeOf(object)];
   if (isUnchanged(incoming.headers, etag, modified)) {
@@ -39,7 +39,7 @@ async function sendObject(exchange: Exchange, at: ObjectPlace, object: FoundObje
     return;
   }
   // To a known end: what reads it need not look for one.
-  const body = await exchange.content.read(contentOf(exchange, object), range ?? { start: 0, end: size - 1 });
+  const body = await exchange.content.read(content, range ?? { start: 0, end: size - 1 });
   try {
     outgoing.writeHead(range ? 206 : 200, headers);
     await pump(body, outgoing);
@@ -53,12 +53,6 @@ const OPERATIONS: Readonly<Record<Access, string>> = {
   public: 'object.get_public',
   signed: 'object.get_signed',
 };
-
-/** A row that no upload of ours made has no content. */
-export function contentOf({ request: { tenant } }: Exchange, { version }: FoundObject) {
-  if (version === null || !VERSION.test(version)) throw noSuchKey();
-  return { ref: tenant.ref, version };
-}
 
 /**
  * What a browser is told: never to guess another type than was said, and to run nothing that a file holds, as files of one project
@@ -89,6 +83,7 @@ const attachment = (name: string) => {
 
 export async function info(exchange: Exchange, at: ObjectPlace, access: Access): Promise<void> {
   const object = await foundObject(exchange, at, access, 'object.get_authenticated_info');
+  contentOf(exchange, object);
   answer(exchange, {
     id: object.id,
     name: at.name,

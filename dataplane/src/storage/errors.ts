@@ -1,5 +1,5 @@
 /** What storage refuses, in Supabase's words: a code, a status that is told in the body, and a message. */
-import { ConnectionError, DatabaseError, PoolBusyError } from '../sql/errors.js';
+import { AnswerTooLargeError, ConnectionError, DatabaseError, PoolBusyError } from '../sql/errors.js';
 
 export class StorageError extends Error {
   constructor(
@@ -73,6 +73,7 @@ export const ANSWER_TOO_LARGE = 'answer too large: ';
 /** What the database said, in storage's words; what is none of ours goes on to the gateway. */
 export function storageError(error: unknown): unknown {
   if (error instanceof PoolBusyError) return new StorageError(503, 'SlowDown', error.message);
+  if (error instanceof AnswerTooLargeError) return new StorageError(500, 'DatabaseError', error.message);
   if (error instanceof ConnectionError) return new StorageError(502, 'DatabaseError', 'The database does not answer');
   if (!(error instanceof DatabaseError)) return error;
   if (error.code === '42501') return accessDenied();

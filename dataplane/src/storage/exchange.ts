@@ -5,6 +5,7 @@ import type { Caller } from '../tenant.js';
 import type { ContentStore } from './content/content.js';
 import { identity, lastRows, type Row, type StorageDatabases } from './database.js';
 import type { ImageTurns } from './image-turns.js';
+import type { ForeignIdLog } from './row-content.js';
 import type { UploadsAtOnce } from './uploads-at-once.js';
 
 export interface StorageLimits {
@@ -24,6 +25,7 @@ export interface Surroundings {
   limits: StorageLimits;
   uploads: UploadsAtOnce;
   images: ImageTurns;
+  foreignIds: ForeignIdLog;
 }
 
 export interface Exchange extends Surroundings {

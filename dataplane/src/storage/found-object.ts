@@ -6,7 +6,8 @@ import type { ObjectPlace } from './names.js';
 
 export interface FoundObject {
   id: string;
-  version: string | null;
+  /** As the row has it, whatever its owner wrote. Only `contentOf` makes a place of it. */
+  version: unknown;
   created_at: string;
   updated_at: string;
   last_accessed_at: string;
@@ -65,6 +66,10 @@ export async function ofObject<T>(
   }
 }
 
-export const sizeOf = ({ metadata }: FoundObject) => Number(metadata?.size ?? 0);
+/** In bytes. A row whose size is no possible size counts as empty: the project's owner can write any JSON there. */
+export const sizeOf = ({ metadata }: FoundObject): number => {
+  const size = Number(metadata?.size ?? 0);
+  return Number.isSafeInteger(size) && size >= 0 ? size : 0;
+};
 export const etagOf = ({ id, metadata }: FoundObject) => metadata?.eTag ?? `"${id.replaceAll('-', '')}"`;
 export const modifiedOf = ({ metadata, updated_at }: FoundObject) => new Date(metadata?.lastModified ?? updated_at);

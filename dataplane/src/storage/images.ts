@@ -5,23 +5,24 @@
 import type { ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import sharp, { type ResizeOptions, type Sharp } from 'sharp';
-import { contentOf, headersOf } from './download.js';
+import { headersOf } from './download.js';
 import { invalidRequest, StorageError } from './errors.js';
 import type { Exchange } from './exchange.js';
 import { type Access, type FoundObject, ofObject, sizeOf } from './found-object.js';
+import { blockOtherDecoders, formatOf } from './image-formats.js';
 import { type ImageOptions, imageOptions, LARGEST_SIDE } from './image-options.js';
 import { keyOf, type ObjectPlace } from './names.js';
+import { contentOf } from './row-content.js';
 import { verified } from './signed-token.js';
 
 const LARGEST_FILE = 25 * 1024 * 1024;
 const MOST_PIXELS = 50_000_000;
 const SECONDS = 15;
-/** What is made an image of; SVG could name other files. */
-const FORMATS = ['jpeg', 'png', 'webp', 'gif', 'heif', 'tiff'];
 
 // Nothing of one project's images is kept for the next, and libvips is not to take all of the machine.
 sharp.cache(false);
 sharp.concurrency(1);
+blockOtherDecoders();
 
 export async function render(exchange: Exchange, at: ObjectPlace, access: Access): Promise<void> {
   const options = await optionsOf(exchange, at, access);
@@ -86,10 +87,13 @@ async function allOf(source: Readable, outgoing: ServerResponse): Promise<Buffer
 const acceptOf = ({ request }: Exchange) => request.incoming.headers.accept ?? '';
 
 async function made(source: Buffer, options: ImageOptions, accept: string): Promise<{ data: Buffer; type: string }> {
+  const format = formatOf(source);
+  if (!format)
+    throw invalidRequest('Only JPEG, PNG, WebP, GIF, AVIF and TIFF images can be resized: this file is none');
   try {
     const image = sharp(source, { limitInputPixels: MOST_PIXELS, failOn: 'error', animated: false });
     const { format: stored = '', autoOrient } = await image.metadata();
-    if (!FORMATS.includes(stored)) throw invalidRequest(`An image of type ${stored || 'unknown'} can not be resized`);
+    if (stored !== format) throw invalidRequest(`The image can not be resized: it is no whole ${format} file`);
     const sized = image.rotate().resize(sidesOf(options, autoOrient)).timeout({ seconds: SECONDS });
     return await encoded(sized, options.format === 'origin' ? stored : bestOf(accept, stored), options.quality);
   } catch (error) {

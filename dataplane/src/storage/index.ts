@@ -20,6 +20,7 @@ import { render } from './images.js';
 import { list, listFrom } from './list.js';
 import { checkedBucket, decoded, placeOf } from './names.js';
 import { Resumable } from './resumable.js';
+import { ForeignIdLog } from './row-content.js';
 import { sign, signMany } from './sign.js';
 import { signUpload, upload, uploadSigned } from './upload.js';
 import { UploadsAtOnce } from './uploads-at-once.js';
@@ -95,6 +96,7 @@ export function createStorageService({ directory, s3, limits: given, projects, l
   const resumable = new Resumable(files, limits, log);
   const uploads = new UploadsAtOnce(limits.uploadsAtOnce);
   const images = new ImageTurns();
+  const foreignIds = new ForeignIdLog(log);
   let collecting = Promise.resolve();
   const collector = setInterval(() => {
     if (!projects?.complete()) return;
@@ -105,7 +107,7 @@ export function createStorageService({ directory, s3, limits: given, projects, l
 
   async function dispatch(request: ServiceRequest): Promise<void> {
     const query = new URLSearchParams(request.query);
-    const exchange: Exchange = { request, query, databases, content, limits, uploads, images };
+    const exchange: Exchange = { request, query, databases, content, limits, uploads, images, foreignIds };
     if (resumable.isAt(request.path)) return resumable.handle(exchange);
     const method = request.incoming.method === 'HEAD' ? 'GET' : request.incoming.method;
     for (const [routeMethod, prefix, handle] of ROUTES) {
@@ -126,6 +128,7 @@ export function createStorageService({ directory, s3, limits: given, projects, l
     forget: (ref) => databases.forget(ref),
     close: async () => {
       clearInterval(collector);
+      foreignIds.close();
       await databases.close();
     },
   };

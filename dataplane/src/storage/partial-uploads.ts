@@ -9,7 +9,7 @@ import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
 import { DataStore, Upload } from '@tus/server';
-import { UUID } from './content/content.js';
+import { checkedRef, isVersion } from './content/content.js';
 import { counted } from './content/pump.js';
 import { tooManyOpenBytes, tooManyOpenUploads } from './errors.js';
 import type { StorageLimits } from './exchange.js';
@@ -37,7 +37,6 @@ export interface PartialState {
 export type Beginning = Omit<PartialState, 'size' | 'metadata' | 'created' | 'version'>;
 
 const STATE = '.json';
-const ID = new RegExp(`^${UUID}$`);
 export const GONE = { status_code: 404, body: 'The file for this url was not found\n' };
 
 export class PartialUploads extends DataStore {
@@ -81,7 +80,7 @@ export class PartialUploads extends DataStore {
 
   async #checkRoom(folder: string, bytes: number): Promise<void> {
     const { openUploads, openUploadBytes } = this.limits;
-    const ids = (await readdir(folder)).filter((name) => ID.test(name));
+    const ids = (await readdir(folder)).filter(isVersion);
     if (ids.length >= openUploads) throw tooManyOpenUploads(openUploads);
     const open = await Promise.all(ids.map((id) => this.#mayHold(id)));
     if (open.reduce((sum, each) => sum + each, bytes) > openUploadBytes) throw tooManyOpenBytes(openUploadBytes);
@@ -185,7 +184,7 @@ export class PartialUploads extends DataStore {
   }
 
   #folder(kind: string): string {
-    return path.join(this.folder, this.context().ref, kind);
+    return path.join(this.folder, checkedRef(this.context().ref), kind);
   }
 
   async #change(id: string, change: Partial<PartialState>): Promise<void> {
@@ -201,7 +200,7 @@ export class PartialUploads extends DataStore {
 }
 
 function checkedId(id: string): string {
-  if (!ID.test(id)) throw GONE;
+  if (!isVersion(id)) throw GONE;
   return id;
 }
 

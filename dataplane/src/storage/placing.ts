@@ -11,6 +11,7 @@ import { lastRows, rows, SERVICE, statement, subjectOf } from './database.js';
 import { accessDenied, invalidMimeType, noSuchBucket, storageError, tooLarge } from './errors.js';
 import { as, type Exchange, send } from './exchange.js';
 import type { ObjectPlace } from './names.js';
+import { removeContentOf } from './row-content.js';
 
 export interface BucketRules {
   file_size_limit: number | null;
@@ -193,11 +194,11 @@ export async function nameContent(
     ...(asService.length > 0 ? as(exchange, SERVICE, operation, ...asService) : []),
     ...as(exchange, caller, operation, named),
   ]);
-  let old: { id: string; version: string | null } | undefined;
+  let old: { id: string; version: unknown } | undefined;
   if (upsert) [old] = JSON.parse(String(results[1]?.rows[0]?.[0] ?? '[]')) as [typeof old];
   // Nobody waits for it, and what fails to go is collected.
   if (old?.version && old.version !== content.version) {
-    void exchange.content.remove(content.ref, [old.version]).catch(() => undefined);
+    void removeContentOf(exchange, [old]).catch(() => undefined);
   }
   return old?.id ?? content.version;
 }

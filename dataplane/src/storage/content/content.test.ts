@@ -231,6 +231,44 @@ for (const kind of ['files', 's3'] as const) {
     }
   });
 
+  test(`${kind}: a store refuses every place whose ref or version has not our own form`, async () => {
+    const ours = place('walled');
+    await store().write(ours, Readable.from([Buffer.from('ours')]), 10, 4);
+    await others[kind].put('secrets.json');
+    const id = ours.version;
+    const versions = [
+      '../secrets.json',
+      '../../secrets.json',
+      `../walled/${id}`,
+      `${id}\n`,
+      `${id}.json`,
+      '',
+      '..',
+      [id],
+    ];
+    const refs = ['', '.', '..', '../files', 'walled/content', '/', `walled/content/${id.slice(0, 2)}`, 'A'];
+    const foreign = [
+      ...versions.map((version) => ({ ref: 'walled', version: version as string })),
+      ...refs.map((ref) => ({ ref, version: id })),
+    ];
+    for (const at of foreign) {
+      const uses: Promise<unknown>[] = [
+        store().read(at),
+        store().has(at),
+        store().copy(at, place('walled')),
+        store().copy(ours, at),
+        store().adopt(at, path.join(folder, 'none')),
+        store().write(at, Readable.from([Buffer.from('x')]), 10),
+        store().write(at, Readable.from([Buffer.from('x')]), 10, 1),
+      ];
+      if (at.ref === 'walled') await store().remove(at.ref, [at.version]);
+      else uses.push(store().remove(at.ref, [id]), store().removeProject(at.ref), listed(store(), at.ref));
+      for (const use of uses) assert.ok(await use.then(() => false, isNoSuchKey), JSON.stringify(at));
+    }
+    assert.ok(await others[kind].has('secrets.json'));
+    assert.is(String(await bytesOf(await store().read(ours))), 'ours');
+  });
+
   test(`${kind}: a file of ours becomes content`, async () => {
     const at = place();
     const file = await local.temporary(at);

@@ -1,16 +1,28 @@
 /** Content as files: `<folder>/<ref>/content/<2 of the version>/<version>`, written under `<ref>/tmp` and renamed when it is whole. */
 import { once } from 'node:events';
-import { createReadStream, createWriteStream } from 'node:fs';
-import { copyFile, link, mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { constants, createReadStream, createWriteStream } from 'node:fs';
+import { copyFile, link, lstat, mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { noSuchKey } from '../errors.js';
 import { FINISHED, PARTIALS } from '../partial-uploads.js';
-import { type ByteRange, type ContentPlace, type ContentStore, REF, type StoredVersion, UUID } from './content.js';
+import {
+  type ByteRange,
+  type ContentPlace,
+  type ContentStore,
+  checkedPlace,
+  checkedRef,
+  isVersion,
+  REF,
+  type StoredVersion,
+  UUID,
+} from './content.js';
 import { pump } from './pump.js';
 
 const READ_AHEAD = 256 * 1024;
 const WRITE_AHEAD = 1024 * 1024;
+/** Content is a regular file. A symbolic link in its place is not followed. */
+const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW;
 
 /** In a project's folder, since when the project has been gone. */
 export const GONE_MARK = 'gone';
@@ -51,31 +63,38 @@ export class FileStore implements ContentStore {
   }
 
   async read(place: ContentPlace, range?: ByteRange): Promise<Readable> {
-    const handle = await open(this.#fileOf(place)).catch(asNoSuchKey);
-    return createReadStream('', { fd: handle, highWaterMark: READ_AHEAD, ...range });
+    const handle = await open(this.#fileOf(place), READ_FLAGS).catch(asNoSuchKey);
+    try {
+      return createReadStream('', { fd: handle, highWaterMark: READ_AHEAD, ...range });
+    } catch (error) {
+      // An impossible range must not leak the open file.
+      await handle.close();
+      throw error;
+    }
   }
 
   async copy(from: ContentPlace, to: ContentPlace): Promise<void> {
-    const target = this.#fileOf(to);
+    const [source, target] = [this.#fileOf(from), this.#fileOf(to)];
     await this.#madeFolder(path.dirname(target));
     // Content never changes, so two versions may be one file.
-    await link(this.#fileOf(from), target).catch(async (error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') throw noSuchKey();
+    await link(source, target).catch(async (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT' || !(await isThere(source))) throw noSuchKey();
       const temporary = await this.temporary(to);
-      await copyFile(this.#fileOf(from), temporary);
+      await copyFile(source, temporary);
       await rename(temporary, target);
     });
   }
 
   async remove(ref: string, versions: readonly string[]): Promise<void> {
-    for (const version of versions) await rm(this.#fileOf({ ref, version }), { force: true });
+    for (const version of versions.filter(isVersion)) await rm(this.#fileOf({ ref, version }), { force: true });
   }
 
   async *versions(ref: string): AsyncIterable<StoredVersion> {
-    for (const root of [path.join(this.folder, ref, 'content'), path.join(this.folder, ref, 'tmp')]) {
+    const folder = this.#folderOf(ref);
+    for (const root of [path.join(folder, 'content'), path.join(folder, 'tmp')]) {
       const files = await readdir(root, { recursive: true, withFileTypes: true }).catch(asEmpty);
       for (const file of files) {
-        if (!file.isFile()) continue;
+        if (!file.isFile() || !isVersion(file.name)) continue;
         yield { version: file.name, modified: await changed(path.join(file.parentPath, file.name)) };
       }
     }
@@ -91,7 +110,7 @@ export class FileStore implements ContentStore {
 
   async removeProject(ref: string): Promise<void> {
     this.#made.clear();
-    const folder = path.join(this.folder, ref);
+    const folder = this.#folderOf(ref);
     const names = await readdir(folder, { recursive: true }).catch(asEmpty);
     for (const name of names) if (FILE.test(name)) await rm(path.join(folder, name), { force: true });
     const deepestFirst = ['', ...names]
@@ -103,12 +122,18 @@ export class FileStore implements ContentStore {
   }
 
   /** Where content may be written until it is whole. */
-  async temporary({ ref, version }: ContentPlace): Promise<string> {
+  async temporary(place: ContentPlace): Promise<string> {
+    const { ref, version } = checkedPlace(place);
     return path.join(await this.#madeFolder(path.join(this.folder, ref, 'tmp')), version);
   }
 
-  #fileOf({ ref, version }: ContentPlace): string {
+  #fileOf(place: ContentPlace): string {
+    const { ref, version } = checkedPlace(place);
     return path.join(this.folder, ref, 'content', version.slice(0, 2), version);
+  }
+
+  #folderOf(ref: string): string {
+    return path.join(this.folder, checkedRef(ref));
   }
 
   async #madeFolder(folder: string): Promise<string> {
@@ -134,10 +159,10 @@ async function changed(file: string): Promise<number> {
   return Math.max(mtimeMs, ctimeMs);
 }
 
+/** True for a regular file. Symbolic links are not followed. */
 export async function isThere(file: string): Promise<boolean> {
   try {
-    await stat(file);
-    return true;
+    return (await lstat(file)).isFile();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
     throw error;
@@ -145,7 +170,7 @@ export async function isThere(file: string): Promise<boolean> {
 }
 
 function asNoSuchKey(error: NodeJS.ErrnoException): never {
-  throw error.code === 'ENOENT' ? noSuchKey() : error;
+  throw error.code === 'ENOENT' || error.code === 'ELOOP' ? noSuchKey() : error;
 }
 
 function asEmpty(error: NodeJS.ErrnoException): [] {

@@ -19,7 +19,16 @@ import {
   type S3ServiceException,
 } from '@aws-sdk/client-s3';
 import { noSuchKey, tooLarge } from '../errors.js';
-import { type ByteRange, type ContentPlace, type ContentStore, REF, type StoredVersion, VERSION } from './content.js';
+import {
+  type ByteRange,
+  type ContentPlace,
+  type ContentStore,
+  checkedPlace,
+  checkedRef,
+  isVersion,
+  REF,
+  type StoredVersion,
+} from './content.js';
 import { type FileStore, spool } from './files.js';
 import { brokenOff, counted, isBroken } from './pump.js';
 
@@ -82,6 +91,7 @@ export class S3Store implements ContentStore {
   }
 
   async adopt(place: ContentPlace, file: string): Promise<void> {
+    checkedPlace(place);
     const { size } = await stat(file);
     await this.#put(place, createReadStream(file), size);
     await rm(file, { force: true });
@@ -124,16 +134,18 @@ export class S3Store implements ContentStore {
   }
 
   async remove(ref: string, versions: readonly string[]): Promise<void> {
-    for (let at = 0; at < versions.length; at += DELETE_AT_ONCE) {
-      const Objects = versions.slice(at, at + DELETE_AT_ONCE).map((version) => ({ Key: keyOf({ ref, version }) }));
+    const ours = versions.filter(isVersion);
+    for (let at = 0; at < ours.length; at += DELETE_AT_ONCE) {
+      const Objects = ours.slice(at, at + DELETE_AT_ONCE).map((version) => ({ Key: keyOf({ ref, version }) }));
       await this.#client.send(new DeleteObjectsCommand({ Bucket: this.#bucket, Delete: { Objects, Quiet: true } }));
     }
   }
 
   async *versions(ref: string): AsyncIterable<StoredVersion> {
-    for await (const { Contents = [] } of this.#pages({ Prefix: `${ref}/` })) {
+    for await (const { Contents = [] } of this.#pages({ Prefix: `${checkedRef(ref)}/` })) {
       for (const { Key = '', LastModified } of Contents) {
-        yield { version: Key.slice(ref.length + 1), modified: LastModified?.getTime() ?? Infinity };
+        const version = Key.slice(ref.length + 1);
+        if (isVersion(version)) yield { version, modified: LastModified?.getTime() ?? Infinity };
       }
     }
   }
@@ -150,7 +162,7 @@ export class S3Store implements ContentStore {
   async removeProject(ref: string): Promise<void> {
     let versions: string[] = [];
     for await (const { version } of this.versions(ref)) {
-      if (VERSION.test(version)) versions.push(version);
+      versions.push(version);
       if (versions.length < DELETE_AT_ONCE) continue;
       await this.remove(ref, versions);
       versions = [];
@@ -160,7 +172,7 @@ export class S3Store implements ContentStore {
 
   async #hasContent(ref: string): Promise<boolean> {
     const { Contents = [] } = await this.#list({ Prefix: `${ref}/` });
-    return Contents.some(({ Key = '' }) => VERSION.test(Key.slice(ref.length + 1)));
+    return Contents.some(({ Key = '' }) => isVersion(Key.slice(ref.length + 1)));
   }
 
   async *#pages(asked: Partial<ListObjectsV2CommandInput>): AsyncIterable<ListObjectsV2CommandOutput> {
@@ -193,6 +205,9 @@ function endOf(source: Readable): AbortSignal {
   return control.signal;
 }
 
-const keyOf = ({ ref, version }: ContentPlace) => `${ref}/${version}`;
+function keyOf(place: ContentPlace): string {
+  const { ref, version } = checkedPlace(place);
+  return `${ref}/${version}`;
+}
 
 const asNoSuchKey = (error: unknown) => ((error as Error).name === 'NoSuchKey' ? noSuchKey() : error);
