@@ -25,7 +25,7 @@ export function accountOf(ref: string): Account | undefined {
   return { uid: id, gid: id };
 }
 
-function hasManyIds(): boolean {
+export function hasManyIds(): boolean {
   try {
     const [inside = 0, , count = 0] = readFileSync('/proc/self/uid_map', 'utf8').trim().split(/\s+/).map(Number);
     return inside === 0 && count > FIRST_ID + IDS;

@@ -33,5 +33,12 @@ export function endedUnder(reason: EndReason | undefined): Refusal {
   return reason === 'cpu' || reason === 'memory' ? NO_RESOURCES : CANNOT_REACH;
 }
 
+/** Until the operator deploys it again. */
+export const UNREADABLE = relay(503, 'UNREADABLE', 'Function is damaged on disk and is being deployed again', {
+  'Retry-After': '5',
+});
+
+const TOO_MANY = new Set(['TOO_MANY_REQUESTS', 'PROJECT_SHARE', 'ACCOUNT_SHARE']);
+
 export const unavailable = (code: string, message: string, seconds: number): Refusal =>
-  relay(code === 'TOO_MANY_REQUESTS' ? 429 : 503, code, message, { 'Retry-After': String(seconds) });
+  relay(TOO_MANY.has(code) ? 429 : 503, code, message, { 'Retry-After': String(seconds) });

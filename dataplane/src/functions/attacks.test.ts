@@ -12,13 +12,14 @@ import {
 } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
-import { tmpdir } from 'node:os';
+import { networkInterfaces, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { until } from '../testing/until.js';
+import { readOwnAddresses } from './own-addresses.js';
 import { startTestFunctions, type TestFunctions } from './testing.js';
 
 const CANARY = 'a-secret-of-the-neighbour';
@@ -316,28 +317,6 @@ test('a function that answers raw bytes in its server’s place harms nobody, wh
   await neighbourAnswers();
 });
 
-test('where projects share an origin a page of a function’s is given none, whatever policy it has', async () => {
-  const policies = async (at: TestFunctions) => {
-    const page = `Deno.serve((request) => new Response('<script></script>', { headers: {
-      'content-type': 'text/html',
-      ...(request.url.includes('own') && { 'content-security-policy': "default-src 'self'; sandbox allow-same-origin" }),
-    } }));`;
-    assert.equal(await at.deploy('evil', 'page', page), { state: 'ready' });
-    const of = async (query: string) =>
-      (await fetch(`${at.url('evil')}/page${query}`)).headers.get('content-security-policy');
-    return [await of(''), await of('?own')];
-  };
-  const ours = 'sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts';
-  const own = "default-src 'self'; sandbox allow-same-origin";
-  assert.equal(await policies(functions), [ours, `${own}, ${ours}`]);
-  const apart = await startTestFunctions({}, undefined, { projectUrl: (ref) => `http://${ref}.slipway.test` });
-  try {
-    assert.equal(await policies(apart), [null, own]);
-  } finally {
-    await apart.close();
-  }
-});
-
 test('a function that writes files in place of its sockets is ended, and its log says why', async () => {
   await functions.deploy(
     'evil',
@@ -389,6 +368,263 @@ test('a redirect leads around none of it', async () => {
   const answer = await (await fetch(`${functions.url('evil')}/follows`)).text();
   assert.match(answer, /^refused /);
   assert.is(reached, 0);
+});
+
+const READ_BY_THE_RUNTIME = [
+  ...[
+    'SSLKEYLOGFILE',
+    'SSL_CERT_FILE',
+    'HTTP_PROXY',
+    'HTTPS_PROXY',
+    'ALL_PROXY',
+    'NO_PROXY',
+    'http_proxy',
+    'all_proxy',
+  ],
+  ...[
+    'DENO_AUDIT_PERMISSIONS',
+    'DENO_CERT',
+    'DENO_TLS_CA_STORE',
+    'DENO_AUTH_TOKENS',
+    'NODE_EXTRA_CA_CERTS',
+    'NODE_OPTIONS',
+  ],
+  ...[
+    'NODE_TLS_REJECT_UNAUTHORIZED',
+    'LD_PRELOAD',
+    'RUST_LOG',
+    'MALLOC_CONF',
+    'GLIBC_TUNABLES',
+    'HOSTALIASES',
+    'OTEL_DENO',
+  ],
+];
+test('no variable that the runtime itself reads is set from inside, nor by the project', async () => {
+  const proxy = `http://127.0.0.1:${platformPort}`;
+  const own = Object.fromEntries(READ_BY_THE_RUNTIME.map((name) => [name, proxy]));
+  functions.setEnvironment('proxied', { ...own, NODE_ENV: 'production', TZ: 'Asia/Tokyo', OWN: 'own' });
+  const code = `import process from 'node:process';
+    const names = ${JSON.stringify(READ_BY_THE_RUNTIME)};
+    const seen = () => names.filter((name) =>
+      Deno.env.get(name) !== undefined || process.env[name] !== undefined || name in Deno.env.toObject());
+    const set = () => {
+      for (const name of names) {
+        try { Deno.env.set(name, '${proxy}'); } catch { /* As it should be. */ }
+        try { process.env[name] = '${proxy}'; } catch { /* As it should be. */ }
+      }
+      return seen();
+    };
+    const worker = () => new Promise((done) => {
+      const code = 'const names = ' + JSON.stringify(names) + '; for (const name of names) try { Deno.env.set(name, "${proxy}"); } catch {}' +
+        'postMessage(names.filter((name) => Deno.env.get(name) !== undefined));';
+      new Worker('data:text/javascript,' + encodeURIComponent(code), { type: 'module' }).onmessage = ({ data }) => done(data);
+    });
+    Deno.serve(async () => {
+      const found = [seen(), set(), await worker()];
+      // Denied by its own address: a proxy would be denied by the proxy's.
+      const refused = await fetch('http://10.0.0.1/').then(() => 'reached', ({ message, cause }) => message + cause);
+      const { NODE_ENV, TZ, OWN } = Deno.env.toObject();
+      return Response.json({ found, refused, kept: [NODE_ENV, TZ, OWN] });
+    });`;
+  assert.equal(await functions.deploy('proxied', 'proxied', code), { state: 'ready' });
+  const { found, refused, kept } = (await (await fetch(`${functions.url('proxied')}/proxied`)).json()) as {
+    found: string[][];
+    refused: string;
+    kept: string[];
+  };
+  assert.equal(found, [[], [], []]);
+  assert.match(refused, /10\.0\.0\.1/);
+  assert.not.match(refused, /127\.0\.0\.1/);
+  assert.is(reached, 0);
+  assert.equal(kept, ['production', 'Asia/Tokyo', 'own']);
+  const log = functions.logs('proxied', 'proxied').find(({ message }) => /reserved/.test(message));
+  assert.match(log?.message ?? '', /SSLKEYLOGFILE/);
+});
+
+const PERMITTED = `Deno.serve(async (request) => {
+  const hosts = await request.json();
+  const states = await Promise.all(hosts.map((host) => Deno.permissions.query({ name: 'net', host })));
+  return Response.json(states.map(({ state }) => state));
+});`;
+const statesOf = async (at: TestFunctions, hosts: string[]) => {
+  const response = await fetch(`${at.url('evil')}/permitted`, { method: 'POST', body: JSON.stringify(hosts) });
+  return (await response.json()) as string[];
+};
+
+test('a function may reach no address of this machine, public ones included, also one that is added later', async () => {
+  let own = ['8.8.4.4', '2606:4700::1'];
+  const at = await startTestFunctions({ addressMilliseconds: 50 }, undefined, { ownAddresses: () => own });
+  try {
+    assert.equal(await at.deploy('evil', 'permitted', PERMITTED), { state: 'ready' });
+    const hosts = ['8.8.4.4:5432', '[2606:4700::1]:5432', '[::ffff:8.8.4.4]:5432', '9.9.9.9:5432'];
+    const [denied, later] = ['denied', 'granted'];
+    const before = await statesOf(at, hosts);
+    assert.equal([before[0], before[1], before[3]], [denied, denied, later]);
+    const mapped = `Deno.serve(async () => {
+      try { await Deno.connect({ hostname: '::ffff:8.8.4.4', port: 5432 }); return new Response('connected'); }
+      catch (error) { return new Response(error.name); }
+    });`;
+    assert.equal(await at.deploy('evil', 'mapped', mapped), { state: 'ready' });
+    assert.is(await (await fetch(`${at.url('evil')}/mapped`)).text(), 'NotCapable');
+    own = [...own, '9.9.9.9'];
+    await until(async () => (await statesOf(at, hosts))[3] === denied, 'the new address to be denied');
+  } finally {
+    await at.close();
+  }
+});
+
+test('the addresses of every network interface are those of this machine', async () => {
+  const found = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address));
+  assert.equal(
+    readOwnAddresses(),
+    found.map((address) => address.split('%')[0]),
+  );
+  const before = readOwnAddresses();
+  assert.equal(await functions.deploy('evil', 'permitted', PERMITTED), { state: 'ready' });
+  // Containers beside this test bring and take interfaces: an isolate denies those of the last look.
+  const hosts = before
+    .filter((address) => readOwnAddresses().includes(address) && !address.startsWith('fe80:'))
+    .map((address) => (address.includes(':') ? `[${address}]:1` : `${address}:1`));
+  assert.equal(
+    await statesOf(functions, hosts),
+    hosts.map(() => 'denied'),
+  );
+});
+
+const HOLDS = `Deno.serve(async (request) => {
+  if (request.url.includes('hold')) await new Promise(() => {});
+  return new Response('alive');
+});`;
+const SPINS = `Deno.serve(async () => {
+  const end = Date.now() + 250;
+  while (Date.now() < end);
+  return new Response('alive');
+});`;
+const FILLS = `const kept = [];
+  Deno.serve(async (request) => {
+    if (!request.url.includes('fill')) return new Response('alive');
+    for (let n = 0; n < 120; n++) kept.push(new Uint8Array(1024 * 1024).fill(1));
+    await new Promise((resolve) => setTimeout(resolve, 6_000));
+    return new Response('alive');
+  });`;
+
+/** With two projects of one account, and a stranger's. */
+async function shared(
+  limits: Parameters<typeof startTestFunctions>[0],
+  code: string,
+  work: (at: TestFunctions) => Promise<void>,
+) {
+  const owner = (ref: string) => (ref === 'stranger' ? 'other@example.com' : 'evil@example.com');
+  const at = await startTestFunctions(limits, undefined, { owner });
+  try {
+    for (const [ref, name] of [
+      ['evil', 'a'],
+      ['evil', 'b'],
+      ['second', 'a'],
+      ['stranger', 'a'],
+    ] as const) {
+      assert.equal(await at.deploy(ref, name, code), { state: 'ready' });
+    }
+    await work(at);
+  } finally {
+    await at.close();
+  }
+}
+
+/** Sends a call that is not waited for. */
+const send = (at: TestFunctions, target: string) => {
+  const [ref = '', rest] = target.split('/');
+  const call = fetch(`${at.url(ref)}/${rest}`, { signal: AbortSignal.timeout(60_000) });
+  call.catch(() => undefined);
+  return call;
+};
+const refusalAt = (at: TestFunctions, target: string) =>
+  until(async () => {
+    const response = await send(at, target);
+    const { code } = (await response.json().catch(() => ({}))) as { code?: string };
+    return response.status === 429 ? { code, retryAfter: Number(response.headers.get('retry-after')) } : undefined;
+  }, `a refusal of ${target}`);
+
+test('a project that uses up its share of isolates gets 429, and so does its account, and a stranger does not', () =>
+  shared({ isolates: 8, isolatesOfProject: 1, isolatesOfAccount: 2 }, HOLDS, async (at) => {
+    // What is idle gives way, so that only calls under way take a share.
+    assert.is((await send(at, 'evil/b')).status, 200);
+    const held = [send(at, 'evil/a?hold')];
+    const ofProject = await refusalAt(at, 'evil/b');
+    assert.is(ofProject.code, 'PROJECT_SHARE');
+    assert.ok(ofProject.retryAfter > 0);
+    assert.is((await send(at, 'second/a')).status, 200);
+    assert.is((await send(at, 'stranger/a')).status, 200);
+    held.push(send(at, 'second/a?hold'));
+    const third = `Deno.serve(() => new Response('alive'));`;
+    const outcome = await until(async () => {
+      const now = await at.deploy('third', 'a', third);
+      return now.state === 'busy' ? now : undefined;
+    }, 'a refusal of the account');
+    assert.match((outcome as { message: string }).message, /projects of the account/);
+    assert.is((await send(at, 'stranger/a')).status, 200);
+  }));
+
+test('a project that uses up its share of processor time gets 429 until it has some again, and a stranger does not', () =>
+  shared({ cpuMillisecondsOfShare: 1_500, coresOfProject: 0.2, coresOfAccount: 0.2 }, SPINS, async (at) => {
+    const flood = async () => {
+      const { code, retryAfter } = await refusalAt(at, 'evil/a');
+      assert.match(code ?? '', /^(PROJECT|ACCOUNT)_SHARE$/);
+      assert.ok(retryAfter > 0);
+    };
+    await flood();
+    assert.is((await send(at, 'stranger/a')).status, 200);
+    // Another project of the account is no way around.
+    assert.is((await refusalAt(at, 'second/a')).code, 'ACCOUNT_SHARE');
+    await until(async () => (await send(at, 'evil/a')).status === 200, 'processor time again');
+  }));
+
+test('the largest isolate of a project or an account is ended when its memory share is used up, and no stranger’s', () =>
+  shared({ megabytesOfProject: 220, megabytesOfAccount: 260 }, FILLS, async (at) => {
+    assert.is((await send(at, 'stranger/a')).status, 200);
+    const [stranger, ...ofProject] = await Promise.all(
+      ['stranger/a?fill', 'evil/a?fill', 'evil/b?fill'].map((target) => send(at, target)),
+    );
+    assert.is(stranger?.status, 200);
+    assert.equal(
+      ofProject
+        .map((response) => response?.status)
+        .sort()
+        .at(-1),
+      546,
+    );
+    const logs = ['a', 'b'].flatMap((name) => at.logs('evil', name));
+    assert.ok(logs.some(({ message }) => /project’s functions used too much/.test(message)));
+    const ofAccount = await Promise.all(['second/a?fill', 'evil/a?fill'].map((target) => send(at, target)));
+    assert.ok(ofAccount.some(({ status }) => status === 546));
+  }));
+
+test('a deploy check that uses too much memory is ended and says so, and others deploy', async () => {
+  const at = await startTestFunctions({ checkMegabytes: 1 });
+  try {
+    // Deno itself has more than this: any check is too large, where it is looked at.
+    const outcome = await at.deploy('evil', 'large', `import 'npm:is-number@7.0.0'; Deno.serve(() => new Response());`);
+    assert.is(outcome.state, 'refused');
+    assert.match(JSON.stringify(outcome), /too much memory/);
+  } finally {
+    await at.close();
+  }
+});
+
+test('deploys of one account leave others their turn, whatever number of projects it has', async () => {
+  const owner = (ref: string) => (ref === 'stranger' ? 'other@example.com' : 'evil@example.com');
+  const at = await startTestFunctions({ deploysOfAccount: 2, bootMilliseconds: 20_000 }, undefined, { owner });
+  const slow = `await new Promise((resolve) => setTimeout(resolve, 6_000)); Deno.serve(() => new Response('alive'));`;
+  try {
+    const held = [at.deploy('evil', 'a', slow), at.deploy('second', 'a', slow)];
+    const third = await at.deploy('third', 'a', slow);
+    assert.is(third.state, 'busy');
+    assert.match((third as { message: string }).message, /account/);
+    assert.equal(await at.deploy('stranger', 'a', `Deno.serve(() => new Response());`), { state: 'ready' });
+    for (const outcome of await Promise.all(held)) assert.equal(outcome, { state: 'ready' });
+  } finally {
+    await at.close();
+  }
 });
 
 const GREEDY: [string, string, RegExp][] = [
@@ -451,6 +687,22 @@ test('a function that writes without end keeps only its last lines, and slows do
   for (const { message } of lines) assert.ok(message.length < 1_100);
   await functions.deploy('evil', 'loud', `Deno.serve(() => new Response());`);
   await functions.service.deployer.remove('evil', 'loud');
+  void flood;
+});
+
+test('a function that writes newlines without end is charged for each line, and neighbours answer', async () => {
+  const lines = 60_000;
+  await functions.deploy(
+    'evil',
+    'newlines',
+    `Deno.serve(() => { const lines = new Uint8Array(${lines}).fill(10); for (let n = 0; n < 500; n++) Deno.stderr.writeSync(lines); return new Response(); });`,
+  );
+  const flood = fetch(`${functions.url('evil')}/newlines`).catch(() => undefined);
+  await until(() => functions.logs('evil', 'newlines').length >= 100, 'the log to be full');
+  for (let n = 0; n < 20; n++) await neighbourAnswers();
+  const newest = functions.logs('evil', 'newlines').at(-1);
+  assert.ok((newest?.sequence ?? 0) < lines / 2, `${newest?.sequence} lines were kept`);
+  await functions.service.deployer.remove('evil', 'newlines');
   void flood;
 });
 

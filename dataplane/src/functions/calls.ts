@@ -1,14 +1,16 @@
 /** One call of a function: which one, whether the caller may, and an isolate to carry it to. Called by the service for each request. */
 import { refuse } from '../gateway/refusals.js';
 import type { ServiceRequest } from '../service.js';
-import { CANNOT_REACH, NO_TOKEN, NOT_FOUND, unavailable } from './answers.js';
+import { CANNOT_REACH, NO_TOKEN, NOT_FOUND, UNREADABLE, unavailable } from './answers.js';
 import { type EdgeFunction, keyOf } from './function.js';
 import { type Isolate, Unavailable } from './isolate.js';
 import type { FunctionLimits } from './limits.js';
 import { type Carried, carry, type Outcome } from './proxy.js';
+import type { UnreadableFunctions } from './unreadable.js';
 
 export interface CallOptions {
   functions: ReadonlyMap<string, EdgeFunction>;
+  unreadable: UnreadableFunctions;
   limits: FunctionLimits;
 }
 
@@ -16,7 +18,7 @@ export interface CallOptions {
 const HEALTH = '/_internal/health';
 
 export const answering =
-  ({ functions, limits }: CallOptions) =>
+  ({ functions, unreadable, limits }: CallOptions) =>
   async (request: ServiceRequest): Promise<void> => {
     const { tenant, path, outgoing } = request;
     if (path === HEALTH) {
@@ -25,18 +27,22 @@ export const answering =
     }
     const name = nameOf(path);
     const found = name === undefined ? undefined : functions.get(keyOf(tenant.ref, name));
-    const refusal = found === undefined ? NOT_FOUND : tokenRefusal(found, request);
-    if (found === undefined || refusal !== undefined) {
-      refuse(outgoing, refusal ?? NOT_FOUND);
+    if (found === undefined) {
+      refuse(outgoing, name !== undefined && unreadable.has(tenant.ref, name) ? UNREADABLE : NOT_FOUND);
+      return;
+    }
+    const refusal = tokenRefusal(found, request);
+    if (refusal !== undefined) {
+      refuse(outgoing, refusal);
       return;
     }
     await answer(found, carriedOf(request), limits, true);
   };
 
 function carriedOf({ tenant, address, path, query, incoming, outgoing }: ServiceRequest): Carried {
-  const { host, pathname } = new URL(tenant.url);
+  const { host } = new URL(tenant.url);
   const target = query === '' ? path : `${path}?${query}`;
-  return { target, host, sharesOrigin: pathname !== '/', address, incoming, outgoing };
+  return { target, host, address, incoming, outgoing };
 }
 
 async function answer(found: EdgeFunction, carried: Carried, limits: FunctionLimits, again: boolean) {

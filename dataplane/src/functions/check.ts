@@ -6,6 +6,7 @@ import path from 'node:path';
 import type { Account } from './account.js';
 import { megabytesOf } from './cache.js';
 import { type Deno, OWN_CONFIGURATION_ONLY, startDeno } from './deno.js';
+import type { Launched } from './launcher/launcher.js';
 
 export interface SourceProblem {
   message: string;
@@ -23,6 +24,8 @@ export interface CheckOptions {
   milliseconds: number;
   /** What the cache may be. */
   cacheMegabytes: number;
+  /** Ends the process where it uses too much memory, after it said so. */
+  watch?(process: Launched, tooLarge: () => void): void;
 }
 
 /** The cache became larger than it may be, and has more in it than it had. */
@@ -43,6 +46,7 @@ interface Graph {
 export async function checkSource(options: CheckOptions): Promise<SourceProblem[]> {
   const end = performance.now() + options.milliseconds;
   const inspected = await run(options, end, ['info', '--json', ...OWN_CONFIGURATION_ONLY, 'index.ts']);
+  if (inspected.large) return [problemOf(options.source, inspected)];
   const graph = parseGraph(inspected.stdout);
   if (graph === undefined) return [problemOf(options.source, inspected)];
   const problems = problemsOf(graph);
@@ -88,9 +92,11 @@ interface Result {
   stdout: string;
   stderr: string;
   late: boolean;
+  large: boolean;
 }
 
-function problemOf(source: string, { stderr, late }: Result): SourceProblem {
+function problemOf(source: string, { stderr, late, large }: Result): SourceProblem {
+  if (large) return { message: 'the check of the source and of what it imports used too much memory: import less' };
   if (late) return { message: 'what the function imports could not be fetched in time' };
   return parseProblem(stderr.replaceAll(`file://${source}/`, ''));
 }
@@ -122,7 +128,10 @@ const OUTPUT_LIMIT = 4 * 1024 * 1024;
 async function run(options: CheckOptions, end: number, args: string[]): Promise<Result> {
   const { deno, source, cache, account, cacheMegabytes } = options;
   const child = startDeno(deno, args, { cwd: path.resolve(source), cache, account });
-  const result: Result = { code: null, stdout: '', stderr: '', late: false };
+  const result: Result = { code: null, stdout: '', stderr: '', late: false, large: false };
+  options.watch?.(child, () => {
+    result.large = true;
+  });
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].on('data', (chunk: Buffer) => {
       if (result[name].length < OUTPUT_LIMIT) result[name] += chunk;

@@ -4,12 +4,12 @@
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
-import { networkInterfaces } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { NOT_PUBLIC } from '@slipway/crds';
 import { type Account, isReachable, isRoot, systemProgram } from './account.js';
 import type { Launched, Launcher } from './launcher/launcher.js';
+import { RESERVED_VARIABLES } from './reserved-environment.js';
 
 /** Where accounts that may not enter the platform's own folders find what they run. */
 const SHARED_HOME = '/var/lib/slipway';
@@ -57,14 +57,8 @@ export function reachableFolder(folder: string, name: string): string {
   return elsewhere;
 }
 
-/** Deno takes no ranges of IPv6: this machine's own addresses and the known ones of metadata services, one by one. */
-function deniedIpv6(): string[] {
-  const own = Object.values(networkInterfaces())
-    .flatMap((addresses = []) => addresses)
-    .filter(({ family }) => family === 'IPv6')
-    .map(({ address }) => `[${address.split('%')[0]}]`);
-  return [...new Set(['[::]', '[::1]', '[fd00:ec2::254]', '[fe80::a9fe:a9fe]', ...own])];
-}
+/** Deno takes no ranges of IPv6: the addresses of every host and the known ones of metadata services, one by one. */
+const DENIED_IPV6 = ['[::]', '[::1]', '[fd00:ec2::254]', '[fe80::a9fe:a9fe]'];
 
 /** Of IPv6 only what is one address can be denied: a range is left to the network's own policies. */
 function denied(range: string): string[] {
@@ -87,12 +81,14 @@ export interface IsolateBounds {
   heapMegabytes: number;
   /** Addresses and IPv4 ranges beyond those that are private. */
   blockedAddresses: readonly string[];
+  /** Of this machine, as `--deny-net` takes them. */
+  ownAddresses: readonly string[];
 }
 
 export function isolateArguments(
   bootstrap: string,
   folders: IsolateFolders,
-  { heapMegabytes, blockedAddresses }: IsolateBounds,
+  { heapMegabytes, blockedAddresses, ownAddresses }: IsolateBounds,
 ): string[] {
   const { source, cache, socket, gateway } = folders;
   return [
@@ -104,9 +100,11 @@ export function isolateArguments(
     `--v8-flags=--max-old-space-size=${heapMegabytes}`,
     '--allow-net',
     // Deno compares addresses after it has resolved a name, so neither DNS nor a redirect leads around these.
-    `--deny-net=${[...NOT_PUBLIC, ...deniedIpv6(), ...blockedAddresses.flatMap(denied)].join(',')}`,
+    `--deny-net=${[...NOT_PUBLIC, ...DENIED_IPV6, ...ownAddresses, ...blockedAddresses.flatMap(denied)].join(',')}`,
     // All of its environment, as it is made for this process alone: packages look for names that are not there.
     '--allow-env',
+    // Not `--deny-env`: a package that looks for a proxy finds none, and does not fail.
+    `--ignore-env=${RESERVED_VARIABLES.join(',')}`,
     `--allow-read=${[source, path.join(cache, 'npm'), socket, gateway].join(',')}`,
     `--allow-write=${socket},${gateway}`,
     '--deny-run',

@@ -2,7 +2,6 @@
  * Deployments, one at a time for each function and a few for each project: more are told to come again, and none waits here. In: source and version, from the operator. Out: served, or what is wrong with
  * it. Asked for what is served already it does nothing, so it may be asked as often as one likes.
  */
-import { createHash } from 'node:crypto';
 import path from 'node:path';
 import type { Logger } from 'pino';
 import { accountOf } from './account.js';
@@ -11,9 +10,13 @@ import { CacheFull, checkSource, type SourceProblem } from './check.js';
 import type { Deno } from './deno.js';
 import { type EdgeFunction, keyOf } from './function.js';
 import { BootFailed, Unavailable } from './isolate.js';
+import type { Launched } from './launcher/launcher.js';
 import type { FunctionLimits } from './limits.js';
 import type { LogLine } from './logs.js';
-import type { Deployment, FunctionStore } from './store.js';
+import type { Shares } from './shares.js';
+import { type Deployment, digestOf, type FunctionStore, isStorable } from './store.js';
+import type { UnreadableFunctions } from './unreadable.js';
+import type { Watchdog } from './watchdog.js';
 
 export interface DeployRequest {
   ref: string;
@@ -27,34 +30,35 @@ export type DeployOutcome =
   | { state: 'ready' }
   /** What is served, if anything, is as it was. */
   | { state: 'refused'; problems: SourceProblem[] }
-  | { state: 'busy'; message: string };
+  /** `lost`: nothing is served in the meantime. */
+  | { state: 'busy'; message: string; lost?: true };
 
 export interface DeployerOptions {
   store: FunctionStore;
   functions: Map<string, EdgeFunction>;
+  unreadable: UnreadableFunctions;
   /** Whether the project is known here: without its keys no function of it is started. */
   knows(ref: string): boolean;
   make(ref: string, name: string, deployment: Deployment): EdgeFunction;
   deno: Deno;
   limits: FunctionLimits;
+  shares: Shares;
+  watchdog: Watchdog;
   log: Logger;
 }
-
-const NAME = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,62}$/;
-const REF = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 export class Deployer {
   readonly #options: DeployerOptions;
   readonly #queues = new Map<string, Promise<unknown>>();
-  /** How many functions of a project are brought up now. */
-  readonly #underWay = new Map<string, number>();
+  /** How many functions are brought up now, of all projects. */
+  #underWay = 0;
 
   constructor(options: DeployerOptions) {
     this.#options = options;
   }
 
   deploy(request: DeployRequest): Promise<DeployOutcome> {
-    if (!REF.test(request.ref) || !NAME.test(request.name) || !Number.isSafeInteger(request.version)) {
+    if (!isStorable(request.ref, request.name) || !Number.isSafeInteger(request.version)) {
       throw new Error('a project, a name or a version is not as it should be');
     }
     const key = keyOf(request.ref, request.name);
@@ -64,9 +68,10 @@ export class Deployer {
   }
 
   remove(ref: string, name: string): Promise<void> {
-    const { functions, store } = this.#options;
+    const { functions, store, unreadable } = this.#options;
     return this.#inTurn(keyOf(ref, name), async () => {
-      if (!REF.test(ref) || !NAME.test(name)) return;
+      if (!isStorable(ref, name)) return;
+      unreadable.forget(ref, name);
       const found = functions.get(keyOf(ref, name));
       functions.delete(keyOf(ref, name));
       await found?.remove();
@@ -75,7 +80,8 @@ export class Deployer {
   }
 
   deployed(): { ref: string; name: string }[] {
-    return [...this.#options.functions.values()].map(({ ref, name }) => ({ ref, name }));
+    const { functions, unreadable } = this.#options;
+    return [...[...functions.values()].map(({ ref, name }) => ({ ref, name })), ...unreadable.all()];
   }
 
   /** Undefined: nothing of that name is deployed. */
@@ -85,8 +91,10 @@ export class Deployer {
 
   async #deploy(request: DeployRequest): Promise<DeployOutcome> {
     const { ref, name, version, code, verifyJwt } = request;
-    const { functions, store, knows, limits } = this.#options;
-    const deployment = { version, verifyJwt, digest: createHash('sha256').update(code).digest('base64url') };
+    const { functions, store, knows, shares, unreadable } = this.#options;
+    const loss = unreadable.report(ref, name);
+    if (loss !== undefined) return { state: 'busy', message: loss, lost: true };
+    const deployment = { version, verifyJwt, digest: digestOf(code) };
     const served = functions.get(keyOf(ref, name));
     if (served?.deployment.version === version && served.deployment.digest === deployment.digest) {
       if (served.deployment.verifyJwt !== verifyJwt) {
@@ -96,21 +104,26 @@ export class Deployer {
       return { state: 'ready' };
     }
     if (!knows(ref)) return { state: 'busy', message: 'the data plane does not know the project yet' };
-    const underWay = this.#underWay.get(ref) ?? 0;
-    if (underWay >= limits.deploysOfProject) {
-      return {
-        state: 'busy',
-        message: `${underWay} functions of the project are being deployed, and this one after them`,
-      };
-    }
-    this.#underWay.set(ref, underWay + 1);
+    const full = this.#fullFor(ref);
+    if (full !== undefined) return { state: 'busy', message: full };
+    this.#underWay += 1;
+    const end = shares.begin('deploys', ref);
     try {
       return await this.#replace(served, request, deployment);
     } finally {
-      const left = (this.#underWay.get(ref) as number) - 1;
-      if (left > 0) this.#underWay.set(ref, left);
-      else this.#underWay.delete(ref);
+      end();
+      this.#underWay -= 1;
     }
+  }
+
+  #fullFor(ref: string): string | undefined {
+    const { shares, limits } = this.#options;
+    const { deploysOfProject, deploysOfAccount, deploys } = limits;
+    const after = 'functions are being deployed, and this one after them';
+    const share = shares.full('deploys', ref);
+    if (share === 'project') return `${deploysOfProject} of the project’s ${after}`;
+    if (share === 'account') return `${deploysOfAccount} of the account’s ${after}`;
+    return this.#underWay >= deploys ? `${deploys} ${after}` : undefined;
   }
 
   async #replace(
@@ -118,7 +131,7 @@ export class Deployer {
     { ref, name, version, code }: DeployRequest,
     deployment: Deployment,
   ): Promise<DeployOutcome> {
-    const { functions, store, make, log } = this.#options;
+    const { functions, store, make, log, unreadable } = this.#options;
     await store.put(ref, name, version, code);
     const target = served ?? make(ref, name, deployment);
     const outcome = await this.#bringUp(target, deployment);
@@ -128,6 +141,7 @@ export class Deployer {
     }
     await store.commit(ref, name, deployment);
     functions.set(keyOf(ref, name), target);
+    unreadable.forget(ref, name);
     log.info({ ref, function: name, version }, 'a function is deployed');
     return outcome;
   }
@@ -149,10 +163,11 @@ export class Deployer {
 
   /** What earlier versions imported may be most of a full cache: without that it is tried once more. */
   async #check(ref: string, source: string): Promise<SourceProblem[]> {
-    const { store, deno, limits } = this.#options;
+    const { store, deno, limits, watchdog } = this.#options;
     const { resolveMilliseconds, cacheMegabytes } = limits;
+    const watch = (process: Launched, tooLarge: () => void) => watchdog.watchCheck({ ref, process, tooLarge });
     const end = performance.now() + resolveMilliseconds;
-    const shared = { deno, cache: store.cache(ref), account: accountOf(ref) };
+    const shared = { deno, cache: store.cache(ref), account: accountOf(ref), watch };
     for (let cleaned = 0; cleaned < 2; cleaned++) {
       try {
         return await checkSource({ ...shared, source, milliseconds: end - performance.now(), cacheMegabytes });

@@ -6,6 +6,7 @@ import type { Account } from './account.js';
 import { BootFailed, type EndReason, Isolate, type IsolateOptions, Unavailable } from './isolate.js';
 import type { FunctionLimits } from './limits.js';
 import { FunctionLog } from './logs.js';
+import { withoutReserved } from './reserved-environment.js';
 import type { Deployment } from './store.js';
 
 export interface FunctionSurroundings {
@@ -16,13 +17,16 @@ export interface FunctionSurroundings {
   gateway: IsolateOptions['gateway'];
   publicPlace: IsolateOptions['publicPlace'];
   blockedAddresses: readonly string[];
+  ownAddresses: IsolateOptions['ownAddresses'];
   account: Account | undefined;
   cache: string;
   source(version: number): string;
   /** Asked whenever an isolate is started. */
   environment(): Record<string, string>;
-  /** Makes room for one more; false where there is none. */
-  admit(): boolean;
+  /** Makes room for one more; throws `Unavailable` where there is none. */
+  admit(): void;
+  /** Throws `Unavailable` where the project has used up its processor time. */
+  checkShare(): void;
   started(isolate: Isolate, log: (message: string) => void): void;
 }
 
@@ -57,7 +61,10 @@ export class EdgeFunction {
   /** One that serves, with a place in it taken. Without a promise where it runs already, as it nearly always does. */
   acquire(): Isolate | Promise<Isolate> {
     const isolate = this.#current;
-    return isolate === undefined ? this.#start().then((started) => this.#enter(started)) : this.#enter(isolate);
+    if (isolate !== undefined) return this.#enter(isolate);
+    // Before an isolate is started for a call that is then refused.
+    this.surroundings.checkShare();
+    return this.#start().then((started) => this.#enter(started));
   }
 
   get idleSince(): number | undefined {
@@ -112,6 +119,7 @@ export class EdgeFunction {
   }
 
   #enter(isolate: Isolate): Isolate {
+    this.surroundings.checkShare();
     if (isolate.active >= this.surroundings.limits.concurrency) {
       throw new Unavailable('TOO_MANY_REQUESTS', 'Too many requests to this function are under way', 1);
     }
@@ -166,12 +174,15 @@ export class EdgeFunction {
   }
 
   #make(version: number): Isolate {
-    const { admit, started, source, ...rest } = this.surroundings;
-    if (!admit()) throw new Unavailable('NO_ROOM', 'Too many functions run on this machine now', 2);
+    const { admit, checkShare: _, started, source, ...rest } = this.surroundings;
+    admit();
+    const { environment, ignored } = withoutReserved(rest.environment());
+    if (ignored.length > 0)
+      this.log.add('system', version, `variables with reserved names are ignored: ${ignored.join(', ')}`);
     const isolate: Isolate = new Isolate({
       ...rest,
       source: source(version),
-      environment: rest.environment(),
+      environment,
       log: (level, message) => this.log.add(level, version, message),
       onEnd: (ended) => this.#onEnd(ended),
     });

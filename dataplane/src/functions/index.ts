@@ -7,11 +7,12 @@ import { randomUUID } from 'node:crypto';
 import {
   chmodSync,
   copyFileSync,
-  existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
   renameSync,
+  rmSync,
   writeFileSync,
 } from 'node:fs';
 import type { RequestListener } from 'node:http';
@@ -25,12 +26,17 @@ import type { Tenant } from '../tenant.js';
 import { accountOf } from './account.js';
 import { answering } from './calls.js';
 import { type Deno, installedDeno, reachableFolder } from './deno.js';
-import { Deployer } from './deployer.js';
+import { Deployer, type DeployerOptions } from './deployer.js';
 import { EdgeFunction, keyOf } from './function.js';
+import { Unavailable } from './isolate.js';
+import { isolationOf } from './isolation.js';
 import { Launcher } from './launcher/launcher.js';
 import { type FunctionLimits, LIMITS } from './limits.js';
+import { type AddressReader, OwnAddresses, readOwnAddresses } from './own-addresses.js';
 import { removeFolder } from './removed-folder.js';
+import { Shares } from './shares.js';
 import { FunctionStore } from './store.js';
+import { UnreadableFunctions } from './unreadable.js';
 import { Watchdog } from './watchdog.js';
 
 export interface FunctionsOptions {
@@ -42,6 +48,10 @@ export interface FunctionsOptions {
   /** Beyond private ranges, what functions must not reach: IPv4 ranges and single addresses. */
   blockedAddresses?: readonly string[];
   tenant(ref: string): Tenant | undefined;
+  /** The addresses of this machine; those of its network interfaces where it is missing. */
+  ownAddresses?: AddressReader;
+  /** The account that owns the project, where it is known: its projects share what one account may use. */
+  owner?(ref: string): string | undefined;
   /** What a project's owner has set, and the database's URL, as they are now. */
   environment(ref: string): Record<string, string>;
   log: Logger;
@@ -72,26 +82,28 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
   const deno = { program: installedDeno(), launcher: new Launcher(options.log) };
   const folders = prepareFolders(options.home);
   const functions = new Map<string, EdgeFunction>();
-  const watchdog = new Watchdog(limits);
+  const shares = new Shares(limits, (ref) => options.owner?.(ref));
+  const refresh = (isMeant: (ref: string) => boolean) => {
+    for (const found of functions.values()) if (isMeant(found.ref)) found.refresh();
+  };
+  const refreshAll = () => refresh(() => true);
+  const own = new OwnAddresses(options.ownAddresses ?? readOwnAddresses, refreshAll, limits.addressMilliseconds);
+  const watchdog = new Watchdog(limits, shares);
   const store = new FunctionStore(folders.root);
   let onGateway: GatewayListener = (_, outgoing) => refuse(outgoing, STARTING);
   const gateway: GatewayListener = (incoming, outgoing, ref) => onGateway(incoming, outgoing, ref);
-  const surroundings = surroundingsOf({ gateway, options, limits, deno, folders, functions, watchdog, store });
+  const parts = { gateway, options, limits, deno, folders, functions, watchdog, store, shares, own };
+  const surroundings = surroundingsOf(parts);
   const make = (ref: string, name: string, deployment: EdgeFunction['deployment']) =>
     new EdgeFunction(ref, name, deployment, surroundings(ref, name));
-  for (const { ref, name, deployment } of await store.all())
-    functions.set(keyOf(ref, name), make(ref, name, deployment));
+  const unreadable = await restore(parts, make);
+  const { kind, description } = isolationOf();
+  options.log[kind === 'account-per-project' ? 'info' : 'warn']({ kind, description }, 'functions isolation chosen');
   if (functions.size > 0) deno.launcher.warmUp();
-  const deployer = new Deployer({
-    store,
-    functions,
-    make,
-    knows: (ref) => options.tenant(ref) !== undefined,
-    deno,
-    limits,
-    log: options.log,
-  });
-  const handle = answering({ functions, limits });
+  const knows = (ref: string) => options.tenant(ref) !== undefined;
+  const { log } = options;
+  const deployer = new Deployer({ store, functions, unreadable, shares, watchdog, make, knows, deno, limits, log });
+  const handle = answering({ functions, unreadable, limits });
   return {
     deployer,
     disk: folders.disk,
@@ -99,22 +111,31 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
     onGatewayRequest: (listener) => {
       onGateway = listener;
     },
-    refresh: (ref) => {
-      for (const found of functions.values()) if (found.ref === ref) found.refresh();
-    },
-    change: ({ ref }) => {
-      for (const found of functions.values()) if (found.ref === ref) found.refresh();
-    },
-    forget: async (ref) => {
-      for (const found of functions.values()) if (found.ref === ref) found.refresh();
-    },
+    refresh: (ref) => refresh((of) => of === ref),
+    change: ({ ref }) => refresh((of) => of === ref),
+    forget: async (ref) => refresh((of) => of === ref),
     close: async () => {
+      own.close();
       watchdog.close();
       await Promise.all([...functions.values()].map((found) => found.end()));
       deno.launcher.close();
       removeFolder(folders.sockets);
     },
   };
+}
+
+/** What was deployed before this start; returns those of it that can't be read. */
+async function restore({ store, functions, options }: Parts, make: DeployerOptions['make']) {
+  const unreadable = new UnreadableFunctions();
+  for (const stored of await store.all()) {
+    const { ref, name } = stored;
+    if ('deployment' in stored) functions.set(keyOf(ref, name), make(ref, name, stored.deployment));
+    else {
+      unreadable.add(ref, name, stored.unreadable);
+      options.log.error({ ref, function: name, why: stored.unreadable }, 'function disabled: its files are unreadable');
+    }
+  }
+  return unreadable;
 }
 
 interface Parts {
@@ -126,17 +147,28 @@ interface Parts {
   functions: Map<string, EdgeFunction>;
   watchdog: Watchdog;
   store: FunctionStore;
+  shares: Shares;
+  own: OwnAddresses;
 }
 
 /** What every function of this machine shares, made for one of them. */
-function surroundingsOf({ gateway, options, limits, deno, folders, functions, watchdog, store }: Parts) {
+function surroundingsOf({ gateway, options, limits, deno, folders, functions, watchdog, store, shares, own }: Parts) {
   let running = 0;
-  /** Whoever has waited longest for a call gives way. */
-  const admit = () => {
-    if (running < limits.isolates) return true;
-    const idle = [...functions.values()].filter(({ idleSince }) => idleSince !== undefined);
+  const owner = (ref: string) => options.owner?.(ref);
+  /** Of those that may give way, the function that has waited longest for a call does. */
+  const makeRoom = (mayGiveWay: (of: string) => boolean) => {
+    const idle = [...functions.values()].filter(({ idleSince, ref }) => idleSince !== undefined && mayGiveWay(ref));
     idle.sort((a, b) => (a.idleSince as number) - (b.idleSince as number))[0]?.rest();
     return idle.length > 0;
+  };
+  const admit = (ref: string) => {
+    const full = shares.full('isolates', ref);
+    if (full !== undefined) {
+      const isOfShare = (of: string) => (full === 'project' ? of === ref : owner(of) === owner(ref));
+      if (!makeRoom(isOfShare)) throw shares.refusal(full);
+    } else if (running >= limits.isolates && !makeRoom(() => true)) {
+      throw new Unavailable('NO_ROOM', 'Too many functions run on this machine now', 2);
+    }
   };
   return (ref: string, name: string): ConstructorParameters<typeof EdgeFunction>[3] => ({
     limits,
@@ -146,17 +178,21 @@ function surroundingsOf({ gateway, options, limits, deno, folders, functions, wa
     gateway: (incoming, outgoing) => gateway(incoming, outgoing, ref),
     publicPlace: publicPlaceOf(options, ref),
     blockedAddresses: options.blockedAddresses ?? [],
+    ownAddresses: () => own.denied,
     account: accountOf(ref),
     cache: store.cache(ref),
     source: (version) => store.source(ref, name, version),
     environment: () => environmentOf(options.tenant(ref), options.environment(ref)),
-    admit,
+    admit: () => admit(ref),
+    checkShare: () => shares.check(ref),
     started: (isolate, log) => {
       running += 1;
+      const end = shares.begin('isolates', ref);
       void isolate.ended.then(() => {
         running -= 1;
+        end();
       });
-      watchdog.watch({ isolate, log });
+      watchdog.watch({ ref, isolate, log });
     },
   });
 }
@@ -177,6 +213,7 @@ const environmentOf = (tenant: Tenant | undefined, own: Record<string, string>):
 
 const BOOTSTRAP = fileURLToPath(new URL('./runtime/bootstrap.js', import.meta.url));
 const LAST_SOCKETS = 'sockets';
+const SOCKETS_PREFIX = 'slipway-fn-';
 /** No project is named so. */
 const DISK_NAME = '.disk';
 
@@ -184,8 +221,8 @@ const DISK_NAME = '.disk';
 function prepareFolders(home: string): Folders {
   mkdirSync(home, { recursive: true, mode: 0o711 });
   const last = path.join(home, LAST_SOCKETS);
-  if (existsSync(last)) removeFolder(readFileSync(last, 'utf8'));
-  const sockets = mkdtempSync(path.join(tmpdir(), 'slipway-fn-'));
+  removeLastSockets(last);
+  const sockets = mkdtempSync(path.join(tmpdir(), SOCKETS_PREFIX));
   chmodSync(sockets, 0o711);
   writeFileSync(last, sockets);
   const bootstrap = path.join(sockets, 'bootstrap.js');
@@ -195,11 +232,27 @@ function prepareFolders(home: string): Folders {
   return { root, sockets, bootstrap, disk: nameOfDisk(root) };
 }
 
+/** A damaged file names nothing of ours: what it names stays, and a start never fails for it. */
+function removeLastSockets(last: string): void {
+  const folder = readIfFile(last);
+  if (folder !== undefined && path.basename(folder).startsWith(SOCKETS_PREFIX)) removeFolder(folder);
+  rmSync(last, { recursive: true, force: true });
+}
+
+const DISK_NAME_FORM = /^[0-9a-f-]{36}$/;
+
+/** A disk without a readable name gets a new one: the operator then deploys every function again. */
 function nameOfDisk(root: string): string {
   const file = path.join(root, DISK_NAME);
-  if (!existsSync(file)) {
-    writeFileSync(`${file}.new`, randomUUID());
-    renameSync(`${file}.new`, file);
-  }
-  return readFileSync(file, 'utf8');
+  const known = readIfFile(file);
+  if (known !== undefined && DISK_NAME_FORM.test(known)) return known;
+  const name = randomUUID();
+  for (const place of [file, `${file}.new`]) rmSync(place, { recursive: true, force: true });
+  writeFileSync(`${file}.new`, name, { flush: true });
+  renameSync(`${file}.new`, file);
+  return name;
+}
+
+function readIfFile(file: string): string | undefined {
+  return lstatSync(file, { throwIfNoEntry: false })?.isFile() ? readFileSync(file, 'utf8') : undefined;
 }

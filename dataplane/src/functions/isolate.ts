@@ -13,7 +13,7 @@ import type { Account } from './account.js';
 import { type Deno, isolateArguments, startDeno } from './deno.js';
 import type { Launched } from './launcher/launcher.js';
 import type { FunctionLimits } from './limits.js';
-import { LineSplitter, type LogLine } from './logs.js';
+import { LineSplitter, type LogLine, OutputMeter } from './logs.js';
 import { removeFolder } from './removed-folder.js';
 
 export interface IsolateOptions {
@@ -27,6 +27,8 @@ export interface IsolateOptions {
   /** The origin that its gateway's socket stands for, and the path there. */
   publicPlace: { origin: string; path: string };
   blockedAddresses: readonly string[];
+  /** Of this machine, when the isolate is started. */
+  ownAddresses(): readonly string[];
   source: string;
   cache: string;
   account: Account | undefined;
@@ -45,7 +47,7 @@ export class BootFailed extends Error {}
 /** Not now, and not for a fault of the function's. */
 export class Unavailable extends Error {
   constructor(
-    readonly code: 'BOOT_ERROR' | 'TOO_MANY_REQUESTS' | 'NO_ROOM',
+    readonly code: 'BOOT_ERROR' | 'TOO_MANY_REQUESTS' | 'NO_ROOM' | 'PROJECT_SHARE' | 'ACCOUNT_SHARE',
     message: string,
     readonly retryAfterSeconds: number,
   ) {
@@ -53,8 +55,6 @@ export class Unavailable extends Error {
   }
 }
 
-/** To take a chunk of one byte is as much work as to take one of these. */
-const CHUNK_COSTS_BYTES = 1_024;
 /** To the public URL: each is a descriptor of ours. */
 const CONNECTIONS_PER_CALL = 2;
 
@@ -146,6 +146,7 @@ export class Isolate {
   end(reason: EndReason): void {
     this.endReason ??= reason;
     this.#process.kill();
+    for (const output of [this.#process.stdout, this.#process.stderr]) output.resume();
   }
 
   /** Only its own account enters, and makes files only where it answers itself. */
@@ -177,9 +178,10 @@ export class Isolate {
   #start(token: string): Launched {
     const { deno, bootstrap, source, cache, account, limits, blockedAddresses, publicPlace, environment } =
       this.#options;
+    const ownAddresses = this.#options.ownAddresses();
     const { socketPath: socket } = this;
     const folders = { source, cache, socket, gateway: this.#gatewayPath };
-    const args = isolateArguments(bootstrap, folders, { ...limits, blockedAddresses });
+    const args = isolateArguments(bootstrap, folders, { ...limits, blockedAddresses, ownAddresses });
     const entry = `file://${path.join(source, 'index.ts')}`;
     const configuration = { token, socket, gateway: this.#gatewayPath, publicPlace, entry, environment };
     return startDeno(deno, args, { cwd: source, cache, account, input: `${JSON.stringify(configuration)}\n` });
@@ -204,7 +206,7 @@ export class Isolate {
       else if (line === `${token} failed`) reject(new BootFailed('it failed while it started'));
       else if (line !== '') log('info', line);
     };
-    this.#read(this.#process.stdout, onLine);
+    this.#read(this.#process.stdout, onLine, token);
     const complaints: string[] = [];
     this.#read(this.#process.stderr, (line) => {
       if (complaints.length < 20) complaints.push(line);
@@ -227,21 +229,23 @@ export class Isolate {
     }
   }
 
-  /** Reads at most so much a second: what writes more waits, and not we. */
-  #read(stream: Readable, onLine: (line: string) => void): void {
-    const { logLineBytes, logBytesPerSecond } = this.#options.limits;
-    const lines = new LineSplitter(logLineBytes * 2, onLine);
-    let second = 0;
-    let bytes = 0;
+  /** Reads only so much a second: what writes more waits, and not we. The line that begins with `mark` is never dropped. */
+  #read(stream: Readable, onLine: (line: string) => void, mark?: string): void {
+    const { logLineBytes, logLines, logBytesPerSecond } = this.#options.limits;
+    const onDropped = (count: number) =>
+      this.#options.log('system', `${count} lines were dropped: too many were written at once`);
+    const lines = new LineSplitter(
+      { longest: logLineBytes * 2, most: logLines, ...(mark && { mark }) },
+      onLine,
+      onDropped,
+    );
+    const meter = new OutputMeter(logBytesPerSecond);
     stream.on('data', (chunk: Buffer) => {
-      lines.push(chunk);
-      const now = Math.floor(performance.now() / 1_000);
-      const cost = Math.max(chunk.length, CHUNK_COSTS_BYTES);
-      bytes = now === second ? bytes + cost : cost;
-      second = now;
-      if (bytes < logBytesPerSecond) return;
+      const pause = meter.charge(chunk.length, lines.push(chunk), performance.now());
+      // What an ended isolate has left in its pipes is little, and its end waits for it.
+      if (pause === 0 || this.endReason !== undefined) return;
       stream.pause();
-      setTimeout(() => stream.resume(), 1_000).unref();
+      setTimeout(() => stream.resume(), pause).unref();
     });
     stream.on('end', () => lines.end());
   }

@@ -1,5 +1,5 @@
 /** What a function may use, and how long things may take. One object, so that a test may bring a smaller one. */
-import { totalmem } from 'node:os';
+import { availableParallelism, totalmem } from 'node:os';
 
 export interface FunctionLimits {
   /** Of V8's old generation, in MiB: past it the isolate ends itself. */
@@ -8,6 +8,17 @@ export interface FunctionLimits {
   residentMegabytes: number;
   /** Of all isolates together, in MiB: past it the one with the most is ended. */
   togetherMegabytes: number;
+  /** Of one project's isolates and deploy checks, in MiB: past it its largest is ended. */
+  megabytesOfProject: number;
+  /** The same of all projects of one account. */
+  megabytesOfAccount: number;
+  /** Of the processes that check one source, in MiB: past it the deploy fails. */
+  checkMegabytes: number;
+  /** Cores that one project's isolates may use for long; beyond it they use up `cpuMillisecondsOfShare`, and then calls are refused. */
+  coresOfProject: number;
+  coresOfAccount: number;
+  /** Processor time that a project, or an account, has saved up at most. */
+  cpuMillisecondsOfShare: number;
   /** CPU that a request brings along; an isolate that used up what its requests brought is ended. */
   cpuMillisecondsPerRequest: number;
   /** CPU of an isolate before its first request, and the most that requests can save up. */
@@ -24,19 +35,28 @@ export interface FunctionLimits {
   cacheMegabytes: number;
   /** Functions of one project that are brought up at once: whoever deploys waits for each, and others' are to have their turn. */
   deploysOfProject: number;
+  deploysOfAccount: number;
+  /** Of all. */
+  deploys: number;
   /** Requests in one isolate at once; the next is refused. */
   concurrency: number;
   /** Isolates at once on this machine. */
   isolates: number;
+  isolatesOfProject: number;
+  isolatesOfAccount: number;
   /** An isolate without a request for so long is ended. */
   idleMilliseconds: number;
   /** What is kept of a function's log. */
   logLines: number;
   logLineBytes: number;
+  /** Of all lines that are kept of one function. */
+  logBytes: number;
   /** Of output that is read from one isolate a second; one that writes more is slowed down. */
   logBytesPerSecond: number;
   /** How often CPU and memory are looked at. */
   lookMilliseconds: number;
+  /** How often the addresses of this machine are read again. */
+  addressMilliseconds: number;
 }
 
 /** For the platform's own process, where all share what a container may have. */
@@ -46,16 +66,30 @@ const BYTES_PER_MEGABYTE = 1024 * 1024;
 /** In a container that runs out of memory everything may be ended at once: before it does, one isolate is. */
 function togetherMegabytes(): number {
   const bytes = process.constrainedMemory();
-  // Without a bound it is 0, or more than any machine has.
-  if (bytes === 0 || bytes > totalmem()) return Number.POSITIVE_INFINITY;
+  // Without a bound it is 0, or more than any machine has: half of the machine is then Postgres' and the platform's.
+  if (bytes === 0 || bytes > totalmem()) return totalmem() / BYTES_PER_MEGABYTE / 2;
   const megabytes = bytes / BYTES_PER_MEGABYTE;
   return Math.max(megabytes - OWN_MEGABYTES, megabytes / 2);
 }
 
+const ISOLATES = 64;
+const RESIDENT_MEGABYTES = 512;
+const CHECK_MEGABYTES = 512;
+const TOGETHER_MEGABYTES = togetherMegabytes();
+/** One isolate always fits. */
+const share = (part: number) => Math.max(RESIDENT_MEGABYTES, TOGETHER_MEGABYTES * part);
+const cores = (part: number) => Math.max(1, availableParallelism() * part);
+
 export const LIMITS: FunctionLimits = {
   heapMegabytes: 256,
-  residentMegabytes: 512,
-  togetherMegabytes: togetherMegabytes(),
+  residentMegabytes: RESIDENT_MEGABYTES,
+  togetherMegabytes: TOGETHER_MEGABYTES,
+  megabytesOfProject: share(1 / 4),
+  megabytesOfAccount: share(1 / 2),
+  checkMegabytes: CHECK_MEGABYTES,
+  coresOfProject: cores(1 / 2),
+  coresOfAccount: cores(3 / 4),
+  cpuMillisecondsOfShare: 60_000,
   cpuMillisecondsPerRequest: 2_000,
   cpuMillisecondsAtMost: 20_000,
   firstByteMilliseconds: 150_000,
@@ -64,11 +98,17 @@ export const LIMITS: FunctionLimits = {
   resolveMilliseconds: 105_000,
   cacheMegabytes: 1_024,
   deploysOfProject: 2,
+  deploysOfAccount: 4,
+  deploys: Math.max(2, Math.min(8, Math.floor(share(1 / 2) / CHECK_MEGABYTES))),
   concurrency: 100,
-  isolates: 64,
+  isolates: ISOLATES,
+  isolatesOfProject: ISOLATES / 4,
+  isolatesOfAccount: ISOLATES / 2,
   idleMilliseconds: 120_000,
   logLines: 1_000,
   logLineBytes: 4_096,
+  logBytes: 1024 * 1024,
   logBytesPerSecond: 512 * 1024,
   lookMilliseconds: 200,
+  addressMilliseconds: 5_000,
 };

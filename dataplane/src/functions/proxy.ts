@@ -18,8 +18,6 @@ export interface Carried {
   target: string;
   /** Who the function takes itself to be. */
   host: string;
-  /** With other projects, and the platform itself. */
-  sharesOrigin: boolean;
   /** Of the caller. */
   address: string;
   incoming: IncomingMessage;
@@ -203,21 +201,15 @@ async function* pieces(incoming: IncomingMessage): AsyncGenerator<Buffer> {
 }
 
 /** False: no function served by Deno answers so, but whoever listens at its socket may say anything. */
-function passHead(statusCode: number, headers: Headers, { outgoing, sharesOrigin }: Carried): boolean {
+function passHead(statusCode: number, headers: Headers, { outgoing }: Carried): boolean {
   if (!isAnswer({ statusCode })) return false;
-  const kept = endToEnd({ headers });
-  if (sharesOrigin) Object.assign(kept, { [POLICY]: [kept[POLICY] ?? [], ANOTHER_ORIGIN].flat() });
   try {
-    outgoing.writeHead(statusCode, kept);
+    outgoing.writeHead(statusCode, endToEnd({ headers }));
     return true;
   } catch {
     return false;
   }
 }
-
-/** A page of a function's runs as of an origin of its own: it reads nothing of others' pages, and has no service worker between them. */
-const POLICY = 'content-security-policy';
-const ANOTHER_ORIGIN = 'sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts';
 
 const closing = (refusal: Refusal): Refusal => ({ ...refusal, headers: { ...refusal.headers, Connection: 'close' } });
 

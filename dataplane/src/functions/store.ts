@@ -3,7 +3,8 @@
  * what the operator last said, and it says it again. Layout: `<ref>/<name>/<version>/index.ts`, `<ref>/<name>/current.json`,
  * and `<ref>/.cache` for what the project's functions import. Written by rename, so a kill leaves the old or the new.
  */
-import { chown, lstat, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { chown, lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { accountOf } from './account.js';
 
@@ -14,13 +15,22 @@ export interface Deployment {
   digest: string;
 }
 
-export interface StoredFunction {
-  ref: string;
-  name: string;
-  deployment: Deployment;
-}
+export type StoredFunction = { ref: string; name: string } & (
+  | { deployment: Deployment }
+  /** Why the function can't be served from what is on disk. A deploy repairs it. */
+  | { unreadable: string }
+);
+
+const NAME = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,62}$/;
+const REF = /^[a-z0-9][a-z0-9-]{0,62}$/;
+
+/** True for what may become the part of a path here, and for nothing else. */
+export const isStorable = (ref: string, name: string) => REF.test(ref) && NAME.test(name);
+
+export const digestOf = (code: string | Buffer) => createHash('sha256').update(code).digest('base64url');
 
 const CURRENT = 'current.json';
+const SOURCE = 'index.ts';
 const CACHE = '.cache';
 /** Where Deno would keep what a running function stores or imports from memory, without a bound: a file there lets it keep none. */
 const CLOSED = ['location_data', 'gen/blob', 'gen/data'];
@@ -28,40 +38,64 @@ const CLOSED = ['location_data', 'gen/blob', 'gen/data'];
 export class FunctionStore {
   constructor(private readonly root: string) {}
 
+  /** Reads all that was deployed. Damaged files make one function unreadable, or one project's functions, and never throw. */
   async all(): Promise<StoredFunction[]> {
     const found: StoredFunction[] = [];
     for (const ref of await list(this.root)) {
-      if ((await list(this.cache(ref))).length > 0) await this.#closeCache(ref);
+      const cacheProblem = await this.#openCache(ref);
       for (const name of await list(path.join(this.root, ref))) {
-        const text = await readFile(path.join(this.root, ref, name, CURRENT), 'utf8').catch(() => undefined);
-        if (text !== undefined) found.push({ ref, name, deployment: JSON.parse(text) as Deployment });
+        if (!isStorable(ref, name)) continue;
+        const stored = await this.#read(ref, name);
+        if (stored === undefined) continue;
+        found.push(cacheProblem === undefined ? { ref, name, ...stored } : { ref, name, unreadable: cacheProblem });
       }
     }
     return found;
   }
 
+  /** Undefined: nothing was ever deployed under that name. */
+  async #read(ref: string, name: string): Promise<{ deployment: Deployment } | { unreadable: string } | undefined> {
+    try {
+      const text = await readFile(path.join(this.root, ref, name, CURRENT), 'utf8').catch(ignoreMissing);
+      if (text === undefined) return undefined;
+      const deployment = parseDeployment(text);
+      const source = await readFile(path.join(this.source(ref, name, deployment.version), SOURCE));
+      if (digestOf(source) !== deployment.digest) return { unreadable: 'the source is not what was deployed' };
+      return { deployment };
+    } catch (error) {
+      return { unreadable: withoutPath(error) };
+    }
+  }
+
+  async #openCache(ref: string): Promise<string | undefined> {
+    try {
+      if ((await list(this.cache(ref))).length > 0) await this.#closeCache(ref);
+      return undefined;
+    } catch (error) {
+      return `the cache of imports: ${withoutPath(error)}`;
+    }
+  }
+
   source = (ref: string, name: string, version: number) => path.join(this.root, ref, name, String(version));
   cache = (ref: string) => path.join(this.root, ref, CACHE);
 
-  /** The source in a folder of its own, which nothing serves yet. */
+  /** The source in a folder of its own, which nothing serves yet. What is in the way of a folder or file is removed. */
   async put(ref: string, name: string, version: number, code: string): Promise<void> {
     const folder = this.source(ref, name, version);
     const account = accountOf(ref);
-    await mkdir(folder, { recursive: true, mode: 0o711 });
-    await this.makeCache(ref);
-    const file = path.join(folder, 'index.ts');
-    await writeFile(`${file}.new`, code, { mode: 0o600 });
-    if (account) {
-      await chown(folder, account.uid, account.gid);
-      await chown(`${file}.new`, account.uid, account.gid);
+    for (const above of [path.join(this.root, ref), path.join(this.root, ref, name), folder]) {
+      await makeFolder(above, 0o711);
     }
-    await rename(`${file}.new`, file);
+    await this.makeCache(ref);
+    await writeDurably(path.join(folder, SOURCE), code, account);
+    if (account) await chown(folder, account.uid, account.gid);
   }
 
   async makeCache(ref: string): Promise<void> {
     const account = accountOf(ref);
-    await mkdir(this.cache(ref), { recursive: true, mode: 0o700 });
+    await makeFolder(this.cache(ref), 0o700);
     if (account) await chown(this.cache(ref), account.uid, account.gid);
+    await makeFolder(path.join(this.cache(ref), 'gen'), 0o777);
     await this.#closeCache(ref);
   }
 
@@ -100,8 +134,7 @@ export class FunctionStore {
   /** From now on this is what is served, also after a start; what older versions left is removed. */
   async commit(ref: string, name: string, deployment: Deployment): Promise<void> {
     const folder = path.join(this.root, ref, name);
-    await writeFile(path.join(folder, `${CURRENT}.new`), JSON.stringify(deployment), { mode: 0o600 });
-    await rename(path.join(folder, `${CURRENT}.new`), path.join(folder, CURRENT));
+    await writeDurably(path.join(folder, CURRENT), JSON.stringify(deployment));
     for (const entry of await list(folder)) {
       if (/^\d+$/.test(entry) && Number(entry) !== deployment.version) await this.discard(ref, name, Number(entry));
     }
@@ -119,3 +152,54 @@ export class FunctionStore {
 }
 
 const list = (folder: string) => readdir(folder).catch(() => []);
+
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error;
+  return undefined;
+}
+
+/** What a tenant reads in a status names no path of the machine. */
+function withoutPath(error: unknown): string {
+  const { code, syscall, message } = error as NodeJS.ErrnoException;
+  return code === undefined ? message : `${code} at ${syscall ?? 'a file'}`;
+}
+
+function parseDeployment(text: string): Deployment {
+  let value: Partial<Deployment> | null;
+  try {
+    value = JSON.parse(text) as Partial<Deployment> | null;
+  } catch {
+    throw new Error(`${CURRENT} is not JSON`);
+  }
+  const { version, verifyJwt, digest } = value ?? {};
+  if (!Number.isSafeInteger(version) || typeof verifyJwt !== 'boolean' || typeof digest !== 'string') {
+    throw new Error(`${CURRENT} is not a deployment`);
+  }
+  return { version: version as number, verifyJwt, digest };
+}
+
+/** Makes the folder, if need be in place of a file. */
+async function makeFolder(folder: string, mode: number): Promise<void> {
+  const found = await lstat(folder).catch(ignoreMissing);
+  if (found?.isDirectory()) return;
+  if (found) await rm(folder, { force: true });
+  await mkdir(folder, { recursive: true, mode });
+}
+
+/** Writes the file by rename. After a power cut it is the old or the new one, and never an empty one. */
+async function writeDurably(file: string, text: string, account?: { uid: number; gid: number }): Promise<void> {
+  const unfinished = `${file}.new`;
+  for (const place of [unfinished, file]) {
+    const found = await lstat(place).catch(ignoreMissing);
+    if (found && !found.isFile()) await rm(place, { recursive: true, force: true });
+  }
+  const handle = await open(unfinished, 'w', 0o600);
+  try {
+    await handle.writeFile(text);
+    if (account) await handle.chown(account.uid, account.gid);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await rename(unfinished, file);
+}

@@ -1,33 +1,62 @@
 /**
- * Looks at what isolates use and ends those that use too much or write files, or that nobody has called for long. One timer for all, which
- * runs only while there are isolates. Where the system has no /proc, memory is bounded by V8's heap and CPU by how long each call may take.
+ * Looks at what isolates and deploy checks use. Ends an isolate that uses too much, writes files, or had no call for long, and the largest of a
+ * project, an account or the machine that uses more memory than its share. One timer for all, which runs only while there is something
+ * to watch. Where the system has no /proc, memory is bounded by V8's heap and CPU by how long each call may take.
  */
 import { readFile } from 'node:fs/promises';
 import type { Isolate } from './isolate.js';
+import type { Launched } from './launcher/launcher.js';
 import type { FunctionLimits } from './limits.js';
+import type { Shares } from './shares.js';
 
 export interface Watched {
+  ref: string;
   isolate: Isolate;
   log(message: string): void;
+}
+
+export interface WatchedCheck {
+  ref: string;
+  process: Launched;
+  /** Called before the process is ended for its memory. */
+  tooLarge(): void;
+}
+
+/** One process, as it was seen in one look. */
+interface Seen {
+  ref: string;
+  megabytes: number;
+  end(why: string): void;
 }
 
 /** USER_HZ, which Linux fixes at 100 for what it shows to programs. */
 const MILLISECONDS_PER_TICK = 10;
 const KIB_PER_MIB = 1024;
+const WHOSE = { project: 'the project’s functions', account: 'the functions of the account’s projects' };
 
 export class Watchdog {
-  readonly #watched = new Map<Isolate, { log(message: string): void; cpu: number }>();
+  readonly #isolates = new Map<Isolate, Watched & { cpu: number }>();
+  readonly #checks = new Set<WatchedCheck & { cpu: number }>();
   #timer: NodeJS.Timeout | undefined;
+  #isLooking = false;
 
-  constructor(private readonly limits: FunctionLimits) {}
+  constructor(
+    private readonly limits: FunctionLimits,
+    private readonly shares: Shares,
+  ) {}
 
-  watch({ isolate, log }: Watched): void {
-    this.#watched.set(isolate, { log, cpu: 0 });
-    this.#timer ??= setInterval(() => void this.#look(), this.limits.lookMilliseconds).unref();
-    void isolate.ended.then(() => {
-      this.#watched.delete(isolate);
-      if (this.#watched.size === 0) this.close();
-    });
+  watch(watched: Watched): void {
+    this.#isolates.set(watched.isolate, { ...watched, cpu: 0 });
+    this.#begin();
+    void watched.isolate.ended.then(() => this.#rest(() => this.#isolates.delete(watched.isolate)));
+  }
+
+  watchCheck(watched: WatchedCheck): void {
+    const check = { ...watched, cpu: 0 };
+    this.#checks.add(check);
+    this.#begin();
+    const over = () => this.#rest(() => this.#checks.delete(check));
+    watched.process.closed.then(over, over);
   }
 
   close(): void {
@@ -35,49 +64,95 @@ export class Watchdog {
     this.#timer = undefined;
   }
 
-  async #look(): Promise<void> {
-    const own = await Promise.all(
-      [...this.#watched].map(async ([isolate, state]) => ({
-        isolate,
-        state,
-        megabytes: await this.#lookAt(isolate, state),
-      })),
-    );
-    const { togetherMegabytes } = this.limits;
-    if (own.reduce((sum, { megabytes }) => sum + megabytes, 0) <= togetherMegabytes) return;
-    const largest = own.reduce((a, b) => (b.megabytes > a.megabytes ? b : a));
-    largest.state.log(
-      'memory limit exceeded: all functions here used too much together, and of all the isolate the most',
-    );
-    largest.isolate.end('memory');
+  #begin(): void {
+    this.#timer ??= setInterval(() => void this.#look(), this.limits.lookMilliseconds).unref();
   }
 
-  /** Says how much memory it has for itself alone. */
-  async #lookAt(isolate: Isolate, state: { log(message: string): void; cpu: number }): Promise<number> {
+  #rest(forget: () => void): void {
+    forget();
+    if (this.#isolates.size + this.#checks.size === 0) this.close();
+  }
+
+  async #look(): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    try {
+      const seen = await Promise.all([
+        ...[...this.#isolates.values()].map((watched) => this.#lookAt(watched)),
+        ...[...this.#checks].map((check) => this.#lookAtCheck(check)),
+      ]);
+      this.#bound(seen.filter((each) => each !== undefined));
+      this.shares.prune();
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  /** Ends the largest of each share that is exceeded, then of all. */
+  #bound(seen: Seen[]): void {
+    const used = new Map<string, number>();
+    for (const { ref, megabytes } of seen) used.set(ref, (used.get(ref) ?? 0) + megabytes);
+    for (const { holder, refs } of this.shares.overMemory(used)) {
+      largest(seen.filter(({ ref }) => refs.includes(ref)))?.end(`${WHOSE[holder]} used too much together`);
+    }
+    if (seen.reduce((sum, { megabytes }) => sum + megabytes, 0) <= this.limits.togetherMegabytes) return;
+    largest(seen)?.end('all functions here used too much together');
+  }
+
+  /** Undefined: it is being ended. */
+  async #lookAt(watched: Watched & { cpu: number }): Promise<Seen | undefined> {
+    const { ref, isolate, log } = watched;
     const { idleMilliseconds, residentMegabytes } = this.limits;
     if (isolate.active === 0 && performance.now() - isolate.lastUsed > idleMilliseconds) {
       isolate.end('asked');
-      return 0;
+      return undefined;
     }
     if (!(await isolate.keepsToSockets())) {
-      state.log('the isolate wrote files in place of its sockets and was ended');
+      log('the isolate wrote files in place of its sockets and was ended');
       isolate.end('crash');
-      return 0;
+      return undefined;
     }
     const usage = isolate.pid === undefined ? undefined : await usageOf(isolate.pid);
-    if (usage === undefined) return 0;
-    isolate.cpuCredit -= usage.cpuMilliseconds - state.cpu;
-    state.cpu = usage.cpuMilliseconds;
+    if (usage === undefined) return undefined;
+    const milliseconds = usage.cpuMilliseconds - watched.cpu;
+    watched.cpu = usage.cpuMilliseconds;
+    isolate.cpuCredit -= milliseconds;
+    const isOverdrawn = this.shares.spend(ref, milliseconds);
+    const end = (why: string) => {
+      log(`memory limit exceeded: ${why}, and of them the isolate the most`);
+      isolate.end('memory');
+    };
     if (usage.residentMegabytes > residentMegabytes) {
-      state.log(`memory limit exceeded: the isolate used more than ${residentMegabytes} MiB and was ended`);
+      log(`memory limit exceeded: the isolate used more than ${residentMegabytes} MiB and was ended`);
       isolate.end('memory');
     } else if (isolate.cpuCredit < 0) {
-      state.log('CPU limit exceeded: the isolate computed for longer than its requests allow and was ended');
+      log('CPU limit exceeded: the isolate computed for longer than its requests allow and was ended');
       isolate.end('cpu');
-    } else return usage.ownMegabytes;
-    return 0;
+    } else if (isOverdrawn) {
+      log('CPU limit exceeded: the project’s functions used more than their share, and the isolate was ended');
+      isolate.end('cpu');
+    } else return { ref, megabytes: usage.ownMegabytes, end };
+    return undefined;
+  }
+
+  async #lookAtCheck(check: WatchedCheck & { cpu: number }): Promise<Seen | undefined> {
+    const { ref, process, tooLarge } = check;
+    const usage = process.pid === undefined ? undefined : await usageOf(process.pid);
+    if (usage === undefined) return undefined;
+    this.shares.spend(ref, usage.cpuMilliseconds - check.cpu);
+    check.cpu = usage.cpuMilliseconds;
+    const end = () => {
+      tooLarge();
+      process.kill();
+    };
+    if (usage.ownMegabytes <= this.limits.checkMegabytes) return { ref, megabytes: usage.ownMegabytes, end };
+    end();
+    return undefined;
   }
 }
+
+const largest = (seen: Seen[]) =>
+  seen.reduce<Seen | undefined>((a, b) => (a === undefined || b.megabytes > a.megabytes ? b : a), undefined);
 
 async function usageOf(pid: number) {
   try {

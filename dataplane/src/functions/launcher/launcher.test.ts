@@ -134,6 +134,21 @@ test('a small process that ends nothing is ended itself', async () => {
   own.close();
 });
 
+test('a launcher goes on when a process that has exited is killed', async () => {
+  const own = new Launcher(log, 200);
+  const over = run('exit 1', undefined, own);
+  over.stdout.resume();
+  over.stderr.resume();
+  assert.equal(await over.closed, { code: 1, signal: null });
+  over.kill();
+  // Runs for longer than the patience: the end of the launcher would take this process along.
+  const other = run('sleep 1', undefined, own);
+  other.stdout.resume();
+  other.stderr.resume();
+  assert.equal(await other.closed, { code: 0, signal: null });
+  own.close();
+});
+
 test('its id is known no longer than it runs, though its outputs are read on', async () => {
   const launched = run('sleep 1; echo said');
   launched.stderr.resume();

@@ -23,13 +23,16 @@ export class Launcher {
   #isClosed = false;
   readonly #launched = new Map<number, Launched>();
 
-  constructor(private readonly log: Logger) {}
+  constructor(
+    private readonly log: Logger,
+    private readonly patienceMilliseconds = PATIENCE_MS,
+  ) {}
 
   start(command: Command): Launched {
     const id = ++this.#count;
     // Who hears nothing any more has ended, or has no channel as it never began: both are told of.
     const send = (order: Order) => void this.#process?.send?.(order, () => undefined);
-    const launched = new Launched(id, send, () => this.#process?.kill('SIGKILL'));
+    const launched = new Launched(id, send, () => this.#process?.kill('SIGKILL'), this.patienceMilliseconds);
     this.#launched.set(id, launched);
     const forget = () => this.#launched.delete(id);
     launched.closed.then(forget, forget);
@@ -97,11 +100,13 @@ export class Launched {
   readonly closed: Promise<Exit>;
   readonly #end = Promise.withResolvers<Exit>();
   #patience: NodeJS.Timeout | undefined;
+  #hasExited = false;
 
   constructor(
     private readonly id: number,
     private readonly send: (order: Order) => void,
     private readonly giveUp: () => void,
+    private readonly patienceMilliseconds: number,
   ) {
     this.stdout = this.#outputOf('stdout');
     this.stderr = this.#outputOf('stderr');
@@ -110,9 +115,11 @@ export class Launched {
     this.closed.catch(() => undefined);
   }
 
+  /** Ends the launcher, and all that it started, if the process does not exit in time. Does nothing after the exit. */
   kill(): void {
+    if (this.#hasExited) return;
     this.send({ order: 'kill', id: this.id });
-    this.#patience ??= setTimeout(this.giveUp, PATIENCE_MS).unref();
+    this.#patience ??= setTimeout(this.giveUp, this.patienceMilliseconds).unref();
   }
 
   hear(news: News): void {
@@ -123,6 +130,7 @@ export class Launched {
   }
 
   #gone(): void {
+    this.#hasExited = true;
     this.pid = undefined;
     clearTimeout(this.#patience);
   }

@@ -1,0 +1,44 @@
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { until } from '../testing/until.js';
+import { OwnAddresses } from './own-addresses.js';
+
+/** Reads each of `answers` once, then the last one again and again. */
+async function afterLooks(answers: (string[] | Error)[]) {
+  let looks = 0;
+  let changes = 0;
+  const read = () => {
+    const answer = answers[Math.min(looks++, answers.length - 1)] as string[] | Error;
+    if (answer instanceof Error) throw answer;
+    return answer;
+  };
+  const own = new OwnAddresses(read, () => changes++, 5);
+  await until(() => looks > answers.length, 'one look after the last answer');
+  own.close();
+  return { denied: own.denied, changes };
+}
+
+test('own addresses keep the last list when the interfaces cannot be read', async () => {
+  const refusal = new Error('uv_interface_addresses returned Unknown system error 24');
+  assert.equal(await afterLooks([['10.0.0.1'], refusal]), { denied: ['10.0.0.1'], changes: 0 });
+  assert.equal((await afterLooks([['10.0.0.1'], refusal, ['10.0.0.1', '10.0.0.2']])).changes, 1);
+});
+
+test('own addresses deny a new address, and report it once', async () => {
+  const { denied, changes } = await afterLooks([['10.0.0.1'], ['10.0.0.1', 'fd00::2']]);
+  assert.equal([[...denied].sort(), changes], [['10.0.0.1', '[fd00::2]'], 1]);
+});
+
+test('own addresses still deny a removed address, and report nothing when it is removed', async () => {
+  const { denied, changes } = await afterLooks([['10.0.0.1', '10.0.0.2'], ['10.0.0.1']]);
+  assert.equal([[...denied].sort(), changes], [['10.0.0.1', '10.0.0.2'], 0]);
+});
+
+test('own addresses forget the oldest removed addresses, and never a present one', async () => {
+  const many = (from: number) => Array.from({ length: 200 }, (_, n) => `10.${from}.0.${n}`);
+  const { denied } = await afterLooks([many(0), many(1), many(2)]);
+  assert.is(denied.length, 256);
+  assert.ok(many(2).every((address) => denied.includes(address)));
+});
+
+test.run();
