@@ -189,6 +189,28 @@ for (const target of [
   });
 }
 
+test('a browser is not sent to a neighbour that shares the origin of the project’s site', async () => {
+  const { tenant } = app;
+  const { origin } = new URL(tenant.url);
+  const landingOf = async (target: string) => {
+    const answer = await app.ask('GET', `/verify?token=x&type=signup&redirect_to=${encodeURIComponent(target)}`);
+    return answer.headers.get('location')?.replace(/[?#].*$/, '');
+  };
+  const site = `${tenant.url}/functions/v1/app`;
+  app.configure({ ...settings(), GOTRUE_SITE_URL: site });
+  try {
+    for (const path of [`/p/${neighbour.tenant.ref}/functions/v1/app`, '/docs', `/p/${tenant.ref}-2/x`, '/']) {
+      assert.is(await landingOf(origin + path), site, path);
+      assert.is(await landingOf(`${tenant.url}/..${path.replace(/^\/p/, '')}`), site, path);
+    }
+    assert.is(await landingOf(`${tenant.url}/functions/v1/other`), `${tenant.url}/functions/v1/other`);
+    app.configure({ ...settings(), GOTRUE_SITE_URL: origin });
+    assert.is(await landingOf(`${origin}/p/${neighbour.tenant.ref}/functions/v1/app`), `${origin}/`);
+  } finally {
+    app.configure(settings());
+  }
+});
+
 for (const target of [
   `${SITE}/deep/path?x=1`,
   'https://a.preview.example.com/b/c',

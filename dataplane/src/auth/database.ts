@@ -3,8 +3,9 @@
  * to date, so that a project made by an older version is served by this one.
  */
 import { scramOnly } from '@slipway/crds';
-import { authMigrations, migrateAuth } from '@slipway/project-database';
+import { authMigrations, migrateAuth, unknownMigration } from '@slipway/project-database';
 import pg from 'pg';
+import { boundedSocket, JOB_BYTES } from '../sql/bounded-socket.js';
 import { DatabaseError } from '../sql/errors.js';
 import { Pool } from '../sql/pool.js';
 import type { Tenant } from '../tenant.js';
@@ -73,8 +74,12 @@ export class AuthDatabases {
 
 async function bringUpToDate(tenant: Tenant, pool: Pool): Promise<void> {
   const applied = await appliedVersions(pool);
-  if (authMigrations.every(({ version }) => applied.has(version))) return;
-  const client = scramOnly(new pg.Client({ ...tenant.authAdmin, application_name: 'slipway' }));
+  const isUpToDate = authMigrations.every(({ version }) => applied.has(version));
+  // The migration refuses what a newer release wrote, by name.
+  if (isUpToDate && unknownMigration(authMigrations, applied) === undefined) return;
+  const client = scramOnly(
+    new pg.Client({ ...tenant.authAdmin, application_name: 'slipway', stream: () => boundedSocket(JOB_BYTES) }),
+  );
   client.on('error', () => undefined);
   await client.connect();
   try {

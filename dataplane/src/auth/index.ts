@@ -6,7 +6,7 @@ import type { ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { BodyTooLargeError } from '../request-body.js';
 import type { Service, ServiceRequest } from '../service.js';
-import { ConnectionError, DatabaseError, PoolBusyError } from '../sql/errors.js';
+import { AnswerTooLargeError, ConnectionError, DatabaseError, PoolBusyError } from '../sql/errors.js';
 import type { Tenant } from '../tenant.js';
 import { deleteFactor, listFactors } from './admin/factors.js';
 import { generateLink, invite } from './admin/links.js';
@@ -167,6 +167,10 @@ function namedRoute(method: string, path: string): Route | undefined {
 
 function asAuthError(error: unknown, { requestId, tenant }: ServiceRequest, log: Logger): AuthError {
   if (error instanceof AuthError) return error;
+  if (error instanceof AnswerTooLargeError) {
+    log.info({ requestId, ref: tenant.ref, code: error.code }, 'answer of a database too large');
+    return new AuthError(500, 'unexpected_failure', `Database error (SQLSTATE ${error.code})`);
+  }
   if (error instanceof PoolBusyError || error instanceof ConnectionError) {
     log.warn({ requestId, ref: tenant.ref, reason: error.message }, 'auth could not reach a database');
     return new AuthError(503, 'unexpected_failure', 'The database is not available; try again in a moment');

@@ -54,7 +54,13 @@ export async function mailCode(
     ...keepToken(user.id, KEPT_AS[action], token.hash, user.email),
     ...(challenge === undefined ? [] : beginFlow(user.id, challenge, METHOD_OF[action])),
   ]);
-  const letter = { action, user, to: user.email, token, redirectTo: allowedRedirect(redirectTo, config) };
+  const letter = {
+    action,
+    user,
+    to: user.email,
+    token,
+    redirectTo: allowedRedirect(redirectTo, config, request.tenant.url),
+  };
   if (waiting) await mail(context, letter);
   else mailLater(context, letter);
 }
@@ -122,7 +128,7 @@ update auth.users set email_change = $2, email_change_confirm_status = 0, email_
     action: 'email_change' as const,
     user,
     newEmail,
-    redirectTo: allowedRedirect(ask.redirectTo, config),
+    redirectTo: allowedRedirect(ask.redirectTo, config, request.tenant.url),
   };
   const letters = [
     { ...letter, to: newEmail, token: tokenNew },

@@ -5,12 +5,16 @@ import { globMatcher, type Matcher } from './glob.js';
 
 const MAX_LENGTH = 2048;
 
-/** In: what the caller asked for. Out: that, if allowed; else the site itself. */
-export function allowedRedirect(wanted: string | null | undefined, { siteUrl, uriAllowList }: AuthConfig): string {
-  return wanted && isAllowed(wanted, siteUrl, uriAllowList) ? wanted : siteUrl;
+/** Returns `wanted` if it is allowed, else the site itself. `projectUrl`: where the project's services are. */
+export function allowedRedirect(
+  wanted: string | null | undefined,
+  { siteUrl, uriAllowList }: AuthConfig,
+  projectUrl: string,
+): string {
+  return wanted && isAllowed(wanted, siteUrl, uriAllowList, new URL(projectUrl)) ? wanted : siteUrl;
 }
 
-function isAllowed(wanted: string, siteUrl: string, allowList: readonly string[]): boolean {
+function isAllowed(wanted: string, siteUrl: string, allowList: readonly string[], project: URL): boolean {
   if (wanted.length > MAX_LENGTH) return false;
   // What browsers drop or turn around before they read it would be matched as something else.
   if (/[\s\\]/.test(wanted) || hasControl(wanted) || !URL.canParse(wanted)) return false;
@@ -18,10 +22,17 @@ function isAllowed(wanted: string, siteUrl: string, allowList: readonly string[]
   if (url.protocol === 'javascript:' || url.protocol === 'data:' || url.protocol === 'vbscript:') return false;
   if (url.username !== '' || url.password !== '') return false;
   const site = new URL(siteUrl);
-  if (/^https?:$/.test(url.protocol) && url.host === site.host && url.protocol === site.protocol) return true;
+  if (/^https?:$/.test(url.protocol) && url.origin === site.origin && !isOfOthers(url, site, project)) return true;
   // As it will be gone to: what is written otherwise may hide another host before what a glob's `*` takes for a name.
   const [whole, bare] = [withoutFragment(url), withoutSlash(url)];
   return allowList.some((glob) => [whole, bare].some((each) => isSame(glob, each) || matcherOf(glob)(each)));
+}
+
+/** At `/p/<ref>` the origin is shared: the rest of it belongs to other projects and the platform, whatever the site's host is. */
+function isOfOthers(url: URL, site: URL, project: URL): boolean {
+  const isInside = ({ pathname }: URL) => `${pathname}/`.startsWith(`${project.pathname}/`);
+  if (project.pathname === '/') return false;
+  return (url.origin === project.origin || isInside(site)) && !isInside(url);
 }
 
 /** An address without wildcards, however its owner wrote it. */

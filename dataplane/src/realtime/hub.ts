@@ -7,6 +7,7 @@ import { migrateRealtime } from '@slipway/project-database';
 import pg from 'pg';
 import type { Logger } from 'pino';
 import type { Tokens } from '../gateway/tokens.js';
+import { boundedSocket, JOB_BYTES } from '../sql/bounded-socket.js';
 import { Pool } from '../sql/pool.js';
 import type { Tenant } from '../tenant.js';
 import { Changes } from './changes/changes.js';
@@ -133,7 +134,13 @@ export class Hub {
   }
 
   async #migrate(): Promise<void> {
-    const owner = scramOnly(new pg.Client({ ...this.tenant.owner, connectionTimeoutMillis: 5_000 }));
+    const owner = scramOnly(
+      new pg.Client({
+        ...this.tenant.owner,
+        connectionTimeoutMillis: 5_000,
+        stream: () => boundedSocket(JOB_BYTES),
+      }),
+    );
     owner.on('error', () => undefined);
     await owner.connect();
     try {

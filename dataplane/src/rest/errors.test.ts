@@ -56,6 +56,13 @@ test('a database out of reach and a full queue are the caller’s to try again',
   );
 });
 
+test('a database that is short of something or unreachable is a 503 with Retry-After', () => {
+  for (const error of [new DatabaseError('out of shared memory', '53200'), new ConnectionError('x', true)]) {
+    const { status, headers } = toRestError(error, false);
+    assert.equal([status, headers['Retry-After']], [503, '1']);
+  }
+});
+
 test('a raised PGRST that is no JSON is PGRST121', () => {
   assert.is(toRestError(new DatabaseError('plain', 'PGRST'), false).code, 'PGRST121');
   assert.is(

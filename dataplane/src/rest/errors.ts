@@ -2,7 +2,7 @@
  * Every error of the REST service is one value: HTTP status, and code, message, details and hint as PostgREST words them. In:
  * what a stage found wrong, or an error of the pool. Out: what the response stage writes.
  */
-import { ConnectionError, DatabaseError, PoolBusyError } from '../sql/pool.js';
+import { AnswerTooLargeError, ConnectionError, DatabaseError, PoolBusyError } from '../sql/pool.js';
 import { isFraming, isLine, isToken } from './header-text.js';
 
 export interface RestErrorParts {
@@ -65,6 +65,10 @@ export const invalidPreferences = (invalid: readonly string[]) =>
 export const notImplemented = (details: string) =>
   new RestError(400, 'PGRST127', 'Feature not implemented', { details });
 
+/** A server that is short of locks, memory or connections has them again once the session that took them is ended. */
+export const RETRY = { 'Retry-After': '1' };
+const HEADERS_OF: Record<number, Record<string, string>> = { 401: { 'WWW-Authenticate': 'Bearer' }, 503: RETRY };
+
 /** By the longest prefix of the SQLSTATE; what is not here is 400. */
 const STATUS_OF_SQLSTATE: Record<string, number> = {
   '08': 503,
@@ -104,8 +108,9 @@ export function toRestError(error: unknown, anonymous: boolean): RestError {
   if (error instanceof DatabaseError) return fromPostgres(error, anonymous);
   if (error instanceof PoolBusyError)
     return new RestError(504, 'PGRST003', 'Timed out acquiring connection from connection pool.');
+  if (error instanceof AnswerTooLargeError) return new RestError(500, error.code, error.message);
   if (error instanceof ConnectionError)
-    return new RestError(503, 'PGRST000', 'Database connection error. Retrying the connection.');
+    return new RestError(503, 'PGRST000', 'Database connection error. Retrying the connection.', { headers: RETRY });
   throw error;
 }
 
@@ -115,7 +120,7 @@ function fromPostgres(error: DatabaseError, anonymous: boolean): RestError {
   return new RestError(status, error.code, error.message, {
     details: error.fields.detail ?? null,
     hint: error.fields.hint ?? null,
-    headers: status === 401 ? { 'WWW-Authenticate': 'Bearer' } : {},
+    headers: HEADERS_OF[status] ?? {},
   });
 }
 

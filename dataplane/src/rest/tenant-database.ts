@@ -3,18 +3,22 @@
  * again when Postgres notifies of DDL, when connections were lost, and before an unknown name is answered.
  */
 import { createHash } from 'node:crypto';
-import { DatabaseError, Pool, type PoolLimits } from '../sql/pool.js';
+import { AnswerTooLargeError, DatabaseError, Pool, type PoolLimits } from '../sql/pool.js';
 import type { Tenant } from '../tenant.js';
 import type { Catalogue } from './catalogue/catalogue.js';
-import { loadCatalogue } from './catalogue/load.js';
+import { type CatalogueLimits, CatalogueTooLarge, loadCatalogue } from './catalogue/load.js';
 import type { SettingsSource } from './catalogue/settings.js';
 import type { CompiledRequest } from './compile.js';
-import { RestError } from './errors.js';
+import { RETRY, RestError } from './errors.js';
 
 /** `NOTIFY pgrst, 'reload schema'`, as tools for PostgREST send it. */
 const CHANNEL = 'pgrst';
 const RELOADS_AT_ONCE = 20;
 const RELOADS_A_SECOND = 5;
+/** A catalogue that is too large is not asked for again so soon. */
+const REFUSED_MS = 2_000;
+/** Postgres ran out of memory or time over it, or met a limit of its own. */
+const COSTLY = new Set(['53200', '54000', '57014']);
 const MAX_COMPILED = 500;
 /** Callers choose it: no request that comes often is so long. */
 const MAX_SHAPE_LENGTH = 16_384;
@@ -30,6 +34,7 @@ export class TenantDatabase {
   private catalogue: Catalogue | undefined;
   private loading: Promise<Catalogue> | undefined;
   private stale = true;
+  private refused: { error: RestError; until: number } | undefined;
   private tokens = RELOADS_AT_ONCE;
   private refilledAt = performance.now();
   /** Least recently used first. */
@@ -41,6 +46,7 @@ export class TenantDatabase {
     public tenant: Tenant,
     private readonly settings: SettingsSource,
     limits: Partial<PoolLimits>,
+    private readonly catalogueLimits?: CatalogueLimits,
   ) {
     this.pool = new Pool(tenant.authenticator, limits, {
       listen: [CHANNEL],
@@ -96,14 +102,21 @@ export class TenantDatabase {
   }
 
   private async read(): Promise<Catalogue> {
+    if (this.refused && performance.now() < this.refused.until) throw this.refused.error;
+    this.refused = undefined;
     // Told of a change while it reads, it is stale again.
     this.stale = false;
     try {
-      this.catalogue = await loadCatalogue(this.pool, this.settings);
+      this.catalogue = await loadCatalogue(this.pool, this.settings, this.catalogueLimits);
     } catch (error) {
       this.stale = true;
-      if (!(error instanceof DatabaseError)) throw error;
-      throw new RestError(503, 'PGRST002', 'Could not query the database for the schema cache. Retrying.');
+      const isTooLarge = error instanceof CatalogueTooLarge || error instanceof AnswerTooLargeError;
+      if (!isTooLarge && !(error instanceof DatabaseError)) throw error;
+      const message = isTooLarge ? error.message : 'Could not query the database for the schema cache. Retrying.';
+      const refusal = new RestError(503, 'PGRST002', message, { headers: RETRY });
+      const isCostly = isTooLarge || COSTLY.has(error.code);
+      if (isCostly) this.refused = { error: refusal, until: performance.now() + REFUSED_MS };
+      throw refusal;
     }
     this.compiled = new Map();
     return this.catalogue;

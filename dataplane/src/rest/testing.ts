@@ -108,6 +108,7 @@ export async function startRestHarness(
       authenticator,
       authAdmin: authenticator,
       owner: authenticator,
+      replicationSlot: 'none',
       type: 'shared',
       plan: 'free',
       services: new Set(['rest']),

@@ -12,10 +12,30 @@ export class MessageReader {
   private chunks: Buffer[] = [];
   private held = 0;
   private needed = HEADER_BYTES;
+  /** The header of the message at hand was passed to `onHeader`. */
+  private isAnnounced = false;
+  /** Of the message at hand, header and all, if not all of it is kept. */
+  private keptBytes: number | undefined;
+  /** Bytes of the message at hand that are still to come and are dropped. */
+  private skipping = 0;
 
-  constructor(private readonly onMessage: (type: number, body: Buffer) => void) {}
+  /**
+   * `onHeader` is called once for each message, before its bytes are gathered, with the length of its body. It throws to end the stream;
+   * if it returns a number, only so many bytes of the body are kept and passed on, and the others are dropped as they come.
+   */
+  constructor(
+    private readonly onMessage: (type: number, body: Buffer) => void,
+    private readonly onHeader: (type: number, length: number) => number | undefined,
+  ) {}
 
-  push(chunk: Buffer): void {
+  push(received: Buffer): void {
+    let chunk = received;
+    if (this.skipping > 0) {
+      const skipped = Math.min(this.skipping, chunk.length);
+      this.skipping -= skipped;
+      if (skipped === chunk.length) return;
+      chunk = chunk.subarray(skipped);
+    }
     this.chunks.push(chunk);
     this.held += chunk.length;
     // A large message is joined once, when all of it is there.
@@ -25,11 +45,18 @@ export class MessageReader {
       const length = rest.readUInt32BE(1) + 1;
       if (length > MAX_MESSAGE_BYTES || length < HEADER_BYTES)
         throw new RangeError('a message of an impossible length');
-      if (rest.length < length) break;
-      this.onMessage(rest[0] as number, rest.subarray(HEADER_BYTES, length));
+      const kept = this.isAnnounced ? undefined : this.onHeader(rest[0] as number, length - HEADER_BYTES);
+      this.isAnnounced = true;
+      if (kept !== undefined) this.keptBytes = HEADER_BYTES + kept;
+      const needed = this.keptBytes ?? length;
+      if (rest.length < needed) break;
+      this.onMessage(rest[0] as number, rest.subarray(HEADER_BYTES, needed));
+      this.isAnnounced = false;
+      this.keptBytes = undefined;
+      this.skipping = Math.max(0, length - rest.length);
       rest = rest.subarray(length);
     }
-    this.needed = rest.length >= HEADER_BYTES ? rest.readUInt32BE(1) + 1 : HEADER_BYTES;
+    this.needed = rest.length >= HEADER_BYTES ? (this.keptBytes ?? rest.readUInt32BE(1) + 1) : HEADER_BYTES;
     this.chunks = rest.length > 0 ? [rest] : [];
     this.held = rest.length;
   }

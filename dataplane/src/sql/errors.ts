@@ -35,6 +35,18 @@ export class ConnectionError extends Error {
   }
 }
 
+/**
+ * The database's answer is larger than one may be. Its connection was ended before all of it was received, so whether the work was done
+ * is not known. The same statement would do so again: it is not repeated.
+ */
+export class AnswerTooLargeError extends ConnectionError {
+  /** Postgres' `program_limit_exceeded`. */
+  readonly code = '54000';
+  constructor(bytes: number) {
+    super(`The answer of the database is larger than ${bytes} bytes. Ask for fewer or smaller rows.`, true);
+  }
+}
+
 /** More work is waiting than the pool allows: the caller should come back later (503). */
 export class PoolBusyError extends Error {
   override readonly name = 'PoolBusyError';

@@ -7,8 +7,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Login } from '../tenant.js';
+import { AnswerMemory } from './answer-memory.js';
 import type { Parameter } from './encoder.js';
-import { ConnectionError, DatabaseError, PoolBusyError } from './errors.js';
+import { AnswerTooLargeError, ConnectionError, DatabaseError, PoolBusyError } from './errors.js';
 import { type Holder, holds, holdsNoMore, isFull, makeRoom } from './full-server.js';
 import { type Result, Session, StaleStatementError, type Statement } from './session.js';
 
@@ -82,6 +83,7 @@ export class Pool implements Queryable, Holder {
   private readonly sessions: Session[] = [];
   private readonly exclusive = new Set<Session>();
   private readonly queue: Waiter[] = [];
+  private readonly memory = new AnswerMemory();
   private opening = 0;
   private openAgainAt = 0;
   private full: { lookMs: number; timer: NodeJS.Timeout | undefined } | undefined;
@@ -117,6 +119,7 @@ export class Pool implements Queryable, Holder {
     } catch (error) {
       if (error instanceof StaleStatementError) return this.send(statements.map(({ name: _, ...unnamed }) => unnamed));
       if (!(error instanceof ConnectionError && repeatable && error.sent)) throw error;
+      if (error instanceof AnswerTooLargeError) throw error;
       await sleep(REPEAT_AFTER_MS);
       return this.send(statements);
     }
@@ -310,6 +313,7 @@ export class Pool implements Queryable, Holder {
       connectTimeoutMs: this.limits.connectTimeoutMs,
       statementTimeoutMs: this.limits.statementTimeoutMs,
       maxStatements: this.limits.statementsPerConnection,
+      memory: this.memory,
       onNotification: (channel, payload) => this.hooks.onNotification?.(channel, payload),
       onReady: () => (this.closed ? this.closeIdle() : this.serveQueue()),
       onClose: (closed) => this.release(closed),
@@ -369,4 +373,12 @@ function objects<T>({ fields, rows }: Result): T[] {
   );
 }
 
-export { ConnectionError, DatabaseError, type Parameter, PoolBusyError, type Result, type Statement };
+export {
+  AnswerTooLargeError,
+  ConnectionError,
+  DatabaseError,
+  type Parameter,
+  PoolBusyError,
+  type Result,
+  type Statement,
+};

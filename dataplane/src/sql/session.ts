@@ -3,10 +3,12 @@
  * its own Sync and so each an implicit transaction, several under way at once and answered in order.
  * Called by the pool alone. Never sends a cancel request: it could hit a neighbour's batch.
  */
-import { Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { scramOnly } from '@slipway/crds';
 import { Client } from 'pg';
 import type { Login } from '../tenant.js';
+import { ANSWER_LIMITS, type AnswerMemory, COUNTED_FROM } from './answer-memory.js';
+import { boundedSocket } from './bounded-socket.js';
 import {
   decodeError,
   decodeFields,
@@ -18,7 +20,7 @@ import {
   type Row,
 } from './decoder.js';
 import { encode, encoded, type Parameter } from './encoder.js';
-import { ConnectionError, DatabaseError } from './errors.js';
+import { AnswerTooLargeError, ConnectionError, DatabaseError } from './errors.js';
 
 export interface Statement {
   text: string;
@@ -42,6 +44,8 @@ export interface SessionOptions {
   statementTimeoutMs: number;
   /** Named statements kept prepared; the one used longest ago is closed for a new one. */
   maxStatements: number;
+  /** The budget of all sessions of one pool. */
+  memory: AnswerMemory;
   onNotification(channel: string, payload: string): void;
   /** A batch has been answered: there is room for another. */
   onReady(): unknown;
@@ -90,6 +94,9 @@ const UNKNOWN_PACE_MS = 5;
 /** Of the newest batch in the mean; one that was slow has lost nine parts in ten of it after 22 others. */
 const NEWEST_WEIGHT = 0.1;
 
+const DATA_ROW = 0x44;
+const ROW_DESCRIPTION = 0x54;
+
 const newResult = (): Result => ({ command: '', rows: [], fields: [] });
 
 export class Session {
@@ -100,6 +107,10 @@ export class Session {
   /** Least recently used first. */
   private readonly statements = new Set<string>();
   private closed = false;
+  /** Of the answer that is being received: its bytes so far, those of its data, and the bytes taken from the budget. */
+  private receivedBytes = 0;
+  private keptBytes = 0;
+  private takenBytes = 0;
   /** When the last batch was answered. */
   idleSince = performance.now();
   /** What a batch takes here: a mean, in which the latest weigh most. */
@@ -110,11 +121,16 @@ export class Session {
     private readonly options: SessionOptions,
   ) {
     this.socket = socket;
-    const reader = new MessageReader((type, body) => this.onMessage(type, body));
+    const reader = new MessageReader(
+      (type, body) => this.onMessage(type, body),
+      (type, length) => this.onHeader(type, length),
+    );
     socket.on('data', (chunk) => {
       try {
         reader.push(chunk);
       } catch (error) {
+        if (error instanceof AnswerTooLargeError) return this.dropTooLarge(error);
+        if (error instanceof ConnectionError) return this.drop(error);
         this.drop(
           new ConnectionError('the database sent what this client does not understand', true, { cause: error }),
         );
@@ -124,7 +140,7 @@ export class Session {
   }
 
   static async open(login: Login, options: SessionOptions): Promise<Session> {
-    const socket = new Socket();
+    const socket = boundedSocket(ANSWER_LIMITS.loginBytes);
     const client = scramOnly(
       new Client({
         ...login,
@@ -224,10 +240,50 @@ export class Session {
     encode.sync();
   }
 
+  /** Called before the bytes of a message are gathered. */
+  private onHeader(type: number, length: number): undefined {
+    const { answerBytes, reportBytes } = ANSWER_LIMITS;
+    const isData = type === DATA_ROW || type === ROW_DESCRIPTION;
+    if (!isData && length > reportBytes) throw new AnswerTooLargeError(reportBytes);
+    if (this.batches.length === 0) {
+      if (isData) throw new RangeError('data without a batch');
+      // A notification that comes between two batches is part of no answer.
+      return;
+    }
+    this.receivedBytes += length;
+    if (this.receivedBytes > answerBytes) throw new AnswerTooLargeError(answerBytes);
+    if (isData) this.keep(length);
+  }
+
+  /** Only data is kept until the batch ends. Notices and the like are dropped at once, so the shared budgets do not count them. */
+  private keep(length: number): void {
+    this.keptBytes += length;
+    if (this.keptBytes < COUNTED_FROM) return;
+    const wanted = Math.ceil(this.keptBytes / COUNTED_FROM) * COUNTED_FROM - this.takenBytes;
+    if (wanted <= 0) return;
+    if (!this.options.memory.take(wanted)) {
+      throw new ConnectionError('too many large answers are being received', true);
+    }
+    this.takenBytes += wanted;
+  }
+
+  private forgetReceived(): void {
+    if (this.takenBytes > 0) this.options.memory.giveBack(this.takenBytes);
+    this.takenBytes = 0;
+    this.keptBytes = 0;
+    this.receivedBytes = 0;
+  }
+
+  /** The batch that is being answered is what asked for too much; those behind it have lost their connection. */
+  private dropTooLarge(error: AnswerTooLargeError): void {
+    this.batches.shift()?.reject(error);
+    this.drop(new ConnectionError('the connection to the database was lost', true));
+  }
+
   private onMessage(type: number, body: Buffer): void {
     const batch = this.batches[0];
     switch (type) {
-      case 0x44: // DataRow
+      case DATA_ROW:
         batch?.current.rows.push(decodeRow(body));
         break;
       case 0x43: // CommandComplete
@@ -239,7 +295,7 @@ export class Session {
       case 0x31: // ParseComplete
         if (batch) batch.parsed++;
         break;
-      case 0x54: // RowDescription
+      case ROW_DESCRIPTION:
         if (batch) batch.current.fields = decodeFields(body);
         break;
       case 0x45: // ErrorResponse
@@ -274,6 +330,7 @@ export class Session {
   private completeBatch(): void {
     const batch = this.batches.shift();
     if (!batch) throw new RangeError('an answer to nothing');
+    this.forgetReceived();
     this.idleSince = performance.now();
     this.paceMs += (this.idleSince - batch.startedAt - this.paceMs) * NEWEST_WEIGHT;
     const next = this.batches[0];
@@ -340,6 +397,7 @@ export class Session {
   drop(error: ConnectionError): void {
     if (this.closed) return;
     this.closed = true;
+    this.forgetReceived();
     if (!this.socket.writableEnded) this.socket.destroy();
     for (const batch of this.batches.splice(0)) batch.reject(error);
     this.options.onClose(this);

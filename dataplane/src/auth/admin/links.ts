@@ -87,7 +87,8 @@ export async function generateLink(context: Context): Promise<Answer> {
   if (kept === 'email_change_token_current') await beginEmailChange(context, body, userId);
   const token = newToken(request.tenant, address, config.mail.otpLength);
   await pool.batch(keepToken(userId, kept, token.hash, address));
-  const redirectTo = allowedRedirect(text(body, 'redirect_to') ?? wantedRedirect(context), config);
+  const wanted = text(body, 'redirect_to') ?? wantedRedirect(context);
+  const redirectTo = allowedRedirect(wanted, config, request.tenant.url);
   const verification = verifies.startsWith('email_change') ? 'email_change' : verifies;
   return ok({
     ...(await readUser(pool, userId)),

@@ -52,7 +52,7 @@ export async function authorizationUrl(context: Context, linkTo: string | null):
       challenge,
       provider: provider.name,
       method: 'oauth',
-      redirectTo: allowedRedirect(query.get('redirect_to'), context.config),
+      redirectTo: allowedRedirect(query.get('redirect_to'), context.config, context.request.tenant.url),
       linkTo,
     }),
   ]);

@@ -46,7 +46,7 @@ export async function callback(context: Context): Promise<Answer> {
   try {
     const pending = await pendingOf(context, parameters.get('state'));
     // What was allowed when it began may not be allowed any more.
-    target = allowedRedirect(pending.redirectTo, config);
+    target = allowedRedirect(pending.redirectTo, config, request.tenant.url);
     pkce = pending.pkce;
     if (pending.expired) throw badRequest('bad_oauth_state', 'OAuth state has expired');
     return redirect(await complete(context, parameters, pending, target), 302);

@@ -21,10 +21,10 @@ const discoveries = new Map<string, { until: number; found: Promise<Discovery> }
 
 export function discover(outbound: Outbound, { url }: ProviderConfig): Promise<Discovery> {
   const known = discoveries.get(url);
-  if (known && known.until > Date.now()) return known.found;
+  if (known && known.until > performance.now()) return known.found;
   if (discoveries.size >= MAX_KEPT) discoveries.clear();
   const found = readDiscovery(outbound, url);
-  discoveries.set(url, { until: Date.now() + KEPT_MS, found });
+  discoveries.set(url, { until: performance.now() + KEPT_MS, found });
   found.catch(() => discoveries.delete(url));
   return found;
 }

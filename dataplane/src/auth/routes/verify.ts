@@ -51,7 +51,7 @@ export async function verifyByLink(context: Context): Promise<Answer> {
   let target = context.config.siteUrl;
   try {
     context.limits.byAddress('verify', context);
-    target = allowedRedirect(query.get('redirect_to'), context.config);
+    target = allowedRedirect(query.get('redirect_to'), context.config, context.request.tenant.url);
     return redirect(await follow(context, type, token, target, pkce));
   } catch (error) {
     if (!(error instanceof AuthError)) throw error;

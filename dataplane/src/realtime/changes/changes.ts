@@ -12,6 +12,7 @@ import type { ChangeWish } from '../protocol/join.js';
 import { pushFrame } from '../protocol/messages.js';
 import { type Asked, type Condition, checkedAgainst, meets, readFilter } from './filter.js';
 import { changeData, failedData, valuesOf } from './payload.js';
+import { MAX_WAL_BYTES } from './replication-session.js';
 import { type Change, ChangeStream, type ReplicationLogin } from './stream.js';
 import { type Table, Tables } from './tables.js';
 import { areVisible, type Question, type Seen, seenBy } from './visibility.js';
@@ -33,6 +34,8 @@ interface Subscription {
 /** The last subscriber may be back in a moment; making a slot costs more than reading on. */
 const LINGER_MS = 60_000;
 const RETRY_MS = 500;
+/** Of tables whose changes were seen. A table whose description was forgotten is looked up once more. */
+const MOST_DESCRIPTIONS = 10_000;
 /** From a commit in the log until others see it. */
 const VISIBLE_MS = 1;
 const NO_KEY = 'Error 400: Bad Request, no primary key';
@@ -161,15 +164,31 @@ export class Changes {
   async #prepare(changes: readonly Change[]): Promise<(() => void)[]> {
     const asked: Asked = new Map();
     const deliveries: Delivery[] = [];
+    const sends: (() => void)[] = [];
     for (const change of changes) {
       const table = await this.#tableOf(change);
       if (table === undefined) continue;
+      if (change.isOversized) {
+        sends.push(() => this.#tellOversized(change, table));
+        continue;
+      }
       const wanting = await this.#wanting(change, table, asked);
-      if (wanting.length > 0) deliveries.push(new Delivery(change, table, wanting));
+      if (wanting.length === 0) continue;
+      const delivery = new Delivery(change, table, wanting);
+      deliveries.push(delivery);
+      sends.push(() => delivery.send(this.#options.recordBytes));
     }
     await this.#untilVisible(deliveries);
     await this.#ask(deliveries);
-    return deliveries.map((delivery) => () => delivery.send(this.#options.recordBytes));
+    return sends;
+  }
+
+  /** Its values were not read, so neither filters nor policies were asked: subscribers learn of it, and nothing about its row. */
+  #tellOversized(change: Change, table: Table): void {
+    const text = `A change of ${table.schema}.${table.name} was larger than ${MAX_WAL_BYTES} bytes and was not sent`;
+    for (const [channel, subscriptions] of this.#subscriptions) {
+      if (subscriptions.some(({ wish }) => isOf(wish, change, table))) this.#tell(channel, 'error', text);
+    }
   }
 
   async #untilVisible(deliveries: readonly Delivery[]): Promise<void> {
@@ -181,6 +200,7 @@ export class Changes {
   /** Postgres sends a table's description anew when it changed: what was known of it before is not used for it. */
   async #tableOf({ relation }: Change): Promise<Table | undefined> {
     if (this.#lastDescription.get(relation.oid) !== relation) {
+      if (this.#lastDescription.size >= MOST_DESCRIPTIONS) this.#lastDescription.clear();
       this.#lastDescription.set(relation.oid, relation);
       this.#tables.forget();
     }

@@ -19,6 +19,8 @@ export type WalMessage =
   | { kind: 'insert'; oid: number; record: Tuple }
   | { kind: 'update'; oid: number; record: Tuple; old: OldTuple | undefined }
   | { kind: 'delete'; oid: number; old: OldTuple }
+  /** A change that is larger than is read: of it only its table is known. */
+  | { kind: 'oversized'; type: 'INSERT' | 'UPDATE' | 'DELETE'; oid: number }
   | { kind: 'other' };
 
 export interface OldTuple {
@@ -55,6 +57,17 @@ export function decodeWal(body: Buffer): WalMessage {
     default:
       return { kind: 'other' };
   }
+}
+
+/** The letter and the table's oid. */
+export const CHANGE_HEADER_BYTES = 5;
+const CHANGES = { I: 'INSERT', U: 'UPDATE', D: 'DELETE' } as const;
+
+/** In: the first bytes of a message. Throws where it is no change of a row: nothing else is so large. */
+export function decodeOversized(head: Buffer): WalMessage {
+  const type = CHANGES[String.fromCharCode(head[0] as number) as keyof typeof CHANGES];
+  if (type === undefined) throw new RangeError('a message of the log that is no change is too large');
+  return { kind: 'oversized', type, oid: head.readUInt32BE(1) };
 }
 
 class Reader {

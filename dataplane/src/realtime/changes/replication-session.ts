@@ -2,13 +2,15 @@
  * One replication connection to one database: makes, drops and reads a slot. `pg` logs in and runs the commands; from
  * START_REPLICATION on the stream is read here. In: a login that may replicate. Out: WAL messages with their place in the log.
  */
-import { Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { scramOnly } from '@slipway/crds';
 import { Client } from 'pg';
+import { ANSWER_LIMITS } from '../../sql/answer-memory.js';
+import { boundedSocket } from '../../sql/bounded-socket.js';
 import { decodeError, MessageReader } from '../../sql/decoder.js';
 import { ConnectionError, DatabaseError } from '../../sql/errors.js';
 import type { Login } from '../../tenant.js';
-import { decodeWal, type WalMessage } from './pgoutput.js';
+import { CHANGE_HEADER_BYTES, decodeOversized, decodeWal, type WalMessage } from './pgoutput.js';
 
 export interface ReplicationEvents {
   onMessage(message: WalMessage): void;
@@ -27,6 +29,11 @@ const OPTIONS = [
   .map((setting) => `-c ${setting}`)
   .join(' ');
 
+/** One message of the log, which is a row's change, or twice the row where the table's replica identity is full. */
+export const MAX_WAL_BYTES = 8 * 1024 * 1024;
+/** Before the message itself: the letter, two places in the log and a time. */
+const XLOG_HEADER_BYTES = 25;
+
 const QUERY = 0x51;
 const COPY_DATA = 0x64;
 const XLOG_DATA = 0x77;
@@ -41,7 +48,7 @@ export class ReplicationSession {
   ) {}
 
   static async open(login: Login): Promise<ReplicationSession> {
-    const socket = new Socket();
+    const socket = boundedSocket(ANSWER_LIMITS.loginBytes);
     const client = scramOnly(
       new Client({
         ...login,
@@ -94,12 +101,23 @@ export class ReplicationSession {
       socket.destroy();
       ended.reject(error);
     };
-    const reader = new MessageReader((type, body) => {
-      if (type === 0x45) fail(decodeError(body));
+    let isOversized = false;
+    // Of a change that is too large only the beginning is kept, which names its table: the stream goes on after it.
+    const onHeader = (type: number, length: number) => {
+      isOversized = length > MAX_WAL_BYTES;
+      if (!isOversized) return undefined;
+      if (type !== COPY_DATA) throw new ConnectionError('the database sent a message that is too large', true);
+      return XLOG_HEADER_BYTES + CHANGE_HEADER_BYTES;
+    };
+    const onMessage = (type: number, body: Buffer) => {
+      if (isOversized) events.onMessage(decodeOversized(body.subarray(XLOG_HEADER_BYTES)));
+      else if (type === 0x45) fail(decodeError(body));
       else if (type === 0x63) fail(new ConnectionError('the database ended the stream', true));
-      else if (type === COPY_DATA && body[0] === XLOG_DATA) events.onMessage(decodeWal(body.subarray(25)));
+      else if (type === COPY_DATA && body[0] === XLOG_DATA)
+        events.onMessage(decodeWal(body.subarray(XLOG_HEADER_BYTES)));
       else if (type === COPY_DATA && body[0] === KEEPALIVE) events.onCaughtUp(body.readBigUInt64BE(1), body[17] === 1);
-    });
+    };
+    const reader = new MessageReader(onMessage, onHeader);
     socket.on('data', (chunk) => {
       try {
         reader.push(chunk);

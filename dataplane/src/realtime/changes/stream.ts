@@ -4,7 +4,7 @@
  * Postgres gave up, because nobody read it for too long, is told as lost: changes may have been missed. Called by `Changes`.
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import { REPLICATION_ROLE, replicationSlotOf } from '@slipway/crds';
+import { REPLICATION_ROLE } from '@slipway/crds';
 import type { Logger } from 'pino';
 import { DatabaseError } from '../../sql/errors.js';
 import type { Tenant } from '../../tenant.js';
@@ -22,6 +22,8 @@ export interface Change {
   committedAt: Date;
   record: Tuple | undefined;
   old: OldTuple | undefined;
+  /** It was not read, as it is larger than MAX_WAL_BYTES. */
+  isOversized?: boolean;
 }
 
 export interface StreamEvents {
@@ -70,7 +72,7 @@ export class ChangeStream {
     private readonly events: StreamEvents,
     private readonly log: Logger,
   ) {
-    this.#slot = replicationSlotOf(tenant.ref);
+    this.#slot = tenant.replicationSlot;
     this.#ready.promise.catch(() => undefined);
   }
 
@@ -175,6 +177,10 @@ export class ChangeStream {
         transaction.index++;
         if (this.#isNew(transaction)) this.#add(message, transaction);
         break;
+      case 'oversized':
+        transaction.index++;
+        if (this.#isNew(transaction)) this.#addOversized(message, transaction);
+        break;
       default:
     }
   }
@@ -199,6 +205,18 @@ export class ChangeStream {
     this.#waiting.push({ change: { type, relation, xid, committedAt, record, old }, bytes });
     this.#waitingBytes += bytes;
     if (this.#isFilled(1)) this.#session?.pause();
+    void this.#deliver();
+  }
+
+  #addOversized(
+    { type, oid }: WalMessage & { kind: 'oversized' },
+    { committedAt, xid }: { committedAt: Date; xid: number },
+  ): void {
+    const relation = this.#relations.get(oid);
+    if (relation === undefined) return;
+    const change = { type, relation, xid, committedAt, record: undefined, old: undefined, isOversized: true };
+    this.#waiting.push({ change, bytes: 0 });
+    this.log.warn({ slot: this.#slot, oid }, 'oversized change skipped');
     void this.#deliver();
   }
 

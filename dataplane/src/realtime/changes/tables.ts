@@ -37,7 +37,10 @@ const PUBLISHED = `
 select c.oid::text from pg_catalog.pg_publication_tables p
 join pg_catalog.pg_namespace n on n.nspname = p.schemaname
 join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = p.tablename
-where p.pubname = 'supabase_realtime' and ($1 = '*' or p.schemaname = $1) and ($2 = '*' or p.tablename = $2)`;
+where p.pubname = 'supabase_realtime' and ($1 = '*' or p.schemaname = $1) and ($2 = '*' or p.tablename = $2)
+limit 2`;
+/** A project may have any number of tables: what is known of them is forgotten at so many, and read again. */
+const MOST_KNOWN = 10_000;
 
 export class Tables {
   readonly #known = new Map<number, Table | undefined>();
@@ -46,11 +49,12 @@ export class Tables {
 
   /** Undefined: it is gone. */
   async get(oid: number): Promise<Table | undefined> {
+    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
     if (!this.#known.has(oid)) this.#known.set(oid, await this.#load(oid));
     return this.#known.get(oid);
   }
 
-  /** The published tables of that name, `*` being any. */
+  /** The published tables of that name, `*` being any: none, the only one, or two of several. */
   async published(schema: string, table: string): Promise<Table[]> {
     const statement = { name: 'realtime-published', text: PUBLISHED, values: [schema, table] };
     const [answer] = await this.pool.batch([statement], { repeatable: true });

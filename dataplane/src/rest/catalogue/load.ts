@@ -8,10 +8,25 @@ import { arrayLiteral } from '../statement/writer.js';
 import { Catalogue, type CatalogueRows } from './catalogue.js';
 import { type RestSettings, restSettings, type SettingsSource } from './settings.js';
 
+/** What of a database is read at most. A project with more gets no REST API, and its requests learn why. */
+export interface CatalogueLimits {
+  /** Tables and views of the exposed schemas. */
+  relations: number;
+  /** Functions of the exposed schemas. */
+  functions: number;
+  /** All of it, as JSON. */
+  bytes: number;
+}
+
+const LIMITS: CatalogueLimits = { relations: 10_000, functions: 10_000, bytes: 16 * 1024 * 1024 };
+/** Characters of one comment, default or other text of the owner. */
+const MOST_TEXT = 4_000;
+const text = (expression: string) => `left(${expression}, ${MOST_TEXT})`;
+
 /** Of the login role in this database, then of the role, then of the database. */
 const SETTINGS = /* sql */ `
 select coalesce(json_object_agg(key, value), '{}')::text from (
-  select distinct on (key) key, value
+  select distinct on (key) key, ${text('value')} as value
   from (
     select substr(setting, 7, strpos(setting, '=') - 7) as key, substr(setting, strpos(setting, '=') + 1) as value,
       s.setrole <> 0 as of_role, s.setdatabase <> 0 as of_database
@@ -26,7 +41,7 @@ select coalesce(json_object_agg(key, value), '{}')::text from (
 
 /** Sequences are found by what depends on what: functions that look them up by name ask for rights on their schema. */
 const RELATIONS = /* sql */ `
-select c.oid::int8 as oid, n.nspname as schema, c.relname as name, obj_description(c.oid, 'pg_class') as comment,
+select c.oid::int8 as oid, n.nspname as schema, c.relname as name, ${text(`obj_description(c.oid, 'pg_class')`)} as comment,
   c.relkind in ('v', 'm') as "isView",
   (c.relkind in ('r', 'p') or pg_relation_is_updatable(c.oid, true) & 8 = 8) as insertable,
   (c.relkind in ('r', 'p') or pg_relation_is_updatable(c.oid, true) & 4 = 4) as updatable,
@@ -46,10 +61,10 @@ select c.oid::int8 as oid, n.nspname as schema, c.relname as name, obj_descripti
           where dep.classid = 'pg_class'::regclass and dep.refobjid = a.attrelid and dep.refobjsubid = a.attnum and dep.deptype = 'i'
           limit 1
         )
-        else coalesce(pg_get_expr(d.adbin, d.adrelid), t.typdefault)
+        else ${text('coalesce(pg_get_expr(d.adbin, d.adrelid), t.typdefault)')}
       end,
       'generated', a.attgenerated <> '' or a.attidentity = 'a',
-      'comment', col_description(a.attrelid, a.attnum),
+      'comment', ${text('col_description(a.attrelid, a.attnum)')},
       'labels', case when t.typtype = 'e' then (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid) end,
       'maxLength', case when t.typname in ('varchar', 'bpchar') and a.atttypmod > 4 then a.atttypmod - 4 end,
       'toJson', r.to_json, 'fromJson', r.from_json, 'fromText', r.from_text
@@ -91,7 +106,7 @@ where c.relkind in ('v', 'm') and c.oid >= 16384 and pg_column_size(r.ev_action)
 const MEDIA_TYPE = '^[A-Za-z0-9!#$&^_.+*-]+/[A-Za-z0-9!#$&^_.+*-]+$';
 
 const FUNCTIONS = /* sql */ `
-select n.nspname as schema, p.proname as name, obj_description(p.oid, 'pg_proc') as comment, p.provolatile as volatility,
+select n.nspname as schema, p.proname as name, ${text(`obj_description(p.oid, 'pg_proc')`)} as comment, p.provolatile as volatility,
   (
     select coalesce(json_agg(json_build_object(
       'name', coalesce(p.proargnames[i], ''),
@@ -146,24 +161,37 @@ where n.nspname = any($1::text[]) and p.prokind = 'a' and p.pronargs = 1
 const list = (name: string, query: string, order: string) =>
   `'${name}', (select coalesce(json_agg(q order by ${order}), '[]') from (${query}) q)`;
 
+/** Counted before anything is read, and no further than the limits. */
+const TOO_MANY = /* sql */ `
+(select count(*) from (
+  select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where n.nspname = any($1::text[]) and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition limit $2::int8 + 1
+) relations) > $2::int8
+or (select count(*) from (
+  select from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any($1::text[]) limit $3::int8 + 1
+) functions) > $3::int8`;
+
+/** One row: null where it is more than the limits allow. */
 const CATALOGUE = /* sql */ `
-select json_build_object(
+with catalogue as materialized (select case when ${TOO_MANY} then null else json_build_object(
   ${list('relations', RELATIONS, 'schema, name')},
   ${list('keys', KEYS, 'relation, q.constraint')},
   ${list('views', VIEWS, 'oid')},
   ${list('functions', FUNCTIONS, 'schema, name, q.parameters::text')},
   ${list('computed', COMPUTED, 'schema, name')},
   ${list('handlers', HANDLERS, 'schema, name')},
-  'comments', (select coalesce(json_object_agg(nspname, obj_description(oid, 'pg_namespace')), '{}') from pg_namespace where nspname = any($1::text[]))
-)::text`;
+  'comments', (select coalesce(json_object_agg(nspname, ${text(`obj_description(oid, 'pg_namespace')`)}), '{}') from pg_namespace where nspname = any($1::text[]))
+)::text end as text)
+select case when octet_length(text) <= $4::int8 then text end from catalogue`;
 
 const PREPARE: Statement = {
   text: `select set_config('search_path', 'pg_catalog', true), set_config('transaction_read_only', 'on', true)`,
 };
 
-async function json<T>(pool: Pool, text: string, values: string[]): Promise<T> {
+async function json<T>(pool: Pool, text: string, values: string[]): Promise<T | undefined> {
   const [, result] = await pool.batch([PREPARE, { text, values }], { repeatable: true });
-  return JSON.parse(String(result?.rows[0]?.[0])) as T;
+  const [value] = result?.rows[0] ?? [];
+  return value ? (JSON.parse(String(value)) as T) : undefined;
 }
 
 async function loadSettings(pool: Pool, { schemas, given, fromDatabase }: SettingsSource): Promise<RestSettings> {
@@ -172,8 +200,21 @@ async function loadSettings(pool: Pool, { schemas, given, fromDatabase }: Settin
   return restSettings({ ...given, ...set }, schemas);
 }
 
-export async function loadCatalogue(pool: Pool, source: SettingsSource): Promise<Catalogue> {
+/** The exposed schemas hold more than is read of them. */
+export class CatalogueTooLarge extends Error {
+  constructor({ relations, functions, bytes }: CatalogueLimits) {
+    super(
+      `The exposed schemas have more than ${relations} tables and views, ${functions} functions or ${bytes} bytes of descriptions. ` +
+        'Expose fewer schemas, or move objects to another schema.',
+    );
+  }
+}
+
+export async function loadCatalogue(pool: Pool, source: SettingsSource, limits = LIMITS): Promise<Catalogue> {
   const settings = await loadSettings(pool, source);
-  const rows = await json<CatalogueRows>(pool, CATALOGUE, [arrayLiteral(settings.schemas)]);
+  const { relations, functions, bytes } = limits;
+  const values = [arrayLiteral(settings.schemas), String(relations), String(functions), String(bytes)];
+  const rows = await json<CatalogueRows>(pool, CATALOGUE, values);
+  if (!rows) throw new CatalogueTooLarge(limits);
   return new Catalogue(rows, settings);
 }

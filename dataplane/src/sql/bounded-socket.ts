@@ -1,0 +1,24 @@
+/**
+ * A socket for a client of `pg`, whose parser gathers a message of any length before anybody sees it. Ends itself once the server has
+ * sent more than is allowed. For logins and for short jobs, such as migrations, in databases that tenants write to.
+ */
+import { Socket } from 'node:net';
+
+/** All that a migration's session may receive. */
+export const JOB_BYTES = 16 * 1024 * 1024;
+
+export class TooMuchReceived extends Error {
+  constructor(bytes: number) {
+    super(`the database sent more than ${bytes} bytes`);
+  }
+}
+
+export function boundedSocket(bytes: number): Socket {
+  const socket = new Socket();
+  let received = 0;
+  socket.on('data', (chunk: Buffer) => {
+    received += chunk.length;
+    if (received > bytes) socket.destroy(new TooMuchReceived(bytes));
+  });
+  return socket;
+}
