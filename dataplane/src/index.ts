@@ -3,7 +3,7 @@
  * the projects' services (auth, rest), and of the API for all else. Started by its own main.ts.
  */
 import { KubeConfig } from '@kubernetes/client-node';
-import { projectUrlOf } from '@slipway/crds';
+import { hasProjectHosts, projectUrlOf } from '@slipway/crds';
 import { type Logger, pino } from 'pino';
 import { createAuthService } from './auth/index.js';
 import { anywhere, publicOnly } from './auth/outbound.js';
@@ -62,6 +62,9 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   const { metrics, stopMetrics } = await startMetrics(settings.metricsListen);
   const server = createGateway({
     publicUrl: installation.publicUrl,
+    projectsDomain: installation.projectsDomain,
+    allowedHosts: installation.site ? undefined : settings.allowedHosts,
+    trustedProxies: settings.trustedProxies,
     tenant: registry.tenant,
     complete: () => registry.complete,
     services,
@@ -162,12 +165,11 @@ async function functionsOf({ functions, installation }: DataplaneSettings, log: 
   return createFunctionsService({
     home: functions.home,
     publicUrl: installation.publicUrl,
-    ...(installation.site && {
-      projectUrl: (ref) => projectUrlOf(installation, ref),
-      blockedAddresses: installation.site.blockedAddresses,
-    }),
+    ...(hasProjectHosts(installation) && { projectUrl: (ref) => projectUrlOf(installation, ref) }),
+    ...(installation.site && { blockedAddresses: installation.site.blockedAddresses }),
     tenant: (ref) => registry().tenant(ref),
     environment: (ref) => registry().environment(ref),
+    owner: (ref) => registry().owner(ref),
     log,
   });
 }

@@ -1,6 +1,16 @@
 /** The data plane's settings from the environment: read once, checked, with the wrong variable named. */
 import { readFileSync } from 'node:fs';
-import { type Installation, POD_URLS_SETTINGS, readInstallation, readPodUrls } from '@slipway/crds';
+import type { BlockList } from 'node:net';
+import {
+  ALLOWED_HOSTS_SETTING,
+  type Installation,
+  POD_URLS_SETTINGS,
+  readAllowedHosts,
+  readInstallation,
+  readPodUrls,
+  readTrustedProxies,
+  TRUSTED_PROXIES_SETTING,
+} from '@slipway/crds';
 import type { S3Settings } from './storage/content/s3.js';
 
 export interface DataplaneSettings {
@@ -8,6 +18,10 @@ export interface DataplaneSettings {
   listen: string;
   /** Where people and projects are, and on a cluster the site's settings. */
   installation: Installation;
+  /** Host names that a one-machine platform answers for, beside localhost, the public URL's and projects'. */
+  allowedHosts?: readonly string[];
+  /** Reverse proxies whose X-Forwarded-For counts; undefined: none. */
+  trustedProxies?: BlockList | undefined;
   /** The Unix socket that management routes are handed on to; undefined: the API is elsewhere. */
   apiSocket: string | undefined;
   /** Of services that run in pods of their own, the URL of each pod. */
@@ -50,6 +64,8 @@ export function readSettings(environment: Record<string, string | undefined>): D
   return {
     listen: text('SLIPWAY_LISTEN', /^(\/.+|.+:\d{1,5})$/, '127.0.0.1:4000 or the path of a Unix socket'),
     installation: readInstallation(environment),
+    allowedHosts: readAllowedHosts(environment[ALLOWED_HOSTS_SETTING]),
+    trustedProxies: readTrustedProxies(environment[TRUSTED_PROXIES_SETTING]),
     apiSocket: environment.SLIPWAY_API_SOCKET ? text('SLIPWAY_API_SOCKET', /^\//, '/run/slipway/api.sock') : undefined,
     pods: { realtime: pods('realtime'), storage: pods('storage'), functions: pods('functions') },
     kubeconfig: environment.KUBECONFIG || undefined,

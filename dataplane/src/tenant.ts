@@ -42,6 +42,8 @@ export interface Tenant {
   authAdmin: Login;
   /** Who owns the database and all in it but schema `auth`: for migrations of what the owner may change itself. */
   owner: Login;
+  /** The slot by which realtime reads the changes of its database. */
+  replicationSlot: string;
 }
 
 /** Who calls: decided by the gateway from a verified token, never by the request itself. */

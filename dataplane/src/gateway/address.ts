@@ -3,6 +3,8 @@ export interface ProjectAddress {
   ref: string;
   /** The path within the project, with the query: `/rest/v1/todos?id=eq.1`. */
   target: string;
+  /** The host name is the project's alone. */
+  ownOrigin: boolean;
 }
 
 export interface ServiceAddress {
@@ -18,10 +20,10 @@ const PATH_PREFIX = '/p/';
 /** Undefined: the request is for the platform itself. `domain` is the public URL's host name with a leading dot. */
 export function projectAddress(url: string, host: string | undefined, domain: string): ProjectAddress | undefined {
   const subdomain = host === undefined ? undefined : subdomainOf(host, domain);
-  if (subdomain !== undefined) return { ref: subdomain, target: url };
+  if (subdomain !== undefined) return { ref: subdomain, target: url, ownOrigin: true };
   if (!url.startsWith(PATH_PREFIX)) return undefined;
   const end = endOfSegment(url, PATH_PREFIX.length);
-  return { ref: url.slice(PATH_PREFIX.length, end), target: url.slice(end) };
+  return { ref: url.slice(PATH_PREFIX.length, end), target: url.slice(end), ownOrigin: false };
 }
 
 /** `/auth/v1/user?x=1` → auth, `/user`, `x=1`. Undefined: no service of ours is named so. */

@@ -1,10 +1,14 @@
-/** An ordinary answer on a socket that node:http has given up; it closes the connection. */
-import { type IncomingMessage, ServerResponse } from 'node:http';
+/** An ordinary response on a socket that node:http has given up; it closes the connection. */
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { type OriginPolicy, SHARED_ORIGIN } from './origin-policy.js';
+import { ProjectResponse } from './project-response.js';
 
-export function answerOn(socket: Duplex, incoming: IncomingMessage): ServerResponse {
-  const outgoing = new ServerResponse(incoming);
+/** `policy`: without it the strictest. */
+export function answerOn(socket: Duplex, incoming: IncomingMessage, policy: OriginPolicy = SHARED_ORIGIN) {
+  const outgoing = new ProjectResponse(incoming);
+  outgoing.apply(policy);
   outgoing.shouldKeepAlive = false;
   outgoing.assignSocket(socket as Socket);
   outgoing.once('finish', () => (socket as Socket).destroySoon());

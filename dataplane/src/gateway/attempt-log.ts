@@ -9,6 +9,7 @@ import { LinesOfASecond } from './lines-of-a-second.js';
 
 /** Callers choose the path, and may make it long. */
 const MAX_PATH_LENGTH = 200;
+const MAX_HOST_LENGTH = 200;
 
 export type Refused = Exclude<Decision, { caller: unknown }>;
 
@@ -24,12 +25,16 @@ export interface Attempt {
 export class AttemptLog {
   readonly #refused: LinesOfASecond;
   readonly #failed: LinesOfASecond;
+  readonly #otherHosts: LinesOfASecond;
 
   constructor(private readonly log: Logger) {
     const words = (end: string, ref?: string) =>
       `more callers${ref ? ' of the project' : ''} ${end} in the same second`;
     this.#refused = new LinesOfASecond((leftOut, ref) => log.info({ ref, leftOut }, words('were refused', ref)));
     this.#failed = new LinesOfASecond((leftOut, ref) => log.error({ ref, leftOut }, words('were failed', ref)));
+    this.#otherHosts = new LinesOfASecond((leftOut) =>
+      log.warn({ leftOut }, 'more requests for other host names refused'),
+    );
   }
 
   refused(decision: Refused, attempt: Attempt): void {
@@ -47,7 +52,15 @@ export class AttemptLog {
     if (this.#failed.take(attempt.ref)) this.log.error({ ...fieldsOf(attempt), err: error }, words);
   }
 
+  /** A request for a host name that the platform does not answer for: a forgotten setting, or an attack. */
+  otherHost(host: string, requestId: string, address: string): void {
+    if (!this.#otherHosts.take('')) return;
+    const fields = { host: host.slice(0, MAX_HOST_LENGTH), requestId, address };
+    this.log.warn(fields, 'request for another host name refused');
+  }
+
   close(): void {
+    this.#otherHosts.close();
     this.#refused.close();
     this.#failed.close();
   }

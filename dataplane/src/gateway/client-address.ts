@@ -1,12 +1,15 @@
-/** From which network address a request comes: the connection's, or behind an ingress the one that the ingress saw. */
+/**
+ * From which network address a request comes: the connection's, the one that an ingress saw, or the one that a trusted proxy saw. Used
+ * by rate limits and logs, and sent on in X-Forwarded-For.
+ */
 import type { IncomingMessage } from 'node:http';
-import { isIP } from 'node:net';
+import { type BlockList, isIP } from 'node:net';
 
 export type ClientAddress = (incoming: IncomingMessage) => string;
 
 const withoutAddress = new WeakMap<IncomingMessage, string>();
 
-/** For what came over a Unix socket: whoever listens there knows whose it is. */
+/** For a request over a Unix socket: its listener knows whose it is. */
 export function comesFrom(incoming: IncomingMessage, address: string): void {
   withoutAddress.set(incoming, address);
 }
@@ -15,10 +18,46 @@ export const ofConnection: ClientAddress = (incoming) => incoming.socket.remoteA
 
 const ofSocket = (incoming: IncomingMessage) => withoutAddress.get(incoming);
 
-/** Each proxy appends the address that it sees: of the list only the last entry is the ingress' own word. */
+/** Each proxy appends the address that it sees: only the last entry of the list is the ingress' own. */
 export const ofIngress: ClientAddress = (incoming) => {
   const own = ofSocket(incoming);
   if (own !== undefined) return own;
-  const last = [incoming.headers['x-forwarded-for']].flat().at(-1)?.split(',').at(-1)?.trim() ?? '';
+  const last = withoutPort(forwardedFor(incoming).at(-1) ?? '');
   return isIP(last) === 0 ? ofConnection(incoming) : last;
 };
+
+/**
+ * Behind proxies of these networks. X-Forwarded-For counts only from one of them, and of the list only what trusted proxies appended:
+ * read from its end, the first address that is no proxy's.
+ */
+export const ofTrustedProxies =
+  (proxies: BlockList): ClientAddress =>
+  (incoming) => {
+    const own = ofSocket(incoming);
+    if (own !== undefined) return own;
+    let address = ofConnection(incoming);
+    if (!contains(proxies, address)) return address;
+    for (const entry of forwardedFor(incoming).reverse()) {
+      const before = withoutPort(entry);
+      if (isIP(before) === 0) break;
+      address = before;
+      if (!contains(proxies, address)) break;
+    }
+    return address;
+  };
+
+const forwardedFor = ({ headers }: IncomingMessage): string[] =>
+  [headers['x-forwarded-for'] ?? []].flat().flatMap((list) => list.split(',').map((entry) => entry.trim()));
+
+/** Some proxies append the client's port: `203.0.113.7:51234`, `[2001:db8::7]:51234`. */
+function withoutPort(entry: string): string {
+  if (isIP(entry) !== 0) return entry;
+  const [, v6, v4] = /^(?:\[([^\]]+)\](?::\d+)?|([\d.]+):\d+)$/.exec(entry) ?? [];
+  return v6 ?? v4 ?? entry;
+}
+
+function contains(proxies: BlockList, address: string): boolean {
+  const plain = address.startsWith('::ffff:') ? address.slice(7) : address;
+  const family = isIP(plain);
+  return family !== 0 && proxies.check(plain, family === 6 ? 'ipv6' : 'ipv4');
+}

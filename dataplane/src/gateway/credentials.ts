@@ -4,7 +4,7 @@ import type { Caller, Tenant } from '../tenant.js';
 import { TokenProblem, type Tokens } from './tokens.js';
 
 export interface Credentials {
-  /** From the header `apikey` or, for sockets and links, the query. */
+  /** From the header `apikey` or, for an upgrade alone, the query. */
   key: string | undefined;
   /** From `Authorization: Bearer`; it, when it is there, says who calls. */
   bearer: string | undefined;
@@ -16,10 +16,14 @@ export type Decision =
   /** `keyCaller`: whose key it was, when the key itself was good. */
   | { refused: 'invalid-token'; problem: TokenProblem; keyCaller: Caller | undefined };
 
-export function credentialsOf(incoming: IncomingMessage, query: string): Credentials {
-  const { apikey, authorization } = incoming.headers;
-  const key = typeof apikey === 'string' ? apikey : keyInQuery(query);
-  return { key: key === '' ? undefined : key, bearer: bearerOf(authorization) };
+export function credentialsOf({ headers: { apikey, authorization } }: IncomingMessage): Credentials {
+  return { key: typeof apikey === 'string' && apikey !== '' ? apikey : undefined, bearer: bearerOf(authorization) };
+}
+
+/** A browser's WebSocket can't set a header. A key in the query of any other request would make a link that opens a page. */
+export function credentialsOfUpgrade(incoming: IncomingMessage, query: string): Credentials {
+  const found = credentialsOf(incoming);
+  return typeof incoming.headers.apikey === 'string' ? found : { ...found, key: keyInQuery(query) };
 }
 
 /** The caller when every token of the request is known already: the path of nearly all requests, without a promise. */
@@ -52,7 +56,7 @@ function bearerOf(authorization: string | undefined): string | undefined {
 }
 
 function keyInQuery(query: string): string | undefined {
-  return query.includes('apikey=') ? (new URLSearchParams(query).get('apikey') ?? undefined) : undefined;
+  return query.includes('apikey=') ? new URLSearchParams(query).get('apikey') || undefined : undefined;
 }
 
 /** The query as a service sees it: a key that was sent in it is not a parameter of the service. */

@@ -18,6 +18,7 @@ export function refuse(outgoing: ServerResponse, { status, body, headers }: Refu
   outgoing.writeHead(status, {
     'Content-Type': 'application/json; charset=utf-8',
     'Content-Length': Buffer.byteLength(text),
+    'X-Content-Type-Options': 'nosniff',
     ...headers,
   });
   outgoing.end(text);
@@ -26,6 +27,20 @@ export function refuse(outgoing: ServerResponse, { status, body, headers }: Refu
 export const UNKNOWN_PROJECT: Refusal = {
   status: 404,
   body: { message: 'There is no project at this address', hint: 'Its ref is part of project_url.' },
+};
+
+/** 421: the request went to a server that does not answer for its host name (RFC 9110). */
+export const OTHER_HOST: Refusal = {
+  status: 421,
+  body: {
+    type: 'about:blank',
+    title: 'Misdirected Request',
+    status: 421,
+    detail:
+      'This platform does not answer for the host name of the request. If the name is its own, set SLIPWAY_PUBLIC_URL to ' +
+      'its address, or add the name to SLIPWAY_ALLOWED_HOSTS, and start it again.',
+  },
+  headers: { 'Content-Type': 'application/problem+json' },
 };
 
 export const STARTING: Refusal = {

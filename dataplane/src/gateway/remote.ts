@@ -10,6 +10,7 @@ import type { Service, ServiceRequest, UpgradeRequest } from '../service.js';
 import { answerOn } from './answer-on.js';
 import { Carrier, type CarrierLimits, headersFor, type ServiceAddress } from './carrier.js';
 import { endToEnd, isAnswer } from './hop.js';
+import { SHARED_ORIGIN } from './origin-policy.js';
 import { refuse, serviceBusy, serviceDown } from './refusals.js';
 
 export interface RemoteOptions {
@@ -142,7 +143,8 @@ function headersOf(request: ServiceRequest | UpgradeRequest) {
 function join({ socket, head }: UpgradeRequest, answer: IncomingMessage, other: Socket, otherHead: Buffer): void {
   const headers: string[] = [];
   for (let at = 0; at < answer.rawHeaders.length; at += 2) {
-    headers.push(`${answer.rawHeaders[at]}: ${answer.rawHeaders[at + 1]}\r\n`);
+    const [name = '', value = ''] = answer.rawHeaders.slice(at, at + 2);
+    if (SHARED_ORIGIN.admit(name.toLowerCase(), value) !== undefined) headers.push(`${name}: ${value}\r\n`);
   }
   other.setNoDelay(true);
   other.setTimeout(0);

@@ -4,25 +4,36 @@
  */
 import { randomBytes } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { BlockList } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { ProjectService } from '@slipway/crds';
+import { type ProjectPlaces, type ProjectService, projectsHostOf } from '@slipway/crds';
 import type { Logger } from 'pino';
 import { BodyTooLargeError, MAX_BODY_BYTES } from '../request-body.js';
 import type { Service, ServiceRequest, Services } from '../service.js';
 import { ConnectionError, PoolBusyError } from '../sql/errors.js';
 import type { Caller, Tenant } from '../tenant.js';
-import { projectAddress, type ServiceAddress, serviceAddress } from './address.js';
+import { type ProjectAddress, projectAddress, type ServiceAddress, serviceAddress } from './address.js';
 import { answerOn } from './answer-on.js';
 import { type Attempt, AttemptLog, type Refused } from './attempt-log.js';
 import { ServiceBusy, ServiceTooSlow, ServiceUnreachable } from './carrier.js';
-import { type ClientAddress, ofConnection, ofIngress } from './client-address.js';
+import { type ClientAddress, ofConnection, ofIngress, ofTrustedProxies } from './client-address.js';
 import { allowOrigin, answerPreflight, isPreflight } from './cors.js';
-import { type Credentials, credentialsOf, decideCaller, knownCaller, withoutKey } from './credentials.js';
+import {
+  type Credentials,
+  credentialsOf,
+  credentialsOfUpgrade,
+  decideCaller,
+  knownCaller,
+  withoutKey,
+} from './credentials.js';
 import type { DeployedName } from './deployed.js';
 import { answerProbe } from './health.js';
 import { hasBody } from './hop.js';
+import { type HostCheck, hostCheck } from './host-check.js';
 import type { Management } from './management.js';
 import type { GatewayMetrics } from './metrics.js';
+import { OWN_ORIGIN, SHARED_ORIGIN } from './origin-policy.js';
+import { ProjectResponse } from './project-response.js';
 import { RateLimit } from './rate-limit.js';
 import {
   BODY_TOO_LARGE,
@@ -31,6 +42,7 @@ import {
   NO_KEY,
   NO_UPGRADE,
   notHere,
+  OTHER_HOST,
   type Refusal,
   refuse,
   STARTING,
@@ -46,8 +58,11 @@ import { RULES, type ServiceRules } from './rules.js';
 import { type Patience, SlowClients } from './slow-clients.js';
 import { Tokens } from './tokens.js';
 
-export interface GatewayOptions {
-  publicUrl: string;
+export interface GatewayOptions extends ProjectPlaces {
+  /** Undefined: requests for any host name are answered, as on a cluster. */
+  allowedHosts?: readonly string[] | undefined;
+  /** Reverse proxies whose X-Forwarded-For counts. */
+  trustedProxies?: BlockList | undefined;
   tenant(ref: string): Tenant | undefined;
   /** Whether every project is known: before that, one that isn't may only not be known yet. */
   complete(): boolean;
@@ -105,8 +120,9 @@ export function createGateway(options: GatewayOptions): Server {
     connectionsCheckingInterval: limits.checkMilliseconds,
     keepAliveTimeout: 65_000,
     noDelay: true,
+    ServerResponse: ProjectResponse,
     shouldUpgradeCallback: (incoming) => incoming.headers.upgrade?.toLowerCase() === 'websocket',
-  });
+  }) as unknown as Server;
   const rateLimit = new RateLimit(options.rateLimit);
   const attempts = new AttemptLog(options.log);
   const gateway = new Gateway(options, limits, rateLimit, new SlowClients(server, limits), attempts);
@@ -130,6 +146,7 @@ class Gateway {
   readonly #entries: ReadonlyMap<string, Entry>;
   readonly #deployed: ReadonlyMap<string, Entry>;
   readonly #clientAddress: ClientAddress;
+  readonly #answersFor: HostCheck;
   readonly #domain: string;
   readonly #tokens = new Tokens();
   readonly #nextId = requestIds();
@@ -141,23 +158,30 @@ class Gateway {
     private readonly slowClients: SlowClients,
     private readonly attempts: AttemptLog,
   ) {
+    const projectsHost = projectsHostOf(options);
+    const { publicUrl, allowedHosts, trustedProxies } = options;
+    this.#answersFor = allowedHosts ? hostCheck({ publicUrl, projectsHost, allowedHosts }) : () => true;
     this.#entries = entriesOf(options.services);
     this.#deployed = entriesOf(options.deployed ?? {});
-    this.#clientAddress = options.behindIngress ? ofIngress : ofConnection;
-    this.#domain = `.${new URL(options.publicUrl).hostname.toLowerCase()}`;
+    this.#clientAddress = clientAddress(options.behindIngress, trustedProxies);
+    this.#domain = `.${projectsHost}`;
   }
 
   onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
     const requestId = this.#nextId();
     if (this.options.log.isLevelEnabled('debug')) logWhenDone(this.options.log, incoming, outgoing, requestId);
+    const isWithBody = hasBody(incoming);
+    if (isWithBody) this.slowClients.watch(incoming, outgoing, false);
+    if (!this.#answersFor(incoming.headers.host)) return this.#refuseOtherHost(incoming, outgoing, requestId);
     const address = projectAddress(incoming.url as string, incoming.headers.host, this.#domain);
     if (address === undefined) {
       if (answerProbe(incoming.url as string, this.options.complete, outgoing)) return;
       this.options.metrics?.watch(outgoing, 'platform');
-      if (hasBody(incoming)) this.slowClients.watch(incoming, outgoing, false);
       this.options.management.forward(incoming, outgoing, requestId, this.#clientAddress(incoming));
       return;
     }
+    // A function's own call of the public URL has an ordinary response: no browser reads it.
+    if (outgoing instanceof ProjectResponse) outgoing.apply(policyOf(address));
     outgoing.setHeader('X-Request-Id', requestId);
     if (isPreflight(incoming)) {
       answerPreflight(incoming, outgoing);
@@ -168,18 +192,27 @@ class Gateway {
     const place = serviceAddress(address.target);
     const entry = place && this.#entryOf(tenant, place.service);
     this.options.metrics?.watch(outgoing, entry?.name ?? 'none');
-    if (hasBody(incoming)) this.slowClients.watch(incoming, outgoing, entry?.rules.streams === true);
+    if (isWithBody && entry?.rules.streams) this.slowClients.watch(incoming, outgoing, true);
     const refusal = this.#refusalOf(tenant, place, entry, incoming);
     if (tenant === undefined || place === undefined || entry === undefined || refusal !== undefined) {
       refuse(outgoing, worded(entry, refusal ?? UNKNOWN_PROJECT));
       return;
     }
-    const credentials = credentialsOf(incoming, place.query);
+    const credentials = credentialsOf(incoming);
     const caller = knownCaller(this.#tokens, tenant, credentials);
     if (caller !== undefined) {
       const token = credentials.bearer ?? credentials.key;
       this.#serve(entry, tenant, place, { caller, token }, requestId, incoming, outgoing);
     } else void this.#decide(entry, tenant, place, credentials, requestId, incoming, outgoing);
+  }
+
+  /** The refusal holds nothing of anybody's, so pages may read why their requests fail. */
+  #refuseOtherHost(incoming: IncomingMessage, outgoing: ServerResponse, requestId: string): void {
+    const { host = '' } = incoming.headers;
+    this.options.metrics?.watch(outgoing, 'misdirected');
+    this.attempts.otherHost(host, requestId, this.#clientAddress(incoming));
+    allowOrigin(outgoing);
+    refuse(outgoing, OTHER_HOST);
   }
 
   #entryOf(tenant: Tenant | undefined, service: string): Entry | undefined {
@@ -280,10 +313,11 @@ class Gateway {
   async onUpgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const requestId = this.#nextId();
     socket.on('error', () => socket.destroy());
-    const outgoing = answerOn(socket, incoming);
+    const address = projectAddress(incoming.url as string, incoming.headers.host, this.#domain);
+    const outgoing = answerOn(socket, incoming, policyOf(address));
     if (this.options.log.isLevelEnabled('debug')) logWhenDone(this.options.log, incoming, outgoing, requestId);
     outgoing.setHeader('X-Request-Id', requestId);
-    const address = projectAddress(incoming.url as string, incoming.headers.host, this.#domain);
+    if (!this.#answersFor(incoming.headers.host)) return this.#refuseOtherHost(incoming, outgoing, requestId);
     if (address === undefined) return refuse(outgoing, NO_UPGRADE);
     const tenant = this.options.tenant(address.ref);
     const place = serviceAddress(address.target);
@@ -295,7 +329,7 @@ class Gateway {
     if (entry.service.upgrade === undefined) return refuse(outgoing, worded(entry, NO_UPGRADE));
     const attempt = this.#attemptOf(tenant, place, requestId, incoming);
     try {
-      const credentials = credentialsOf(incoming, place.query);
+      const credentials = credentialsOfUpgrade(incoming, place.query);
       const decision = await decideCaller(this.#tokens, tenant, credentials);
       if (!('caller' in decision)) {
         this.attempts.refused(decision, attempt);
@@ -325,6 +359,13 @@ class Gateway {
     }
   }
 }
+
+const clientAddress = (behindIngress: boolean | undefined, trustedProxies: BlockList | undefined): ClientAddress => {
+  if (behindIngress) return ofIngress;
+  return trustedProxies ? ofTrustedProxies(trustedProxies) : ofConnection;
+};
+
+const policyOf = (address: ProjectAddress | undefined) => (address?.ownOrigin ? OWN_ORIGIN : SHARED_ORIGIN);
 
 const entriesOf = (services: Services) =>
   new Map<string, Entry>(

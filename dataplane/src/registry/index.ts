@@ -13,6 +13,8 @@ export interface Registry {
   tenant(ref: string): Tenant | undefined;
   /** What the project's owner has set for its functions, and its database's URL. */
   environment(ref: string): Record<string, string>;
+  /** The account that owns the project, as the Project names it. */
+  owner(ref: string): string | undefined;
   /** False until everything was listed once: before that a project may be missing only because it isn't known yet. */
   readonly complete: boolean;
   close(): Promise<void>;
@@ -44,6 +46,7 @@ export function startRegistry(options: RegistryOptions): Registry {
   return {
     tenant: (ref) => tenants.get(ref),
     environment: (ref) => tenants.environment(ref),
+    owner: (ref) => tenants.owner(ref),
     get complete() {
       return complete;
     },

@@ -138,9 +138,22 @@ test('a project is served once it and both of its Secrets are there, with its lo
     owner: { ...address, user: `postgres.${ref}`, password: 'three' },
     authenticator: { ...address, user: `authenticator.${ref}`, password: 'one' },
     authAdmin: { ...address, user: `auth_admin.${ref}`, password: 'two' },
+    replicationSlot: `realtime_${ref.replaceAll('-', '_')}`,
   });
   assert.ok(registry.tenant(witness));
   assert.equal(forgotten, []);
+});
+
+test('the roles and the slot of a project come from the database id in its Secret', async () => {
+  const ref = newRef();
+  await makeProject(ref);
+  await makeSecret(ref, SECRETS.keys.name, keysOf('first'));
+  await makeSecret(ref, SECRETS.database.name, { ...DATABASE, [SECRETS.database.id]: 'db_opaque' });
+  const { owner, authenticator, authAdmin, replicationSlot } = await until(() => registry.tenant(ref), 'the project');
+  assert.equal(
+    [owner.user, authenticator.user, authAdmin.user, replicationSlot],
+    ['postgres.db_opaque', 'authenticator.db_opaque', 'auth_admin.db_opaque', 'realtime_db_opaque'],
+  );
 });
 
 test('a new secret gives the project a new revision, and nothing is let go', async () => {

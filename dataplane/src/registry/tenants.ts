@@ -7,11 +7,13 @@ import {
   authAdminRole,
   authenticatorRole,
   availableServices,
+  databaseIdOf,
   type Installation,
   namespaceOf,
   ownerRole,
   type Project,
   projectUrlOf,
+  replicationSlotOf,
   SECRETS,
 } from '@slipway/crds';
 import type { Login, Tenant } from '../tenant.js';
@@ -96,6 +98,10 @@ export class Tenants {
     return { ...this.environments.get(ref), ...(url && { SUPABASE_DB_URL: url }) };
   }
 
+  owner(ref: string): string | undefined {
+    return this.#projects.get(ref)?.spec.owner;
+  }
+
   replaceProjects(projects: ProjectObject[]): void {
     this.#projects = new Map(projects.map((project) => [project.metadata.name, project]));
     this.#review(new Set([...this.#tenants.keys(), ...this.#projects.keys()]));
@@ -136,9 +142,15 @@ export class Tenants {
     const { type = 'shared', plan = 'free' } = project.spec;
     if (project.metadata.deletionTimestamp || type !== 'shared') return undefined;
     const jwtSecret = keys[SECRETS.keys.jwtSecret];
-    const authenticator = login(database, authenticatorRole(ref), 'authenticatorPassword', 'nextAuthenticatorPassword');
-    const authAdmin = login(database, authAdminRole(ref), 'authAdminPassword', 'nextAuthAdminPassword');
-    const owner = login(database, ownerRole(ref), 'ownerPassword', 'nextOwnerPassword');
+    const databaseId = databaseIdOf(ref, database);
+    const authenticator = login(
+      database,
+      authenticatorRole(databaseId),
+      'authenticatorPassword',
+      'nextAuthenticatorPassword',
+    );
+    const authAdmin = login(database, authAdminRole(databaseId), 'authAdminPassword', 'nextAuthAdminPassword');
+    const owner = login(database, ownerRole(databaseId), 'ownerPassword', 'nextOwnerPassword');
     // Without a secret every token would verify against the empty one.
     if (!jwtSecret || !authenticator || !authAdmin || !owner) return undefined;
     const anonKey = keys[SECRETS.keys.anonKey] ?? '';
@@ -161,6 +173,7 @@ export class Tenants {
       authenticator,
       authAdmin,
       owner,
+      replicationSlot: replicationSlotOf(databaseId),
       authConfig,
     };
     return { ...tenant, services: new Set(services), revision: digest(tenant, services) };

@@ -40,5 +40,7 @@ export function onlyTenant({ service, serviceUrl, login, secrets, authConfig }: 
     authenticator: login,
     authAdmin: login,
     owner: login,
+    // The data plane alone reads changes.
+    replicationSlot: '',
   };
 }

@@ -65,7 +65,7 @@ async function answer(
   if (isPreflight(incoming)) return answerPreflight(incoming, outgoing);
   if (incoming.headers.origin !== undefined) allowOrigin(outgoing);
   if (Number(incoming.headers['content-length']) > MAX_BODY_BYTES) return refuse(outgoing, BODY_TOO_LARGE);
-  const token = credentialsOf(incoming, '').bearer;
+  const token = credentialsOf(incoming).bearer;
   const verdict = token === undefined ? undefined : await verdictOf(tokens, tenant, token);
   if (refusalOf && verdict instanceof TokenProblem) return refuse(outgoing, refusalOf(verdict));
   if (refusalOf && verdict === undefined && anonymous === undefined) return refuse(outgoing, refusalOf('no-token'));

@@ -1,6 +1,13 @@
 /** For tests: projects with real databases on a Postgres of one's own, and the tokens that go with them. */
 import { randomBytes } from 'node:crypto';
-import { authAdminRole, authenticatorRole, databaseOf, ownerRole, PROJECT_SERVICES } from '@slipway/crds';
+import {
+  authAdminRole,
+  authenticatorRole,
+  databaseOf,
+  ownerRole,
+  PROJECT_SERVICES,
+  replicationSlotOf,
+} from '@slipway/crds';
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
 import { buildSpare, ensureTemplate, newSpareId, prepareCluster, takeSpare } from '@slipway/project-database';
 import { type JWTPayload, SignJWT } from 'jose';
@@ -56,6 +63,7 @@ export async function startTestCluster(): Promise<TestCluster> {
       authenticator: login(authenticatorRole(ref), passwords.authenticator),
       authAdmin: login(authAdminRole(ref), passwords.authAdmin),
       owner: login(ownerRole(ref), passwords.owner),
+      replicationSlot: replicationSlotOf(ref),
     };
   }
 

@@ -24,6 +24,7 @@ export const tenantWithoutDatabase = (ref: string, own: Partial<Tenant> = {}): T
   authenticator: NOWHERE,
   authAdmin: NOWHERE,
   owner: NOWHERE,
+  replicationSlot: 'none',
   ...own,
 });
 
