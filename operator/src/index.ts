@@ -35,7 +35,7 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
   const events = new EventRecorder({ client, component: 'slipway-operator', log });
   const caches = projectCaches(client, metrics, log, secretsOfEngine(settings));
   const functions = functionCache(client, metrics, log);
-  const installed = await installedEngine(settings, { client, caches, metrics, log });
+  const installed = await installedEngine(settings, { client, caches, metrics, events, log });
   const { engine, projectUrl } = installed;
   const informers = [...Object.values(caches), functions, ...installed.informers];
   let filled = false;

@@ -8,6 +8,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { LABEL_PROJECT, type Project } from '@slipway/crds';
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { PROJECT_INVENTORY } from '@slipway/project-database/inventory.testing.js';
 import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -60,28 +61,18 @@ async function assertNothingLeaked(client: KubeClient, postgres: TestPostgres): 
     const spares = names.filter((name) => name.startsWith('slipway-spare-'));
     return spares.length === SPARES && !names.some((name) => name.includes('building')) ? names : undefined;
   }, 'the spares to be full');
-  assert.equal(
-    all.filter((name) => name.startsWith('p-')),
-    refs.map((ref) => `p-${ref}`).sort(),
-  );
   assert.is(all.length, refs.length + SPARES + 1, 'and one template');
-  const roles = await namesIn(
-    postgres,
-    `SELECT rolname FROM pg_roles WHERE rolname ~ '^(postgres|authenticator|auth_admin)[.]'`,
-  );
-  const owners = [
-    ...refs,
-    ...all.flatMap(
-      (name) =>
-        name
-          .match(/^slipway-spare-(.*)$/)
-          ?.slice(1)
-          .map((id) => `spare_${id}`) ?? [],
-    ),
-  ];
+  assert.equal(await namesIn(postgres, PROJECT_INVENTORY.databases), refs.map((ref) => `p-${ref}`).sort());
+  assert.equal(await namesIn(postgres, PROJECT_INVENTORY.records), [...refs].sort());
+  const logins = ['postgres', 'authenticator', 'auth_admin'];
   assert.equal(
-    roles,
-    owners.flatMap((ref) => ['postgres', 'authenticator', 'auth_admin'].map((role) => `${role}.${ref}`)).sort(),
+    await namesIn(postgres, PROJECT_INVENTORY.roles),
+    refs.flatMap((ref) => logins.map((role) => `${role}.${ref}`)).sort(),
+  );
+  const spares = all.flatMap((name) => name.match(/^slipway-spare-(.*)$/)?.slice(1) ?? []);
+  assert.equal(
+    await namesIn(postgres, `SELECT rolname FROM pg_roles WHERE rolname LIKE '%.spare\\_%'`),
+    spares.flatMap((id) => logins.map((role) => `${role}.spare_${id}`)).sort(),
   );
   const query = { labelSelector: LABEL_PROJECT };
   const namespaces = await client.get<{ items: KubeObject[] }>('/api/v1/namespaces', query);

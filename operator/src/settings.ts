@@ -23,6 +23,8 @@ export interface ClusterSettings extends SharedSettings {
 export interface MachineSettings extends SharedSettings {
   /** What people type: `http://localhost:4000`. */
   publicUrl: string;
+  /** Undefined: projects are at paths of the public URL. */
+  projectsDomain?: string | undefined;
   adminDatabaseUrl: string;
   databasePublicAddress: string;
   /** What projects have beyond the availability matrix. */
@@ -47,7 +49,7 @@ export function readSettings(environment: Environment): OperatorSettings {
   };
   const logLevel = environment.SLIPWAY_LOG_LEVEL || 'info';
   if (!LOG_LEVELS.includes(logLevel)) throw new Error(`SLIPWAY_LOG_LEVEL is one of ${LOG_LEVELS.join(', ')}`);
-  const { site, publicUrl, openedServices } = readInstallation(environment);
+  const { site, publicUrl, projectsDomain, openedServices } = readInstallation(environment);
   const shared = {
     kubeconfig: environment.KUBECONFIG || undefined,
     listen: text('SLIPWAY_LISTEN', /^(\/.+|[^/]*:\d+)$/, '127.0.0.1:4010 or the path of a Unix socket'),
@@ -59,6 +61,7 @@ export function readSettings(environment: Environment): OperatorSettings {
   return {
     ...shared,
     publicUrl,
+    projectsDomain,
     adminDatabaseUrl: text(
       'SLIPWAY_ADMIN_DATABASE_URL',
       /^postgres(ql)?:\/\/[^@]+@/,

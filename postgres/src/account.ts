@@ -8,6 +8,7 @@ import { randomBytes } from 'node:crypto';
 import { chmod, chown, cp, lstat, mkdir, readFile, realpath, rename, rm, stat, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { syncToDisk } from './sync-to-disk.js';
 
 const run = promisify(execFile);
 const ACCOUNT = 'slipway';
@@ -99,7 +100,11 @@ export async function reachableFolder(folder: string, account: Account | undefin
   if (elsewhere) await makeHome();
   await mkdir(real, { mode: 0o700 });
   await chown(real, account.uid, account.gid);
-  if (elsewhere) await symlink(real, folder);
+  if (elsewhere) {
+    await symlink(real, folder);
+    // Without the link, a start after a power cut would make a new data folder.
+    await syncToDisk(path.dirname(folder));
+  }
   return real;
 }
 

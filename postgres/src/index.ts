@@ -6,5 +6,12 @@ export { postgresAccount } from './account.js';
 export { installedBinaries } from './binaries.js';
 export { type HostilePostgres, type PasswordQuestion, startHostilePostgres } from './hostile.js';
 export { endLeftover } from './leftover.js';
-export { newPassword, type PostgresOptions, type PostgresServer, SUPERUSER, startPostgres } from './server.js';
+export {
+  isInitialised,
+  newPassword,
+  type PostgresOptions,
+  type PostgresServer,
+  SUPERUSER,
+  startPostgres,
+} from './server.js';
 export { freePort, startTestPostgres, type TestPostgres } from './testing.js';

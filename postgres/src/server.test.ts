@@ -1,10 +1,13 @@
-import { chmod, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { postgresAccount } from './account.js';
 import { type PostgresServer, startPostgres } from './server.js';
 import { freePort, startTestPostgres } from './testing.js';
 
@@ -46,6 +49,32 @@ test('a start over a server that outlived its starter, or over processes that ou
   }
 });
 
+test('a server starts over lock files whose process was killed and is never reaped, or whose number another program has', async () => {
+  const home = await temporaryHome();
+  const account = (await postgresAccount()) ?? {};
+  // A shell that starts a child and then becomes a program that never waits for it leaves a zombie.
+  const parent = spawn('sh', ['-c', 'true & echo $!; exec sleep 600'], {
+    ...account,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const other = spawn('sleep', ['600'], { ...account, stdio: 'ignore' });
+  try {
+    const zombie = Number(await once(parent.stdout, 'data'));
+    await until(async () => (await readFile(`/proc/${zombie}/stat`, 'utf8')).includes(') Z '));
+    await query(await home.start(), 'create table kept as select 1 as n');
+    for (const pid of [zombie, other.pid as number]) {
+      await home.killKeepingLocks(pid);
+      const next = await home.start();
+      assert.equal(await query(next, 'select n from kept'), [{ n: 1 }]);
+    }
+    assert.is(other.exitCode ?? other.signalCode, null, 'the other program runs on');
+  } finally {
+    parent.kill('SIGKILL');
+    other.kill('SIGKILL');
+    await home.remove();
+  }
+});
+
 test('data of another major version is refused in a sentence that names both', async () => {
   const home = await temporaryHome();
   try {
@@ -53,6 +82,24 @@ test('data of another major version is refused in a sentence that names both', a
     await writeFile(path.join(await realpath(home.folder), 'PG_VERSION'), '99\n');
     const message = await home.start().then(String, (error) => error.message);
     assert.match(message, /is of Postgres 99, and this program brings Postgres 18/);
+  } finally {
+    await home.remove();
+  }
+});
+
+test('a start refuses and keeps a used data folder when its marker is missing', async () => {
+  const home = await temporaryHome();
+  try {
+    const first = await home.start();
+    await query(first, 'create database used');
+    await first.stop();
+    const marker = path.join(await realpath(home.folder), 'slipway-initialised');
+    await rm(marker);
+    const message = await home.start().then(String, (error) => error.message);
+    assert.match(message, /holds databases that were in use, but its file slipway-initialised is missing/);
+    await writeFile(marker, '');
+    const databases = await query(await home.start(), `select datname from pg_database where datname = 'used'`);
+    assert.equal(databases, [{ datname: 'used' }]);
   } finally {
     await home.remove();
   }
@@ -124,11 +171,25 @@ async function temporaryHome() {
     running.push(server);
     return server;
   };
+  /** Kills the server, and writes `pid` in place of its own into the lock files. */
+  const killKeepingLocks = async (pid: number) => {
+    const server = running.at(-1) as PostgresServer;
+    const files = [
+      path.join(await realpath(folder), 'postmaster.pid'),
+      path.join(server.socket, `.s.PGSQL.${port}.lock`),
+    ];
+    const texts = await Promise.all(files.map((file) => readFile(file, 'utf8')));
+    process.kill(server.pid, 'SIGKILL');
+    await server.exited;
+    for (const [at, file] of files.entries()) {
+      await writeFile(file, (texts[at] as string).replace(String(server.pid), String(pid)));
+    }
+  };
   const remove = async () => {
     for (const server of running) await server.stop('immediate');
     await rm(home, { recursive: true, force: true });
   };
-  return { folder, start, remove };
+  return { folder, start, killKeepingLocks, remove };
 }
 
 async function until(holds: () => Promise<boolean>) {

@@ -6,7 +6,8 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Account, postgresAccount, reachableBinaries, reachableFolder, socketFolder } from './account.js';
 import { installedBinaries } from './binaries.js';
-import { endLeftover } from './leftover.js';
+import { endLeftover, removeStaleLocks } from './leftover.js';
+import { syncToDisk } from './sync-to-disk.js';
 
 /** The superuser of the embedded cluster. No tenant can become it; only the operator and start log in as it. */
 export const SUPERUSER = 'slipway';
@@ -50,6 +51,10 @@ const SETTINGS: Record<string, string> = {
   wal_level: 'logical',
   // Each database that is made writes half a segment of log: zeroing every new one first made CREATE DATABASE 2 to 3 times slower.
   wal_init_zero: 'off',
+  // A tenant's session is ended before it holds a large share of the lock table: 64, the default, fills up between two looks.
+  max_locks_per_transaction: '256',
+  // Places that stay for the operator if tenants use up all others.
+  superuser_reserved_connections: '10',
   max_slot_wal_keep_size: '1GB',
   max_wal_size: '2GB',
   // One of each for every project whose changes somebody listens to.
@@ -74,6 +79,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
   const folder = await reachableFolder(options.folder, account);
   await socketFolder(options.socketFolder, account);
   await endLeftover(folder);
+  await removeStaleLocks(folder, options.socketFolder, options.port);
   if (!(await isInitialised(folder))) await initialise({ binaries, folder, password: options.password, account });
   await refuseOtherMajor(folder, version);
   if (options.access) await writeFile(path.join(folder, 'pg_hba.conf'), options.access);
@@ -81,8 +87,12 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
   return await untilReady(child, folder, options);
 }
 
-const isInitialised = (folder: string) =>
-  stat(path.join(folder, 'slipway-initialised')).then(
+/** The file that says that initdb has finished. */
+const MARKER = 'slipway-initialised';
+
+/** True once initdb has finished in `folder`. */
+export const isInitialised = (folder: string) =>
+  stat(path.join(folder, MARKER)).then(
     () => true,
     () => false,
   );
@@ -107,6 +117,7 @@ interface Initialise {
 
 /** Runs initdb; a run that was cut short is begun again. */
 async function initialise({ binaries, folder, password, account }: Initialise): Promise<void> {
+  await refuseUsedFolder(folder);
   for (const name of await readdir(folder)) await rm(path.join(folder, name), { recursive: true });
   const scratch = await mkdtemp(path.join(tmpdir(), 'slipway-'));
   const passwordFile = path.join(scratch, 'password');
@@ -131,9 +142,28 @@ async function initialise({ binaries, folder, password, account }: Initialise): 
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
-  const marker = path.join(folder, 'slipway-initialised');
+  const marker = path.join(folder, MARKER);
   await writeFile(`${marker}.new`, '');
+  await syncToDisk(`${marker}.new`);
   await rename(`${marker}.new`, marker);
+  // A power cut must not take the marker, or the folder's name, from a server that is in use by then.
+  for (const each of [folder, path.dirname(folder)]) await syncToDisk(each);
+}
+
+/** Postgres gives numbers from here on to the databases that it makes after initdb. */
+const FIRST_NORMAL_OID = 16384;
+
+/** A folder without the marker is emptied, but never one with databases that initdb did not make. */
+async function refuseUsedFolder(folder: string): Promise<void> {
+  const databases = await readdir(path.join(folder, 'base')).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+    return [];
+  });
+  if (!databases.some((name) => Number(name) >= FIRST_NORMAL_OID)) return;
+  throw new Error(
+    `the folder ${folder} holds databases that were in use, but its file ${MARKER} is missing, and nothing was changed: ` +
+      `if the folder is complete, make an empty file ${MARKER} in it; otherwise move the folder away or restore it from a backup`,
+  );
 }
 
 function launch(binaries: string, folder: string, options: PostgresOptions, account: Account | undefined) {

@@ -132,6 +132,34 @@ for (const [what, sql, code] of refused) {
   });
 }
 
+/** As run_sql of MCP reads: by the authenticator's login as service_role, in one statement. */
+const AUTH_SECRETS = `
+  SELECT quote_ident(nspname) || '.' || quote_ident(relname) AS name FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = 'auth' AND relkind IN ('r', 'p', 'v', 'm')`;
+
+test('a session of the authenticator reads no table of schema auth, whichever role it takes', async ({ projects }) => {
+  const owner = await projects.login('mallory', 'owner');
+  const { rows } = await owner.query(AUTH_SECRETS);
+  await owner.end();
+  assert.ok(rows.length > 15);
+  const client = await projects.login('mallory', 'authenticator');
+  try {
+    for (const { name } of rows) {
+      for (const role of ['service_role', 'authenticated', 'anon', 'none']) {
+        assert.is(await refusal(client, `SET ROLE ${role}; SELECT * FROM ${name}`), DENIED, `${role} ${name}`);
+      }
+      const inside = `SET ROLE service_role; DO $$ BEGIN RESET ROLE; PERFORM * FROM ${name}; END $$`;
+      assert.is(await refusal(client, inside), DENIED, name);
+    }
+    for (const role of ['"postgres.mallory"', '"auth_admin.mallory"', 'supabase_auth_admin', 'postgres', 'slipway']) {
+      assert.is(await refusal(client, `SET ROLE ${role}`), DENIED, role);
+      assert.is(await refusal(client, `SET ROLE service_role; SET SESSION AUTHORIZATION ${role}`), DENIED, role);
+    }
+  } finally {
+    await client.end();
+  }
+});
+
 const OUTSIDE = ['p-victim', 'postgres', 'template1', 'template0'];
 for (const part of ['owner', 'authenticator', 'authAdmin'] as const) {
   for (const database of OUTSIDE) {

@@ -4,7 +4,17 @@
  */
 export { authMigrations, type Migration } from './auth/index.js';
 export { forgetGroupSettings, openReplication, prepareCluster } from './cluster.js';
+export {
+  forgetDatabase,
+  newDatabaseId,
+  ownRecord,
+  prepareRegistry,
+  type RegisteredDatabase,
+  registeredDatabase,
+  retainRecord,
+} from './database-registry.js';
 export { migrateAuth } from './migrate-auth.js';
+export { unknownMigration } from './newer-release.js';
 export { naming } from './owners.js';
 export {
   PLATFORM_DATABASE,

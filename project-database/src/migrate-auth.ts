@@ -1,9 +1,10 @@
-/** Brings the `auth` schema up to date as `auth_admin.<ref>`, so that no superuser enters a database that a tenant has touched. */
+/** Brings the `auth` schema up to date as `auth_admin.<id>`, so that no superuser enters a database that a tenant has touched. */
 import { authMigrations, authMigrationsTable } from './auth/index.js';
+import { refuseNewer } from './newer-release.js';
 import { naming } from './owners.js';
 import { literal, type Session, transaction } from './session.js';
 
-/** In: a session of `auth_admin.<ref>`. What ran before doesn't run again; two at a time wait for one another. */
+/** In: a session of `auth_admin.<id>`. What ran before doesn't run again; two at a time wait for one another. */
 export async function migrateAuth(given: Session): Promise<void> {
   const session = naming(given);
   await session.query('SET search_path = auth, extensions');
@@ -11,6 +12,7 @@ export async function migrateAuth(given: Session): Promise<void> {
   await session.query(authMigrationsTable);
   const { rows } = await session.query('SELECT version FROM auth.schema_migrations');
   const done = new Set(rows.map((row) => row.version));
+  await refuseNewer(session, 'auth', authMigrations, done);
   for (const { version, sql } of authMigrations) {
     if (done.has(version)) continue;
     await session.query(transaction([sql.trim().replace(/;$/, ''), markDone(version)]));

@@ -7,7 +7,7 @@ import { identifier } from './session.js';
 export interface LoginRole {
   /** The key of its password in ProjectPasswords. */
   part: keyof ProjectPasswords;
-  name(ref: string): string;
+  name(databaseId: string): string;
   inherit: boolean;
   connectionLimit: number;
   /** The groups it belongs to, and how. */
@@ -40,7 +40,7 @@ export const LOGIN_ROLES: readonly LoginRole[] = [
     part: 'authenticator',
     name: authenticatorRole,
     inherit: false,
-    connectionLimit: 16,
+    connectionLimit: 20,
     groups: API_ROLES,
     membership: 'ADMIN FALSE, INHERIT FALSE, SET TRUE',
     settings: {
@@ -66,19 +66,19 @@ export const LOGIN_ROLES: readonly LoginRole[] = [
   },
 ];
 
-/** Makes `role` of `ref`, which can't log in until it is given a password. For a session by `naming`. */
-export function createRole(role: LoginRole, ref: string): string[] {
-  const name = identifier(role.name(ref));
+/** Makes `role` of `databaseId`, which can't log in until it is given a password. For a session by `naming`. */
+export function createRole(role: LoginRole, databaseId: string): string[] {
+  const name = identifier(role.name(databaseId));
   return [
     `CREATE ROLE ${name} WITH ${roleAttributes(role)} NOLOGIN`,
-    ...grantGroups(role, ref),
+    ...grantGroups(role, databaseId),
     ...Object.entries(role.settings).map(([setting, value]) => `ALTER ROLE ${name} SET ${setting} = '${value}'`),
   ];
 }
 
 /** For a session by `naming`. */
-export const grantGroups = (role: LoginRole, ref: string) => [
-  `GRANT ${role.groups.map(identifier).join(', ')} TO ${identifier(role.name(ref))} WITH ${role.membership}`,
+export const grantGroups = (role: LoginRole, databaseId: string) => [
+  `GRANT ${role.groups.map(identifier).join(', ')} TO ${identifier(role.name(databaseId))} WITH ${role.membership}`,
 ];
 
 export const roleAttributes = (role: LoginRole) =>

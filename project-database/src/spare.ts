@@ -24,7 +24,7 @@ export const BUILDING_PREFIX = 'slipway-building-';
 export const SPARE_PREFIX = 'slipway-spare-';
 export const TEMPLATE_PREFIX = 'slipway-template-';
 
-/** Roles of a database that is nobody's yet carry this in place of a ref; no ref may hold an underscore. */
+/** Roles of a database that is nobody's yet carry this in place of a database id: no id of a project begins so. */
 export const spareRef = (id: string) => `spare_${id}`;
 
 /** A spare's id begins with the version of all that was put into it, so that an upgrade knows the old ones. */
@@ -121,11 +121,17 @@ async function within<T>(connect: Connect, database: string, work: (session: Ses
   }
 }
 
-/** Gives the spare `id` to the project `ref`: in one transaction, so that it is either nobody's or whole. */
-export async function takeSpare(admin: Session, id: string, ref: string, passwords: ProjectPasswords): Promise<void> {
+/** Renames the spare `id` to the names of `databaseId`, and runs `also`: in one transaction, so that it is either nobody's or whole. */
+export async function takeSpare(
+  admin: Session,
+  id: string,
+  databaseId: string,
+  passwords: ProjectPasswords,
+  also: readonly string[] = [],
+): Promise<void> {
   const roles = await Promise.all(
     LOGIN_ROLES.map(async (role) => {
-      const name = identifier(role.name(ref));
+      const name = identifier(role.name(databaseId));
       const verifier = literal(await scramVerifier(passwords[role.part]));
       return [
         `ALTER ROLE ${identifier(role.name(spareRef(id)))} RENAME TO ${name}`,
@@ -133,15 +139,15 @@ export async function takeSpare(admin: Session, id: string, ref: string, passwor
       ];
     }),
   );
-  const rename = `ALTER DATABASE ${identifier(SPARE_PREFIX + id)} RENAME TO ${identifier(databaseOf(ref))}`;
-  await admin.query(transaction([rename, ...roles.flat()]));
+  const rename = `ALTER DATABASE ${identifier(SPARE_PREFIX + id)} RENAME TO ${identifier(databaseOf(databaseId))}`;
+  await admin.query(transaction([rename, ...roles.flat(), ...also]));
 }
 
-/** Drops `database` and the roles of `ref`, whichever of them are there. */
-export async function dropDatabase(admin: Session, database: string, ref: string): Promise<void> {
+/** Drops `database` and the roles of `databaseId`, whichever of them are there. */
+export async function dropDatabase(admin: Session, database: string, databaseId: string): Promise<void> {
   await shutDatabase(admin, database);
   await admin.query(`DROP DATABASE IF EXISTS ${identifier(database)} WITH (FORCE)`);
-  const names = LOGIN_ROLES.map((role) => literal(role.name(ref))).join(', ');
+  const names = LOGIN_ROLES.map((role) => literal(role.name(databaseId))).join(', ');
   const { rows } = await admin.query(`SELECT rolname, oid::text FROM pg_roles WHERE rolname IN (${names})`);
   for (const { rolname, oid } of rows) await dropRole(admin, String(rolname), String(oid));
 }

@@ -1,11 +1,11 @@
 /** For tests: what stands in a Postgres of projects, by what it is, and what there should be. In: a superuser's login. */
 import { databaseOf } from '@slipway/crds';
+import { PROJECT_INVENTORY } from '@slipway/project-database/inventory.testing.js';
 import pg from 'pg';
 import type { Inventory } from './chaos.suite.js';
 
 const QUERIES: Record<string, string> = {
-  databases: `SELECT datname FROM pg_database WHERE datname LIKE 'p-%'`,
-  roles: `SELECT rolname FROM pg_roles WHERE rolname LIKE '%.%' AND rolname NOT LIKE '%.spare\\_%'`,
+  ...PROJECT_INVENTORY,
   spares: `SELECT 'spare' FROM pg_database WHERE datname LIKE 'slipway-spare-%'`,
   // A role that was made for a spare goes with it, or becomes a project's.
   spareRoles: `SELECT 'role' FROM pg_roles WHERE rolname LIKE '%.spare\\_%'`,
@@ -34,6 +34,7 @@ export async function postgresInventory(login: pg.ClientConfig): Promise<Invento
 export const expectedInPostgres = (refs: string[], spares: number): Inventory => ({
   databases: refs.map(databaseOf).sort(),
   roles: refs.flatMap((ref) => LOGINS.map((login) => `${login}.${ref}`)).sort(),
+  records: [...refs].sort(),
   spares: Array.from({ length: spares }, () => 'spare'),
   spareRoles: Array.from({ length: spares * LOGINS.length }, () => 'role'),
   unfinished: [],

@@ -40,6 +40,7 @@ export function engineSuite(name: string, start: () => Promise<EngineUnderTest>,
 
   const request = (ref: string, version = '1'): DatabaseRequest => ({
     project: named(ref),
+    databaseId: ref,
     passwords: { owner: `owner-${version}`, authenticator: `authenticator-${version}`, authAdmin: `auth-${version}` },
     existed: false,
   });

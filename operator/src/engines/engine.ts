@@ -8,9 +8,9 @@ import type { ProjectPasswords } from '@slipway/project-database';
 export type EngineOutcome<T = undefined> =
   /**
    * `restored`: what others had changed or deleted and is put right, in words: `Service auth, which was deleted`. `lookAgainMs`: there
-   * is something to tidy up then.
+   * is something to tidy up then. `databaseId`: the id of the project's database, where the request named another.
    */
-  | { state: 'ready'; value: T; restored?: readonly string[]; lookAgainMs?: number }
+  | { state: 'ready'; value: T; restored?: readonly string[]; lookAgainMs?: number; databaseId?: string }
   /** Under way; `message` is for the project's owner. `restored`: what was put back just now and is not there yet. */
   | { state: 'progressing'; reason?: string; message: string; lookAgainMs: number; restored?: readonly string[] }
   /** `retry`: the same call may do better later. `reason` is CamelCase, for programs. */
@@ -40,13 +40,14 @@ export interface DatabaseAddress {
   /** For programs inside: a host name, or the directory of a Unix socket. */
   host: string;
   port: number;
-  database: string;
   /** For people: `host:port`. */
   publicAddress: string;
 }
 
 /** What shows that a database under a project's name is that project's. */
 export interface DatabaseClaim {
+  /** The id in the project's Secret, from which the names in Postgres come. */
+  databaseId: string;
   /** Those that Postgres is to have; undefined: nobody knows them any more. */
   passwords: ProjectPasswords | undefined;
   /** Those that Postgres may still have, while they are rotated. */
@@ -98,6 +99,8 @@ export interface Engine {
   ensureIsolation(project: EngineProject): Promise<EngineOutcome>;
   /** Known before there is a database, as it goes into the Secret that comes first. */
   databaseAddress(project: EngineProject): DatabaseAddress;
+  /** Returns the id of the project's database as its server has it recorded; undefined where there is none or the server can't be asked now. */
+  recordedDatabaseId(project: EngineProject): Promise<string | undefined>;
   /** Makes the database, or puts right what has drifted from what was asked. */
   ensureDatabase(request: DatabaseRequest): Promise<EngineOutcome>;
   /** Asks the services at the project's URL; ready when all that there should be answer. */

@@ -1,5 +1,6 @@
 /** One data plane that runs functions, as its control socket or port answers. In: requests of a function engine. Out: their outcomes. */
 import { Agent } from 'undici';
+import { TransientError } from '../runtime/transient-error.js';
 import type { FunctionOutcome, FunctionRequest } from './function-engine.js';
 
 /** Fetching what a function imports takes its time; the data plane gives up before this. */
@@ -34,7 +35,7 @@ export class FunctionControl {
 
   async remove(ref: string, name: string): Promise<void> {
     const answer = await this.#ask('DELETE', pathOf(ref, name));
-    if ('why' in answer) throw new Error(answer.why);
+    if ('why' in answer) throw new TransientError(answer.why);
   }
 
   /** The name of the disk that it keeps functions on; undefined: it does not answer. */

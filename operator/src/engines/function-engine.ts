@@ -15,7 +15,8 @@ export type FunctionOutcome =
   | { state: 'ready' }
   /** The code can't be served; what was served before is as it was. Asking again with the same code is of no use. */
   | { state: 'refused'; problems: FunctionProblems }
-  | { state: 'busy'; message: string };
+  /** `lost`: what was served before is served no longer. */
+  | { state: 'busy'; message: string; lost?: true };
 
 /** `isLost`: whether a project's functions may be served no more. */
 export type LossListener = (isLost: (ref: string) => boolean) => void;

@@ -2,11 +2,12 @@
  * The engine that an installation has: the cluster's where its site is told, else that of one machine. In: the operator's settings and
  * caches. Out: the engine, what it watches beside the project's own, and where a project is.
  */
-import { projectUrlByHost } from '@slipway/crds';
+import { projectUrlByHost, projectUrlOf } from '@slipway/crds';
 import type { Logger } from 'pino';
 import type { ProjectCaches } from '../controllers/project/controller.js';
 import { PlatformInstallation } from '../installation/installation.js';
 import { functionsToken } from '../installation/secrets.js';
+import type { EventRecorder } from '../runtime/events.js';
 import type { Informer } from '../runtime/informer.js';
 import type { KubeClient, KubeObject } from '../runtime/kube.js';
 import type { Metrics } from '../runtime/metrics.js';
@@ -22,6 +23,7 @@ import { KubernetesEngine } from './kubernetes/engine.js';
 import { PodFunctions } from './kubernetes/pod-functions.js';
 import { Rollout } from './kubernetes/rollout/rollout.js';
 import { replicationPassword } from './postgres/replication-password.js';
+import type { EndedSession } from './postgres/session-watch.js';
 
 export interface InstalledEngine {
   engine: Engine;
@@ -40,6 +42,7 @@ export interface EngineWorld {
   client: KubeClient;
   caches: ProjectCaches;
   metrics: Metrics;
+  events: EventRecorder;
   log: Logger;
 }
 
@@ -75,6 +78,7 @@ async function onCluster(
     dataplaneUrl,
     replicationPassword: (host) => replicationPassword(client, host),
     onDatabaseChange: (ref) => databases.tell(ref),
+    onSessionEnded: sessionReporter(world),
     log,
   });
   const installation = new PlatformInstallation({ client, log });
@@ -86,7 +90,7 @@ async function onCluster(
     engine,
     functions: functions ?? noFunctions('its manifests need the component functions (docs/cluster.md)'),
     informers: children.informers(),
-    projectUrl: (ref) => projectUrlByHost(site.publicUrl, ref),
+    projectUrl: (ref) => projectUrlByHost(site, ref),
     onChange: (listener) => {
       children.onChange(listener);
       rollout.onTurn(listener);
@@ -106,15 +110,17 @@ async function onCluster(
   };
 }
 
-function onMachine(settings: MachineSettings, { client, log }: EngineWorld): InstalledEngine {
-  const { publicUrl, functionsSocket } = settings;
-  const projectUrl = (ref: string) => `${publicUrl.replace(/\/$/, '')}/p/${ref}`;
+function onMachine(settings: MachineSettings, world: EngineWorld): InstalledEngine {
+  const { client, log } = world;
+  const { publicUrl, projectsDomain, functionsSocket } = settings;
+  const projectUrl = (ref: string) => projectUrlOf({ publicUrl, projectsDomain, site: undefined }, ref);
   const databases = new Listeners();
   const engine = new EmbeddedEngine({
     ...settings,
     projectUrl,
     replicationPassword: (host) => replicationPassword(client, host),
     onDatabaseChange: (ref) => databases.tell(ref),
+    onSessionEnded: sessionReporter(world),
     log,
   });
   const functions = functionsSocket ? new EmbeddedFunctions(functionsSocket) : undefined;
@@ -134,6 +140,15 @@ function onMachine(settings: MachineSettings, { client, log }: EngineWorld): Ins
     },
   };
 }
+
+/** Counts each session that was ended because it harmed others, and shows it on its Project. */
+const sessionReporter =
+  ({ caches, events, metrics }: EngineWorld) =>
+  (ref: string, { reason, message }: EndedSession): void => {
+    metrics.sessionEnded(reason);
+    const project = caches.projects.get(ref);
+    if (project) events.record(project, 'Warning', `SessionEnded${reason}`, message);
+  };
 
 /** Who wants to hear of projects. */
 class Listeners {

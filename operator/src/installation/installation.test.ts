@@ -1,6 +1,7 @@
-import { API_SECRET, POSTGRES_SECRET, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { API_SECRET, POSTGRES_SECRET, SETUP_SECRET, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
 import pg from 'pg';
+import { pino } from 'pino';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { KubeObject } from '../runtime/kube.js';
@@ -18,7 +19,8 @@ test.before(async (context) => {
     .catch(() => {});
 });
 test.before.each(async ({ kubernetes: { client } }) => {
-  for (const { name } of [POSTGRES_SECRET, API_SECRET]) await deleteAndWait(client, `${SECRETS_PATH}/${name}`);
+  for (const { name } of [POSTGRES_SECRET, API_SECRET, SETUP_SECRET])
+    await deleteAndWait(client, `${SECRETS_PATH}/${name}`);
 });
 test.after(async ({ kubernetes, postgres }) => {
   await postgres.close();
@@ -81,6 +83,15 @@ test('what is there already is never changed, what is missing beside it is added
   assert.is(await answer(made[API_SECRET.databaseUrl] as string, 'SELECT 1'), 1);
 });
 
+test('the setup code of the first administrator is made once, in a Secret of its own', async (context) => {
+  await put(context, POSTGRES_SECRET.name, { url: urlOf(context.postgres) });
+  await installed(context, (installation) => installation.start());
+  const made = await held(context, SETUP_SECRET.name);
+  assert.ok((made[SETUP_SECRET.code] as string).length >= 32);
+  await installed(context, (installation) => installation.start());
+  assert.equal(await held(context, SETUP_SECRET.name), made);
+});
+
 test('while Postgres is away the secrets are there, and when it comes the rest follows', async (context) => {
   const later = await startTestPostgres();
   const url = urlOf(later);
@@ -102,6 +113,48 @@ test('while Postgres is away the secrets are there, and when it comes the rest f
 
 const kubernetesPatch = ({ kubernetes }: Context, name: string, stringData: Record<string, string>) =>
   kubernetes.client.patch(`${SECRETS_PATH}/${name}`, { stringData });
+
+test('Projects that were applied before the first start do not keep the secrets from being made', async (context) => {
+  const { client } = context.kubernetes;
+  await client.create('/apis/slipway.dev/v1alpha1/projects', {
+    apiVersion: 'slipway.dev/v1alpha1',
+    kind: 'Project',
+    metadata: { name: 'applied-first' },
+    spec: { owner: 'ann@example.com' },
+  });
+  await put(context, POSTGRES_SECRET.name, { url: urlOf(context.postgres) });
+  await installed(context, (installation) => installation.start());
+  assert.ok(await held(context, API_SECRET.name));
+  await deleteAndWait(client, '/apis/slipway.dev/v1alpha1/projects/applied-first');
+});
+
+for (const [name, fields] of [
+  [POSTGRES_SECRET.name, [POSTGRES_SECRET.password]],
+  [API_SECRET.name, [API_SECRET.encryptionKeys, API_SECRET.jwtSecret]],
+] as const) {
+  test(`the Secret ${name} is not made again when it is missing and there are Projects; the log names it`, async (context) => {
+    const { client } = context.kubernetes;
+    await client.create('/apis/slipway.dev/v1alpha1/projects', {
+      apiVersion: 'slipway.dev/v1alpha1',
+      kind: 'Project',
+      metadata: { name: 'made-before' },
+      spec: { owner: 'ann@example.com' },
+    });
+    const status = { phase: 'healthy', url: 'https://made-before.example.com' };
+    await client.patch('/apis/slipway.dev/v1alpha1/projects/made-before/status', { status });
+    if (name !== POSTGRES_SECRET.name) await put(context, POSTGRES_SECRET.name, { url: urlOf(context.postgres) });
+    const lines: string[] = [];
+    const log = pino({}, { write: (line: string) => lines.push(line) });
+    const installation = new PlatformInstallation({ client, log });
+    void installation.start();
+    const line = await until(() => lines.find((text) => /is missing/.test(text)), 'the log line');
+    await installation.close();
+    assert.match(JSON.parse(line).why, new RegExp(`slipway-system/${name} is missing`));
+    for (const field of fields) assert.match(JSON.parse(line).why, new RegExp(field));
+    assert.is(await held(context, name).catch(() => undefined), undefined);
+    await deleteAndWait(client, '/apis/slipway.dev/v1alpha1/projects/made-before');
+  });
+}
 
 test('without a Postgres of the site, a password is made for the one that the manifests bring', async (context) => {
   await installed(context, async (installation) => {

@@ -5,11 +5,14 @@
 import { randomBytes } from 'node:crypto';
 import {
   API_SECRET,
+  API_VERSION,
   FUNCTIONS_SECRET,
   LABEL_MANAGED_BY,
   MANAGED_BY,
   POSTGRES_SECRET,
   PROGRAMS,
+  type Project,
+  SETUP_SECRET,
   SYSTEM_NAMESPACE,
 } from '@slipway/crds';
 import { PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';
@@ -27,26 +30,65 @@ const LABELS = { [LABEL_MANAGED_BY]: MANAGED_BY };
 const newSecret = () => randomBytes(36).toString('base64url');
 
 export async function platformSecrets(client: KubeClient): Promise<PlatformSecrets> {
+  const hasData = await hasProjects(client);
   const postgres = await keptSecret(client, {
     namespace: SYSTEM_NAMESPACE,
     name: POSTGRES_SECRET.name,
     labels: LABELS,
-    make: ({ [POSTGRES_SECRET.url]: url }) => (url ? {} : { [POSTGRES_SECRET.password]: newSecret() }),
+    make: (held) => {
+      if (held[POSTGRES_SECRET.url]) return {};
+      return madeBeforeData(hasData, held, POSTGRES_SECRET.name, { [POSTGRES_SECRET.password]: newSecret });
+    },
   });
   const adminUrl = postgres[POSTGRES_SECRET.url] || urlOfOurs(postgres[POSTGRES_SECRET.password] as string);
   const api = await keptSecret(client, {
     namespace: SYSTEM_NAMESPACE,
     name: API_SECRET.name,
     labels: LABELS,
-    make: () => ({
+    make: (held) => ({
+      // Set in Postgres at each look, so a new one does no harm.
       [API_SECRET.databaseUrl]: apiUrl(adminUrl),
-      [API_SECRET.jwtSecret]: newSecret(),
-      [API_SECRET.encryptionKeys]: newKeys(),
+      ...madeBeforeData(hasData, held, API_SECRET.name, {
+        [API_SECRET.jwtSecret]: newSecret,
+        [API_SECRET.encryptionKeys]: newKeys,
+      }),
     }),
   });
   // Pods that mount it wait until it is there.
   await functionsToken(client);
+  await keptSecret(client, {
+    namespace: SYSTEM_NAMESPACE,
+    name: SETUP_SECRET.name,
+    labels: LABELS,
+    make: () => ({ [SETUP_SECRET.code]: newSecret() }),
+  });
   return { adminUrl, apiUrl: api[API_SECRET.databaseUrl] as string };
+}
+
+/** Of these, one that has served is enough. */
+const LOOK_AT = '500';
+
+/** True if a Project has an address, which it has from when it was healthy. One that was applied before the first start has none. */
+async function hasProjects(client: KubeClient): Promise<boolean> {
+  const { items } = await client.get<{ items: Project[] }>(`/apis/${API_VERSION}/projects`, { limit: LOOK_AT });
+  return items.some(({ status }) => status?.url !== undefined);
+}
+
+/** New values for the keys that are missing. Throws where data exists that the lost values belong to: a new one would hide the loss. */
+function madeBeforeData(
+  hasData: boolean,
+  held: Record<string, string>,
+  name: string,
+  make: Record<string, () => string>,
+): Record<string, string> {
+  const missing = Object.keys(make).filter((key) => !held[key]);
+  if (missing.length > 0 && hasData) {
+    throw new Error(
+      `the Secret ${SYSTEM_NAMESPACE}/${name} is missing or has no ${missing.join(' and no ')}, and the data of Projects ` +
+        'needs it: restore it from a backup',
+    );
+  }
+  return Object.fromEntries(missing.map((key) => [key, (make[key] as () => string)()]));
 }
 
 /** What is shown to the pods that run functions by who deploys to them. */

@@ -1,11 +1,13 @@
+import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { silentLog, until } from '../testing.js';
 import { Controller, type Outcome } from './controller.js';
+import { KubeError } from './kube.js';
 import { Metrics } from './metrics.js';
 import { WorkQueue } from './work-queue.js';
 
-function controllerOf(reconcile: (key: string) => Promise<Outcome>) {
+function controllerOf(reconcile: (key: string) => Promise<Outcome>, log = silentLog) {
   const metrics = new Metrics();
   const queue = new WorkQueue({ firstMs: 1, maxMs: 5 }, metrics.queue('test'));
   const controller = new Controller({
@@ -13,17 +15,17 @@ function controllerOf(reconcile: (key: string) => Promise<Outcome>) {
     reconcile,
     workers: 2,
     metrics: metrics.controller('test'),
-    log: silentLog,
+    log,
   });
   return { controller, queue, metrics };
 }
 
-test('a key whose reconcile throws is tried again and holds up no other', async () => {
+test('a key whose reconcile throws a transient error is retried and holds up no other', async () => {
   const tries = new Map<string, number>();
   const { controller, queue, metrics } = controllerOf(async (key) => {
     const count = (tries.get(key) ?? 0) + 1;
     tries.set(key, count);
-    if (key.startsWith('bad') && count < 4) throw new Error('no');
+    if (key.startsWith('bad') && count < 4) throw new KubeError(503, 'ServiceUnavailable', 'no', 'projects');
     return { kind: 'done' };
   });
   for (const key of ['bad1', 'bad2', 'bad3', 'good']) queue.add(key);
@@ -34,6 +36,32 @@ test('a key whose reconcile throws is tried again and holds up no other', async 
   const text = await metrics.registry.metrics();
   assert.match(text, /slipway_reconcile_total\{controller="test",result="retry"\} 9/);
   assert.match(text, /slipway_reconcile_total\{controller="test",result="done"\} 4/);
+});
+
+test('a key whose reconcile throws an unexpected error is retried, counted apart from retries, and logged with its stack', async () => {
+  const lines: string[] = [];
+  const log = pino({}, { write: (line: string) => lines.push(line) });
+  let tries = 0;
+  const reconcile = async (): Promise<Outcome> => {
+    tries += 1;
+    if (tries === 1) throw new TypeError('nobody expects this');
+    if (tries === 2) JSON.parse('hunter2');
+    return { kind: 'done' };
+  };
+  const { controller, queue, metrics } = controllerOf(reconcile, log);
+  queue.add('a');
+  controller.start();
+  await until(() => tries === 3, 'the third try');
+  await controller.close();
+  const text = await metrics.registry.metrics();
+  assert.match(text, /slipway_reconcile_total\{controller="test",result="unexpected"\} 2/);
+  assert.match(text, /slipway_reconcile_unexpected_errors_total\{controller="test",step="reconcile"\} 2/);
+  assert.not.match(text, /slipway_queue_retries_total\{controller="test"\} [1-9]/);
+  const [first, second] = lines.map((line) => JSON.parse(line));
+  assert.is(first.msg, 'reconcile failed unexpectedly');
+  assert.match(first.stack, /nobody expects this[\s\S]*controller\.test/);
+  assert.match(second.stack, /^SyntaxError\n[\s\S]*controller\.test/);
+  assert.not.match(second.stack, /hunter2/, 'a SyntaxError quotes what was parsed');
 });
 
 test('a key that asks to be looked at again is, without counting as a failure', async () => {

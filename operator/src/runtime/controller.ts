@@ -1,18 +1,21 @@
 /**
  * The loop of an operator: take a key, reconcile it, then exactly one of look again, retry or be done. In: keys from a
- * queue. Out: calls of `reconcile`, never two at once for one key. What a reconcile throws stops no worker.
+ * queue. Out: calls of `reconcile`, never two at once for one key. An error that a reconcile throws stops no worker.
  */
 import type { Logger } from 'pino';
+import { isTransient, loggableError, type UnexpectedFailure } from './failures.js';
 import type { ControllerMetrics } from './metrics.js';
 import type { WorkQueue } from './work-queue.js';
 
-/** What a reconcile wants next. Whatever it throws is a retry. */
+/** The result of a reconcile. A transient error that it throws is a retry; any other error is unexpected. */
 export type Outcome =
   | { kind: 'done' }
   /** All is well or under way: look again then. */
   | { kind: 'again'; afterMs: number }
   /** It did not work: with a delay that grows each time in a row. */
-  | { kind: 'retry'; why: string };
+  | { kind: 'retry'; why: string }
+  /** Steps threw errors that no code expects: each is logged with its stack and counted, then the key is retried. */
+  | { kind: 'unexpected'; failures: readonly UnexpectedFailure[] };
 
 export interface ControllerOptions {
   queue: WorkQueue;
@@ -67,6 +70,14 @@ export class Controller {
         log.warn({ key, why: outcome.why, retryMs }, 'reconcile will be tried again');
         break;
       }
+      case 'unexpected': {
+        const retryMs = queue.addUnexpected(key);
+        for (const { step, error } of outcome.failures) {
+          metrics.unexpected(step);
+          log.error({ key, step, ...loggableError(error), retryMs }, 'reconcile failed unexpectedly');
+        }
+        break;
+      }
     }
     finish(outcome.kind);
   }
@@ -76,6 +87,7 @@ async function attempt(reconcile: () => Promise<Outcome>): Promise<Outcome> {
   try {
     return await reconcile();
   } catch (error) {
-    return { kind: 'retry', why: error instanceof Error ? error.message : String(error) };
+    if (isTransient(error)) return { kind: 'retry', why: (error as Error).message };
+    return { kind: 'unexpected', failures: [{ step: 'reconcile', error }] };
   }
 }

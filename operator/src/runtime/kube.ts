@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';
+import { TransientError } from './transient-error.js';
 
 export interface KubeObject {
   apiVersion?: string;
@@ -60,6 +61,8 @@ export type RequestObserver = (request: { method: string; resource: string; stat
 const AUTHORIZATION_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 const CONNECTIONS = 32;
+/** An idle connection ends before any server closes it, also where the server allows longer. */
+const IDLE_MS = 30_000;
 /** A server that says how long to leave it alone is asked so often in all, and waited for so long at most. */
 const BUSY_TRIES = 5;
 const BUSY_WAIT_MS = 10_000;
@@ -91,7 +94,7 @@ export class KubeClient {
     const dispatcher = config.createDispatcherOptions(config.getCurrentCluster(), settings);
     const make = (connections: number | null): Dispatcher => {
       // One connection for all, as HTTP/2 has it, would let a slow watch hold up a write.
-      const options = { connections, allowH2: false, headersTimeout: REQUEST_TIMEOUT_MS };
+      const options = { connections, allowH2: false, headersTimeout: REQUEST_TIMEOUT_MS, keepAliveMaxTimeout: IDLE_MS };
       switch (dispatcher.type) {
         case 'agent':
           return new Agent({ ...options, connect: dispatcher.connect as NonNullable<Agent.Options['connect']> });
@@ -135,7 +138,7 @@ export class KubeClient {
 
   async request<T>(request: KubeRequest): Promise<T> {
     const response = await this.#send(request, this.#requests, REQUEST_TIMEOUT_MS);
-    return (await response.body.json()) as T;
+    return (await response.body.json().catch(unanswered)) as T;
   }
 
   /** Yields each line of the answer as it comes; throws when nothing came for `silenceMs`. */
@@ -194,21 +197,26 @@ export class KubeClient {
     });
     const response = await sent.catch((error) => {
       this.#observe({ method, resource, status: undefined });
-      throw error;
+      return unanswered(error);
     });
     this.#observe({ method, resource, status: response.statusCode });
     return response;
   }
 
   async #headers(): Promise<Record<string, string>> {
-    if (this.#authorization && this.#authorization.until > Date.now()) return this.#authorization.headers;
+    if (this.#authorization && this.#authorization.until > performance.now()) return this.#authorization.headers;
     const settings: { headers?: Record<string, string>; auth?: string } = {};
     await this.#config.applyToHTTPSOptions(settings);
     const basic = settings.auth ? { authorization: `Basic ${Buffer.from(settings.auth).toString('base64')}` } : {};
     const headers = { ...settings.headers, ...basic };
-    this.#authorization = { headers, until: Date.now() + AUTHORIZATION_MS };
+    this.#authorization = { headers, until: performance.now() + AUTHORIZATION_MS };
     return headers;
   }
+}
+
+/** A request without a response, or with half of one. */
+function unanswered(error: Error): never {
+  throw new TransientError(`the Kubernetes API does not answer: ${error.message}`, { cause: error });
 }
 
 function serverOf(config: KubeConfig): string {

@@ -6,6 +6,8 @@ import type { QueueObserver } from './work-queue.js';
 export interface ControllerMetrics {
   /** A reconcile begins; call what it returns with how it ended. */
   begin(): (result: string) => void;
+  /** A step of a reconcile threw an error that no code expects. */
+  unexpected(step: string): void;
 }
 
 const SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -13,6 +15,7 @@ const SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 export class Metrics {
   readonly registry = new Registry();
   readonly #reconciles: Counter<'controller' | 'result'>;
+  readonly #unexpected: Counter<'controller' | 'step'>;
   readonly #durations: Histogram<'controller'>;
   readonly #active: Gauge<'controller'>;
   readonly #depth: Gauge<'controller'>;
@@ -20,6 +23,7 @@ export class Metrics {
   readonly #retries: Counter<'controller'>;
   readonly #watches: Counter<'resource' | 'reason'>;
   readonly #requests: Counter<'method' | 'resource' | 'status'>;
+  readonly #sessions: Counter<'reason'>;
   readonly leading: Gauge;
 
   constructor() {
@@ -29,6 +33,12 @@ export class Metrics {
       name: 'slipway_reconcile_total',
       help: 'Reconciles by how they ended.',
       labelNames: ['controller', 'result'],
+      registers,
+    });
+    this.#unexpected = new Counter({
+      name: 'slipway_reconcile_unexpected_errors_total',
+      help: 'Errors that a step of a reconcile did not expect; the log has each with its stack.',
+      labelNames: ['controller', 'step'],
       registers,
     });
     this.#durations = new Histogram({
@@ -59,7 +69,7 @@ export class Metrics {
     });
     this.#retries = new Counter({
       name: 'slipway_queue_retries_total',
-      help: 'Reconciles that are tried again after a failure.',
+      help: 'Reconciles that are retried after an expected failure.',
       labelNames: ['controller'],
       registers,
     });
@@ -73,6 +83,12 @@ export class Metrics {
       name: 'slipway_kubernetes_requests_total',
       help: 'Requests to the Kubernetes API; a watch is one.',
       labelNames: ['method', 'resource', 'status'],
+      registers,
+    });
+    this.#sessions = new Counter({
+      name: 'slipway_tenant_sessions_ended_total',
+      help: 'Sessions of tenants that were ended because they harmed others on their Postgres server, by reason.',
+      labelNames: ['reason'],
       registers,
     });
     this.leading = new Gauge({
@@ -93,6 +109,7 @@ export class Metrics {
           this.#reconciles.inc({ controller, result });
         };
       },
+      unexpected: (step) => this.#unexpected.inc({ controller, step }),
     };
   }
 
@@ -119,6 +136,10 @@ export class Metrics {
         for (const [state, count] of Object.entries(counts())) this.set({ state }, count);
       },
     });
+  }
+
+  sessionEnded(reason: string): void {
+    this.#sessions.inc({ reason });
   }
 
   watchRestarted(resource: string, reason: string): void {

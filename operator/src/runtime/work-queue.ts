@@ -52,11 +52,16 @@ export class WorkQueue {
     this.#later.set(key, { at, timer: setTimeout(() => this.add(key), ms) });
   }
 
-  /** Work on `key` again after a delay that grows with each failure in a row; returns it. */
+  /** Work on `key` again after a delay that grows with each failure in a row; returns the delay. */
   addFailed(key: string): number {
+    this.#observer?.retried();
+    return this.addUnexpected(key);
+  }
+
+  /** The same, after an unexpected error, which is not counted among the retries. */
+  addUnexpected(key: string): number {
     const failures = (this.#failures.get(key) ?? 0) + 1;
     this.#failures.set(key, failures);
-    this.#observer?.retried();
     const delay = delayOf(this.#backoff, failures);
     this.addAfter(key, delay);
     return delay;

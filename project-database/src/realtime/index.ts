@@ -4,6 +4,7 @@
  * rights than the tenant has.
  */
 import type { Migration } from '../auth/index.js';
+import { refuseNewer } from '../newer-release.js';
 import { naming, OWNERS } from '../owners.js';
 import { literal, type Session, transaction } from '../session.js';
 import { messages } from './0001-messages.js';
@@ -32,6 +33,7 @@ export async function migrateRealtime(given: Session): Promise<void> {
   await session.query(VERSIONS);
   const { rows } = await session.query('SELECT version FROM realtime.schema_migrations');
   const done = new Set(rows.map((row) => row.version));
+  await refuseNewer(session, 'realtime', realtimeMigrations, done);
   for (const { version, sql } of realtimeMigrations) {
     if (done.has(version)) continue;
     const mark = `INSERT INTO realtime.schema_migrations (version) VALUES (${literal(version)})`;

@@ -4,6 +4,7 @@
  * owner: never with more rights than the tenant has.
  */
 import type { Migration } from '../auth/index.js';
+import { refuseNewer } from '../newer-release.js';
 import { naming, OWNERS } from '../owners.js';
 import { literal, type Session, transaction } from '../session.js';
 import { tables } from './0001-tables.js';
@@ -33,6 +34,7 @@ export async function migrateStorage(given: Session): Promise<void> {
   await session.query(VERSIONS);
   const { rows } = await session.query('SELECT version FROM storage.schema_migrations');
   const done = new Set(rows.map((row) => row.version));
+  await refuseNewer(session, 'storage', storageMigrations, done);
   for (const { version, sql } of storageMigrations) {
     if (done.has(version)) continue;
     const mark = `INSERT INTO storage.schema_migrations (version) VALUES (${literal(version)})`;

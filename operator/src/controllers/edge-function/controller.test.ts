@@ -14,6 +14,7 @@ import { functionCache, functionController } from './controller.js';
 interface World {
   kubernetes: TestKubernetes;
   engine: Remembering;
+  functions: ReturnType<typeof functionCache>;
   opened: { shared: ProjectService[] };
   stop(): Promise<void>;
 }
@@ -29,6 +30,7 @@ class Remembering implements FunctionEngine {
   }
 
   async ensureFunction(request: FunctionRequest): Promise<FunctionOutcome> {
+    if (request.code.includes('THROW')) throw new TypeError('Cannot read properties of hunter2');
     const bad = request.code.includes('BAD');
     if (bad) return { state: 'refused', problems: [{ message: 'Expression expected', line: 3, column: 28 }] };
     if (this.answer.state === 'ready') this.served.set(`${request.ref}/${request.name}`, request);
@@ -58,6 +60,7 @@ test.before(async (world) => {
   });
   const functions = functionCache(client, metrics, silentLog);
   world.engine = new Remembering();
+  world.functions = functions;
   const events = new EventRecorder({ client, component: 'test', log: silentLog });
   await client.create('/apis/slipway.dev/v1alpha1/projects', {
     apiVersion: 'slipway.dev/v1alpha1',
@@ -131,6 +134,18 @@ test('a status that another wrote is put right at once', async (world) => {
   await reaches(world, 'applied', (object) => object.status?.phase === 'deployed', 'deployed again');
 });
 
+test('a deployment that throws an unexpected error says so in the status, and the version before stays', async (world) => {
+  await change(world, 'applied', { code: 'THROW' });
+  const object = await reaches(world, 'applied', ({ status }) => status?.phase === 'error', 'error');
+  assert.is(condition(object, 'Ready')?.reason, 'UnexpectedError');
+  assert.match(object.status?.message ?? '', /log of the operator/);
+  assert.not.match(JSON.stringify(object.status), /hunter2/);
+  assert.is(condition(object, 'Deployed')?.status, 'True');
+  assert.is(world.engine.served.get(`${ref}/applied`)?.code, 'first');
+  await change(world, 'applied', { code: 'first' });
+  await reaches(world, 'applied', ({ status }) => status?.phase === 'deployed', 'deployed again');
+});
+
 test('code that can’t be deployed says why by line and column, and what was served stays', async (world) => {
   await change(world, 'applied', { code: 'BAD' });
   const object = await reaches(world, 'applied', ({ status }) => status?.phase === 'error', 'error');
@@ -150,6 +165,51 @@ test('code that the API server does not keep says so, and what was served stays'
   assert.is(world.engine.served.get(`${ref}/long`)?.code, 'short');
   await change(world, 'long', { code: 'shorter' });
   await reaches(world, 'long', ({ status }) => status?.phase === 'deployed', 'deployed again');
+});
+
+test('the operator keeps no code in memory, only its size', async (world) => {
+  await apply(world, 'cached', { code: 'code-in-the-cache' });
+  await reaches(world, 'cached', ({ status }) => status?.phase === 'deployed', 'deployed');
+  const known = world.functions.get('cached', namespace);
+  assert.ok(known?.status?.phase);
+  assert.not.match(JSON.stringify(world.functions.list()), /code-in-the-cache/);
+});
+
+test('old versions of a function are bounded in bytes, and the served one stays', async (world) => {
+  const code = (n: number) => String(n).repeat(900_000);
+  await apply(world, 'bytes', { code: code(0) });
+  const first = await reaches(world, 'bytes', ({ status }) => status?.phase === 'deployed', 'deployed');
+  const served = first.status?.deployedVersion as number;
+  await change(world, 'bytes', { deployedGeneration: served });
+  for (let n = 1; n < 8; n++) {
+    const { metadata } = await change(world, 'bytes', { code: code(n) });
+    await reaches(world, 'bytes', ({ status }) => status?.newestVersion === metadata.generation, `version ${n}`);
+  }
+  const labelSelector = `slipway.dev/function=${first.metadata.uid}`;
+  const maps = `/api/v1/namespaces/${namespace}/configmaps`;
+  const versions = await until(async () => {
+    const { items } = await world.kubernetes.client.get<{ items: { data: { code: string } }[] }>(maps, {
+      labelSelector,
+    });
+    const bytes = items.reduce((sum, { data }) => sum + data.code.length, 0);
+    return bytes <= 4 * 1024 * 1024 + 2 * 900_000 ? items : undefined;
+  }, 'fewer bytes');
+  assert.ok(versions.some(({ data }) => data.code === code(0)));
+  assert.ok(versions.some(({ data }) => data.code === code(7)));
+  await world.kubernetes.client.delete(`${FUNCTIONS}/bytes`);
+});
+
+test('code beyond what a project may have is not deployed and says which limit, and what was served stays', async (world) => {
+  await apply(world, 'last', { code: 'small' });
+  await reaches(world, 'last', ({ status }) => status?.phase === 'deployed', 'deployed');
+  for (let n = 0; n < 16; n++) await apply(world, `large-${n}`, { code: 'x'.repeat(1_000_000) });
+  await until(() => world.functions.find('namespace', namespace).length > 16 || undefined, 'all to be known');
+  await change(world, 'last', { code: 'y'.repeat(1_000_000) });
+  const object = await reaches(world, 'last', ({ status }) => status?.phase === 'error', 'error');
+  assert.is(condition(object, 'Ready')?.reason, 'TooMuchCode');
+  assert.match(object.status?.message ?? '', /16 MiB/);
+  assert.is(world.engine.served.get(`${ref}/last`)?.code, 'small');
+  for (let n = 0; n < 16; n++) await world.kubernetes.client.delete(`${FUNCTIONS}/large-${n}`);
 });
 
 test('a rollback serves the version that is named, and a deploy of none takes it away', async (world) => {
@@ -188,6 +248,19 @@ test('an engine that is busy is asked again until it serves', async (world) => {
   await reaches(world, 'patient', (object) => condition(object, 'Ready')?.reason === 'Deploying', 'waiting');
   world.engine.answer = { state: 'ready' };
   await reaches(world, 'patient', ({ status }) => status?.phase === 'deployed', 'deployed');
+});
+
+test('a function whose files the engine can not read says so in its status until it is deployed again', async (world) => {
+  const message = 'what is on disk of the function is unreadable (current.json is not JSON)';
+  await apply(world, 'damaged', { code: 'x' });
+  await reaches(world, 'damaged', ({ status }) => status?.phase === 'deployed', 'deployed');
+  world.engine.answer = { state: 'busy', message, lost: true };
+  await change(world, 'damaged', { verifyJwt: false });
+  const shown = await reaches(world, 'damaged', ({ status }) => status?.message === message, 'unreadable');
+  assert.is(shown.status?.deployedVersion, undefined);
+  assert.equal([condition(shown, 'Ready')?.reason, condition(shown, 'Deployed')?.status], ['Unreadable', 'False']);
+  world.engine.answer = { state: 'ready' };
+  await reaches(world, 'damaged', ({ status }) => status?.phase === 'deployed', 'deployed again');
 });
 
 test('where functions are not open to the project, it is served to nobody and says which setting opens them, until they are', async (world) => {

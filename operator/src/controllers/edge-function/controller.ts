@@ -8,25 +8,39 @@ import type { Metrics } from '../../runtime/metrics.js';
 import { StatusWriter } from '../../runtime/status-writer.js';
 import { WorkQueue } from '../../runtime/work-queue.js';
 import { reconcileFunction } from './reconcile.js';
-import { addressKey, BY_ADDRESS, EDGE_FUNCTIONS, type FunctionWorld, functionPath, refOf } from './resources.js';
+import {
+  addressKey,
+  BY_ADDRESS,
+  BY_NAMESPACE,
+  EDGE_FUNCTIONS,
+  type FunctionWorld,
+  functionPath,
+  type KnownFunction,
+  refOf,
+  withoutCode,
+} from './resources.js';
 
 /** A deploy waits for downloads most of the time. */
 const WORKERS = 8;
 const BACKOFF = { firstMs: 100, maxMs: 30_000 };
 
 export const functionCache = (client: KubeClient, metrics: Metrics, log: Logger) =>
-  new Informer<EdgeFunction>({
+  new Informer<KnownFunction>({
     client,
     metrics,
     log,
     resource: 'edgefunctions',
     path: EDGE_FUNCTIONS,
-    indexes: { [BY_ADDRESS]: (object) => [addressKey(object)] },
+    indexes: {
+      [BY_ADDRESS]: (object) => [addressKey(object)],
+      [BY_NAMESPACE]: ({ metadata }) => [metadata.namespace ?? ''],
+    },
+    keep: withoutCode,
   });
 
 export function functionController(parts: Omit<FunctionWorld, 'statuses'>, metrics: Metrics): Controller {
   const { client, events, functions } = parts;
-  const statuses = new StatusWriter<EdgeFunction>({ client, events, cache: functions, pathOf: functionPath });
+  const statuses = new StatusWriter<KnownFunction>({ client, events, cache: functions, pathOf: functionPath });
   const world: FunctionWorld = { ...parts, statuses };
   const queue = new WorkQueue(BACKOFF, metrics.queue('edgefunction'));
   const add = ({ metadata }: EdgeFunction) => queue.add(`${metadata.namespace}/${metadata.name}`);

@@ -2,11 +2,19 @@
  * One reconcile of an EdgeFunction: keep its code as a version, have the engine serve the one that is asked for, say so in the
  * status. In: a key. Out: when to look again. Level-based: nothing is kept between two.
  */
-import { availableServices, type EdgeFunction, FINALIZER, type Project, whyUnavailable } from '@slipway/crds';
+import {
+  availableServices,
+  type EdgeFunction,
+  FINALIZER,
+  type Project,
+  REASON_UNEXPECTED_ERROR,
+  whyUnavailable,
+} from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
+import { isTransient, unexpectedMessage } from '../../runtime/failures.js';
 import { addFinalizer, hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
-import { isConflict, isNotFound } from '../../runtime/kube.js';
 import { refusedOutcome } from '../../runtime/refusal.js';
+import { whyTooMuch } from './budget.js';
 import { addressKey, BY_ADDRESS, type FunctionWorld, functionPath, refOf } from './resources.js';
 import { describeProblems, type Finding, type Found, statusOf } from './status.js';
 import { chosen, ensureVersions, pruneVersions, type Version } from './versions.js';
@@ -20,9 +28,22 @@ export async function reconcileFunction(world: FunctionWorld, namespace: string,
   try {
     return await (object.metadata.deletionTimestamp ? remove(world, object) : provide(world, object));
   } catch (error) {
-    if (isConflict(error) || isNotFound(error)) return { kind: 'retry', why: (error as Error).message };
-    throw error;
+    if (isTransient(error)) return { kind: 'retry', why: (error as Error).message };
+    const step = object.metadata.deletionTimestamp ? 'removal' : 'deployment';
+    await reportUnexpected(world, object, step).catch(() => undefined);
+    return { kind: 'unexpected', failures: [{ step, error }] };
   }
+}
+
+/** Callers get what they got before, as far as anybody knows. */
+async function reportUnexpected(world: FunctionWorld, seen: EdgeFunction, step: string): Promise<void> {
+  const { name, namespace } = seen.metadata;
+  // The reconcile may have written it since.
+  const object = world.functions.get(name, namespace) ?? seen;
+  const { url = '', newestVersion } = object.status ?? {};
+  const finding: Finding = { state: 'failed', reason: REASON_UNEXPECTED_ERROR, message: unexpectedMessage(step) };
+  const found: Found = { finding, url, ...(newestVersion === undefined ? {} : { newestVersion }) };
+  await world.statuses.write(object, statusOf(object, found, world.now()));
 }
 
 async function provide(world: FunctionWorld, seen: EdgeFunction): Promise<Outcome> {
@@ -30,8 +51,11 @@ async function provide(world: FunctionWorld, seen: EdgeFunction): Promise<Outcom
   const url = ref === undefined ? '' : `${world.projectUrl(ref)}/functions/v1/${seen.spec.name}`;
   const refusal = refuse(world, seen, ref);
   if (ref === undefined || refusal) return conclude(world, seen, { finding: refusal as Finding, url });
-  const object = await withFinalizer(world, seen);
-  const versions = await ensureVersions(world, object).catch(refused);
+  await withFinalizer(world, seen);
+  // The cache has no code.
+  const object = await world.client.get<EdgeFunction>(functionPath(seen));
+  if (object.metadata.uid !== seen.metadata.uid) return { kind: 'retry', why: 'the function was made anew' };
+  const versions = await ensureVersions(world, object, () => whyTooMuch(world, object)).catch(refused);
   if ('state' in versions) return conclude(world, object, { finding: versions, url });
   const finding = await deploy(world, object, ref, versions);
   // Also where nothing is deployed: what is written again and again must not fill the namespace.
@@ -85,7 +109,7 @@ async function deploy(world: FunctionWorld, object: EdgeFunction, ref: string, v
   }
   const outcome = await world.engine.ensureFunction({ ref, name, verifyJwt, ...version });
   if (outcome.state === 'ready') return { state: 'deployed', version: version.version };
-  if (outcome.state === 'busy') return { state: 'waiting', message: outcome.message };
+  if (outcome.state === 'busy') return { state: outcome.lost ? 'lost' : 'waiting', message: outcome.message };
   const { problems } = outcome;
   return { state: 'failed', reason: 'InvalidCode', message: describeProblems(problems), problems };
 }
@@ -101,7 +125,7 @@ function whyClosed({ projects, openedServices }: FunctionWorld, ref: string): st
 async function conclude(world: FunctionWorld, object: EdgeFunction, found: Found): Promise<Outcome> {
   const { finding } = found;
   await world.statuses.write(object, statusOf(object, found, world.now()));
-  if (finding.state === 'waiting') return { kind: 'retry', why: finding.message };
+  if (finding.state === 'waiting' || finding.state === 'lost') return { kind: 'retry', why: finding.message };
   return { kind: 'again', afterMs: RESYNC_MS * (0.75 + Math.random() / 2) };
 }
 

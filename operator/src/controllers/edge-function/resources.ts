@@ -13,6 +13,20 @@ export const EDGE_FUNCTIONS = `/apis/${API_VERSION}/edgefunctions`;
 export const BY_ADDRESS = 'address';
 export const addressKey = ({ metadata, spec }: EdgeFunction) => `${metadata.namespace}/${spec.name}`;
 
+/** All functions of one project. */
+export const BY_NAMESPACE = 'namespace';
+
+/** As the cache keeps it: without its code, of which only the size is known. */
+export interface KnownFunction extends EdgeFunction {
+  codeBytes?: number;
+}
+
+export function withoutCode(object: KnownFunction): KnownFunction {
+  if (object.codeBytes !== undefined) return object;
+  const { code } = object.spec;
+  return { ...object, spec: { ...object.spec, code: '' }, codeBytes: Buffer.byteLength(code) };
+}
+
 export const functionPath = ({ metadata }: EdgeFunction) =>
   `/apis/${API_VERSION}/namespaces/${metadata.namespace}/edgefunctions/${metadata.name}`;
 
@@ -29,8 +43,8 @@ export interface ConfigMap extends KubeObject {
 export interface FunctionWorld {
   client: KubeClient;
   engine: FunctionEngine;
-  functions: Informer<EdgeFunction>;
-  statuses: StatusWriter<EdgeFunction>;
+  functions: Informer<KnownFunction>;
+  statuses: StatusWriter<KnownFunction>;
   projects: Informer<Project>;
   /** What projects have beyond the availability matrix. */
   openedServices: OpenedServices;

@@ -8,6 +8,8 @@ export type Finding =
   /** Nothing is asked for. */
   | { state: 'stored' }
   | { state: 'waiting'; message: string }
+  /** Damaged where it is served: callers get no version until the deploy that follows. */
+  | { state: 'lost'; message: string }
   /** The installation gives such a project no functions: what was served is not any more. */
   | { state: 'closed'; message: string }
   | { state: 'failed'; reason: string; message: string; problems?: FunctionProblems };
@@ -43,13 +45,14 @@ const PHASES = {
   deployed: 'deployed',
   stored: 'pending',
   waiting: 'pending',
+  lost: 'pending',
   closed: 'error',
   failed: 'error',
 } as const;
 
 /** A deploy that failed or waits leaves what was served. */
 const versionBefore = (before: EdgeFunctionStatus, finding: Finding) =>
-  finding.state === 'stored' || finding.state === 'closed' ? undefined : before.deployedVersion;
+  finding.state === 'failed' || finding.state === 'waiting' ? before.deployedVersion : undefined;
 
 function conditionsOf(finding: Finding, version: number | undefined): NewCondition[] {
   const message = messageOf(finding);
@@ -65,7 +68,13 @@ function conditionsOf(finding: Finding, version: number | undefined): NewConditi
 
 function reasonOf(finding: Finding): string {
   if (finding.state === 'failed') return finding.reason;
-  return { deployed: 'Deployed', stored: 'NotDeployed', waiting: 'Deploying', closed: 'NotAvailable' }[finding.state];
+  return {
+    deployed: 'Deployed',
+    stored: 'NotDeployed',
+    waiting: 'Deploying',
+    lost: 'Unreadable',
+    closed: 'NotAvailable',
+  }[finding.state];
 }
 
 function messageOf(finding: Finding): string {

@@ -5,6 +5,7 @@
 import {
   API_VERSION,
   type EdgeFunction,
+  FUNCTION_BUDGET,
   functionVersionName,
   LABEL_FUNCTION,
   LABEL_FUNCTION_VERSION,
@@ -14,7 +15,7 @@ import {
   PART_FUNCTION_VERSION,
 } from '@slipway/crds';
 import { isConflict, isNotFound } from '../../runtime/kube.js';
-import type { ConfigMap, FunctionWorld } from './resources.js';
+import { BY_NAMESPACE, type ConfigMap, type FunctionWorld } from './resources.js';
 
 export interface Version {
   version: number;
@@ -26,12 +27,24 @@ const KEPT = 10;
 
 const mapsPath = ({ metadata }: EdgeFunction) => `/api/v1/namespaces/${metadata.namespace}/configmaps`;
 
-/** All versions, oldest first, the code in the spec among them. */
-export async function ensureVersions({ client }: FunctionWorld, object: EdgeFunction): Promise<Version[]> {
+export interface TooMuchCode {
+  state: 'failed';
+  reason: 'TooMuchCode';
+  message: string;
+}
+
+/** All versions, oldest first, the code in the spec among them; or why that is not kept. */
+export async function ensureVersions(
+  { client }: FunctionWorld,
+  object: EdgeFunction,
+  whyTooMuch: () => string | undefined,
+): Promise<Version[] | TooMuchCode> {
   const labelSelector = `${LABEL_FUNCTION}=${object.metadata.uid}`;
   const { items } = await client.get<{ items: ConfigMap[] }>(mapsPath(object), { labelSelector });
   const versions = items.map(versionOf).sort((a, b) => a.version - b.version);
   if (versions.at(-1)?.code === object.spec.code) return versions;
+  const excess = whyTooMuch();
+  if (excess !== undefined) return { state: 'failed', reason: 'TooMuchCode', message: excess };
   const made = { version: object.metadata.generation ?? 1, code: object.spec.code };
   await client.create(mapsPath(object), mapOf(object, made)).catch((error) => {
     if (!isConflict(error)) throw error;
@@ -45,20 +58,37 @@ export function chosen(versions: readonly Version[], deployedGeneration: number 
   return versions.findLast(({ version }) => version <= deployedGeneration);
 }
 
-/** Lets go of the oldest. */
+/** Deletes the oldest: past a number, and past the function's part of the bytes that the project's old versions may have. */
 export async function pruneVersions(
-  { client }: FunctionWorld,
+  { client, functions }: FunctionWorld,
   object: EdgeFunction,
   versions: readonly Version[],
   served: number | undefined,
 ): Promise<void> {
-  const old = versions.slice(0, Math.max(0, versions.length - KEPT)).filter(({ version }) => version !== served);
+  const { oldVersionBytes, oldVersionBytesOfProject } = FUNCTION_BUDGET;
+  const siblings = Math.max(1, functions.find(BY_NAMESPACE, object.metadata.namespace ?? '').length);
+  const bytes = Math.min(oldVersionBytes, oldVersionBytesOfProject / siblings);
+  const old = versions
+    .slice(0, versions.length - newestThatFit(versions, bytes))
+    .filter(({ version }) => version !== served);
   for (const { version } of old) {
     const path = `${mapsPath(object)}/${functionVersionName(object.metadata.name, version)}`;
     await client.delete(path).catch((error) => {
       if (!isNotFound(error)) throw error;
     });
   }
+}
+
+/** How many of the newest are kept; the newest one always is. */
+function newestThatFit(versions: readonly Version[], bytes: number): number {
+  let left = bytes;
+  let count = 1;
+  for (const { code } of versions.slice(0, -1).reverse()) {
+    left -= Buffer.byteLength(code);
+    if (left < 0 || count === KEPT) break;
+    count += 1;
+  }
+  return Math.min(count, versions.length);
 }
 
 const versionOf = ({ metadata, data }: ConfigMap): Version => ({

@@ -34,7 +34,7 @@ export interface Context {
 export const isToBeRetained = ({ spec }: Project) => spec.deletionPolicy === 'Retain';
 
 /** The project as its engine knows it. */
-export const engineProject = ({ project }: Context): EngineProject => {
+export const engineProject = ({ project }: Pick<Context, 'project'>): EngineProject => {
   const { metadata, spec, status } = project;
   return {
     ref: metadata.name,

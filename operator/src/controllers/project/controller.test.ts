@@ -98,6 +98,22 @@ test('of two projects with one name and owner the younger yields, until the elde
   await reaches(world, younger, isHealthy, 'healthy');
 });
 
+test('a Project of the name of one that is being deleted waits, and never shows NameConflict', async (world) => {
+  const { client } = world.kubernetes;
+  const leaving = await create(world, 'a-leaving', { name: 'again' });
+  await reaches(world, leaving, isHealthy, 'healthy');
+  await client.patch(namespacePath(leaving), { metadata: { finalizers: ['slipway.dev/test'] } });
+  await client.delete(projectPath(leaving));
+  await reaches(world, leaving, ({ status }) => status?.phase === 'deleting', 'deleting');
+  const next = await create(world, 'b-next', { name: 'again' });
+  const waiting = await reaches(world, next, ({ status }) => status?.phase !== undefined, 'a status');
+  assert.is(waiting.status?.phase, 'provisioning');
+  assert.is(condition(waiting, 'Ready')?.reason, 'Provisioning');
+  assert.match(waiting.status?.message ?? '', new RegExp(`waiting for the project ${leaving}`));
+  await client.patch(namespacePath(leaving), { metadata: { finalizers: null } });
+  await reaches(world, next, isHealthy, 'healthy');
+});
+
 test('a namespace that is not marked as the project’s is neither used nor deleted', async (world) => {
   const { client } = world.kubernetes;
   const ref = `${run}-taken`;

@@ -3,8 +3,16 @@
  * Secret until Postgres has them and only then are shown, so that what is shown is never refused.
  */
 import { randomBytes } from 'node:crypto';
-import { ANNOTATION_ADDRESS, ownerRole, type Project, SECRETS } from '@slipway/crds';
-import type { ProjectPasswords } from '@slipway/project-database';
+import {
+  ANNOTATION_ADDRESS,
+  databaseIdOf,
+  databaseOf,
+  namespaceOf,
+  ownerRole,
+  type Project,
+  SECRETS,
+} from '@slipway/crds';
+import { newDatabaseId, type ProjectPasswords } from '@slipway/project-database';
 import { DATABASE_MOVE_UNSUPPORTED, type DatabaseAddress, type DatabaseClaim } from '../../engines/engine.js';
 import { isTrue } from '../../runtime/conditions.js';
 import { type Context, engineProject, ready, type StepOutcome } from './context.js';
@@ -23,26 +31,60 @@ const PASSWORDS = [
 const newPassword = () => randomBytes(24).toString('base64url');
 
 export async function ensureDatabase(context: Context): Promise<StepOutcome> {
+  return ensureNamed(context, await recordedId(context));
+}
+
+/** The id of a database whose Secret was deleted, so that the Secret names it at once. */
+async function recordedId({ world, project, ref }: Context): Promise<string | undefined> {
+  if (!existed(project) || world.secrets.get(names.name, namespaceOf(ref))) return undefined;
+  return world.engine.recordedDatabaseId(engineProject({ project }));
+}
+
+/** `knownId`: the id of the database, where it is known from elsewhere than the Secret. */
+async function ensureNamed(context: Context, knownId: string | undefined): Promise<StepOutcome> {
   const { world, ref, project } = context;
   const address = world.engine.databaseAddress(engineProject(context));
   const asked = project.spec.rotation?.databasePasswords;
   const write = (wanted: (held: Values) => Values) =>
-    ensureSecret(context, names.name, wanted, { [ANNOTATION_ADDRESS]: textOf(address) });
-  const ensured = await write((held) => shownLogin(ref, address, withNext(held, asked)));
+    ensureSecret(
+      context,
+      names.name,
+      (held) => shownLogin(ref, address, wanted({ ...held, ...databaseId(held, knownId) })),
+      (values) => ({ [ANNOTATION_ADDRESS]: textOf(ref, address, values) }),
+    );
+  const ensured = await write((held) => withNext(held, asked));
   const { values } = ensured;
   const isRotating = PASSWORDS.some(({ next }) => values[next] !== undefined);
   const outcome = await world.engine.ensureDatabase({
     project: engineProject(context),
     ...claimOf(project, values),
   });
+  if (outcome.state === 'ready' && outcome.databaseId !== undefined && outcome.databaseId !== knownId) {
+    const again = await ensureNamed(context, outcome.databaseId);
+    return withRestored(again, [...driftOf(ref, ensured, address), ...(outcome.restored ?? [])]);
+  }
   if (isRotating && hasPasswords(outcome)) {
-    await write((held) => shownLogin(ref, address, withNextShown(held, asked)));
+    await write((held) => withNextShown(held, asked));
     tellRotated(context, 'the passwords of the database are new');
     return outcome.state === 'ready' ? ready : outcome;
   }
   if (outcome.state !== 'ready') return outcome;
-  return { ...outcome, restored: [...driftOf(ensured, address), ...(outcome.restored ?? [])] };
+  return { ...outcome, restored: [...driftOf(ref, ensured, address), ...(outcome.restored ?? [])] };
 }
+
+/**
+ * The id of the database in the Secret: the one that the engine knows, or the one that is there. A Secret of an earlier release has passwords and
+ * no id: the project keeps the names that come from its ref.
+ */
+function databaseId(held: Values, knownId: string | undefined): Values {
+  if (knownId !== undefined) return { [names.id]: knownId };
+  return held[names.id] || held[names.ownerPassword] ? {} : { [names.id]: newDatabaseId() };
+}
+
+const withRestored = (outcome: StepOutcome, restored: readonly string[]): StepOutcome =>
+  outcome.state === 'failed'
+    ? outcome
+    : { ...outcome, restored: [...new Set([...restored, ...(outcome.restored ?? [])])] };
 
 /** Postgres takes those that it was to have: then nothing else may be shown, whatever else is wrong. */
 const hasPasswords = (outcome: StepOutcome) =>
@@ -53,10 +95,11 @@ export async function databaseClaim(context: Context): Promise<DatabaseClaim> {
   const values: Values = plainText(await readSecret(context, names.name));
   const isKnown = PASSWORDS.every(({ key }) => values[key] !== undefined);
   const claim = claimOf(context.project, values);
-  return isKnown ? claim : { existed: claim.existed, passwords: undefined };
+  return isKnown ? claim : { databaseId: claim.databaseId, existed: claim.existed, passwords: undefined };
 }
 
 const claimOf = (project: Project, values: Values) => ({
+  databaseId: databaseIdOf(project.metadata.name, values),
   existed: existed(project),
   passwords: passwordsFrom(({ key, next }) => values[next] ?? values[key]),
   former: passwordsFrom(({ key }) => values[key]),
@@ -93,27 +136,28 @@ function withNextShown(held: Values, asked: number | undefined): Values {
 function shownLogin(ref: string, address: DatabaseAddress, held: Values): Values {
   const passwords = Object.fromEntries(PASSWORDS.map(({ key }) => [key, held[key] || newPassword()]));
   const password = encodeURIComponent(passwords[names.ownerPassword] as string);
+  const id = databaseIdOf(ref, held);
   return {
     ...held,
     [names.host]: address.host,
     [names.port]: String(address.port),
-    [names.database]: address.database,
+    [names.database]: databaseOf(id),
     ...passwords,
-    [names.url]: `postgresql://${ownerRole(ref)}:${password}@${address.publicAddress}/${address.database}`,
+    [names.url]: `postgresql://${ownerRole(id)}:${password}@${address.publicAddress}/${databaseOf(id)}`,
   };
 }
 
 const passwordsFrom = (held: (password: (typeof PASSWORDS)[number]) => string | undefined) =>
   Object.fromEntries(PASSWORDS.map((password) => [password.part, held(password)])) as unknown as ProjectPasswords;
 
-const textOf = ({ host, port, database, publicAddress }: DatabaseAddress) =>
-  `${host}:${port}/${database} ${publicAddress}`;
+const textOf = (ref: string, { host, port, publicAddress }: DatabaseAddress, values: Values) =>
+  `${host}:${port}/${databaseOf(databaseIdOf(ref, values))} ${publicAddress}`;
 
-function driftOf({ values, before }: EnsuredSecret, address: DatabaseAddress): string[] {
+function driftOf(ref: string, { values, before }: EnsuredSecret, address: DatabaseAddress): string[] {
   if (!before) return [`Secret ${names.name}, which was deleted`];
   const held: Values = plainText(before);
   const shown = [names.host, names.port, names.database, names.url, ...PASSWORDS.map(({ key }) => key)];
-  const wasOfThisAddress = before.metadata.annotations?.[ANNOTATION_ADDRESS] === textOf(address);
+  const wasOfThisAddress = before.metadata.annotations?.[ANNOTATION_ADDRESS] === textOf(ref, address, values);
   if (!wasOfThisAddress || shown.every((key) => held[key] === values[key])) return [];
   return [`Secret ${names.name}, which was edited`];
 }

@@ -1,12 +1,12 @@
 /** What an admin does to a Project that is there: credentials rotated, suspended, its data retained; and what drifts. */
 import { createHmac } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { SECRETS } from '@slipway/crds';
+import { LABEL_PROJECT, SECRETS } from '@slipway/crds';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { KubeObject } from '../../runtime/kube.js';
-import { until } from '../../testing.js';
+import { adminUrl, until } from '../../testing.js';
 import {
   change,
   condition,
@@ -16,8 +16,10 @@ import {
   hasReason,
   isHealthy,
   loginWorks,
+  putSecret,
   reaches,
   remove,
+  run,
   secretOf,
   startTestOperator,
   type World,
@@ -271,5 +273,71 @@ for (const [what, drift] of Object.entries(drifts)) {
     assert.is((await get(world, ref)).metadata.resourceVersion, metadata.resourceVersion, 'written once');
   });
 }
+
+/** What the operator of an earlier release left of a project: passwords in the Secret and no id, so that the names come from the ref. */
+async function ofAnEarlierRelease(world: World, ref: string): Promise<void> {
+  const [metadata, passwords] = [{ name: `p-${ref}`, labels: { [LABEL_PROJECT]: ref } }, ['a', 'b', 'c']];
+  await world.kubernetes.client.create<object>('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata });
+  const { ownerPassword, authenticatorPassword, authAdminPassword } = databaseNames;
+  const values = [ownerPassword, authenticatorPassword, authAdminPassword].map((key, at) => [
+    key,
+    `legacy-${passwords[at]}`,
+  ]);
+  await putSecret(world, ref, databaseNames.name, Object.fromEntries(values), { [LABEL_PROJECT]: ref });
+}
+
+test('a project of an earlier release keeps the names that come from its ref: rotated, suspended, retained and removed', async (world) => {
+  const ref = `${run}-legacy`;
+  await ofAnEarlierRelease(world, ref);
+  await create(world, 'legacy', { deletionPolicy: 'Retain' });
+  await reaches(world, ref, isHealthy, 'healthy');
+  const forget = `DELETE FROM slipway.databases WHERE ref = '${ref}'`;
+  await query(adminUrl(world.postgres), forget);
+  const before = await loginOf(world, ref);
+  assert.match(
+    before[databaseNames.url] as string,
+    new RegExp(`^postgresql://postgres\\.${ref}:legacy-a@.*/p-${ref}$`),
+  );
+  assert.is(before[databaseNames.id], undefined);
+  await query(before[databaseNames.url], 'CREATE TABLE kept AS SELECT 9 AS id');
+  await change(world, ref, { rotation: { databasePasswords: 1 } });
+  const rotated = await until(async () => {
+    const login = await loginOf(world, ref);
+    return login[databaseNames.url] === before[databaseNames.url] ? undefined : login;
+  }, 'another URL');
+  assert.match(rotated[databaseNames.url] as string, new RegExp(`^postgresql://postgres\\.${ref}:`));
+  assert.ok(await loginWorks(rotated[databaseNames.url] as string));
+  await change(world, ref, { suspend: true });
+  await reaches(world, ref, ({ status }) => status?.phase === 'suspended', 'suspended');
+  assert.not(await loginWorks(rotated[databaseNames.url] as string));
+  await change(world, ref, { suspend: false });
+  await reaches(world, ref, isHealthy, 'healthy again');
+  await remove(world, ref);
+  assert.not(await loginWorks(rotated[databaseNames.url] as string));
+  await create(world, 'legacy', {});
+  await reaches(world, ref, isHealthy, 'healthy with its data');
+  const { [databaseNames.url]: url } = await loginOf(world, ref);
+  assert.equal(await query(url, 'SELECT id FROM kept'), [{ id: 9 }]);
+  await remove(world, ref);
+  const left = `SELECT datname FROM pg_database WHERE datname = 'p-${ref}' UNION ALL SELECT rolname FROM pg_roles WHERE rolname LIKE '%.${ref}'`;
+  assert.equal(await query(adminUrl(world.postgres), left), []);
+});
+
+test('a new project has names of a random id, in a Secret that a repair leaves with the same id', async (world) => {
+  const ref = await create(world, 'opaque-telling');
+  await reaches(world, ref, isHealthy, 'healthy');
+  const before = await loginOf(world, ref);
+  const id = before[databaseNames.id] as string;
+  assert.match(id, /^db_[a-z]{20}$/);
+  assert.match(before[databaseNames.url] as string, new RegExp(`^postgresql://postgres\\.${id}:.*/p-${id}$`));
+  await query(before[databaseNames.url], 'CREATE TABLE kept AS SELECT 5 AS id');
+  await putSecret(world, ref, databaseNames.name, { [databaseNames.id]: 'db_another' });
+  await until(async () => (await loginOf(world, ref))[databaseNames.id] === id, 'the id again');
+  await world.kubernetes.client.delete(`${secretsPath(ref)}/${databaseNames.name}`);
+  const after = await until(() => loginOf(world, ref).catch(() => undefined), 'the Secret to be there again');
+  assert.is(after[databaseNames.id], id);
+  await until(() => loginWorks(after[databaseNames.url] as string), 'the new password to work');
+  assert.equal(await query(after[databaseNames.url], 'SELECT id FROM kept'), [{ id: 5 }]);
+});
 
 test.run();

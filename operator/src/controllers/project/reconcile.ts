@@ -4,21 +4,24 @@
  */
 import { FINALIZER } from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
+import { isTransient, type UnexpectedFailure, unexpectedOutcome } from '../../runtime/failures.js';
 import { addFinalizer, hasFinalizer } from '../../runtime/finalizers.js';
 import { isConflict, isNotFound, type KubeError } from '../../runtime/kube.js';
-import { refusedOutcome } from '../../runtime/refusal.js';
+import { refusalOf, refusedOutcome } from '../../runtime/refusal.js';
 import { type Context, engineProject, ready, type StepOutcome, type StepWithParts, type World } from './context.js';
 import { ensureDatabase } from './database.js';
 import { finishRotation } from './finish-rotation.js';
 import { ensureKeys } from './keys.js';
 import { ensureNamespace } from './namespace.js';
-import { removeProject } from './remove.js';
+import { REMOVAL, removeProject, reportRemovalFailure } from './remove.js';
 import { projectPath } from './resources.js';
 import { CREDENTIALS_CURRENT } from './rotation.js';
 import { driftsOf, failuresOf, type PartResult, statusOf, suspendedServices } from './status.js';
 import { validate } from './validate.js';
 
 interface Step {
+  /** For messages, logs and metrics. */
+  name: string;
   /** The condition that tells of it; Ready for one that is no part of its own. */
   condition: string;
   /** The project is as ready without it; it may have nothing to say. */
@@ -28,18 +31,18 @@ interface Step {
 
 /** Stages run one after the other, the steps of a stage side by side, as they need nothing of each other. */
 const STAGES: readonly (readonly Step[])[] = [
-  [{ condition: 'Ready', run: validate }],
+  [{ name: 'validation', condition: 'Ready', run: validate }],
   [
-    { condition: 'Ready', run: ensureFinalizer },
-    { condition: 'NamespaceReady', run: ensureNamespace },
+    { name: 'finalizer', condition: 'Ready', run: ensureFinalizer },
+    { name: 'namespace', condition: 'NamespaceReady', run: ensureNamespace },
   ],
   [
-    { condition: 'IsolationReady', run: (context) => context.world.engine.ensureIsolation(engineProject(context)) },
-    { condition: 'KeysReady', run: ensureKeys },
-    { condition: 'DatabaseReady', run: ensureDatabase },
+    { name: 'isolation', condition: 'IsolationReady', run: ensureIsolation },
+    { name: 'keys', condition: 'KeysReady', run: ensureKeys },
+    { name: 'database', condition: 'DatabaseReady', run: ensureDatabase },
   ],
-  [{ condition: 'ServicesReady', run: ensureServices }],
-  [{ condition: CREDENTIALS_CURRENT, advisory: true, run: finishRotation }],
+  [{ name: 'services', condition: 'ServicesReady', run: ensureServices }],
+  [{ name: 'rotation', condition: CREDENTIALS_CURRENT, advisory: true, run: finishRotation }],
 ];
 
 /** What is well is looked at again about this often, so that what others changed is put right. */
@@ -50,7 +53,7 @@ export async function reconcileProject(world: World, ref: string): Promise<Outco
   if (!project) return { kind: 'done' };
   const context: Context = { world, project, ref, found: {} };
   try {
-    return await (project.metadata.deletionTimestamp ? removeProject(context) : provision(context));
+    return await (project.metadata.deletionTimestamp ? removeOrReport(context) : provision(context));
   } catch (error) {
     // Read and written by another at once, or gone: the watch tells us more than the error does.
     if (isConflict(error) || isNotFound(error)) return { kind: 'retry', why: (error as Error).message };
@@ -58,35 +61,72 @@ export async function reconcileProject(world: World, ref: string): Promise<Outco
   }
 }
 
-async function provision(context: Context): Promise<Outcome> {
-  const parts = await runStages(context);
-  const drifts = driftsOf(context.project, parts).map((message) => ({ reason: 'Drifted', message }));
-  const warnings = [...drifts, ...failuresOf(context.project, parts)];
-  context.project = await context.world.statuses.write(context.project, statusOf(context, parts));
-  for (const { reason, message } of warnings) context.world.events.record(context.project, 'Warning', reason, message);
-  return outcomeOf(parts);
+/** A removal writes its progress itself; an unexpected error is written in the place of that. */
+async function removeOrReport(context: Context): Promise<Outcome> {
+  try {
+    return await removeProject(context);
+  } catch (error) {
+    if (isTransient(error)) throw error;
+    await reportRemovalFailure(context).catch(() => undefined);
+    return { kind: 'unexpected', failures: [{ step: REMOVAL, error }] };
+  }
 }
 
-async function runStages(context: Context): Promise<PartResult[]> {
+async function provision(context: Context): Promise<Outcome> {
+  const { parts, unexpected } = await runStages(context);
+  const drifts = driftsOf(context.project, parts).map((message) => ({ reason: 'Drifted', message }));
+  const warnings = [...drifts, ...failuresOf(context.project, parts)];
+  const status = statusOf(context, parts, unexpected.length > 0);
+  // Logged and counted also where the status can't be written.
+  context.project = await context.world.statuses.write(context.project, status).catch((error) => {
+    if (unexpected.length === 0) throw error;
+    return context.project;
+  });
+  for (const { reason, message } of warnings) context.world.events.record(context.project, 'Warning', reason, message);
+  return unexpected.length > 0 ? { kind: 'unexpected', failures: unexpected } : outcomeOf(parts);
+}
+
+interface StagesResult {
+  parts: PartResult[];
+  /** Steps that threw what no code expects; each has a part too. */
+  unexpected: UnexpectedFailure[];
+}
+
+/** Runs the stages until one is not ready. Throws a transient error of a step, unless a step failed unexpectedly. */
+async function runStages(context: Context): Promise<StagesResult> {
   const parts: PartResult[] = [];
+  const unexpected: UnexpectedFailure[] = [];
+  const transient: unknown[] = [];
   let blocked = false;
   for (const stage of STAGES) {
     const results = await Promise.allSettled(stage.map((step) => (blocked ? undefined : step.run(context))));
     for (const [index, result] of results.entries()) {
-      const { condition, advisory = false } = stage[index] as Step;
-      const said = result.status === 'fulfilled' ? result.value : refused(result.reason);
-      const { outcome, parts: further } = withParts(said);
+      const step = stage[index] as Step;
+      if (result.status === 'rejected' && isTransient(result.reason)) {
+        transient.push(result.reason);
+        blocked = true;
+        continue;
+      }
+      const returned = result.status === 'fulfilled' ? result.value : failureOf(step, result.reason, unexpected);
+      const { outcome, parts: further } = withParts(returned);
+      const { condition, advisory = false } = step;
       if (outcome || !advisory) parts.push({ condition, outcome, advisory });
       parts.push(...further);
       if (outcome?.state !== 'ready') blocked = true;
     }
   }
-  return parts;
+  if (transient.length > 0 && unexpected.length === 0) throw transient[0];
+  return { parts, unexpected };
 }
 
-/** Written into the status, as whoever looks there must not take what was well before for how it is. What is no refusal is thrown on. */
-const refused = (error: unknown): StepOutcome =>
-  refusedOutcome(error, `the API server refuses a request for ${(error as KubeError).resource}`);
+/** For the status: a request that the API server rejects, or an unexpected error, which is recorded in `unexpected`. */
+function failureOf({ name }: Step, error: unknown, unexpected: UnexpectedFailure[]): StepOutcome {
+  if (refusalOf(error)) {
+    return refusedOutcome(error, `the API server refuses a request for ${(error as KubeError).resource}`);
+  }
+  unexpected.push({ step: name, error });
+  return unexpectedOutcome(name);
+}
 
 const withParts = (said: StepOutcome | StepWithParts | undefined) =>
   said && 'parts' in said ? said : { outcome: said, parts: [] };
@@ -101,6 +141,10 @@ function outcomeOf(parts: readonly PartResult[]): Outcome {
   if (progressing && !failed) return { kind: 'again', afterMs: progressing.lookAgainMs };
   const tidyMs = outcomes.flatMap((outcome) => (outcome.state === 'ready' ? (outcome.lookAgainMs ?? []) : []));
   return { kind: 'again', afterMs: Math.min(...tidyMs, RESYNC_MS * (0.75 + Math.random() / 2)) };
+}
+
+function ensureIsolation(context: Context): Promise<StepOutcome> {
+  return context.world.engine.ensureIsolation(engineProject(context));
 }
 
 /** Before anything is made that garbage collection can't reach. */

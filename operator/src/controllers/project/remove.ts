@@ -1,6 +1,7 @@
 /** The end of a project: its engine's part, then its namespace, then the finalizer. Each may find its work done already. */
 import { FINALIZER, LABEL_PROJECT, namespaceOf, type Project } from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
+import { unexpectedMessage } from '../../runtime/failures.js';
 import { hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { isNotFound } from '../../runtime/kube.js';
 import { type Context, engineProject, isToBeRetained } from './context.js';
@@ -37,6 +38,11 @@ export async function removeProject(context: Context): Promise<Outcome> {
   world.log.info({ ref }, 'project removed');
   return { kind: 'done' };
 }
+
+/** The step's name for messages, logs and metrics. */
+export const REMOVAL = 'removal';
+
+export const reportRemovalFailure = (context: Context) => progress(context, unexpectedMessage(REMOVAL));
 
 /** Told once: each look begins with it, though nothing of it may be left to do. */
 const beginningOf = (project: Project) =>

@@ -9,6 +9,8 @@ import { ourLabels, plainText, type Secret, secretData, secretsPath } from './re
 /** By key; undefined: the Secret has no such key, or is to have none. */
 export type Values = Record<string, string | undefined>;
 
+type Annotations = (values: Values) => Record<string, string>;
+
 export interface EnsuredSecret {
   values: Values;
   /** As it was; undefined where there was none. */
@@ -23,7 +25,7 @@ export async function ensureSecret(
   context: Context,
   name: string,
   wanted: (held: Values) => Values,
-  annotations: Record<string, string> = {},
+  annotations: Annotations = () => ({}),
 ): Promise<EnsuredSecret> {
   const cached = context.world.secrets.get(name, namespaceOf(context.ref));
   if (cached) return await update(context, cached, wanted, annotations);
@@ -32,7 +34,7 @@ export async function ensureSecret(
     await context.world.client.create<Secret>(secretsPath(context.ref), {
       apiVersion: 'v1',
       kind: 'Secret',
-      metadata: { name, labels: ourLabels(context.ref), annotations },
+      metadata: { name, labels: ourLabels(context.ref), annotations: annotations(values) },
       type: 'Opaque',
       data: secretData(values),
     });
@@ -47,7 +49,7 @@ async function update(
   context: Context,
   held: Secret,
   wanted: (held: Values) => Values,
-  annotations: Record<string, string>,
+  annotations: Annotations,
 ): Promise<EnsuredSecret> {
   const { metadata, data = {} } = held;
   const values = { ...plainText(held), ...wanted(plainText(held)) };
@@ -55,7 +57,7 @@ async function update(
   const after = {
     metadata: {
       labels: { ...metadata.labels, ...ourLabels(context.ref) },
-      annotations: { ...metadata.annotations, ...annotations },
+      annotations: { ...metadata.annotations, ...annotations(values) },
     },
     data: secretData(values),
   };

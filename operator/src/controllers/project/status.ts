@@ -25,12 +25,17 @@ const SUSPENDED = 'Suspended';
 /** What stands still with a suspended project; its namespace and its keys stay as they are. */
 const STANDING_STILL = new Set(['DatabaseReady', 'ServicesReady', 'AuthReady', 'RestReady']);
 
-export function statusOf({ project, world, ref, found }: Context, parts: readonly PartResult[]): ProjectStatus {
+/** `keepServices`: a step failed before anything looked at the services, so their last known state stays. */
+export function statusOf(
+  { project, world, ref, found }: Context,
+  parts: readonly PartResult[],
+  keepServices = false,
+): ProjectStatus {
   const before = project.status ?? {};
   const bearing = parts.filter(({ advisory }) => !advisory);
   const bad = bearing.find(({ outcome }) => outcome?.state === 'failed') ?? bearing.find((part) => !isReady(part));
   const phase = phaseOf(project, bad?.outcome);
-  const services = found.services ?? (before.services && bad ? markDown(before.services) : undefined);
+  const services = found.services ?? (before.services && bad ? servicesOf(before.services, keepServices) : undefined);
   return {
     phase,
     message: messageOfAll(phase, bad).slice(0, MESSAGE_MAX_LENGTH),
@@ -167,6 +172,8 @@ function reasonOf(outcome: StepOutcome | undefined): string {
   if (outcome.state === 'failed') return outcome.reason;
   return outcome.state === 'ready' ? 'Ready' : (outcome.reason ?? 'Provisioning');
 }
+
+const servicesOf = (before: Services, keep: boolean) => (keep ? before : markDown(before));
 
 const markDown = (services: Services) =>
   Object.fromEntries(

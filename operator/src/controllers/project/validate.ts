@@ -7,6 +7,9 @@ import { type Context, ready, type StepOutcome } from './context.js';
 export const BY_NAME = 'name';
 export const nameKey = ({ metadata, spec }: Project) => `${spec.owner}/${spec.name ?? metadata.name}`;
 
+/** A deletion is reported by the watch; this is for when it is not. */
+const LOOK_AGAIN_MS = 5_000;
+
 export async function validate({ project, world }: Context): Promise<StepOutcome> {
   const type = project.spec.type ?? 'shared';
   if (type !== 'shared') {
@@ -15,6 +18,10 @@ export async function validate({ project, world }: Context): Promise<StepOutcome
   }
   const elder = elderOf(project, world.projects);
   if (!elder) return ready;
+  if (elder.metadata.deletionTimestamp) {
+    const message = `waiting for the project ${elder.metadata.name}, which has the same name, to be deleted`;
+    return { state: 'progressing', message, lookAgainMs: LOOK_AGAIN_MS };
+  }
   const name = project.spec.name ?? project.metadata.name;
   const message = `${project.spec.owner} has a project named ${name} already (${elder.metadata.name}): choose another spec.name`;
   return { state: 'failed', reason: 'NameConflict', message, retry: false };

@@ -114,7 +114,7 @@ test('spares are kept in number, and those of an earlier run are used on', async
   await withEngine(postgres, async (engine) => {
     await engine.start();
     assert.equal(await sparesOf(postgres), before);
-    await engine.ensureDatabase({ project: projectNamed('first'), passwords, existed: false });
+    await engine.ensureDatabase({ project: projectNamed('first'), databaseId: 'first', passwords, existed: false });
     await until(async () => {
       const spares = await sparesOf(postgres);
       return spares.length === SPARES && spares.some((spare) => !before.includes(spare));
@@ -160,7 +160,7 @@ test('what has drifted is put right, and named: a lost role, a locked one, anoth
   postgres,
 }) => {
   await withEngine(postgres, async (engine) => {
-    const request = { project: projectNamed('drift'), passwords, existed: false };
+    const request = { project: projectNamed('drift'), databaseId: 'drift', passwords, existed: false };
     await engine.ensureDatabase(request);
     const deleted = 'the role authenticator.drift, which was deleted';
     const access = 'the access to database p-drift, which was changed';
@@ -221,11 +221,11 @@ test('at its start the reader of changes is given the password of this very addr
   const passwordAt = async (host: string) => `of the reader at ${host}`;
   const before = engineOn(other, 'http://127.0.0.1:9', async () => 'one for all');
   await before.start();
-  await before.ensureDatabase({ project: projectNamed('read'), passwords, existed: false });
+  await before.ensureDatabase({ project: projectNamed('read'), databaseId: 'read', passwords, existed: false });
   await before.close();
   const engine = engineOn(other, 'http://127.0.0.1:9', passwordAt);
   await engine.start();
-  const { host } = engine.databaseAddress(projectNamed('read'));
+  const { host } = engine.databaseAddress();
   const login = { ...other.admin('p-read'), user: REPLICATION_ROLE };
   const tell = async (password: string) => {
     const client = new pg.Client({ ...login, password, ...({ replication: 'database' } as object) });
@@ -246,7 +246,7 @@ test('while Postgres is away the outcome says so, and when it is back the same e
   const other = await startTestPostgres();
   const engine = engineOn(other, 'http://127.0.0.1:9');
   await engine.start();
-  await engine.ensureDatabase({ project: projectNamed('before'), passwords, existed: false });
+  await engine.ensureDatabase({ project: projectNamed('before'), databaseId: 'before', passwords, existed: false });
   const client = new pg.Client(other.admin());
   client.on('error', () => {});
   await client.connect();
@@ -256,11 +256,17 @@ test('while Postgres is away the outcome says so, and when it is back the same e
   await client.end();
   await until(
     async () =>
-      (await engine.ensureDatabase({ project: projectNamed('after'), passwords, existed: false })).state === 'ready',
+      (await engine.ensureDatabase({ project: projectNamed('after'), databaseId: 'after', passwords, existed: false }))
+        .state === 'ready',
     'the engine to go on',
   );
   await other.stop();
-  const outcome = await engine.ensureDatabase({ project: projectNamed('before'), passwords, existed: true });
+  const outcome = await engine.ensureDatabase({
+    project: projectNamed('before'),
+    databaseId: 'before',
+    passwords,
+    existed: true,
+  });
   assert.is(outcome.state === 'failed' && outcome.reason, 'PostgresUnavailable');
   await engine.close();
   await other.close();

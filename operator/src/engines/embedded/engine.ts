@@ -2,7 +2,7 @@
  * The engine of one machine: each project is a database in the embedded Postgres, and one data plane serves them all. In:
  * a superuser's URL, the data plane's address. Out: the verbs of `Engine`.
  */
-import { availableServices, databaseOf, type OpenedServices } from '@slipway/crds';
+import { availableServices, type OpenedServices } from '@slipway/crds';
 import type { Logger } from 'pino';
 import type {
   DatabaseAddress,
@@ -15,6 +15,7 @@ import type {
   ServicesRequest,
 } from '../engine.js';
 import { DatabaseServer } from '../postgres/server.js';
+import type { EndedSession } from '../postgres/session-watch.js';
 import { ServiceProbe } from '../service-probe.js';
 
 export interface EmbeddedEngineSettings {
@@ -32,6 +33,8 @@ export interface EmbeddedEngineSettings {
   replicationPassword?: (host: string) => Promise<string>;
   /** Told of each project whose roles or database somebody changed. */
   onDatabaseChange?: (ref: string) => void;
+  /** Called for each session of the project that was ended because it harmed others. */
+  onSessionEnded?: (ref: string, ended: EndedSession) => void;
   log: Logger;
 }
 
@@ -44,11 +47,12 @@ export class EmbeddedEngine implements Engine {
   readonly #probe: ServiceProbe;
 
   constructor(settings: EmbeddedEngineSettings) {
-    const { adminDatabaseUrl: adminUrl, onDatabaseChange: onChange, log } = settings;
+    const { adminDatabaseUrl: adminUrl, onDatabaseChange: onChange, onSessionEnded, log } = settings;
     this.#settings = settings;
     const { host } = addressOf(adminUrl);
     const replicationPassword = async () => settings.replicationPassword?.(host);
-    this.#database = new DatabaseServer({ adminUrl, spares: SPARES, ofOne: false, replicationPassword, onChange, log });
+    const told = { replicationPassword, onChange, onSessionEnded, log };
+    this.#database = new DatabaseServer({ adminUrl, spares: SPARES, ofOne: false, ...told });
     this.#probe = new ServiceProbe(settings.dataplaneUrl, settings.projectUrl);
   }
 
@@ -57,12 +61,13 @@ export class EmbeddedEngine implements Engine {
     return { state: 'ready', value: undefined };
   }
 
-  databaseAddress({ ref }: EngineProject): DatabaseAddress {
-    return {
-      ...addressOf(this.#settings.adminDatabaseUrl),
-      database: databaseOf(ref),
-      publicAddress: this.#settings.databasePublicAddress,
-    };
+  databaseAddress(): DatabaseAddress {
+    const { adminDatabaseUrl, databasePublicAddress: publicAddress } = this.#settings;
+    return { ...addressOf(adminDatabaseUrl), publicAddress };
+  }
+
+  recordedDatabaseId({ ref }: EngineProject): Promise<string | undefined> {
+    return this.#database.recordedId(ref);
   }
 
   ensureDatabase(request: DatabaseRequest): Promise<EngineOutcome> {

@@ -189,7 +189,8 @@ function testOn(kubeconfig: string): void {
   });
 
   test('a role of its database that somebody closes lets in again, and the status tells', async ({ client }) => {
-    const role = authenticatorRole(REF);
+    const known = await asSuperuser(client, `SELECT database_id FROM slipway.databases WHERE ref = '${REF}'`);
+    const role = authenticatorRole(known.rows[0].database_id);
     await asSuperuser(client, `ALTER ROLE "${role}" NOLOGIN`);
     await told(client, 'DatabaseReady', `the role ${role}, which was changed`);
     const { rows } = await asSuperuser(client, `SELECT rolcanlogin FROM pg_roles WHERE rolname = '${role}'`);

@@ -97,7 +97,7 @@ function asEveryEngine(path: string): void {
     await prepareCluster(client);
     const { engine, close } = await startEngine(client, siteForTests());
     const passwords = { owner: 'o', authenticator: 'a', authAdmin: 'x' };
-    const first = { project: projectNamed('first', REGION), passwords, existed: false };
+    const first = { project: projectNamed('first', REGION), databaseId: 'first', passwords, existed: false };
     await untilReady(() => engine.ensureDatabase(first));
     const host = await hostOfShared(client);
     const admin = new pg.Pool({ ...(await sharedSuperuser(client, host)), max: 1 });

@@ -17,6 +17,7 @@ import type {
   ServicesOutcome,
   ServicesRequest,
 } from '../engine.js';
+import type { EndedSession } from '../postgres/session-watch.js';
 import { ServiceProbe } from '../service-probe.js';
 import { ApiRoute } from './api-route.js';
 import type { Children } from './children/children.js';
@@ -41,6 +42,8 @@ export interface KubernetesEngineSettings {
   replicationPassword(host: string): Promise<string>;
   /** Told of each project whose roles or database somebody changed. */
   onDatabaseChange(ref: string): void;
+  /** Called for each session of the project that was ended because it harmed others. */
+  onSessionEnded?: (ref: string, ended: EndedSession) => void;
   log: Logger;
 }
 
@@ -66,6 +69,7 @@ export class KubernetesEngine implements Engine {
       children,
       replicationPassword,
       onChange: settings.onDatabaseChange,
+      onSessionEnded: settings.onSessionEnded,
       log,
     });
     this.#services = new DeployedServices(children, site, settings.rollout);
@@ -88,6 +92,10 @@ export class KubernetesEngine implements Engine {
 
   databaseAddress(project: EngineProject): DatabaseAddress {
     return this.#postgres.address(project);
+  }
+
+  recordedDatabaseId(project: EngineProject): Promise<string | undefined> {
+    return this.#postgres.recordedId(project);
   }
 
   ensureDatabase(request: DatabaseRequest): Promise<EngineOutcome> {
@@ -167,7 +175,7 @@ export class KubernetesEngine implements Engine {
   }
 
   #url(ref: string): string {
-    return projectUrlByHost(this.#settings.site.publicUrl, ref);
+    return projectUrlByHost(this.#settings.site, ref);
   }
 }
 

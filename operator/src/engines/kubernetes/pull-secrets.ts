@@ -51,10 +51,10 @@ export class PullSecrets {
   }
 
   #logins(): Promise<Login[]> {
-    if (this.#known && this.#known.until > Date.now()) return this.#known.logins;
+    if (this.#known && this.#known.until > performance.now()) return this.#known.logins;
     const path = `/api/v1/namespaces/${SYSTEM_NAMESPACE}/secrets`;
     const logins = Promise.all(this.#names.map((name) => this.#client.get<Login>(`${path}/${name}`)));
-    this.#known = { logins, until: Date.now() + KNOWN_MS };
+    this.#known = { logins, until: performance.now() + KNOWN_MS };
     logins.catch(() => {
       this.#known = undefined;
     });

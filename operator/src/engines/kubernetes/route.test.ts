@@ -41,6 +41,11 @@ test('the domain leads to the API and a name below it to the gateway, both from 
   assert.is(api.metadata.ownerReferences, undefined);
 });
 
+test('a route leads from below the domain of projects to the gateway, and the API keeps its host', () => {
+  const hosts = routes(site('projectsDomain: projects.example.net')).map(({ spec }) => spec.rules[0]?.host);
+  assert.equal(hosts, ['slipway.example.com', 'shop-abc.projects.example.net']);
+});
+
 test('without a certificate of the site or an issuer there is no TLS, as something before the cluster may end it', () => {
   assert.equal(
     routes(site()).map(({ spec }) => spec.tls),

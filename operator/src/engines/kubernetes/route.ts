@@ -22,7 +22,7 @@ const COMPONENT = 'route';
 /** Undefined where the site routes by itself. */
 export function routeOf(project: EngineProject, site: Site): DesiredObject | undefined {
   const name = namespaceOf(project.ref);
-  const { hostname } = new URL(projectUrlByHost(site.publicUrl, project.ref));
+  const { hostname } = new URL(projectUrlByHost(site, project.ref));
   const route = routeTo(PROGRAMS.dataplane, hostname, `${name}-tls`, site);
   return route && childOf(project, { ...route, name, namespace: SYSTEM_NAMESPACE, component: COMPONENT });
 }

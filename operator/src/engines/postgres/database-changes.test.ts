@@ -1,4 +1,5 @@
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { ownRecord, prepareRegistry } from '@slipway/project-database';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { adminUrl, silentLog, until } from '../../testing.js';
@@ -15,8 +16,10 @@ const test = suite<Context>('changes of databases');
 test.before(async (context) => {
   context.postgres = await startTestPostgres();
   context.sessions = new ClusterSessions(adminUrl(context.postgres), silentLog);
+  await prepareRegistry(context.sessions);
   await context.sessions.query('CREATE ROLE a_group');
-  for (const ref of ['shop', 'other', 'spare_1']) {
+  await context.sessions.query(ownRecord('named', 'db_opaque'));
+  for (const ref of ['shop', 'other', 'spare_1', 'db_opaque']) {
     for (const kind of ['postgres', 'authenticator', 'auth_admin']) {
       await context.sessions.query(`CREATE ROLE "${kind}.${ref}" LOGIN PASSWORD 'first'`);
     }
@@ -65,6 +68,19 @@ test('each change of a project’s roles and of who may enter its database is to
   await until(() => looks.length > seen + 2, 'more looks');
   changes.close();
   assert.equal([...new Set(told)], ['shop']);
+  changes.close();
+});
+
+test('a change of a role with an opaque name is reported for the project that has it', async ({ sessions }) => {
+  const told: string[] = [];
+  const changes = new DatabaseChanges(sessions, (ref) => told.push(ref), silentLog, 5);
+  changes.start();
+  let limit = 1;
+  await until(async () => {
+    await sessions.query(`ALTER ROLE "postgres.db_opaque" CONNECTION LIMIT ${limit++}`);
+    return told.length > 0;
+  }, 'the change');
+  assert.equal([...new Set(told)], ['named']);
 });
 
 test.run();

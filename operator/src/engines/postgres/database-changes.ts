@@ -10,7 +10,7 @@ const LOOK_MS = 10_000;
 
 /** Of all that a project's login roles are, what they are members of, and its database's door. No password leaves the server. */
 const PRINTS = `
-  SELECT split_part(a.rolname, '.', 2) AS ref,
+  SELECT coalesce(known.ref, split_part(a.rolname, '.', 2)) AS ref,
          md5(string_agg(md5(a::text || coalesce(m.groups, '')), '' ORDER BY a.rolname)
              || coalesce(max(d.datacl::text || d.datallowconn || d.datconnlimit || d.datistemplate), '')) AS print
   FROM pg_authid a
@@ -19,7 +19,8 @@ const PRINTS = `
     FROM pg_auth_members WHERE member = a.oid
   ) m ON true
   LEFT JOIN pg_database d ON d.datname = 'p-' || split_part(a.rolname, '.', 2)
-  WHERE a.rolname ~ '^(postgres|authenticator|auth_admin)\\.[a-z0-9-]+$'
+  LEFT JOIN slipway.databases known ON known.database_id = split_part(a.rolname, '.', 2)
+  WHERE a.rolname ~ '^(postgres|authenticator|auth_admin)\\.(?!spare_)[a-z0-9_-]+$'
   GROUP BY 1`;
 
 export class DatabaseChanges {

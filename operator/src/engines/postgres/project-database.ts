@@ -13,7 +13,6 @@ import {
   scramVerifier,
   verifierMatches,
 } from '@slipway/project-database';
-import { retainedForIn } from './retained-database.js';
 
 /** `drift`: what had changed, in words. Each statement may run outside of the project's database. */
 export interface Repair {
@@ -31,23 +30,19 @@ export interface Observed {
   exists: boolean;
   /** Whether it takes connections at all. */
   open: boolean;
-  /** Carries the mark of a database that outlives its project. */
-  isMarked: boolean;
-  /** Whose it was, where it does. */
-  retainedFor: string | undefined;
   /** For its own roles alone, with no limit of its own. */
   accessAsItShouldBe: boolean;
   roles: ObservedRole[];
 }
 
 /** In: a session by `naming`. */
-export async function observe(session: Session, ref: string): Promise<Observed> {
-  const names = LOGIN_ROLES.map((role) => literal(role.name(ref))).join(', ');
+export async function observe(session: Session, databaseId: string): Promise<Observed> {
+  const names = LOGIN_ROLES.map((role) => literal(role.name(databaseId))).join(', ');
   const groups = LOGIN_ROLES.map(
-    (role) => `WHEN ${literal(role.name(ref))} THEN ARRAY[${role.groups.map(literal).join(', ')}]`,
+    (role) => `WHEN ${literal(role.name(databaseId))} THEN ARRAY[${role.groups.map(literal).join(', ')}]`,
   ).join(' ');
   const { rows } = await session.query(`
-    SELECT datname AS name, true AS is_database, shobj_description(oid, 'pg_database') AS text,
+    SELECT datname AS name, true AS is_database, NULL AS verifier,
       datconnlimit = -1 AND NOT datistemplate AND NOT EXISTS (
         SELECT FROM aclexplode(coalesce(datacl, acldefault('d', datdba)))
         WHERE grantee NOT IN (SELECT oid FROM pg_roles WHERE rolname IN (${names}, ${literal(REPLICATION_ROLE)})))
@@ -55,7 +50,7 @@ export async function observe(session: Session, ref: string): Promise<Observed> 
           SELECT FROM pg_roles WHERE rolname IN (${names}, ${literal(REPLICATION_ROLE)})
             AND NOT has_database_privilege(pg_roles.oid, pg_database.oid, 'CONNECT')) AS good,
       datallowconn::int AS connections, datallowconn AS logs_in
-    FROM pg_database WHERE datname = ${literal(databaseOf(ref))}
+    FROM pg_database WHERE datname = ${literal(databaseOf(databaseId))}
     UNION ALL
     SELECT rolname, false, rolpassword,
       rolcanlogin AND NOT (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls)
@@ -67,19 +62,14 @@ export async function observe(session: Session, ref: string): Promise<Observed> 
     FROM pg_authid WHERE rolname IN (${names})`);
   const database = rows.find((row) => row.is_database);
   const roles = LOGIN_ROLES.flatMap((role) => {
-    const row = rows.find(({ name, is_database }) => !is_database && name === role.name(ref));
+    const row = rows.find(({ name, is_database }) => !is_database && name === role.name(databaseId));
     if (!row) return [];
     const asItShouldBe = row.good === true && row.connections === role.connectionLimit;
-    return [{ role, verifier: row.text as string | null, asItShouldBe }];
+    return [{ role, verifier: row.verifier as string | null, asItShouldBe }];
   });
-  // A tenant may write any comment, but can't keep its own roles from logging in.
-  const isShut = rows.every(({ logs_in }) => logs_in === false);
-  const markedFor = retainedForIn(database?.text as string | null | undefined);
   return {
     exists: database !== undefined,
     open: database?.logs_in === true,
-    isMarked: markedFor !== undefined,
-    retainedFor: isShut ? markedFor : undefined,
     accessAsItShouldBe: database?.good === true,
     roles,
   };
@@ -95,36 +85,39 @@ export async function isOf(observed: Observed, passwords: ProjectPasswords): Pro
 
 /** What puts right what has drifted; nothing when all is well. `open`: it is to take connections; else it is left as it is. */
 export async function repairs(
-  ref: string,
+  databaseId: string,
   observed: Observed,
   passwords: ProjectPasswords,
   open: boolean,
 ): Promise<Repair[]> {
   const isAsItShouldBe = observed.accessAsItShouldBe && (observed.open || !open);
-  const drift = `the access to database ${databaseOf(ref)}, which was changed`;
-  const access = isAsItShouldBe ? [] : [{ drift, statements: restrictDatabase(ref, open, observed.isMarked) }];
+  const drift = `the access to database ${databaseOf(databaseId)}, which was changed`;
+  const access = isAsItShouldBe ? [] : [{ drift, statements: restrictDatabase(databaseId, open) }];
   const roles = LOGIN_ROLES.map(async (role) => {
     const found = observed.roles.find((candidate) => candidate.role === role);
-    return repairRole(ref, role, found, passwords[role.part]);
+    return repairRole(databaseId, role, found, passwords[role.part]);
   });
   return [...access, ...(await Promise.all(roles)).flat()];
 }
 
 async function repairRole(
-  ref: string,
+  databaseId: string,
   role: LoginRole,
   found: ObservedRole | undefined,
   password: string,
 ): Promise<Repair[]> {
   if (found?.asItShouldBe && (await verifierMatches(found.verifier, password))) return [];
-  const name = identifier(role.name(ref));
-  const made = [...createRole(role, ref), `GRANT CONNECT ON DATABASE ${identifier(databaseOf(ref))} TO ${name}`];
+  const name = identifier(role.name(databaseId));
+  const made = [
+    ...createRole(role, databaseId),
+    `GRANT CONNECT ON DATABASE ${identifier(databaseOf(databaseId))} TO ${name}`,
+  ];
   const verifier = literal(await scramVerifier(password));
   const attributes = `LOGIN ${roleAttributes(role)} VALID UNTIL 'infinity' PASSWORD ${verifier}`;
   return [
     {
-      drift: `the role ${role.name(ref)}, ${driftOf(found)}`,
-      statements: [...(found ? grantGroups(role, ref) : made), `ALTER ROLE ${name} WITH ${attributes}`],
+      drift: `the role ${role.name(databaseId)}, ${driftOf(found)}`,
+      statements: [...(found ? grantGroups(role, databaseId) : made), `ALTER ROLE ${name} WITH ${attributes}`],
     },
   ];
 }
@@ -134,26 +127,25 @@ function driftOf(found: ObservedRole | undefined): string {
   return found.asItShouldBe ? 'whose password was another' : 'which was changed';
 }
 
-const mayConnect = (ref: string) => [...LOGIN_ROLES.map((role) => role.name(ref)), REPLICATION_ROLE];
+const mayConnect = (databaseId: string) => [...LOGIN_ROLES.map((role) => role.name(databaseId)), REPLICATION_ROLE];
 
 /** An owner may open its database, put a limit on it, or make a template of it; the first two would harm what serves it, the last its removal. */
-const restrictDatabase = (ref: string, open: boolean, isMarked: boolean) => {
-  const database = identifier(databaseOf(ref));
+const restrictDatabase = (databaseId: string, open: boolean) => {
+  const database = identifier(databaseOf(databaseId));
   return [
     `ALTER DATABASE ${database} WITH ${open ? 'ALLOW_CONNECTIONS true ' : ''}CONNECTION LIMIT -1 IS_TEMPLATE false`,
-    ...(open && isMarked ? [`COMMENT ON DATABASE ${database} IS NULL`] : []),
     `DO $$ DECLARE stranger record; BEGIN
       FOR stranger IN
         SELECT DISTINCT grantee, rolname FROM pg_database
         CROSS JOIN LATERAL aclexplode(coalesce(datacl, acldefault('d', datdba)))
         LEFT JOIN pg_roles ON pg_roles.oid = grantee
-        WHERE datname = ${literal(databaseOf(ref))}
-          AND (rolname IS NULL OR rolname NOT IN (${mayConnect(ref).map(literal).join(', ')}))
+        WHERE datname = ${literal(databaseOf(databaseId))}
+          AND (rolname IS NULL OR rolname NOT IN (${mayConnect(databaseId).map(literal).join(', ')}))
       LOOP
-        EXECUTE format('REVOKE ALL ON DATABASE %I FROM %s', ${literal(databaseOf(ref))},
+        EXECUTE format('REVOKE ALL ON DATABASE %I FROM %s', ${literal(databaseOf(databaseId))},
           CASE WHEN stranger.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(stranger.rolname) END);
       END LOOP;
     END $$`,
-    ...mayConnect(ref).map((role) => `GRANT CONNECT ON DATABASE ${database} TO ${identifier(role)}`),
+    ...mayConnect(databaseId).map((role) => `GRANT CONNECT ON DATABASE ${database} TO ${identifier(role)}`),
   ];
 };

@@ -5,9 +5,14 @@
 import { databaseOf } from '@slipway/crds';
 import {
   dropDatabase,
+  forgetDatabase,
   naming,
+  newDatabaseId,
   openReplication,
+  ownRecord,
   prepareCluster,
+  prepareRegistry,
+  registeredDatabase,
   type Session,
   shutDatabase,
   takeSpare,
@@ -20,6 +25,7 @@ import { ClusterSessions } from './cluster-sessions.js';
 import { DatabaseChanges } from './database-changes.js';
 import { isOf, type Observed, observe, repairs } from './project-database.js';
 import { retainDatabase } from './retained-database.js';
+import { type EndedSession, SessionWatch } from './session-watch.js';
 import { Spares } from './spares.js';
 import { startUpkeep } from './upkeep.js';
 
@@ -34,6 +40,8 @@ export interface DatabaseServerSettings {
   replicationPassword?: (() => Promise<string | undefined>) | undefined;
   /** Told of each project whose roles or database somebody changed. */
   onChange?: ((ref: string) => void) | undefined;
+  /** Called for each session of the project that was ended because it harmed others. */
+  onSessionEnded?: ((ref: string, ended: EndedSession) => void) | undefined;
   log: Logger;
 }
 
@@ -44,7 +52,17 @@ const SPARE_TRIES = 3;
 const UNDEFINED_DATABASE = '3D000';
 const UNDEFINED_OBJECT = '42704';
 
-const ready: EngineOutcome = { state: 'ready', value: undefined };
+const ready = { state: 'ready', value: undefined } satisfies EngineOutcome;
+
+/** The database of a project, which may be there or not. */
+interface Found {
+  databaseId: string;
+  /** The server's own record says so. */
+  isRecorded: boolean;
+  /** The owner whose data it keeps, after the project was deleted. */
+  retainedFor: string | undefined;
+  observed: Observed;
+}
 
 export class DatabaseServer {
   readonly #settings: DatabaseServerSettings;
@@ -54,6 +72,10 @@ export class DatabaseServer {
   readonly #spares: Spares;
   readonly #changes: DatabaseChanges;
   readonly #removals = new Limit(REMOVALS);
+  /** Undefined where one project has the whole server. */
+  readonly #watch: SessionWatch | undefined;
+  /** The project of each database. */
+  readonly #refs = new Map<string, string>();
   #endUpkeep: (() => void) | undefined;
   #started: Promise<void> | undefined;
 
@@ -62,6 +84,13 @@ export class DatabaseServer {
     this.#sessions = new ClusterSessions(settings.adminUrl, settings.log);
     this.#named = naming(this.#sessions);
     this.#spares = new Spares(this.#sessions, settings.spares, settings.log);
+    if (!settings.ofOne) {
+      const onEnded = (ended: EndedSession) => {
+        const ref = this.#refs.get(ended.database);
+        if (ref !== undefined) settings.onSessionEnded?.(ref, ended);
+      };
+      this.#watch = new SessionWatch(settings.adminUrl, onEnded, settings.log);
+    }
     this.#changes = new DatabaseChanges(this.#sessions, (ref) => settings.onChange?.(ref), settings.log);
   }
 
@@ -74,52 +103,93 @@ export class DatabaseServer {
     return this.#started;
   }
 
+  /** Returns the id of the project's database; undefined where there is none, or the server can't be reached. */
+  async recordedId(ref: string): Promise<string | undefined> {
+    try {
+      await this.start();
+      const { own } = await registeredDatabase(this.#sessions, ref, ref);
+      return own?.databaseId;
+    } catch (error) {
+      this.#settings.log.warn({ ref, why: (error as Error).message }, 'database id not read');
+      return undefined;
+    }
+  }
+
   /** Makes the database, or puts right what has drifted from what was asked. */
   ensure(request: DatabaseRequest): Promise<EngineOutcome> {
     return this.#withPostgres(async () => {
-      const { ref } = request.project;
-      const observed = await observe(this.#named, ref);
-      if (!observed.exists) return this.#make(request, observed.roles.length > 0);
-      if (isKeptFromOthers(observed, request.project.owner)) return retainedForAnother(ref);
-      if (await this.#isStrangers(request.project.owner, request, observed)) return strangersDatabase(ref);
-      const { suspended } = request.project;
-      const needed = await repairs(ref, observed, request.passwords, !suspended);
-      if (suspended) await shutDatabase(this.#sessions, databaseOf(ref));
-      if (needed.length === 0) return ready;
-      await this.#named.query(transaction(needed.flatMap(({ statements }) => statements)));
+      const { ref, owner, suspended } = request.project;
+      const found = await this.#find(ref, request);
+      const { databaseId, observed, retainedFor } = found;
+      if (!observed.exists) {
+        const outcome = await this.#make(request, found);
+        if (outcome.state === 'ready') this.#refs.set(databaseOf(databaseId), ref);
+        return named(request, found, outcome);
+      }
+      if (isKeptFromOthers(found, owner)) return retainedForAnother;
+      if (await this.#isStrangers(owner, request, found)) return strangersDatabase;
+      this.#refs.set(databaseOf(databaseId), ref);
+      const needed = await repairs(databaseId, observed, request.passwords, !suspended);
+      if (suspended) await shutDatabase(this.#sessions, databaseOf(databaseId));
+      const isTakenBack = retainedFor !== undefined && !suspended;
+      const record = isTakenBack || !found.isRecorded ? [ownRecord(ref, databaseId)] : [];
+      const statements = [...needed.flatMap((repair) => repair.statements), ...record];
+      if (statements.length > 0) await this.#named.query(transaction(statements));
+      if (needed.length === 0) return named(request, found, ready);
       const restored = needed.map(({ drift }) => drift);
       this.#settings.log.info({ ref, restored }, 'the database had drifted and was put right');
-      return { ...ready, restored };
+      return named(request, found, { ...ready, restored });
     });
   }
 
+  /** Finds the project's database. The id that its Secret names counts only where neither a record nor a foreign database speaks against it. */
+  async #find(ref: string, { databaseId: claimedId, passwords, former }: DatabaseClaim): Promise<Found> {
+    const { own, isClaimAnothers } = await registeredDatabase(this.#sessions, ref, claimedId);
+    if (own) return { ...own, observed: await observe(this.#named, own.databaseId) };
+    const observed = isClaimAnothers ? undefined : await observe(this.#named, claimedId);
+    const isFree = observed && !observed.exists && observed.roles.length === 0;
+    const isOwn = observed && (await this.#isKnown({ passwords, former }, observed));
+    const databaseId = isFree || isOwn ? claimedId : newDatabaseId();
+    const nothing = { exists: false, open: false, accessAsItShouldBe: false, roles: [] };
+    const unrecorded = { databaseId, isRecorded: false, retainedFor: undefined };
+    return { ...unrecorded, observed: databaseId === claimedId && observed ? observed : nothing };
+  }
+
   /** Left behind under this name, as when somebody took the finalizer off its project: it is not for who comes next. */
-  async #isStrangers(
-    owner: string,
-    { passwords, former, existed }: DatabaseClaim,
+  async #isStrangers(owner: string, claim: DatabaseClaim, { observed, retainedFor }: Found): Promise<boolean> {
+    if (this.#settings.ofOne || claim.existed || !observed.exists || retainedFor === owner) return false;
+    return !(await this.#isKnown(claim, observed));
+  }
+
+  async #isKnown(
+    { passwords, former }: Pick<DatabaseClaim, 'passwords' | 'former'>,
     observed: Observed,
   ): Promise<boolean> {
-    if (this.#settings.ofOne || existed || !observed.exists || observed.retainedFor === owner) return false;
-    for (const known of [passwords, former]) if (known && (await isOf(observed, known))) return false;
-    return true;
+    for (const known of [passwords, former]) if (known && (await isOf(observed, known))) return true;
+    return false;
   }
 
   /** Ready when neither the database nor its roles are there, or what is retained is closed. */
   remove(request: RemoveRequest): Promise<EngineOutcome> {
     const { ref, owner, retain } = request;
     return this.#withPostgres(async () => {
-      const observed = await observe(this.#named, ref);
+      const found = await this.#find(ref, request);
+      const { databaseId, observed } = found;
       // Its project never had it, and so can't take it along.
-      if (isKeptFromOthers(observed, owner)) return ready;
-      if (await this.#isStrangers(owner, request, observed)) {
+      if (isKeptFromOthers(found, owner)) return ready;
+      if (await this.#isStrangers(owner, request, found)) {
         this.#settings.log.warn(
           { ref },
           'a database that is not known as the project’s was left, as it may be another’s',
         );
         return ready;
       }
-      if (retain && observed.exists) await retainDatabase(this.#sessions, ref, owner);
-      else await this.#removals.run(() => dropDatabase(this.#sessions, databaseOf(ref), ref));
+      this.#refs.delete(databaseOf(databaseId));
+      if (retain && observed.exists) await retainDatabase(this.#sessions, ref, databaseId, owner);
+      else {
+        await this.#removals.run(() => dropDatabase(this.#sessions, databaseOf(databaseId), databaseId));
+        await forgetDatabase(this.#sessions, ref);
+      }
       return ready;
     });
   }
@@ -127,6 +197,7 @@ export class DatabaseServer {
   async close(): Promise<void> {
     await this.#started?.catch(() => {});
     this.#endUpkeep?.();
+    await this.#watch?.close();
     this.#changes.close();
     await this.#spares.close();
     await this.#sessions.close();
@@ -134,22 +205,26 @@ export class DatabaseServer {
 
   async #prepare(): Promise<void> {
     await prepareCluster(this.#sessions);
+    await prepareRegistry(this.#sessions);
     const password = await this.#settings.replicationPassword?.();
     if (password !== undefined) await openReplication(this.#sessions, password);
     this.#endUpkeep ??= startUpkeep(this.#sessions, this.#settings.log);
     this.#changes.start();
+    this.#watch?.start();
     await this.#spares.start();
   }
 
-  async #make({ project, passwords, existed }: DatabaseRequest, hasRoles: boolean): Promise<EngineOutcome> {
-    const { ref } = project;
-    if (existed) return databaseLost(ref);
-    if (hasRoles) await dropDatabase(this.#sessions, databaseOf(ref), ref);
+  async #make(
+    { project, passwords, existed, databaseId: claimedId }: DatabaseRequest,
+    { databaseId, isRecorded, observed }: Found,
+  ): Promise<EngineOutcome> {
+    if (existed) return databaseLost(isRecorded ? databaseId : claimedId);
+    if (observed.roles.length > 0) await dropDatabase(this.#sessions, databaseOf(databaseId), databaseId);
     for (let attempt = 1; ; attempt++) {
       const id = await this.#spares.take();
       try {
-        await takeSpare(this.#sessions, id, ref, passwords);
-        if (project.suspended) await shutDatabase(this.#sessions, databaseOf(ref));
+        await takeSpare(this.#sessions, id, databaseId, passwords, [ownRecord(project.ref, databaseId)]);
+        if (project.suspended) await shutDatabase(this.#sessions, databaseOf(databaseId));
         return ready;
       } catch (error) {
         const { code } = error as { code?: string };
@@ -164,6 +239,7 @@ export class DatabaseServer {
       await this.start();
       return await work();
     } catch (error) {
+      if (isDefect(error)) throw error;
       const { code, message } = error as { code?: string; message: string };
       this.#settings.log.warn({ code, why: message }, 'Postgres refused');
       return { state: 'failed', reason: 'PostgresUnavailable', message: explain(code), retry: true };
@@ -171,33 +247,41 @@ export class DatabaseServer {
   }
 }
 
-export const databaseLost = (ref: string): EngineOutcome => ({
+/** An error of our own code, which says nothing about Postgres: the reconcile reports it as unexpected. */
+const isDefect = (error: unknown) =>
+  [TypeError, ReferenceError, RangeError, SyntaxError].some((kind) => error instanceof kind);
+
+export const databaseLost = (databaseId: string): EngineOutcome => ({
   state: 'failed',
   reason: 'DatabaseLost',
-  message: `the database ${databaseOf(ref)} is gone: restore it from a backup, or delete the project`,
+  message: `the database ${databaseOf(databaseId)} is gone: restore it from a backup, or delete the project`,
   retry: true,
 });
 
-const isKeptFromOthers = ({ retainedFor }: Observed, owner: string) =>
-  retainedFor !== undefined && retainedFor !== owner;
+/** The outcome, with the id of the database where the request named another. */
+const named = ({ databaseId }: DatabaseRequest, found: Found, outcome: EngineOutcome): EngineOutcome =>
+  outcome.state === 'ready' && found.databaseId !== databaseId ? { ...outcome, databaseId: found.databaseId } : outcome;
 
-const retainedForAnother = (ref: string): EngineOutcome => ({
+const isKeptFromOthers = ({ retainedFor }: Found, owner: string) => retainedFor !== undefined && retainedFor !== owner;
+
+// The names of the database are not in these messages: the caller is another owner.
+const retainedForAnother: EngineOutcome = {
   state: 'failed',
   reason: 'DatabaseRetained',
   message:
-    `the database ${databaseOf(ref)} is retained for the owner of an earlier project of this name: ` +
+    'the database of an earlier project of this name is retained for its owner: ' +
     'choose another metadata.name, or let that owner have the project',
   retry: true,
-});
+};
 
-const strangersDatabase = (ref: string): EngineOutcome => ({
+const strangersDatabase: EngineOutcome = {
   state: 'failed',
   reason: 'DatabaseTaken',
   message:
-    `the database ${databaseOf(ref)} is there already, and is not this project's: choose another metadata.name, or let an administrator ` +
-    'drop it or mark whom it is retained for (docs/operations.md)',
+    "a database of an earlier project of this name is there, and is not this project's: choose another metadata.name, or let an " +
+    'administrator drop it or record whom it is retained for (docs/operations.md)',
   retry: true,
-});
+};
 
 /** Postgres's own words may quote a statement: only its code is shown. */
 const explain = (code: string | undefined) =>

@@ -182,7 +182,7 @@ function testOn(path: string): void {
     const metadata = {
       name: SECRETS.database.name,
       labels: { [LABEL_PROJECT]: 'ea-kept' },
-      annotations: { [ANNOTATION_ADDRESS]: `${address.host}:${address.port}/${address.database}` },
+      annotations: { [ANNOTATION_ADDRESS]: `${address.host}:${address.port}/${databaseOf('ea-kept')}` },
     };
     await client.create<object>(`/api/v1/namespaces/${namespaceOf('ea-kept')}/secrets`, {
       apiVersion: 'v1',
@@ -365,9 +365,15 @@ const strangers = (ref: string, plan: Plan): EngineProject => ({
   ...{ ref, uid: `uid-${ref}`, owner: 'owner@example.com', region: REGION, plan },
   ...{ suspended: false, retain: false, placement: undefined },
 });
-const request = (project: EngineProject, existed = false): DatabaseRequest => ({ project, passwords, existed });
+const request = (project: EngineProject, existed = false): DatabaseRequest => ({
+  ...{ project, passwords, existed },
+  databaseId: project.ref,
+});
 
-const removal = (project: EngineProject): RemoveRequest => ({ ...project, passwords, existed: true });
+const removal = (project: EngineProject): RemoveRequest => ({
+  ...{ ...project, passwords, existed: true },
+  databaseId: project.ref,
+});
 
 /** The outcome that asking again does not change by itself. */
 const settled = (ask: () => Promise<EngineOutcome>) =>

@@ -6,7 +6,6 @@
 import {
   ANNOTATION_ADDRESS,
   ANNOTATION_RETAINED_FOR,
-  databaseOf,
   LABEL_CLUSTER,
   LABEL_PROJECT,
   LABEL_RETAINED,
@@ -26,6 +25,7 @@ import {
   type RemoveRequest,
 } from '../../engine.js';
 import { DatabaseServer, databaseLost } from '../../postgres/server.js';
+import type { EndedSession } from '../../postgres/session-watch.js';
 import type { Children } from '../children/children.js';
 import { withRestored } from '../children/ensure-all.js';
 import { PullSecrets } from '../pull-secrets.js';
@@ -50,6 +50,7 @@ export interface PostgresClustersOptions {
   replicationPassword(host: string): Promise<string>;
   /** Told of each project whose roles or database somebody changed. */
   onChange(ref: string): void;
+  onSessionEnded?: ((ref: string, ended: EndedSession) => void) | undefined;
   log: Logger;
 }
 
@@ -81,7 +82,7 @@ export class PostgresClusters {
   #closed = false;
 
   constructor(options: PostgresClustersOptions) {
-    const { log, onChange, client, children, site } = options;
+    const { log, onChange, onSessionEnded, client, children, site } = options;
     this.#options = options;
     this.#pullSecrets = new PullSecrets(client, children, site.images.pullSecrets);
     this.#servers = new OpenServers((place, adminUrl) => {
@@ -93,6 +94,7 @@ export class PostgresClusters {
         ofOne: place.project !== undefined,
         replicationPassword,
         onChange,
+        onSessionEnded,
         log,
       });
     });
@@ -109,9 +111,17 @@ export class PostgresClusters {
     return {
       host: hostOf(place),
       port: PORT,
-      database: databaseOf(project.ref),
       publicAddress: outside ?? `${hostOf(place)}:${PORT}`,
     };
+  }
+
+  /** The id of the project's database, where its server runs and says so. */
+  async recordedId(project: EngineProject): Promise<string | undefined> {
+    const { children } = this.#options;
+    const place = this.#placeOf(project);
+    if (!clusterExists(children, place)) return undefined;
+    const url = superuserUrl(children, await this.#request(place, project.suspended));
+    return url && this.#servers.use(place, url, (server) => server.recordedId(project.ref));
   }
 
   async ensure(request: DatabaseRequest): Promise<EngineOutcome> {
@@ -119,7 +129,9 @@ export class PostgresClusters {
     const place = this.#placeOf(project);
     const outcome = await inWords(() => this.#ensureAt(place, request));
     const wanted = placeOf(project, this.#options.site);
-    return outcome.state === 'ready' && hostOf(wanted) !== hostOf(place) ? moveUnsupported(project, place) : outcome;
+    // First the Secret has to name the database that is there.
+    if (outcome.state !== 'ready' || outcome.databaseId !== undefined) return outcome;
+    return hostOf(wanted) === hostOf(place) ? outcome : moveUnsupported(project, place);
   }
 
   /** An own cluster goes with its namespace. */
@@ -201,7 +213,7 @@ export class PostgresClusters {
     const { client, children } = this.#options;
     // Not even for a moment an empty one in its place.
     if (request.existed && !clusterExists(children, place))
-      return (await theirsUnseen(client, children, place)) ?? databaseLost(project.ref);
+      return (await theirsUnseen(client, children, place)) ?? databaseLost(request.databaseId);
     const asked = await this.#request(place, project.suspended, this.#options.site.plans[project.plan].database);
     if (!project.suspended) return this.#withServer(asked, (server) => server.ensure(request));
     this.#servers.close(place);
@@ -277,10 +289,10 @@ export class PostgresClusters {
       const copied = await this.#pullSecrets.ensure((name) => watchedSecret(asked.place, name));
       if (copied.state !== 'ready') return copied;
     }
-    const waitedMs = Date.now() - (this.#waitingSince.get(key) ?? Date.now());
+    const waitedMs = performance.now() - (this.#waitingSince.get(key) ?? performance.now());
     const { outcome, restored } = await ensureCluster(client, children, asked, waitedMs);
     if (outcome.state === 'ready') this.#waitingSince.delete(key);
-    else if (!this.#waitingSince.has(key)) this.#waitingSince.set(key, Date.now());
+    else if (!this.#waitingSince.has(key)) this.#waitingSince.set(key, performance.now());
     if (restored.length > 0) {
       this.#restored.set(key, new Set([...(this.#restored.get(key) ?? []), ...restored]));
     }

@@ -23,10 +23,11 @@ export function parametersOf({ memory, storage, shared }: ServerSize): Record<st
   const volume = bytesOf(storage);
   const buffers = Math.max(bytesOf(memory) / 4, 16 * MEBI);
   // More than fit into its memory, and all of them would end together with the one that the kernel kills.
-  const connections = Math.max(Math.floor((bytesOf(memory) - buffers - SERVER) / CONNECTION), LEAST_CONNECTIONS);
+  const fitting = Math.max(Math.floor((bytesOf(memory) - buffers - SERVER) / CONNECTION), LEAST_CONNECTIONS);
+  const connections = Math.min(fitting, shared ? 400 : 100);
   return {
     jit: 'off',
-    max_connections: String(Math.min(connections, shared ? 400 : 100)),
+    max_connections: String(connections),
     shared_buffers: mebibytes(buffers),
     // Realtime reads changes by logical decoding; switching later would need a restart.
     wal_level: 'logical',
@@ -38,6 +39,10 @@ export function parametersOf({ memory, storage, shared }: ServerSize): Record<st
     // One of each for every project whose changes somebody listens to.
     max_wal_senders: shared ? '100' : '20',
     max_replication_slots: shared ? '100' : '20',
+    // A tenant's session is ended before it holds a large share of the lock table: 64, the default, fills up between two looks.
+    max_locks_per_transaction: shared ? '256' : '64',
+    // Places that stay for the operator if tenants use up all others.
+    superuser_reserved_connections: String(Math.max(3, Math.floor(connections / 40))),
     idle_replication_slot_timeout: '10min',
     password_encryption: 'scram-sha-256',
     // A statement may hold a secret: no part of it is logged, not even of a failing one.

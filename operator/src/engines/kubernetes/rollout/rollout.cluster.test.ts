@@ -1,5 +1,14 @@
 /** New default images on a real Kubernetes: its pods, its kubelet's refusals. SLIPWAY_E2E_KUBECONFIG names the cluster, which has the images. */
-import { API_VERSION, LABEL_PROJECT, namespaceOf, type Project, readSite, SECRETS, type Site } from '@slipway/crds';
+import {
+  API_VERSION,
+  databaseOf,
+  LABEL_PROJECT,
+  namespaceOf,
+  type Project,
+  readSite,
+  SECRETS,
+  type Site,
+} from '@slipway/crds';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { ownerReference } from '../../../owner-reference.js';
@@ -248,16 +257,16 @@ async function make({ client, clusters, projects }: Context, ref: string): Promi
     metadata: { name: namespaceOf(ref), labels, ownerReferences },
   });
   await until(async () => {
-    const outcome = await clusters.ensure({ project, passwords, existed: false });
+    const outcome = await clusters.ensure({ project, databaseId: ref, passwords, existed: false });
     return outcome.state === 'ready';
   }, `the database of ${ref}`);
-  const { host, port, database } = clusters.address(project);
+  const { host, port } = clusters.address(project);
   const { database: login, keys } = SECRETS;
   await secret(client, project, keys.name, { [keys.jwtSecret]: 'a secret that has more than 32 characters' });
   await secret(client, project, login.name, {
     [login.host]: host,
     [login.port]: String(port),
-    [login.database]: database,
+    [login.database]: databaseOf(ref),
     [login.authenticatorPassword]: passwords.authenticator,
     [login.authAdminPassword]: passwords.authAdmin,
   });

@@ -2,7 +2,7 @@
  * The environment of auth and rest, as docs/cluster-services.md lists it with the source of each variable: pure. In: what a project's
  * Secrets hold, and its address. Out: what may stand in a Deployment, and what goes into a Secret.
  */
-import { authAdminRole, authenticatorRole, DEPLOYED_SERVICES, SECRETS } from '@slipway/crds';
+import { authAdminRole, authenticatorRole, DEPLOYED_SERVICES, databaseIdOf, SECRETS } from '@slipway/crds';
 import { authKeys, type JwtSecrets, restKeys } from './jwt-keys.js';
 import { authPool, restPool } from './pools.js';
 
@@ -47,7 +47,10 @@ export function authEnvironment(
     GOTRUE_MAILER_URLPATHS_EMAIL_CHANGE: '/auth/v1/verify',
     GOTRUE_RATE_LIMIT_HEADER: 'X-Forwarded-For',
   };
-  const login = { role: authAdminRole(ref), password: database[databaseNames.authAdminPassword] };
+  const login = {
+    role: authAdminRole(databaseIdOf(ref, database)),
+    password: database[databaseNames.authAdminPassword],
+  };
   const secret = {
     ...authDefaults(own, replicas),
     ...own,
@@ -76,7 +79,10 @@ export function restEnvironment(
   { keys, database, authConfig }: ProjectSecrets,
   replicas: number,
 ): Environment {
-  const login = { role: authenticatorRole(ref), password: database[databaseNames.authenticatorPassword] };
+  const login = {
+    role: authenticatorRole(databaseIdOf(ref, database)),
+    password: database[databaseNames.authenticatorPassword],
+  };
   return {
     open: {
       PGRST_SERVER_HOST: '0.0.0.0',

@@ -1,0 +1,201 @@
+/** Opaque names on a real Postgres server: whose database is whose, and what the catalogs show of it. */
+import { databaseOf, ownerRole } from '@slipway/crds';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { newDatabaseId } from '@slipway/project-database';
+import pg from 'pg';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { adminUrl, silentLog } from '../../testing.js';
+import type { DatabaseRequest } from '../engine.js';
+import { projectNamed } from '../engine.suite.js';
+import { DatabaseServer } from './server.js';
+
+interface Context {
+  postgres: TestPostgres;
+  server: DatabaseServer;
+}
+
+const OWNER = 'owner@hidden.example';
+const test = suite<Context>('database server');
+
+const serverOn = (postgres: TestPostgres) =>
+  new DatabaseServer({ adminUrl: adminUrl(postgres), spares: 1, ofOne: false, log: silentLog });
+
+test.before(async (context) => {
+  context.postgres = await startTestPostgres();
+  context.server = serverOn(context.postgres);
+});
+test.after(async ({ postgres, server }) => {
+  await server.close();
+  await postgres.close();
+});
+
+const request = (ref: string, databaseId: string, password = 'first'): DatabaseRequest => ({
+  project: { ...projectNamed(ref), owner: OWNER },
+  databaseId,
+  passwords: { owner: password, authenticator: `${password}-2`, authAdmin: `${password}-3` },
+  existed: false,
+});
+
+async function query(login: pg.ClientConfig, sql: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client(login);
+  await client.connect();
+  try {
+    return (await client.query(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+const asOwner = ({ postgres }: Context, databaseId: string, sql: string, password = 'first') =>
+  query({ ...postgres.admin(databaseOf(databaseId)), user: ownerRole(databaseId), password }, sql);
+
+const asSuperuser = ({ postgres }: Context, sql: string) => query(postgres.admin(), sql);
+
+/** Every relation that all databases of a server share: whoever logs in may read most of them. */
+async function sharedCatalogs(context: Context): Promise<string> {
+  const names = await asSuperuser(context, `SELECT relname FROM pg_class WHERE relisshared AND relkind = 'r'`);
+  const texts = names.map(({ relname }) => asSuperuser(context, `SELECT t::text FROM ${relname} t`));
+  return JSON.stringify(await Promise.all(texts));
+}
+
+test('a retained database, its roles and its comment name neither project nor owner, and the project finds it again', async (context) => {
+  const { server } = context;
+  const id = newDatabaseId();
+  const asked = request('hidden-shop', id);
+  assert.equal(await server.ensure(asked), { state: 'ready', value: undefined });
+  await asOwner(context, id, 'CREATE TABLE kept AS SELECT 7 AS id');
+  const { project } = asked;
+  assert.is((await server.remove({ ...asked, ...project, retain: true })).state, 'ready');
+  assert.not.match(await sharedCatalogs(context), /hidden/);
+
+  const stranger = { ...request('hidden-shop', newDatabaseId(), 'other') };
+  stranger.project = { ...stranger.project, owner: 'another@hidden.example' };
+  const refused = await server.ensure(stranger);
+  assert.is(refused.state === 'failed' && refused.reason, 'DatabaseRetained');
+  assert.not.match(JSON.stringify(refused), new RegExp(`${id}|${OWNER}`));
+
+  const again = await server.ensure(request('hidden-shop', newDatabaseId(), 'second'));
+  assert.equal(again.state === 'ready' && again.databaseId, id);
+  assert.equal(await asOwner(context, id, 'SELECT id FROM kept', 'second'), [{ id: 7 }]);
+  const record = await asSuperuser(context, `SELECT retained_for FROM slipway.databases WHERE ref = 'hidden-shop'`);
+  assert.equal(record, [{ retained_for: null }]);
+  await server.remove({ ...request('hidden-shop', id, 'second'), ...project, retain: false });
+  assert.equal(await asSuperuser(context, `SELECT FROM slipway.databases WHERE ref = 'hidden-shop'`), []);
+  assert.equal(await asSuperuser(context, `SELECT datname FROM pg_database WHERE datname = '${databaseOf(id)}'`), []);
+});
+
+test('a project whose Secret was lost keeps its database, under the id of the record', async (context) => {
+  const { server } = context;
+  const id = newDatabaseId();
+  await server.ensure(request('lost-secret', id));
+  assert.is(await server.recordedId('lost-secret'), id);
+  const outcome = await server.ensure({ ...request('lost-secret', newDatabaseId(), 'second'), existed: true });
+  assert.is(outcome.state === 'ready' && outcome.databaseId, id);
+  assert.equal(await asOwner(context, id, 'SELECT 1 AS one', 'second'), [{ one: 1 }]);
+});
+
+test('a Secret that names the database of a neighbour, its passwords too, gives its project no access to it', async (context) => {
+  const { server } = context;
+  const id = newDatabaseId();
+  await server.ensure(request('neighbour', id));
+  for (const [ref, password] of [
+    ['grabs', 'other'],
+    ['copies', 'first'],
+  ] as const) {
+    const grabbed = await server.ensure({ ...request(ref, id, password) });
+    const got = grabbed.state === 'ready' ? grabbed.databaseId : undefined;
+    assert.ok(got && got !== id, ref);
+    const removed = { ...request(ref, id, password), ...projectNamed(ref), owner: OWNER, retain: false };
+    assert.is((await server.remove(removed)).state, 'ready');
+  }
+  assert.equal(await asOwner(context, id, 'SELECT 1 AS one'), [{ one: 1 }]);
+});
+
+test('a database that a backup restored without the record is its project’s by its passwords', async (context) => {
+  const { server } = context;
+  const id = newDatabaseId();
+  await server.ensure(request('restored', id));
+  await asSuperuser(context, `DELETE FROM slipway.databases WHERE ref = 'restored'`);
+  assert.equal(await server.ensure({ ...request('restored', id), existed: true }), {
+    state: 'ready',
+    value: undefined,
+  });
+  assert.is(await server.recordedId('restored'), id);
+});
+
+/** As the releases before opaque names left a retained database: names by the ref, the owner in the comment. */
+async function retainedByAnEarlierRelease(context: Context, ref: string): Promise<void> {
+  const { server } = context;
+  const asked = request(ref, ref);
+  await server.ensure(asked);
+  await asOwner(context, ref, 'CREATE TABLE kept AS SELECT 8 AS id');
+  await server.remove({ ...asked, ...asked.project, retain: true });
+  await asSuperuser(
+    context,
+    `DELETE FROM slipway.databases WHERE ref = '${ref}';
+     COMMENT ON DATABASE "${databaseOf(ref)}" IS 'slipway: retained for ${OWNER}'`,
+  );
+}
+
+test('the mark of an earlier release moves from the comment to the record at the start, and its owner has the data', async (context) => {
+  await retainedByAnEarlierRelease(context, 'legacy');
+  await context.server.close();
+  context.server = serverOn(context.postgres);
+  const stranger = request('legacy', newDatabaseId(), 'other');
+  stranger.project = { ...stranger.project, owner: 'another@hidden.example' };
+  const refused = await context.server.ensure(stranger);
+  assert.is(refused.state === 'failed' && refused.reason, 'DatabaseRetained');
+  assert.not.match(await sharedCatalogs(context), new RegExp(OWNER));
+  const again = await context.server.ensure(request('legacy', newDatabaseId(), 'second'));
+  assert.is(again.state === 'ready' && again.databaseId, 'legacy');
+  assert.equal(await asOwner(context, 'legacy', 'SELECT id FROM kept', 'second'), [{ id: 8 }]);
+});
+
+test('a mark that a tenant writes into the comment on its own open database is not taken over', async (context) => {
+  await context.server.ensure(request('marks-itself', 'marks-itself'));
+  await asSuperuser(context, `DELETE FROM slipway.databases WHERE ref = 'marks-itself'`);
+  const comment = `COMMENT ON DATABASE "${databaseOf('marks-itself')}" IS 'slipway: retained for else@hidden.example'`;
+  await asOwner(context, 'marks-itself', comment);
+  await context.server.close();
+  context.server = serverOn(context.postgres);
+  assert.equal(await context.server.ensure({ ...request('marks-itself', 'marks-itself'), existed: true }), {
+    state: 'ready',
+    value: undefined,
+  });
+});
+
+for (const [what, id] of [
+  ['random names', newDatabaseId()],
+  ['the names of an earlier release', 'forges'],
+] as const) {
+  test(`a mark that a tenant with ${what} wrote before its data was retained changes no record, and stops no start`, async (context) => {
+    const asked = request('forges', id);
+    await context.server.ensure(asked);
+    await asOwner(
+      context,
+      id,
+      `COMMENT ON DATABASE "${databaseOf(id)}" IS 'slipway: retained for else@hidden.example'`,
+    );
+    await context.server.remove({ ...asked, ...asked.project, retain: true });
+    await context.server.close();
+    context.server = serverOn(context.postgres);
+    await context.server.start();
+    const record = await asSuperuser(context, `SELECT retained_for FROM slipway.databases WHERE database_id = '${id}'`);
+    assert.equal(record, [{ retained_for: OWNER }]);
+    assert.is((await context.server.remove({ ...asked, ...asked.project, retain: false })).state, 'ready');
+  });
+}
+
+test('no tenant reads the record', async (context) => {
+  const id = newDatabaseId();
+  await context.server.ensure(request('reads', id));
+  const login = { ...context.postgres.admin('postgres'), user: ownerRole(id), password: 'first' };
+  const code = await query(login, 'SELECT * FROM slipway.databases').then(
+    () => 'read',
+    (error) => error.code,
+  );
+  assert.ok(['42501', '28000'].includes(code), code);
+});
+
+test.run();

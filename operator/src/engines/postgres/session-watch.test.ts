@@ -1,0 +1,201 @@
+/** Attacks of a project's owner on a server that a neighbour and the platform use, as it can run them by its db_url. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { databaseOf, ownerRole, REPLICATION_ROLE } from '@slipway/crds';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import pg from 'pg';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { adminUrl, silentLog, until } from '../../testing.js';
+import { EmbeddedEngine } from '../embedded/engine.js';
+import { projectNamed } from '../engine.suite.js';
+import { type EndedSession, SessionWatch } from './session-watch.js';
+
+interface World {
+  postgres: TestPostgres;
+  engine: EmbeddedEngine;
+  ended: (EndedSession & { ref: string })[];
+}
+
+const test = suite<World>('sessions that harm others');
+const READER = 'of-the-reader-of-changes';
+const TENANT = { user: 'tenant', password: 'tenant' };
+const passwords = { owner: 'o', authenticator: 'a', authAdmin: 'x' };
+
+test.before(async (context) => {
+  context.postgres = await startTestPostgres();
+  context.ended = [];
+  context.engine = new EmbeddedEngine({
+    adminDatabaseUrl: adminUrl(context.postgres),
+    databasePublicAddress: `127.0.0.1:${context.postgres.port}`,
+    dataplaneUrl: 'http://127.0.0.1:9',
+    projectUrl: (ref) => `http://localhost:4000/p/${ref}`,
+    replicationPassword: async () => READER,
+    onSessionEnded: (ref, ended) => context.ended.push({ ref, ...ended }),
+    log: silentLog,
+  });
+  await context.engine.start();
+  for (const ref of ['attacker', 'neighbour']) assert.is(await made(context, ref), 'ready');
+});
+
+test.after(async ({ engine, postgres }) => {
+  await engine.close();
+  await postgres.close();
+});
+
+const made = async ({ engine }: World, ref: string) =>
+  (await engine.ensureDatabase({ project: projectNamed(ref), passwords, databaseId: ref, existed: false })).state;
+
+async function owner({ postgres }: World, ref: string): Promise<pg.Client> {
+  const client = new pg.Client({ ...postgres.admin(databaseOf(ref)), user: ownerRole(ref), password: 'o' });
+  client.on('error', () => {});
+  await client.connect();
+  return client;
+}
+
+/** A restore in one transaction: it is open all the time, has a transaction id and few locks, and copies rows now and then. */
+async function startRestore(world: World) {
+  const client = await owner(world, 'neighbour');
+  await client.query('DROP TABLE IF EXISTS restored; BEGIN; CREATE TABLE restored (n int)');
+  let rows = 0;
+  let isEnding = false;
+  const copying = (async () => {
+    while (!isEnding) {
+      await client.query('INSERT INTO restored SELECT generate_series(1, 100)');
+      rows += 100;
+      // As fast as a network sends them, not as fast as the disk takes them.
+      await sleep(50);
+    }
+    await client.query('COMMIT');
+    const { rows: found } = await client.query('SELECT count(*)::int AS n FROM restored');
+    return found[0].n === rows;
+  })();
+  // Its outcome is looked at when it is finished.
+  copying.catch(() => {});
+  return {
+    finish: async () => {
+      isEnding = true;
+      const whole = await copying;
+      await client.end();
+      return whole;
+    },
+  };
+}
+
+const codeOf = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => 'done',
+    ({ code, message }) => code ?? message,
+  );
+
+const LOCKS: [string, string][] = [
+  ['advisory locks', 'SELECT count(pg_advisory_lock(n)) FROM generate_series(1, 10000000) n'],
+  [
+    'locks on tables',
+    `DO $$ BEGIN FOR n IN 1..100000 LOOP EXECUTE format('CREATE TEMPORARY TABLE t%s (c int)', n); END LOOP; END $$`,
+  ],
+  ['locks on large objects', 'SELECT count(lo_unlink(lo_create(0))) FROM generate_series(1, 10000000)'],
+];
+
+for (const [what, attack] of LOCKS) {
+  test(`a session that fills the lock table with ${what} is ended, and a restore and new projects go on`, async (world) => {
+    const restore = await startRestore(world);
+    const attacker = await owner(world, 'attacker');
+    await attacker.query('GRANT TEMPORARY ON DATABASE "p-attacker" TO CURRENT_USER; SET statement_timeout = 0');
+    const before = world.ended.length;
+    const outcome = codeOf(attacker.query(attack));
+    await until(() => world.ended.length > before, 'the end of the session');
+    assert.is(await outcome, '57P01');
+    assert.equal(
+      world.ended.slice(before).map(({ ref, reason }) => [ref, reason]),
+      [['attacker', 'LockTable']],
+    );
+    await until(async () => (await made(world, `made-${before}`)) === 'ready', 'a new project');
+    assert.ok(await restore.finish());
+    await attacker.end().catch(() => {});
+  });
+}
+
+test('a transaction that does nothing while the reader of changes waits for it is ended', async (world) => {
+  const attacker = await owner(world, 'attacker');
+  await attacker.query('BEGIN; SELECT pg_current_xact_id()');
+  const reader = new pg.Client({
+    ...world.postgres.admin(databaseOf('neighbour')),
+    user: REPLICATION_ROLE,
+    password: READER,
+    ...({ replication: 'database' } as object),
+  });
+  reader.on('error', () => {});
+  await reader.connect();
+  const before = world.ended.length;
+  await reader.query(`CREATE_REPLICATION_SLOT "waiting" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'nothing')`);
+  assert.is(world.ended.length, before + 1);
+  assert.is(world.ended.at(-1)?.reason, 'ReplicationBlocked');
+  await reader.end();
+  await attacker.end().catch(() => {});
+});
+
+test('a session that waits for no lock is ended when the reader waits for it through another session', async (world) => {
+  const [holder, waiting] = await Promise.all([owner(world, 'attacker'), owner(world, 'attacker')]);
+  await waiting.query('CREATE TABLE IF NOT EXISTS contended (n int)');
+  // No transaction id: the reader does not wait for this one itself.
+  await holder.query('BEGIN; LOCK TABLE contended IN SHARE MODE');
+  await waiting.query('BEGIN; SELECT pg_current_xact_id()');
+  const outcome = codeOf(waiting.query('INSERT INTO contended VALUES (1); COMMIT'));
+  const before = world.ended.length;
+  const reader = new pg.Client({
+    ...world.postgres.admin(databaseOf('neighbour')),
+    user: REPLICATION_ROLE,
+    password: READER,
+    ...({ replication: 'database' } as object),
+  });
+  reader.on('error', () => {});
+  await reader.connect();
+  await reader.query(`CREATE_REPLICATION_SLOT "chained" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'nothing')`);
+  assert.is(await outcome, 'done');
+  assert.equal(
+    world.ended.slice(before).map(({ reason }) => reason),
+    ['ReplicationBlocked'],
+  );
+  await reader.end();
+  await waiting.end();
+  await holder.end().catch(() => {});
+});
+
+test('the watch ends sessions when twenty of them have filled the lock table, and holds back no vacuum', async () => {
+  const postgres = await startTestPostgres({
+    max_connections: '40',
+    max_wal_senders: '2',
+    max_worker_processes: '2',
+    max_locks_per_transaction: '10',
+  });
+  const ended: EndedSession[] = [];
+  const watch = new SessionWatch(adminUrl(postgres), (each) => ended.push(each), silentLog);
+  const superuser = new pg.Client(postgres.admin());
+  await superuser.connect();
+  try {
+    await superuser.query(`CREATE ROLE tenant LOGIN PASSWORD 'tenant'`);
+    const tenants = Array.from({ length: 20 }, () => new pg.Client({ ...postgres.admin(), ...TENANT }));
+    for (const tenant of tenants) tenant.on('error', () => {});
+    await Promise.all(tenants.map((tenant) => tenant.connect()));
+    watch.start();
+    const looked = `SELECT backend_xmin, backend_xid FROM pg_stat_activity
+      WHERE application_name = 'slipway-operator-watch' AND state LIKE 'idle%' AND query LIKE '%held AS (%'`;
+    const seen = await until(async () => (await superuser.query(looked)).rows[0], 'the first look');
+    assert.equal(seen, { backend_xmin: null, backend_xid: null });
+    const attack = (tenant: pg.Client, at: number) =>
+      codeOf(tenant.query(`SELECT count(pg_advisory_lock(${at}, n)) FROM generate_series(1, 100000) n`));
+    const outcomes = await Promise.all(tenants.map(attack));
+    assert.ok(outcomes.includes('53200'), `the table was full: ${outcomes}`);
+    const left = 'SELECT count(*)::int AS n FROM pg_locks WHERE locktype = $1';
+    await until(async () => (await superuser.query(left, ['advisory'])).rows[0].n <= 100, 'the locks to be released');
+    assert.ok(ended.every(({ reason }) => reason === 'LockTable'));
+    await Promise.all(tenants.map((tenant) => tenant.end().catch(() => {})));
+  } finally {
+    await watch.close();
+    await superuser.end();
+    await postgres.close();
+  }
+});
+
+test.run();

@@ -1,0 +1,190 @@
+/**
+ * Ends tenants' sessions that harm everybody on a shared server, a few times a second. In: a superuser's URL. Out: a report of each
+ * ended session. It has one connection of its own, which it opens before the server is full: Postgres keeps places for superusers.
+ * Each look reads catalogs that all databases share, and their locks need entries in the lock table, which a tenant can fill. So the
+ * connection stays in one transaction, which takes these locks at its first look. It is READ COMMITTED and writes nothing: between two
+ * looks it has no snapshot and no transaction id, and holds back neither vacuum nor slots. Called by the server.
+ */
+import { scramOnly } from '@slipway/crds';
+import { literal } from '@slipway/project-database';
+import pg from 'pg';
+import type { Logger } from 'pino';
+import { every } from '../../runtime/every.js';
+import {
+  type Harm,
+  type HarmReason,
+  harmsOf,
+  keyOf,
+  type ServerLoad,
+  type Stalls,
+  type TenantSession,
+} from './harm.js';
+
+const LOOK_MS = 200;
+const TIMEOUT_MS = 10_000;
+/** The longest pause between two attempts while the server is unavailable. */
+const LONGEST_PAUSE_MS = 5_000;
+
+export interface EndedSession {
+  database: string;
+  reason: HarmReason;
+  message: string;
+}
+
+export class SessionWatch {
+  readonly #stalls: Stalls = new Map();
+  /** Sessions that were told to end, and may take a moment. */
+  #ending = new Set<string>();
+  #client: pg.Client | undefined;
+  #end: (() => void) | undefined;
+  #isClosed = false;
+  /** After a failure: how long the watch pauses, and until when. 0 after a look that succeeded. */
+  #pause = 0;
+  #pausedUntil = 0;
+
+  constructor(
+    private readonly url: string,
+    private readonly onEnded: (ended: EndedSession) => void,
+    private readonly log: Logger,
+  ) {}
+
+  start(): void {
+    this.#end ??= every(LOOK_MS, 'a look at the sessions of tenants', () => this.#tryToLook(), this.log);
+  }
+
+  async close(): Promise<void> {
+    this.#end?.();
+    this.#isClosed = true;
+    await this.#client?.end().catch(() => {});
+  }
+
+  /** Logs the first failure in a row alone: a server that is away would fill the log. */
+  async #tryToLook(): Promise<void> {
+    if (this.#isClosed || performance.now() < this.#pausedUntil) return;
+    try {
+      await this.#look(await this.#connected());
+      this.#pause = 0;
+    } catch (error) {
+      const client = this.#client;
+      this.#client = undefined;
+      await client?.end().catch(() => {});
+      if (this.#isClosed) return;
+      if (!this.#pause) this.log.warn({ why: (error as Error).message }, 'sessions of tenants can not be watched');
+      this.#pause = Math.min(this.#pause * 2 || LOOK_MS, LONGEST_PAUSE_MS);
+      this.#pausedUntil = performance.now() + this.#pause;
+    }
+  }
+
+  async #look(client: pg.Client): Promise<void> {
+    // A transaction reads statistics once, and keeps them: each look drops what the last one kept.
+    const results = (await client.query(`SELECT pg_stat_clear_snapshot(); ${LOOK}`)) as unknown as pg.QueryResult[];
+    const server = results.at(-1)?.rows[0];
+    const sessions = (server.sessions ?? []) as TenantSession[];
+    const load: ServerLoad = {
+      lockCapacity: Number(server.lock_capacity),
+      predicateLockCapacity: Number(server.predicate_capacity),
+      retainedWal: Number(server.retained),
+      retainedWalLimit: Number(server.retained_limit),
+    };
+    const present = new Set(sessions.map(keyOf));
+    this.#ending = new Set([...this.#ending].filter((key) => present.has(key)));
+    for (const harm of harmsOf(sessions, load, this.#stalls, performance.now())) await this.#endSession(client, harm);
+  }
+
+  async #endSession(client: pg.Client, { session, reason }: Harm): Promise<void> {
+    const { pid, startedAt, database } = session;
+    if (this.#ending.has(keyOf(session))) return;
+    await client.query(`
+      SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE pid = ${Number(pid)} AND backend_start::text = ${literal(startedAt)}`);
+    this.#ending.add(keyOf(session));
+    this.log.warn({ database, reason, locks: session.locks }, 'session ended');
+    this.onEnded({ database, reason, message: MESSAGES[reason] });
+  }
+
+  async #connected(): Promise<pg.Client> {
+    if (this.#client) return this.#client;
+    const client = new pg.Client({
+      connectionString: this.url,
+      application_name: 'slipway-operator-watch',
+      connectionTimeoutMillis: TIMEOUT_MS,
+      query_timeout: TIMEOUT_MS,
+    });
+    scramOnly(client);
+    const lost = () => {
+      if (this.#client === client) this.#client = undefined;
+    };
+    client.on('error', lost);
+    client.on('end', lost);
+    try {
+      await client.connect();
+      await client.query(
+        'SET jit = off; SET idle_in_transaction_session_timeout = 0; SET transaction_timeout = 0; ' +
+          'BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY',
+      );
+      if (this.#isClosed) throw new Error('the watch was closed');
+    } catch (error) {
+      await client.end().catch(() => {});
+      throw error;
+    }
+    this.#client = client;
+    return client;
+  }
+}
+
+const MESSAGES: Record<HarmReason, string> = {
+  LockTable:
+    "A session was ended: the sessions of this project's database held more than a quarter of the server's locks. " +
+    'Take fewer advisory locks, or touch fewer tables and large objects in one transaction.',
+  PredicateLocks:
+    "A session was ended: the serializable transactions of this project's database held more than a quarter of the " +
+    "server's predicate locks. Keep them short.",
+  ReplicationBlocked:
+    'A session was ended: its transaction did nothing while realtime waited for it to end. Commit transactions, or ' +
+    'roll them back, before you wait.',
+  WalRetained:
+    'A session was ended: its transaction did nothing while the server had to keep the write-ahead log for it. Commit ' +
+    'transactions, or roll them back, before you wait.',
+};
+
+/** Not by age(), which counts from the transaction's first look. */
+const NEXT_XID = 'pg_snapshot_xmax(pg_current_snapshot())::text::int8';
+
+/** Sessions of projects: in a database that tenants enter, and not a superuser's or a replication role's. */
+const LOOK = `
+  WITH RECURSIVE held AS (
+    SELECT pid, count(*) FILTER (WHERE mode <> 'SIReadLock') AS locks,
+      count(*) FILTER (WHERE mode = 'SIReadLock') AS predicate_locks
+    FROM pg_lock_status() WHERE NOT fastpath AND pid IS NOT NULL GROUP BY pid
+  ), chain AS (
+    SELECT unnest(pg_blocking_pids(pid)) AS pid FROM pg_stat_activity
+    WHERE backend_type = 'walsender' AND wait_event_type = 'Lock'
+    UNION SELECT holder FROM chain, unnest(pg_blocking_pids(chain.pid)) holder
+  ), blocked AS (
+    SELECT pid FROM chain WHERE cardinality(pg_blocking_pids(pid)) = 0
+  ), session AS (
+    SELECT a.pid, a.backend_start::text AS "startedAt", a.datname AS database,
+      coalesce(held.locks, 0) AS locks, coalesce(held.predicate_locks, 0) AS "predicateLocks",
+      a.state LIKE 'idle in transaction%' AS "isIdleInTransaction",
+      a.backend_xid IS NOT NULL AS "hasTransactionId",
+      coalesce((((${NEXT_XID} - a.backend_xid::text::int8 + 2147483648) & 4294967295) - 2147483648)::int8, 0) AS age,
+      blocked.pid IS NOT NULL AS "blocksReader",
+      concat_ws(' ', a.query_start, a.state_change, c.bytes_processed, c.tuples_processed, i.phase, i.blocks_done, i.tuples_done)
+        AS progress,
+      c.pid IS NOT NULL OR i.pid IS NOT NULL AS "showsProgress",
+      a.wait_event_type IS NOT DISTINCT FROM 'Client' AS "waitsForClient"
+    FROM pg_stat_activity a
+    JOIN pg_roles r ON r.oid = a.usesysid AND NOT r.rolsuper AND NOT r.rolreplication
+    LEFT JOIN held ON held.pid = a.pid
+    LEFT JOIN blocked ON blocked.pid = a.pid
+    LEFT JOIN pg_stat_progress_copy c ON c.pid = a.pid
+    LEFT JOIN pg_stat_progress_create_index i ON i.pid = a.pid
+    WHERE a.backend_type = 'client backend' AND a.datname IS NOT NULL
+      AND (a.xact_start IS NOT NULL OR held.pid IS NOT NULL)
+  )
+  SELECT (SELECT json_agg(session) FROM session) AS sessions,
+    (SELECT coalesce(max(confirmed_flush_lsn - restart_lsn), 0) FROM pg_replication_slots WHERE active) AS retained,
+    CASE current_setting('max_slot_wal_keep_size') WHEN '-1' THEN 'Infinity'
+      ELSE pg_size_bytes(current_setting('max_slot_wal_keep_size'))::float8 END AS retained_limit,
+    current_setting('max_locks_per_transaction')::int * current_setting('max_connections')::int AS lock_capacity,
+    current_setting('max_pred_locks_per_transaction')::int * current_setting('max_connections')::int AS predicate_capacity`;
