@@ -5,6 +5,7 @@ import { EventExpiry } from './controllers/event-expiry.js';
 import { GarbageCollector } from './controllers/garbage-collector.js';
 import { Namespaces } from './controllers/namespaces.js';
 import { Authentication, type TokenUser } from './http/authentication.js';
+import type { ConnectionLimits } from './http/connection-guard.js';
 import { Discovery } from './http/discovery.js';
 import { listen } from './http/listener.js';
 import type { Routing } from './http/router.js';
@@ -21,6 +22,8 @@ export interface ApiServerSettings {
   encryptionKeys: EncryptionKeys;
   tokens: readonly TokenUser[];
   log: Logger;
+  /** Of connections; for tests. */
+  limits?: Partial<ConnectionLimits> | undefined;
   /** Called when it can't go on: the tables were changed by another. */
   onFatal?: (error: Error) => void;
 }
@@ -57,7 +60,8 @@ async function serve(store: Store, settings: ApiServerSettings): Promise<ApiServ
   const routing: Routing = { store, registry, writes, discovery: new Discovery(registry), watches: new Set() };
   endWatchesOfUndefined(routing);
   const authentication = new Authentication(tokens);
-  const listener = await listen({ ...settings.listen, tls, authentication, routing, log });
+  const { limits } = settings;
+  const listener = await listen({ ...settings.listen, tls, authentication, routing, log, limits });
   const { host } = settings.listen;
   const url = `https://${host.includes(':') ? `[${host}]` : host}:${listener.port}`;
   log.info({ url }, 'serving');

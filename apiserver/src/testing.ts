@@ -7,6 +7,7 @@ import path from 'node:path';
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
 import { type Logger, pino } from 'pino';
 import { makeCertificates } from './certificate.js';
+import type { ConnectionLimits } from './http/connection-guard.js';
 import { kubeconfigOf } from './kubeconfig.js';
 import { type ApiServer, startApiServer } from './server.js';
 
@@ -27,9 +28,10 @@ export interface TestOptions {
   /** CustomResourceDefinitions to serve from the start. */
   crds?: readonly object[];
   log?: Logger;
+  limits?: Partial<ConnectionLimits>;
 }
 
-export async function startTestApiServer({ crds = [], log }: TestOptions = {}): Promise<TestApiServer> {
+export async function startTestApiServer({ crds = [], log, limits }: TestOptions = {}): Promise<TestApiServer> {
   const folder = await mkdtemp(path.join(tmpdir(), 'slipway-apiserver-'));
   const postgres = await startTestPostgres();
   const token = randomBytes(24).toString('base64url');
@@ -41,6 +43,7 @@ export async function startTestApiServer({ crds = [], log }: TestOptions = {}): 
     encryptionKeys: { current: 'test', keys: { test: randomBytes(32).toString('base64') } },
     tokens: [{ token, user: 'admin', groups: ['system:masters'] }],
     log: log ?? pino({ level: 'silent' }),
+    limits,
   };
   let server: ApiServer | undefined;
   const close = async () => {

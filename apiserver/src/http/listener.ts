@@ -2,16 +2,15 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Logger } from 'pino';
 import { ApiError, failure } from '../status.js';
 import type { Authentication } from './authentication.js';
+import { CONNECTION_LIMITS, ConnectionGuard, type ConnectionLimits } from './connection-guard.js';
 import { RefusalLog } from './refusal-log.js';
 import { endConnection, type Request, requestOf, sendJson } from './request.js';
 import { answerPublic, PUBLIC_PATHS, type Routing, route } from './router.js';
 
-/** More connections than these are refused. */
-const MAX_CONNECTIONS = 2000;
 const KEEP_ALIVE_MS = 65_000;
 
 export interface Listener {
@@ -26,16 +25,21 @@ export interface ListenerSettings {
   authentication: Authentication;
   routing: Routing;
   log: Logger;
+  limits?: Partial<ConnectionLimits> | undefined;
 }
 
 export async function listen(settings: ListenerSettings): Promise<Listener> {
   const { host, port, tls, routing } = settings;
   const refusals = new RefusalLog(settings.log);
+  const guard = new ConnectionGuard({ ...CONNECTION_LIMITS, ...settings.limits }, settings.log);
   const server = createServer({ ...tls, keepAliveTimeout: KEEP_ALIVE_MS }, (incoming, response) => {
-    void answer(incoming, response, settings, refusals);
+    void answer(incoming, response, settings, refusals, guard);
   });
-  server.once('close', () => refusals.close());
-  server.maxConnections = MAX_CONNECTIONS;
+  server.on('connection', (socket: Socket) => guard.accept(socket));
+  server.once('close', () => {
+    refusals.close();
+    guard.close();
+  });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, () => {
@@ -60,11 +64,13 @@ async function answer(
   response: ServerResponse,
   settings: ListenerSettings,
   refusals: RefusalLog,
+  guard: ConnectionGuard,
 ) {
   const request = requestOf(incoming, response);
   try {
     if (PUBLIC_PATHS.has(request.path)) return answerPublic(request, settings.routing);
     settings.authentication.authenticate(incoming);
+    guard.authenticated(incoming.socket);
     await route(request, settings.routing);
   } catch (error) {
     if (error instanceof ApiError && error.status.code === 401) refusals.note(request);

@@ -1,6 +1,12 @@
 /** create, update, patch and delete: parameters and bodies read, then handed to the rules of writing. */
 import { parse as parseYaml } from 'yaml';
-import { JsonPatchError, type JsonPatchOperation, jsonPatch, MAX_OPERATIONS } from '../patch/json-patch.js';
+import {
+  JsonPatchError,
+  type JsonPatchOperation,
+  JsonPatchTooLarge,
+  jsonPatch,
+  MAX_OPERATIONS,
+} from '../patch/json-patch.js';
 import { mergePatch } from '../patch/merge-patch.js';
 import { strategicMergePatch } from '../patch/strategic-merge-patch.js';
 import type { FieldValidation } from '../resources/decode.js';
@@ -111,6 +117,9 @@ function jsonPatchEdit(body: unknown): Edit {
     try {
       return jsonPatch(draft, body as JsonPatchOperation[]);
     } catch (error) {
+      if (error instanceof JsonPatchTooLarge) {
+        throw failure(413, 'RequestEntityTooLarge', `Request entity too large: ${error.message}`);
+      }
       if (!(error instanceof JsonPatchError)) throw error;
       throw failure(422, 'Invalid', 'the server rejected our request due to an error in our request', {});
     }

@@ -13,17 +13,25 @@ export interface JsonPatchOperation {
 /** The patch does not fit the document. */
 export class JsonPatchError extends Error {}
 
+/** The copies that the patch asks for are larger than the budget. */
+export class JsonPatchTooLarge extends Error {}
+
+/** Of all `copy` operations of one patch, as JSON; as the real server has it. */
+export const MAX_COPIED_BYTES = 3 * 2 ** 20;
+
 /** More operations than this are refused, as by the real server. */
 export const MAX_OPERATIONS = 10_000;
 
 export function jsonPatch(target: unknown, operations: readonly JsonPatchOperation[]): unknown {
-  const root = { document: target };
+  const root: Root = { document: target, copied: 0 };
   for (const operation of operations) apply(root, operation);
   return root.document;
 }
 
 interface Root {
   document: unknown;
+  /** Bytes that were copied so far. */
+  copied: number;
 }
 
 function apply(root: Root, { op, path, from, value }: JsonPatchOperation): void {
@@ -45,10 +53,19 @@ function apply(root: Root, { op, path, from, value }: JsonPatchOperation): void 
       return add(locate(root, path), moved);
     }
     case 'copy':
-      return add(at, copy(read(locate(root, from ?? ''))));
+      return add(at, copyWithin(root, read(locate(root, from ?? ''))));
     default:
       throw new JsonPatchError(`unexpected kind: ${op}`);
   }
+}
+
+function copyWithin(root: Root, value: unknown): unknown {
+  const text = JSON.stringify(value);
+  root.copied += Buffer.byteLength(text);
+  if (root.copied > MAX_COPIED_BYTES) {
+    throw new JsonPatchTooLarge(`the copy operations of the patch copy more than ${MAX_COPIED_BYTES} bytes`);
+  }
+  return JSON.parse(text);
 }
 
 interface Location {

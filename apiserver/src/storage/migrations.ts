@@ -29,6 +29,12 @@ export async function migrate(client: pg.Client): Promise<void> {
   if (!rows[0].schema) await client.query('CREATE SCHEMA kube');
   if (!rows[0].done) await client.query('CREATE TABLE kube.migrations (version int PRIMARY KEY)');
   const last = await client.query('SELECT coalesce(max(version), 0) AS version FROM kube.migrations');
+  if (last.rows[0].version > MIGRATIONS.length) {
+    throw new Error(
+      `schema kube of the database ${client.database} has migration ${last.rows[0].version}, and this release knows ` +
+        `migrations up to ${MIGRATIONS.length}: run the newer release that wrote it`,
+    );
+  }
   for (let version = Number(last.rows[0].version) + 1; version <= MIGRATIONS.length; version++) {
     await client.query(
       `BEGIN; ${MIGRATIONS[version - 1]} INSERT INTO kube.migrations (version) VALUES (${version}); COMMIT`,
