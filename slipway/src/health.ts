@@ -6,15 +6,22 @@ const PATIENCE_MS = 120_000;
 
 /** Resolves once `GET <url>/health` answers 200; `signal` gives up. */
 export async function untilHealthy(url: string, signal: AbortSignal): Promise<void> {
-  const deadline = Date.now() + PATIENCE_MS;
+  const deadline = performance.now() + PATIENCE_MS;
   let last = 'no answer';
-  while (Date.now() < deadline) {
+  while (performance.now() < deadline) {
     const answer = await ask(`${url}/health`).catch((error: Error) => ({ status: 0, text: error.message }));
     if (answer.status === 200) return;
     last = `${answer.status || ''} ${answer.text.slice(0, 500)}`.trim();
     await sleep(50, undefined, { signal });
   }
   throw new StartProblem(`the platform does not become ready; GET ${url}/health says: ${last}`);
+}
+
+/** Whether the first administrator has still to register with the setup code: `GET <url>/auth/registration`. */
+export async function isSetupRequired(url: string): Promise<boolean> {
+  const { status, text } = await ask(`${url}/auth/registration`);
+  if (status !== 200) throw new StartProblem(`GET ${url}/auth/registration answers ${status}`);
+  return (JSON.parse(text) as { setup_required: boolean }).setup_required;
 }
 
 function ask(url: string): Promise<{ status: number; text: string }> {

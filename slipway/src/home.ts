@@ -19,12 +19,22 @@ export interface Home {
   logs: string;
   /** Compiled code of the programs, so that the next start is faster. */
   cache: string;
+  /** The tenants' Postgres. */
   postgres: string;
+  /** The platform's own Postgres. */
+  platformPostgres: string;
   /** Files of the projects' storage. */
   storage: string;
   /** Sources of the projects' functions, and what they import. */
   functions: string;
-  sockets: { folder: string; postgres: string; api: string; operator: string; functions: string };
+  sockets: {
+    folder: string;
+    postgres: string;
+    platformPostgres: string;
+    api: string;
+    operator: string;
+    functions: string;
+  };
 }
 
 /** Makes what is missing of SLIPWAY_HOME and checks that it can be written. */
@@ -43,6 +53,7 @@ export async function openHome(folder: string): Promise<Home> {
     logs: path.join(real, 'logs'),
     cache: path.join(real, 'cache'),
     postgres: path.join(real, 'postgres'),
+    platformPostgres: path.join(real, 'platform-postgres'),
     storage: path.join(real, 'storage'),
     functions: path.join(real, 'functions'),
     sockets: socketsOf(real),
@@ -75,12 +86,19 @@ async function tryToWrite(home: Home): Promise<void> {
   const probe = path.join(home.folder, '.probe');
   await writeFile(probe, 'x'.repeat(4096));
   await rm(probe);
-  const data = await realpath(home.postgres).catch(() => home.folder);
+  for (const folder of [home.postgres, home.platformPostgres]) {
+    await expectFreeBytes(folder, LEAST_FREE_BYTES, 'a start');
+  }
+}
+
+/** Throws where the disk of `folder`, or of its parent if it is not made yet, has less space left than `work` needs. */
+export async function expectFreeBytes(folder: string, needed: number, work: string): Promise<void> {
+  const data = await realpath(folder).catch(() => path.dirname(folder));
   const { bavail, bsize } = await statfs(data);
-  if (bavail * bsize >= LEAST_FREE_BYTES) return;
+  if (bavail * bsize >= needed) return;
   const free = Math.floor((bavail * bsize) / 2 ** 20);
   throw new StartProblem(
-    `the disk of ${data} is full: it has ${free} MB left and a start needs ${LEAST_FREE_BYTES / 2 ** 20} MB; ` +
+    `the disk of ${data} is full: it has ${free} MB left and ${work} needs ${Math.ceil(needed / 2 ** 20)} MB; ` +
       'free some space, or set SLIPWAY_HOME to a folder on another disk',
   );
 }
@@ -95,6 +113,7 @@ function socketsOf(home: string): Home['sockets'] {
   return {
     folder,
     postgres: path.join(folder, 'postgres'),
+    platformPostgres: path.join(folder, 'platform'),
     api: path.join(folder, 'api.sock'),
     operator: path.join(folder, 'operator.sock'),
     functions: path.join(folder, 'functions.sock'),

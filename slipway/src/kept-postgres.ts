@@ -25,10 +25,10 @@ export class KeptPostgres {
 
   async #keep(): Promise<void> {
     for (let failures = 1; !this.#stopped.signal.aborted; failures++) {
-      const startedAt = Date.now();
+      const startedAt = performance.now();
       await this.#server?.exited;
       if (this.#stopped.signal.aborted) return;
-      if (Date.now() - startedAt > 60_000) failures = 1;
+      if (performance.now() - startedAt > 60_000) failures = 1;
       const delay = backoffMs(failures);
       this.#onEnd(delay);
       await sleep(delay, undefined, { signal: this.#stopped.signal }).catch(() => {});

@@ -6,15 +6,24 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { writeAtomically } from './atomic-file.js';
 
 export interface HomeLock {
   release(): void;
 }
 
-/** Takes the lock, or returns undefined where another process has it. */
+/** A process that was killed may take a moment to end, and has the lock until then. */
+const PATIENCE_MS = 1_000;
+const POLL_MS = 20;
+
+/** Takes the lock, or returns undefined if another process keeps it. */
 export async function takeLock(home: string): Promise<HomeLock | undefined> {
-  const database = openLock(home);
+  let database = openLock(home);
+  for (let waited = 0; !database && waited < PATIENCE_MS; waited += POLL_MS) {
+    await sleep(POLL_MS);
+    database = openLock(home);
+  }
   if (!database) return undefined;
   await writeAtomically(holderFile(home), String(process.pid));
   return { release: () => database.close() };

@@ -1,4 +1,5 @@
 /** The program behind `npm start` and `npm stop`. */
+import { admin } from './admin.js';
 import { lockHolder } from './lock.js';
 import { inOneLine, StartProblem } from './problem.js';
 import { terminalProgress } from './progress.js';
@@ -9,6 +10,10 @@ import { welcome } from './welcome.js';
 const HELP = `
 npm start           starts the platform and keeps it up until Ctrl-C
 npm stop            ends the one that runs over SLIPWAY_HOME
+npm run admin -- appoint <address>
+                    makes an account of the one that runs an administrator
+npm run admin -- accounts
+                    lists its accounts
 
 Settings, by environment variable:
 ${SETTINGS_HELP}`;
@@ -23,8 +28,8 @@ async function start(): Promise<void> {
   const supervisor = new Supervisor(settings, progress);
   const stopping = endOnSignals(supervisor, progress.say);
   try {
-    const { kubeconfig } = await supervisor.start();
-    progress.say(welcome(settings, kubeconfig, ((performance.now() - begin) / 1000).toFixed(1)));
+    const started = await supervisor.start();
+    progress.say(welcome(settings, started, ((performance.now() - begin) / 1000).toFixed(1)));
   } catch (error) {
     if (stopping()) return;
     await supervisor.stop();
@@ -62,6 +67,8 @@ async function stop(): Promise<void> {
   process.stdout.write('Ended; all data stays.\n');
 }
 
+const administer = () => admin(readSettings(process.env, process.cwd()), process.argv.slice(3));
+
 function fail(error: unknown): never {
   process.stderr.write(`slipway: ${inOneLine(error)}\n`);
   process.exit(1);
@@ -74,4 +81,5 @@ const [command = 'start'] = process.argv.slice(2);
 if (command === '--help' || command === 'help') process.stdout.write(HELP);
 else if (command === 'stop') await stop().catch(fail);
 else if (command === 'start') await start().catch(fail);
+else if (command === 'admin') process.exitCode = await administer().catch(fail);
 else fail(new StartProblem(`there is no "${command}": npm start -- --help tells what there is`));

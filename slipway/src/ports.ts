@@ -7,19 +7,21 @@ import type { Settings } from './settings.js';
 const PATIENCE_MS = 5_000;
 
 /** Fails with one line that names the port and the variable when something else listens at one of ours. */
-export async function expectFreePorts({ host, ports }: Settings): Promise<void> {
+export async function expectFreePorts({ host, kubernetesHost, postgresHost, ports }: Settings): Promise<void> {
   const uses = [
-    [ports.people, 'SLIPWAY_PORT'],
-    [ports.kubernetes, 'SLIPWAY_PORT + 1, for the Kubernetes API'],
-    [ports.postgres, 'SLIPWAY_PORT + 2, for Postgres'],
+    [host, ports.people, 'SLIPWAY_PORT', 'SLIPWAY_HOST'],
+    [kubernetesHost, ports.kubernetes, 'SLIPWAY_PORT + 1, for the Kubernetes API', 'SLIPWAY_KUBERNETES_HOST'],
+    [postgresHost, ports.postgres, 'SLIPWAY_PORT + 2, for Postgres', 'SLIPWAY_POSTGRES_HOST'],
   ] as const;
-  const deadline = Date.now() + PATIENCE_MS;
-  for (const [port, use] of uses) {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (const [at, port, use, variable] of uses) {
     for (;;) {
-      const code = await tryToListen(host, port);
+      const code = await tryToListen(at, port);
       if (!code) break;
-      if (code !== 'EADDRINUSE') throw new StartProblem(`can not listen at ${host}:${port} (${code}): ${fixFor(code)}`);
-      if (Date.now() > deadline) {
+      if (code !== 'EADDRINUSE') {
+        throw new StartProblem(`can not listen at ${at}:${port} (${code}): ${fixFor(code, variable)}`);
+      }
+      if (performance.now() > deadline) {
         throw new StartProblem(
           `port ${port} (${use}) is taken by another program: end it, or set SLIPWAY_PORT to another number`,
         );
@@ -29,9 +31,9 @@ export async function expectFreePorts({ host, ports }: Settings): Promise<void> 
   }
 }
 
-const fixFor = (code: string) =>
+const fixFor = (code: string, variable: string) =>
   code === 'EADDRNOTAVAIL'
-    ? 'set SLIPWAY_HOST to an address of this machine'
+    ? `set ${variable} to an address of this machine`
     : 'set SLIPWAY_PORT to a number above 1024';
 
 async function tryToListen(host: string, port: number): Promise<string | undefined> {

@@ -48,7 +48,7 @@ export class Program {
 
   #fork(): ChildProcess {
     const { main, environment, nodeFlags, log } = this.#options;
-    const startedAt = Date.now();
+    const startedAt = performance.now();
     const child = fork(main, {
       env: environment,
       execArgv: ['--enable-source-maps', ...nodeFlags],
@@ -60,7 +60,7 @@ export class Program {
     child.stderr?.pipe(log, { end: false });
     child.on('error', () => {});
     child.on('close', (code, signal) => {
-      if (Date.now() - startedAt > SETTLED_MS) this.failures = 0;
+      if (performance.now() - startedAt > SETTLED_MS) this.failures = 0;
       void this.#again(signal ?? `exit code ${code}`);
     });
     return child;

@@ -1,12 +1,14 @@
 /** What each program is given: its own secrets and addresses, and nothing else of this process's environment. */
+import { hostname } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { ALLOWED_HOSTS_SETTING, isHostName } from '@slipway/crds';
 import { SUPERUSER } from '@slipway/postgres';
 import { PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';
 import type { ServerCertificate } from './certificate.js';
 import type { Home } from './home.js';
 import type { KubernetesUser, Secrets } from './secrets.js';
-import { inUrl, reachableAt, type Settings } from './settings.js';
+import { inUrl, isLoopback, reachableAt, type Settings } from './settings.js';
 
 const PROGRAM_NAMES = ['apiserver', 'api', 'operator', 'dataplane'] as const;
 export type ProgramName = (typeof PROGRAM_NAMES)[number];
@@ -37,7 +39,8 @@ export interface Platform {
   certificate: ServerCertificate;
 }
 
-export const kubernetesUrl = ({ host, ports }: Settings) => `https://${inUrl(reachableAt(host))}:${ports.kubernetes}`;
+export const kubernetesUrl = ({ kubernetesHost, ports }: Settings) =>
+  `https://${inUrl(reachableAt(kubernetesHost))}:${ports.kubernetes}`;
 
 export const programKubeconfig = (home: Home, user: KubernetesUser) => path.join(home.programs, `${user}.kubeconfig`);
 
@@ -61,10 +64,15 @@ function common({ settings, home }: Platform): Record<string, string> {
 
 const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan, 'environment' | 'address'>> = {
   apiserver: ({ settings, home, secrets, certificate }) => ({
-    address: { host: reachableAt(settings.host), port: settings.ports.kubernetes },
+    address: { host: reachableAt(settings.kubernetesHost), port: settings.ports.kubernetes },
     environment: {
-      SLIPWAY_LISTEN: `${inUrl(settings.host)}:${settings.ports.kubernetes}`,
-      SLIPWAY_DATABASE_URL: databaseUrl(home, settings, PLATFORM_ROLES.apiserver.role, secrets.apiserverPassword),
+      SLIPWAY_LISTEN: `${inUrl(settings.kubernetesHost)}:${settings.ports.kubernetes}`,
+      SLIPWAY_DATABASE_URL: platformDatabaseUrl(
+        home,
+        settings,
+        PLATFORM_ROLES.apiserver.role,
+        secrets.apiserverPassword,
+      ),
       SLIPWAY_ENCRYPTION_KEYS: secrets.files.apiserverKeys,
       SLIPWAY_TOKENS: secrets.files.tokens,
       SLIPWAY_TLS_CERT: certificate.certificateFile,
@@ -77,9 +85,12 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       KUBECONFIG: programKubeconfig(home, 'api'),
       SLIPWAY_PUBLIC_URL: settings.publicUrl,
       SLIPWAY_LISTEN: home.sockets.api,
-      SLIPWAY_DATABASE_URL: databaseUrl(home, settings, PLATFORM_ROLES.api.role, secrets.apiPassword),
+      SLIPWAY_DATABASE_URL: apiDatabaseUrl({ settings, home, secrets }),
       SLIPWAY_ENCRYPTION_KEYS: secrets.files.apiKeys,
       SLIPWAY_JWT_SECRET: secrets.files.jwtSecret,
+      SLIPWAY_SETUP_CODE: secrets.files.setupCode,
+      SLIPWAY_REGISTRATION: settings.registration,
+      SLIPWAY_LOCAL_ONLY: settings.localOnly ? '1' : '',
       SLIPWAY_DATAPLANE_URL: `http://${inUrl(reachableAt(settings.host))}:${settings.ports.people}`,
       SLIPWAY_FUNCTIONS_SOCKET: home.sockets.functions,
     },
@@ -90,7 +101,7 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       KUBECONFIG: programKubeconfig(home, 'operator'),
       SLIPWAY_PUBLIC_URL: settings.publicUrl,
       SLIPWAY_LISTEN: home.sockets.operator,
-      SLIPWAY_ADMIN_DATABASE_URL: databaseUrl(home, settings, SUPERUSER, secrets.superuserPassword, 'postgres'),
+      SLIPWAY_ADMIN_DATABASE_URL: adminDatabaseUrl(home, settings, secrets.superuserPassword),
       SLIPWAY_DATABASE_PUBLIC_ADDRESS: `${databaseHost(settings)}:${settings.ports.postgres}`,
       SLIPWAY_DATAPLANE_URL: `http://${inUrl(reachableAt(settings.host))}:${settings.ports.people}`,
       SLIPWAY_FUNCTIONS_SOCKET: home.sockets.functions,
@@ -103,6 +114,7 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       SLIPWAY_PUBLIC_URL: settings.publicUrl,
       SLIPWAY_LISTEN: `${inUrl(settings.host)}:${settings.ports.people}`,
       SLIPWAY_API_SOCKET: home.sockets.api,
+      [ALLOWED_HOSTS_SETTING]: allowedHosts(settings),
       SLIPWAY_FUNCTIONS_DIR: home.functions,
       SLIPWAY_FUNCTIONS_SOCKET: home.sockets.functions,
       SLIPWAY_STORAGE_DIR: settings.passedOn.SLIPWAY_STORAGE_DIR ?? home.storage,
@@ -110,19 +122,29 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
   }),
 };
 
+export const apiDatabaseUrl = ({ settings, home, secrets }: Pick<Platform, 'settings' | 'home' | 'secrets'>) =>
+  platformDatabaseUrl(home, settings, PLATFORM_ROLES.api.role, secrets.apiPassword);
+
 /** `localhost` may resolve to an address family that nothing listens on. */
-function databaseHost({ publicUrl }: Settings): string {
+function databaseHost({ publicUrl, postgresHost }: Settings): string {
   const { hostname } = new URL(publicUrl);
-  return hostname === 'localhost' ? '127.0.0.1' : hostname;
+  return isLoopback(postgresHost) || hostname === 'localhost' ? inUrl(reachableAt(postgresHost)) : hostname;
 }
 
-function databaseUrl(
-  home: Home,
-  { ports }: Settings,
-  user: string,
-  password: string,
-  database: string = PLATFORM_DATABASE,
-) {
-  const host = encodeURIComponent(home.sockets.postgres);
-  return `postgresql://${user}:${encodeURIComponent(password)}@/${database}?host=${host}&port=${ports.postgres}`;
+/** With this machine's own name, which other machines of its network may use. */
+const allowedHosts = ({ passedOn }: Settings): string => allowedHostsOf(passedOn[ALLOWED_HOSTS_SETTING], hostname());
+
+/** Leaves out a machine's name that is no host name: the programs refuse a setting that has one. */
+export const allowedHostsOf = (set: string | undefined, machine: string): string =>
+  [set, ...(isHostName(machine.toLowerCase()) ? [machine] : [])].filter(Boolean).join(',');
+
+const platformDatabaseUrl = (home: Home, { ports }: Settings, user: string, password: string) =>
+  databaseUrl(home.sockets.platformPostgres, ports.postgres, { user, password, database: PLATFORM_DATABASE });
+
+const adminDatabaseUrl = (home: Home, { ports }: Settings, password: string) =>
+  databaseUrl(home.sockets.postgres, ports.postgres, { user: SUPERUSER, password, database: 'postgres' });
+
+function databaseUrl(socket: string, port: number, login: { user: string; password: string; database: string }) {
+  const { user, password, database } = login;
+  return `postgresql://${user}:${encodeURIComponent(password)}@/${database}?host=${encodeURIComponent(socket)}&port=${port}`;
 }

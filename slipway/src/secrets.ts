@@ -5,8 +5,10 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { isInitialised } from '@slipway/postgres';
 import { writeAtomically } from './atomic-file.js';
 import type { Home } from './home.js';
+import { StartProblem } from './problem.js';
 
 /** Who has a token of its own for the Kubernetes API; `admin` is the person with the kubeconfig. */
 export const KUBERNETES_USERS = ['admin', 'supervisor', 'operator', 'api', 'dataplane'] as const;
@@ -15,21 +17,44 @@ export type KubernetesUser = (typeof KUBERNETES_USERS)[number];
 export interface Secrets {
   /** Passwords of Postgres's login roles. */
   superuserPassword: string;
+  platformSuperuserPassword: string;
   apiserverPassword: string;
   apiPassword: string;
   tokens: Record<KubernetesUser, string>;
-  files: { jwtSecret: string; apiserverKeys: string; apiKeys: string; tokens: string };
+  /** With it the first administrator registers, where registration needs a code. */
+  setupCode: string;
+  files: { jwtSecret: string; setupCode: string; apiserverKeys: string; apiKeys: string; tokens: string };
 }
 
-export async function openSecrets({ secrets }: Home): Promise<Secrets> {
+/**
+ * Data that an earlier start wrote is of no use without these: a new one in the place of one that is lost would hide the loss.
+ * `by` names the data folders that need the secret; one of them is enough, as the platform's data may be in either.
+ */
+const NEEDED_BY_DATA: Record<string, { by: ('postgres' | 'platformPostgres')[]; why: string }> = {
+  'postgres-superuser': { by: ['postgres'], why: 'Postgres lets nobody in without it' },
+  'platform-postgres-superuser': { by: ['platformPostgres'], why: 'Postgres lets nobody in without it' },
+  'apiserver-keys.json': {
+    by: ['postgres', 'platformPostgres'],
+    why: 'the Secrets of all projects are encrypted with it',
+  },
+  'api-keys.json': { by: ['postgres', 'platformPostgres'], why: 'the projects’ Git tokens are encrypted with it' },
+  'jwt-secret': { by: ['postgres', 'platformPostgres'], why: 'it signs the user tokens of all accounts' },
+};
+
+export async function openSecrets(home: Home): Promise<Secrets> {
+  const { secrets } = home;
   const file = (name: string) => path.join(secrets, name);
+  await refuseMissing(home);
   const tokens = await Promise.all(KUBERNETES_USERS.map(async (user) => [user, await kept(file(`token-${user}`))]));
   const made: Secrets = {
     superuserPassword: await kept(file('postgres-superuser')),
+    platformSuperuserPassword: await kept(file('platform-postgres-superuser')),
     apiserverPassword: await kept(file('postgres-apiserver')),
     apiPassword: await kept(file('postgres-api')),
     tokens: Object.fromEntries(tokens),
+    setupCode: await kept(file('setup-code')),
     files: {
+      setupCode: file('setup-code'),
       jwtSecret: file('jwt-secret'),
       apiserverKeys: file('apiserver-keys.json'),
       apiKeys: file('api-keys.json'),
@@ -43,12 +68,31 @@ export async function openSecrets({ secrets }: Home): Promise<Secrets> {
   return made;
 }
 
-/** The secret in `file`, made where there is none. */
-async function kept(file: string, make: () => string = newSecret): Promise<string> {
-  const existing = await readFile(file, 'utf8').catch((error) => {
+async function refuseMissing(home: Home): Promise<void> {
+  const hasData = {
+    postgres: await isInitialised(home.postgres),
+    platformPostgres: await isInitialised(home.platformPostgres),
+  };
+  for (const [name, { by, why }] of Object.entries(NEEDED_BY_DATA)) {
+    const data = by.find((folder) => hasData[folder]);
+    const file = path.join(home.secrets, name);
+    if (data === undefined || (await contentOf(file))) continue;
+    throw new StartProblem(
+      `${file} is missing, and the data in ${home[data]} needs it: restore the file from a backup (${why})`,
+    );
+  }
+}
+
+/** Empty: there is no such file, or nothing in it. */
+const contentOf = (file: string) =>
+  readFile(file, 'utf8').catch((error) => {
     if (error.code !== 'ENOENT') throw error;
     return '';
   });
+
+/** The secret in `file`, made where there is none. */
+async function kept(file: string, make: () => string = newSecret): Promise<string> {
+  const existing = await contentOf(file);
   if (existing) return existing;
   const made = make();
   await writeAtomically(file, made);

@@ -1,16 +1,22 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { readAllowedHosts } from '@slipway/crds';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { allowedHostsOf } from './programs.js';
 import { readSettings } from './settings.js';
 
 test('with nothing set, everything is on loopback from port 4000 on, in .slipway', () => {
   assert.equal(readSettings({}, '/repo'), {
     home: '/repo/.slipway',
     host: '127.0.0.1',
+    kubernetesHost: '127.0.0.1',
+    postgresHost: '127.0.0.1',
     ports: { people: 4000, kubernetes: 4001, postgres: 4002 },
     publicUrl: 'http://localhost:4000',
+    localOnly: true,
+    registration: 'open',
     passedOn: {},
     logLevel: 'info',
   });
@@ -24,20 +30,104 @@ test('what people type follows from the address that is listened at, unless it i
   assert.is(url({ SLIPWAY_PUBLIC_URL: 'https://backend.example.com/' }), 'https://backend.example.com');
 });
 
+for (const [what, environment] of [
+  ['an address of the network', { SLIPWAY_HOST: '192.168.1.5' }],
+  ['every address', { SLIPWAY_HOST: '0.0.0.0' }],
+  ['every IPv6 address', { SLIPWAY_HOST: '::' }],
+  ['Postgres on every address', { SLIPWAY_POSTGRES_HOST: '0.0.0.0' }],
+  ['the Kubernetes API on every address', { SLIPWAY_KUBERNETES_HOST: '0.0.0.0' }],
+  ['a trusted proxy', { SLIPWAY_TRUSTED_PROXIES: '127.0.0.1' }],
+  ['another host name', { SLIPWAY_ALLOWED_HOSTS: 'backend.internal' }],
+  ['a public URL elsewhere', { SLIPWAY_PUBLIC_URL: 'https://backend.example.com' }],
+  ['a public URL that only begins like loopback', { SLIPWAY_PUBLIC_URL: 'http://127.0.0.1.example.com' }],
+  ['a public URL that only ends like loopback', { SLIPWAY_PUBLIC_URL: 'http://notlocalhost' }],
+] as [string, Record<string, string>][]) {
+  test(`registration needs an invitation by default with ${what}`, () => {
+    const settings = readSettings(environment, '/');
+    assert.equal([settings.localOnly, settings.registration], [false, 'invite']);
+    assert.is(readSettings({ ...environment, SLIPWAY_REGISTRATION: 'open' }, '/').registration, 'open');
+  });
+}
+
+for (const SLIPWAY_PUBLIC_URL of ['http://[::1]:4000', 'http://slipway.localhost:4000', 'http://127.9.9.9:4000']) {
+  test(`registration is open by default with the public URL ${SLIPWAY_PUBLIC_URL} on loopback`, () => {
+    assert.is(readSettings({ SLIPWAY_PUBLIC_URL }, '/').registration, 'open');
+    assert.is(readSettings({ SLIPWAY_PUBLIC_URL, SLIPWAY_REGISTRATION: 'closed' }, '/').registration, 'closed');
+  });
+}
+
+test('the Kubernetes API and Postgres stay on loopback when people’s port is opened, and open each by a setting', () => {
+  const hosts = (environment: Record<string, string>) => {
+    const { host, kubernetesHost, postgresHost } = readSettings(environment, '/');
+    return [host, kubernetesHost, postgresHost];
+  };
+  assert.equal(hosts({ SLIPWAY_HOST: '0.0.0.0' }), ['0.0.0.0', '127.0.0.1', '127.0.0.1']);
+  assert.equal(hosts({ SLIPWAY_HOST: '::1' }), ['::1', '::1', '::1']);
+  const opened = { SLIPWAY_HOST: '0.0.0.0', SLIPWAY_POSTGRES_HOST: '0.0.0.0', SLIPWAY_KUBERNETES_HOST: '10.0.0.1' };
+  assert.equal(hosts(opened), ['0.0.0.0', '10.0.0.1', '0.0.0.0']);
+});
+
 for (const [variable, value] of [
+  ['SLIPWAY_ALLOWED_HOSTS', 'a.example:80'],
+  ['SLIPWAY_CORS_ORIGINS', 'https://a.example/path'],
+  ['SLIPWAY_CORS_ORIGINS', '*'],
+  ['SLIPWAY_CORS_ORIGINS', 'null'],
+  ['SLIPWAY_PROJECTS_DOMAIN', 'https://projects.example.net'],
+  ['SLIPWAY_TRUSTED_PROXIES', '10.0.0.0/33'],
+  ['SLIPWAY_TRUSTED_PROXIES', 'nginx'],
+] as const) {
+  test(`${variable} rejects ${value} by name, with an example`, () => {
+    assert.throws(
+      () => readSettings({ [variable]: value }, '/'),
+      (error: Error) => error.message.startsWith(variable) && error.message.includes('such as'),
+    );
+  });
+}
+
+test('a public URL below the domain of projects is rejected with the fix', () => {
+  const settings = { SLIPWAY_PUBLIC_URL: 'https://app.example.net', SLIPWAY_PROJECTS_DOMAIN: 'example.net' };
+  assert.throws(
+    () => readSettings(settings, '/'),
+    (error: Error) => error.message.includes('such as projects.example.net'),
+  );
+});
+
+for (const machine of ['box', 'Box.lan', 'my-host-', '_x', 'ho st', '']) {
+  test(`the host names passed to programs are ones that they accept when the machine is named "${machine}"`, () => {
+    assert.ok(readAllowedHosts(allowedHostsOf('backend.internal', machine)).includes('backend.internal'));
+  });
+}
+
+test('mail domains may register only where mail is configured', () => {
+  assert.throws(
+    () => readSettings({ SLIPWAY_REGISTRATION: '@example.com' }, '/'),
+    (error: Error) => /SLIPWAY_REGISTRATION names mail domains: set SLIPWAY_SMTP_URL/.test(error.message),
+  );
+});
+
+for (const [variable, value] of [
+  ['SLIPWAY_REGISTRATION', 'everyone'],
+  ['SLIPWAY_REGISTRATION', 'example.com'],
+  ['SLIPWAY_REGISTRATION', '@example.com,open'],
   ['SLIPWAY_PORT', 'http'],
   ['SLIPWAY_PORT', '0'],
   ['SLIPWAY_PORT', '65534'],
   ['SLIPWAY_HOST', 'everywhere'],
+  ['SLIPWAY_KUBERNETES_HOST', 'everywhere'],
+  ['SLIPWAY_POSTGRES_HOST', 'everywhere'],
   ['SLIPWAY_PUBLIC_URL', 'backend.example.com'],
   ['SLIPWAY_PUBLIC_URL', 'https://user:word@example.com'],
+  ['SLIPWAY_PUBLIC_URL', 'https://example.com/base'],
   ['SLIPWAY_LOG_LEVEL', 'loud'],
   ['SLIPWAY_RATE_LIMIT', 'many'],
+  ['SLIPWAY_API_RATE_LIMIT', 'many'],
   ['SLIPWAY_RATE_LIMIT', '-1'],
   ['SLIPWAY_RATE_LIMIT', '1.5'],
   ['SLIPWAY_STORAGE_DIR', 'files'],
   ['SLIPWAY_STORAGE_S3', '/nowhere/s3.json'],
   ['SLIPWAY_STORAGE_S3', '/'],
+  ['SLIPWAY_SMTP_URL', '/nowhere/url'],
+  ['SLIPWAY_SMTP_URL', '/etc/passwd'],
 ] as const) {
   test(`${variable}=${value} is refused by name, with what it may be`, () => {
     assert.throws(

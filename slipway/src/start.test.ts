@@ -61,11 +61,54 @@ test('a home that can’t be written is named', async () => {
   assert.match(line, /^slipway: .* at \/proc\/slipway: set SLIPWAY_HOME to /);
 });
 
-test('data of a newer Postgres is left alone', async () => {
-  const data = path.join(home, 'postgres');
+const NEEDED = ['postgres-superuser', 'apiserver-keys.json', 'api-keys.json', 'jwt-secret'];
+
+/** Data of a Postgres that an earlier start made, and its secrets. */
+async function putData(version: string, folder = 'postgres', secrets = NEEDED): Promise<string> {
+  const data = path.join(home, folder);
   await mkdir(data);
-  await writeFile(path.join(data, 'PG_VERSION'), '99\n');
+  await writeFile(path.join(data, 'PG_VERSION'), `${version}\n`);
   await writeFile(path.join(data, 'slipway-initialised'), '');
+  await mkdir(path.join(home, 'secrets'));
+  for (const name of secrets) await writeFile(path.join(home, 'secrets', name), 'kept');
+  return data;
+}
+
+for (const name of NEEDED) {
+  for (const how of ['missing', 'empty']) {
+    test(`a start over existing data names ${name} when it is ${how}, and makes no new one`, async () => {
+      await putData('99');
+      const file = path.join(home, 'secrets', name);
+      await (how === 'missing' ? rm(file) : writeFile(file, ''));
+      const line = await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(await freePort(3)) });
+      assert.match(
+        line,
+        new RegExp(`^slipway: ${file} is missing, and the data in ${home}/postgres needs it: restore `),
+      );
+      const found = await readFile(file, 'utf8').catch(() => '');
+      assert.is(found, '');
+    });
+  }
+}
+
+const NEEDED_BY_PLATFORM = ['platform-postgres-superuser', 'apiserver-keys.json', 'api-keys.json', 'jwt-secret'];
+
+for (const name of NEEDED_BY_PLATFORM) {
+  test(`a start over data of the platform's Postgres names ${name} when it is missing`, async () => {
+    await putData('99', 'platform-postgres', NEEDED_BY_PLATFORM);
+    const file = path.join(home, 'secrets', name);
+    await rm(file);
+    const line = await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(await freePort(3)) });
+    assert.match(
+      line,
+      new RegExp(`^slipway: ${file} is missing, and the data in ${home}/platform-postgres needs it: restore `),
+    );
+    assert.is(await readFile(file, 'utf8').catch(() => ''), '');
+  });
+}
+
+test('data of a newer Postgres is left alone', async () => {
+  const data = await putData('99');
   const line = await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(await freePort(3)) });
   const ours = (await installedBinaries()).version.split('.')[0];
   assert.match(
@@ -86,10 +129,7 @@ test('a stop where nothing runs says so', async () => {
 });
 
 test('every secret that a start makes is its starter’s alone', async () => {
-  const data = path.join(home, 'postgres');
-  await mkdir(data);
-  await writeFile(path.join(data, 'PG_VERSION'), '99\n');
-  await writeFile(path.join(data, 'slipway-initialised'), '');
+  await writeFile(path.join(home, 'postgres'), 'no folder, so that the start ends once the secrets are made');
   await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(await freePort(3)) });
   for (const folder of ['secrets', 'tls', 'programs']) {
     assert.is((await stat(path.join(home, folder))).mode & 0o777, 0o700, folder);

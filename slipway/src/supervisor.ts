@@ -5,18 +5,16 @@
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { endLeftover, SUPERUSER } from '@slipway/postgres';
 import { writeAtomically } from './atomic-file.js';
 import { serverCertificate } from './certificate.js';
 import { prepareCluster } from './cluster.js';
-import { untilHealthy } from './health.js';
+import { isSetupRequired, untilHealthy } from './health.js';
 import { openHome, openSocketFolder } from './home.js';
-import { KeptPostgres } from './kept-postgres.js';
 import { kubeconfig } from './kubeconfig.js';
 import { type HomeLock, lockHolder, takeLock } from './lock.js';
 import { LogFile } from './log-file.js';
-import { ACCESS_RULES, preparePlatform } from './platform-database.js';
 import { answers, expectFreePorts } from './ports.js';
+import { endLeftoverServers, PostgresServers } from './postgres-servers.js';
 import { StartProblem } from './problem.js';
 import { Program } from './program.js';
 import { type Address, kubernetesUrl, type Platform, type ProgramName, planOf, programKubeconfig } from './programs.js';
@@ -27,12 +25,19 @@ import { inUrl, reachableAt, type Settings } from './settings.js';
 /** Ends in a row while starting, after which the start has failed. */
 const MOST_FAILURES = 4;
 
+export interface Started {
+  /** The path of the administrator's kubeconfig. */
+  kubeconfig: string;
+  /** With it the first administrator registers; undefined: no code is needed. */
+  setupCode?: string;
+}
+
 export class Supervisor {
   readonly #settings: Settings;
   readonly #progress: Progress;
   readonly #ending = new AbortController();
   readonly #programs: Program[] = [];
-  #postgres: KeptPostgres | undefined;
+  #postgres: PostgresServers | undefined;
   #lock: HomeLock | undefined;
   #starting: Promise<unknown> = Promise.resolve();
 
@@ -41,21 +46,24 @@ export class Supervisor {
     this.#progress = progress;
   }
 
-  /** Resolves with the kubeconfig's path once `GET /health` answers 200. */
-  async start(): Promise<{ kubeconfig: string }> {
+  /** Resolves once `GET /health` answers 200. */
+  async start(): Promise<Started> {
     const started = this.#startInOrder();
     this.#starting = started.catch(() => {});
     return await started;
   }
 
-  async #startInOrder(): Promise<{ kubeconfig: string }> {
+  async #startInOrder(): Promise<Started> {
     const platform = await this.#step('secrets and certificates', () => this.#open());
-    await this.#step('Postgres', () => this.#startPostgres(platform));
+    await this.#startPostgres(platform);
     await this.#startPrograms(platform, ['apiserver'], 'Kubernetes API');
     await this.#step('custom resources', () => prepareCluster(this.#access(platform, 'supervisor')));
     await this.#startPrograms(platform, ['api', 'operator', 'dataplane'], 'API, operator and data plane');
     await this.#step('health', () => untilHealthy(this.#localUrl(), this.#ending.signal));
-    return { kubeconfig: platform.home.kubeconfig };
+    await this.#dropMovedDatabase();
+    const { kubeconfig } = platform.home;
+    const needsCode = await isSetupRequired(this.#localUrl());
+    return needsCode ? { kubeconfig, setupCode: platform.secrets.setupCode } : { kubeconfig };
   }
 
   #step<T>(title: string, work: () => Promise<T>): Promise<T> {
@@ -76,39 +84,37 @@ export class Supervisor {
           'end it with `npm stop`, or set SLIPWAY_HOME and SLIPWAY_PORT for a second one',
       );
     }
-    await endLeftover(home.postgres);
+    await endLeftoverServers(home);
     await expectFreePorts(settings);
     await openSocketFolder(home.sockets);
     const secrets = await openSecrets(home);
-    const certificate = await serverCertificate(home.tls, certificateNames(settings.host));
+    const certificate = await serverCertificate(home.tls, certificateNames(settings.kubernetesHost));
     const platform = { settings, home, secrets, certificate };
     await writeKubeconfigs(platform);
     return platform;
   }
 
-  async #startPostgres({ settings, home, secrets }: Platform): Promise<void> {
-    const log = new LogFile(path.join(home.logs, 'postgres.log'));
-    this.#postgres = new KeptPostgres(
-      {
-        folder: home.postgres,
-        socketFolder: home.sockets.postgres,
-        port: settings.ports.postgres,
-        listen: settings.host,
-        password: secrets.superuserPassword,
-        access: ACCESS_RULES,
-        onLog: (line) => log.write(`${line}\n`),
-      },
-      (delay) =>
-        this.#progress.say(`! Postgres ended; starting it again in ${seconds(delay)} (${home.logs}/postgres.log)`),
-    );
-    await this.#postgres.start();
-    const admin = {
-      host: home.sockets.postgres,
-      port: settings.ports.postgres,
-      user: SUPERUSER,
-      password: secrets.superuserPassword,
-    };
-    await preparePlatform(admin, { apiserver: secrets.apiserverPassword, api: secrets.apiPassword });
+  async #startPostgres(platform: Platform): Promise<void> {
+    const servers = new PostgresServers(platform, this.#progress.say);
+    this.#postgres = servers;
+    const mustMove = await this.#step('Postgres', async () => {
+      await servers.start();
+      const must = await servers.mustMove();
+      if (!must) await servers.prepare();
+      return must;
+    });
+    if (!mustMove) return;
+    await this.#step('platform database moved to a Postgres of its own', async () => {
+      await servers.move();
+      await servers.prepare();
+    });
+  }
+
+  /** The platform works without it: the next start tries again. */
+  async #dropMovedDatabase(): Promise<void> {
+    await this.#postgres?.dropMoved().catch((error: Error) => {
+      this.#progress.say(`! the platform database that was moved is not dropped yet: ${error.message}`);
+    });
   }
 
   async #startPrograms(platform: Platform, names: ProgramName[], title: string): Promise<void> {

@@ -1,0 +1,108 @@
+/**
+ * The two Postgres servers of this machine: the tenants', and a small one of the platform's own, which no tenant can reach or fill. In:
+ * the platform's folders and secrets. Out: both running, and the platform's database ready. Called by the supervisor.
+ */
+import path from 'node:path';
+import { endLeftover, type PostgresOptions } from '@slipway/postgres';
+import { preparePlatformDatabase } from '@slipway/project-database';
+import { expectFreeBytes, type Home } from './home.js';
+import { KeptPostgres } from './kept-postgres.js';
+import { LogFile } from './log-file.js';
+import {
+  bytesToMove,
+  dropMovedDatabase,
+  leaveTenantsServer,
+  movePlatformDatabase,
+  mustMove,
+  type Servers,
+} from './move-platform-database.js';
+import { PLATFORM_ACCESS, PLATFORM_SETTINGS, superuserSessions, TENANTS_ACCESS } from './postgres-access.js';
+import type { Platform } from './programs.js';
+
+/** Ends what an earlier start left running. */
+export async function endLeftoverServers(home: Home): Promise<void> {
+  await Promise.all([endLeftover(home.postgres), endLeftover(home.platformPostgres)]);
+}
+
+export class PostgresServers {
+  readonly #platform: Platform;
+  readonly #say: (text: string) => void;
+  readonly #servers: KeptPostgres[];
+
+  constructor(platform: Platform, say: (text: string) => void) {
+    const { settings, home, secrets } = platform;
+    this.#platform = platform;
+    this.#say = say;
+    const tenants = this.#kept('Postgres', 'postgres', {
+      folder: home.postgres,
+      socketFolder: home.sockets.postgres,
+      listen: settings.postgresHost,
+      password: secrets.superuserPassword,
+      access: TENANTS_ACCESS,
+    });
+    const own = this.#kept('the platform’s Postgres', 'platform-postgres', {
+      folder: home.platformPostgres,
+      socketFolder: home.sockets.platformPostgres,
+      // No TCP port.
+      listen: '',
+      password: secrets.platformSuperuserPassword,
+      access: PLATFORM_ACCESS,
+      settings: PLATFORM_SETTINGS,
+    });
+    this.#servers = [tenants, own];
+  }
+
+  #kept(title: string, log: string, options: Omit<PostgresOptions, 'port' | 'onLog'>): KeptPostgres {
+    const file = new LogFile(path.join(this.#platform.home.logs, `${log}.log`));
+    const { postgres: port } = this.#platform.settings.ports;
+    return new KeptPostgres({ ...options, port, onLog: (line) => file.write(`${line}\n`) }, (delay) =>
+      this.#say(`! ${title} ended; starting it again in ${(delay / 1000).toFixed(1)} s (${log}.log)`),
+    );
+  }
+
+  async start(): Promise<void> {
+    const results = await Promise.allSettled(this.#servers.map((server) => server.start()));
+    for (const result of results) if (result.status === 'rejected') throw result.reason;
+  }
+
+  mustMove = (): Promise<boolean> => mustMove(this.#sessions());
+
+  async move(): Promise<void> {
+    const sessions = this.#sessions();
+    const title = 'the move of the platform’s database';
+    await expectFreeBytes(this.#platform.home.platformPostgres, await bytesToMove(sessions), title);
+    await movePlatformDatabase(sessions);
+  }
+
+  /** Makes what is missing of the platform's database, and reserves its name on the tenants' server. */
+  async prepare(): Promise<void> {
+    const { apiserverPassword, apiPassword } = this.#platform.secrets;
+    const sessions = this.#sessions();
+    await preparePlatformDatabase(sessions.platform, { apiserver: apiserverPassword, api: apiPassword });
+    await leaveTenantsServer(sessions);
+  }
+
+  /** Drops what a move left on the tenants' server. Called once the platform is healthy over the copy. */
+  dropMoved = (): Promise<void> => dropMovedDatabase(this.#sessions());
+
+  #sessions(): Servers {
+    const { home, secrets, settings } = this.#platform;
+    const { postgres: port } = settings.ports;
+    return {
+      tenants: superuserSessions({ host: home.sockets.postgres, port, password: secrets.superuserPassword }),
+      platform: superuserSessions({
+        host: home.sockets.platformPostgres,
+        port,
+        password: secrets.platformSuperuserPassword,
+      }),
+    };
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#servers.map((server) => server.stop()));
+  }
+
+  kill(): void {
+    for (const server of this.#servers) server.kill();
+  }
+}
