@@ -3,6 +3,7 @@ import { type ExecutionContext, Injectable } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import { AuthGuard } from '@nestjs/passport';
 import { Problem } from '../http/problem.js';
+import { RequestLimits } from '../http/request-limits.js';
 import { ROUTE, type RouteRule } from '../http/route.js';
 import { BEARER } from './bearer.strategy.js';
 import type { Principal } from './principal.js';
@@ -10,7 +11,10 @@ import { SCOPES, type Scope } from './scopes.js';
 
 @Injectable()
 export class AccessGuard extends AuthGuard(BEARER) {
-  constructor(private readonly reflector: Reflector) {
+  constructor(
+    private readonly reflector: Reflector,
+    private readonly limits: RequestLimits,
+  ) {
     super();
   }
 
@@ -19,7 +23,12 @@ export class AccessGuard extends AuthGuard(BEARER) {
     // A handler without a rule would be one that somebody forgot to declare with @Route.
     if (rule?.access === 'none' || rule?.access === 'apikey') return true;
     await super.canActivate(context);
-    const { user } = context.switchToHttp().getRequest<{ user: Principal }>();
+    const { user, ip } = context.switchToHttp().getRequest<{ user: Principal; ip: string | undefined }>();
+    this.limits.countForAccount(user.user.id, ip, rule?.cost ?? 1);
+    if (rule?.access === 'user') {
+      if (user.tokenId !== null) throw needsUserToken();
+      return true;
+    }
     if (!rule || !user.scopes.includes(rule.access)) throw lacking(rule?.access);
     return true;
   }
@@ -38,6 +47,9 @@ function unauthorized(missing: boolean) {
   const challenge = missing ? 'Bearer' : 'Bearer error="invalid_token"';
   return new Problem('unauthorized', detail, { headers: { 'www-authenticate': challenge } });
 }
+
+const needsUserToken = () =>
+  new Problem('not_allowed', 'This route takes a user token, from POST /auth/login, and no personal access token.');
 
 function lacking(scope: Scope | undefined) {
   if (!scope) return new Problem('not_allowed', 'This route is not open.');

@@ -3,11 +3,10 @@ import { Injectable } from '@nestjs/common';
 import { PassportStrategy } from '@nestjs/passport';
 import type { FastifyRequest } from 'fastify';
 import { Strategy } from 'passport';
-import { accountOf } from '../accounts/account.schema.js';
+import { SessionsRepository } from '../accounts/sessions.repository.js';
 import { UserTokens } from '../accounts/user-tokens.js';
-import { UsersRepository } from '../accounts/users.repository.js';
 import { isTokenValue, TokensService } from '../tokens/tokens.service.js';
-import type { Principal } from './principal.js';
+import { accountPart, type Principal } from './principal.js';
 import { ALL_SCOPES } from './scopes.js';
 
 export const BEARER = 'bearer';
@@ -16,7 +15,7 @@ export const BEARER = 'bearer';
 export class BearerStrategy extends PassportStrategy(Strategy, BEARER) {
   constructor(
     private readonly userTokens: UserTokens,
-    private readonly users: UsersRepository,
+    private readonly sessions: SessionsRepository,
     private readonly tokens: TokensService,
   ) {
     super();
@@ -41,10 +40,11 @@ export class BearerStrategy extends PassportStrategy(Strategy, BEARER) {
   }
 
   private async ofUserToken(value: string): Promise<Principal | undefined> {
-    const id = await this.userTokens.userIdOf(value);
-    const user = id === undefined ? null : await this.users.byId(id);
-    if (!user) return undefined;
-    return { user: accountOf(user), scopes: ALL_SCOPES, projectIds: null, tokenId: null, tokenEnds: null };
+    const read = await this.userTokens.read(value);
+    const user = read && (await this.sessions.userOf(read.userId, read.sessionId));
+    const account = user && accountPart(user, ALL_SCOPES);
+    if (!account) return undefined;
+    return { ...account, projectIds: null, tokenId: null, sessionId: read.sessionId ?? null, tokenEnds: null };
   }
 }
 

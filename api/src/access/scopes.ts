@@ -11,7 +11,15 @@ export const SCOPES = {
   'functions:read': 'list and read edge functions, their versions and what they wrote',
   'functions:write': 'create, change, deploy and delete edge functions, which run with the project’s keys',
   'database:query': "run SQL on a project's database",
+  'admin:read': 'list accounts and invitations; only an administrator has it',
+  'admin:write': 'change and delete accounts, invite and revoke invitations; only an administrator has it',
 } as const;
 
 export type Scope = keyof typeof SCOPES;
 export const ALL_SCOPES = Object.keys(SCOPES) as Scope[];
+
+/** A token has these only if they were named when it was made, and only while its account is an administrator. */
+const ADMINISTRATOR_SCOPES: readonly Scope[] = ['admin:read', 'admin:write'];
+
+export const withoutAdministration = (scopes: readonly Scope[]) =>
+  scopes.filter((scope) => !ADMINISTRATOR_SCOPES.includes(scope));

@@ -1,50 +1,55 @@
 import { Injectable } from '@nestjs/common';
-import { Problem, retryLater } from '../http/problem.js';
-import { accountOf, type Login, normalEmail, type Registration, type Session } from './account.schema.js';
+import { Problem } from '../http/problem.js';
+import { AccountMail } from '../mail/account-mail.js';
+import { letters } from '../mail/letters.js';
+import { accountOf, type Login, normalEmail, type Session } from './account.schema.js';
+import type { Origin } from './origin.js';
 import { Passwords } from './passwords.js';
-import { networkOf, RateLimit } from './rate-limit.js';
+import { SessionsRepository } from './sessions.repository.js';
+import { SignInLimits } from './sign-in-limits.js';
 import type { User } from './user.entity.js';
 import { UserTokens } from './user-tokens.js';
-import { UsersRepository } from './users.repository.js';
+
+const SESSION_HOURS = 24;
 
 @Injectable()
 export class AccountsService {
-  /** All attempts to register or log in from one address. */
-  private readonly byAddress = new RateLimit(120, 60);
-  /** Attempts to log in to one account that failed. */
-  private readonly byEmail = new RateLimit(10, 6);
-
   constructor(
-    private readonly users: UsersRepository,
     private readonly passwords: Passwords,
     private readonly tokens: UserTokens,
+    private readonly sessions: SessionsRepository,
+    private readonly limits: SignInLimits,
+    private readonly mail: AccountMail,
   ) {}
 
-  async register({ email, password, full_name }: Registration, address: string | undefined): Promise<Session> {
-    admit(this.byAddress, networkOf(address));
-    const user = await this.users.add(normalEmail(email), await this.passwords.hash(password), full_name ?? null);
-    return this.session(user);
+  async logIn({ email, password }: Login, from: Origin): Promise<Session> {
+    this.limits.admit(from.network);
+    const user = await this.prove(normalEmail(email), password, from);
+    if (user.disabledAt) throw new Problem('account_disabled', 'An administrator disabled this account.');
+    return this.session(user, from);
   }
 
-  async logIn({ email, password }: Login, address: string | undefined): Promise<Session> {
-    const key = normalEmail(email);
-    admit(this.byAddress, networkOf(address));
-    admit(this.byEmail, key);
-    const user = await this.users.byEmail(key);
-    const matched = await this.passwords.matches(user?.passwordHash, password);
-    if (!user || !matched) throw wrongCredentials();
-    this.byEmail.giveBack(key);
-    return this.session(user);
+  /** The account of the address, whose password this is. An unknown address takes as long as a wrong password. */
+  async prove(email: string, password: string, { network }: Origin): Promise<User> {
+    const account = await this.sessions.byEmail(email, network);
+    const knowsNetwork = account?.knowsNetwork ?? false;
+    this.limits.admitPassword(email, network, knowsNetwork);
+    const matched = await this.passwords.matches(account?.user.passwordHash, password, network);
+    if (!account || !matched) throw wrongCredentials();
+    this.limits.succeed(email, network, knowsNetwork);
+    return account.user;
   }
 
-  private async session(user: User): Promise<Session> {
-    return { ...(await this.tokens.issue(user.id)), user: accountOf(user) };
+  /** Begins a session. */
+  async session(user: User, from: Origin): Promise<Session> {
+    // JWTs count whole seconds.
+    const expiresAt = new Date((Math.floor(Date.now() / 1000) + SESSION_HOURS * 3600) * 1000);
+    const id = await this.sessions.add(user, from, expiresAt);
+    if (id === undefined) throw wrongCredentials();
+    if (await this.sessions.noteNetwork(user.id, from.network))
+      this.mail.post(user.email, letters.signIn(this.mail.publicUrl, from.network, from.userAgent));
+    return { ...(await this.tokens.issue(user.id, { id, expiresAt })), user: accountOf(user) };
   }
-}
-
-function admit(limit: RateLimit, key: string) {
-  const wait = limit.take(key);
-  if (wait > 0) throw retryLater('too_many_requests', 'Too many attempts. Wait before you try again.', wait);
 }
 
 const wrongCredentials = () =>

@@ -1,8 +1,8 @@
 import { isIPv6 } from 'node:net';
 
-/** So many at once, then so many a minute, by key; of the keys the longest unused are forgotten, so memory is bounded. */
+/** A burst, then a number a minute, by key, on the monotonic clock. The keys that were unused longest are dropped, so memory is bounded. */
 export class RateLimit {
-  /** By key, when all that was taken will have been given back, in milliseconds. */
+  /** By key, when all that was taken will have been given back, in milliseconds of `performance.now()`. */
   private readonly fullAgain = new Map<string, number>();
   private readonly interval: number;
 
@@ -14,12 +14,12 @@ export class RateLimit {
     this.interval = 60_000 / perMinute;
   }
 
-  /** Seconds to wait; 0: taken. */
-  take(key: string, now = Date.now()): number {
+  /** Takes `cost` of the budget. Returns the seconds to wait; 0: taken. */
+  take(key: string, cost = 1, now = performance.now()): number {
     const full = Math.max(this.fullAgain.get(key) ?? now, now);
-    const wait = full + this.interval - now - this.burst * this.interval;
+    const wait = full + cost * this.interval - now - this.burst * this.interval;
     if (wait > 0) return wait / 1000;
-    this.keep(key, full + this.interval);
+    this.keep(key, full + cost * this.interval);
     return 0;
   }
 
@@ -37,7 +37,7 @@ export class RateLimit {
   }
 }
 
-/** One customer has as many IPv6 addresses as they like: they count as one by their network, the first 64 bits. */
+/** The network that an address is counted by. One customer may have an IPv6 network of 48 bits; an IPv4 address is its own network. */
 export function networkOf(address = ''): string {
   if (!isIPv6(address)) return address;
   const groups = groupsOf(address);
@@ -48,7 +48,7 @@ export function networkOf(address = ''): string {
       .flatMap((group) => [group >> 8, group & 0xff])
       .join('.');
   return groups
-    .slice(0, 4)
+    .slice(0, 3)
     .map((group) => group.toString(16))
     .join(':');
 }

@@ -1,10 +1,10 @@
 /** The JWT that logging in gives. Issuer, audience and algorithm are pinned, so no project's token passes for one. */
 import { Inject, Injectable } from '@nestjs/common';
 import { jwtVerify, SignJWT } from 'jose';
+import { MAX_ID } from '../http/schema.js';
 import { SETTINGS } from '../platform.js';
 import type { ApiSettings } from '../settings.js';
 
-const USER_TOKEN_HOURS = 24;
 const ISSUER = 'slipway';
 const AUDIENCE = 'slipway-management';
 const ALGORITHM = 'HS256';
@@ -17,28 +17,39 @@ export class UserTokens {
     this.key = new TextEncoder().encode(settings.jwtSecret);
   }
 
-  async issue(userId: number): Promise<{ token: string; expires_at: string }> {
-    const expires = Math.floor(Date.now() / 1000) + USER_TOKEN_HOURS * 3600;
-    const token = await new SignJWT()
+  /** The token of a session, which ends with it. */
+  async issue(
+    userId: number,
+    session: { id: number; expiresAt: Date },
+  ): Promise<{ token: string; expires_at: string }> {
+    const token = await new SignJWT({ sid: session.id })
       .setProtectedHeader({ alg: ALGORITHM, typ: 'JWT' })
       .setSubject(String(userId))
       .setIssuer(ISSUER)
       .setAudience(AUDIENCE)
       .setIssuedAt()
-      .setExpirationTime(expires)
+      .setExpirationTime(Math.floor(session.expiresAt.getTime() / 1000))
       .sign(this.key);
-    return { token, expires_at: new Date(expires * 1000).toISOString() };
+    return { token, expires_at: session.expiresAt.toISOString() };
   }
 
-  /** The user's id; undefined for any token that is not one of ours, whole and in time. */
-  async userIdOf(token: string): Promise<number | undefined> {
+  /**
+   * The user's id and the session's; undefined for any token that is not one of ours, whole and in time. A token of an earlier release
+   * names no session.
+   */
+  async read(token: string): Promise<{ userId: number; sessionId: number | undefined } | undefined> {
     const pinned = { algorithms: [ALGORITHM], issuer: ISSUER, audience: AUDIENCE, requiredClaims: ['sub', 'exp'] };
     try {
       const { payload } = await jwtVerify(token, this.key, pinned);
-      const userId = Number(payload.sub);
-      return Number.isSafeInteger(userId) ? userId : undefined;
+      const userId = idOf(Number(payload.sub));
+      const sessionId = payload.sid === undefined ? undefined : idOf(payload.sid);
+      const isWhole = userId !== undefined && (payload.sid === undefined || sessionId !== undefined);
+      return isWhole ? { userId, sessionId } : undefined;
     } catch {
       return undefined;
     }
   }
 }
+
+const idOf = (value: unknown) =>
+  typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= MAX_ID ? value : undefined;

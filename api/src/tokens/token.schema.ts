@@ -12,7 +12,8 @@ export const NewToken = Type.Object(
       Type.Array(ScopeName, {
         minItems: 1,
         maxItems: 50,
-        description: 'What the token may do. Default: all that the caller may.',
+        description:
+          'What the token may do. Default: all that the caller may, without the scopes admin:read and admin:write.',
         examples: [['projects:read', 'database:query']],
       }),
     ),

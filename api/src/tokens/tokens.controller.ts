@@ -32,6 +32,7 @@ export class TokensController {
     description:
       'Its value is shown this once. With a personal access token as the caller, the new one gets at most its rights, and is revoked with it.',
     access: 'tokens:write',
+    cost: 10,
     body: NewToken,
     bodyExamples: { ci: EXAMPLES.body },
     answer: { status: 201, description: 'The token and its value.', schema: CreatedToken, example: EXAMPLES.created },

@@ -13,13 +13,16 @@ export type TokenFields = Pick<Token, 'name' | 'hash' | 'hint' | 'scopes'> & {
 export class TokensRepository {
   constructor(private readonly orm: MikroORM) {}
 
-  /** Null when its user or its parent is no more. */
-  async add(userId: number, fields: TokenFields): Promise<Token | null> {
-    const em = this.orm.em.fork();
-    const token = em.create(Token, { ...fields, user: em.getReference(User, userId), createdAt: new Date() });
+  /** Null when its user or its parent is no more. The lock on the user's row makes tokens that are made at once wait for one another. */
+  async add(userId: number, fields: TokenFields, limit: number): Promise<Token | 'too many' | null> {
     try {
-      await em.flush();
-      return token;
+      return await this.orm.em.fork().transactional(async (em) => {
+        await em.execute('select from platform.users where id = ? for update', [userId]);
+        if ((await em.count(Token, { user: userId })) >= limit) return 'too many';
+        const token = em.create(Token, { ...fields, user: em.getReference(User, userId), createdAt: new Date() });
+        await em.flush();
+        return token;
+      });
     } catch (error) {
       if (error instanceof ForeignKeyConstraintViolationException) return null;
       throw error;
@@ -32,10 +35,6 @@ export class TokensRepository {
 
   of(userId: number): Promise<Token[]> {
     return this.orm.em.fork().find(Token, { user: userId }, { orderBy: { id: 'asc' } });
-  }
-
-  count(userId: number): Promise<number> {
-    return this.orm.em.fork().count(Token, { user: userId });
   }
 
   /** With its user; null when there is none, or it has ended. */

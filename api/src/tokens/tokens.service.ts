@@ -2,10 +2,11 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Logger } from 'pino';
-import type { Principal } from '../access/principal.js';
-import type { Scope } from '../access/scopes.js';
-import { accountOf } from '../accounts/account.schema.js';
+import { accountPart, type Principal } from '../access/principal.js';
+import { type Scope, withoutAdministration } from '../access/scopes.js';
 import { invalid, missing, Problem } from '../http/problem.js';
+import { AccountMail } from '../mail/account-mail.js';
+import { letters } from '../mail/letters.js';
 import { LOG } from '../platform.js';
 import type { Token } from './token.entity.js';
 import { type CreatedToken, type ListedToken, listed, type NewToken } from './token.schema.js';
@@ -25,17 +26,20 @@ export class TokensService {
 
   constructor(
     private readonly tokens: TokensRepository,
+    private readonly mail: AccountMail,
     @Inject(LOG) private readonly log: Logger,
   ) {}
 
   async list(caller: Principal): Promise<ListedToken[]> {
-    return (await this.tokens.of(caller.user.id)).map(listed);
+    const tokens = await this.tokens.of(caller.user.id);
+    // One that is limited to projects learns nothing of what the account has beside them.
+    const shown = caller.projectIds === null ? tokens : tokens.filter(({ id }) => id === caller.tokenId);
+    return shown.map(listed);
   }
 
   async create(caller: Principal, wish: NewToken): Promise<CreatedToken> {
-    await this.refuseTooMany(caller);
     const value = PREFIX + randomBytes(32).toString('base64url');
-    const token = await this.tokens.add(caller.user.id, {
+    const fields = {
       name: wish.name ?? '',
       hash: hashOf(value),
       hint: value.slice(0, HINT_LENGTH),
@@ -43,8 +47,11 @@ export class TokensService {
       scopes: scopesWithin(caller, wish.scopes),
       projectIds: projectsWithin(caller, wish.project_ids),
       expiresAt: expiryWithin(caller, wish.expires_in),
-    });
+    };
+    const token = await this.tokens.add(caller.user.id, fields, TOKENS_PER_USER);
+    if (token === 'too many') throw tooMany();
     if (!token) throw revokedMeanwhile();
+    this.mail.post(caller.user.email, letters.token(this.mail.publicUrl, token.name, token.scopes));
     return { ...listed(token), token: value };
   }
 
@@ -57,23 +64,16 @@ export class TokensService {
 
   async principalOf(value: string): Promise<Principal | undefined> {
     const token = await this.tokens.live(hashOf(value));
-    if (!token) return undefined;
+    const account = token && accountPart(token.user, token.scopes);
+    if (!account) return undefined;
     this.noteUse(token);
     return {
-      user: accountOf(token.user),
-      scopes: token.scopes,
+      ...account,
       projectIds: token.projectIds ?? null,
       tokenId: token.id,
+      sessionId: null,
       tokenEnds: token.expiresAt ?? null,
     };
-  }
-
-  private async refuseTooMany({ user }: Principal): Promise<void> {
-    if ((await this.tokens.count(user.id)) < TOKENS_PER_USER) return;
-    throw new Problem(
-      'token_limit',
-      `An account has at most ${TOKENS_PER_USER} tokens. Revoke some with DELETE /tokens/{id}.`,
-    );
   }
 
   /** Beside the request, which neither waits for it nor fails by it. */
@@ -92,7 +92,7 @@ export class TokensService {
 function scopesWithin(caller: Principal, wished: Scope[] | undefined): Scope[] {
   const lacking = lackingScopes(caller, wished ?? []);
   if (lacking) throw new Problem('missing_scope', `A token can not give more than it has: this one lacks ${lacking}.`);
-  return [...new Set(wished ?? caller.scopes)];
+  return [...new Set(wished ?? withoutAdministration(caller.scopes))];
 }
 
 function projectsWithin(caller: Principal, wished: number[] | undefined): number[] | null {
@@ -123,6 +123,9 @@ function lackingProjects({ projectIds }: Principal, wanted: readonly number[] | 
   const lacking = wanted.filter((id) => !projectIds.includes(id));
   return lacking.length > 0 ? `the project ${lacking.join(', ')}` : undefined;
 }
+
+const tooMany = () =>
+  new Problem('token_limit', `An account has at most ${TOKENS_PER_USER} tokens. Revoke some with DELETE /tokens/{id}.`);
 
 const revokedMeanwhile = () =>
   new Problem('unauthorized', 'The token was revoked. Log in again, or use another token.', {

@@ -1,0 +1,190 @@
+/** Accounts where mail is sent, by a real SMTP server. */
+import pg from 'pg';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { startMailbox } from '../mail/mailbox.testing.js';
+import { startTestApi, until } from '../testing.js';
+
+const mailbox = await startMailbox();
+const api = await startTestApi({ publicUrl: 'https://slipway.example.com', mail: mailbox.settings });
+test.after(async () => {
+  await api.close();
+  await mailbox.close();
+});
+
+const VERIFY = 'Verify your e-mail address';
+const RESET = 'Set a new password';
+const password = 'correct horse';
+const post = (path: string, json: object, options: { token?: string; headers?: Record<string, string> } = {}) =>
+  api.call('POST', path, { json, ...options });
+const statusOf = async (token: string) => (await api.call('GET', '/auth/me', { token })).status;
+const from = (address: string) => ({ 'x-forwarded-for': address });
+
+let people = 0;
+async function account(headers: Record<string, string> = {}) {
+  people += 1;
+  const email = `mailed${people}@example.com`;
+  const { token } = (await post('/auth/register', { email, password }, { headers })).body;
+  return { email, token: token as string };
+}
+
+async function onPlatform(sql: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
+  const platform = new pg.Client(api.cluster.postgres.admin('platform'));
+  await platform.connect();
+  try {
+    return (await platform.query(sql, values)).rows;
+  } finally {
+    await platform.end();
+  }
+}
+
+test('a mailed link leads to the configured address, whatever the headers of the request say', async () => {
+  const forged = { host: 'evil.example', 'x-forwarded-host': 'evil.example', forwarded: 'host=evil.example' };
+  const { email } = await account(forged);
+  const verification = await mailbox.next(email, VERIFY);
+  assert.match(verification.link, /^https:\/\/slipway\.example\.com\/auth\/link#verify=[\w-]{43}$/);
+  await post('/auth/password/forgot', { email }, { headers: forged });
+  const reset = await mailbox.next(email, RESET);
+  assert.match(reset.link, /^https:\/\/slipway\.example\.com\/auth\/link#reset=[\w-]{43}$/);
+  for (const mail of [verification, reset]) assert.not.match(`${mail.headers}${mail.text}`, /evil/);
+});
+
+test('an address is verified once, by the link and the password of the account', async () => {
+  const { email } = await account();
+  const { token } = await mailbox.next(email, VERIFY);
+  assert.is((await post('/auth/verify', { token, password: 'of somebody else' })).status, 401);
+  assert.is((await post('/auth/verify', { token: `${token}x`, password })).body.code, 'link_invalid');
+  const answers = await Promise.all([1, 2, 3].map(() => post('/auth/verify', { token, password })));
+  assert.equal(answers.map(({ status }) => status).sort(), [200, 400, 400]);
+  const [row] = await onPlatform('select email_verified_at from platform.users where email = $1', [email]);
+  assert.ok(row?.email_verified_at);
+  const { user } = (await post('/auth/login', { email, password })).body;
+  assert.equal([user.email, user.email_verified], [email, true]);
+});
+
+test('only the hash of a link is stored, and an expired link is refused', async () => {
+  const { email } = await account();
+  const { token } = await mailbox.next(email, VERIFY);
+  const [row] = await onPlatform("select encode(hash, 'escape') as hash, t::text as all from platform.mail_tokens t");
+  assert.ok(row);
+  assert.is(JSON.stringify(row).includes(token), false);
+  await onPlatform("update platform.mail_tokens set expires_at = now() - interval '1 s'");
+  assert.is((await post('/auth/verify', { token, password })).body.code, 'link_invalid');
+});
+
+test('an unverified account owns no project that kubectl applied for its address, until it verifies the address', async () => {
+  const { email, token } = await account();
+  const ref = `mailed-${Date.now() % 100_000}`;
+  await api.operator.apply(ref, { owner: email });
+  await until(
+    () => onPlatform('select from platform.projects where ref = $1', [ref]),
+    (rows) => rows.length === 1,
+  );
+  await api.restart();
+  const refs = async () =>
+    (await api.call('GET', '/projects', { token })).body.map((project: { ref: string }) => project.ref);
+  assert.equal(await refs(), []);
+  const link = await mailbox.next(email, VERIFY);
+  await post('/auth/verify', { token: link.token, password });
+  await until(refs, (seen) => seen.includes(ref));
+  await mailbox.next(email, 'A project was assigned to you');
+});
+
+test('a forgotten password is set anew by a link, which ends all sessions, and by no second use of it', async () => {
+  const { email, token } = await account();
+  const known = await post('/auth/password/forgot', { email });
+  const unknown = await post('/auth/password/forgot', { email: 'nobody-here@example.com' });
+  assert.equal([unknown.status, unknown.body], [known.status, known.body]);
+  const link = await mailbox.next(email, RESET);
+  assert.is((await post('/auth/verify', { token: link.token, password })).status, 400, 'it is for nothing else');
+  const next = 'another long password';
+  assert.is((await post('/auth/password/reset', { token: link.token, password: next })).status, 200);
+  assert.is((await post('/auth/password/reset', { token: link.token, password: 'a third password' })).status, 400);
+  assert.is(await statusOf(token), 401);
+  assert.is((await post('/auth/login', { email, password: next })).status, 200);
+  await mailbox.next(email, 'Your password was changed');
+  assert.equal(mailbox.subjects('nobody-here@example.com'), []);
+});
+
+test('whoever registered an address before its holder keeps no token after the holder set a password', async () => {
+  const { email, token } = await account();
+  const pat = (await post('/tokens', {}, { token })).body.token;
+  await post('/auth/password/forgot', { email });
+  const link = await mailbox.next(email, RESET);
+  await post('/auth/password/reset', { token: link.token, password: 'the holder has this' });
+  assert.equal([await statusOf(token), await statusOf(pat)], [401, 401]);
+});
+
+test('many requests for a link make no earlier link invalid, and are bounded', async () => {
+  const { email } = await account();
+  await post('/auth/password/forgot', { email });
+  const first = await mailbox.next(email, RESET);
+  for (let again = 0; again < 12; again += 1) await post('/auth/password/forgot', { email });
+  for (let more = 0; more < 4; more += 1) await mailbox.next(email, RESET);
+  assert.is((await post('/auth/password/reset', { token: first.token, password: 'still by the first' })).status, 200);
+  assert.equal(
+    mailbox.subjects(email).filter((subject) => subject === RESET),
+    [],
+  );
+});
+
+test('a changed address is verified at the new one, and the old one is told', async () => {
+  const { email, token } = await account();
+  const address = `new-${email}`;
+  assert.equal((await post('/auth/email', { email: address, password }, { token })).body, { changed: false });
+  await mailbox.next(email, 'The e-mail address of your account is being changed');
+  assert.is((await api.call('GET', '/auth/me', { token })).body.email, email);
+  const link = await mailbox.next(address, VERIFY);
+  assert.is((await post('/auth/verify', { token: link.token, password: 'of who reads it' })).status, 401);
+  assert.is((await post('/auth/verify', { token: link.token, password })).status, 200);
+  assert.is((await api.call('GET', '/auth/me', { token })).body.email, address);
+  await mailbox.next(email, 'The e-mail address of your account was changed');
+});
+
+test('a sign-in from a new network and a new token are mailed, and known networks are not', async () => {
+  const { email, token } = await account(from('198.51.100.1'));
+  const login = (address: string) =>
+    post('/auth/login', { email, password }, { headers: { ...from(address), 'user-agent': 'a browser' } });
+  await login('198.51.100.1');
+  await login('203.0.113.77');
+  const mail = await mailbox.next(email, 'Sign-in from a new network');
+  assert.match(mail.text, /203\.0\.113\.77.*a browser/s);
+  await login('203.0.113.77');
+  await post('/tokens', { name: 'ci\u202e https://evil.example' }, { token });
+  assert.match((await mailbox.next(email, 'New personal access token')).text, /"ci {2}https:\/\/evil\.example"/);
+  assert.equal(
+    mailbox.subjects(email).filter((subject) => subject.startsWith('Sign-in')),
+    [],
+  );
+});
+
+test('links that a stranger has mailed to an address keep no link of its holder from being mailed', async () => {
+  const holder = await account();
+  const eve = await account();
+  const address = `wanted-${holder.email}`;
+  for (let again = 0; again < 8; again += 1)
+    await post('/auth/email', { email: address, password }, { token: eve.token });
+  await post('/auth/email', { email: address, password }, { token: holder.token });
+  const links = [];
+  for (let mail = 0; mail < 6; mail += 1) links.push((await mailbox.next(address, VERIFY)).token);
+  const answers = await Promise.all(links.map((token) => post('/auth/verify', { token, password })));
+  assert.ok(answers.some(({ status }) => status === 200));
+});
+
+test('an account that has links mailed to many addresses is stopped after ten', async () => {
+  const { email, token } = await account();
+  const statuses = [];
+  for (let one = 0; one < 11; one += 1)
+    statuses.push((await post('/auth/email', { email: `stranger${one}-${email}`, password }, { token })).status);
+  assert.equal(statuses, [...Array(10).fill(200), 429]);
+});
+
+test('the page of a link has a policy of its own, and takes nothing from its address', async () => {
+  const page = await api.call('GET', '/auth/link?token=canary');
+  assert.is(page.status, 200);
+  assert.match(String(page.headers['content-security-policy']), /default-src 'none'; script-src 'sha256-/);
+  assert.is(page.headers['referrer-policy'], 'no-referrer');
+  assert.not.match(page.body, /canary/);
+});
+
+test.run();

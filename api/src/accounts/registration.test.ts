@@ -1,0 +1,187 @@
+/** Who may register, by the setting, and how the first administrator comes to be. */
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { startMailbox } from '../mail/mailbox.testing.js';
+import type { AccountSettings } from '../settings.js';
+import { startTestApi, type TestApi } from '../testing.js';
+
+const SETUP_CODE = 'the setup code of this installation';
+const password = 'correct horse';
+const mailbox = await startMailbox();
+let api: TestApi;
+let people = 0;
+const address = (domain = 'example.com') => `somebody${people++}@${domain}`;
+
+const configure = (accounts: Partial<AccountSettings>) => Object.assign(api.settings.accounts, accounts);
+const register = (email: string, code?: string) =>
+  api.call('POST', '/auth/register', { json: { email, password, ...(code === undefined ? {} : { code }) } });
+const mailedCode = async (email: string) => /invite_[\w-]+/.exec((await mailbox.next(email, 'Invitation')).text)?.[0];
+const sql = (text: string, values: unknown[] = []) => api.platform.query(text, values);
+const reset = async () => {
+  await sql('truncate platform.users, platform.invitations cascade');
+  configure({ registration: { mode: 'invite' }, localOnly: false, setupCode: () => SETUP_CODE });
+};
+/** Makes each registration take long enough in the database that those which are sent at once overlap there. */
+async function withSlowRegistrations<T>(work: () => Promise<T>): Promise<T> {
+  await sql(`create function platform.slow() returns trigger language plpgsql
+    as $$ begin perform pg_sleep(0.5); return new; end $$`);
+  await sql('create trigger slow before insert on platform.users for each row execute function platform.slow()');
+  try {
+    return await work();
+  } finally {
+    await sql('drop function platform.slow cascade');
+  }
+}
+/** Registers the first administrator. */
+const administrator = async () => (await register(address(), SETUP_CODE)).body.token as string;
+const invite = async (token: string, json: object = {}) =>
+  (await api.call('POST', '/admin/invitations', { token, json })).body as { id: number; code: string };
+
+test.before(async () => {
+  api = await startTestApi({ mail: mailbox.settings });
+});
+test.before.each(reset);
+test.after(async () => {
+  await api?.close();
+  await mailbox.close();
+});
+
+test('a loopback platform with open registration makes the first account administrator, and no other', async () => {
+  configure({ registration: { mode: 'open' }, localOnly: true });
+  const together = await withSlowRegistrations(() => Promise.all([1, 2, 3].map(() => register(address()))));
+  assert.equal(
+    together.map(({ status }) => status),
+    [201, 201, 201],
+  );
+  assert.is(together.filter(({ body }) => body.user.administrator).length, 1);
+  assert.is((await register(address())).body.user.administrator, false);
+});
+
+test('open registration away from loopback makes no account administrator without the setup code', async () => {
+  configure({ registration: { mode: 'open' } });
+  assert.is((await register(address())).body.user.administrator, false);
+  assert.is((await register(address(), SETUP_CODE)).body.user.administrator, true);
+});
+
+for (const mode of ['invite', 'closed'] as const) {
+  test(`${mode} registration refuses an account without a code, and a wrong code`, async () => {
+    configure({ registration: { mode } });
+    for (const code of [undefined, '', 'no such code', `${SETUP_CODE} `]) {
+      const { status, body } = await register(address(), code);
+      assert.equal([status, body.code], [403, 'registration_refused'], String(code));
+    }
+    assert.is((await sql('select from platform.users')).rowCount, 0);
+  });
+}
+
+test('the setup code registers one administrator, also when it is used twice at once', async () => {
+  assert.equal((await api.call('GET', '/auth/registration')).body, { registration: 'invite', setup_required: true });
+  const together = await withSlowRegistrations(() => Promise.all([1, 2, 3].map(() => register(address(), SETUP_CODE))));
+  assert.equal(together.map(({ status }) => status).sort(), [201, 403, 403]);
+  assert.is((await register(address(), SETUP_CODE)).status, 403);
+  assert.equal((await api.call('GET', '/auth/registration')).body, { registration: 'invite', setup_required: false });
+});
+
+test('a refused registration is the same for an address that has an account', async () => {
+  const taken = address();
+  await register(taken, SETUP_CODE);
+  for (const registration of [
+    { mode: 'closed' },
+    { mode: 'invite' },
+    { mode: 'domains', domains: ['corp.example'] },
+  ] as const) {
+    configure({ registration });
+    const [known, unknown] = [await register(taken), await register(address())];
+    assert.is(known.status, 403);
+    assert.equal(known.body, unknown.body, registration.mode);
+  }
+});
+
+test('a listed mail domain registers with a code that is mailed to the address, once', async () => {
+  configure({ registration: { mode: 'domains', domains: ['corp.example'] } });
+  const asked = await register('Ann@Corp.Example');
+  assert.equal([asked.status, asked.body.code], [403, 'registration_code_mailed']);
+  const code = await mailedCode('ann@corp.example');
+  assert.is((await register('bob@corp.example', code)).status, 403);
+  const registered = await register('ann@corp.example', code);
+  assert.equal([registered.status, registered.body.user.administrator], [201, false]);
+  assert.is((await register('ann@corp.example', code)).status, 403);
+});
+
+test('an address of a listed mail domain that has an account is answered as one that has none', async () => {
+  configure({ registration: { mode: 'domains', domains: ['corp.example'] } });
+  await register('carl@corp.example');
+  await register('carl@corp.example', await mailedCode('carl@corp.example'));
+  const [known, unknown] = [await register('carl@corp.example'), await register(address('corp.example'))];
+  assert.equal([known.status, known.body], [unknown.status, unknown.body]);
+});
+
+test('mail domains admit addresses of exactly these domains', async () => {
+  configure({ registration: { mode: 'domains', domains: ['corp.example'] } });
+  const others = ['sub.corp.example', 'evilcorp.example', 'corp.example.org'].map(address);
+  for (const other of others) assert.is((await register(other)).body.code, 'registration_refused', other);
+  assert.is((await sql('select from platform.invitations where email = any ($1)', [others])).rowCount, 0);
+});
+
+test('a further request for a code replaces the earlier one', async () => {
+  configure({ registration: { mode: 'domains', domains: ['corp.example'] } });
+  await register('dora@corp.example');
+  const first = await mailedCode('dora@corp.example');
+  await register('dora@corp.example');
+  const second = await mailedCode('dora@corp.example');
+  assert.is((await register('dora@corp.example', first)).status, 403);
+  assert.is((await register('dora@corp.example', second)).status, 201);
+});
+
+test('an invitation for an address is mailed to it', async () => {
+  const { code } = await invite(await administrator(), { email: 'eve@example.com' });
+  assert.is(await mailedCode('eve@example.com'), code);
+});
+
+test('an invitation registers one account, also when it is used by many at once', async () => {
+  const token = await administrator();
+  const { code } = await invite(token);
+  const together = await withSlowRegistrations(() => Promise.all([1, 2, 3, 4].map(() => register(address(), code))));
+  assert.equal(together.map(({ status }) => status).sort(), [201, 403, 403, 403]);
+  assert.is(together.find(({ status }) => status === 201)?.body.user.administrator, false);
+  assert.is((await register(address(), code)).status, 403);
+});
+
+test('an invitation for an address registers no other address, and is not used up by the attempt', async () => {
+  const { code } = await invite(await administrator(), { email: ' Ann@Example.com' });
+  assert.is((await register('bob@example.com', code)).status, 403);
+  assert.is((await register('ann@example.com', code)).status, 201);
+});
+
+test('an invitation is not used up by an address that has an account', async () => {
+  const taken = address();
+  const { token } = (await register(taken, SETUP_CODE)).body;
+  const { code } = await invite(token);
+  assert.is((await register(taken, code)).status, 409);
+  assert.is((await register(address(), code)).status, 201);
+});
+
+test('an invitation that expired or was revoked registers nobody', async () => {
+  const token = await administrator();
+  const [expired, revoked] = [await invite(token), await invite(token)];
+  await sql("update platform.invitations set expires_at = now() - interval '1 second' where id = $1", [expired.id]);
+  assert.is((await api.call('DELETE', `/admin/invitations/${revoked.id}`, { token })).status, 200);
+  for (const { code } of [expired, revoked]) assert.is((await register(address(), code)).status, 403);
+});
+
+test('an invitation works where registration is closed', async () => {
+  const { code } = await invite(await administrator());
+  configure({ registration: { mode: 'closed' } });
+  assert.is((await register(address(), code)).status, 201);
+});
+
+test('the code of an invitation is stored as a hash and listed nowhere', async () => {
+  const token = await administrator();
+  const { code } = await invite(token);
+  const { rows } = await sql('select row_to_json(i)::text as text, hash from platform.invitations i');
+  assert.not.match(rows[0].text, code);
+  assert.is(rows[0].hash.length, 32);
+  assert.not.match(JSON.stringify((await api.call('GET', '/admin/invitations', { token })).body), code);
+});
+
+test.run();
