@@ -2,6 +2,7 @@
 import { type Installation, type Phase, type Project, projectUrlOf, SECRETS } from '@slipway/crds';
 import { ANNOTATION_UPDATED, type SeenProject } from '../kubernetes/project-cache.js';
 import type { FullProject, ListedProject, ProjectStatusAnswer } from './project.schema.js';
+import type { SeenSpec } from './project-owners.repository.js';
 
 /** The content of the project's Secrets, as far as they are there. */
 export interface ProjectSecrets {
@@ -13,6 +14,13 @@ export interface ProjectSecrets {
 
 export const nameOf = ({ spec, metadata }: Project) => spec.name ?? metadata.name;
 export const ownerOf = ({ spec }: Project) => spec.owner.trim().toLowerCase();
+/** What the API's own tables keep of a spec. */
+export const specOf = (project: SeenProject): SeenSpec => ({
+  owner: ownerOf(project),
+  name: nameOf(project),
+  retained: project.spec.deletionPolicy === 'Retain',
+  generation: project.metadata.generation ?? 1,
+});
 export const typeOf = ({ spec }: Project) => spec.type ?? 'shared';
 export const hasDatabase = (project: Project) => ['shared', 'dedicated'].includes(typeOf(project));
 export const phaseOf = ({ metadata, status }: Project): Phase =>

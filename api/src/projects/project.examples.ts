@@ -2,7 +2,7 @@ import type { FullProject, ListedProject, ProjectStatusAnswer } from './project.
 
 const listed: ListedProject = {
   id: 12,
-  ref: 'my-shop-k3v9x0qa',
+  ref: 'qkzvhwmtyfbrnxgcalpe',
   name: 'my-shop',
   region: 'eu-central',
   plan: 'free',
@@ -11,8 +11,8 @@ const listed: ListedProject = {
   provision_message: 'Ready',
   created_at: '2026-01-05T09:00:00Z',
   updated_at: '2026-01-05T09:00:00Z',
-  project_url: 'http://localhost:4000/p/my-shop-k3v9x0qa',
-  postgrest_url: 'http://localhost:4000/p/my-shop-k3v9x0qa/rest/v1',
+  project_url: 'http://localhost:4000/p/qkzvhwmtyfbrnxgcalpe',
+  postgrest_url: 'http://localhost:4000/p/qkzvhwmtyfbrnxgcalpe/rest/v1',
   repo_url: null,
   build_command: 'npm run build',
   output_dir: 'dist',
@@ -26,7 +26,7 @@ const listed: ListedProject = {
 
 const full: FullProject = {
   ...listed,
-  db_url: 'postgresql://postgres.my-shop-k3v9x0qa:…@localhost:4002/p-my-shop-k3v9x0qa',
+  db_url: 'postgresql://postgres.db_wnxqhkzvmtyfbrgcalpe:…@localhost:4002/p-db_wnxqhkzvmtyfbrgcalpe',
   anon_key: 'eyJhbGciOiJIUzI1NiJ9.…',
   service_role_key: 'eyJhbGciOiJIUzI1NiJ9.…',
   webhook_secret: 'b7kP…',

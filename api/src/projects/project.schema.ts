@@ -102,7 +102,9 @@ export const ProjectChange = Type.Object(
       }),
     ),
     mcp_writes: Type.Optional(
-      Nullable(Type.Boolean(), { description: 'Whether run_sql over MCP may change data; null: no, it only reads.' }),
+      Nullable(Type.Boolean(), {
+        description: 'Whether the tools of MCP may change data; null: no. Then run_sql only reads as service_role.',
+      }),
     ),
     forms_enabled: Type.Optional(
       Nullable(Type.Boolean(), { description: 'Whether the hosted site takes form posts; null: no.' }),
@@ -152,7 +154,7 @@ const summary = {
   install_command: Type.String({ description: 'Installs what the build needs.' }),
   production_branch: Type.String({ description: 'The branch that is deployed.' }),
   email_notifications: Type.Boolean({ description: 'Whether the owner is mailed of deploys.' }),
-  mcp_writes: Type.Boolean({ description: 'Whether run_sql over MCP may change data.' }),
+  mcp_writes: Type.Boolean({ description: 'Whether the tools of MCP may change data.' }),
   forms_enabled: Type.Boolean({ description: 'Whether the hosted site takes form posts.' }),
   has_github_token: Type.Boolean({ description: 'Whether a git access token is kept.' }),
 };

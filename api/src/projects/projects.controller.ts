@@ -77,10 +77,14 @@ export class ProjectsController {
     summary: 'Create a project',
     description: 'It is answered at once; poll /projects/{id}/status until it is healthy.',
     access: 'projects:write',
+    cost: 20,
     body: NewProject,
     bodyExamples: EXAMPLES.creation,
     answer: { status: 201, description: 'The project.', schema: FullProject, example: EXAMPLES.provisioning },
-    problems: { 409: 'You have a project of this name.' },
+    problems: {
+      403: 'The token lacks the scope that is named, or the account may not use the plan or type, or has its projects.',
+      409: 'You have a project of this name.',
+    },
     links: LINKS,
   })
   createProject(@Caller() caller: Principal, @Body() body: NewProject): Promise<FullProject> {
@@ -144,6 +148,7 @@ export class ProjectsController {
   @Route('POST', '/projects/{id}/reprovision', {
     summary: 'Provision a dedicated project again whose provisioning failed',
     access: 'projects:write',
+    cost: 20,
     params: ProjectId,
     answer: {
       status: 200,

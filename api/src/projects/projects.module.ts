@@ -1,13 +1,27 @@
 import { Module } from '@nestjs/common';
+import { ExclusiveWork } from '../database/exclusive-work.js';
+import { AssignmentsController } from './assignments.controller.js';
 import { ProjectIds } from './project-ids.js';
+import { ProjectOwners } from './project-owners.js';
+import { ProjectOwnersRepository } from './project-owners.repository.js';
 import { SecretsOfProjects } from './project-secrets.js';
+import { ProjectTransfers } from './project-transfers.js';
 import { ProjectsController } from './projects.controller.js';
 import { ProjectsRepository } from './projects.repository.js';
 import { ProjectsService } from './projects.service.js';
 
 @Module({
-  controllers: [ProjectsController],
-  providers: [ProjectsService, ProjectsRepository, ProjectIds, SecretsOfProjects],
-  exports: [ProjectsService, SecretsOfProjects],
+  controllers: [AssignmentsController, ProjectsController],
+  providers: [
+    ProjectsService,
+    ProjectsRepository,
+    ProjectIds,
+    ProjectOwners,
+    ProjectOwnersRepository,
+    ProjectTransfers,
+    SecretsOfProjects,
+    ExclusiveWork,
+  ],
+  exports: [ProjectsService, ProjectIds, SecretsOfProjects, ExclusiveWork],
 })
 export class ProjectsModule {}

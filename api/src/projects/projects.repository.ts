@@ -2,6 +2,7 @@
 import { MikroORM, UniqueConstraintViolationException } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 import { Problem } from '../http/problem.js';
+import { RefTaken } from './new-ref.js';
 
 export interface ProjectRow {
   id: number;
@@ -10,25 +11,79 @@ export interface ProjectRow {
   complete: boolean;
   /** Seconds since it was reserved. */
   age: number;
+  /** The account that owns it; null: none does. */
+  ownerId: number | null;
+  /** The address in `spec.owner`, in lower case, as of `generation`. */
+  owner: string;
+  /** Of the Project, that this row agrees with; null: no program that knows of owners by id has looked at it. */
+  generation: number | null;
+  /** `spec.owner` is to become the account's address. */
+  followOwner: boolean;
+  /** Which rotation of a transfer is due: the first (1), the second (2), the end of sessions (3), or 0 for none. */
+  rotationStep: number;
+  rotationNumber: number | null;
 }
 
-const COLUMNS = 'id, ref, uid, complete, extract(epoch from now() - created_at)::float8 as age';
+const COLUMNS = `id, ref, uid, complete, extract(epoch from now() - created_at)::float8 as age, owner_id as "ownerId", owner,
+  seen_generation as generation, follow_owner as "followOwner", rotation_step as "rotationStep",
+  rotation_number as "rotationNumber"`;
+
+/** A Project as it is adopted. */
+export interface NewRow {
+  ref: string;
+  uid: string;
+  owner: string;
+  name: string;
+  createdAt: string;
+  generation: number;
+  retained: boolean;
+}
+
+export interface Reservation {
+  ref: string;
+  ownerId: number;
+  name: string;
+  maxProjects: number;
+}
+
+/** Postgres names the constraint of `ref text unique` so. */
+const REF_UNIQUE = 'projects_ref_key';
 
 @Injectable()
 export class ProjectsRepository {
   constructor(private readonly orm: MikroORM) {}
 
-  /** An id and the name, for a Project that is about to be created. */
-  async reserve(ref: string, owner: string, name: string): Promise<number> {
-    const sql = 'insert into platform.projects (ref, owner, held_name, complete) values (?, ?, ?, false) returning id';
+  /**
+   * An id and the name, for a Project that is about to be created, and the address of its owner. The lock on the account's row makes
+   * projects that are created at the same time, and the deletion of the account, wait for one another, so that the limit holds.
+   */
+  async reserve({ ref, ownerId, name, maxProjects }: Reservation): Promise<{ id: number; owner: string }> {
+    const insert = `
+      insert into platform.projects (ref, owner, owner_id, last_owner_id, held_name, complete, seen_generation)
+      select ?, email, id, id, ?, false, 0 from platform.users u
+      where id = ? and (select count(*) from platform.projects where owner_id = u.id) < ?
+      returning id, owner`;
     try {
-      const [row] = await this.rows<{ id: number }>(sql, [ref, owner, name]);
-      return (row as { id: number }).id;
+      return await this.orm.em.fork().transactional(async (em) => {
+        const locked = await em.execute('select from platform.users where id = ? for update', [ownerId]);
+        if (locked.length === 0) throw new Problem('unauthorized', 'The account was deleted.');
+        const values = [ref, name, ownerId, maxProjects];
+        const [row] = (await em.execute(insert, values)) as { id: number; owner: string }[];
+        if (row) return row;
+        const detail = `Your account may have ${maxProjects} projects, and has them. Delete one, or ask an administrator for more.`;
+        throw new Problem('project_limit', detail);
+      });
     } catch (error) {
       if (!(error instanceof UniqueConstraintViolationException)) throw error;
-      throw new Problem('name_taken', `You have a project named ${name}. Choose another name.`, {
-        errors: [{ field: 'name', message: 'is the name of another project of yours' }],
-      });
+      if ((error as { constraint?: string }).constraint === REF_UNIQUE)
+        throw new RefTaken('another project has the ref');
+      throw new Problem(
+        'name_taken',
+        `You have a project named ${name}, or one that is being deleted. Choose another name, or wait until it is gone.`,
+        {
+          errors: [{ field: 'name', message: 'is the name of another project of yours' }],
+        },
+      );
     }
   }
 
@@ -40,19 +95,25 @@ export class ProjectsRepository {
     await this.rows('update platform.projects set complete = true where id = ? returning id', [id]);
   }
 
-  /** Gives the Project an id, or learns the uid of one that has an id. Another Project under the same ref gets its own. */
-  async adopt(ref: string, uid: string, owner: string, name: string): Promise<void> {
-    await this.rows('delete from platform.projects where ref = ? and uid <> ? returning id', [ref, uid]);
+  /**
+   * Gives the Project an id, or learns the uid of one that has an id. Another Project under the same ref gets its own; `replaced` is the uid
+   * of the one before, which is known to be gone. A row of any other uid is newer than what the caller has seen, and stays.
+   */
+  async adopt(project: NewRow, replaced: string | null): Promise<void> {
+    const { ref, uid, owner, name, createdAt, generation, retained } = project;
+    if (replaced !== null) {
+      await this.rows('delete from platform.projects where ref = ? and uid = ? returning id', [ref, replaced]);
+    }
     await this.rows(
-      `insert into platform.projects (ref, uid, owner, held_name, complete)
-       select ?, ?, owner, case when taken then null else name end, true
+      `insert into platform.projects (ref, uid, owner, held_name, complete, owner_since, seen_generation, retained)
+       select ?, ?, owner, case when taken then null else name end, true, ?::timestamptz, ?, ?
        from (values (?, ?)) as wanted (owner, name),
          lateral (select exists (
            select from platform.projects p where p.owner = wanted.owner and p.held_name = wanted.name
          )) as others (taken)
-       on conflict (ref) do update set uid = excluded.uid
+       on conflict (ref) do update set uid = excluded.uid where projects.uid is null
        returning id`,
-      [ref, uid, owner, name],
+      [ref, uid, createdAt, generation, retained, owner, name],
     );
   }
 
@@ -65,15 +126,15 @@ export class ProjectsRepository {
     return this.rows<ProjectRow>(`select ${COLUMNS} from platform.projects`, []);
   }
 
-  async idsOf(refs: string[]): Promise<Map<string, number>> {
-    const sql = 'select id, ref from platform.projects where ref in (select jsonb_array_elements_text(?::jsonb))';
-    const rows = await this.rows<{ id: number; ref: string }>(sql, [JSON.stringify(refs)]);
-    return new Map(rows.map(({ id, ref }) => [ref, id]));
+  /** Projects with work left: `spec.owner` is to follow the account, or credentials are to be rotated. */
+  pending(): Promise<{ id: number; ref: string }[]> {
+    return this.rows('select id, ref from platform.projects where follow_owner or rotation_step > 0 order by id', []);
   }
 
-  /** The name may be given to another project. */
-  async releaseName(id: number): Promise<void> {
-    await this.rows('update platform.projects set held_name = null where id = ? returning id', [id]);
+  /** Frees the id and the name of a Project that the server has no more, unless the row is of another Project by now. */
+  async removeGone(id: number, uid: string | null): Promise<void> {
+    const sql = 'delete from platform.projects where id = ? and uid is not distinct from ? returning id';
+    await this.rows(sql, [id, uid]);
   }
 
   async remove(id: number): Promise<void> {

@@ -1,14 +1,15 @@
 /** Projects: each call reads or writes the Project resource, which the operator drives to what it says. */
-import { randomInt } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { ANNOTATION_REPROVISION, API_VERSION, type Project, SECRETS } from '@slipway/crds';
 import { maySee, type Principal } from '../access/principal.js';
+import { ExclusiveWork } from '../database/exclusive-work.js';
 import { backendType, plans, regions } from '../discovery/catalogue.js';
 import { missing, Problem } from '../http/problem.js';
 import { isConflict, Kubernetes } from '../kubernetes/client.js';
 import { ANNOTATION_UPDATED, ProjectCache, type SeenProject } from '../kubernetes/project-cache.js';
 import { SETTINGS } from '../platform.js';
-import type { ApiSettings } from '../settings.js';
+import type { Allowances, ApiSettings } from '../settings.js';
+import { RefTaken, withNewRef } from './new-ref.js';
 import type {
   FullProject,
   ListedProject,
@@ -19,12 +20,10 @@ import type {
 } from './project.schema.js';
 import { boundedVariables, specPatch } from './project-change.js';
 import { ProjectIds } from './project-ids.js';
+import { ProjectOwnersRepository } from './project-owners.repository.js';
 import { SecretsOfProjects } from './project-secrets.js';
-import { fullOf, nameOf, ownerOf, type ProjectSecrets, phaseOf, summaryOf } from './project-view.js';
+import { fullOf, nameOf, type ProjectSecrets, phaseOf, summaryOf } from './project-view.js';
 import { ProjectsRepository } from './projects.repository.js';
-
-const PROJECTS_PER_USER = 1000;
-const REF_LETTERS = 'abcdefghijklmnopqrstuvwxyz0123456789';
 
 export interface FoundProject {
   id: number;
@@ -36,17 +35,21 @@ export class ProjectsService {
   constructor(
     private readonly rows: ProjectsRepository,
     private readonly ids: ProjectIds,
+    private readonly owners: ProjectOwnersRepository,
     private readonly kubernetes: Kubernetes,
     private readonly cache: ProjectCache,
     private readonly secrets: SecretsOfProjects,
+    private readonly exclusive: ExclusiveWork,
     @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {}
 
   async create(caller: Principal, wish: NewProject): Promise<FullProject> {
     this.refuse(caller, wish);
-    const ref = `${wish.name}-${randomLetters(8)}`;
-    const id = await this.rows.reserve(ref, caller.user.email, wish.name);
-    const project = await this.createResource(id, resourceOf(ref, caller, wish));
+    const { maxProjects } = this.allowancesOf(caller);
+    const { id, project } = await withNewRef(async (ref) => {
+      const { id, owner } = await this.rows.reserve({ ref, ownerId: caller.user.id, name: wish.name, maxProjects });
+      return { id, project: await this.createResource(id, resourceOf(ref, owner, wish)) };
+    }, this.settings.newRef);
     if (wish.jwt_secret !== undefined) await this.bringJwtSecret(project, wish.jwt_secret);
     await this.rows.markCreated(id, project.metadata.uid);
     return this.full(caller, { id, project }, {});
@@ -56,14 +59,14 @@ export class ProjectsService {
     caller: Principal,
     { limit, offset = 0, status, name }: ProjectQuery,
   ): Promise<{ page: ListedProject[]; total: number }> {
-    const own = this.owned(caller).filter(
-      (project) => (!status || phaseOf(project) === status) && (name === undefined || nameOf(project) === name),
-    );
-    const ids = await this.ids.of(own);
-    const seen = own
-      .flatMap((project) => {
-        const id = ids.get(project.metadata.name);
-        return id === undefined || !maySee(caller, id) ? [] : [summaryOf(project, id, this.settings)];
+    await this.ids.settled();
+    const isAsked = (project: SeenProject) =>
+      (!status || phaseOf(project) === status) && (name === undefined || nameOf(project) === name);
+    const seen = (await this.owners.ownedBy(caller.user.id))
+      .flatMap(({ id, ref, uid }) => {
+        const project = this.cache.get(ref);
+        const isIt = project && (uid === null || uid === project.metadata.uid);
+        return isIt && maySee(caller, id) && isAsked(project) ? [summaryOf(project, id, this.settings)] : [];
       })
       .sort((a, b) => a.id - b.id);
     return { page: seen.slice(offset, limit === undefined ? undefined : offset + limit), total: seen.length };
@@ -72,17 +75,11 @@ export class ProjectsService {
   /** The caller's own; of any other a caller learns no more than of one that was never there. */
   async find(caller: Principal, id: number): Promise<FoundProject> {
     const row = maySee(caller, id) ? await this.rows.byId(id) : undefined;
-    const project = row && (this.cache.get(row.ref) ?? (await this.fetch(row.ref)));
+    if (row?.ownerId !== caller.user.id) throw missing('project');
+    const project = this.cache.get(row.ref) ?? (await this.fetch(row.ref));
     const isIt = project && (row.uid === null || row.uid === project.metadata.uid);
-    if (!isIt || ownerOf(project) !== caller.user.email) throw missing('project');
+    if (!isIt) throw missing('project');
     return { id, project };
-  }
-
-  /** Whoever's it is: for a caller who is to prove by the project's own key that it is theirs. */
-  async unproved(id: number): Promise<SeenProject | undefined> {
-    const row = await this.rows.byId(id);
-    const project = row && (this.cache.get(row.ref) ?? (await this.fetch(row.ref)));
-    return project && (row.uid === null || row.uid === project.metadata.uid) ? project : undefined;
   }
 
   async read(caller: Principal, id: number): Promise<FullProject> {
@@ -93,20 +90,30 @@ export class ProjectsService {
   async change(caller: Principal, id: number, change: ProjectChange): Promise<FullProject> {
     const { project } = await this.find(caller, id);
     refuseDeleting(project);
-    await this.putSecrets(project, change);
-    const patched = await this.patch(project, specPatch(change));
-    await this.removeSecrets(project, change);
+    const work = () => this.applyChange(project, change);
+    // A removal that meets another change would take the Secret that the other has just written.
+    const patched = changesSecrets(change) ? await this.exclusive.run('projectSecrets', id, work) : await work();
     return this.full(caller, { id, project: patched }, await this.secrets.read(patched));
   }
 
+  private async applyChange(project: SeenProject, change: ProjectChange): Promise<SeenProject> {
+    await this.putSecrets(project, change);
+    const patched = await this.patch(project, specPatch(change));
+    await this.removeSecrets(project, change);
+    return patched;
+  }
+
+  /** The name stays taken until the Project is gone: until then the operator would refuse another of the same name. */
   async remove(caller: Principal, id: number): Promise<void> {
     const { project } = await this.find(caller, id);
-    await this.rows.releaseName(id);
     if (project.metadata.deletionTimestamp) return;
     const { name, uid } = project.metadata;
     const left = await this.kubernetes.deleteProject(name, uid);
     if (left) this.cache.put(left);
-    else this.cache.remove(project);
+    else {
+      this.cache.remove(project);
+      await this.ids.reconcile();
+    }
   }
 
   async reprovision(caller: Principal, id: number): Promise<Reprovisioned> {
@@ -127,12 +134,16 @@ export class ProjectsService {
         errors: [{ field: 'backend_type', message: `${reason} GET /backend-types lists what is available.` }],
       });
     }
-    if (this.owned(caller).length < PROJECTS_PER_USER) return;
-    throw new Problem('project_limit', `An account has at most ${PROJECTS_PER_USER} projects. Delete some first.`);
+    refuseUnlessAllowed(this.allowancesOf(caller), wish);
   }
 
-  private owned({ user }: Principal): SeenProject[] {
-    return [...this.cache.all()].filter((project) => ownerOf(project) === user.email);
+  private allowancesOf({ allowed }: Principal): Allowances {
+    const { defaults } = this.settings.accounts;
+    return {
+      plans: allowed.plans ?? defaults.plans,
+      types: allowed.types ?? defaults.types,
+      maxProjects: allowed.maxProjects ?? defaults.maxProjects,
+    };
   }
 
   private async fetch(ref: string): Promise<SeenProject | undefined> {
@@ -146,7 +157,7 @@ export class ProjectsService {
       return this.cache.put(await this.kubernetes.createProject(resource));
     } catch (error) {
       if (!(error instanceof Problem && error.kind === 'unavailable')) await this.rows.remove(id);
-      throw error;
+      throw isConflict(error) ? new RefTaken('another Project has the ref') : error;
     }
   }
 
@@ -207,16 +218,27 @@ export class ProjectsService {
   }
 }
 
-function resourceOf(ref: string, { user }: Principal, wish: NewProject): Project {
+function resourceOf(ref: string, owner: string, wish: NewProject): Project {
   const { name, region = 'eu-central', plan = 'free', backend_type: type = 'shared' } = wish;
   const jwt =
     wish.jwt_secret === undefined ? {} : { jwtSecretRef: { name: SECRETS.jwt.name, key: SECRETS.jwt.secret } };
-  const spec = { name, owner: user.email, type, region, plan, ...jwt };
+  const spec = { name, owner, type, region, plan, ...jwt };
   return { apiVersion: API_VERSION, kind: 'Project', metadata: { name: ref }, spec };
 }
 
-const randomLetters = (count: number) =>
-  Array.from({ length: count }, () => REF_LETTERS[randomInt(REF_LETTERS.length)]).join('');
+function refuseUnlessAllowed({ plans: allowedPlans, types }: Allowances, wish: NewProject): void {
+  const { plan = 'free', backend_type: type = 'shared' } = wish;
+  const refuse = (field: string, value: string, allowed: readonly string[]) => {
+    const may = allowed.length > 0 ? `may use ${allowed.join(', ')}` : 'may use none';
+    const detail = `Your account may not use ${field} ${value}: it ${may}. An administrator can allow more.`;
+    throw new Problem('plan_not_allowed', detail, { errors: [{ field, message: `the account ${may}` }] });
+  };
+  if (!allowedPlans.includes(plan)) refuse('plan', plan, allowedPlans);
+  if (!types.includes(type)) refuse('backend_type', type, types);
+}
+
+const changesSecrets = ({ env_vars, github_token, slack_webhook, webhook_secret }: ProjectChange) =>
+  [env_vars, github_token, slack_webhook, webhook_secret].some((value) => value !== undefined);
 
 function refuseDeleting(project: SeenProject) {
   if (project.metadata.deletionTimestamp)
