@@ -11,6 +11,8 @@ import type { FastifyInstance } from 'fastify';
 import { type Logger, pino } from 'pino';
 import { AccessModule } from './access/access.module.js';
 import { AccountsModule } from './accounts/accounts.module.js';
+import { serveLinkPage } from './accounts/link-page.js';
+import { AdministrationModule } from './administration/administration.module.js';
 import { openPlatformDatabase } from './database/platform-database.js';
 import { DiscoveryModule } from './discovery/discovery.module.js';
 import { FunctionsModule } from './functions/functions.module.js';
@@ -18,12 +20,15 @@ import { HealthModule } from './health/health.module.js';
 import { HealthService } from './health/health.service.js';
 import { serveProbes } from './health/probes.js';
 import { fastifyAdapter } from './http/adapter.js';
+import { allowedOrigins, refuseForeignPages } from './http/foreign-pages.js';
 import { startMetrics } from './http/metrics.js';
 import { serveOpenApi } from './http/openapi.js';
 import { ProblemFilter } from './http/problem-filter.js';
+import { RequestLimits } from './http/request-limits.js';
 import { RouteInterceptor } from './http/route-interceptor.js';
 import { Kubernetes, kubeConfig } from './kubernetes/client.js';
 import { ProjectCache } from './kubernetes/project-cache.js';
+import { MailModule } from './mail/mail.module.js';
 import { McpModule } from './mcp/mcp.module.js';
 import { type Platform, PlatformModule } from './platform.js';
 import { ProjectsModule } from './projects/projects.module.js';
@@ -40,15 +45,17 @@ class AppModule {}
 export async function startApi(settings: ApiSettings): Promise<{ close(): Promise<void> }> {
   const log = pino({ level: settings.logLevel, base: { program: 'api' }, redact: REDACTED });
   const orm = await openPlatformDatabase(settings.databaseUrl, log);
-  const kubernetes = new Kubernetes(kubeConfig(settings.kubeconfig));
+  const config = kubeConfig(settings.kubeconfig);
+  const kubernetes = new Kubernetes(config);
   const cache = new ProjectCache(kubernetes, log);
   try {
     await cache.start();
-    const app = await serve({ settings, log, orm, kubernetes, cache });
+    const limits = new RequestLimits(settings.requestLimits);
+    const app = await serve({ settings, log, orm, kubernetes, cache, limits });
     log.info({ listen: settings.listen }, 'the API serves');
-    return { close: () => closeAll([() => app.close(), () => cache.stop(), () => orm.close()]) };
+    return { close: () => closeAll([() => app.close(), () => cache.stop(), () => orm.close(), () => config.close()]) };
   } catch (error) {
-    await closeAll([() => cache.stop(), () => orm.close(true)]);
+    await closeAll([() => cache.stop(), () => orm.close(true), () => config.close()]);
     throw error;
   }
 }
@@ -67,12 +74,14 @@ const REDACTED = [
 ];
 
 async function serve(platform: Platform): Promise<NestFastifyApplication> {
-  const { settings, log } = platform;
+  const { settings, log, limits } = platform;
   const socket = socketPath(settings.listen);
   const features = [
+    MailModule,
     AccessModule,
     AccountsModule,
     TokensModule,
+    AdministrationModule,
     ProjectsModule,
     QueryModule,
     FunctionsModule,
@@ -83,7 +92,7 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
   const root = { module: AppModule, imports: [PlatformModule.of(platform), ...features] };
   const app = await NestFactory.create<NestFastifyApplication>(
     root,
-    fastifyAdapter(log, socket !== undefined || settings.site !== undefined),
+    fastifyAdapter(log, socket !== undefined || settings.site !== undefined, limits),
     {
       logger: nestLogger(log),
       bodyParser: false,
@@ -92,8 +101,9 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
   );
   app.useGlobalFilters(new ProblemFilter(log));
   app.useGlobalInterceptors(new RouteInterceptor(app.get(Reflector)));
+  const origins = allowedOrigins(settings);
   app.enableCors({
-    origin: '*',
+    origin: [...origins],
     methods: ['GET', 'POST', 'PATCH', 'DELETE'],
     exposedHeaders: EXPOSED,
     maxAge: 600,
@@ -101,6 +111,8 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
   });
   serveOpenApi(app, settings.publicUrl);
   const fastify = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
+  serveLinkPage(fastify);
+  refuseForeignPages(fastify, origins);
   serveProbes(fastify, () => app.get(HealthService).isReady());
   if (settings.metricsListen) await startMetrics(fastify, settings.metricsListen);
   await app.init();

@@ -45,7 +45,7 @@ test('a project is at a host name of its own, and what belongs to the platform a
   );
   assert.ok(full.body.webhook_url.startsWith(`${PUBLIC_URL}/projects/${id}/deploy?token=`));
   const openApi = await api.call('GET', '/openapi.json');
-  assert.equal(openApi.body.servers, [{ url: PUBLIC_URL }]);
+  assert.equal(openApi.body.servers, [{ url: '/' }, { url: PUBLIC_URL }]);
   const types = (await api.call('GET', '/backend-types')).body as { id: string; services: string[] }[];
   assert.ok(types.find((type) => type.id === 'shared')?.services.includes('storage'));
 });

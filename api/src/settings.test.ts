@@ -37,6 +37,27 @@ test('a pod needs no more than its Secret, its database and the site', () => {
   );
 });
 
+test('mail needs a file with the URL of a server, and a sender; no error quotes the file', () => {
+  const set = (url: string, from?: string) => () =>
+    settingsFromEnvironment({ ...POD, SLIPWAY_SMTP_URL: file('smtp', url), SLIPWAY_SMTP_FROM: from });
+  assert.equal(set('smtp://mailer:canary@mail.example.com:587\n', 'Slipway <noreply@example.com>')().mail, {
+    url: 'smtp://mailer:canary@mail.example.com:587',
+    from: 'Slipway <noreply@example.com>',
+  });
+  assert.is(settingsFromEnvironment(POD).mail, undefined);
+  for (const [url, from] of [
+    ['http://canary@mail.example.com', 'noreply@example.com'],
+    ['canary', 'noreply@example.com'],
+    ['smtp://mail.example.com', undefined],
+    ['smtp://mail.example.com', 'canary\r\nBcc: all@example.com'],
+  ] as const) {
+    assert.throws(
+      set(url, from),
+      (error: Error) => /^SLIPWAY_SMTP_/.test(error.message) && !/canary/.test(error.message),
+    );
+  }
+});
+
 test('on one machine the data plane is where people are, unless it is named', () => {
   const { SLIPWAY_SITE: _, ...others } = POD;
   const machine = { ...others, SLIPWAY_PUBLIC_URL: 'http://localhost:4000/' };

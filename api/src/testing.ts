@@ -16,7 +16,9 @@ import {
 } from '@kubernetes/client-node';
 import { startTestApiServer } from '@slipway/apiserver';
 import {
+  API_ROLES,
   API_VERSION,
+  authenticatorRole,
   customResourceDefinitions,
   GROUP,
   LABEL_PROJECT,
@@ -32,6 +34,7 @@ import {
 } from '@slipway/crds';
 import pg from 'pg';
 import { type ApiSettings, startApi } from './index.js';
+import { UNRESTRICTED } from './settings.js';
 
 const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
 
@@ -70,16 +73,22 @@ export async function startTestApi(chosen: Partial<ApiSettings> = {}) {
     kubeconfig: cluster.kubeconfig,
     jwtSecret: 'a secret of the tests, of 32 bytes or more',
     encryptionKeys: { current: 'a', keys: { a: Buffer.alloc(32, 1).toString('base64') } },
+    accounts: { registration: { mode: 'open' }, localOnly: true, setupCode: () => undefined, defaults: UNRESTRICTED },
+    requestLimits: { perMinute: 0, sparesLoopback: true, sparesLocalAccounts: true },
     logLevel: 'silent',
     ...chosen,
   };
   let api = await startApi(settings);
+  const platform = new pg.Client({ ...cluster.postgres.admin(), database: 'platform' });
+  await platform.connect();
   const agent = new Agent({ keepAlive: false });
   return {
     settings,
     cluster,
     folder,
     admin,
+    /** The platform database, as superuser. */
+    platform,
     operator: operatorOf(cluster.kubeconfig, cluster.postgres.admin()),
     call: (method: string, url: string, options?: CallOptions) => call(agent, settings.listen, method, url, options),
     /** Ends the API and starts it anew over the same data. */
@@ -90,6 +99,7 @@ export async function startTestApi(chosen: Partial<ApiSettings> = {}) {
     async close() {
       await api.close();
       await admin.end();
+      await platform.end();
       await cluster.close();
       await rm(folder, { recursive: true, force: true });
     },
@@ -158,7 +168,25 @@ function operatorOf(kubeconfig: string, postgres: pg.ClientConfig) {
     await core.createNamespacedSecret({ namespace: namespaceOf(ref), body: { metadata, stringData } });
   }
 
-  /** A database of its own and its owner role, as its db_url has. */
+  async function makeAuthenticator(admin: pg.Client, ref: string) {
+    const { rows } = await admin.query<{ rolname: string }>('select rolname from pg_roles');
+    const missing = API_ROLES.filter((role) => !rows.some(({ rolname }) => rolname === role));
+    for (const role of missing) await admin.query(`create role ${role} ${role === 'service_role' ? 'bypassrls' : ''}`);
+    const authenticator = `"${authenticatorRole(ref)}"`;
+    await admin.query(`create role ${authenticator} login noinherit password 'authenticator'`);
+    await admin.query(`grant ${API_ROLES.join(', ')} to ${authenticator} with inherit false`);
+    await admin.query(`grant connect on database "p-${ref}" to ${authenticator}`);
+    const inside = new pg.Client({ ...postgres, database: `p-${ref}` });
+    await inside.connect();
+    for (const kind of ['tables', 'sequences', 'routines']) {
+      await inside.query(
+        `alter default privileges for role "${ownerRole(ref)}" in schema public grant all on ${kind} to service_role`,
+      );
+    }
+    await inside.end();
+  }
+
+  /** A database of its own, with the roles of the owner and of the data plane, and what service_role may do there. */
   async function provision(ref: string) {
     const { host, port } = postgres;
     const admin = new pg.Client(postgres);
@@ -166,6 +194,7 @@ function operatorOf(kubeconfig: string, postgres: pg.ClientConfig) {
     await admin.query(`create role "${ownerRole(ref)}" login password 'owner'`);
     await admin.query(`create database "p-${ref}" owner "${ownerRole(ref)}"`);
     await admin.query(`revoke connect on database "p-${ref}" from public`);
+    await makeAuthenticator(admin, ref);
     await admin.end();
     await core
       .createNamespace({ body: { metadata: { name: namespaceOf(ref), labels: { [LABEL_PROJECT]: ref } } } })
@@ -182,6 +211,7 @@ function operatorOf(kubeconfig: string, postgres: pg.ClientConfig) {
       [database.port]: String(port),
       [database.database]: `p-${ref}`,
       [database.ownerPassword]: 'owner',
+      [database.authenticatorPassword]: 'authenticator',
       [database.url]: `postgresql://${ownerRole(ref)}:owner@localhost:4002/p-${ref}`,
     });
     await setStatus(ref, {
@@ -221,7 +251,8 @@ export async function until<T>(ask: () => Promise<T>, accept: (answer: T) => boo
     const answer = await ask();
     if (accept(answer)) return answer;
     if (Date.now() > deadline) throw new Error(`still: ${JSON.stringify(answer)?.slice(0, 500)}`);
-    await new Promise((resolve) => setImmediate(resolve));
+    // A loop without a pause uses up the machine's ports.
+    await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
 

@@ -69,9 +69,135 @@ class TokenDescent extends Migration {
   }
 }
 
+/** Accounts that exist keep every plan and type, and the former limit of projects; null is the installation's default. */
+class Administration extends Migration {
+  override up() {
+    this.addSql(`
+      alter table platform.users
+        add is_administrator boolean not null default false,
+        add disabled_at timestamptz,
+        add allowed_plans text[],
+        add allowed_types text[],
+        add max_projects integer check (max_projects >= 0)`);
+    this.addSql(`
+      update platform.users set
+        allowed_plans = '{free,starter,pro,team,enterprise}',
+        allowed_types = '{shared,dedicated,frontend,app}',
+        max_projects = 1000`);
+    this.addSql(`
+      create table platform.invitations (
+        id integer generated always as identity primary key,
+        -- SHA-256 of the code.
+        hash bytea not null unique,
+        -- The only address that may use it; null: any.
+        email text,
+        created_by integer references platform.users on delete set null,
+        created_at timestamptz not null default now(),
+        expires_at timestamptz not null,
+        used_at timestamptz,
+        used_by integer references platform.users on delete set null
+      )`);
+  }
+}
+
+/** Projects belong to accounts by id. */
+class Ownership extends Migration {
+  override up() {
+    this.addSql(`
+      alter table platform.users
+        add email_verified_at timestamptz,
+        -- When the account got the address that it has.
+        add email_since timestamptz not null default now()`);
+    this.addSql('update platform.users set email_since = created_at');
+    // Every address that an account gave up, for good: nobody who has it later inherits what was named after it.
+    this.addSql(`
+      create table platform.former_addresses (
+        id integer generated always as identity primary key,
+        address text not null,
+        -- Null: the account is deleted.
+        user_id integer references platform.users on delete set null,
+        changed_at timestamptz not null default now()
+      )`);
+    this.addSql('create index on platform.former_addresses (address)');
+    this.addSql('create index on platform.former_addresses (user_id)');
+    this.addSql(`
+      alter table platform.projects
+        -- Null: no account owns it, until an administrator assigns it.
+        add owner_id integer references platform.users,
+        -- The account that owned it last: it may know the keys.
+        add last_owner_id integer,
+        -- When the address in "owner" became the one in spec.owner.
+        add owner_since timestamptz not null default now(),
+        -- The metadata.generation that this row agrees with; null: written by a release that compared addresses.
+        add seen_generation integer,
+        -- spec.owner is to become the address of the account.
+        add follow_owner boolean not null default false,
+        -- deletionPolicy is Retain.
+        add retained boolean not null default false,
+        -- Which rotation of a transfer is due: the first, the second, or 0 for none.
+        add rotation_step smallint not null default 0,
+        add rotation_number integer`);
+    this.addSql(`
+      update platform.projects p set owner_id = u.id, last_owner_id = u.id
+      from platform.users u where u.email = p.owner`);
+    this.addSql('create index on platform.projects (owner_id)');
+    // Data that a deleted Project left behind.
+    this.addSql(`
+      create table platform.retained_projects (
+        ref text primary key,
+        owner_id integer not null references platform.users,
+        retained_at timestamptz not null default now()
+      )`);
+    this.addSql('create index on platform.retained_projects (owner_id)');
+  }
+}
+
+/** Sessions of user tokens, networks that accounts signed in from, and the links that are mailed to accounts. */
+class Sessions extends Migration {
+  override up() {
+    // User tokens of earlier releases name no session: a password that changes ends them all.
+    this.addSql('alter table platform.users add unnamed_sessions_ended_at timestamptz');
+    this.addSql(`
+      create table platform.sessions (
+        id integer generated always as identity primary key,
+        user_id integer not null references platform.users on delete cascade,
+        network text not null,
+        user_agent text not null,
+        created_at timestamptz not null default now(),
+        expires_at timestamptz not null
+      )`);
+    this.addSql('create index on platform.sessions (user_id)');
+    this.addSql('create index on platform.sessions (expires_at)');
+    this.addSql(`
+      create table platform.sign_in_networks (
+        user_id integer not null references platform.users on delete cascade,
+        network text not null,
+        last_used_at timestamptz not null default now(),
+        primary key (user_id, network)
+      )`);
+    this.addSql(`
+      create table platform.mail_tokens (
+        id integer generated always as identity primary key,
+        user_id integer not null references platform.users on delete cascade,
+        purpose text not null check (purpose in ('verify', 'reset')),
+        -- The address that the link was sent to; it becomes the account's if it is another.
+        address text not null,
+        -- SHA-256 of the token.
+        hash bytea not null unique,
+        created_at timestamptz not null default now(),
+        expires_at timestamptz not null
+      )`);
+    this.addSql('create index on platform.mail_tokens (user_id)');
+    this.addSql('create index on platform.mail_tokens (expires_at)');
+  }
+}
+
 export const migrations = [
   { name: '0001_accounts', class: Accounts },
   { name: '0002_projects', class: Projects },
   { name: '0003_edge_functions', class: EdgeFunctions },
   { name: '0004_token_descent', class: TokenDescent },
+  { name: '0005_administration', class: Administration },
+  { name: '0006_ownership', class: Ownership },
+  { name: '0007_sessions', class: Sessions },
 ];

@@ -7,6 +7,7 @@ import { Migrator } from '@mikro-orm/migrations';
 import { MikroORM } from '@mikro-orm/postgresql';
 import pg from 'pg';
 import type { Logger } from 'pino';
+import { Session } from '../accounts/session.entity.js';
 import { User } from '../accounts/user.entity.js';
 import { Token } from '../tokens/token.entity.js';
 import { migrations } from './migrations.js';
@@ -47,7 +48,7 @@ function mayCome(error: unknown): boolean {
 async function open(url: string): Promise<MikroORM> {
   const { host, port, user, password, database } = connectionOf(url);
   const orm = await MikroORM.init({
-    entities: [User, Token],
+    entities: [User, Session, Token],
     host,
     port,
     user,
@@ -76,14 +77,31 @@ async function migrate(orm: MikroORM, url: string): Promise<void> {
     await lock.query('select pg_advisory_lock($1)', [MIGRATION_LOCK]);
     const { rowCount } = await lock.query("select from pg_namespace where nspname = 'platform'");
     if (rowCount === 0) await lock.query('create schema platform');
+    await refuseNewer(lock);
     await orm.migrator.up();
   } finally {
     await lock.end();
   }
 }
 
+/** A newer release has migrated the tables: this one would read and write them wrongly. */
+async function refuseNewer(client: pg.Client): Promise<void> {
+  const { rows: tables } = await client.query("select to_regclass('platform.migrations') as name");
+  if (tables[0].name === null) return;
+  const known = migrations.map(({ name }) => name);
+  const text =
+    'select current_database() as database, name from platform.migrations where name <> all ($1) order by id';
+  const { rows } = await client.query(text, [known]);
+  if (rows.length === 0) return;
+  const [{ database, name }] = rows;
+  throw new Error(
+    `schema platform of the database ${database} has the migration ${name}, which this release does not know: ` +
+      'run the newer release that wrote it',
+  );
+}
+
 /** `pg` reads the folder of a Unix socket from `host` in the query of a URL; MikroORM wants each part. */
-function connectionOf(text: string) {
+export function connectionOf(text: string) {
   const url = new URL(text.replace(/^(postgres(?:ql)?:\/\/[^/@]*@)\//, '$1localhost/'));
   return {
     host: url.searchParams.get('host') ?? url.hostname,

@@ -4,7 +4,7 @@ import { Injectable } from '@nestjs/common';
 import { callerGone } from '../http/caller-signal.js';
 import { missing, Problem } from '../http/problem.js';
 import { ConcurrencyLimit } from '../projects/concurrency-limit.js';
-import { FunctionResources, type SeenFunction } from './function-resources.js';
+import { digestOf, FunctionResources, type SeenFunction } from './function-resources.js';
 import { refusalOf, WAITING } from './function-view.js';
 
 /** A deploy that takes longer goes on, and its status tells. */
@@ -73,7 +73,7 @@ export class FunctionDeploys {
 
   private async serves(object: SeenFunction, code: string): Promise<boolean> {
     const versions = await this.resources.versions(object);
-    return versions.find(({ version }) => version === object.status?.deployedVersion)?.code === code;
+    return versions.find(({ version }) => version === object.status?.deployedVersion)?.digest === digestOf(code);
   }
 
   /** As it is once the operator is done with the change, or with a later one. */

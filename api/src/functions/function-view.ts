@@ -1,11 +1,16 @@
 /** From an EdgeFunction to what REST shows of it: pure. */
-import { Problem } from '../http/problem.js';
+import { REASON_UNEXPECTED_ERROR } from '@slipway/crds';
+import { Problem, retryLater } from '../http/problem.js';
 import type { FullFunction, ListedFunction } from './function.schema.js';
 import type { SeenFunction } from './function-resources.js';
 
 export const WAITING = 'waiting for the operator';
+const RETRY_SECONDS = 5;
 
 export function refusalOf({ status }: SeenFunction): Problem {
+  if (status?.conditions?.some(({ reason }) => reason === REASON_UNEXPECTED_ERROR)) {
+    return retryLater('unavailable', `The function could not be deployed: ${status.message}.`, RETRY_SECONDS);
+  }
   const problems = status?.problems ?? [];
   const errors = problems.map(({ message, line, column }) => ({
     field: 'code',

@@ -25,6 +25,9 @@ import { FunctionsService } from './functions.service.js';
 const NO_PROJECT = { 404: 'There is no such project, or it is not yours.' };
 const NO_FUNCTION = { 404: 'There is no such project or function, or it is not yours.' };
 const FULL_EXAMPLE = { ...EXAMPLE_FUNCTION, code: EXAMPLE_CODE };
+const TOO_MUCH_CODE = {
+  413: 'The body is larger than 1 MiB, or the functions of the project would have more code than they may (`code_limit`).',
+};
 const DEPLOY_PROBLEMS = {
   ...NO_FUNCTION,
   400: 'The code can not be deployed: `problems` says why, with line and column. Callers get what they got before.',
@@ -57,11 +60,16 @@ export class FunctionsController {
     summary: 'Create an edge function',
     description: 'Callers get it once it is deployed.',
     access: 'functions:write',
+    cost: 10,
     params: ProjectId,
     body: NewFunction,
     bodyExamples: { hello: { name: 'hello', code: EXAMPLE_CODE } },
     answer: { status: 201, description: 'The function.', schema: FullFunction, example: FULL_EXAMPLE },
-    problems: { ...NO_PROJECT, 409: 'The name is taken, or the project is not provisioned yet or is being deleted.' },
+    problems: {
+      ...NO_PROJECT,
+      ...TOO_MUCH_CODE,
+      409: 'The name is taken, or the project is not provisioned yet or is being deleted.',
+    },
   })
   createFunction(
     @Caller() caller: Principal,
@@ -86,11 +94,12 @@ export class FunctionsController {
     summary: 'Change an edge function',
     description: 'New code is a new version, which callers get once it is deployed; `verify_jwt` holds at once.',
     access: 'functions:write',
+    cost: 10,
     params: FunctionId,
     body: FunctionChange,
     bodyExamples: { code: { code: EXAMPLE_CODE } },
     answer: { status: 200, description: 'The function.', schema: FullFunction, example: FULL_EXAMPLE },
-    problems: NO_FUNCTION,
+    problems: { ...NO_FUNCTION, ...TOO_MUCH_CODE },
   })
   changeFunction(
     @Caller() caller: Principal,
@@ -116,6 +125,7 @@ export class FunctionsController {
     summary: 'Deploy an edge function',
     description: 'Answers when callers get the code as it is now; no call fails meanwhile.',
     access: 'functions:write',
+    cost: 10,
     params: FunctionId,
     answer: { status: 200, description: 'The function.', schema: ListedFunction, example: EXAMPLE_FUNCTION },
     problems: DEPLOY_PROBLEMS,
@@ -149,6 +159,7 @@ export class FunctionsController {
     summary: 'Roll an edge function back to a version',
     description: 'Answers when callers get that version. The code stays as it is; a deploy brings it back.',
     access: 'functions:write',
+    cost: 10,
     params: FunctionId,
     body: Rollback,
     bodyExamples: { first: { version: 1 } },

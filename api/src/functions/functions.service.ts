@@ -1,8 +1,9 @@
 /** Edge functions: REST writes EdgeFunction resources, the operator deploys them, and their status is what is shown. */
 import { randomInt } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import { API_VERSION, availableServices, whyUnavailable } from '@slipway/crds';
+import { API_VERSION, availableServices, FUNCTION_BUDGET, whyUnavailable } from '@slipway/crds';
 import type { Principal } from '../access/principal.js';
+import { ExclusiveWork } from '../database/exclusive-work.js';
 import { missing, Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
 import { SETTINGS } from '../platform.js';
@@ -10,6 +11,7 @@ import { hasDatabase, phaseOf, typeOf } from '../projects/project-view.js';
 import { ProjectsService } from '../projects/projects.service.js';
 import { refuseSuspended } from '../projects/suspension.js';
 import type { ApiSettings } from '../settings.js';
+import { checkCodeBudget } from './code-budget.js';
 import type {
   FullFunction,
   FunctionChange,
@@ -25,8 +27,6 @@ import { FunctionResources, type SeenFunction } from './function-resources.js';
 import { fullOf, viewOf } from './function-view.js';
 import { FunctionsRepository } from './functions.repository.js';
 
-const FUNCTIONS_PER_PROJECT = 100;
-
 interface Found {
   project: SeenProject;
   object: SeenFunction;
@@ -40,6 +40,7 @@ export class FunctionsService {
     private readonly deploys: FunctionDeploys,
     private readonly rows: FunctionsRepository,
     private readonly logs: FunctionLogs,
+    private readonly exclusive: ExclusiveWork,
     @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {}
 
@@ -58,20 +59,24 @@ export class FunctionsService {
     if (!hasDatabase(project)) throw new Problem('no_database', `A ${typeOf(project)} project has no edge functions.`);
     this.refuseUnavailable(project);
     refuseUnready(project);
-    const ref = project.metadata.name;
+    // The name, the count and the bytes are looked at before the resource is made.
+    const make = () => this.make(projectId, project.metadata.name, wish);
+    return this.exclusive.run('projectFunctions', projectId, make);
+  }
+
+  private async make(projectId: number, ref: string, wish: NewFunction): Promise<FullFunction> {
     const others = await this.resources.list(ref);
     if (others.some(({ spec }) => spec.name === wish.name)) {
       throw new Problem('name_taken', `The project has a function named ${wish.name}. Choose another name.`, {
         errors: [{ field: 'name', message: 'is the name of another function of the project' }],
       });
     }
-    if (others.length >= FUNCTIONS_PER_PROJECT) {
-      throw new Problem(
-        'project_limit',
-        `A project has at most ${FUNCTIONS_PER_PROJECT} functions. Delete some first.`,
-      );
+    const { functionsOfProject } = FUNCTION_BUDGET;
+    if (others.length >= functionsOfProject) {
+      throw new Problem('project_limit', `A project has at most ${functionsOfProject} functions. Delete some first.`);
     }
     const { name, code, verify_jwt: verifyJwt = true } = wish;
+    checkCodeBudget(others, code);
     const object = await this.resources.create(ref, {
       apiVersion: API_VERSION,
       kind: 'EdgeFunction',
@@ -86,10 +91,14 @@ export class FunctionsService {
   }
 
   async change(caller: Principal, projectId: number, id: number, change: FunctionChange): Promise<FullFunction> {
-    const { object } = await this.find(caller, projectId, id);
+    const { project, object } = await this.find(caller, projectId, id);
     const { code, verify_jwt: verifyJwt } = change;
     const spec = { ...(code === undefined ? {} : { code }), ...(verifyJwt === undefined ? {} : { verifyJwt }) };
-    const changed = await this.resources.patch(object, spec);
+    const write = async () => {
+      if (code !== undefined) checkCodeBudget(await this.resources.list(project.metadata.name), code, object);
+      return this.resources.patch(object, spec);
+    };
+    const changed = await (code === undefined ? write() : this.exclusive.run('projectFunctions', projectId, write));
     if (!changed) throw missing('function');
     return fullOf(id, changed);
   }

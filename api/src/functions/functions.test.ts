@@ -98,6 +98,24 @@ test('a deploy that the operator refuses answers 400 with line and column', asyn
   assert.equal(refused.body.errors, [{ field: 'code', message: 'line 3, column 28: Expression expected' }]);
 });
 
+test('a deploy that fails in the operator by an unexpected error answers 503, as the code is not to blame', async () => {
+  const { body } = await call('POST', '', { name: 'unexpected', code: CODE });
+  const deploying = call('POST', `/${body.id}/deploy`);
+  const lastTransitionTime = '2026-01-05T09:00:01Z';
+  const ready = {
+    type: 'Ready',
+    status: 'False',
+    reason: 'UnexpectedError',
+    message: 'see the log',
+    lastTransitionTime,
+  };
+  const failed = { phase: 'error', message: 'see the log of the operator', conditions: [ready] };
+  await answer('unexpected', ({ spec }) => spec.deployedGeneration !== 0, failed);
+  const { status, body: problem, headers } = await deploying;
+  assert.equal([status, problem.code], [503, 'unavailable']);
+  assert.ok(headers['retry-after']);
+});
+
 /** As the operator keeps one. */
 async function keepVersion(name: string, version: number, code: string): Promise<void> {
   const { metadata } = (await resources()).find(({ spec }) => spec.name === name) as EdgeFunction;
@@ -161,11 +179,13 @@ test('of a deploy and a rollback at once the one that is not served is a conflic
 
 test('sixteen deploys and rollbacks of a project wait at once, one more is turned away, and who goes makes room', async () => {
   const { body } = await call('POST', '', { name: 'waited-for', code: CODE });
+  await keepVersion('waited-for', 1, CODE);
   const caller = new AbortController();
   const answered: number[] = [];
-  for (let deploys = 1; deploys <= 18; deploys++) {
-    const deploying = api.call('POST', `/projects/${id}/functions/${body.id}/deploy`, { token, signal: caller.signal });
-    deploying.then(
+  // Rollbacks alone: deploys of one function at once end each other with a conflict, and would make room.
+  const request = { token, signal: caller.signal, json: { version: 1 } };
+  for (let rollbacks = 1; rollbacks <= 18; rollbacks++) {
+    api.call('POST', `/projects/${id}/functions/${body.id}/rollback`, request).then(
       ({ status }) => answered.push(status),
       () => undefined,
     );
@@ -179,6 +199,7 @@ test('sixteen deploys and rollbacks of a project wait at once, one more is turne
   const refused = await another();
   assert.is(refused.status, 429);
   assert.ok(Number(refused.headers['retry-after']) >= 1);
+  assert.is((await call('POST', `/${body.id}/deploy`)).status, 429);
   caller.abort();
   await until(another, ({ status }) => status === 404);
 });
@@ -238,6 +259,26 @@ const ROUTES: [string, string, object?][] = [
   ['GET', '/versions'],
   ['GET', '/logs'],
 ];
+test('a project whose functions have 16 MiB of code gets no more, however many are created at once', async () => {
+  const { id: full } = await project('full-of-code');
+  const path = `/projects/${full}/functions`;
+  const code = 'x'.repeat(1_000_000);
+  const create = (n: number) => api.call('POST', path, { token, json: { name: `f${n}`, code } });
+  for (let n = 0; n < 15; n++) assert.is((await create(n)).status, 201);
+  const together = await Promise.all([create(15), create(16), create(17)]);
+  assert.equal(together.map(({ status }) => status).sort(), [201, 413, 413]);
+  const refused = together.find(({ status }) => status === 413)?.body;
+  assert.is(refused.code, 'code_limit');
+  assert.match(refused.detail, /16 MiB/);
+  assert.is(refused.errors[0].field, 'code');
+  const small = await api.call('POST', path, { token, json: { name: 'small', code: 'x' } });
+  assert.is(small.status, 201);
+  const grown = await api.call('PATCH', `${path}/${small.body.id}`, { token, json: { code } });
+  assert.equal([grown.status, grown.body.code], [413, 'code_limit']);
+  const { body: listed } = await api.call('GET', path, { token });
+  assert.is(listed.length, 17);
+});
+
 test('nobody reaches a function through another’s project, another project, or without its scope', async () => {
   const { body: own } = await call('POST', '', { name: 'own', code: CODE });
   const stranger = await register(api);

@@ -6,11 +6,16 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { until } from '../testing.js';
 import { fastifyAdapter } from './adapter.js';
+import { RequestLimits } from './request-limits.js';
 
 test('each request is one line of the log, also one whose caller closed the connection before the answer', async () => {
   const lines: { path: string; status: number }[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
-  const fastify = fastifyAdapter(log, false).getInstance() as unknown as FastifyInstance;
+  const fastify = fastifyAdapter(
+    log,
+    false,
+    new RequestLimits({ perMinute: 0, sparesLoopback: true, sparesLocalAccounts: true }),
+  ).getInstance() as unknown as FastifyInstance;
   const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   fastify.get('/at-once', async () => 'here');

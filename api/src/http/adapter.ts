@@ -5,13 +5,15 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { callerGone } from './caller-signal.js';
+import { pagePolicy } from './page-policy.js';
 import { Problem } from './problem.js';
 import { answerProblem, pathOf, unrouted } from './problem-filter.js';
+import type { RequestLimits } from './request-limits.js';
 
 const BODY_LIMIT = 1024 * 1024;
 
 /** `behindProxy`: requests come through the data plane or an ingress, which names the caller at the end of X-Forwarded-For. */
-export function fastifyAdapter(log: Logger, behindProxy: boolean): FastifyAdapter {
+export function fastifyAdapter(log: Logger, behindProxy: boolean, limits: RequestLimits): FastifyAdapter {
   const adapter = new FastifyAdapter({
     bodyLimit: BODY_LIMIT,
     trustProxy: behindProxy ? (_address: string, hop: number) => hop < 1 : false,
@@ -24,7 +26,7 @@ export function fastifyAdapter(log: Logger, behindProxy: boolean): FastifyAdapte
   } as never);
   const fastify = adapter.getInstance() as unknown as FastifyInstance;
   parseJsonOnly(fastify);
-  observe(fastify, log);
+  observe(fastify, log, limits);
   return adapter;
 }
 
@@ -44,17 +46,14 @@ function parseJsonOnly(fastify: FastifyInstance) {
 
 const PROBED = new Set(['/health', '/healthz', '/readyz']);
 
-function observe(fastify: FastifyInstance, log: Logger) {
+function observe(fastify: FastifyInstance, log: Logger, limits: RequestLimits) {
   fastify.addHook('onRequest', async (request, reply) => {
-    void reply.headers({
-      'x-request-id': request.id,
-      'x-content-type-options': 'nosniff',
-      'cache-control': 'no-store',
-    });
+    void reply.headers({ 'x-request-id': request.id, 'cache-control': 'no-store', ...pagePolicy(pathOf(request)) });
     reply.raw.once('close', () => {
       // Fastify has no response then, and calls no hook.
       if (!reply.raw.writableFinished) logRequest(log, request, reply, callerGone().status);
     });
+    limits.countRequest(pathOf(request), request.ip);
     // Before the body is looked at: what is wrong with it matters to nobody where there is no route.
     if (request.is404 && request.method !== 'OPTIONS') throw unrouted(request);
   });

@@ -8,6 +8,7 @@ const api = await startTestApi();
 test.after(() => api.close());
 
 interface Operation {
+  operationId: string;
   description?: string;
   security?: object[];
   responses: Record<string, { content?: unknown }>;
@@ -35,6 +36,11 @@ test('speaking MCP needs the key that the scheme `apikey` describes, and may be 
   assert.equal(mcp?.security, [{ apikey: [] }]);
   assert.ok(mcp?.responses[202]);
   assert.is(mcp.responses[202].content, undefined);
+});
+
+test('every operation has an id of its own', () => {
+  const ids = operations.map(({ operationId }) => operationId);
+  assert.equal(ids.sort(), [...new Set(ids)].sort());
 });
 
 test('every operation says who may call it, by a scheme that is there', () => {

@@ -23,6 +23,8 @@ function openApiDocument(app: INestApplication, publicUrl: string): OpenAPIObjec
     .setVersion(VERSION)
     .setDescription(description())
     .setLicense('Apache-2.0', 'https://www.apache.org/licenses/LICENSE-2.0')
+    // First, as /docs may only call its own origin, which need not be that of the public URL.
+    .addServer('/')
     .addServer(publicUrl)
     .addBearerAuth(
       { type: 'http', description: 'A user token from logging in, or a personal access token (`pat_…`).' },
@@ -56,7 +58,8 @@ function description() {
   const scopes = Object.entries(SCOPES).map(([scope, meaning]) => `- \`${scope}\`: ${meaning}`);
   return [
     'Accounts, personal access tokens and projects. Errors are problem documents (RFC 9457).',
-    'Beyond what is listed with it, any route may answer 405, 414, 415, 429, 431 or 500, as problem documents too.',
+    'Beyond what is listed with it, any route may answer 405, 414, 415, 429, 431 or 500, as problem documents too, and ' +
+      '403 to a page of another origin.',
     'Scopes of a personal access token; a user token has them all:',
     scopes.join('\n'),
   ].join('\n\n');

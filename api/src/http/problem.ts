@@ -8,6 +8,7 @@ const KINDS = {
   validation_failed: [400, 'The request is not valid'],
   malformed_json: [400, 'The body is not JSON'],
   bad_request: [400, 'The request is not valid'],
+  link_invalid: [400, 'The link is not valid'],
   backend_type_unavailable: [400, 'This backend type is not available here'],
   not_reprovisionable: [400, 'The project can not be provisioned again'],
   no_database: [400, 'The project has no database'],
@@ -18,6 +19,12 @@ const KINDS = {
   unauthorized: [401, 'Authentication is needed'],
   missing_scope: [403, 'The token may not do this'],
   not_allowed: [403, 'The token may not do this'],
+  registration_refused: [403, 'This account cannot be registered'],
+  registration_code_mailed: [403, 'Registration needs the code that was mailed'],
+  account_disabled: [403, 'The account is disabled'],
+  plan_not_allowed: [403, 'The account may not use this plan or type'],
+  mail_not_configured: [403, 'This installation sends no mail'],
+  foreign_origin: [403, 'Pages of this origin may not call the API'],
   project_limit: [403, 'Too many projects'],
   service_not_available: [403, 'The project does not have this service'],
   token_limit: [403, 'Too many tokens'],
@@ -28,7 +35,10 @@ const KINDS = {
   project_deleting: [409, 'The project is being deleted'],
   project_suspended: [409, 'The project is suspended'],
   project_not_ready: [409, 'The project is not ready'],
+  last_administrator: [409, 'The last administrator must stay'],
+  account_in_use: [409, 'The account has projects or retained data'],
   conflict: [409, 'Conflict'],
+  code_limit: [413, 'Too much function code'],
   body_too_large: [413, 'The body is too large'],
   uri_too_long: [414, 'The address is too long'],
   unsupported_media_type: [415, 'Unsupported media type'],
@@ -87,11 +97,16 @@ export function kindOfStatus(status: number): ProblemKind {
   return status === 503 ? 'unavailable' : 'internal_error';
 }
 const SPECIAL = new Set<ProblemKind>([
+  'link_invalid',
   'validation_failed',
   'malformed_json',
   'missing_scope',
+  'foreign_origin',
   'email_taken',
   'name_taken',
+  'last_administrator',
+  'account_in_use',
+  'code_limit',
 ]);
 
 /** For the documentation: a document as a route answers it with `status`. */

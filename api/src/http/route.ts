@@ -14,8 +14,13 @@ import { bodyCheck, type Check, textCheck } from './validation.js';
 export interface RouteOptions {
   summary: string;
   description?: string;
-  /** `none`: for everybody; `apikey`: a key of the project, which the handler proves; otherwise a bearer token with this scope. */
-  access: 'none' | 'apikey' | Scope;
+  /**
+   * `none`: for everybody; `apikey`: a key of the project, which the handler proves; `user`: a user token, and no personal access token;
+   * otherwise a bearer token with this scope.
+   */
+  access: 'none' | 'apikey' | 'user' | Scope;
+  /** What a request takes of its account's budget (`request-limits.ts`). Default: 1. */
+  cost?: number;
   params?: TObject;
   query?: TObject;
   body?: TSchema;
@@ -25,12 +30,15 @@ export interface RouteOptions {
   emptyAnswers?: Record<number, string>;
   /** What can go wrong beyond what follows from the above, by status. */
   problems?: Record<number, string>;
+  /** Statuses of problems that may also carry the answer's schema, as the protocol inside the route has errors of its own. */
+  answerErrors?: number[];
   links?: Record<string, { operationId: string; parameters: Record<string, string>; description: string }>;
 }
 type ResponseHeaders = Record<string, { description: string; schema: { type: 'string' | 'integer' } }>;
 
 export interface RouteRule {
   access: RouteOptions['access'];
+  cost: number;
   checks: { params?: Check; query?: Check; body?: Check };
 }
 export const ROUTE = 'slipway:route';
@@ -61,29 +69,34 @@ export function Route(method: Method, path: string, options: RouteOptions): Meth
   );
 }
 
-function ruleOf({ access, params, query, body }: RouteOptions): RouteRule {
+function ruleOf({ access, cost = 1, params, query, body }: RouteOptions): RouteRule {
   const checks: RouteRule['checks'] = {};
   if (params) checks.params = textCheck(params);
   if (query) checks.query = textCheck(query);
   if (body) checks.body = bodyCheck(body);
-  return { access, checks };
+  return { access, cost, checks };
 }
 
 function documented(path: string, options: RouteOptions): (MethodDecorator & ClassDecorator)[] {
   const { summary, description, access } = options;
-  const needs = isScope(access) ? `A personal access token needs the scope \`${access}\`.` : '';
+  const needs = needsOf(access);
   const text = [description, needs].filter(Boolean).join('\n\n');
   return [
     ApiOperation({ summary, description: text, ...(access === 'none' ? { security: [] } : {}) }) as MethodDecorator &
       ClassDecorator,
     ...(access === 'apikey' ? [ApiSecurity('apikey')] : []),
-    ...(isScope(access) ? [ApiBearerAuth('bearer')] : []),
+    ...(isBearer(access) ? [ApiBearerAuth('bearer')] : []),
     ...inputs(options),
     ...answers(options, path.replaceAll(/\{\w+\}/g, '1')),
   ];
 }
 
-const isScope = (access: RouteOptions['access']): access is Scope => access !== 'none' && access !== 'apikey';
+const isBearer = (access: RouteOptions['access']) => access !== 'none' && access !== 'apikey';
+
+function needsOf(access: RouteOptions['access']): string {
+  if (access === 'user') return 'It takes a user token; a personal access token is a 403.';
+  return isBearer(access) ? `A personal access token needs the scope \`${access}\`.` : '';
+}
 
 function inputs({ params, query, body, bodyExamples }: RouteOptions): (MethodDecorator & ClassDecorator)[] {
   const inPath = propertiesOf(params).map(({ name, schema, description }) =>
@@ -112,6 +125,7 @@ function propertiesOf(object: TObject | undefined) {
 
 function answers(options: RouteOptions, examplePath: string) {
   const { status, description, schema, example, headers } = options.answer;
+  const { answerErrors = [] } = options;
   const content = { 'application/json': { schema: openApiSchema(schema, components), example } };
   const success = { status, description, content, headers: headers ?? {}, links: options.links ?? {} };
   const problems = { ...impliedProblems(options), ...options.problems };
@@ -121,7 +135,14 @@ function answers(options: RouteOptions, examplePath: string) {
       ApiResponse({ status: Number(empty), description: text }),
     ),
     ...Object.entries(problems).map(([problem, text]) =>
-      ApiResponse(problemResponse(Number(problem), text, examplePath) as never),
+      ApiResponse(
+        problemResponse(
+          Number(problem),
+          text,
+          examplePath,
+          answerErrors.includes(Number(problem)) ? schema : undefined,
+        ) as never,
+      ),
     ),
   ];
 }
@@ -131,10 +152,14 @@ function impliedProblems({ access, params, query, body }: RouteOptions): Record<
     ...(params || query || body
       ? { 400: 'A parameter or the body is not valid; `errors` says which field and why.' }
       : {}),
-    ...(isScope(access)
-      ? { 401: 'No token was sent, or it is not valid (any more).', 403: 'The token lacks the scope that is named.' }
+    ...(isBearer(access)
+      ? {
+          401: 'No token was sent, or it is not valid (any more).',
+          403: access === 'user' ? 'The token is a personal access token.' : 'The token lacks the scope that is named.',
+        }
       : {}),
     ...(body ? { 413: 'The body is larger than 1 MiB.', 415: 'The body is not `application/json`.' } : {}),
+    429: 'Too many requests of this account, or from this network; `Retry-After` says when to try again.',
     503: 'A part that is needed for this does not answer now; `Retry-After` says when to try again.',
   };
 }
@@ -145,7 +170,7 @@ const HEADERS_OF: Record<number, ResponseHeaders> = {
   503: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } },
 };
 
-const problemResponse = (status: number, description: string, instance: string) => ({
+const problemResponse = (status: number, description: string, instance: string, other: TSchema | undefined) => ({
   status,
   description,
   headers: HEADERS_OF[status] ?? {},
@@ -154,5 +179,6 @@ const problemResponse = (status: number, description: string, instance: string) 
       schema: openApiSchema(ProblemDocument, components),
       example: exampleProblem(status, description, instance),
     },
+    ...(other ? { 'application/json': { schema: openApiSchema(other, components) } } : {}),
   },
 });

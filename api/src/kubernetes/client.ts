@@ -7,7 +7,8 @@ import {
   CoordinationV1Api,
   CoreV1Api,
   CustomObjectsApi,
-  KubeConfig,
+  type KubeConfig,
+  type RequestContext,
   setHeaderMiddleware,
   setHeaderOptions,
   type V1Lease,
@@ -15,8 +16,19 @@ import {
   Watch,
 } from '@kubernetes/client-node';
 import { Injectable } from '@nestjs/common';
-import { GROUP, namespaceOf, OPERATOR_LEASE, type Project, SYSTEM_NAMESPACE, VERSION } from '@slipway/crds';
+import {
+  ANNOTATION_RETAINED_FOR,
+  GROUP,
+  LABEL_PROJECT,
+  LABEL_RETAINED,
+  namespaceOf,
+  OPERATOR_LEASE,
+  type Project,
+  SYSTEM_NAMESPACE,
+  VERSION,
+} from '@slipway/crds';
 import { Problem } from '../http/problem.js';
+import { PooledKubeConfig } from './pooled-kube-config.js';
 
 const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
 const PROJECTS_PATH = `/apis/${GROUP}/${VERSION}/projects`;
@@ -81,7 +93,7 @@ export class Kubernetes {
     return this.call((options) => this.objects.createClusterCustomObject({ ...PROJECTS, body }, options));
   }
 
-  /** A merge patch; a `uid` in its metadata makes the server refuse another object of the same name. */
+  /** A merge patch. With a `uid` or a `resourceVersion` in its metadata, the server rejects it (409) for another object or version. */
   patchProject(ref: string, body: object): Promise<Project | undefined> {
     const request = { ...PROJECTS, name: ref, body };
     return unlessMissing(this.call((options) => this.objects.patchClusterCustomObject(request, asMergePatch(options))));
@@ -144,6 +156,16 @@ export class Kubernetes {
     }
   }
 
+  /** The deleted projects whose data is retained, and the address that each is retained for. */
+  async retainedNamespaces(): Promise<{ ref: string; owner: string }[]> {
+    const request = { labelSelector: `${LABEL_RETAINED}=true` };
+    const { items } = await this.call((options) => this.core.listNamespace(request, options));
+    return items.map(({ metadata }) => ({
+      ref: metadata?.labels?.[LABEL_PROJECT] ?? '',
+      owner: metadata?.annotations?.[ANNOTATION_RETAINED_FOR] ?? '',
+    }));
+  }
+
   operatorLease(): Promise<V1Lease | undefined> {
     const request = { name: OPERATOR_LEASE, namespace: SYSTEM_NAMESPACE };
     return unlessMissing(this.call((options) => this.leases.readNamespacedLease(request, options)));
@@ -156,7 +178,7 @@ export class Kubernetes {
 
   async call<T>(request: (options: Options) => Promise<T>): Promise<T> {
     try {
-      return await request(withDeadline());
+      return await repeatedOnce(request);
     } catch (error) {
       if (error instanceof ApiException && (error.code === 400 || error.code === 422)) {
         throw new Problem('bad_request', messageOf(error));
@@ -195,12 +217,43 @@ async function unlessMissing<T>(call: Promise<T>): Promise<T | undefined> {
   }
 }
 
+/**
+ * Sends the request, and once more if its connection broke before a response and the request is safe to repeat: the server closes a
+ * kept connection, as at its end, in the same moment as the request goes out. Any other may have been done, so it fails.
+ */
+async function repeatedOnce<T>(request: (options: Options) => Promise<T>): Promise<T> {
+  let isSafe = false;
+  const note = (sent: RequestContext) => {
+    isSafe = isSafeToRepeat(sent);
+  };
+  try {
+    return await request(withDeadline(note));
+  } catch (error) {
+    if (!isSafe || !isBrokenConnection(error)) throw error;
+    return await request(withDeadline());
+  }
+}
+
+const BROKEN = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+const isBrokenConnection = (error: unknown) =>
+  error instanceof TypeError && BROKEN.has((error.cause as { code?: string } | undefined)?.code ?? '');
+
+/** A read, or a deletion of the very object: done twice, its effect is the same. */
+function isSafeToRepeat(request: RequestContext): boolean {
+  const method = request.getHttpMethod().toString();
+  const body = request.getBody();
+  return (
+    method === 'GET' || (method === 'DELETE' && typeof body === 'string' && /"preconditions":\{"uid":"/.test(body))
+  );
+}
+
 const JSON_ACCEPTED = setHeaderMiddleware('Accept', 'application/json');
 
-const withDeadline = (): Options => ({
+const withDeadline = (note: (request: RequestContext) => void = () => undefined): Options => ({
   middleware: [
     {
       pre: (request) => {
+        note(request);
         request.setSignal(AbortSignal.timeout(DEADLINE_MS));
         return JSON_ACCEPTED.pre(request);
       },
@@ -212,8 +265,8 @@ const withDeadline = (): Options => ({
 
 const asMergePatch = (options: Options) => setHeaderOptions('Content-Type', 'application/merge-patch+json', options);
 
-export function kubeConfig(path: string | undefined): KubeConfig {
-  const config = new KubeConfig();
+export function kubeConfig(path: string | undefined): PooledKubeConfig {
+  const config = new PooledKubeConfig();
   if (path) config.loadFromFile(path);
   else config.loadFromCluster();
   return config;

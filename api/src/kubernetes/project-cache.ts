@@ -54,8 +54,8 @@ export class ProjectCache {
     return this.byRef.values();
   }
 
-  /** Calls `listener` whenever a Project has come or gone. */
-  onMembership(listener: () => void): void {
+  /** Calls `listener` whenever a Project has come or gone, or its spec has changed. */
+  onChange(listener: () => void): void {
     this.listeners.add(listener);
   }
 
@@ -66,7 +66,8 @@ export class ProjectCache {
     const known = this.byRef.get(seen.metadata.name);
     if (known && isNewer(known, seen)) return known;
     this.byRef.set(seen.metadata.name, seen);
-    if (known?.metadata.uid !== seen.metadata.uid) this.announce();
+    if (known?.metadata.uid !== seen.metadata.uid || known.metadata.generation !== seen.metadata.generation)
+      this.announce();
     return seen;
   }
 
@@ -134,7 +135,8 @@ export class ProjectCache {
     this.announce();
   }
 
-  private announce(): void {
+  /** Calls every listener: something changed that they compare Projects with. */
+  announce(): void {
     for (const listener of this.listeners) listener();
   }
 }

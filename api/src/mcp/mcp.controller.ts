@@ -70,10 +70,12 @@ export class McpController {
       schema: RpcAnswer,
       example: { jsonrpc: '2.0', id: 1, result: {} },
     },
+    answerErrors: [400, 406],
     emptyAnswers: { 202: 'The message was a notification, which is not answered.' },
     problems: {
       401: 'The header `apikey` does not carry the service_role key of such a project.',
       403: 'The request comes from a page of another site.',
+      429: 'Too many wrong keys came from the caller’s network.',
       406: 'The client does not accept `application/json` and `text/event-stream`.',
     },
   })
@@ -84,9 +86,8 @@ export class McpController {
     @Res() reply: FastifyReply,
     @CallerSignal() signal: AbortSignal,
   ): Promise<void> {
-    this.mcp.refuseForeign(request.headers.origin);
     const { apikey } = request.headers;
-    const project = await this.mcp.prove(id, typeof apikey === 'string' ? apikey : undefined);
+    const project = await this.mcp.prove(id, typeof apikey === 'string' ? apikey : undefined, request.ip);
     const response = await this.mcp.exchange({ ...project, request, signal }, webRequest(request), body);
     const headers = Object.fromEntries(response.headers);
     await reply

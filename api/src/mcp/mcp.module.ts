@@ -4,13 +4,14 @@ import { QueryModule } from '../query/query.module.js';
 import { AuthUsers } from './auth-users.js';
 import { McpController } from './mcp.controller.js';
 import { McpService } from './mcp.service.js';
+import { McpKeys } from './mcp-keys.js';
 import { refuseEventStreams } from './refuse-event-streams.js';
 import { McpTools } from './tools.js';
 
 @Module({
   imports: [ProjectsModule, QueryModule],
   controllers: [McpController],
-  providers: [McpService, McpTools, AuthUsers],
+  providers: [McpService, McpKeys, McpTools, AuthUsers],
 })
 export class McpModule implements NestModule {
   configure(consumer: MiddlewareConsumer): void {

@@ -9,7 +9,9 @@ export const McpDetails = Type.Object(
     transport: oneOf(['streamable-http'], { description: 'Stateless; each answer is one JSON body.' }),
     protocol_versions: Type.Array(Type.String(), { description: 'Revisions of the protocol, the newest first.' }),
     header: oneOf(['apikey'], { description: 'The header that carries the service_role key.' }),
-    sql_read_only: Type.Boolean({ description: 'Whether run_sql only reads; PATCH `mcp_writes` opens writes.' }),
+    sql_read_only: Type.Boolean({
+      description: 'Whether run_sql only reads, as service_role, and no tool writes; PATCH `mcp_writes` opens writes.',
+    }),
     tools: Type.Array(oneOf(TOOL_NAMES), { description: 'The names of the tools.' }),
     config: Type.Object(
       {

@@ -5,8 +5,12 @@ import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { Problem } from '../http/problem.js';
+import { Kubernetes } from '../kubernetes/client.js';
+import { ProjectsRepository } from '../projects/projects.repository.js';
 import { register, startTestApi, type TestApi, until } from '../testing.js';
+import { AuthUsers } from './auth-users.js';
 import { McpService } from './mcp.service.js';
+import { WRONG_KEYS } from './mcp-keys.js';
 import { McpTools, TOOL_NAMES, type ToolRequest } from './tools.js';
 
 const KEY = 'service-role-key-of-it';
@@ -31,7 +35,27 @@ test.before(async () => {
       'begin perform set_config(''transaction_read_only'', ''off'', false); insert into notes values (-2); end';
     create procedure commits() language plpgsql as 'begin commit; insert into notes values (-3); commit; end';
     create sequence numbers;`);
+  await plantSecrets();
 });
+
+const CANARY = 'canary-of-a-secret';
+
+/** Accounts as `auth/0002-grants` opens them: to the owner, and to none of the API roles. */
+async function plantSecrets(): Promise<void> {
+  const client = new pg.Client({ ...api.cluster.postgres.admin(), database: `p-${ref}` });
+  await client.connect();
+  await client.query(`
+    create schema auth;
+    grant usage on schema auth to "postgres.${ref}", service_role;
+    create table auth.users (id int primary key, email text, encrypted_password text);
+    create table auth.refresh_tokens (id int primary key, token text);
+    insert into auth.users values (1, 'ann@example.com', '${CANARY}');
+    insert into auth.refresh_tokens values (1, '${CANARY}');
+    grant select on all tables in schema auth to "postgres.${ref}" with grant option;
+    analyze auth.users;`);
+  await client.end();
+  await inDatabase(`select set_config('x.y', encrypted_password, false) from auth.users`);
+}
 test.after(() => api?.close());
 
 async function inDatabase(sql: string): Promise<pg.QueryResult> {
@@ -218,6 +242,87 @@ for (const sql of WRITES) {
   });
 }
 
+const SECRETS_READ: string[] = [
+  'select encrypted_password from auth.users',
+  'select * from auth.refresh_tokens',
+  'table auth.users',
+  'copy auth.users to stdout',
+  `select query_to_xml('select * from auth.users', true, true, '')`,
+  `select table_to_xml('auth.users', true, true, '')`,
+  `select schema_to_xml('auth', true, true, '')`,
+  `select database_to_xml(true, true, '')`,
+  `select set_config('role', 'none', false), encrypted_password from auth.users`,
+  `select set_config('role', 'postgres.REF', false)`,
+  `set role "postgres.REF"`,
+  `set session authorization "postgres.REF"`,
+  `reset session authorization`,
+  `do $$ begin reset role; raise '%', (select encrypted_password from auth.users); end $$`,
+  `do $$ begin perform set_config('role', 'none', false); raise '%', (select token from auth.refresh_tokens); end $$`,
+  `do $$ begin set role "postgres.REF"; raise '%', (select encrypted_password from auth.users); end $$`,
+  `do $$ begin reset session authorization; raise '%', (select encrypted_password from auth.users); end $$`,
+  `do $$ begin set local session authorization "postgres.REF"; raise '%', (select email from auth.users); end $$`,
+  `do $$ begin set transaction read write; insert into notes values (0); end $$`,
+  `create function pg_temp.f() returns text security definer language sql as 'select encrypted_password from auth.users'`,
+  `select most_common_vals from pg_stats where schemaname = 'auth' and most_common_vals is not null`,
+  'select histogram_bounds from pg_stats where schemaname = $$auth$$',
+  'select stavalues1 from pg_statistic',
+  'select rolpassword from pg_authid',
+  'select passwd from pg_shadow',
+  'select umoptions from pg_user_mapping',
+  'select subconninfo from pg_subscription',
+  `select pg_read_file('/etc/passwd')`,
+  `select pg_ls_dir('.')`,
+  `select dblink('host=127.0.0.1', 'select 1')`,
+  `select query from pg_stat_activity where usename = 'postgres.REF' and query not like '%insufficient%' limit 0`,
+];
+for (const sql of SECRETS_READ) {
+  test(`run_sql that only reads shows no secret for: ${sql}`, async () => {
+    const result = await call('run_sql', { sql: sql.replaceAll('REF', ref) });
+    assert.not.match(JSON.stringify(result), new RegExp(CANARY));
+    const { rows = [] } = (result.structuredContent ?? {}) as { rows?: unknown[] };
+    // What is allowed to run shows what service_role may read, which is nothing of schema auth.
+    assert.ok(result.isError || rows.length === 0 || /_to_xml/.test(sql), JSON.stringify(result));
+  });
+}
+
+test('run_sql that is denied names the setting and the role that it ran as', async () => {
+  const result = await call('run_sql', { sql: 'select * from auth.users' });
+  assert.match(textOf(result), /permission denied for table users\nsqlstate: 42501\n.*mcp_writes.*service_role/);
+  const { structuredContent } = await call('run_sql', { sql: 'select current_user, session_user' });
+  assert.equal((structuredContent as { rows: unknown[] }).rows, [
+    { current_user: 'service_role', session_user: `authenticator.${ref}` },
+  ]);
+});
+
+test('a tool that writes answers isError and names mcp_writes while the project has not set it', async () => {
+  const asked: string[] = [];
+  const create = AuthUsers.prototype.create;
+  const remove = AuthUsers.prototype.remove;
+  AuthUsers.prototype.create = async (_, wish) => {
+    asked.push('create');
+    return { id: '1', user_metadata: {}, app_metadata: {}, ...wish } as never;
+  };
+  AuthUsers.prototype.remove = async () => void asked.push('remove');
+  const calls = [
+    ['create_auth_user', { email: 'eve@example.com', password: 'a long password' }],
+    ['delete_auth_user', { id: '11111111-1111-4111-8111-111111111111' }],
+  ] as const;
+  try {
+    for (const [name, args] of calls) {
+      const result = await call(name, args);
+      assert.is(result.isError, true);
+      assert.match(textOf(result), new RegExp(`^${name} changes data\\. .*mcp_writes`));
+    }
+    assert.equal(asked, []);
+    await api.call('PATCH', `/projects/${id}`, { token, json: { mcp_writes: true } });
+    for (const [name, args] of calls) await call(name, args);
+    assert.equal(asked, ['create', 'remove']);
+  } finally {
+    Object.assign(AuthUsers.prototype, { create, remove });
+    await api.call('PATCH', `/projects/${id}`, { token, json: { mcp_writes: null } });
+  }
+});
+
 test('a COMMIT alone ends what kept it from writing, and nothing after it', async () => {
   await call('run_sql', { sql: 'commit' });
   assert.is((await call('run_sql', { sql: 'insert into notes values (0)' })).isError, true);
@@ -238,7 +343,7 @@ async function failing(
   const logger = pino({}, { write: (line: string) => void log.push(JSON.parse(line)) });
   const queries = { runOn: () => Promise.reject(error) };
   const tools = new McpTools(queries as never, {} as never, logger);
-  const service = new McpService({} as never, {} as never, tools, logger, api.settings);
+  const service = new McpService({} as never, tools, logger, api.settings);
   const asked = { id, project: { metadata: { name: ref }, spec: {} }, request: { id: 'its-id', raw: {} } };
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
   const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'run_sql', arguments: { sql: 'x' } } };
@@ -326,6 +431,85 @@ test('only the project’s own service_role key opens it, whatever else is sent'
     assert.not.match(JSON.stringify(body), new RegExp(KEY), what);
   }
   assert.is((await api.call('POST', '/projects/999999/mcp', { headers: { apikey: KEY }, json })).status, 401);
+});
+
+/** How many reads of the platform's database and of Secrets happen while `work` runs. */
+async function readsDuring(work: () => Promise<void>): Promise<{ database: number; secrets: number }> {
+  const { byId } = ProjectsRepository.prototype;
+  const { getSecret, getProject } = Kubernetes.prototype;
+  const reads = { database: 0, secrets: 0 };
+  ProjectsRepository.prototype.byId = function (...args) {
+    reads.database += 1;
+    return byId.apply(this, args);
+  };
+  Kubernetes.prototype.getSecret = function (...args) {
+    reads.secrets += 1;
+    return getSecret.apply(this, args);
+  };
+  Kubernetes.prototype.getProject = function (...args) {
+    reads.secrets += 1;
+    return getProject.apply(this, args);
+  };
+  try {
+    await work();
+    return reads;
+  } finally {
+    ProjectsRepository.prototype.byId = byId;
+    Object.assign(Kubernetes.prototype, { getSecret, getProject });
+  }
+}
+
+test('wrong keys of one network are limited, cost no database read, and lock out neither another network nor a key that is known', async () => {
+  const json = { jsonrpc: '2.0', id: 1, method: 'ping' };
+  const knock = (apikey: string, address: string, project = id) =>
+    api.call('POST', `/projects/${project}/mcp`, { headers: { apikey, 'x-forwarded-for': address }, json });
+  assert.is((await knock(KEY, '192.0.2.1')).status, 200);
+  const statuses: number[] = [];
+  const began = performance.now();
+  const reads = await readsDuring(async () => {
+    for (let i = 0; i < 600; i++) {
+      statuses.push((await knock(`wrong ${i}`, '198.51.100.7', i % 2 ? id : 999_000 + i)).status);
+    }
+  });
+  assert.ok(statuses.indexOf(429) >= WRONG_KEYS.burst);
+  assert.ok(statuses.filter((status) => status === 401).length < 300, String(statuses.lastIndexOf(401)));
+  assert.ok(statuses.every((status) => status === 401 || status === 429));
+  assert.is(reads.database, 0);
+  const seconds = (performance.now() - began) / 1000;
+  assert.ok(reads.secrets <= seconds + 1, `${reads.secrets} reads in ${seconds} s`);
+  const refused = await knock('wrong', '198.51.100.7');
+  assert.is(refused.status, 429);
+  assert.ok(Number(refused.headers['retry-after']) >= 1);
+  assert.is((await knock(KEY, '203.0.113.9')).status, 200);
+  assert.is((await knock(KEY, '198.51.100.7')).status, 200);
+  assert.is((await knock('wrong', '203.0.113.9')).status, 401);
+});
+
+test('a key that was rotated opens at once, and the one before no more', async () => {
+  const json = { jsonrpc: '2.0', id: 1, method: 'ping' };
+  const knock = async (apikey: string) =>
+    (await api.call('POST', `/projects/${id}/mcp`, { headers: { apikey }, json })).status;
+  const put = async (key: string) => {
+    const name = { namespace: `p-${ref}`, name: 'project-keys' };
+    const secret = await api.operator.core.readNamespacedSecret(name);
+    const data = { ...secret.data, 'service-role-key': Buffer.from(key).toString('base64') };
+    await api.operator.core.replaceNamespacedSecret({ ...name, body: { ...secret, data } });
+    const { status } = await api.operator.get(ref);
+    await api.operator.setStatus(ref, { ...status, message: `with ${key}` } as never);
+  };
+  assert.is(await knock(KEY), 200);
+  await put('the next key');
+  assert.is(await knock(KEY), 401);
+  await until(
+    () => knock('the next key'),
+    (status) => status === 200,
+  );
+  await put(KEY);
+  assert.is(await knock('the next key'), 401);
+  await until(
+    () => knock(KEY),
+    (status) => status === 200,
+  );
 });
 
 test('a page of another site is refused, and one of the platform’s own address is not', async () => {

@@ -139,7 +139,7 @@ export const ProjectInfoOutput = Type.Object(
     project_url: Type.String(),
     services: Type.Record(Type.String(), Type.Object({ up: Type.Boolean(), status: Type.String() }, closed)),
     sql_read_only: Type.Boolean({
-      description: 'Whether run_sql only reads; PATCH /projects/{id} mcp_writes opens writes.',
+      description: 'Whether no tool changes data; PATCH /projects/{id} mcp_writes opens writes.',
     }),
   },
   closed,

@@ -1,9 +1,11 @@
 /**
- * A connection to a project's database as its owner role, for one request and no other: nothing that SQL does to its
- * session reaches another. Ends by a deadline that the SQL can not move.
+ * A connection to a project's database, for one request and no other: nothing that SQL does to its session reaches another. Ends by a
+ * deadline that the SQL can not move. SQL that may write logs in as the owner role. SQL that only reads logs in as the authenticator and
+ * runs as service_role, the role that the project's key stands for: neither has any right to the tables of schema `auth`, and the
+ * session can become no role that has.
  */
 import { Socket } from 'node:net';
-import { databaseOf, ownerRole, SECRETS, scramOnly } from '@slipway/crds';
+import { authenticatorRole, databaseIdOf, databaseOf, ownerRole, SECRETS, scramOnly } from '@slipway/crds';
 import pg from 'pg';
 import { callerGone } from '../http/caller-signal.js';
 import { BoundedQuery, type Limits, type StatementOutcome } from './bounded-query.js';
@@ -32,8 +34,22 @@ export interface QueryOutcome {
 
 type Credentials = Record<string, string>;
 
-/** `read only`: one statement, which can neither change data nor leave the transaction that keeps it from that. */
+/** `read only`: one statement of service_role, which can neither change data nor leave the transaction that keeps it from that. */
 export type QueryMode = 'as it is' | 'read only';
+
+/** How each mode logs in, and the Secret's keys of the password: the one in use, and the one that Postgres is about to take. */
+const LOGINS = {
+  'as it is': {
+    role: ownerRole,
+    password: SECRETS.database.ownerPassword,
+    nextPassword: SECRETS.database.nextOwnerPassword,
+  },
+  'read only': {
+    role: authenticatorRole,
+    password: SECRETS.database.authenticatorPassword,
+    nextPassword: SECRETS.database.nextAuthenticatorPassword,
+  },
+} as const;
 
 export interface QueryOptions {
   mode: QueryMode;
@@ -65,7 +81,7 @@ export async function runQuery(
     clearTimeout(timer);
     signal.removeEventListener('abort', leave);
     if (whole) void client.end().catch(() => undefined);
-    else await abandon(client, ref, credentials);
+    else await abandon(client, ref, credentials, mode);
   }
 }
 
@@ -88,8 +104,7 @@ async function runBounded(client: pg.Client, sql: string): Promise<StatementOutc
  * COMMIT would be that one, and what follows it never runs. Nothing is committed; the connection ends after it.
  */
 async function runReadOnly(client: pg.Client, sql: string): Promise<StatementOutcome[]> {
-  await client.query('begin transaction read only');
-  await client.query('select 1');
+  await client.query('begin transaction read only; set local role service_role; select 1');
   return client.query(new BoundedQuery(sql, 'portal', LIMITS)).outcome;
 }
 
@@ -101,19 +116,19 @@ const isSeveralStatements = (error: unknown) => {
 
 /** Postgres has the next password a moment before it takes the place of the one that is shown. */
 async function connect(ref: string, credentials: Credentials, mode: QueryMode): Promise<pg.Client> {
-  const next = credentials[SECRETS.database.nextOwnerPassword];
+  const next = credentials[LOGINS[mode].nextPassword];
   try {
     return await connectAs(ref, credentials, mode);
   } catch (error) {
     if (!isWrongPassword(error) || !next) throw error;
-    return connectAs(ref, { ...credentials, [SECRETS.database.ownerPassword]: next }, mode);
+    return connectAs(ref, { ...credentials, [LOGINS[mode].password]: next }, mode);
   }
 }
 
 async function connectAs(ref: string, credentials: Credentials, mode: QueryMode): Promise<pg.Client> {
   const client = scramOnly(
     new pg.Client({
-      ...address(ref, credentials),
+      ...address(ref, credentials, mode),
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       stream: () => guarded(),
       options: `-c statement_timeout=${STATEMENT_TIMEOUT_MS} -c datestyle=ISO -c client_connection_check_interval=2000 -c default_transaction_read_only=${mode === 'read only' ? 'on' : 'off'}`,
@@ -135,24 +150,24 @@ function guarded(): Socket {
   return socket;
 }
 
-const address = (ref: string, credentials: Credentials) => ({
+const address = (ref: string, credentials: Credentials, mode: QueryMode) => ({
   host: credentials[SECRETS.database.host] ?? '',
   port: Number(credentials[SECRETS.database.port] ?? 5432),
-  database: credentials[SECRETS.database.database] ?? databaseOf(ref),
-  user: ownerRole(ref),
-  password: credentials[SECRETS.database.ownerPassword] ?? '',
+  database: credentials[SECRETS.database.database] ?? databaseOf(databaseIdOf(ref, credentials)),
+  user: LOGINS[mode].role(databaseIdOf(ref, credentials)),
+  password: credentials[LOGINS[mode].password] ?? '',
   application_name: 'slipway-query',
 });
 
 /** A backend that works does not notice that its client went; a role may end its own. */
-async function abandon(client: pg.Client, ref: string, credentials: Credentials): Promise<void> {
+async function abandon(client: pg.Client, ref: string, credentials: Credentials, mode: QueryMode): Promise<void> {
   const { processID } = client as unknown as { processID?: number };
   const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
   stream.destroy();
   if (!processID) return;
   const killer = scramOnly(
     new pg.Client({
-      ...address(ref, credentials),
+      ...address(ref, credentials, mode),
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       query_timeout: CONNECT_TIMEOUT_MS,
     }),

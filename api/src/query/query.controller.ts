@@ -18,6 +18,7 @@ export class QueryController {
     description:
       "As the project's own unprivileged role, in a session of its own, for at most 30 seconds. At most 1000 rows and 8 MiB are answered for all statements.",
     access: 'database:query',
+    cost: 2,
     params: ProjectId,
     body: QueryBody,
     bodyExamples: { select: { sql: 'select id, title from todos order by id' } },

@@ -1,4 +1,4 @@
-/** Runs a person's SQL on their project's database, as its owner role and within bounds. */
+/** Runs a person's SQL on their project's database within bounds: as its owner role, or to read only as service_role. */
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
 import type { Principal } from '../access/principal.js';
@@ -25,6 +25,8 @@ import {
 import { JSON_LEVELS, jsonValue, TooDeep, typeName } from './values.js';
 
 const AT_ONCE_PER_PROJECT = 4;
+/** They share the authenticator's connections with the data plane: CONNECTIONS_AS_AUTHENTICATOR has the share. */
+const READS_AT_ONCE_PER_PROJECT = 2;
 const AT_ONCE = 32;
 /** Of a password that is replaced while somebody logs in with it. */
 const MOST_READINGS = 10;
@@ -32,6 +34,7 @@ const MOST_READINGS = 10;
 @Injectable()
 export class QueryService {
   private readonly limit = new ConcurrencyLimit('queries', AT_ONCE_PER_PROJECT, AT_ONCE);
+  private readonly reads = new ConcurrencyLimit('read-only queries', READS_AT_ONCE_PER_PROJECT, AT_ONCE);
 
   constructor(
     private readonly projects: ProjectsService,
@@ -44,7 +47,8 @@ export class QueryService {
 
   async runOn(project: SeenProject, sql: string, options: QueryOptions): Promise<QueryResult> {
     refuseUnready(project);
-    return this.limit.run(project.metadata.name, () => this.withCurrentPassword(project, sql, options));
+    const limit = options.mode === 'read only' ? this.reads : this.limit;
+    return limit.run(project.metadata.name, () => this.withCurrentPassword(project, sql, options));
   }
 
   /** Postgres may have been given another password since ours was read: the Secret has had it before. */
