@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CoreV1Api, KubeConfig } from '@kubernetes/client-node';
-import { authenticatorRole, namespaceOf, SECRETS } from '@slipway/crds';
+import { authenticatorRole, databaseIdOf, namespaceOf, SECRETS } from '@slipway/crds';
 import { Management, type ProjectView } from '@slipway/e2e/management.js';
 import { type RunningPlatform, startPlatform } from '@slipway/e2e/platform.js';
 import { children } from './measure/processes.js';
@@ -63,7 +63,7 @@ export class Platform {
       host: value(keys.host),
       port: Number(value(keys.port)),
       database: value(keys.database),
-      user: authenticatorRole(ref),
+      user: authenticatorRole(databaseIdOf(ref, { [keys.id]: value(keys.id) })),
       password: value(keys.authenticatorPassword),
     };
   }

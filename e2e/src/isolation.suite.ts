@@ -10,11 +10,13 @@ import pg from 'pg';
 import type { Test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { parse } from 'yaml';
+import { hiddenNames } from './hidden-names.suite.js';
 import { kubectl, kubectlIsThere } from './kubectl.js';
 import { Management, type ProjectView } from './management.js';
-import { type Login, loginOf } from './network.js';
+import { databaseIdIn, type Login, loginOf } from './network.js';
 import type { Platform } from './platform.js';
 import { clientOf, TODOS_SQL } from './todos.js';
+import { until } from './until.js';
 
 export interface Customer {
   person: Management;
@@ -57,7 +59,17 @@ export function attack(test: Test, start: () => Promise<Attacked>, close: () => 
   bySql(test, world);
   withTokens(test, world);
   atTheApi(test, world);
+  inBrowsers(test, world);
   asNoisyNeighbour(test, world);
+  hiddenNames(test, {
+    get platform() {
+      return world.platform;
+    },
+    get plan() {
+      return world.plan;
+    },
+    login: () => login(world, world.mallory),
+  });
   afterwards(test, world);
   return { world };
 }
@@ -86,6 +98,9 @@ async function customer({ platform, plan }: Attacked, name: string): Promise<Cus
   return { person, project: project as Customer['project'] };
 }
 
+/** The id from which the names of its database and roles come. */
+const idOf = ({ project }: Customer) => databaseIdIn(loginOf(project.db_url));
+
 const bearer = (apikey: string, token = apikey) => ({
   apikey,
   authorization: `Bearer ${token}`,
@@ -112,7 +127,7 @@ function overDatabaseUrl(test: Test, world: World): void {
   });
 
   test('db_url does not reach the neighbour’s database', async () => {
-    assert.is(await codeOf({ database: databaseOf(world.victim.project.ref) }), '42501');
+    assert.is(await codeOf({ database: databaseOf(idOf(world.victim)) }), '42501');
   });
 
   test('db_url does not reach a database that is no project’s', async () => {
@@ -122,9 +137,9 @@ function overDatabaseUrl(test: Test, world: World): void {
 
   for (const [what, role] of [
     ['the superuser', () => world.superuser],
-    ['the neighbour', () => ownerRole(world.victim.project.ref)],
-    ['its own authenticator', () => authenticatorRole(world.mallory.project.ref)],
-    ['the owner of its accounts', () => authAdminRole(world.mallory.project.ref)],
+    ['the neighbour', () => ownerRole(idOf(world.victim))],
+    ['its own authenticator', () => authenticatorRole(idOf(world.mallory))],
+    ['the owner of its accounts', () => authAdminRole(idOf(world.mallory))],
     ['a shared role', () => 'service_role'],
   ] as const) {
     test(`the password of db_url does not log in ${what}`, async () => {
@@ -150,7 +165,7 @@ async function connectCode(as: Login): Promise<string> {
 
 // ——— SQL, over the query route and over db_url alike ———
 
-const SQL_ATTACKS: [string, (victimRef: string, superuser: string) => string][] = [
+const SQL_ATTACKS: [string, (victimId: string, superuser: string) => string][] = [
   ['run a program', () => `COPY (SELECT 1) TO PROGRAM 'id'`],
   ['read a program', () => `CREATE TEMP TABLE t (x text); COPY t FROM PROGRAM 'id'`],
   ['read a file', () => `SELECT pg_read_file('/etc/passwd')`],
@@ -161,7 +176,7 @@ const SQL_ATTACKS: [string, (victimRef: string, superuser: string) => string][] 
     'become the superuser after RESET SESSION AUTHORIZATION',
     (_, superuser) => `RESET SESSION AUTHORIZATION; SET ROLE ${superuser}`,
   ],
-  ['become the neighbour', (ref) => `SET ROLE ${pg.escapeIdentifier(ownerRole(ref))}`],
+  ['become the neighbour', (id) => `SET ROLE ${pg.escapeIdentifier(ownerRole(id))}`],
   ['change the server', () => `ALTER SYSTEM SET log_statement = 'all'`],
   ['make a superuser', () => 'CREATE ROLE evil SUPERUSER LOGIN'],
   ['make itself a superuser', () => 'ALTER ROLE CURRENT_USER SUPERUSER'],
@@ -176,8 +191,8 @@ const SQL_ATTACKS: [string, (victimRef: string, superuser: string) => string][] 
   ['pin the log with a slot', () => `SELECT pg_create_logical_replication_slot('evil', 'pgoutput')`],
   ['read passwords', () => 'SELECT rolpassword FROM pg_authid'],
   ['watch the others', () => 'SELECT query FROM pg_stat_activity'],
-  ['drop the neighbour', (ref) => `DROP DATABASE ${pg.escapeIdentifier(databaseOf(ref))}`],
-  ['open the neighbour', (ref) => `GRANT CONNECT ON DATABASE ${pg.escapeIdentifier(databaseOf(ref))} TO PUBLIC`],
+  ['drop the neighbour', (id) => `DROP DATABASE ${pg.escapeIdentifier(databaseOf(id))}`],
+  ['open the neighbour', (id) => `GRANT CONNECT ON DATABASE ${pg.escapeIdentifier(databaseOf(id))} TO PUBLIC`],
   [
     'plant an event trigger',
     () => 'CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION extensions.pgrst_ddl_watch()',
@@ -186,7 +201,7 @@ const SQL_ATTACKS: [string, (victimRef: string, superuser: string) => string][] 
 
 function bySql(test: Test, world: World): void {
   for (const [what, statement] of SQL_ATTACKS) {
-    const sql = () => statement(world.victim.project.ref, world.superuser);
+    const sql = () => statement(idOf(world.victim), world.superuser);
 
     test(`SQL over the query route can not ${what}`, async () => {
       const { status, body } = await world.mallory.person.call<{ sqlstate: string }>(
@@ -222,7 +237,7 @@ function bySql(test: Test, world: World): void {
       world.mallory.project.id,
       `SELECT current_user::text AS name, (SELECT count(*)::int FROM pg_prepared_statements) AS prepared`,
     );
-    assert.equal(rows, [{ name: ownerRole(world.mallory.project.ref), prepared: 0 }]);
+    assert.equal(rows, [{ name: ownerRole(idOf(world.mallory)), prepared: 0 }]);
   });
 }
 
@@ -320,6 +335,60 @@ function withTokens(test: Test, world: World): void {
 }
 
 // ——— the platform's own routes ———
+
+/** What a browser would do with a project's responses, and what pages of foreign sites are answered. */
+function inBrowsers(test: Test, world: World): void {
+  const HEADERS = [
+    { 'Content-Type': 'text/html' },
+    { 'Service-Worker-Allowed': '/' },
+    { 'Set-Cookie': 'own=1; Path=/' },
+    { 'Set-Cookie': 'wide=1; Path=/; Domain=example.com' },
+    { 'Clear-Site-Data': '"*"' },
+    { 'X-Accel-Redirect': '/internal' },
+  ];
+
+  test('a project’s response changes nothing of an origin or site that it shares', async () => {
+    const { person, project } = world.mallory;
+    await person.query(
+      project.id,
+      `create function hostile() returns text language plpgsql as $$ begin
+         perform set_config('response.headers', '${JSON.stringify(HEADERS)}', true);
+         return '<script></script>';
+       end $$; notify pgrst, 'reload schema'`,
+    );
+    const url = `${project.project_url}/rest/v1/rpc/hostile`;
+    const response = await until('the function is known', async () => {
+      const answer = await world.platform.network.fetch(url, { headers: { apikey: project.anon_key } });
+      return answer.status === 200 ? answer : undefined;
+    });
+    const { headers } = response;
+    for (const name of ['clear-site-data', 'x-accel-redirect']) assert.is(headers.get(name), null, name);
+    assert.not.match(headers.get('set-cookie') ?? '', /domain/i);
+    if (new URL(project.project_url).pathname === '/') return;
+    for (const name of ['service-worker-allowed', 'set-cookie']) assert.is(headers.get(name), null, name);
+    assert.match(headers.get('content-security-policy') ?? '', /(^|, )sandbox (?!.*allow-same-origin)/);
+    assert.is(headers.get('x-content-type-options'), 'nosniff');
+  });
+
+  test('a link with a project’s key opens nothing', async () => {
+    const { project } = world.mallory;
+    const url = `${project.project_url}/rest/v1/rpc/hostile?apikey=${project.anon_key}`;
+    assert.is((await world.platform.network.fetch(url)).status, 401);
+  });
+
+  test('a page of a project or of a foreign site writes and reads nothing at the API', async () => {
+    const origins = ['null', 'https://evil.example', new URL(world.mallory.project.project_url).origin];
+    const { url, network } = world.platform;
+    for (const origin of origins.filter((each) => each !== new URL(url).origin)) {
+      const body = JSON.stringify({ email: `${randomUUID()}@example.com`, password: 'a long password' });
+      const headers = { origin, 'content-type': 'application/json' };
+      const written = await network.fetch(`${url}/auth/register`, { method: 'POST', headers, body });
+      assert.is(written.status, 403, origin);
+      const read = await network.fetch(`${url}/openapi.json`, { headers: { origin } });
+      assert.is(read.headers.get('access-control-allow-origin'), null, origin);
+    }
+  });
+}
 
 function atTheApi(test: Test, world: World): void {
   /** These ask for a key of the project, and no account: whoever has none is told only that. */

@@ -1,41 +1,25 @@
 /** What stands in Postgres under a project's name. */
 
 import { databaseOf } from '@slipway/crds';
-import { spareRef } from '@slipway/project-database';
+import { PROJECT_INVENTORY } from '@slipway/project-database/inventory.testing.js';
 import pg from 'pg';
 import type { Platform } from './platform.js';
 
-/** Databases and roles of `ref` that are there. */
+/** Databases and roles of `ref` that are there, as its ref names them, and those that the server has no record of. */
 export async function databaseObjectsOf(platform: Platform, ref: string): Promise<string[]> {
-  return await asSuperuser(platform, async (client) => {
-    const { rows } = await client.query<{ name: string }>(
-      `select datname as name from pg_database where datname = $1
-       union all select rolname from pg_roles where rolname like '%.' || $2 order by 1`,
-      [databaseOf(ref), ref],
-    );
-    return rows.map(({ name }) => name);
-  });
+  const { databases, roles } = await allProjectObjects(platform);
+  const isIts = (name: string) => name === databaseOf(ref) || name.endsWith(`.${ref}`) || /^[^.]*[.-]db_/.test(name);
+  return [...databases, ...roles].filter(isIts);
 }
 
-/** Every database and role that belongs to some project; spares are nobody's. */
+/** Every database and role that belongs to some project, as its ref names it; spares are nobody's. */
 export async function allProjectObjects(platform: Platform): Promise<{ databases: string[]; roles: string[] }> {
-  return await asSuperuser(platform, async (client) => {
-    const databases = await client.query<{ name: string }>(
-      `select datname as name from pg_database where datname like 'p-%' order by 1`,
-    );
-    const roles = await client.query<{ name: string }>(
-      `select rolname as name from pg_roles where rolname like '%.%' and rolname not like '%.' || $1 order by 1`,
-      [`${spareRef('').replaceAll('_', '\\_')}%`],
-    );
-    return { databases: databases.rows.map(({ name }) => name), roles: roles.rows.map(({ name }) => name) };
-  });
-}
-
-async function asSuperuser<T>(platform: Platform, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client(await platform.admin());
   await client.connect();
   try {
-    return await work(client);
+    const names = async (sql: string) =>
+      (await client.query<string[]>({ text: sql, rowMode: 'array' })).rows.map(([name]) => name as string).sort();
+    return { databases: await names(PROJECT_INVENTORY.databases), roles: await names(PROJECT_INVENTORY.roles) };
   } finally {
     await client.end();
   }

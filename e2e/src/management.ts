@@ -18,6 +18,7 @@ export interface ProjectView {
   db_url: string;
   anon_key: string;
   service_role_key: string;
+  webhook_secret: string;
 }
 
 export interface Answer<T> {
@@ -39,16 +40,28 @@ export class Management {
   }
 
   /** Registers an account, and goes on with a personal access token of it. */
-  static async register(platform: At, email = `${randomUUID()}@example.com`): Promise<Management> {
-    const password = randomUUID();
+  static async register(
+    platform: At,
+    email = `${randomUUID()}@example.com`,
+    password: string = randomUUID(),
+    scopes?: string[],
+  ): Promise<Management> {
     const registered = await call<{ token: string }>(platform, 'POST', '/auth/register', { email, password });
     if (registered.status !== 201)
       throw new Error(`register answered ${registered.status}: ${JSON.stringify(registered.body)}`);
     const person = new Management(platform, email, registered.body.token);
-    const created = await person.call<{ token: string }>('POST', '/tokens', { name: 'test' });
+    const created = await person.call<{ token: string }>('POST', '/tokens', {
+      name: 'test',
+      ...(scopes ? { scopes } : {}),
+    });
     if (created.status !== 201) throw new Error(`tokens answered ${created.status}: ${JSON.stringify(created.body)}`);
     person.#token = created.body.token;
     return person;
+  }
+
+  /** Uses a personal access token that exists. */
+  static withToken(platform: At, email: string, token: string): Management {
+    return new Management(platform, email, token);
   }
 
   get token(): string {

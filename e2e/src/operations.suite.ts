@@ -130,6 +130,36 @@ export function operations(all: Test, platform: () => Platform, { plan, how }: O
     await removed(person, project);
   });
 
+  test(`a project ${how} that changes hands has new credentials, and those of the former owner are refused`, async () => {
+    const { network } = platform();
+    const { person, project } = await inUse(platform(), 'handed-over', plan);
+    const heir = await Management.register(platform());
+    const left = new pg.Client(await network.postgres(project.db_url));
+    const ended = new Promise<void>((resolve) => left.on('error', () => resolve()));
+    await left.connect();
+    await change(project.ref, { owner: heir.email });
+    const inherited = await until('the project to be shown to its new owner', async () => {
+      const { body } = await heir.call<ProjectView[]>('GET', '/projects');
+      return body.find(({ ref }) => ref === project.ref);
+    });
+    assert.is((await person.call('GET', `/projects/${project.id}`)).status, 404);
+    await until('the keys of the former owner to be refused', async () => {
+      const keys = [project.anon_key, project.service_role_key];
+      const answers = await Promise.all(keys.map((key) => readNotes(network, project, key, key)));
+      return answers.every(({ status }) => status === 401) || undefined;
+    });
+    await ended;
+    assert.is(await enter(network, project.db_url), '28P01');
+    const now = await until('credentials that are accepted', async () => {
+      const view = await shown(heir, inherited.id);
+      const { status } = await readNotes(network, view, view.anon_key, view.anon_key);
+      return status === 200 ? view : undefined;
+    });
+    assert.is(await enter(network, now.db_url), 'in');
+    assert.is.not(now.webhook_secret, project.webhook_secret);
+    await removed(heir, now);
+  });
+
   test(`the data of a project ${how} that is retained is refused to another, and its owner's again`, async () => {
     const { kubeconfig } = platform();
     const { person, project } = await inUse(platform(), 'retained', plan);

@@ -145,8 +145,9 @@ function send(pid: number, signal: NodeJS.Signals): void {
 }
 
 async function removeHome(home: string): Promise<void> {
-  const postgres = path.join(home, 'postgres');
-  const elsewhere = (await lstat(postgres).catch(() => undefined))?.isSymbolicLink() && (await realpath(postgres));
-  if (elsewhere) await rm(elsewhere, { recursive: true, force: true });
+  for (const folder of ['postgres', 'platform-postgres'].map((name) => path.join(home, name))) {
+    const elsewhere = (await lstat(folder).catch(() => undefined))?.isSymbolicLink() && (await realpath(folder));
+    if (elsewhere) await rm(elsewhere, { recursive: true, force: true });
+  }
   await rm(home, { recursive: true, force: true });
 }

@@ -74,7 +74,7 @@ async function signedUp(project: AppAddress, network: Network, name: string): Pr
 }
 
 /** The tasks of the rows that realtime tells of, from now on. */
-async function heardBy(client: SupabaseClient): Promise<string[]> {
+export async function heardBy(client: SupabaseClient): Promise<string[]> {
   const heard: string[] = [];
   const channel = client
     .channel('todos')

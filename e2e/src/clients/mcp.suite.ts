@@ -121,9 +121,15 @@ export function walkMcp(test: Test, given: () => WalkedProject): void {
       assert.ok(JSON.stringify(await call('list_tables', { schema: 'public' })).includes('"remembered"'));
       assert.is((await call('get_table_schema', { table: 'remembered' })).name, 'remembered');
       const wish = { email: `${randomUUID()}@example.com`, password: 'a long password' };
+      const early = await client.callTool({ name: 'create_auth_user', arguments: wish });
+      assert.is(early.isError, true);
+      assert.match(JSON.stringify(early.content), /mcp_writes/);
+      const setWrites = (mcp_writes: boolean | null) => person.call('PATCH', `/projects/${project.id}`, { mcp_writes });
+      await setWrites(true);
       const { user } = (await call('create_auth_user', wish)) as { user: { id: string } };
       assert.ok(JSON.stringify(await call('list_auth_users', { per_page: 200 })).includes(user.id));
       assert.is((await call('delete_auth_user', { id: user.id })).deleted, true);
+      await setWrites(null);
       assert.is((await call('get_project_info')).ref, project.ref);
       assert.equal([...outputs.keys()], [], 'every tool was called');
       await client.close();
@@ -132,7 +138,12 @@ export function walkMcp(test: Test, given: () => WalkedProject): void {
     test(`MCP, ${era} revision: what a tool can not do is its result, what is no tool an error, and a call that is given up leaves the next alone`, async () => {
       const client = await connect(era);
       const refused = async (args: Record<string, unknown>) => client.callTool({ name: 'run_sql', arguments: args });
-      for (const args of [{ statement: 1 }, { sql: 'selec 1' }, { sql: 'delete from remembered' }]) {
+      for (const args of [
+        { statement: 1 },
+        { sql: 'selec 1' },
+        { sql: 'delete from remembered' },
+        { sql: 'select encrypted_password from auth.users' },
+      ]) {
         assert.is((await refused(args)).isError, true, JSON.stringify(args));
       }
       const unknown = await client.callTool({ name: 'no_such_tool', arguments: {} }).catch((error) => error.code);

@@ -14,8 +14,18 @@ const WAIT = '--timeout=180s';
 export async function leadWholeLives(platform: ClusterPlatform): Promise<void> {
   const person = await Management.register(platform);
   const lives = [pooledWithSettings, withPods, ownPostgresWithoutRoom].map((life) => life(platform, person));
+  lives.push(accountDeleted(platform));
   // One that fails leaves the others to their end.
   for (const life of await Promise.allSettled(lives)) if (life.status === 'rejected') throw life.reason;
+}
+
+/** The API looks for retained data of the account in all namespaces. */
+async function accountDeleted(platform: ClusterPlatform): Promise<void> {
+  const login = { email: 'leaving@example.com', password: 'a long password' };
+  const person = await Management.register(platform, login.email, login.password);
+  const { token } = await expectStatus<{ token: string }>(person, 200, 'POST', '/auth/login', login);
+  const signedIn = Management.withToken(platform, login.email, token);
+  await expectStatus(signedIn, 200, 'POST', '/auth/me/delete', { password: login.password });
 }
 
 /** Over REST: settings come and go, functions are written. */

@@ -1,0 +1,125 @@
+/**
+ * What a login of one project can read about the other projects of its Postgres server: nothing that names a project or its owner. The
+ * tests read every relation of the system catalogs as a tenant, so that a view of a later Postgres release is read too. One suite, for
+ * every platform there is. In: a project, and neighbours that are in use, suspended and retained.
+ */
+import { type Plan, replicationSlotOf } from '@slipway/crds';
+import pg from 'pg';
+import type { Test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { kubectl, kubectlIsThere } from './kubectl.js';
+import { Management, type ProjectView } from './management.js';
+import { databaseIdIn, type Login } from './network.js';
+import type { Platform } from './platform.js';
+import { clientOf, heardBy, TODOS_SQL } from './todos.js';
+
+export interface Watched {
+  platform: Platform;
+  plan: Plan;
+  /** How the tenant that looks around logs in. */
+  login(): Promise<Login>;
+}
+
+const WAIT = '--timeout=180s';
+/** The catalogs hold passwords and statistics that no tenant may read. */
+const INSUFFICIENT_PRIVILEGE = '42501';
+const SUFFIX = 'hiddenneighbour';
+
+export function hiddenNames(test: Test, watched: Watched): void {
+  const neighbours: ProjectView[] = [];
+  let owner: Management;
+  const open: { end(): unknown }[] = [];
+
+  test.after(async () => {
+    await Promise.allSettled(open.map((each) => each.end()));
+  });
+
+  test('neighbours with telling names are in use, suspended and retained', async () => {
+    const { platform, plan } = watched;
+    owner = await Management.register(platform, `owner.of-${SUFFIX}@example.com`);
+    for (const state of ['used', 'suspended', 'retained']) {
+      const made = await owner.createProject(`${state}-${SUFFIX}`, plan);
+      neighbours.push(await owner.untilHealthy(made.id));
+    }
+    const [used, suspended, retained] = neighbours as [ProjectView, ProjectView, ProjectView];
+    await owner.query(used.id, TODOS_SQL);
+    const listener = clientOf(used, platform.network);
+    open.push({ end: () => listener.removeAllChannels() });
+    // Before the transaction: a slot waits for those that are open.
+    await heardBy(listener);
+    const session = new pg.Client(await platform.network.postgres(used.db_url));
+    session.on('error', () => undefined);
+    await session.connect();
+    open.push(session);
+    await session.query('BEGIN; CREATE TABLE of_an_open_transaction (id int)');
+    if (!kubectlIsThere) return;
+    const change = (ref: string, spec: object) =>
+      kubectl(platform.kubeconfig, ['patch', 'project', ref, '--type=merge', '-p', JSON.stringify({ spec })]);
+    await change(suspended.ref, { suspend: true });
+    await change(retained.ref, { deletionPolicy: 'Retain' });
+    await kubectl(platform.kubeconfig, [
+      'wait',
+      '--for=jsonpath={.status.phase}=suspended',
+      `project/${suspended.ref}`,
+      WAIT,
+    ]);
+    await kubectl(platform.kubeconfig, ['delete', 'project', retained.ref, WAIT]);
+  });
+
+  test('no relation of the system catalogs names a neighbour or its owner to a tenant', async () => {
+    const login = await watched.login();
+    const own = databaseIdIn(login);
+    const named = [SUFFIX, ...neighbours.flatMap(({ ref }) => [ref, replicationSlotOf(ref)])];
+    const scan = await readCatalogs(login, [own, ...named]);
+    assert.ok(scan.relations > 150, `${scan.relations} relations were read`);
+    assert.ok(
+      scan.rows.some(({ relation, row }) => relation === 'pg_catalog.pg_database' && row.includes(own)),
+      'its own database is found, so the search works',
+    );
+    assert.equal(
+      scan.rows.filter(({ row }) => named.some((name) => row.includes(name))),
+      [],
+    );
+  });
+
+  test('the replication slot of a neighbour that listens is there, under an opaque name', async () => {
+    const admin = new pg.Client(await watched.platform.admin());
+    await admin.connect();
+    const { rows } = await admin.query('select slot_name as name from pg_replication_slots').finally(() => admin.end());
+    const [used] = neighbours as [ProjectView];
+    const slot = replicationSlotOf(databaseIdIn(await watched.platform.network.postgres(used.db_url)));
+    assert.ok(rows.some(({ name }) => name === slot));
+    assert.not.ok(slot.includes(used.ref));
+  });
+}
+
+interface Scan {
+  relations: number;
+  /** The rows that hold one of the words. */
+  rows: { relation: string; row: string }[];
+}
+
+/** The words are parameters: as text they would stand in the reader's own row of pg_stat_activity. */
+async function readCatalogs(login: Login, words: string[]): Promise<Scan> {
+  const client = new pg.Client(login);
+  await client.connect();
+  const scan: Scan = { relations: 0, rows: [] };
+  try {
+    const { rows: relations } = await client.query<{ name: string }>(`
+      select format('%I.%I', nspname, relname) as name
+      from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+      where nspname in ('pg_catalog', 'information_schema') and relkind in ('r', 'v', 'm') order by 1`);
+    for (const { name } of relations) {
+      const sql = `select t::text as row from ${name} t where exists (select from unnest($1::text[]) w where t::text like '%' || w || '%')`;
+      const found = await client.query<{ row: string }>(sql, [words]).catch((error) => {
+        if (error.code !== INSUFFICIENT_PRIVILEGE) throw error;
+      });
+      if (!found) continue;
+      scan.relations += 1;
+      scan.rows.push(...found.rows.map(({ row }) => ({ relation: name, row })));
+    }
+  } finally {
+    await client.end();
+  }
+  return scan;
+}

@@ -1,0 +1,72 @@
+/**
+ * Each attack of one tenant runs on a live platform while another tenant's app is under load. The app gets no wrong response; it may get 503 with
+ * Retry-After for a moment, until the harmful session is ended; and projects can be created meanwhile. One suite, for every platform there is.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { Management } from './management.js';
+import type { Platform } from './platform.js';
+import { ATTACKS, type Attack, type Attacker } from './siege/attacks.js';
+import { p99, unavailability, Victim } from './siege/victim.js';
+
+/** How long an attack goes on at least; undefined: no attack is wanted. */
+export const SECONDS = Number(process.env.SIEGE_SECONDS) || undefined;
+/** A promise of SECURITY.md: until a harmful session is ended. */
+const MOST_UNAVAILABLE_MS = 2_000;
+const CREATION_PATIENCE_MS = 60_000;
+
+/** `platform` is called when the tests run; an attack lasts `seconds` at least. */
+export function siege(test: Test, platform: () => Platform, seconds: number): void {
+  let victim: Victim;
+  let attacker: Attacker;
+  let owner: Management;
+  let quiet = Number.NaN;
+
+  test.before(async () => {
+    const [people, mallory] = [await Management.register(platform()), await Management.register(platform())];
+    owner = people;
+    victim = await Victim.create(platform(), owner);
+    const project = await mallory.untilHealthy((await mallory.createProject('attacker')).id);
+    attacker = { platform: platform(), person: mallory, project };
+    const observation = await victim.load(AbortSignal.timeout(seconds * 1000));
+    assert.equal(observation.wrong, [], 'the quiet app works');
+    quiet = p99(observation);
+    console.log(`# quiet: ${observation.requests} requests, p99 ${quiet.toFixed(0)} ms`);
+  });
+
+  for (const [index, attack] of ATTACKS.entries()) {
+    test(`a neighbour's app works and projects are created during: ${attack.name}`, async () => {
+      const { observation, created } = await underAttack(attack, index);
+      const ratio = (p99(observation) / quiet).toFixed(1);
+      console.log(
+        `# ${attack.name}: ${observation.requests} requests, p99 × ${ratio}, ` +
+          `${observation.unavailable.length} times 503 within ${unavailability(observation).toFixed(0)} ms`,
+      );
+      assert.equal(observation.wrong, []);
+      assert.ok(unavailability(observation) <= MOST_UNAVAILABLE_MS, `503 for ${unavailability(observation)} ms`);
+      assert.is(created.status, 'healthy');
+    });
+  }
+
+  /** The project is created in the middle of the attack, which goes on until it is healthy. */
+  async function underAttack(attack: Attack, index: number) {
+    const ending = new AbortController();
+    const attacking = attack.run(attacker, ending.signal);
+    const loading = victim.load(ending.signal);
+    try {
+      const long = sleep(seconds * 1000);
+      await sleep((seconds * 1000) / 3);
+      const made = await owner.createProject(`made-${index}`);
+      const created = await owner.untilHealthy(made.id, CREATION_PATIENCE_MS);
+      await long;
+      ending.abort();
+      const observation = await loading;
+      await owner.call('DELETE', `/projects/${made.id}`);
+      return { observation, created };
+    } finally {
+      ending.abort();
+      await Promise.allSettled([attacking, loading]);
+    }
+  }
+}

@@ -1,0 +1,282 @@
+/**
+ * The state that an upgrade must keep: accounts, tokens and projects in every stage of their life, each with data. `writeState` makes it on
+ * a running platform through public interfaces alone, so that any release can write it; `checkState` looks for all of it.
+ */
+import { createHash } from 'node:crypto';
+import { CustomObjectsApi, KubeConfig, setHeaderOptions } from '@kubernetes/client-node';
+import { API_VERSION, GROUP, type Project, VERSION } from '@slipway/crds';
+import pg from 'pg';
+import * as assert from 'uvu/assert';
+import { Management, type ProjectView } from '../management.js';
+import type { RunningPlatform } from '../platform.js';
+import { clientOf, TODOS_SQL } from '../todos.js';
+import { until } from '../until.js';
+
+/** The services that a platform must open for this state, as environment variables of its start. */
+export const ENVIRONMENT = { SLIPWAY_SERVICES_SHARED: 'storage,functions' };
+
+const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
+const ACCOUNT = { email: 'ann@example.com', password: 'a long password' };
+const APP_USER = { email: 'bob@example.com', password: 'a password of the app' };
+const VARIABLES = { GREETING: 'hello from before', EMPTY: '' };
+const FUNCTION = { name: 'greet', code: "Deno.serve(() => new Response(Deno.env.get('GREETING')));" };
+const OBJECT = { bucket: 'papers', path: 'folder/a file.txt', text: 'kept content' };
+
+/** A project's credentials, as its owner had them under the release that wrote the state. */
+type Credentials = Pick<ProjectView, 'id' | 'ref' | 'anon_key' | 'service_role_key' | 'db_url'>;
+
+export interface WrittenState {
+  account: typeof ACCOUNT;
+  token: string;
+  projects: Record<'healthy' | 'suspended' | 'rotating' | 'applied', Credentials>;
+  /** A deleted project whose database is retained. */
+  retained: { ref: string; owner: string };
+  /** A refresh token of the app's user. */
+  refreshToken: string;
+  functionId: number;
+}
+
+export async function writeState(platform: RunningPlatform): Promise<WrittenState> {
+  const person = await Management.register(platform, ACCOUNT.email, ACCOUNT.password);
+  const healthy = await projectWithRow(person, 'healthy-one');
+  const refreshToken = await signUp(platform, healthy);
+  await putObject(healthy);
+  const functionId = await deployFunction(person, healthy.id);
+  const suspended = await projectWithRow(person, 'suspended-one');
+  await suspend(platform, person, suspended);
+  const rotating = await projectWithRow(person, 'rotating-one');
+  await suspend(platform, person, rotating);
+  await change(platform, rotating.ref, { rotation: { jwtSecret: 1 } });
+  await until('the rotation has begun', async () => {
+    const { status } = await read(platform, rotating.ref);
+    return status?.conditions?.some(({ type, reason }) => type === 'CredentialsCurrent' && reason === 'Rotating');
+  });
+  const retained = await retain(platform, person);
+  const applied = await apply(platform, person, 'applied-one');
+  await person.query(applied.id, `create table kept as select 'applied-one' as name`);
+  const projects = { healthy, suspended, rotating, applied };
+  return { account: ACCOUNT, token: person.token, projects, retained, refreshToken, functionId };
+}
+
+async function projectWithRow(person: Management, name: string): Promise<ProjectView> {
+  const project = await person.untilHealthy((await person.createProject(name)).id);
+  await person.query(project.id, `${TODOS_SQL} create table kept as select '${name}' as name`);
+  const { status, body } = await person.call('PATCH', `/projects/${project.id}`, { env_vars: VARIABLES });
+  assert.is(status, 200, JSON.stringify(body));
+  return project;
+}
+
+async function signUp(platform: RunningPlatform, project: ProjectView): Promise<string> {
+  const client = clientOf(project, platform.network);
+  const { data, error } = await client.auth.signUp(APP_USER);
+  assert.is(error, null);
+  assert.is((await client.from('todos').insert({ task: 'from before' })).error, null);
+  return data.session?.refresh_token as string;
+}
+
+async function putObject(project: ProjectView): Promise<void> {
+  const url = `${project.project_url}/storage/v1`;
+  const headers = { apikey: project.service_role_key, authorization: `Bearer ${project.service_role_key}` };
+  const made = await fetch(`${url}/bucket`, {
+    method: 'POST',
+    headers: { ...headers, 'content-type': 'application/json' },
+    body: JSON.stringify({ id: OBJECT.bucket, name: OBJECT.bucket }),
+  });
+  assert.is(made.status, 200, await made.text());
+  const put = await fetch(`${url}/object/${OBJECT.bucket}/${encodeURI(OBJECT.path)}`, {
+    method: 'POST',
+    headers: { ...headers, 'content-type': 'text/plain' },
+    body: OBJECT.text,
+  });
+  assert.is(put.status, 200, await put.text());
+}
+
+async function deployFunction(person: Management, projectId: number): Promise<number> {
+  const path = `/projects/${projectId}/functions`;
+  const made = await person.call<{ id: number }>('POST', path, FUNCTION);
+  assert.is(made.status, 201, JSON.stringify(made.body));
+  const deployed = await person.call('POST', `${path}/${made.body.id}/deploy`);
+  assert.is(deployed.status, 200, JSON.stringify(deployed.body));
+  return made.body.id;
+}
+
+async function suspend(platform: RunningPlatform, person: Management, project: ProjectView): Promise<void> {
+  await change(platform, project.ref, { suspend: true });
+  await until('it is suspended', async () => {
+    const { body } = await person.call<{ status: string }>('GET', `/projects/${project.id}/status`);
+    return body.status === 'suspended' || undefined;
+  });
+}
+
+async function retain(platform: RunningPlatform, person: Management): Promise<WrittenState['retained']> {
+  const project = await apply(platform, person, 'retained-one');
+  await person.query(project.id, `create table kept as select 'retained-one' as name`);
+  await change(platform, project.ref, { deletionPolicy: 'Retain' });
+  const deleted = await person.call('DELETE', `/projects/${project.id}`);
+  assert.is(deleted.status, 200, JSON.stringify(deleted.body));
+  await until('the Project is deleted', async () =>
+    (await find(platform, project.ref)) === undefined ? true : undefined,
+  );
+  return { ref: project.ref, owner: person.email };
+}
+
+/** Applies a Project as kubectl does, for an account, and returns what that account sees. */
+async function apply(platform: RunningPlatform, person: Management, name: string): Promise<ProjectView> {
+  const body = { apiVersion: API_VERSION, kind: 'Project', metadata: { name }, spec: { owner: person.email } };
+  await projects(platform).createClusterCustomObject({ ...PROJECTS, body });
+  const id = await until(`${name} is listed`, async () => {
+    const { body } = await person.call<ProjectView[]>('GET', '/projects');
+    return body.find(({ ref }) => ref === name)?.id;
+  });
+  return await person.untilHealthy(id);
+}
+
+export async function checkState(platform: RunningPlatform, state: WrittenState): Promise<void> {
+  const person = await checkAccount(platform, state);
+  await checkHealthy(platform, person, state);
+  await checkSuspended(platform, person, state);
+  await checkRotating(platform, person, state);
+  await checkApplied(platform, person, state);
+  await checkRetained(platform, person, state);
+  const created = await person.untilHealthy((await person.createProject('a-new-one')).id);
+  assert.is(created.status, 'healthy');
+}
+
+async function checkAccount(platform: RunningPlatform, { account, token }: WrittenState): Promise<Management> {
+  const login = await fetch(`${platform.url}/auth/login`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(account),
+  });
+  assert.is(login.status, 200, 'the account logs in');
+  const person = Management.withToken(platform, account.email, token);
+  assert.is((await person.call('GET', '/auth/me')).status, 200, 'the personal access token works');
+  return person;
+}
+
+async function checkHealthy(platform: RunningPlatform, person: Management, state: WrittenState): Promise<void> {
+  const { healthy } = state.projects;
+  const found = await person.untilHealthy(healthy.id);
+  assertSameKeys(found, healthy);
+  await assertConnects(person, healthy, platform.port + 2, 'healthy-one');
+  const full = found as ProjectView & { env_vars: Record<string, string> };
+  assert.equal(full.env_vars, VARIABLES);
+  const app = clientOf(addressed(platform, found), platform.network);
+  const refreshed = await app.auth.refreshSession({ refresh_token: state.refreshToken });
+  assert.is(refreshed.error, null, 'the app’s session goes on');
+  assert.equal((await app.from('todos').select('task')).data, [{ task: 'from before' }]);
+  const stored = await clientOf({ ...addressed(platform, found), anon_key: found.service_role_key }, platform.network)
+    .storage.from(OBJECT.bucket)
+    .download(OBJECT.path);
+  assert.is(stored.error, null, 'the object is there');
+  assert.is(digest(await stored.data?.text()), digest(OBJECT.text));
+  const called = await app.functions.invoke(FUNCTION.name);
+  assert.is(called.error, null, 'the function answers');
+  assert.is(called.data, VARIABLES.GREETING);
+}
+
+async function checkSuspended(
+  platform: RunningPlatform,
+  person: Management,
+  { projects: { suspended } }: WrittenState,
+): Promise<void> {
+  const { body } = await person.call<{ status: string }>('GET', `/projects/${suspended.id}/status`);
+  assert.is(body.status, 'suspended', 'a suspended project stays suspended');
+  await change(platform, suspended.ref, { suspend: false });
+  const found = await person.untilHealthy(suspended.id);
+  assertSameKeys(found, suspended);
+  await assertConnects(person, suspended, platform.port + 2, 'suspended-one');
+}
+
+async function checkRotating(
+  platform: RunningPlatform,
+  person: Management,
+  { projects: { rotating } }: WrittenState,
+): Promise<void> {
+  await change(platform, rotating.ref, { suspend: false });
+  const found = await until('the rotation ends', async () => {
+    const now = await person.untilHealthy(rotating.id);
+    return now.anon_key === rotating.anon_key ? undefined : now;
+  });
+  for (const anon_key of [found.anon_key, rotating.anon_key]) {
+    const { error } = await clientOf({ ...addressed(platform, found), anon_key }, platform.network)
+      .from('todos')
+      .select('task');
+    assert.is(error, null, 'the key before the rotation and the key after it work');
+  }
+  await assertConnects(person, rotating, platform.port + 2, 'rotating-one');
+}
+
+async function checkApplied(
+  platform: RunningPlatform,
+  person: Management,
+  { projects: { applied } }: WrittenState,
+): Promise<void> {
+  const found = await person.untilHealthy(applied.id);
+  assertSameKeys(found, applied);
+  await assertConnects(person, applied, platform.port + 2, 'applied-one');
+}
+
+async function checkRetained(platform: RunningPlatform, person: Management, { retained }: WrittenState): Promise<void> {
+  const project = await apply(platform, person, retained.ref);
+  const { rows } = await person.query(project.id, 'select name from kept');
+  assert.equal(rows, [{ name: 'retained-one' }], 'retained data comes back');
+}
+
+/** At the port of this platform, which `project_url` has only once the operator has looked at the project. */
+const addressed = ({ url }: RunningPlatform, { ref, anon_key }: Credentials) => ({
+  project_url: `${url}/p/${ref}`,
+  anon_key,
+});
+
+function assertSameKeys(found: ProjectView, written: Credentials): void {
+  assert.is(found.ref, written.ref);
+  assert.is(found.anon_key, written.anon_key);
+  assert.is(found.service_role_key, written.service_role_key);
+}
+
+/** The written `db_url` connects, at the port of this platform. */
+async function assertConnects(
+  person: Management,
+  { id, db_url }: Credentials,
+  port: number,
+  name: string,
+): Promise<void> {
+  const url = new URL(db_url);
+  url.port = String(port);
+  await until('db_url has the port of this platform, and nothing else changed', async () => {
+    const { body } = await person.call<ProjectView>('GET', `/projects/${id}`);
+    return body.db_url === url.href || undefined;
+  });
+  const client = new pg.Client({ connectionString: url.href });
+  await client.connect();
+  try {
+    assert.equal((await client.query('select name from kept')).rows, [{ name }]);
+  } finally {
+    await client.end();
+  }
+}
+
+const digest = (text = '') => createHash('sha256').update(text).digest('hex');
+
+function projects(platform: RunningPlatform): CustomObjectsApi {
+  const config = new KubeConfig();
+  config.loadFromFile(platform.kubeconfig);
+  return config.makeApiClient(CustomObjectsApi);
+}
+
+const read = (platform: RunningPlatform, name: string): Promise<Project> =>
+  projects(platform).getClusterCustomObject({ ...PROJECTS, name });
+
+const find = (platform: RunningPlatform, name: string): Promise<Project | undefined> =>
+  read(platform, name).catch((error: { code?: number }) => {
+    if (error.code === 404) return undefined;
+    throw error;
+  });
+
+async function change(platform: RunningPlatform, name: string, spec: object): Promise<void> {
+  await projects(platform).patchClusterCustomObject(
+    { ...PROJECTS, name, body: { spec } },
+    setHeaderOptions('content-type', 'application/merge-patch+json'),
+  );
+}
