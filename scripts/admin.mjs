@@ -1,0 +1,3 @@
+import { runNode } from './prepare.mjs';
+
+runNode(['slipway/dist/main.js', 'admin', ...process.argv.slice(2)]);

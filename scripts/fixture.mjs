@@ -1,0 +1,5 @@
+/** `npm run fixture -- <release>`: writes a home with this release, for the test of later upgrades. */
+import { prepare, runNode } from './prepare.mjs';
+
+prepare();
+runNode(['e2e/dist/upgrade/main.js', ...process.argv.slice(2)]);
