@@ -5,6 +5,8 @@ export interface BenchContext {
   plan: Plan;
   /** The one part to be measured, by a bench that has parts; undefined: all of it. */
   only: string | undefined;
+  /** Another checkout, built, that `releases` measures this one against. */
+  before: string | undefined;
   /** Of this process: PATH says where programs are looked for, and what is started inherits it. */
   environment: NodeJS.ProcessEnv;
   /** Of a real Kubernetes API server, where there is one. */

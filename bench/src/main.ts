@@ -1,5 +1,5 @@
 /**
- * `node bench/dist/main.js [name …] [--rounds=5] [--seconds=3] [--only=part]`: runs the benches that are named, or all, one after
+ * `node bench/dist/main.js [name …] [--rounds=5] [--seconds=3] [--only=part] [--before=folder]`: runs the benches that are named, or all, one after
  * another; prints tables and writes JSON. A run of one part alone (`--only=insert`) is printed and not written.
  */
 import { parseArgs } from 'node:util';
@@ -12,6 +12,7 @@ import { describeMachine } from './measure/machine.js';
 import { provision } from './provision/provision.js';
 import { realtime } from './realtime/realtime.js';
 import { reconcile } from './reconcile/reconcile.js';
+import { releases } from './releases/releases.js';
 import { render, writeResult } from './report/results.js';
 import { liteDrivers } from './rest/lite-drivers.js';
 import { rest } from './rest/rest.js';
@@ -26,14 +27,20 @@ const BENCHES: Record<string, Bench> = {
   functions,
   storage,
   cluster,
+  releases,
   'lite-drivers': liteDrivers,
 };
-/** Run when no name is given: of the others one needs a cluster, and one answers a question that is answered once. */
+/** Run when no name is given: of the others one needs a cluster, one another checkout, and one answers a question that is answered once. */
 const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile', 'realtime', 'functions', 'storage'];
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
-  options: { rounds: { type: 'string' }, seconds: { type: 'string' }, only: { type: 'string' } },
+  options: {
+    rounds: { type: 'string' },
+    seconds: { type: 'string' },
+    only: { type: 'string' },
+    before: { type: 'string' },
+  },
 });
 const names = positionals.length > 0 ? positionals : USUAL;
 
@@ -46,6 +53,7 @@ const context: BenchContext = {
     warmUpSeconds: 8,
   },
   only: options.only,
+  before: options.before,
   environment: process.env,
   kubeconfig: process.env.KUBECONFIG || undefined,
   say: (text) => process.stderr.write(`  ${text}\n`),

@@ -12,6 +12,11 @@ import { type Project, SUPABASE_REST_PATH } from './rest/dataset.js';
 const HEALTHY_TIMEOUT_MS = 60_000;
 const POLL_MS = 10;
 
+function programOf(commandLine: string): string | undefined {
+  if (!commandLine.includes('bin/postgres')) return /\/(\w+)\/dist\/main\.js/.exec(commandLine)?.[1];
+  return commandLine.includes('platform-postgres') ? 'platform-postgres' : 'postgres';
+}
+
 export class Platform {
   readonly running: RunningPlatform;
   readonly #management: Management;
@@ -21,8 +26,9 @@ export class Platform {
     this.#management = management;
   }
 
-  static async start(environment: Record<string, string> = {}): Promise<Platform> {
-    const running = await startPlatform(undefined, environment);
+  /** `main`: the one-machine program of another checkout; undefined: this one's. */
+  static async start(environment: Record<string, string> = {}, main?: string): Promise<Platform> {
+    const running = await startPlatform(undefined, environment, main);
     try {
       return new Platform(running, await Management.register(running));
     } catch (error) {
@@ -80,11 +86,11 @@ export class Platform {
     return { baseUrl, restPath: SUPABASE_REST_PATH, anonKey: anon_key };
   }
 
-  /** Process ids of what the supervisor runs, by program. */
+  /** Process ids of what the supervisor runs, by program; `postgres` is the one with the projects' databases. */
   async programs(): Promise<Record<string, number>> {
     const programs: Record<string, number> = {};
     for (const { pid, commandLine } of await children(this.running.pid)) {
-      const name = commandLine.includes('bin/postgres') ? 'postgres' : /\/(\w+)\/dist\/main\.js/.exec(commandLine)?.[1];
+      const name = programOf(commandLine);
       if (name) programs[name] = pid;
     }
     return programs;

@@ -52,13 +52,16 @@ export async function newPlace(): Promise<PlatformPlace> {
   return { home, port: await freePort(3) };
 }
 
-/** Runs the program; resolves once it says that it is ready. */
+const MAIN = fileURLToPath(new URL('../../slipway/dist/main.js', import.meta.url));
+
+/** Runs the program, this checkout's or the `main` of another; resolves once it says that it is ready. */
 export async function startPlatform(
   place?: PlatformPlace,
   environment: Record<string, string> = {},
+  main = MAIN,
 ): Promise<RunningPlatform> {
   const { home, port } = place ?? (await newPlace());
-  const program = run({ home, port }, environment);
+  const program = run(main, { home, port }, environment);
   const { child, output } = program;
   try {
     await until(
@@ -101,8 +104,7 @@ export async function startPlatform(
   };
 }
 
-function run({ home, port }: PlatformPlace, environment: Record<string, string> = {}) {
-  const main = fileURLToPath(new URL('../../slipway/dist/main.js', import.meta.url));
+function run(main: string, { home, port }: PlatformPlace, environment: Record<string, string>) {
   const child = fork(main, {
     env: { PATH: process.env.PATH, SLIPWAY_HOME: home, SLIPWAY_PORT: String(port), ...environment },
     execArgv: ['--enable-source-maps', '--disable-warning=ExperimentalWarning'],

@@ -19,7 +19,7 @@ const COLD_STARTS = 15;
 const SLIPWAY = 'slipway';
 const BARE = 'pass-through';
 /** Its answer names the process, so that a cold start can be made by ending it. */
-const HANDLER = '() => new Response(String(Deno.pid))';
+export const HANDLER = '() => new Response(String(Deno.pid))';
 const PLAIN_HANDLER = `() => new Response('1234567')`;
 
 export const functions: Bench = async (context) => {
@@ -86,18 +86,23 @@ interface ColdStarts {
 /** In turn, so that a noisy machine disturbs both alike. */
 async function coldStarts(url: string, headers: Record<string, string>, bare: BareDeno): Promise<ColdStarts> {
   const times: ColdStarts = { slipway: [], bare: [] };
-  const call = async () => Number(await (await fetch(url, { headers })).text());
   for (let start = 0; start < COLD_STARTS; start++) {
     await bare.stop();
     times.bare.push(await bare.start());
-    const pid = await call();
-    process.kill(pid, 'SIGKILL');
-    await pause(100);
-    const begun = performance.now();
-    if ((await call()) === pid) throw new Error('the isolate was not started anew');
-    times.slipway.push(performance.now() - begun);
+    times.slipway.push(await coldStart(url, headers));
   }
   return times;
+}
+
+/** Ends the isolate of a function that is `HANDLER`, and calls it again. Out: how long that call took, in milliseconds. */
+export async function coldStart(url: string, headers: Record<string, string>): Promise<number> {
+  const call = async () => Number(await (await fetch(url, { headers })).text());
+  const pid = await call();
+  process.kill(pid, 'SIGKILL');
+  await pause(100);
+  const begun = performance.now();
+  if ((await call()) === pid) throw new Error('the isolate was not started anew');
+  return performance.now() - begun;
 }
 
 function resultOf(callers: number, many: Measured[], one: Measured[], cold: ColdStarts) {

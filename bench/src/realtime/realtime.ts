@@ -14,12 +14,15 @@ import { Platform } from '../platform.js';
 import { decimals, whole } from '../report/table.js';
 import { type Deliveries, Subscribers } from './subscribers.js';
 
-const SOCKETS = 1000;
-const PER_SECOND = 10;
+export const SOCKETS = 1000;
+export const PER_SECOND = 10;
 const AT_LEAST_OF_BARE = 0.6;
 const AT_MOST_OF_BARE_P95 = 1.5;
 const SLIPWAY = 'slipway';
 const BARE = 'bare ws';
+
+/** What a socket says to be one of a broadcast's subscribers. */
+export const JOIN = JSON.stringify(['1', '1', 'realtime:bench', 'phx_join', { config: {} }]);
 
 export const realtime: Bench = async (context) => {
   const closers: (() => unknown)[] = [];
@@ -44,7 +47,7 @@ async function measure(context: BenchContext, closers: (() => unknown)[]): Promi
      create policy everyone on public.bench_changes for select to authenticated using (auth.uid() is not null);
      alter publication supabase_realtime add table public.bench_changes`,
   );
-  const url = `${platform.served(project).baseUrl.replace('http', 'ws')}/realtime/v1/websocket?apikey=${project.anon_key}&vsn=2.0.0`;
+  const url = socketUrl(platform, project);
   const broadcasts = only === 'changes' ? undefined : await measureBroadcasts(url, context, closers);
   const changes = only === 'broadcast' ? [] : await measureChanges(platform, project, url, context);
   const tables = [...(broadcasts ? [broadcasts.table] : []), ...(changes.length > 0 ? [changesTable(changes)] : [])];
@@ -60,10 +63,9 @@ async function measureBroadcasts(url: string, { plan, say }: BenchContext, close
   const bare = await startProgram(fileURLToPath(new URL('./bare-server.js', import.meta.url)), {});
   closers.push(() => bare.close());
   say(`${SOCKETS} sockets at each; ${plan.rounds} rounds of ${plan.seconds} s of each kind`);
-  const join = JSON.stringify(['1', '1', 'realtime:bench', 'phx_join', { config: {} }]);
   const job = { sockets: SOCKETS, waitsForChanges: false };
   const subscribers = {
-    [SLIPWAY]: await Subscribers.open({ ...job, url, joins: [join] }),
+    [SLIPWAY]: await Subscribers.open({ ...job, url, joins: [JOIN] }),
     [BARE]: await Subscribers.open({ ...job, url: `ws://127.0.0.1:${bare.port}`, joins: [] }),
   };
   closers.push(() => Object.values(subscribers).forEach((each) => each.close()));
@@ -186,8 +188,11 @@ const kubeConfigOf = ({ running }: Platform) => {
   return config;
 };
 
+export const socketUrl = (platform: Platform, project: ProjectView) =>
+  `${platform.served(project).baseUrl.replace('http', 'ws')}/realtime/v1/websocket?apikey=${project.anon_key}&vsn=2.0.0`;
+
 /** A thousand sockets are more than the free plan has. */
-async function onLargePlan(platform: Platform, { ref }: ProjectView): Promise<void> {
+export async function onLargePlan(platform: Platform, { ref }: ProjectView): Promise<void> {
   await kubeConfigOf(platform)
     .makeApiClient(CustomObjectsApi)
     .patchClusterCustomObject(
