@@ -60,6 +60,13 @@ const SETTINGS: Record<string, string> = {
   // One of each for every project whose changes somebody listens to.
   max_wal_senders: '100',
   max_replication_slots: '100',
+  // 128 MB, not 8 GB: a listener in a transaction keeps the queue for all databases, and each listener reads all of it.
+  max_notify_queue_pages: '16384',
+  // Each listener of each project reads what any project sends: from memory.
+  notify_buffers: '2MB',
+  // Only for parallel queries: one project's query would take several processors.
+  max_worker_processes: '0',
+  max_logical_replication_workers: '0',
   // A slot that nobody reads holds back the log no longer than this, whoever forgot it.
   idle_replication_slot_timeout: '10min',
   password_encryption: 'scram-sha-256',

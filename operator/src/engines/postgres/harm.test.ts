@@ -2,14 +2,29 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { harmsOf, type ServerLoad, type Stalls, type TenantSession } from './harm.js';
 
-const QUIET: ServerLoad = { lockCapacity: 1000, predicateLockCapacity: 1000, retainedWal: 0, retainedWalLimit: 1000 };
+const QUIET: ServerLoad = {
+  lockCapacity: 1000,
+  predicateLockCapacity: 1000,
+  memoryCapacity: 1000,
+  temporaryFilesCapacity: 1000,
+  queueUsage: 0,
+  queueGrowth: 0,
+  retainedWal: 0,
+  retainedWalLimit: 1000,
+};
 
 const building: TenantSession = {
   pid: 1,
   startedAt: 'now',
   database: 'p-first',
+  role: 'postgres.first',
   locks: 1,
   predicateLocks: 0,
+  memory: 0,
+  temporaryFiles: 0,
+  sendsNotifications: false,
+  isInTransaction: true,
+  transactionAge: 1,
   isIdleInTransaction: false,
   hasTransactionId: true,
   age: 1,
@@ -32,5 +47,80 @@ test('a statement whose counters stand still has the patience of any statement w
 test('a COPY that stands still is ended early when it waits for its client', () => {
   assert.is(patienceFor({ ...building, waitsForClient: true }), 5);
 });
+
+const restore: TenantSession = {
+  ...building,
+  pid: 2,
+  database: 'p-restore',
+  blocksReader: false,
+  transactionAge: 1800,
+};
+const listener: TenantSession = {
+  ...restore,
+  pid: 3,
+  database: 'p-listener',
+  hasTransactionId: false,
+  transactionAge: 9,
+};
+const sender: TenantSession = {
+  ...listener,
+  pid: 4,
+  database: 'p-sender',
+  sendsNotifications: true,
+  transactionAge: 0,
+};
+/** A restore between two tables: nothing of it shows progress. */
+const betweenTables = { ...restore, showsProgress: false };
+
+const QUEUES: [string, TenantSession[], Partial<ServerLoad>, string[]][] = [
+  ['nobody is ended while the queue is small', [sender, listener], { queueUsage: 0.2, queueGrowth: 0.1 }, []],
+  [
+    'the database that floods the queue loses its senders and its transactions, and no other does',
+    [sender, { ...listener, database: 'p-sender' }, restore, listener],
+    { queueUsage: 0.3, queueGrowth: 0.1 },
+    ['p-sender', 'p-sender'],
+  ],
+  [
+    'a notification of an app is no flood, though another keeps the queue',
+    [sender, listener],
+    { queueUsage: 0.3, queueGrowth: 0.0001 },
+    [],
+  ],
+  [
+    'a listener in a transaction is ended before a restore that is older',
+    [betweenTables, { ...listener, showsProgress: false }],
+    { queueUsage: 0.8 },
+    ['p-listener'],
+  ],
+  ['a restore that copies rows is not ended for the queue', [restore], { queueUsage: 0.9 }, []],
+];
+
+for (const [promise, sessions, load, ended] of QUEUES) {
+  test(promise, () => {
+    const harms = harmsOf(sessions, { ...QUIET, ...load }, new Map(), 0);
+    assert.equal(
+      harms.map(({ session }) => session.database),
+      ended,
+    );
+  });
+}
+
+for (const [amount, reason] of [
+  ['memory', 'Memory'],
+  ['temporaryFiles', 'TemporaryFiles'],
+] as const) {
+  test(`the largest session of a database is ended when the database has too large a share: ${reason}`, () => {
+    const sessions = [
+      { ...restore, [amount]: 200 },
+      { ...sender, pid: 5, [amount]: 100 },
+      { ...sender, [amount]: 200 },
+    ];
+    const harms = harmsOf(sessions, QUIET, new Map(), 0);
+    assert.equal(
+      harms.map((harm) => [harm.session.pid, harm.reason]),
+      [[sender.pid, reason]],
+    );
+  });
+}
 
 test.run();

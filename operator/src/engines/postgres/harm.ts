@@ -10,10 +10,19 @@ export interface TenantSession {
   /** With `pid`, one session and no later one of the same number. */
   startedAt: string;
   database: string;
+  role: string;
   /** Entries in the server's lock table: advisory locks, and locks on tables, rows and large objects. */
   locks: number;
   /** Entries in the table of predicate locks, which serializable transactions take. */
   predicateLocks: number;
+  /** Bytes of memory that it shares with no other process, and of its temporary files. */
+  memory: number;
+  temporaryFiles: number;
+  /** Puts notifications into the queue, or waits for its turn. */
+  sendsNotifications: boolean;
+  isInTransaction: boolean;
+  /** Seconds ago that its transaction began; 0 outside of one. */
+  transactionAge: number;
   /** In a transaction, and without a statement. */
   isIdleInTransaction: boolean;
   hasTransactionId: boolean;
@@ -32,21 +41,39 @@ export interface TenantSession {
 export interface ServerLoad {
   lockCapacity: number;
   predicateLockCapacity: number;
+  /** Bytes for the server's sessions together. */
+  memoryCapacity: number;
+  temporaryFilesCapacity: number;
+  /** Used share of the notification queue, and how much of it was used since the last look. */
+  queueUsage: number;
+  queueGrowth: number;
   /** Bytes of log that a slot holds back though its connected reader has confirmed them (so for a transaction), and the most it may. */
   retainedWal: number;
   retainedWalLimit: number;
 }
 
-export type HarmReason = 'LockTable' | 'PredicateLocks' | 'ReplicationBlocked' | 'WalRetained';
+export type HarmReason =
+  | 'LockTable'
+  | 'PredicateLocks'
+  | 'Memory'
+  | 'TemporaryFiles'
+  | 'NotificationQueue'
+  | 'ReplicationBlocked'
+  | 'WalRetained';
 
 export interface Harm {
   session: TenantSession;
   reason: HarmReason;
 }
 
-/** Of a table of locks: what the sessions of one database may have, and what all may have before the largest database's are ended. */
+/** Of locks, memory or temporary files: what the sessions of one database may have, and what all may have before the largest database's are ended. */
 const SHARE_OF_ONE = 0.25;
 const SHARE_OF_ALL = 0.7;
+/** Of the queue: from when on who floods it is ended, and from when on the oldest transaction, which may be the listener that keeps it. */
+const SHARE_OF_QUEUE = 0.25;
+const MOST_OF_QUEUE = 0.75;
+/** Of the queue between two looks: more is a flood. A notification that an app sends takes a millionth. */
+const FLOOD = 0.005;
 /** Of what a slot may hold back, after which Postgres gives it up. */
 const SHARE_OF_WAL = 0.5;
 /** How long others wait for a transaction that does nothing, and for one whose statement shows no progress. */
@@ -62,6 +89,9 @@ export function harmsOf(sessions: readonly TenantSession[], load: ServerLoad, st
   const found = [
     ...greedy(sessions, load.lockCapacity, ({ locks }) => locks, 'LockTable'),
     ...greedy(sessions, load.predicateLockCapacity, ({ predicateLocks }) => predicateLocks, 'PredicateLocks'),
+    ...greedy(sessions, load.memoryCapacity, ({ memory }) => memory, 'Memory'),
+    ...greedy(sessions, load.temporaryFilesCapacity, ({ temporaryFiles }) => temporaryFiles, 'TemporaryFiles'),
+    ...queueHolders(sessions, load),
     ...stalled(sessions, load, stalls, now),
   ];
   return found.filter(({ session }, at) => found.findIndex((other) => other.session === session) === at);
@@ -102,6 +132,28 @@ function largest(
       if (isEnded) left -= amountOf(session);
       return isEnded;
     });
+}
+
+/**
+ * Sessions that fill the notification queue. It is kept by a listener in a transaction, and Postgres does not show who listens. So the
+ * sessions of the databases that flood it are ended, senders and transactions alike; if that is not enough, the oldest transaction of
+ * any database, those that wrote last, as a restore does.
+ */
+function queueHolders(sessions: readonly TenantSession[], { queueUsage, queueGrowth }: ServerLoad): Harm[] {
+  if (queueUsage < SHARE_OF_QUEUE) return [];
+  const floods = new Set(sessions.filter((each) => each.sendsNotifications).map(({ database }) => database));
+  const isFlooded = queueGrowth > FLOOD && floods.size > 0;
+  const ended = isFlooded
+    ? sessions.filter((each) => floods.has(each.database) && (each.isInTransaction || each.sendsNotifications))
+    : queueUsage > MOST_OF_QUEUE
+      ? sessions
+          .filter((each) => each.isInTransaction && !each.showsProgress)
+          .toSorted(
+            (a, b) => Number(a.hasTransactionId) - Number(b.hasTransactionId) || b.transactionAge - a.transactionAge,
+          )
+          .slice(0, 1)
+      : [];
+  return ended.map((session) => ({ session, reason: 'NotificationQueue' }));
 }
 
 /** Sessions that hold up the reader of changes, or the log of every slot, and do nothing meanwhile. */

@@ -1,5 +1,6 @@
 /** Attacks of a project's owner on a server that a neighbour and the platform use, as it can run them by its db_url. */
 
+import { totalmem } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { databaseOf, ownerRole, REPLICATION_ROLE } from '@slipway/crds';
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
@@ -9,7 +10,7 @@ import * as assert from 'uvu/assert';
 import { adminUrl, silentLog, until } from '../../testing.js';
 import { EmbeddedEngine } from '../embedded/engine.js';
 import { projectNamed } from '../engine.suite.js';
-import { type EndedSession, SessionWatch } from './session-watch.js';
+import { type EndedSession, MEMORY, MEMORY_CAPACITY, SessionWatch } from './session-watch.js';
 
 interface World {
   postgres: TestPostgres;
@@ -160,6 +161,77 @@ test('a session that waits for no lock is ended when the reader waits for it thr
   await reader.end();
   await waiting.end();
   await holder.end().catch(() => {});
+});
+
+const SMALL_SERVER = { max_slot_wal_keep_size: '64MB', max_notify_queue_pages: '4096' };
+
+const HARMS: [string, string, string[]][] = [
+  // A quarter of twice 64 MB.
+  ['TemporaryFiles', `SELECT count(*) FROM (SELECT n FROM generate_series(1, 30000000) n ORDER BY -n) s`, []],
+  [
+    'NotificationQueue',
+    `DO $$ BEGIN FOR n IN 1..100000 LOOP PERFORM pg_notify('flood', n || repeat('x', 7000)); COMMIT; END LOOP; END $$`,
+    ['LISTEN flood', 'BEGIN', 'SELECT 1'],
+  ],
+];
+
+for (const [reason, attack, held] of HARMS) {
+  test(`sessions are ended for ${reason}, and a transaction of a neighbour is not`, async () => {
+    const postgres = await startTestPostgres(SMALL_SERVER);
+    const ended: EndedSession[] = [];
+    const watch = new SessionWatch(adminUrl(postgres), (each) => ended.push(each), silentLog);
+    const superuser = new pg.Client(postgres.admin());
+    const login = (database: string) => {
+      const client = new pg.Client({ ...postgres.admin(database), ...TENANT });
+      client.on('error', () => {});
+      return client;
+    };
+    const [holder, attacker, restore] = [login('p-attacker'), login('p-attacker'), login('p-neighbour')];
+    try {
+      await superuser.connect();
+      await superuser.query(`CREATE ROLE tenant LOGIN PASSWORD 'tenant'`);
+      for (const name of ['p-attacker', 'p-neighbour']) await superuser.query(`CREATE DATABASE "${name}" OWNER tenant`);
+      for (const client of [restore, holder, attacker]) await client.connect();
+      await restore.query('BEGIN; CREATE TABLE restored (n int)');
+      watch.start();
+      for (const sql of held) await holder.query(sql);
+      const outcome = await codeOf(attacker.query(attack));
+      // A listener that keeps the queue may be ended before its senders, who harm nobody then.
+      if (held.length === 0) assert.is(outcome, '57P01');
+      if (held.length > 0)
+        await until(async () => (await codeOf(holder.query('SELECT 1'))) !== 'done', 'the end of the listener');
+      assert.ok(ended.every((each) => each.database === 'p-attacker' && each.reason === reason));
+      const used = 'SELECT pg_notification_queue_usage() AS queue, (SELECT count(*) FROM pg_ls_tmpdir())::int AS files';
+      await until(async () => {
+        const { queue, files } = (await superuser.query(used)).rows[0];
+        return queue === 0 && files === 0;
+      }, 'the resource to be free');
+      assert.is(await codeOf(restore.query('INSERT INTO restored VALUES (1); COMMIT')), 'done');
+    } finally {
+      await watch.close();
+      await Promise.all([holder, attacker, restore, superuser].map((each) => each.end().catch(() => {})));
+      await postgres.close();
+    }
+  });
+}
+
+test('the watch sees the memory of sessions', async ({ postgres }) => {
+  const client = new pg.Client(postgres.admin());
+  await client.connect();
+  try {
+    await client.query(`BEGIN; SET work_mem = '1GB'; DECLARE large CURSOR FOR
+      SELECT repeat('x', 500) || n AS t FROM generate_series(1, 200000) n ORDER BY t`);
+    const { rows } = await client.query(`SELECT ${MEMORY} AS bytes FROM pg_stat_activity a
+      WHERE pid = pg_backend_pid()`);
+    await client.query('FETCH 1 FROM large');
+    const { rows: later } = await client.query(`SELECT ${MEMORY} AS bytes, ${MEMORY_CAPACITY} AS capacity
+      FROM pg_stat_activity a WHERE pid = pg_backend_pid()`);
+    const grown = Number(later[0].bytes) - Number(rows[0].bytes);
+    assert.ok(Number(rows[0].bytes) > 0 && grown > 90e6, `grown by ${grown} bytes`);
+    assert.ok(later[0].capacity > 2 ** 29 && later[0].capacity <= totalmem());
+  } finally {
+    await client.end();
+  }
 });
 
 test('the watch ends sessions when twenty of them have filled the lock table, and holds back no vacuum', async () => {

@@ -27,6 +27,7 @@ const LONGEST_PAUSE_MS = 5_000;
 
 export interface EndedSession {
   database: string;
+  role: string;
   reason: HarmReason;
   message: string;
 }
@@ -35,6 +36,7 @@ export class SessionWatch {
   readonly #stalls: Stalls = new Map();
   /** Sessions that were told to end, and may take a moment. */
   #ending = new Set<string>();
+  #queueUsage = 0;
   #client: pg.Client | undefined;
   #end: (() => void) | undefined;
   #isClosed = false;
@@ -80,26 +82,32 @@ export class SessionWatch {
     const results = (await client.query(`SELECT pg_stat_clear_snapshot(); ${LOOK}`)) as unknown as pg.QueryResult[];
     const server = results.at(-1)?.rows[0];
     const sessions = (server.sessions ?? []) as TenantSession[];
+    const queueUsage = Number(server.queue_usage);
     const load: ServerLoad = {
       lockCapacity: Number(server.lock_capacity),
       predicateLockCapacity: Number(server.predicate_capacity),
+      memoryCapacity: Number(server.memory_capacity),
+      temporaryFilesCapacity: Number(server.temporary_files_capacity),
+      queueUsage,
+      queueGrowth: queueUsage - this.#queueUsage,
       retainedWal: Number(server.retained),
       retainedWalLimit: Number(server.retained_limit),
     };
+    this.#queueUsage = queueUsage;
     const present = new Set(sessions.map(keyOf));
     this.#ending = new Set([...this.#ending].filter((key) => present.has(key)));
     for (const harm of harmsOf(sessions, load, this.#stalls, performance.now())) await this.#endSession(client, harm);
   }
 
   async #endSession(client: pg.Client, { session, reason }: Harm): Promise<void> {
-    const { pid, startedAt, database } = session;
+    const { pid, startedAt, database, role } = session;
     if (this.#ending.has(keyOf(session))) return;
     await client.query(`
       SELECT pg_terminate_backend(pid) FROM pg_stat_activity
       WHERE pid = ${Number(pid)} AND backend_start::text = ${literal(startedAt)}`);
     this.#ending.add(keyOf(session));
-    this.log.warn({ database, reason, locks: session.locks }, 'session ended');
-    this.onEnded({ database, reason, message: MESSAGES[reason] });
+    this.log.warn({ database, role, reason, locks: session.locks }, 'session ended');
+    this.onEnded({ database, role, reason, message: MESSAGES[reason] });
   }
 
   async #connected(): Promise<pg.Client> {
@@ -139,6 +147,15 @@ const MESSAGES: Record<HarmReason, string> = {
   PredicateLocks:
     "A session was ended: the serializable transactions of this project's database held more than a quarter of the " +
     "server's predicate locks. Keep them short.",
+  Memory:
+    "A session was ended: the sessions of this project's database used more than a quarter of the server's memory. " +
+    'Set a smaller work_mem, or run fewer large queries at once.',
+  TemporaryFiles:
+    "A session was ended: the sessions of this project's database wrote too many temporary files. Sort and join fewer " +
+    'rows in one query, or run fewer such queries at once.',
+  NotificationQueue:
+    'A session was ended: the queue of notifications was filling up. Send fewer notifications, and never stay in a ' +
+    'transaction in a session that listens.',
   ReplicationBlocked:
     'A session was ended: its transaction did nothing while realtime waited for it to end. Commit transactions, or ' +
     'roll them back, before you wait.',
@@ -150,12 +167,29 @@ const MESSAGES: Record<HarmReason, string> = {
 /** Not by age(), which counts from the transaction's first look. */
 const NEXT_XID = 'pg_snapshot_xmax(pg_current_snapshot())::text::int8';
 
+/** From Linux' file of the process; 0 where there is none. */
+export const MEMORY = `coalesce(
+  substring(pg_read_file('/proc/' || a.pid || '/status', 0, 4000, true) FROM 'RssAnon:\\s*(\\d+)')::int8 * 1024, 0)`;
+
+/** The smaller of the machine's and the container's memory; no limit where neither is known. */
+export const MEMORY_CAPACITY = `least(
+  substring(pg_read_file('/proc/meminfo', 0, 200, true) FROM 'MemTotal: *(\\d+)')::float8 * 1024,
+  substring(pg_read_file('/sys/fs/cgroup/memory.max', 0, 100, true) FROM '\\d+')::float8,
+  'Infinity')`;
+
+/** The lock on the queue, which each sender takes when it commits: object 0 of pg_database (1262). */
+const SENDS_NOTIFICATIONS = `
+  locktype = 'object' AND database = 0 AND classid = 1262 AND objid = 0 AND mode = 'AccessExclusiveLock'`;
+
 /** Sessions of projects: in a database that tenants enter, and not a superuser's or a replication role's. */
 const LOOK = `
   WITH RECURSIVE held AS (
     SELECT pid, count(*) FILTER (WHERE mode <> 'SIReadLock') AS locks,
-      count(*) FILTER (WHERE mode = 'SIReadLock') AS predicate_locks
+      count(*) FILTER (WHERE mode = 'SIReadLock') AS predicate_locks,
+      bool_or(${SENDS_NOTIFICATIONS}) AS sends_notifications
     FROM pg_lock_status() WHERE NOT fastpath AND pid IS NOT NULL GROUP BY pid
+  ), temporary AS (
+    SELECT substring(name FROM '^pgsql_tmp(\\d+)')::int AS pid, sum(size) AS bytes FROM pg_ls_tmpdir() GROUP BY 1
   ), chain AS (
     SELECT unnest(pg_blocking_pids(pid)) AS pid FROM pg_stat_activity
     WHERE backend_type = 'walsender' AND wait_event_type = 'Lock'
@@ -163,8 +197,12 @@ const LOOK = `
   ), blocked AS (
     SELECT pid FROM chain WHERE cardinality(pg_blocking_pids(pid)) = 0
   ), session AS (
-    SELECT a.pid, a.backend_start::text AS "startedAt", a.datname AS database,
+    SELECT a.pid, a.backend_start::text AS "startedAt", a.datname AS database, a.usename AS role,
       coalesce(held.locks, 0) AS locks, coalesce(held.predicate_locks, 0) AS "predicateLocks",
+      ${MEMORY} AS memory, coalesce(temporary.bytes, 0) AS "temporaryFiles",
+      coalesce(held.sends_notifications, false) AS "sendsNotifications",
+      a.xact_start IS NOT NULL AS "isInTransaction",
+      coalesce(extract(epoch FROM clock_timestamp() - a.xact_start), 0) AS "transactionAge",
       a.state LIKE 'idle in transaction%' AS "isIdleInTransaction",
       a.backend_xid IS NOT NULL AS "hasTransactionId",
       coalesce((((${NEXT_XID} - a.backend_xid::text::int8 + 2147483648) & 4294967295) - 2147483648)::int8, 0) AS age,
@@ -176,13 +214,17 @@ const LOOK = `
     FROM pg_stat_activity a
     JOIN pg_roles r ON r.oid = a.usesysid AND NOT r.rolsuper AND NOT r.rolreplication
     LEFT JOIN held ON held.pid = a.pid
+    LEFT JOIN temporary ON temporary.pid = a.pid
     LEFT JOIN blocked ON blocked.pid = a.pid
     LEFT JOIN pg_stat_progress_copy c ON c.pid = a.pid
     LEFT JOIN pg_stat_progress_create_index i ON i.pid = a.pid
     WHERE a.backend_type = 'client backend' AND a.datname IS NOT NULL
-      AND (a.xact_start IS NOT NULL OR held.pid IS NOT NULL)
   )
   SELECT (SELECT json_agg(session) FROM session) AS sessions,
+    pg_notification_queue_usage() AS queue_usage,
+    ${MEMORY_CAPACITY} AS memory_capacity,
+    2 * CASE current_setting('max_slot_wal_keep_size') WHEN '-1' THEN 'Infinity'
+      ELSE pg_size_bytes(current_setting('max_slot_wal_keep_size'))::float8 END AS temporary_files_capacity,
     (SELECT coalesce(max(confirmed_flush_lsn - restart_lsn), 0) FROM pg_replication_slots WHERE active) AS retained,
     CASE current_setting('max_slot_wal_keep_size') WHEN '-1' THEN 'Infinity'
       ELSE pg_size_bytes(current_setting('max_slot_wal_keep_size'))::float8 END AS retained_limit,

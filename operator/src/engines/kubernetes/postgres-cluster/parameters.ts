@@ -13,6 +13,7 @@ export interface ServerSize {
 
 const MEBI = 2 ** 20;
 const GIBI = 2 ** 30;
+const PAGE = 8192;
 /** Of a connection that has read its catalogues: 3.4 MB of its own and 0.6 MB of page tables were measured, and some work on top. */
 const CONNECTION = 5 * MEBI;
 /** What the server itself needs beside its buffers. */
@@ -41,6 +42,9 @@ export function parametersOf({ memory, storage, shared }: ServerSize): Record<st
     max_replication_slots: shared ? '100' : '20',
     // A tenant's session is ended before it holds a large share of the lock table: 64, the default, fills up between two looks.
     max_locks_per_transaction: shared ? '256' : '64',
+    // A listener in a transaction keeps the queue for all databases, and each listener reads all of it, from memory if it can.
+    max_notify_queue_pages: String(Math.floor(Math.min(volume / 16, 128 * MEBI) / PAGE)),
+    notify_buffers: '2MB',
     // Places that stay for the operator if tenants use up all others.
     superuser_reserved_connections: String(Math.max(3, Math.floor(connections / 40))),
     idle_replication_slot_timeout: '10min',
