@@ -2,10 +2,12 @@
  * One Postgres server with the databases of projects in it, whatever runs it. In: a superuser's URL. Out: databases made, put
  * right and removed; a server that can't be reached is an outcome, not an exception. Called by engines.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { databaseOf } from '@slipway/crds';
 import {
   dropDatabase,
   forgetDatabase,
+  identifier,
   naming,
   newDatabaseId,
   openReplication,
@@ -23,6 +25,7 @@ import { Limit } from '../../runtime/limit.js';
 import type { DatabaseClaim, DatabaseRequest, EngineOutcome, RemoveRequest } from '../engine.js';
 import { ClusterSessions } from './cluster-sessions.js';
 import { DatabaseChanges } from './database-changes.js';
+import type { HarmReason } from './harm.js';
 import { isOf, type Observed, observe, repairs } from './project-database.js';
 import { retainDatabase } from './retained-database.js';
 import { type EndedSession, SessionWatch } from './session-watch.js';
@@ -49,6 +52,16 @@ export interface DatabaseServerSettings {
 const REMOVALS = 2;
 /** Of a spare that another took or that is gone: the next may be there. */
 const SPARE_TRIES = 3;
+/** Harm that a client can do again within one look at the sessions. */
+const REFUSED_AFTER = new Set<HarmReason>([
+  'LockTable',
+  'PredicateLocks',
+  'Memory',
+  'TemporaryFiles',
+  'NotificationQueue',
+]);
+const REFUSE_TRIES = 10;
+const REFUSE_PAUSE_MS = 100;
 const UNDEFINED_DATABASE = '3D000';
 const UNDEFINED_OBJECT = '42704';
 
@@ -76,6 +89,7 @@ export class DatabaseServer {
   readonly #watch: SessionWatch | undefined;
   /** The project of each database. */
   readonly #refs = new Map<string, string>();
+  readonly #refusing = new Set<string>();
   #endUpkeep: (() => void) | undefined;
   #started: Promise<void> | undefined;
 
@@ -88,6 +102,9 @@ export class DatabaseServer {
       const onEnded = (ended: EndedSession) => {
         const ref = this.#refs.get(ended.database);
         if (ref !== undefined) settings.onSessionEnded?.(ref, ended);
+        if (!REFUSED_AFTER.has(ended.reason) || this.#refusing.has(ended.role)) return;
+        this.#refusing.add(ended.role);
+        void this.#refuse(ended.role).finally(() => this.#refusing.delete(ended.role));
       };
       this.#watch = new SessionWatch(settings.adminUrl, onEnded, settings.log);
     }
@@ -229,6 +246,26 @@ export class DatabaseServer {
       } catch (error) {
         const { code } = error as { code?: string };
         if (attempt === SPARE_TRIES || (code !== UNDEFINED_DATABASE && code !== UNDEFINED_OBJECT)) throw error;
+      }
+    }
+  }
+
+  /**
+   * Refuses new sessions of the role: a client that connects again at once would do the same harm again. DatabaseChanges notices this as
+   * it does any change of a role, so that a reconcile allows them again some seconds later, also if this process dies meanwhile.
+   */
+  async #refuse(role: string): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await this.#sessions.query(`ALTER ROLE ${identifier(role)} CONNECTION LIMIT 0`);
+        return;
+      } catch (error) {
+        // The lock table may be full until the session that was ended is gone.
+        if (attempt === REFUSE_TRIES) {
+          this.#settings.log.warn({ role, why: (error as Error).message }, 'new sessions were not refused');
+          return;
+        }
+        await sleep(REFUSE_PAUSE_MS);
       }
     }
   }

@@ -89,6 +89,7 @@ const codeOf = (work: Promise<unknown>): Promise<string> =>
     ({ code, message }) => code ?? message,
   );
 
+const TOO_MANY_CONNECTIONS = '53300';
 const LOCKS: [string, string][] = [
   ['advisory locks', 'SELECT count(pg_advisory_lock(n)) FROM generate_series(1, 10000000) n'],
   [
@@ -114,6 +115,10 @@ for (const [what, attack] of LOCKS) {
     await until(async () => (await made(world, `made-${before}`)) === 'ready', 'a new project');
     assert.ok(await restore.finish());
     await attacker.end().catch(() => {});
+    const again = () => codeOf(owner(world, 'attacker').then((client) => client.end()));
+    await until(async () => (await again()) === TOO_MANY_CONNECTIONS, 'the refusal of another session');
+    assert.is(await made(world, 'attacker'), 'ready');
+    assert.is(await again(), 'done');
   });
 }
 
