@@ -1,6 +1,6 @@
 /** Attacks of a project's owner on a server that a neighbour and the platform use, as it can run them by its db_url. */
 
-import { totalmem } from 'node:os';
+import { getPriority, totalmem } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { databaseOf, ownerRole, REPLICATION_ROLE } from '@slipway/crds';
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
@@ -10,6 +10,7 @@ import * as assert from 'uvu/assert';
 import { adminUrl, silentLog, until } from '../../testing.js';
 import { EmbeddedEngine } from '../embedded/engine.js';
 import { projectNamed } from '../engine.suite.js';
+import { canSetPriority } from './session-priority.js';
 import { type EndedSession, MEMORY, MEMORY_CAPACITY, SessionWatch } from './session-watch.js';
 
 interface World {
@@ -237,6 +238,22 @@ test('the watch sees the memory of sessions', async ({ postgres }) => {
   } finally {
     await client.end();
   }
+});
+
+test('a session that keeps a processor busy has a low priority meanwhile, where this process may set it', async (world) => {
+  if (!canSetPriority(adminUrl(world.postgres))) return console.log('# skipped: this process is not root on Linux');
+  const busy = await owner(world, 'attacker');
+  const { rows } = await busy.query('SELECT pg_backend_pid() AS pid');
+  const working = codeOf(busy.query('SELECT count(*) FROM generate_series(1, 1000000000)'));
+  await until(() => getPriority(rows[0].pid) === 10, 'a low priority');
+  await busy.end();
+  await working;
+  const resting = await owner(world, 'neighbour');
+  const { rows: other } = await resting.query(
+    'SELECT pg_backend_pid() AS pid, count(*) FROM generate_series(1, 6000000)',
+  );
+  await until(() => getPriority(other[0].pid) === 0, 'the priority of a session that rests');
+  await resting.end();
 });
 
 test('the watch ends sessions when twenty of them have filled the lock table, and holds back no vacuum', async () => {

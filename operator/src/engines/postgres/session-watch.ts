@@ -19,6 +19,7 @@ import {
   type Stalls,
   type TenantSession,
 } from './harm.js';
+import { canSetPriority, type SessionCpu, SessionPriority } from './session-priority.js';
 
 const LOOK_MS = 200;
 const TIMEOUT_MS = 10_000;
@@ -37,6 +38,7 @@ export class SessionWatch {
   /** Sessions that were told to end, and may take a moment. */
   #ending = new Set<string>();
   #queueUsage = 0;
+  readonly #priority: SessionPriority | undefined;
   #client: pg.Client | undefined;
   #end: (() => void) | undefined;
   #isClosed = false;
@@ -48,7 +50,9 @@ export class SessionWatch {
     private readonly url: string,
     private readonly onEnded: (ended: EndedSession) => void,
     private readonly log: Logger,
-  ) {}
+  ) {
+    if (canSetPriority(url)) this.#priority = new SessionPriority();
+  }
 
   start(): void {
     this.#end ??= every(LOOK_MS, 'a look at the sessions of tenants', () => this.#tryToLook(), this.log);
@@ -81,7 +85,7 @@ export class SessionWatch {
     // A transaction reads statistics once, and keeps them: each look drops what the last one kept.
     const results = (await client.query(`SELECT pg_stat_clear_snapshot(); ${LOOK}`)) as unknown as pg.QueryResult[];
     const server = results.at(-1)?.rows[0];
-    const sessions = (server.sessions ?? []) as TenantSession[];
+    const sessions = (server.sessions ?? []) as (TenantSession & SessionCpu)[];
     const queueUsage = Number(server.queue_usage);
     const load: ServerLoad = {
       lockCapacity: Number(server.lock_capacity),
@@ -97,6 +101,7 @@ export class SessionWatch {
     const present = new Set(sessions.map(keyOf));
     this.#ending = new Set([...this.#ending].filter((key) => present.has(key)));
     for (const harm of harmsOf(sessions, load, this.#stalls, performance.now())) await this.#endSession(client, harm);
+    await this.#priority?.look(sessions, performance.now());
   }
 
   async #endSession(client: pg.Client, { session, reason }: Harm): Promise<void> {
@@ -171,6 +176,11 @@ const NEXT_XID = 'pg_snapshot_xmax(pg_current_snapshot())::text::int8';
 export const MEMORY = `coalesce(
   substring(pg_read_file('/proc/' || a.pid || '/status', 0, 4000, true) FROM 'RssAnon:\\s*(\\d+)')::int8 * 1024, 0)`;
 
+/** Processor time in milliseconds, which Linux counts in hundredths of a second (fields 14 and 15); 0 where it does not tell. */
+export const CPU = `coalesce((
+  SELECT (fields[12]::int8 + fields[13]::int8) * 10 FROM string_to_array(
+    substring(pg_read_file('/proc/' || a.pid || '/stat', 0, 1000, true) FROM '.*\\) (.*)'), ' ') fields), 0)`;
+
 /** The smaller of the machine's and the container's memory; no limit where neither is known. */
 export const MEMORY_CAPACITY = `least(
   substring(pg_read_file('/proc/meminfo', 0, 200, true) FROM 'MemTotal: *(\\d+)')::float8 * 1024,
@@ -199,7 +209,7 @@ const LOOK = `
   ), session AS (
     SELECT a.pid, a.backend_start::text AS "startedAt", a.datname AS database, a.usename AS role,
       coalesce(held.locks, 0) AS locks, coalesce(held.predicate_locks, 0) AS "predicateLocks",
-      ${MEMORY} AS memory, coalesce(temporary.bytes, 0) AS "temporaryFiles",
+      ${MEMORY} AS memory, ${CPU} AS cpu, coalesce(temporary.bytes, 0) AS "temporaryFiles",
       coalesce(held.sends_notifications, false) AS "sendsNotifications",
       a.xact_start IS NOT NULL AS "isInTransaction",
       coalesce(extract(epoch FROM clock_timestamp() - a.xact_start), 0) AS "transactionAge",
