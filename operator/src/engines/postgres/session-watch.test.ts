@@ -274,7 +274,7 @@ test('the watch ends sessions when twenty of them have filled the lock table, an
     await Promise.all(tenants.map((tenant) => tenant.connect()));
     watch.start();
     const looked = `SELECT backend_xmin, backend_xid FROM pg_stat_activity
-      WHERE application_name = 'slipway-operator-watch' AND state LIKE 'idle%' AND query LIKE '%held AS (%'`;
+      WHERE application_name = 'slipway-operator-watch' AND state LIKE 'idle%' AND query LIKE '%EXECUTE look'`;
     const seen = await until(async () => (await superuser.query(looked)).rows[0], 'the first look');
     assert.equal(seen, { backend_xmin: null, backend_xid: null });
     const attack = (tenant: pg.Client, at: number) =>
