@@ -16,6 +16,8 @@ export interface World {
   statuses: StatusWriter<Project>;
   namespaces: Informer<Namespace>;
   secrets: Informer<Secret>;
+  /** Without their values. */
+  copies: Informer<Secret>;
   events: EventRecorder;
   log: Logger;
   /** `http://localhost:4000`; a project is at `<it>/p/<ref>`. */

@@ -12,6 +12,7 @@ import type { World } from './context.js';
 import { keepOfSecrets } from './kept-secrets.js';
 import { reconcileProject } from './reconcile.js';
 import { NAMESPACES, type Namespace, PROJECTS, projectPath, type Secret } from './resources.js';
+import { COPIES, LABEL_COPY, withoutValues } from './secret-copies.js';
 import { BY_NAME, nameKey } from './validate.js';
 
 /** Reconciles wait for Postgres and the API server most of the time. */
@@ -22,6 +23,7 @@ export interface ProjectCaches {
   projects: Informer<Project>;
   namespaces: Informer<Namespace>;
   secrets: Informer<Secret>;
+  copies: Informer<Secret>;
 }
 
 /** `isEngines`: of a Secret whose values the engine compares. */
@@ -46,6 +48,13 @@ export function projectCaches(
       resource: 'secrets',
       path: '/api/v1/secrets',
       keep: keepOfSecrets(isEngines),
+    }),
+    copies: new Informer<Secret>({
+      ...shared,
+      labelSelector: LABEL_COPY,
+      resource: 'secrets',
+      path: COPIES,
+      keep: withoutValues,
     }),
   };
 }

@@ -71,6 +71,7 @@ test('those that are rotated where a move is refused are shown, as Postgres take
     statuses: new StatusWriter<Project>({ client, events, cache: projects, pathOf: () => '' }),
     namespaces: new Informer({ ...shared, resource: 'namespaces', path: NAMESPACES }),
     secrets: new Informer<Secret>({ ...shared, resource: 'secrets', path: '/api/v1/secrets' }),
+    copies: new Informer<Secret>({ ...shared, resource: 'secrets', path: '/api/v1/secrets' }),
     events,
     log: silentLog,
     projectUrl: (ref: string) => ref,

@@ -4,21 +4,24 @@ import { type Context, ready, type StepOutcome, type StepWithParts } from './con
 import { type KeyWishes, wantedKeys } from './jwt-secrets.js';
 import { plainText } from './resources.js';
 import { CREDENTIALS_CURRENT, tellRotated } from './rotation.js';
+import { copySecrets, restoreSecrets } from './secret-copies.js';
 import { type EnsuredSecret, ensureSecret, readSecret, type Values } from './secrets.js';
 
 const LOOK_AGAIN_MS = 2_000;
 const { keys: names } = SECRETS;
 
 export async function ensureKeys(context: Context): Promise<StepOutcome | StepWithParts> {
+  const restored = (await restoreSecrets(context)).map((name) => `Secret ${name}, which was deleted`);
   const own = await ownJwtSecret(context);
   if (typeof own === 'object') return own;
   const wishes = keyWishes(context, own);
   const ensured = await ensureSecret(context, names.name, (held) => wantedKeys(held, wishes));
   const { values, before } = ensured;
+  await copySecrets(context);
   context.found.anonKey = values[names.anonKey] as string;
   if (before && isRotated(plainText(before), values))
     tellRotated(context, 'the API keys are new; those before stay good');
-  const outcome = { ...ready, restored: driftOf(ensured) };
+  const outcome = { ...ready, restored: [...restored, ...driftOf(ensured)] };
   const next = values[names.nextJwtSecret];
   if (next === undefined) return outcome;
   context.found.nextJwtSecret = next;

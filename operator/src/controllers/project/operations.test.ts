@@ -1,6 +1,7 @@
 /** What an admin does to a Project that is there: credentials rotated, suspended, its data retained; and what drifts. */
 import { createHmac } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { isDeepStrictEqual } from 'node:util';
 import { LABEL_PROJECT, SECRETS } from '@slipway/crds';
 import pg from 'pg';
 import { suite } from 'uvu';
@@ -26,6 +27,7 @@ import {
   withOperator,
 } from './operator.testing.js';
 import { namespacePath, plainText, type Secret, secretData, secretsPath } from './resources.js';
+import { COPIES, copyName } from './secret-copies.js';
 
 const test = suite<World>('operations on a Project');
 withOperator(test);
@@ -338,6 +340,70 @@ test('a new project has names of a random id, in a Secret that a repair leaves w
   assert.is(after[databaseNames.id], id);
   await until(() => loginWorks(after[databaseNames.url] as string), 'the new password to work');
   assert.equal(await query(after[databaseNames.url], 'SELECT id FROM kept'), [{ id: 5 }]);
+});
+
+test('a project whose namespace is deleted comes back with its keys, variables and Git token', async (world) => {
+  const { client } = world.kubernetes;
+  const ref = await create(world, 'namespace-deleted');
+  await reaches(world, ref, isHealthy, 'healthy');
+  const before = await keysOf(world, ref);
+  const labels = { [LABEL_PROJECT]: ref };
+  await putSecret(world, ref, SECRETS.env.name, { GREETING: 'hello', OLD: 'x' }, labels);
+  await putSecret(world, ref, SECRETS.git.name, { [SECRETS.git.token]: 'sealed' }, labels);
+  await change(world, ref, {
+    env: { secretRef: { name: SECRETS.env.name } },
+    source: { tokenSecretRef: { name: SECRETS.git.name, key: SECRETS.git.token } },
+  });
+  const copyOf = (name: string) => client.get<Secret>(`${COPIES}/${copyName(name, ref)}`).catch(() => undefined);
+  const copied = (name: string, values: object) =>
+    until(async () => isDeepStrictEqual(plainText(await copyOf(name)), values) || undefined, `the copy of ${name}`);
+  await copied(SECRETS.env.name, { GREETING: 'hello', OLD: 'x' });
+  await client.patch(`${secretsPath(ref)}/${SECRETS.env.name}`, {
+    data: { ...secretData({ GREETING: 'new' }), OLD: null },
+  });
+  await copied(SECRETS.env.name, { GREETING: 'new' });
+  await copied(SECRETS.git.name, { [SECRETS.git.token]: 'sealed' });
+  await copied(keyNames.name, before);
+  assert.is((await copyOf(keyNames.name))?.metadata.labels?.[LABEL_PROJECT], undefined);
+
+  const { uid } = (await client.get<KubeObject>(namespacePath(ref))).metadata;
+  await client.delete(namespacePath(ref));
+  await until(async () => {
+    const namespace = await client.get<KubeObject>(namespacePath(ref)).catch(() => undefined);
+    return namespace && namespace.metadata.uid !== uid ? namespace : undefined;
+  }, 'another namespace');
+  const again = (name: string) => until(() => secretOf(world, ref, name).catch(() => undefined), `${name} again`);
+  assert.equal(await again(keyNames.name), before);
+  assert.equal(await again(SECRETS.env.name), { GREETING: 'new' });
+  assert.equal(await again(SECRETS.git.name), { [SECRETS.git.token]: 'sealed' });
+  await reaches(world, ref, isHealthy, 'healthy again');
+
+  await change(world, ref, { env: null });
+  await client.delete(`${secretsPath(ref)}/${SECRETS.env.name}`);
+  await until(async () => (await copyOf(SECRETS.env.name)) === undefined || undefined, 'the copy of env to be dropped');
+  const missing = await client.get(`${secretsPath(ref)}/${SECRETS.env.name}`).catch(({ status }) => ({ status }));
+  assert.equal(missing, { status: 404 }, 'variables that the Project names no more are not restored');
+
+  await remove(world, ref);
+  for (const name of [keyNames.name, SECRETS.git.name]) assert.is(await copyOf(name), undefined);
+});
+
+test('the copy of an earlier project of the same name is not restored', async (world) => {
+  const { client } = world.kubernetes;
+  const ref = `${run}-copied-before`;
+  // As a deletion with `--cascade=orphan` leaves it: no owner, so garbage collection does not delete it.
+  const metadata = { name: copyName(keyNames.name, ref) };
+  const data = secretData({ [keyNames.jwtSecret]: 'of-another-owner' });
+  await client.create<object>(COPIES, { apiVersion: 'v1', kind: 'Secret', metadata, data });
+  await create(world, 'copied-before');
+  await reaches(world, ref, isHealthy, 'healthy');
+  const keys = await keysOf(world, ref);
+  assert.is.not(keys[keyNames.jwtSecret], 'of-another-owner');
+  const copy = () => client.get<Secret>(`${COPIES}/${copyName(keyNames.name, ref)}`).catch(() => undefined);
+  await until(
+    async () => isDeepStrictEqual(plainText(await copy()), keys) || undefined,
+    'the copy to be this project’s',
+  );
 });
 
 test.run();
