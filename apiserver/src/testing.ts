@@ -69,7 +69,7 @@ export async function startTestApiServer({ crds = [], log, limits }: TestOptions
   }
 }
 
-function databaseUrl(postgres: TestPostgres): string {
+export function databaseUrl(postgres: TestPostgres): string {
   const { user, password, host, port, database } = postgres.admin();
   return `postgresql://${user}:${password}@/${database}?host=${encodeURIComponent(host)}&port=${port}`;
 }
