@@ -59,6 +59,9 @@ test.before(async (world) => {
   world.lines = [];
   const log = pino({}, { write: (line: string) => world.lines.push(line) });
   const { client } = world.kubernetes;
+  // Leader election makes this namespace, and none runs here.
+  const metadata = { name: 'slipway-system' };
+  await client.create<object>('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata });
   const caches = projectCaches(client, world.metrics, log, () => false);
   await Promise.all(Object.values(caches).map((cache) => cache.start()));
   const events = new EventRecorder({ client, component: 'test', log });
