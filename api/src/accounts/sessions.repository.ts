@@ -56,8 +56,7 @@ export class SessionsRepository {
   }
 
   /** The account, while the session lasts; undefined: it has ended. */
-  async userOf(userId: number, sessionId: number | undefined): Promise<User | undefined> {
-    const em = this.orm.em.fork();
+  async userOf(userId: number, sessionId: number | undefined, em = this.orm.em.fork()): Promise<User | undefined> {
     if (sessionId === undefined)
       return (await em.findOne(User, { id: userId, unnamedSessionsEndedAt: null })) ?? undefined;
     const live = { id: sessionId, user: userId, expiresAt: { $gt: new Date() } };

@@ -48,7 +48,11 @@ export class TokensService {
       projectIds: projectsWithin(caller, wish.project_ids),
       expiresAt: expiryWithin(caller, wish.expires_in),
     };
-    const token = await this.tokens.add(caller.user.id, fields, TOKENS_PER_USER);
+    const token = await this.tokens.add(
+      { userId: caller.user.id, sessionId: caller.sessionId },
+      fields,
+      TOKENS_PER_USER,
+    );
     if (token === 'too many') throw tooMany();
     if (!token) throw revokedMeanwhile();
     this.mail.post(caller.user.email, letters.token(this.mail.publicUrl, token.name, token.scopes));

@@ -47,6 +47,31 @@ async function onPlatform<T>(run: (platform: pg.Client) => Promise<T>): Promise<
   }
 }
 
+test('a session that ends while it makes a token makes none', async () => {
+  const person = await register(api);
+  await onPlatform(async (platform) => {
+    const waiting = "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%platform.users%'";
+    await platform.query('begin');
+    await platform.query('select from platform.users where email = $1 for update', [person.email]);
+    const making = api.call('POST', '/tokens', { token: person.token, json: {} });
+    await until(
+      () => onPlatform((other) => other.query(waiting)),
+      ({ rowCount }) => rowCount === 1,
+    );
+    await platform.query(
+      'delete from platform.sessions s using platform.users u where u.id = s.user_id and u.email = $1',
+      [person.email],
+    );
+    await platform.query('commit');
+    assert.is((await making).status, 401);
+    const { rows } = await platform.query(
+      'select t.id from platform.tokens t join platform.users u on u.id = t.user_id where u.email = $1',
+      [person.email],
+    );
+    assert.equal(rows, []);
+  });
+});
+
 const ROUTES = [
   ['GET', '/auth/me', 'account:read'],
   ['GET', '/tokens', 'tokens:read'],
