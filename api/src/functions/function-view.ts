@@ -11,6 +11,10 @@ export function refusalOf({ status }: SeenFunction): Problem {
   if (status?.conditions?.some(({ reason }) => reason === REASON_UNEXPECTED_ERROR)) {
     return retryLater('unavailable', `The function could not be deployed: ${status.message}.`, RETRY_SECONDS);
   }
+  // The project was there when the request came.
+  if (status?.conditions?.some(({ reason }) => reason === 'NoProject')) {
+    return new Problem('project_deleting', 'The project is being deleted.');
+  }
   const problems = status?.problems ?? [];
   const errors = problems.map(({ message, line, column }) => ({
     field: 'code',

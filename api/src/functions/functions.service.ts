@@ -109,7 +109,7 @@ export class FunctionsService {
 
   async deploy(caller: Principal, projectId: number, id: number, signal: AbortSignal): Promise<ListedFunction> {
     const { project, object } = await this.find(caller, projectId, id);
-    refuseSuspended(project);
+    refuseStandstill(project);
     return viewOf(id, await this.deploys.deploy(project.metadata.name, object, signal));
   }
 
@@ -121,7 +121,7 @@ export class FunctionsService {
     signal: AbortSignal,
   ): Promise<ListedFunction> {
     const { project, object } = await this.find(caller, projectId, id);
-    refuseSuspended(project);
+    refuseStandstill(project);
     return viewOf(id, await this.deploys.rollback(project.metadata.name, object, version, signal));
   }
 
@@ -170,11 +170,14 @@ function resourceName(name: string): string {
     .padStart(6, '0')}`;
 }
 
-function refuseUnready(project: SeenProject): void {
-  const phase = phaseOf(project);
-  if (phase === 'deleting') throw new Problem('project_deleting', 'The project is being deleted.');
+function refuseStandstill(project: SeenProject): void {
+  if (phaseOf(project) === 'deleting') throw new Problem('project_deleting', 'The project is being deleted.');
   refuseSuspended(project);
-  if (phase !== 'provisioning') return;
+}
+
+function refuseUnready(project: SeenProject): void {
+  refuseStandstill(project);
+  if (phaseOf(project) !== 'provisioning') return;
   throw new Problem(
     'project_not_ready',
     'The project is being provisioned. Poll /projects/{id}/status until it is healthy.',

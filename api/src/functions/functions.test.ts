@@ -116,6 +116,30 @@ test('a deploy that fails in the operator by an unexpected error answers 503, as
   assert.ok(headers['retry-after']);
 });
 
+test('a deploy or a rollback while the project is being deleted is a conflict', async () => {
+  const ending = await project('ending');
+  const path = `/projects/${ending.id}/functions`;
+  const { body } = await api.call('POST', path, { token, json: { name: 'last', code: CODE } });
+  const deploying = api.call('POST', `${path}/${body.id}/deploy`, { token });
+  await api.operator.patch(ending.ref, { metadata: { finalizers: ['slipway.dev/engine'] } });
+  assert.is((await api.call('DELETE', `/projects/${ending.id}`, { token })).status, 200);
+  for (const [action, json] of [['deploy'], ['rollback', { version: 1 }]] as const) {
+    const refused = await api.call('POST', `${path}/${body.id}/${action}`, { token, ...(json ? { json } : {}) });
+    assert.equal([refused.status, refused.body.code], [409, 'project_deleting'], action);
+  }
+  const lastTransitionTime = '2026-01-05T09:00:01Z';
+  const ready = { type: 'Ready', status: 'False', reason: 'NoProject', message: 'x', lastTransitionTime };
+  const there = { ...at(), namespace: `p-${ending.ref}` };
+  const find = async () => (await objects.listNamespacedCustomObject(there)).items as EdgeFunction[];
+  const [{ metadata }] = (await until(find, ([only]) => only?.spec.deployedGeneration !== 0)) as [EdgeFunction];
+  const status = { phase: 'error', message: 'x', conditions: [ready], observedGeneration: metadata.generation };
+  const merge = setHeaderOptions('Content-Type', 'application/merge-patch+json');
+  await objects.patchNamespacedCustomObjectStatus({ ...there, name: metadata.name, body: { status } }, merge);
+  const done = await deploying;
+  assert.equal([done.status, done.body.code], [409, 'project_deleting']);
+  await api.operator.patch(ending.ref, { metadata: { finalizers: null } });
+});
+
 /** As the operator keeps one. */
 async function keepVersion(name: string, version: number, code: string): Promise<void> {
   const { metadata } = (await resources()).find(({ spec }) => spec.name === name) as EdgeFunction;
