@@ -10,8 +10,10 @@ export interface InvitationRow {
   used_at: Date | string | null;
 }
 
-/** Of administrators, and again as many that addresses of a listed mail domain asked for. */
+/** Of administrators. */
 export const MOST_INVITATIONS = 1000;
+/** Those that addresses of a listed mail domain asked for, for a day each: of all, of one network, of one address. */
+const MOST_REQUESTED = { inAll: 10_000, ofNetwork: 50, ofAddress: 3 };
 
 const COLUMNS = 'id, email, created_at, expires_at, used_at';
 
@@ -20,7 +22,10 @@ export class InvitationsRepository {
   constructor(private readonly orm: MikroORM) {}
 
   list(): Promise<InvitationRow[]> {
-    return this.rows(`select ${COLUMNS} from platform.invitations order by id desc limit ${2 * MOST_INVITATIONS}`, []);
+    return this.rows(
+      `select ${COLUMNS} from platform.invitations order by created_by is null, id desc limit ${2 * MOST_INVITATIONS}`,
+      [],
+    );
   }
 
   /** Undefined if there are too many. */
@@ -45,22 +50,27 @@ export class InvitationsRepository {
   }
 
   /**
-   * An invitation that the address itself asked for, in place of an earlier one. False if the address has an account, or too many
-   * addresses asked.
+   * An invitation that the address itself asked for. Earlier ones stay good, so that a stranger's request takes none away. False if the
+   * address has an account, or it, the network or all have asked too often.
    */
-  async addRequested(hash: Buffer, email: string, seconds: number): Promise<boolean> {
+  async addRequested(hash: Buffer, email: string, network: string, seconds: number): Promise<boolean> {
     await this.rows(
-      `delete from platform.invitations
-       where created_by is null and (expires_at < now() or (email = ? and used_at is null)) returning id`,
-      [email],
+      'delete from platform.invitations where created_by is null and expires_at < now() returning id',
+      [],
     );
+    const { inAll, ofNetwork, ofAddress } = MOST_REQUESTED;
     const added = await this.rows(
-      `insert into platform.invitations (hash, email, expires_at)
-       select ?, ?, now() + make_interval(secs => ?)
-       where (select count(*) from platform.invitations where created_by is null) < ${MOST_INVITATIONS}
+      `with requested as (
+         select count(*) as in_all, count(*) filter (where network = ?) as of_network,
+           count(*) filter (where email = ? and used_at is null) as of_address
+         from platform.invitations where created_by is null
+       )
+       insert into platform.invitations (hash, email, network, expires_at)
+       select ?, ?, ?, now() + make_interval(secs => ?) from requested
+       where in_all < ${inAll} and of_network < ${ofNetwork} and of_address < ${ofAddress}
          and not exists (select from platform.users where email = ?)
        returning ${COLUMNS}`,
-      [hash, email, seconds, email],
+      [network, email, hash, email, network, seconds, email],
     );
     return added.length > 0;
   }

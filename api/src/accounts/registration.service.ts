@@ -40,7 +40,7 @@ export class RegistrationService {
   async register({ email, password, full_name, code }: Registration, from: Origin): Promise<Session> {
     this.limits.admit(from.network);
     const normal = normalEmail(email);
-    const ground = await this.groundFor(normal, code);
+    const ground = await this.groundFor(normal, from.network, code);
     // Before the password is hashed, so that a refusal costs little and takes equally long for every address.
     if (!ground) throw refused();
     const fields = {
@@ -60,22 +60,22 @@ export class RegistrationService {
     return { registration: mode, setup_required: firstNeedsCode };
   }
 
-  private async groundFor(email: string, code: string | undefined): Promise<Ground | undefined> {
+  private async groundFor(email: string, network: string, code: string | undefined): Promise<Ground | undefined> {
     if (code !== undefined) return this.groundOfCode(email, code);
     const { registration } = this.settings.accounts;
     if (registration.mode === 'open') return { kind: 'open', firstIsAdministrator: this.firstIsAdministrator() };
     if (registration.mode !== 'domains') return undefined;
     const domain = email.slice(email.lastIndexOf('@') + 1);
     if (!this.mail.isConfigured || !registration.domains.includes(domain)) return undefined;
-    this.mailInvitation(email);
+    this.mailInvitation(email, network);
     throw codeMailed();
   }
 
   /** Shows that the address is the caller's. After the response, whose time is the same whether or not the address has an account. */
-  private mailInvitation(email: string): void {
+  private mailInvitation(email: string, network: string): void {
     this.mail.later(async () => {
       const code = newInvitationCode();
-      if (!(await this.invitations.addRequested(hashOfCode(code), email, REQUESTED_SECONDS))) return;
+      if (!(await this.invitations.addRequested(hashOfCode(code), email, network, REQUESTED_SECONDS))) return;
       await this.mail.send('link', email, letters.invitation(this.mail.publicUrl, code));
     });
   }
