@@ -90,6 +90,41 @@ test('an unverified account owns no project that kubectl applied for its address
   await mailbox.next(email, 'A project was assigned to you');
 });
 
+test('an address that a stranger registered without proof, and gave up, is inherited by its holder', async () => {
+  const stranger = await account();
+  const { email } = stranger;
+  assert.is((await post('/auth/me/delete', { password }, { token: stranger.token })).status, 200);
+  const { token } = (await post('/auth/register', { email, password })).body;
+  for (const link of [await mailbox.next(email, VERIFY), await mailbox.next(email, VERIFY)]) {
+    await post('/auth/verify', { token: link.token, password });
+  }
+  const ref = `inherited-${Date.now() % 100_000}`;
+  await api.operator.apply(ref, { owner: email });
+  await until(
+    async () => (await api.call('GET', '/projects', { token })).body,
+    (projects: { ref: string }[]) => projects.some((project) => project.ref === ref),
+  );
+});
+
+test('an account keeps its newest former addresses alone', async () => {
+  const { email, token } = await account();
+  const changes = Array.from({ length: 23 }, (_, n) => `moved-${n}-${email}`);
+  const [{ id } = { id: 0 }] = await onPlatform('select id from platform.users where email = $1', [email]);
+  await onPlatform(
+    `insert into platform.former_addresses (address, user_id, verified)
+     select address, $1, false from unnest($2::text[]) address`,
+    [id, changes],
+  );
+  await post('/auth/email', { email: `last-${email}`, password }, { token });
+  const link = await mailbox.next(`last-${email}`, VERIFY);
+  assert.is((await post('/auth/verify', { token: link.token, password })).status, 200);
+  const kept = await onPlatform('select address from platform.former_addresses where user_id = $1 order by id', [id]);
+  assert.equal(
+    kept.map(({ address }) => address),
+    [...changes.slice(4), email],
+  );
+});
+
 test('a forgotten password is set anew by a link, which ends all sessions, and by no second use of it', async () => {
   const { email, token } = await account();
   const known = await post('/auth/password/forgot', { email });

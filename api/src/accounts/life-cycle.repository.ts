@@ -8,6 +8,7 @@ import {
 import { Injectable } from '@nestjs/common';
 import { Problem } from '../http/problem.js';
 import { withAccountsLock } from './accounts-lock.js';
+import { deleteAccount, keepFormerAddress } from './former-addresses.js';
 import type { MailToken } from './mail-tokens.repository.js';
 
 @Injectable()
@@ -53,9 +54,9 @@ export class LifeCycleRepository {
 
   /** The address that a link was mailed to is proved, and becomes the account's. False where the link was used meanwhile. */
   verify({ id, userId, address, email }: MailToken): Promise<boolean> {
-    return this.transaction(async (run) => {
+    return this.transaction(async (run, em) => {
       if (!(await consume(run, id))) return false;
-      if (address !== email) await takeAddress(run, userId, address);
+      if (address !== email) await takeAddress(em, userId, address);
       const verified = await run(
         'update platform.users set email_verified_at = now() where id = ? and email = ? returning id',
         [userId, address],
@@ -66,21 +67,15 @@ export class LifeCycleRepository {
 
   /** Without proof, where no mail is sent. */
   changeAddress(userId: number, address: string): Promise<void> {
-    return this.transaction((run) => takeAddress(run, userId, address));
+    return this.transaction((_run, em) => takeAddress(em, userId, address));
   }
 
   /** Its address inherits nothing from now on, whoever registers it. */
   async remove(userId: number): Promise<void> {
     try {
       await withAccountsLock(this.orm, async (em) => {
-        const run = runner(em);
-        await refuseLastAdministrator(run, userId);
-        await run(
-          `insert into platform.former_addresses (address, user_id) select email, null from platform.users where id = ?
-           returning id`,
-          [userId],
-        );
-        await run('delete from platform.users where id = ? returning id', [userId]);
+        await refuseLastAdministrator(runner(em), userId);
+        await deleteAccount(em, userId);
       });
     } catch (error) {
       if (!(error instanceof ForeignKeyConstraintViolationException)) throw error;
@@ -88,8 +83,8 @@ export class LifeCycleRepository {
     }
   }
 
-  private transaction<T>(work: (run: Run) => Promise<T>): Promise<T> {
-    return this.orm.em.fork().transactional((em) => work(runner(em as EntityManager)));
+  private transaction<T>(work: (run: Run, em: EntityManager) => Promise<T>): Promise<T> {
+    return this.orm.em.fork().transactional((em) => work(runner(em as EntityManager), em as EntityManager));
   }
 }
 
@@ -119,14 +114,9 @@ async function endSessions(run: Run, userId: number, keep: number | null): Promi
 }
 
 /** The account's projects keep their owner; `spec.owner` of each follows. */
-async function takeAddress(run: Run, userId: number, address: string): Promise<void> {
-  await run(
-    `insert into platform.former_addresses (address, user_id)
-     select email, id from platform.users u where id = ? and not exists (
-       select from platform.former_addresses f where f.address = u.email and f.user_id = u.id
-     ) returning id`,
-    [userId],
-  );
+async function takeAddress(em: EntityManager, userId: number, address: string): Promise<void> {
+  const run = runner(em);
+  await keepFormerAddress(em, userId);
   const clashes = await run(
     `select from platform.projects mine join platform.projects other using (held_name)
      where mine.owner_id = ? and other.owner = ? and other.owner_id is distinct from mine.owner_id limit 1`,

@@ -1,7 +1,9 @@
 /** Accounts as administrators see and change them. Each change keeps the last administrator, also against one at the same time. */
 import { type EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
+import { normalEmail } from '../accounts/account.schema.js';
 import { withAccountsLock } from '../accounts/accounts-lock.js';
+import { deleteAccount } from '../accounts/former-addresses.js';
 import { missing, Problem } from '../http/problem.js';
 import type { AccountChange, AccountQuery } from './administration.schema.js';
 
@@ -30,7 +32,7 @@ export class AccountsAdministrationRepository {
 
   list({ limit = 100, after = 0, email }: AccountQuery): Promise<AccountRow[]> {
     const sql = `${SELECT} where id > ? and (?::text is null or email = ?) order by id limit ?`;
-    const address = email?.trim().toLowerCase() ?? null;
+    const address = email === undefined ? null : normalEmail(email);
     return this.orm.em.fork().execute(sql, [after, address, address, limit]) as unknown as Promise<AccountRow[]>;
   }
 
@@ -69,9 +71,7 @@ export class AccountsAdministrationRepository {
       const notes = 'select from platform.retained_projects where owner_id = ?';
       const retained = (await em.execute(notes, [id])).length;
       if (retained > 0) throw inUse(`retained data of ${retained} deleted projects`);
-      const former = 'insert into platform.former_addresses (address) select email from platform.users where id = ?';
-      await em.execute(former, [id]);
-      await em.execute('delete from platform.users where id = ?', [id]);
+      await deleteAccount(em, id);
       await expectSomeAdministrator(em);
     });
   }

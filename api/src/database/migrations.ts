@@ -91,6 +91,8 @@ class Administration extends Migration {
         hash bytea not null unique,
         -- The only address that may use it; null: any.
         email text,
+        -- Of a code that the address asked for itself: the network that the request came from.
+        network text,
         created_by integer references platform.users on delete set null,
         created_at timestamptz not null default now(),
         expires_at timestamptz not null,
@@ -116,6 +118,8 @@ class Ownership extends Migration {
         address text not null,
         -- Null: the account is deleted.
         user_id integer references platform.users on delete set null,
+        -- The account had verified it: an address that anybody may claim says nothing about who had it.
+        verified boolean not null default false,
         changed_at timestamptz not null default now()
       )`);
     this.addSql('create index on platform.former_addresses (address)');

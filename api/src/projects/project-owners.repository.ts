@@ -26,11 +26,15 @@ export interface Assignment {
   lastOwnerId: number | null;
 }
 
-/** The account may own what is named after its address: it proved the address, and nobody else had the address before. */
+/**
+ * The account may own what is named after its address: it proved the address, and nobody else had the address before. Where addresses are
+ * proved, whoever had it without proof may be a stranger, and does not count. Its values: whether they are proved, twice.
+ */
 const MAY_INHERIT = `
   u.disabled_at is null and (u.email_verified_at is not null or not ?::boolean)
   and not exists (
-    select from platform.former_addresses f where f.address = u.email and f.user_id is distinct from u.id
+    select from platform.former_addresses f
+    where f.address = u.email and f.user_id is distinct from u.id and (f.verified or not ?::boolean)
   )
   and not exists (select from platform.retained_projects r where r.ref = p.ref and r.owner_id <> u.id)`;
 
@@ -196,7 +200,7 @@ export class ProjectOwnersRepository {
          ))
          and ${MAY_INHERIT}
        returning p.id, p.ref, u.id as "ownerId", u.email, before.last_owner_id as "lastOwnerId"`,
-      [verifiedOnly],
+      [verifiedOnly, verifiedOnly],
     );
   }
 
