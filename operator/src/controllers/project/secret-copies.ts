@@ -4,6 +4,7 @@
  */
 import { LABEL_MANAGED_BY, MANAGED_BY, namespaceOf, type Project, SECRETS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { ownerReference } from '../../owner-reference.js';
+import { allDone } from '../../runtime/all-done.js';
 import { isConflict, isNotFound, type KubeClient, type KubeObject } from '../../runtime/kube.js';
 import { mergePatch } from '../../runtime/merge-patch.js';
 import type { Context } from './context.js';
@@ -38,7 +39,7 @@ export async function restoreSecrets(context: Context): Promise<string[]> {
   const { world, ref, project } = context;
   const isMissing = (name: string) => isNamed(name, project) && !world.secrets.get(name, namespaceOf(ref));
   const names = Object.keys(COPIED).filter(isMissing);
-  const restored = await Promise.all(names.map((name) => restore(context, name)));
+  const restored = await allDone(names.map((name) => restore(context, name)));
   return names.filter((_, index) => restored[index]);
 }
 
@@ -62,7 +63,7 @@ async function restore({ world: { client }, ref, project }: Context, name: strin
 /** Makes the copies equal to the Secrets, and drops those of Secrets that the Project names no more. */
 export async function copySecrets(context: Context): Promise<void> {
   const { project, ref, world } = context;
-  await Promise.all(
+  await allDone(
     Object.keys(COPIED).map(async (name) => {
       if (isNamed(name, project)) await copy(context, name);
       else if (world.copies.get(copyName(name, ref), SYSTEM_NAMESPACE)) await remove(world.client, copyPath(name, ref));
@@ -104,7 +105,7 @@ async function copy({ world, ref, project }: Context, name: string): Promise<voi
 
 /** Before the finalizer goes: a later project of the same name finds none. */
 export async function removeCopies({ world, ref }: Context): Promise<void> {
-  await Promise.all(Object.keys(COPIED).map((name) => remove(world.client, copyPath(name, ref))));
+  await allDone(Object.keys(COPIED).map((name) => remove(world.client, copyPath(name, ref))));
 }
 
 const versionOf = ({ metadata: { uid, resourceVersion } }: KubeObject) => `${uid}/${resourceVersion}`;
