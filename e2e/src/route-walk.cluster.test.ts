@@ -1,0 +1,30 @@
+/** Every operation, called by every kind of caller, on a real cluster. */
+import { SYSTEM_NAMESPACE } from '@slipway/crds';
+import { test } from 'uvu';
+import { givenCluster } from './cluster/given.js';
+import { type ClusterPlatform, startOnCluster } from './cluster/platform.js';
+import { kubectl } from './kubectl.js';
+import { Management } from './management.js';
+import { walkRoutes } from './route-walk.suite.js';
+
+const cluster = givenCluster();
+if (cluster) {
+  let platform: ClusterPlatform;
+  test.before(async () => {
+    platform = await startOnCluster(cluster.kubeconfig, cluster.overlay);
+  });
+  test.after(async () => {
+    await platform?.close();
+  });
+
+  // The overlay lets everyone register, so nobody is an administrator by a code.
+  const administrator = async (scopes: string[]) => {
+    const person = await Management.register(platform, undefined, undefined, scopes);
+    const program = ['exec', 'deploy/slipway-api', '--', 'node', 'api/dist/admin.js'];
+    await kubectl(cluster.kubeconfig, ['-n', SYSTEM_NAMESPACE, ...program, 'appoint', person.email]);
+    return person;
+  };
+  walkRoutes(test, () => platform, administrator);
+}
+
+test.run();
