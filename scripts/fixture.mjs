@@ -1,4 +1,4 @@
-/** `npm run fixture -- <release>`: writes a home with this release, for the test of later upgrades. */
+/** `npm run fixture -- <release> [--cluster]`: writes a home, or a cluster, with this release, for the test of later upgrades. */
 import { prepare, runNode } from './prepare.mjs';
 
 prepare();

@@ -14,11 +14,10 @@ export interface Installation {
 }
 
 export async function install(root: string, kubeconfig: string, overlay: string): Promise<Installation> {
-  const folder = path.join(root, 'manifests', 'overlays', overlay);
   const run = (...args: string[]) => kubectl(kubeconfig, args);
   const inSystem = (...args: string[]) => run('-n', SYSTEM_NAMESPACE, ...args);
   const wasThere = (await inSystem('get', 'deployment', 'slipway-operator', '--ignore-not-found')) !== '';
-  await run('apply', '-k', folder);
+  await run('apply', '-k', overlayIn(root, overlay));
   if (!wasThere) await markAsTests(kubeconfig);
   try {
     const programs = (await inSystem('get', 'statefulsets,deployments', '-o', 'name')).trim().split('\n');
@@ -26,14 +25,18 @@ export async function install(root: string, kubeconfig: string, overlay: string)
   } catch (error) {
     throw new Error(`${(error as Error).message}\n${await described(inSystem)}`);
   }
-  const close = async () => {
-    if (wasThere) return;
-    await run('delete', 'projects', '--all', DELETE_TIMEOUT);
-    await run('delete', '-k', folder, '--ignore-not-found', DELETE_TIMEOUT);
-    await run('delete', 'namespace', DATA_NAMESPACE, '--ignore-not-found', DELETE_TIMEOUT);
-  };
-  return { close };
+  return { close: async () => (wasThere ? undefined : await uninstall(root, kubeconfig, overlay)) };
 }
+
+/** With all projects and their data. */
+export async function uninstall(root: string, kubeconfig: string, overlay: string): Promise<void> {
+  const run = (...args: string[]) => kubectl(kubeconfig, args);
+  await run('delete', 'projects', '--all', DELETE_TIMEOUT);
+  await run('delete', '-k', overlayIn(root, overlay), '--ignore-not-found', DELETE_TIMEOUT);
+  await run('delete', 'namespace', DATA_NAMESPACE, '--ignore-not-found', DELETE_TIMEOUT);
+}
+
+const overlayIn = (root: string, overlay: string) => path.join(root, 'manifests', 'overlays', overlay);
 
 /** What an administrator would look at. */
 async function described(inSystem: (...args: string[]) => Promise<string>): Promise<string> {

@@ -21,11 +21,12 @@ export interface ClusterPlatform extends Platform {
   close(): Promise<void>;
 }
 
-export async function startOnCluster(kubeconfig: string, overlay = 'test'): Promise<ClusterPlatform> {
+/** `root`: of the checkout whose manifests are applied. */
+export async function startOnCluster(kubeconfig: string, overlay = 'test', root = ROOT): Promise<ClusterPlatform> {
   const config = new KubeConfig();
   config.loadFromFile(kubeconfig);
-  const site = readSite(await readFile(path.join(ROOT, 'manifests', 'overlays', overlay, 'site.yaml'), 'utf8'));
-  const installation = await install(ROOT, kubeconfig, overlay);
+  const site = readSite(await readFile(path.join(root, 'manifests', 'overlays', overlay, 'site.yaml'), 'utf8'));
+  const installation = await install(root, kubeconfig, overlay);
   const network = clusterNetwork(config);
   const platform: ClusterPlatform = {
     url: site.publicUrl,

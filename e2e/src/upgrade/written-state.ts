@@ -8,7 +8,7 @@ import { API_VERSION, GROUP, type Project, VERSION } from '@slipway/crds';
 import pg from 'pg';
 import * as assert from 'uvu/assert';
 import { Management, type ProjectView } from '../management.js';
-import type { RunningPlatform } from '../platform.js';
+import type { Platform, RunningPlatform } from '../platform.js';
 import { clientOf, TODOS_SQL } from '../todos.js';
 import { until } from '../until.js';
 
@@ -36,11 +36,14 @@ export interface WrittenState {
   functionId: number;
 }
 
-export async function writeState(platform: RunningPlatform): Promise<WrittenState> {
+/** `port`: of a home, which a release may open at another one. */
+type Reopened = Platform & Partial<Pick<RunningPlatform, 'port'>>;
+
+export async function writeState(platform: Platform): Promise<WrittenState> {
   const person = await Management.register(platform, ACCOUNT.email, ACCOUNT.password);
   const healthy = await projectWithRow(person, 'healthy-one');
   const refreshToken = await signUp(platform, healthy);
-  await putObject(healthy);
+  await putObject(platform, healthy);
   const functionId = await deployFunction(person, healthy.id);
   const suspended = await projectWithRow(person, 'suspended-one');
   await suspend(platform, person, suspended);
@@ -66,7 +69,7 @@ async function projectWithRow(person: Management, name: string): Promise<Project
   return project;
 }
 
-async function signUp(platform: RunningPlatform, project: ProjectView): Promise<string> {
+async function signUp(platform: Platform, project: ProjectView): Promise<string> {
   const client = clientOf(project, platform.network);
   const { data, error } = await client.auth.signUp(APP_USER);
   assert.is(error, null);
@@ -74,7 +77,7 @@ async function signUp(platform: RunningPlatform, project: ProjectView): Promise<
   return data.session?.refresh_token as string;
 }
 
-async function putObject(project: ProjectView): Promise<void> {
+async function putObject({ network: { fetch } }: Platform, project: ProjectView): Promise<void> {
   const url = `${project.project_url}/storage/v1`;
   const headers = { apikey: project.service_role_key, authorization: `Bearer ${project.service_role_key}` };
   const made = await fetch(`${url}/bucket`, {
@@ -100,7 +103,7 @@ async function deployFunction(person: Management, projectId: number): Promise<nu
   return made.body.id;
 }
 
-async function suspend(platform: RunningPlatform, person: Management, project: ProjectView): Promise<void> {
+async function suspend(platform: Platform, person: Management, project: ProjectView): Promise<void> {
   await change(platform, project.ref, { suspend: true });
   await until('it is suspended', async () => {
     const { body } = await person.call<{ status: string }>('GET', `/projects/${project.id}/status`);
@@ -108,7 +111,7 @@ async function suspend(platform: RunningPlatform, person: Management, project: P
   });
 }
 
-async function retain(platform: RunningPlatform, person: Management): Promise<WrittenState['retained']> {
+async function retain(platform: Platform, person: Management): Promise<WrittenState['retained']> {
   const project = await apply(platform, person, 'retained-one');
   await person.query(project.id, `create table kept as select 'retained-one' as name`);
   await change(platform, project.ref, { deletionPolicy: 'Retain' });
@@ -121,7 +124,7 @@ async function retain(platform: RunningPlatform, person: Management): Promise<Wr
 }
 
 /** Applies a Project as kubectl does, for an account, and returns what that account sees. */
-async function apply(platform: RunningPlatform, person: Management, name: string): Promise<ProjectView> {
+async function apply(platform: Platform, person: Management, name: string): Promise<ProjectView> {
   const body = { apiVersion: API_VERSION, kind: 'Project', metadata: { name }, spec: { owner: person.email } };
   await projects(platform).createClusterCustomObject({ ...PROJECTS, body });
   const id = await until(`${name} is listed`, async () => {
@@ -131,7 +134,7 @@ async function apply(platform: RunningPlatform, person: Management, name: string
   return await person.untilHealthy(id);
 }
 
-export async function checkState(platform: RunningPlatform, state: WrittenState): Promise<void> {
+export async function checkState(platform: Reopened, state: WrittenState): Promise<void> {
   const person = await checkAccount(platform, state);
   await checkHealthy(platform, person, state);
   await checkSuspended(platform, person, state);
@@ -142,8 +145,8 @@ export async function checkState(platform: RunningPlatform, state: WrittenState)
   assert.is(created.status, 'healthy');
 }
 
-async function checkAccount(platform: RunningPlatform, { account, token }: WrittenState): Promise<Management> {
-  const login = await fetch(`${platform.url}/auth/login`, {
+async function checkAccount(platform: Reopened, { account, token }: WrittenState): Promise<Management> {
+  const login = await platform.network.fetch(`${platform.url}/auth/login`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(account),
@@ -154,11 +157,11 @@ async function checkAccount(platform: RunningPlatform, { account, token }: Writt
   return person;
 }
 
-async function checkHealthy(platform: RunningPlatform, person: Management, state: WrittenState): Promise<void> {
+async function checkHealthy(platform: Reopened, person: Management, state: WrittenState): Promise<void> {
   const { healthy } = state.projects;
   const found = await person.untilHealthy(healthy.id);
   assertSameKeys(found, healthy);
-  await assertConnects(person, healthy, platform.port + 2, 'healthy-one');
+  await assertConnects(platform, person, healthy, 'healthy-one');
   const full = found as ProjectView & { env_vars: Record<string, string> };
   assert.equal(full.env_vars, VARIABLES);
   const app = clientOf(addressed(platform, found), platform.network);
@@ -176,7 +179,7 @@ async function checkHealthy(platform: RunningPlatform, person: Management, state
 }
 
 async function checkSuspended(
-  platform: RunningPlatform,
+  platform: Reopened,
   person: Management,
   { projects: { suspended } }: WrittenState,
 ): Promise<void> {
@@ -185,11 +188,11 @@ async function checkSuspended(
   await change(platform, suspended.ref, { suspend: false });
   const found = await person.untilHealthy(suspended.id);
   assertSameKeys(found, suspended);
-  await assertConnects(person, suspended, platform.port + 2, 'suspended-one');
+  await assertConnects(platform, person, suspended, 'suspended-one');
 }
 
 async function checkRotating(
-  platform: RunningPlatform,
+  platform: Reopened,
   person: Management,
   { projects: { rotating } }: WrittenState,
 ): Promise<void> {
@@ -204,30 +207,37 @@ async function checkRotating(
       .select('task');
     assert.is(error, null, 'the key before the rotation and the key after it work');
   }
-  await assertConnects(person, rotating, platform.port + 2, 'rotating-one');
+  await assertConnects(platform, person, rotating, 'rotating-one');
 }
 
 async function checkApplied(
-  platform: RunningPlatform,
+  platform: Reopened,
   person: Management,
   { projects: { applied } }: WrittenState,
 ): Promise<void> {
   const found = await person.untilHealthy(applied.id);
   assertSameKeys(found, applied);
-  await assertConnects(person, applied, platform.port + 2, 'applied-one');
+  await assertConnects(platform, person, applied, 'applied-one');
 }
 
-async function checkRetained(platform: RunningPlatform, person: Management, { retained }: WrittenState): Promise<void> {
+async function checkRetained(platform: Reopened, person: Management, { retained }: WrittenState): Promise<void> {
   const project = await apply(platform, person, retained.ref);
   const { rows } = await person.query(project.id, 'select name from kept');
   assert.equal(rows, [{ name: 'retained-one' }], 'retained data comes back');
 }
 
-/** At the port of this platform, which `project_url` has only once the operator has looked at the project. */
-const addressed = ({ url }: RunningPlatform, { ref, anon_key }: Credentials) => ({
-  project_url: `${url}/p/${ref}`,
+const addressed = (platform: Reopened, { project_url, anon_key }: ProjectView) => ({
+  project_url: here(platform, project_url),
   anon_key,
 });
+
+/** A home is opened at other ports than it was written at; a cluster's addresses stay. */
+function here({ port }: Reopened, text: string): string {
+  if (port === undefined) return text;
+  const url = new URL(text);
+  url.port = String(url.protocol === 'postgresql:' ? port + 2 : port);
+  return url.href;
+}
 
 function assertSameKeys(found: ProjectView, written: Credentials): void {
   assert.is(found.ref, written.ref);
@@ -235,20 +245,19 @@ function assertSameKeys(found: ProjectView, written: Credentials): void {
   assert.is(found.service_role_key, written.service_role_key);
 }
 
-/** The written `db_url` connects, at the port of this platform. */
+/** The written `db_url` connects, and is what the owner still sees. */
 async function assertConnects(
+  platform: Reopened,
   person: Management,
   { id, db_url }: Credentials,
-  port: number,
   name: string,
 ): Promise<void> {
-  const url = new URL(db_url);
-  url.port = String(port);
+  const url = here(platform, db_url);
   await until('db_url has the port of this platform, and nothing else changed', async () => {
     const { body } = await person.call<ProjectView>('GET', `/projects/${id}`);
-    return body.db_url === url.href || undefined;
+    return body.db_url === url || undefined;
   });
-  const client = new pg.Client({ connectionString: url.href });
+  const client = new pg.Client(await platform.network.postgres(url));
   await client.connect();
   try {
     assert.equal((await client.query('select name from kept')).rows, [{ name }]);
@@ -259,22 +268,22 @@ async function assertConnects(
 
 const digest = (text = '') => createHash('sha256').update(text).digest('hex');
 
-function projects(platform: RunningPlatform): CustomObjectsApi {
+function projects(platform: Platform): CustomObjectsApi {
   const config = new KubeConfig();
   config.loadFromFile(platform.kubeconfig);
   return config.makeApiClient(CustomObjectsApi);
 }
 
-const read = (platform: RunningPlatform, name: string): Promise<Project> =>
+const read = (platform: Platform, name: string): Promise<Project> =>
   projects(platform).getClusterCustomObject({ ...PROJECTS, name });
 
-const find = (platform: RunningPlatform, name: string): Promise<Project | undefined> =>
+const find = (platform: Platform, name: string): Promise<Project | undefined> =>
   read(platform, name).catch((error: { code?: number }) => {
     if (error.code === 404) return undefined;
     throw error;
   });
 
-async function change(platform: RunningPlatform, name: string, spec: object): Promise<void> {
+async function change(platform: Platform, name: string, spec: object): Promise<void> {
   await projects(platform).patchClusterCustomObject(
     { ...PROJECTS, name, body: { spec } },
     setHeaderOptions('content-type', 'application/merge-patch+json'),
