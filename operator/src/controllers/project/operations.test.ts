@@ -385,7 +385,8 @@ test('a project whose namespace is deleted comes back with its keys, variables a
   assert.equal(missing, { status: 404 }, 'variables that the Project names no more are not restored');
 
   await remove(world, ref);
-  for (const name of [keyNames.name, SECRETS.git.name]) assert.is(await copyOf(name), undefined);
+  for (const name of [keyNames.name, SECRETS.git.name])
+    await until(async () => (await copyOf(name)) === undefined || undefined, `the copy of ${name} to be collected`);
 });
 
 test('the copy of an earlier project of the same name is not restored', async (world) => {

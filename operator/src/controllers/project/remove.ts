@@ -9,7 +9,6 @@ import { databaseClaim } from './database.js';
 import { everMoreSeldom } from './ever-more-seldom.js';
 import { isRetained } from './namespace.js';
 import { type Namespace, namespacePath, projectPath } from './resources.js';
-import { removeCopies } from './secret-copies.js';
 import { deletingStatus } from './status.js';
 
 /** The watch tells when the namespace is gone; this is for when it doesn't, ever more seldom. */
@@ -31,7 +30,6 @@ export async function removeProject(context: Context): Promise<Outcome> {
     const { deletionTimestamp } = context.project.metadata;
     return { kind: 'again', afterMs: everMoreSeldom(deletionTimestamp, world.now(), LOOK_AGAIN_MS) };
   }
-  await removeCopies(context);
   try {
     world.projects.learn(await removeFinalizer(world.client, projectPath(ref), context.project, FINALIZER));
   } catch (error) {

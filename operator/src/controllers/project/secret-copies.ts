@@ -1,6 +1,7 @@
 /**
  * Copies of a project's Secrets in the platform's own namespace. A project whose namespace was deleted comes back with the keys and
- * variables that it had. A copy is restored only by creating a Secret that is missing, so it never overwrites a newer one.
+ * variables that it had. A copy is restored only by creating a Secret that is missing, so it never overwrites a newer one. The garbage collector
+ * deletes the copies of a Project that is gone.
  */
 import { LABEL_MANAGED_BY, MANAGED_BY, namespaceOf, type Project, SECRETS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { ownerReference } from '../../owner-reference.js';
@@ -101,11 +102,6 @@ async function copy({ world, ref, project }: Context, name: string): Promise<voi
   if (!patch) return;
   const metadata = { ...(patch.metadata as object), resourceVersion };
   world.copies.learn(await client.patch<Secret>(copyPath(name, ref), { ...patch, metadata }));
-}
-
-/** Before the finalizer goes: a later project of the same name finds none. */
-export async function removeCopies({ world, ref }: Context): Promise<void> {
-  await allDone(Object.keys(COPIED).map((name) => remove(world.client, copyPath(name, ref))));
 }
 
 const versionOf = ({ metadata: { uid, resourceVersion } }: KubeObject) => `${uid}/${resourceVersion}`;
