@@ -7,6 +7,7 @@ import type { Test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { Management } from './management.js';
 import type { Platform } from './platform.js';
+import { attackFromProcess } from './siege/attacker-process.js';
 import { ATTACKS, type Attack, type Attacker } from './siege/attacks.js';
 import { p99, unavailability, Victim } from './siege/victim.js';
 
@@ -29,7 +30,7 @@ export function siege(test: Test, platform: () => Platform, seconds: number): vo
     victim = await Victim.create(platform(), owner);
     const project = await mallory.untilHealthy((await mallory.createProject('attacker')).id);
     attacker = { platform: platform(), person: mallory, project };
-    const observation = await victim.load(AbortSignal.timeout(seconds * 1000));
+    const { observation } = await observe('made-in-quiet');
     assert.equal(observation.wrong, [], 'the quiet app works');
     quiet = p99(observation);
     console.log(`# quiet: ${observation.requests} requests, p99 ${quiet.toFixed(0)} ms`);
@@ -37,7 +38,7 @@ export function siege(test: Test, platform: () => Platform, seconds: number): vo
 
   for (const [index, attack] of ATTACKS.entries()) {
     test(`a neighbour's app works and projects are created during: ${attack.name}`, async () => {
-      const { observation, created } = await underAttack(attack, index);
+      const { observation, created } = await observe(`made-${index}`, attack);
       const ratio = (p99(observation) / quiet).toFixed(1);
       console.log(
         `# ${attack.name}: ${observation.requests} requests, p99 × ${ratio}, ` +
@@ -49,24 +50,31 @@ export function siege(test: Test, platform: () => Platform, seconds: number): vo
     });
   }
 
-  /** The project is created in the middle of the attack, which goes on until it is healthy. */
-  async function underAttack(attack: Attack, index: number) {
+  /** A project is created in the middle, also of the quiet run; the attack goes on until it is healthy. */
+  async function observe(name: string, attack?: Attack) {
     const ending = new AbortController();
-    const attacking = attack.run(attacker, ending.signal);
     const loading = victim.load(ending.signal);
+    const attacking = attack && attackFromProcess(attack, attacker, ending.signal);
     try {
-      const long = sleep(seconds * 1000);
-      await sleep((seconds * 1000) / 3);
-      const made = await owner.createProject(`made-${index}`);
-      const created = await owner.untilHealthy(made.id, CREATION_PATIENCE_MS);
-      await long;
+      const created = await Promise.race([creation(name), ...(attacking ? [attacking.then(() => never)] : [])]);
       ending.abort();
       const observation = await loading;
-      await owner.call('DELETE', `/projects/${made.id}`);
+      await owner.call('DELETE', `/projects/${created.id}`);
       return { observation, created };
     } finally {
       ending.abort();
       await Promise.allSettled([attacking, loading]);
     }
   }
+
+  async function creation(name: string) {
+    const long = sleep(seconds * 1000);
+    await sleep((seconds * 1000) / 3);
+    const made = await owner.createProject(name);
+    const created = await owner.untilHealthy(made.id, CREATION_PATIENCE_MS);
+    await long;
+    return created;
+  }
 }
+
+const never = new Promise<never>(() => {});
