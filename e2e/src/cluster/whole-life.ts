@@ -115,9 +115,10 @@ async function ownPostgresWithoutRoom(platform: ClusterPlatform, person: Managem
   );
   await run('create', 'quota', 'somebody-elses', '--hard=pods=0', '-n', namespace);
   await run('delete', 'pods', '--all', '-n', namespace);
-  await until('what is wrong is told', async () => {
+  // The pods of its services are refused too, which their Deployments tell without Events.
+  await until('what is wrong with Postgres is told', async () => {
     const message = await run('get', 'project', 'no-room', '-o', 'jsonpath={.status.message}');
-    return message.includes('quota') || undefined;
+    return /Postgres .* is refused: .*quota/.test(message) || undefined;
   });
   await run('delete', 'quota', 'somebody-elses', '-n', namespace);
   await healthy();
