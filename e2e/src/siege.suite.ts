@@ -33,15 +33,16 @@ export function siege(test: Test, platform: () => Platform, seconds: number): vo
     const { observation } = await observe('made-in-quiet');
     assert.equal(observation.wrong, [], 'the quiet app works');
     quiet = p99(observation);
-    console.log(`# quiet: ${observation.requests} requests, p99 ${quiet.toFixed(0)} ms`);
+    console.log(`\n# quiet: ${observation.requests} requests, p99 ${quiet.toFixed(0)} ms`);
   });
 
   for (const [index, attack] of ATTACKS.entries()) {
     test(`a neighbour's app works and projects are created during: ${attack.name}`, async () => {
       const { observation, created } = await observe(`made-${index}`, attack);
       const ratio = (p99(observation) / quiet).toFixed(1);
+      // On a line of its own: scripts/test.mjs shows those that begin so.
       console.log(
-        `# ${attack.name}: ${observation.requests} requests, p99 × ${ratio}, ` +
+        `\n# ${attack.name}: ${observation.requests} requests, p99 × ${ratio}, ` +
           `${observation.unavailable.length} times 503 within ${unavailability(observation).toFixed(0)} ms`,
       );
       assert.equal(observation.wrong, []);
