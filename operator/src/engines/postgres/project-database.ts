@@ -100,6 +100,23 @@ export async function repairs(
   return [...access, ...(await Promise.all(roles)).flat()];
 }
 
+/**
+ * Ends the owner's sessions if its password is another than it is to be: a former owner may keep all slots of the role taken. The role
+ * can't log in until `repairs` gives it the password, so that a death in between is found by the next reconcile.
+ */
+export async function endFormerOwnersSessions(
+  session: Session,
+  databaseId: string,
+  observed: Observed,
+  password: string,
+): Promise<void> {
+  const owner = observed.roles.find(({ role }) => role.part === 'owner');
+  if (!owner || (await verifierMatches(owner.verifier, password))) return;
+  const name = owner.role.name(databaseId);
+  await session.query(`ALTER ROLE ${identifier(name)} NOLOGIN`);
+  await session.query(`SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = ${literal(name)}`);
+}
+
 async function repairRole(
   databaseId: string,
   role: LoginRole,

@@ -95,6 +95,32 @@ test('a project whose Secret was lost keeps its database, under the id of the re
   assert.equal(await asOwner(context, id, 'SELECT 1 AS one', 'second'), [{ one: 1 }]);
 });
 
+test('a new password ends the sessions of the former owner that take all slots of the role', async (context) => {
+  const { server, postgres } = context;
+  const id = newDatabaseId();
+  await server.ensure(request('changes-hands', id));
+  const login = { ...postgres.admin(databaseOf(id)), user: ownerRole(id), password: 'first' };
+  const ended = await Promise.all(
+    Array.from({ length: 20 }, async () => {
+      const client = new pg.Client(login);
+      const end = new Promise<void>((resolve) => client.on('end', resolve));
+      client.on('error', () => {});
+      await client.connect();
+      return { end, client };
+    }),
+  );
+  try {
+    assert.is((await server.ensure(request('changes-hands', id))).state, 'ready');
+    for (const { client } of ended) await client.query('SELECT 1');
+    const changed = { ...request('changes-hands', id, 'second'), former: request('changes-hands', id).passwords };
+    assert.is((await server.ensure(changed)).state, 'ready');
+    assert.equal(await asOwner(context, id, 'SELECT 1 AS one', 'second'), [{ one: 1 }]);
+    await Promise.all(ended.map(({ end }) => end));
+  } finally {
+    await Promise.all(ended.map(({ client }) => client.end().catch(() => {})));
+  }
+});
+
 test('a Secret that names the database of a neighbour, its passwords too, gives its project no access to it', async (context) => {
   const { server } = context;
   const id = newDatabaseId();

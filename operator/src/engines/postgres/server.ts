@@ -26,7 +26,7 @@ import type { DatabaseClaim, DatabaseRequest, EngineOutcome, RemoveRequest } fro
 import { ClusterSessions } from './cluster-sessions.js';
 import { DatabaseChanges } from './database-changes.js';
 import type { HarmReason } from './harm.js';
-import { isOf, type Observed, observe, repairs } from './project-database.js';
+import { endFormerOwnersSessions, isOf, type Observed, observe, repairs } from './project-database.js';
 import { retainDatabase } from './retained-database.js';
 import { type EndedSession, SessionWatch } from './session-watch.js';
 import { Spares } from './spares.js';
@@ -148,6 +148,7 @@ export class DatabaseServer {
       this.#refs.set(databaseOf(databaseId), ref);
       const needed = await repairs(databaseId, observed, request.passwords, !suspended);
       if (suspended) await shutDatabase(this.#sessions, databaseOf(databaseId));
+      await endFormerOwnersSessions(this.#sessions, databaseId, observed, request.passwords.owner);
       const isTakenBack = retainedFor !== undefined && !suspended;
       const record = isTakenBack || !found.isRecorded ? [ownRecord(ref, databaseId)] : [];
       const statements = [...needed.flatMap((repair) => repair.statements), ...record];
