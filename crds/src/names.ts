@@ -93,6 +93,7 @@ export const namespaceOf = (ref: string) => `p-${ref}`;
  * such a project keeps its ref as its database id.
  */
 export const databaseOf = (databaseId: string) => `p-${databaseId}`;
+export const databaseIdIn = (database: string) => database.slice(databaseOf('').length);
 export const ownerRole = (databaseId: string) => `postgres.${databaseId}`;
 export const authenticatorRole = (databaseId: string) => `authenticator.${databaseId}`;
 export const authAdminRole = (databaseId: string) => `auth_admin.${databaseId}`;

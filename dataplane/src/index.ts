@@ -21,7 +21,7 @@ import { createRemoteService } from './gateway/remote.js';
 import { createGateway } from './gateway/server.js';
 import { endRequests, listen } from './listening.js';
 import { functionsAddress } from './network-address.js';
-import { createRealtimeService } from './realtime/index.js';
+import { createRealtimeService, ReaderShares } from './realtime/index.js';
 import { replicationPasswordFrom } from './realtime/replication-password.js';
 import { type Registry, type RegistryOptions, startRegistry } from './registry/index.js';
 import { createRestService } from './rest/index.js';
@@ -44,7 +44,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   const services: Services = {
     auth: authOf(settings, log),
     rest: createRestService(),
-    realtime: realtimeOf(settings, log, kubeConfig),
+    realtime: realtimeOf(settings, log, kubeConfig, () => registry),
     ...storageOf(settings, log, () => registry),
     ...remoteFunctionsOf(settings),
   };
@@ -137,10 +137,19 @@ function storageOf({ storage, pods }: DataplaneSettings, log: Logger, registry: 
 const authOf = ({ installation: { site } }: DataplaneSettings, log: Logger): Service =>
   createAuthService({ log, outbound: site ? publicOnly(site.blockedAddresses) : anywhere });
 
-const realtimeOf = ({ pods }: DataplaneSettings, log: Logger, kubeConfig: KubeConfig): Service =>
+const realtimeOf = (
+  { pods }: DataplaneSettings,
+  log: Logger,
+  kubeConfig: KubeConfig,
+  registry: () => Registry,
+): Service =>
   pods.realtime.length > 0
     ? createRemoteService({ service: 'realtime', urls: pods.realtime })
-    : createRealtimeService({ log, replication: replicationPasswordFrom(kubeConfig) });
+    : createRealtimeService({
+        log,
+        replication: replicationPasswordFrom(kubeConfig),
+        shares: new ReaderShares((ref) => registry().owner(ref)),
+      });
 
 const remoteFunctionsOf = ({ pods }: DataplaneSettings): Services =>
   pods.functions.length > 0 ? { functions: createRemoteService({ service: 'functions', urls: pods.functions }) } : {};

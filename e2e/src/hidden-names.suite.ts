@@ -9,7 +9,7 @@ import type { Test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { kubectl, kubectlIsThere } from './kubectl.js';
 import { Management, type ProjectView } from './management.js';
-import { databaseIdIn, type Login } from './network.js';
+import { databaseIdOf, type Login } from './network.js';
 import type { Platform } from './platform.js';
 import { clientOf, heardBy, TODOS_SQL } from './todos.js';
 
@@ -68,7 +68,7 @@ export function hiddenNames(test: Test, watched: Watched): void {
 
   test('no relation of the system catalogs names a neighbour or its owner to a tenant', async () => {
     const login = await watched.login();
-    const own = databaseIdIn(login);
+    const own = databaseIdOf(login);
     const named = [SUFFIX, ...neighbours.flatMap(({ ref }) => [ref, replicationSlotOf(ref)])];
     const scan = await readCatalogs(login, [own, ...named]);
     assert.ok(scan.relations > 150, `${scan.relations} relations were read`);
@@ -87,7 +87,7 @@ export function hiddenNames(test: Test, watched: Watched): void {
     await admin.connect();
     const { rows } = await admin.query('select slot_name as name from pg_replication_slots').finally(() => admin.end());
     const [used] = neighbours as [ProjectView];
-    const slot = replicationSlotOf(databaseIdIn(await watched.platform.network.postgres(used.db_url)));
+    const slot = replicationSlotOf(databaseIdOf(await watched.platform.network.postgres(used.db_url)));
     assert.ok(rows.some(({ name }) => name === slot));
     assert.not.ok(slot.includes(used.ref));
   });

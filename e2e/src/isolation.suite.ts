@@ -13,7 +13,7 @@ import { parse } from 'yaml';
 import { hiddenNames } from './hidden-names.suite.js';
 import { kubectl, kubectlIsThere } from './kubectl.js';
 import { Management, type ProjectView } from './management.js';
-import { databaseIdIn, type Login, loginOf } from './network.js';
+import { databaseIdOf, type Login, loginOf } from './network.js';
 import type { Platform } from './platform.js';
 import { clientOf, TODOS_SQL } from './todos.js';
 import { until } from './until.js';
@@ -99,7 +99,7 @@ async function customer({ platform, plan }: Attacked, name: string): Promise<Cus
 }
 
 /** The id from which the names of its database and roles come. */
-const idOf = ({ project }: Customer) => databaseIdIn(loginOf(project.db_url));
+const idOf = ({ project }: Customer) => databaseIdOf(loginOf(project.db_url));
 
 const bearer = (apikey: string, token = apikey) => ({
   apikey,

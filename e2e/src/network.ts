@@ -1,5 +1,5 @@
 /** How a platform's addresses are reached from the process of a test. In: what the API answered. Used by every client in the tests. */
-import { databaseOf } from '@slipway/crds';
+import { databaseIdIn } from '@slipway/crds';
 import type { ClientConfig } from 'pg';
 
 export interface Network {
@@ -26,7 +26,7 @@ export const directly: Network = {
 };
 
 /** The id from which the names of a project's database and roles come. */
-export const databaseIdIn = ({ database }: Pick<Login, 'database'>) => database.slice(databaseOf('').length);
+export const databaseIdOf = ({ database }: Pick<Login, 'database'>) => databaseIdIn(database);
 
 export function loginOf(url: string): Login {
   const { hostname, port, username, password, pathname } = new URL(url);

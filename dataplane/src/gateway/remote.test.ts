@@ -5,7 +5,7 @@ import { createClient, type RealtimeClientOptions } from '@supabase/supabase-js'
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { createRealtimeService } from '../realtime/index.js';
+import { createRealtimeService, ReaderShares } from '../realtime/index.js';
 import { RawSocket } from '../realtime/testing/harness.js';
 import type { Service } from '../service.js';
 import type { Tenant } from '../tenant.js';
@@ -52,7 +52,8 @@ async function listening(server: Server): Promise<string> {
 
 test.before(async () => {
   cluster = await startTestCluster();
-  const pod = () => serve(createRealtimeService({ log, replication: async () => 'none' }));
+  const pod = () =>
+    serve(createRealtimeService({ log, replication: async () => 'none', shares: new ReaderShares(() => undefined) }));
   pods = [await pod(), await pod()];
   const urls = pods.map(({ url }) => url);
   const running = [
@@ -143,7 +144,9 @@ test('what a pod refuses is answered in its words', async () => {
 
 test('while a pod is away its sockets are 502, and the sockets it had are closed', async () => {
   const tenant = await project('away');
-  const pod = await serve(createRealtimeService({ log, replication: async () => 'none' }));
+  const pod = await serve(
+    createRealtimeService({ log, replication: async () => 'none', shares: new ReaderShares(() => undefined) }),
+  );
   const gateway = await serve(createRemoteService({ service: 'realtime', urls: [pod.url] }));
   closings.push(gateway.close);
   const url = `${gateway.url.replace('http', 'ws')}/p/away/realtime/v1/websocket?apikey=${tenant.anonKey}`;

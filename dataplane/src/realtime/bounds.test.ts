@@ -7,7 +7,14 @@ import type { Tenant } from '../tenant.js';
 import { until } from '../testing/until.js';
 import { ChangeStream } from './changes/stream.js';
 import { LIMITS, MAX_JOIN_BYTES } from './limits.js';
-import { type RawSocket, REPLICATION_PASSWORD, type RealtimeHarness, realtimeSuite } from './testing/harness.js';
+import {
+  MOST_READ,
+  OF_ONE_ACCOUNT,
+  type RawSocket,
+  REPLICATION_PASSWORD,
+  type RealtimeHarness,
+  realtimeSuite,
+} from './testing/harness.js';
 
 const test = realtimeSuite('bounds of realtime');
 
@@ -297,6 +304,33 @@ test('a message that is sent while others are replayed comes once', async ({ har
   await until(() => news().length > 0, 'the message');
   await pause(500);
   assert.is(news().length, 1);
+});
+
+test('an account has a share of the replication slots, and a project that is left gives its place to another', async ({
+  harness,
+}) => {
+  const slots = async () =>
+    (await harness.admin(`select slot_name from pg_replication_slots where slot_name like '%one_account%'`)).length;
+  const listen = async (tenant: Tenant) => {
+    await harness.sql(tenant, 'create table t (id int primary key); alter publication supabase_realtime add table t');
+    const socket = await harness.socket(tenant);
+    await join(socket, 'changes', { postgres_changes: [{ event: '*', schema: 'public', table: 't' }] });
+    const told = await until(() => socket.events('system')[0], 'the subscription');
+    return told.payload as { status: string; message: string };
+  };
+  const tenants = await Promise.all(
+    Array.from({ length: MOST_READ + 1 }, (_, n) => harness.project(`${OF_ONE_ACCOUNT}${n}`)),
+  );
+  const last = tenants.pop() as Tenant;
+  for (const tenant of tenants) assert.is((await listen(tenant)).status, 'ok');
+  const refused = await listen(last);
+  assert.is(refused.status, 'error');
+  assert.match(refused.message, /projects of this account/);
+  assert.is(await slots(), MOST_READ);
+  await harness.forget(tenants[0] as Tenant);
+  const socket = await harness.socket(last);
+  await join(socket, 'changes', { postgres_changes: [{ event: '*', schema: 'public', table: 't' }] });
+  await until(() => socket.events('system').some(({ payload }) => payload.status === 'ok'), 'the place');
 });
 
 test.run();

@@ -11,6 +11,7 @@ import { boundedSocket, JOB_BYTES } from '../sql/bounded-socket.js';
 import { Pool } from '../sql/pool.js';
 import type { Tenant } from '../tenant.js';
 import { Changes } from './changes/changes.js';
+import type { ReaderShares } from './changes/reader-shares.js';
 import type { ReplicationLogin } from './changes/stream.js';
 import type { Channel } from './channel.js';
 import type { Connection } from './connection.js';
@@ -28,6 +29,7 @@ export interface HubOptions {
   tenant: Tenant;
   tokens: Tokens;
   replication: ReplicationLogin;
+  shares: ReaderShares;
   log: Logger;
 }
 
@@ -52,7 +54,7 @@ export class Hub {
   #ready: Promise<void> | undefined;
   usedAt = performance.now();
 
-  constructor({ tenant, tokens, replication, log }: HubOptions) {
+  constructor({ tenant, tokens, replication, shares, log }: HubOptions) {
     this.tenant = tenant;
     this.tokens = tokens;
     this.log = log;
@@ -81,7 +83,14 @@ export class Hub {
       },
       (error) => log.warn({ why: error.message, ref: tenant.ref }, 'messages of a database could not be read yet'),
     );
-    this.changes = new Changes({ tenant, pool: this.pool, replication, recordBytes: this.limits.recordBytes, log });
+    this.changes = new Changes({
+      tenant,
+      pool: this.pool,
+      replication,
+      shares,
+      recordBytes: this.limits.recordBytes,
+      log,
+    });
   }
 
   get isUsed(): boolean {

@@ -8,18 +8,21 @@ import { Tokens } from '../gateway/tokens.js';
 import type { Service, ServiceRequest, UpgradeRequest } from '../service.js';
 import type { Tenant } from '../tenant.js';
 import { type Answer, answerBroadcast } from './broadcast-api.js';
+import type { ReaderShares } from './changes/reader-shares.js';
 import type { ReplicationLogin } from './changes/stream.js';
 import { Connection } from './connection.js';
 import { Hub } from './hub.js';
 import { MAX_MESSAGE_BYTES } from './limits.js';
 import { VERSIONS, type Version } from './protocol/messages.js';
 
+export { ReaderShares } from './changes/reader-shares.js';
 export type { ReplicationLogin } from './changes/stream.js';
 
 export interface RealtimeOptions {
   log: Logger;
   /** How changes of every tenant's database are read; asked each time a project's reading begins. */
   replication: ReplicationLogin;
+  shares: ReaderShares;
 }
 
 const SWEEP_MS = 15_000;
@@ -95,8 +98,8 @@ class RealtimeService implements Service {
     const known = this.#hubs.get(tenant.ref);
     if (known?.tenant.incarnation === tenant.incarnation) return known;
     if (known) void this.forget(tenant.ref);
-    const { log, replication } = this.#options;
-    const hub = new Hub({ tenant, tokens: this.#tokens, replication, log });
+    const { log, replication, shares } = this.#options;
+    const hub = new Hub({ tenant, tokens: this.#tokens, replication, shares, log });
     this.#hubs.set(tenant.ref, hub);
     return hub;
   }

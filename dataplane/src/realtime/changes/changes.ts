@@ -12,6 +12,7 @@ import type { ChangeWish } from '../protocol/join.js';
 import { pushFrame } from '../protocol/messages.js';
 import { type Asked, type Condition, checkedAgainst, meets, readFilter } from './filter.js';
 import { changeData, failedData, valuesOf } from './payload.js';
+import type { ReaderShares } from './reader-shares.js';
 import { MAX_WAL_BYTES } from './replication-session.js';
 import { type Change, ChangeStream, type ReplicationLogin } from './stream.js';
 import { type Table, Tables } from './tables.js';
@@ -21,6 +22,7 @@ export interface ChangesOptions {
   tenant: Tenant;
   pool: Pool;
   replication: ReplicationLogin;
+  shares: ReaderShares;
   recordBytes: number;
   log: Logger;
 }
@@ -41,6 +43,8 @@ const VISIBLE_MS = 1;
 const NO_KEY = 'Error 400: Bad Request, no primary key';
 const UNAUTHORIZED = 'Error 401: Unauthorized';
 const POLICY_FAILED = 'Error 500: Internal Server Error, RLS policy evaluation failed';
+const TOO_MANY =
+  'Unable to subscribe to changes: as many projects of this account are subscribed to as may be at once. Leave channels of another project';
 const LOST = 'Changes were lost: the database gave up its replication slot. Subscribe again';
 
 export class Changes {
@@ -94,7 +98,7 @@ export class Changes {
       if (typeof read === 'string') return this.#tell(channel, 'error', describe(wish, read));
       subscriptions.push({ channel, wish, conditions: read });
     }
-    await this.#start();
+    if (!(await this.#start())) return this.#tell(channel, 'error', TOO_MANY);
     if (!this.#subscriptions.has(channel)) return;
     this.#subscriptions.set(channel, subscriptions);
     this.#tell(channel, 'ok', 'Subscribed to PostgreSQL');
@@ -117,11 +121,13 @@ export class Changes {
     return identity ? checkedAgainst(this.#options.pool, identity, only, conditions) : 'the channel is gone';
   }
 
-  async #start(): Promise<void> {
+  /** False if the account reads the changes of as many projects as it may. */
+  async #start(): Promise<boolean> {
     await this.#stopping;
     // Whoever asked has left meanwhile, and with the last of them goes whoever would stop it.
-    if (this.#subscriptions.size === 0) return;
-    const { tenant, replication, log } = this.#options;
+    if (this.#subscriptions.size === 0) return true;
+    const { tenant, replication, shares, log } = this.#options;
+    if (!shares.take(tenant)) return false;
     this.#stream ??= new ChangeStream(
       tenant,
       replication,
@@ -133,12 +139,14 @@ export class Changes {
       log,
     );
     await this.#stream.start();
+    return true;
   }
 
   #stop(): Promise<void> {
     const stream = this.#stream;
     this.#stream = undefined;
-    if (stream) this.#stopping = stream.stop();
+    const { tenant, shares } = this.#options;
+    if (stream) this.#stopping = stream.stop().finally(() => shares.release(tenant));
     return this.#stopping;
   }
 

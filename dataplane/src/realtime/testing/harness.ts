@@ -10,7 +10,7 @@ import { createGateway } from '../../gateway/server.js';
 import type { Tenant } from '../../tenant.js';
 import { signToken, startTestCluster, type TestCluster } from '../../testing/project.js';
 import { until } from '../../testing/until.js';
-import { createRealtimeService } from '../index.js';
+import { createRealtimeService, ReaderShares } from '../index.js';
 import type { Version } from '../protocol/messages.js';
 
 export interface RealtimeHarness {
@@ -44,6 +44,10 @@ export function realtimeSuite(name: string) {
   return test;
 }
 
+/** Projects whose refs begin so have one account, of which the changes of so many are read at once. */
+export const OF_ONE_ACCOUNT = 'of-one-account-';
+export const MOST_READ = 2;
+
 export const REPLICATION_PASSWORD = 'of-the-reader-of-changes';
 
 export async function startRealtimeHarness(): Promise<RealtimeHarness> {
@@ -52,7 +56,11 @@ export async function startRealtimeHarness(): Promise<RealtimeHarness> {
   const admin = (text: string, values: unknown[] = []) => query(cluster.postgres.admin(), text, values);
   await openReplication({ query: async (text) => ({ rows: await admin(text) }) }, REPLICATION_PASSWORD);
   const log = pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' });
-  const realtime = createRealtimeService({ log, replication: async () => REPLICATION_PASSWORD });
+  const realtime = createRealtimeService({
+    log,
+    replication: async () => REPLICATION_PASSWORD,
+    shares: new ReaderShares((ref) => (ref.startsWith(OF_ONE_ACCOUNT) ? OF_ONE_ACCOUNT : ref), MOST_READ),
+  });
   const gateway = createGateway({
     publicUrl: 'http://localhost:4000',
     tenant: (ref) => tenants.get(ref),

@@ -3,6 +3,7 @@ import * as assert from 'uvu/assert';
 import { harmsOf, type ServerLoad, type Stalls, type TenantSession } from './harm.js';
 
 const QUIET: ServerLoad = {
+  connectionCapacity: 1000,
   lockCapacity: 1000,
   predicateLockCapacity: 1000,
   memoryCapacity: 1000,
@@ -17,7 +18,9 @@ const building: TenantSession = {
   pid: 1,
   startedAt: 'now',
   database: 'p-first',
+  account: 'first@example.com',
   role: 'postgres.first',
+  isOwner: true,
   locks: 1,
   predicateLocks: 0,
   memory: 0,
@@ -33,6 +36,10 @@ const building: TenantSession = {
   showsProgress: true,
   waitsForClient: false,
 };
+
+/** Each database is of an account of its own. */
+const strangers = (sessions: readonly TenantSession[]) =>
+  sessions.map((session) => ({ ...session, account: session.database }));
 
 /** The seconds after which a session that stands still is ended. */
 function patienceFor(session: TenantSession): number {
@@ -97,7 +104,7 @@ const QUEUES: [string, TenantSession[], Partial<ServerLoad>, string[]][] = [
 
 for (const [promise, sessions, load, ended] of QUEUES) {
   test(promise, () => {
-    const harms = harmsOf(sessions, { ...QUIET, ...load }, new Map(), 0);
+    const harms = harmsOf(strangers(sessions), { ...QUIET, ...load }, new Map(), 0);
     assert.equal(
       harms.map(({ session }) => session.database),
       ended,
@@ -109,18 +116,30 @@ for (const [amount, reason] of [
   ['memory', 'Memory'],
   ['temporaryFiles', 'TemporaryFiles'],
 ] as const) {
-  test(`the largest session of a database is ended when the database has too large a share: ${reason}`, () => {
+  test(`the largest session of an account is ended when the account has too large a share: ${reason}`, () => {
     const sessions = [
       { ...restore, [amount]: 200 },
       { ...sender, pid: 5, [amount]: 100 },
       { ...sender, [amount]: 200 },
     ];
-    const harms = harmsOf(sessions, QUIET, new Map(), 0);
+    const harms = harmsOf(strangers(sessions), QUIET, new Map(), 0);
     assert.equal(
       harms.map((harm) => [harm.session.pid, harm.reason]),
       [[sender.pid, reason]],
     );
   });
 }
+
+test('projects of one account have one share together', () => {
+  const sessions = [
+    { ...restore, locks: 200 },
+    { ...restore, pid: 9, database: 'p-another', locks: 100 },
+  ];
+  assert.equal(harmsOf(strangers(sessions), QUIET, new Map(), 0), []);
+  assert.equal(
+    harmsOf(sessions, QUIET, new Map(), 0).map(({ session, reason }) => [session.pid, reason]),
+    [[restore.pid, 'LockTable']],
+  );
+});
 
 test.run();

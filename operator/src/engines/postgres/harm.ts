@@ -10,7 +10,11 @@ export interface TenantSession {
   /** With `pid`, one session and no later one of the same number. */
   startedAt: string;
   database: string;
+  /** Of the project's owner, whose projects have one share together. */
+  account: string;
   role: string;
+  /** Logged in as `db_url` does. */
+  isOwner: boolean;
   /** Entries in the server's lock table: advisory locks, and locks on tables, rows and large objects. */
   locks: number;
   /** Entries in the table of predicate locks, which serializable transactions take. */
@@ -39,6 +43,7 @@ export interface TenantSession {
 }
 
 export interface ServerLoad {
+  connectionCapacity: number;
   lockCapacity: number;
   predicateLockCapacity: number;
   /** Bytes for the server's sessions together. */
@@ -53,6 +58,7 @@ export interface ServerLoad {
 }
 
 export type HarmReason =
+  | 'Connections'
   | 'LockTable'
   | 'PredicateLocks'
   | 'Memory'
@@ -66,7 +72,7 @@ export interface Harm {
   reason: HarmReason;
 }
 
-/** Of locks, memory or temporary files: what the sessions of one database may have, and what all may have before the largest database's are ended. */
+/** Of connections, locks, memory or temporary files: what one account's sessions may have, and what all may have before the largest account's are ended. */
 const SHARE_OF_ONE = 0.25;
 const SHARE_OF_ALL = 0.7;
 /** Of the queue: from when on who floods it is ended, and from when on the oldest transaction, which may be the listener that keeps it. */
@@ -86,7 +92,9 @@ export type Stalls = Map<string, { since: number; progress: string }>;
 export const keyOf = ({ pid, startedAt }: TenantSession) => `${pid} ${startedAt}`;
 
 export function harmsOf(sessions: readonly TenantSession[], load: ServerLoad, stalls: Stalls, now: number): Harm[] {
+  const newest = sessions.toSorted((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
   const found = [
+    ...greedy(newest, load.connectionCapacity, ({ isOwner }) => Number(isOwner), 'Connections'),
     ...greedy(sessions, load.lockCapacity, ({ locks }) => locks, 'LockTable'),
     ...greedy(sessions, load.predicateLockCapacity, ({ predicateLocks }) => predicateLocks, 'PredicateLocks'),
     ...greedy(sessions, load.memoryCapacity, ({ memory }) => memory, 'Memory'),
@@ -97,7 +105,7 @@ export function harmsOf(sessions: readonly TenantSession[], load: ServerLoad, st
   return found.filter(({ session }, at) => found.findIndex((other) => other.session === session) === at);
 }
 
-/** The sessions of a database with too large a share, the largest first, until the rest is small enough. */
+/** The sessions of an account with too large a share, the largest first, until the rest is small enough. */
 function greedy(
   sessions: readonly TenantSession[],
   capacity: number,
@@ -105,11 +113,11 @@ function greedy(
   reason: HarmReason,
 ): Harm[] {
   const total = sum(sessions.map(amountOf));
-  const databases = [...Map.groupBy(sessions, ({ database }) => database).values()]
+  const accounts = [...Map.groupBy(sessions, ({ account }) => account).values()]
     .map((all) => ({ all, held: sum(all.map(amountOf)) }))
     .sort((a, b) => b.held - a.held);
   const isFull = total > capacity * SHARE_OF_ALL;
-  return databases
+  return accounts
     .filter(({ held }, at) => held > capacity * SHARE_OF_ONE || (isFull && at === 0))
     .flatMap(({ all, held }) => {
       const most = isFull ? held - (total - capacity / 2) : capacity * SHARE_OF_ONE;

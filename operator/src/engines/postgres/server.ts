@@ -87,8 +87,8 @@ export class DatabaseServer {
   readonly #removals = new Limit(REMOVALS);
   /** Undefined where one project has the whole server. */
   readonly #watch: SessionWatch | undefined;
-  /** The project of each database. */
-  readonly #refs = new Map<string, string>();
+  /** The project of each database, and its owner's account. */
+  readonly #projects = new Map<string, { ref: string; owner: string }>();
   readonly #refusing = new Set<string>();
   #endUpkeep: (() => void) | undefined;
   #started: Promise<void> | undefined;
@@ -100,13 +100,14 @@ export class DatabaseServer {
     this.#spares = new Spares(this.#sessions, settings.spares, settings.log);
     if (!settings.ofOne) {
       const onEnded = (ended: EndedSession) => {
-        const ref = this.#refs.get(ended.database);
-        if (ref !== undefined) settings.onSessionEnded?.(ref, ended);
+        const project = this.#projects.get(ended.database);
+        if (project) settings.onSessionEnded?.(project.ref, ended);
         if (!REFUSED_AFTER.has(ended.reason) || this.#refusing.has(ended.role)) return;
         this.#refusing.add(ended.role);
         void this.#refuse(ended.role).finally(() => this.#refusing.delete(ended.role));
       };
-      this.#watch = new SessionWatch(settings.adminUrl, onEnded, settings.log);
+      const accountOf = (database: string) => this.#projects.get(database)?.owner;
+      this.#watch = new SessionWatch(settings.adminUrl, accountOf, onEnded, settings.log);
     }
     this.#changes = new DatabaseChanges(this.#sessions, (ref) => settings.onChange?.(ref), settings.log);
   }
@@ -140,12 +141,12 @@ export class DatabaseServer {
       const { databaseId, observed, retainedFor } = found;
       if (!observed.exists) {
         const outcome = await this.#make(request, found);
-        if (outcome.state === 'ready') this.#refs.set(databaseOf(databaseId), ref);
+        if (outcome.state === 'ready') this.#projects.set(databaseOf(databaseId), { ref, owner });
         return named(request, found, outcome);
       }
       if (isKeptFromOthers(found, owner)) return retainedForAnother;
       if (await this.#isStrangers(owner, request, found)) return strangersDatabase;
-      this.#refs.set(databaseOf(databaseId), ref);
+      this.#projects.set(databaseOf(databaseId), { ref, owner });
       const needed = await repairs(databaseId, observed, request.passwords, !suspended);
       if (suspended) await shutDatabase(this.#sessions, databaseOf(databaseId));
       await endFormerOwnersSessions(this.#sessions, databaseId, observed, request.passwords.owner);
@@ -202,7 +203,7 @@ export class DatabaseServer {
         );
         return ready;
       }
-      this.#refs.delete(databaseOf(databaseId));
+      this.#projects.delete(databaseOf(databaseId));
       if (retain && observed.exists) await retainDatabase(this.#sessions, ref, databaseId, owner);
       else {
         await this.#removals.run(() => dropDatabase(this.#sessions, databaseOf(databaseId), databaseId));

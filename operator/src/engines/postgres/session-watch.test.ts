@@ -46,7 +46,14 @@ test.after(async ({ engine, postgres }) => {
 });
 
 const made = async ({ engine }: World, ref: string) =>
-  (await engine.ensureDatabase({ project: projectNamed(ref), passwords, databaseId: ref, existed: false })).state;
+  (
+    await engine.ensureDatabase({
+      project: { ...projectNamed(ref), owner: `${ref}@example.com` },
+      passwords,
+      databaseId: ref,
+      existed: false,
+    })
+  ).state;
 
 async function owner({ postgres }: World, ref: string): Promise<pg.Client> {
   const client = new pg.Client({ ...postgres.admin(databaseOf(ref)), user: ownerRole(ref), password: 'o' });
@@ -185,7 +192,12 @@ for (const [reason, attack, held] of HARMS) {
   test(`sessions are ended for ${reason}, and a transaction of a neighbour is not`, async () => {
     const postgres = await startTestPostgres(SMALL_SERVER);
     const ended: EndedSession[] = [];
-    const watch = new SessionWatch(adminUrl(postgres), (each) => ended.push(each), silentLog);
+    const watch = new SessionWatch(
+      adminUrl(postgres),
+      () => undefined,
+      (each) => ended.push(each),
+      silentLog,
+    );
     const superuser = new pg.Client(postgres.admin());
     const login = (database: string) => {
       const client = new pg.Client({ ...postgres.admin(database), ...TENANT });
@@ -264,7 +276,12 @@ test('the watch ends sessions when twenty of them have filled the lock table, an
     max_locks_per_transaction: '10',
   });
   const ended: EndedSession[] = [];
-  const watch = new SessionWatch(adminUrl(postgres), (each) => ended.push(each), silentLog);
+  const watch = new SessionWatch(
+    adminUrl(postgres),
+    () => undefined,
+    (each) => ended.push(each),
+    silentLog,
+  );
   const superuser = new pg.Client(postgres.admin());
   await superuser.connect();
   try {
@@ -287,6 +304,46 @@ test('the watch ends sessions when twenty of them have filled the lock table, an
     await Promise.all(tenants.map((tenant) => tenant.end().catch(() => {})));
   } finally {
     await watch.close();
+    await superuser.end();
+    await postgres.close();
+  }
+});
+
+test('an account whose projects take more than a quarter of all connections loses the newest, and a neighbour none', async () => {
+  const postgres = await startTestPostgres({ max_connections: '40', max_wal_senders: '2', max_worker_processes: '2' });
+  const ended: EndedSession[] = [];
+  const ids = ['first', 'second', 'neighbour'];
+  const accountOf = (database: string) => (database === databaseOf('neighbour') ? 'neighbour' : 'attacker');
+  const watch = new SessionWatch(adminUrl(postgres), accountOf, (each) => ended.push(each), silentLog);
+  const superuser = new pg.Client(postgres.admin());
+  await superuser.connect();
+  const clients: pg.Client[] = [];
+  const connect = async (id: string) => {
+    const client = new pg.Client({ ...postgres.admin(databaseOf(id)), user: ownerRole(id), password: 'o' });
+    client.on('error', () => {});
+    clients.push(client);
+    await client.connect();
+    return client;
+  };
+  try {
+    for (const id of ids) {
+      await superuser.query(`CREATE ROLE "${ownerRole(id)}" LOGIN PASSWORD 'o'`);
+      await superuser.query(`CREATE DATABASE "${databaseOf(id)}" OWNER "${ownerRole(id)}"`);
+    }
+    const neighbours = await connect('neighbour');
+    for (let n = 0; n < 5; n++) await connect('first');
+    watch.start();
+    for (let n = 0; n < 8; n++) await connect('second');
+    await until(() => ended.length >= 3, 'three sessions to be ended');
+    assert.ok(ended.every(({ reason, database }) => reason === 'Connections' && database === databaseOf('second')));
+    const count = 'SELECT count(*)::int AS n FROM pg_stat_activity WHERE usename = any ($1)';
+    const left = async () => (await superuser.query(count, [[ownerRole('first'), ownerRole('second')]])).rows[0].n;
+    await until(async () => (await left()) === 10, 'a quarter of forty to be left');
+    assert.is(ended.length, 3);
+    await neighbours.query('SELECT 1');
+  } finally {
+    await watch.close();
+    await Promise.all(clients.map((client) => client.end().catch(() => {})));
     await superuser.end();
     await postgres.close();
   }

@@ -5,7 +5,7 @@
  * connection stays in one transaction, which takes these locks at its first look. It is READ COMMITTED and writes nothing: between two
  * looks it has no snapshot and no transaction id, and holds back neither vacuum nor slots. Called by the server.
  */
-import { scramOnly } from '@slipway/crds';
+import { databaseIdIn, ownerRole, scramOnly } from '@slipway/crds';
 import { literal } from '@slipway/project-database';
 import pg from 'pg';
 import type { Logger } from 'pino';
@@ -48,6 +48,7 @@ export class SessionWatch {
 
   constructor(
     private readonly url: string,
+    private readonly accountOf: (database: string) => string | undefined,
     private readonly onEnded: (ended: EndedSession) => void,
     private readonly log: Logger,
   ) {
@@ -87,9 +88,16 @@ export class SessionWatch {
     const looked = 'SELECT pg_stat_clear_snapshot(); EXECUTE look';
     const results = (await client.query(looked)) as unknown as pg.QueryResult[];
     const server = results.at(-1)?.rows[0];
-    const sessions = (server.sessions ?? []) as (TenantSession & SessionCpu)[];
+    const found = (server.sessions ?? []) as (TenantSession & SessionCpu)[];
+    // A database that no project is known to have counts by itself.
+    const sessions = found.map((each) => ({
+      ...each,
+      account: this.accountOf(each.database) ?? each.database,
+      isOwner: each.role === ownerRole(databaseIdIn(each.database)),
+    }));
     const queueUsage = Number(server.queue_usage);
     const load: ServerLoad = {
+      connectionCapacity: Number(server.connection_capacity),
       lockCapacity: Number(server.lock_capacity),
       predicateLockCapacity: Number(server.predicate_capacity),
       memoryCapacity: Number(server.memory_capacity),
@@ -149,17 +157,20 @@ export class SessionWatch {
 }
 
 const MESSAGES: Record<HarmReason, string> = {
+  Connections:
+    "A session was ended: the sessions of this account's projects took more than a quarter of the server's connections. " +
+    'Use a pool with fewer connections, or the REST API.',
   LockTable:
-    "A session was ended: the sessions of this project's database held more than a quarter of the server's locks. " +
+    "A session was ended: the sessions of this account's projects held more than a quarter of the server's locks. " +
     'Take fewer advisory locks, or touch fewer tables and large objects in one transaction.',
   PredicateLocks:
-    "A session was ended: the serializable transactions of this project's database held more than a quarter of the " +
+    "A session was ended: the serializable transactions of this account's projects held more than a quarter of the " +
     "server's predicate locks. Keep them short.",
   Memory:
-    "A session was ended: the sessions of this project's database used more than a quarter of the server's memory. " +
+    "A session was ended: the sessions of this account's projects used more than a quarter of the server's memory. " +
     'Set a smaller work_mem, or run fewer large queries at once.',
   TemporaryFiles:
-    "A session was ended: the sessions of this project's database wrote too many temporary files. Sort and join fewer " +
+    "A session was ended: the sessions of this account's projects wrote too many temporary files. Sort and join fewer " +
     'rows in one query, or run fewer such queries at once.',
   NotificationQueue:
     'A session was ended: the queue of notifications was filling up. Send fewer notifications, and never stay in a ' +
@@ -235,6 +246,7 @@ const LOOK = `
   )
   SELECT (SELECT json_agg(session) FROM session) AS sessions,
     pg_notification_queue_usage() AS queue_usage,
+    current_setting('max_connections')::int AS connection_capacity,
     ${MEMORY_CAPACITY} AS memory_capacity,
     2 * CASE current_setting('max_slot_wal_keep_size') WHEN '-1' THEN 'Infinity'
       ELSE pg_size_bytes(current_setting('max_slot_wal_keep_size'))::float8 END AS temporary_files_capacity,
