@@ -79,6 +79,7 @@ async function onCluster(
     replicationPassword: (host) => replicationPassword(client, host),
     onDatabaseChange: (ref) => databases.tell(ref),
     onSessionEnded: sessionReporter(world),
+    onDatabaseFull: fullReporter(world),
     log,
   });
   const installation = new PlatformInstallation({ client, log });
@@ -121,6 +122,7 @@ function onMachine(settings: MachineSettings, world: EngineWorld): InstalledEngi
     replicationPassword: (host) => replicationPassword(client, host),
     onDatabaseChange: (ref) => databases.tell(ref),
     onSessionEnded: sessionReporter(world),
+    onDatabaseFull: fullReporter(world),
     log,
   });
   const functions = functionsSocket ? new EmbeddedFunctions(functionsSocket) : undefined;
@@ -148,6 +150,13 @@ const sessionReporter =
     metrics.sessionEnded(reason);
     const project = caches.projects.get(ref);
     if (project) events.record(project, 'Warning', `SessionEnded${reason}`, message);
+  };
+
+const fullReporter =
+  ({ caches, events }: EngineWorld) =>
+  (ref: string, message: string): void => {
+    const project = caches.projects.get(ref);
+    if (project) events.record(project, 'Warning', 'DatabaseFull', message);
   };
 
 /** Who wants to hear of projects. */

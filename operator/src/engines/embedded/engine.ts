@@ -35,6 +35,7 @@ export interface EmbeddedEngineSettings {
   onDatabaseChange?: (ref: string) => void;
   /** Called for each session of the project that was ended because it harmed others. */
   onSessionEnded?: (ref: string, ended: EndedSession) => void;
+  onDatabaseFull?: (ref: string, message: string) => void;
   log: Logger;
 }
 
@@ -47,11 +48,11 @@ export class EmbeddedEngine implements Engine {
   readonly #probe: ServiceProbe;
 
   constructor(settings: EmbeddedEngineSettings) {
-    const { adminDatabaseUrl: adminUrl, onDatabaseChange: onChange, onSessionEnded, log } = settings;
+    const { adminDatabaseUrl: adminUrl, onDatabaseChange: onChange, onSessionEnded, onDatabaseFull, log } = settings;
     this.#settings = settings;
     const { host } = addressOf(adminUrl);
     const replicationPassword = async () => settings.replicationPassword?.(host);
-    const told = { replicationPassword, onChange, onSessionEnded, log };
+    const told = { replicationPassword, onChange, onSessionEnded, onDatabaseFull, log };
     this.#database = new DatabaseServer({ adminUrl, spares: SPARES, ofOne: false, ...told });
     this.#probe = new ServiceProbe(settings.dataplaneUrl, settings.projectUrl);
   }

@@ -44,6 +44,7 @@ export interface KubernetesEngineSettings {
   onDatabaseChange(ref: string): void;
   /** Called for each session of the project that was ended because it harmed others. */
   onSessionEnded?: (ref: string, ended: EndedSession) => void;
+  onDatabaseFull?: (ref: string, message: string) => void;
   log: Logger;
 }
 
@@ -70,6 +71,7 @@ export class KubernetesEngine implements Engine {
       replicationPassword,
       onChange: settings.onDatabaseChange,
       onSessionEnded: settings.onSessionEnded,
+      onDatabaseFull: settings.onDatabaseFull,
       log,
     });
     this.#services = new DeployedServices(children, site, settings.rollout);

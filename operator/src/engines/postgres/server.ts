@@ -25,6 +25,7 @@ import { Limit } from '../../runtime/limit.js';
 import type { DatabaseClaim, DatabaseRequest, EngineOutcome, RemoveRequest } from '../engine.js';
 import { ClusterSessions } from './cluster-sessions.js';
 import { DatabaseChanges } from './database-changes.js';
+import { DatabaseSizes, type Housed } from './database-sizes.js';
 import type { HarmReason } from './harm.js';
 import { endFormerOwnersSessions, isOf, type Observed, observe, repairs } from './project-database.js';
 import { retainDatabase } from './retained-database.js';
@@ -45,6 +46,8 @@ export interface DatabaseServerSettings {
   onChange?: ((ref: string) => void) | undefined;
   /** Called for each session of the project that was ended because it harmed others. */
   onSessionEnded?: ((ref: string, ended: EndedSession) => void) | undefined;
+  /** Called when the project's database became read-only because of its size. */
+  onDatabaseFull?: ((ref: string, message: string) => void) | undefined;
   log: Logger;
 }
 
@@ -87,8 +90,10 @@ export class DatabaseServer {
   readonly #removals = new Limit(REMOVALS);
   /** Undefined where one project has the whole server. */
   readonly #watch: SessionWatch | undefined;
-  /** The project of each database, and its owner's account. */
-  readonly #projects = new Map<string, { ref: string; owner: string }>();
+  /** The project of each database. */
+  readonly #projects = new Map<string, Housed>();
+  /** As `#watch`. */
+  readonly #sizes: DatabaseSizes | undefined;
   readonly #refusing = new Set<string>();
   #endUpkeep: (() => void) | undefined;
   #started: Promise<void> | undefined;
@@ -108,6 +113,11 @@ export class DatabaseServer {
       };
       const accountOf = (database: string) => this.#projects.get(database)?.owner;
       this.#watch = new SessionWatch(settings.adminUrl, accountOf, onEnded, settings.log);
+      const onFull = (database: string, message: string) => {
+        const project = this.#projects.get(database);
+        if (project) settings.onDatabaseFull?.(project.ref, message);
+      };
+      this.#sizes = new DatabaseSizes(this.#sessions, this.#projects, onFull, settings.log);
     }
     this.#changes = new DatabaseChanges(this.#sessions, (ref) => settings.onChange?.(ref), settings.log);
   }
@@ -136,17 +146,17 @@ export class DatabaseServer {
   /** Makes the database, or puts right what has drifted from what was asked. */
   ensure(request: DatabaseRequest): Promise<EngineOutcome> {
     return this.#withPostgres(async () => {
-      const { ref, owner, suspended } = request.project;
+      const { ref, owner, plan, suspended } = request.project;
       const found = await this.#find(ref, request);
       const { databaseId, observed, retainedFor } = found;
       if (!observed.exists) {
         const outcome = await this.#make(request, found);
-        if (outcome.state === 'ready') this.#projects.set(databaseOf(databaseId), { ref, owner });
+        if (outcome.state === 'ready') this.#projects.set(databaseOf(databaseId), { ref, owner, plan });
         return named(request, found, outcome);
       }
       if (isKeptFromOthers(found, owner)) return retainedForAnother;
       if (await this.#isStrangers(owner, request, found)) return strangersDatabase;
-      this.#projects.set(databaseOf(databaseId), { ref, owner });
+      this.#projects.set(databaseOf(databaseId), { ref, owner, plan });
       const needed = await repairs(databaseId, observed, request.passwords, !suspended);
       if (suspended) await shutDatabase(this.#sessions, databaseOf(databaseId));
       await endFormerOwnersSessions(this.#sessions, databaseId, observed, request.passwords.owner);
@@ -216,6 +226,7 @@ export class DatabaseServer {
   async close(): Promise<void> {
     await this.#started?.catch(() => {});
     this.#endUpkeep?.();
+    this.#sizes?.close();
     await this.#watch?.close();
     this.#changes.close();
     await this.#spares.close();
@@ -230,6 +241,7 @@ export class DatabaseServer {
     this.#endUpkeep ??= startUpkeep(this.#sessions, this.#settings.log);
     this.#changes.start();
     this.#watch?.start();
+    this.#sizes?.start();
     await this.#spares.start();
   }
 

@@ -51,6 +51,7 @@ export interface PostgresClustersOptions {
   /** Told of each project whose roles or database somebody changed. */
   onChange(ref: string): void;
   onSessionEnded?: ((ref: string, ended: EndedSession) => void) | undefined;
+  onDatabaseFull?: ((ref: string, message: string) => void) | undefined;
   log: Logger;
 }
 
@@ -82,7 +83,7 @@ export class PostgresClusters {
   #closed = false;
 
   constructor(options: PostgresClustersOptions) {
-    const { log, onChange, onSessionEnded, client, children, site } = options;
+    const { log, onChange, onSessionEnded, onDatabaseFull, client, children, site } = options;
     this.#options = options;
     this.#pullSecrets = new PullSecrets(client, children, site.images.pullSecrets);
     this.#servers = new OpenServers((place, adminUrl) => {
@@ -95,6 +96,7 @@ export class PostgresClusters {
         replicationPassword,
         onChange,
         onSessionEnded,
+        onDatabaseFull,
         log,
       });
     });
