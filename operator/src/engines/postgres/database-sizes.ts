@@ -91,7 +91,7 @@ export class DatabaseSizes {
     this.log.warn({ ref, quota }, 'database larger than its plan allows, now read-only');
     this.onFull(
       database,
-      `The database is larger than the ${quota / MB} MB of its plan, and is read-only. Change the plan, or delete data at ` +
+      `The database is larger than the ${quota / MB} MB of its plan, and is read-only. Use a larger plan, or delete data at ` +
         'db_url after `set default_transaction_read_only = off`: drop or truncate tables, or delete rows and run VACUUM FULL.',
     );
   }
