@@ -125,7 +125,7 @@ for (const [what, text, isCounted] of [
   ['rows', `select repeat('x', 200000) from generate_series(1, 80)`, true],
 ] as const) {
   test(`a session ${isCounted ? 'counts' : 'does not count'} ${what} against the shared budgets`, async () => {
-    const memory = new WitnessedMemory();
+    const memory = new WitnessedMemory(mallory.authenticator);
     const session = await Session.open(mallory.authenticator, {
       connectTimeoutMs: 60_000,
       statementTimeoutMs: 60_000,
@@ -141,11 +141,13 @@ for (const [what, text, isCounted] of [
   });
 }
 
-test('a budget takes no more than the share of a project, and gives all of it back', () => {
-  const memory = new AnswerMemory();
+test('a budget takes no more than the share of a project, whichever pool asks, and gives all of it back', () => {
+  const memory = new AnswerMemory(mallory.authenticator);
   assert.ok(memory.take(ANSWER_LIMITS.projectBytes));
-  assert.not.ok(memory.take(1));
-  assert.ok(new AnswerMemory().take(0));
+  for (const pool of [memory, new AnswerMemory(mallory.authAdmin)]) assert.not.ok(pool.take(1));
+  const neighbour = new AnswerMemory(victim.authenticator);
+  assert.ok(neighbour.take(1));
+  neighbour.giveBack(1);
   memory.giveBack(ANSWER_LIMITS.projectBytes);
   assert.ok(memory.take(1));
   memory.giveBack(1);

@@ -13,7 +13,7 @@ const OPTIONS = {
   connectTimeoutMs: 5_000,
   statementTimeoutMs: 5_000,
   maxStatements: 1,
-  memory: new AnswerMemory(),
+  memory: new AnswerMemory({ host: '127.0.0.1', port: 1, database: 'hostile' }),
   onNotification: () => undefined,
   onReady: () => undefined,
   onClose: () => undefined,

@@ -83,7 +83,7 @@ export class Pool implements Queryable, Holder {
   private readonly sessions: Session[] = [];
   private readonly exclusive = new Set<Session>();
   private readonly queue: Waiter[] = [];
-  private readonly memory = new AnswerMemory();
+  private readonly memory: AnswerMemory;
   private opening = 0;
   private openAgainAt = 0;
   private full: { lookMs: number; timer: NodeJS.Timeout | undefined } | undefined;
@@ -97,6 +97,7 @@ export class Pool implements Queryable, Holder {
     private readonly hooks: PoolHooks = {},
   ) {
     this.limits = { ...DEFAULT_LIMITS, ...limits };
+    this.memory = new AnswerMemory(login);
   }
 
   /** For connections from now on: those that are open stay. */
