@@ -413,4 +413,17 @@ for (const route of [
   });
 }
 
+test('emptying a bucket ends though a trigger puts back what was deleted', async () => {
+  await blog.sql(`
+    insert into storage.buckets (id, name) values ('endless', 'endless');
+    insert into storage.objects (bucket_id, name) select 'endless', n || '.txt' from generate_series(1, 1200) n;
+    create function public.put_back() returns trigger language plpgsql as $$
+      begin insert into storage.objects (bucket_id, name) values (old.bucket_id, old.name); return null; end $$;
+    create trigger put_back after delete on storage.objects for each row when (old.bucket_id = 'endless')
+      execute function public.put_back()`);
+  const client = await blog.client();
+  assert.is((await client.emptyBucket('endless')).error, null);
+  await blog.sql(`drop function public.put_back() cascade; delete from storage.objects where bucket_id = 'endless'`);
+});
+
 test.run();
