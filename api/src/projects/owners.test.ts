@@ -1,5 +1,6 @@
 /** Who owns a Project that kubectl applied or changed: an account, decided once, by its id. */
 import { setHeaderOptions } from '@kubernetes/client-node';
+import { ownerRole } from '@slipway/crds';
 import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -218,12 +219,17 @@ async function rotated(ref: string, name: string, key: string, number: number | 
 const stepOf = async (ref: string) =>
   (await onPlatform('select rotation_step from platform.projects where ref = $1', [ref]))[0]?.rotation_step;
 
-test('a transfer rotates every credential twice over', async () => {
+test('a transfer rotates every credential twice over, and ends sessions of the former owner in the database', async () => {
   const ann = await account();
   const bob = await account();
   const { ref } = (await ann.call('POST', '/projects', { name: 'handed-over', jwt_secret: 'j'.repeat(40) })).body;
   await api.operator.provision(ref);
   const before = await secret(ref, 'project-keys');
+  const { host, port } = api.cluster.postgres.admin();
+  const login = { host, port, user: ownerRole(ref), password: 'owner', database: `p-${ref}` } as pg.ClientConfig;
+  const open = new pg.Client(login);
+  const ended = new Promise((resolve) => open.on('error', resolve));
+  await open.connect();
   await api.operator.patch(ref, { spec: { owner: bob.email } });
   const asked = await until(
     () => projectOf(ref),
@@ -240,6 +246,7 @@ test('a transfer rotates every credential twice over', async () => {
   await rotated(ref, 'project-keys', 'rotation-jwt-secret', jwtSecret);
   await rotated(ref, 'project-database', 'rotation-database-passwords', databasePasswords);
   await api.restart();
+  await ended;
   await until(
     () => projectOf(ref),
     ({ spec }) => spec.rotation?.jwtSecret === 2,
@@ -307,6 +314,46 @@ test('a transfer asks again for a rotation that was removed from the spec', asyn
     () => projectOf(ref),
     ({ spec }) => spec.rotation?.jwtSecret === 1 && spec.rotation.databasePasswords === 1,
   );
+});
+
+test('a transfer ends sessions of a login that becomes another role, and tries again while its slots are taken', async () => {
+  const ann = await account();
+  const bob = await account();
+  const { ref } = (await ann.call('POST', '/projects', { name: 'slots-taken' })).body;
+  await api.operator.provision(ref);
+  const { host, port, user, password } = api.cluster.postgres.admin() as pg.ClientConfig;
+  const admin = new pg.Client({ host, port, user, password, database: 'postgres' } as pg.ClientConfig);
+  await admin.connect();
+  const login = ownerRole(ref);
+  const other = `${login}-other`;
+  await admin.query(
+    `create role "${other}"; grant "${other}" to "${login}"; alter role "${login}" set role = "${other}"`,
+  );
+  const open = new pg.Client({ host, port, user: login, password: 'owner', database: `p-${ref}` } as pg.ClientConfig);
+  const ended = new Promise((resolve) => open.on('error', resolve));
+  await open.connect();
+  await admin.query(`alter role "${login}" connection limit 1`);
+  await change(ref, { owner: bob.email });
+  await until(
+    () => stepOf(ref),
+    (step) => step === 2,
+  );
+  await rotated(ref, 'project-keys', 'rotation-jwt-secret', 1);
+  await rotated(ref, 'project-database', 'rotation-database-passwords', 1);
+  await api.restart();
+  await until(
+    () => stepOf(ref),
+    (step) => step === 3,
+  );
+  assert.is((await projectOf(ref)).spec.rotation?.jwtSecret, 2, 'the second rotation does not wait');
+  await admin.query(`alter role "${login}" connection limit 20`);
+  await api.restart();
+  await ended;
+  await until(
+    () => stepOf(ref),
+    (step) => step === 0,
+  );
+  await admin.end();
 });
 
 test('a transfer by way of nobody rotates too, and a return to the last owner does not', async () => {

@@ -140,11 +140,11 @@ export class ProjectOwnersRepository {
   }
 
   /** Steps follow one another, unless the project changed hands again meanwhile. */
-  async setRotationStep(id: number, step: 0 | 2): Promise<void> {
+  async setRotationStep(id: number, step: 0 | 2 | 3): Promise<void> {
     await this.rows(
       `update platform.projects set rotation_step = ?, rotation_number = case when ? = 0 then null else rotation_number end
        where id = ? and rotation_step = ? and rotation_number is not null returning id`,
-      [step, step, id, step === 0 ? 2 : 1],
+      [step, step, id, step === 0 ? 3 : step - 1],
     );
   }
 

@@ -1,8 +1,9 @@
 /**
  * Rotates the credentials of a project that changed hands between two accounts, so that the former owner's are worth nothing. In: a row
  * and its Project, both read just now by `project-ids.ts`. A rotation of the JWT secret leaves the secret before it valid until the next,
- * so there are two: step 1 asks for the first, step 2 waits until it is done and asks for the second. Each patch names the resourceVersion
- * that was read before the row, so that no replica repeats a step of another. After a crash, the next look continues from the row.
+ * so there are two: step 1 asks for the first, step 2 waits until it is done and asks for the second, step 3 ends the sessions of the
+ * database's login. Each patch names the resourceVersion that was read before the row, so that no replica repeats a step of another.
+ * After a crash, the next look continues from the row.
  */
 import { randomBytes } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
@@ -11,14 +12,31 @@ import type { Logger } from 'pino';
 import { Kubernetes } from '../kubernetes/client.js';
 import { ProjectCache, type SeenProject } from '../kubernetes/project-cache.js';
 import { LOG } from '../platform.js';
+import { runQuery } from '../query/query-connection.js';
 import { ProjectOwnersRepository } from './project-owners.repository.js';
 import { SecretsOfProjects } from './project-secrets.js';
 import type { ProjectRow } from './projects.repository.js';
 
 const MAX_ROTATION = 2_147_483_647;
+const END_SESSIONS_MS = 10_000;
+const LAST_STEP = 3;
+const MOST_RETRIES = 10_000;
+const FIRST_RETRY_MS = 30_000;
+const LONGEST_RETRY_MS = 600_000;
+/**
+ * The former owner may have set a search path, or another role, for each session of the login. A session of the login ends any other of
+ * it; `pg_stat_activity` is not for tenants, so the backends are found by their ids.
+ */
+const END_SESSIONS = `set role none; set search_path = pg_catalog;
+  select pg_terminate_backend(pg_stat_get_backend_pid(id)) from pg_stat_get_backend_idset() as id
+  where pg_stat_get_backend_userid(id) = quote_ident(session_user)::regrole::oid
+    and pg_stat_get_backend_pid(id) <> pg_backend_pid()`;
 
 @Injectable()
 export class ProjectTransfers {
+  /** By id of the project, when its database's sessions may be tried again. */
+  private readonly retries = new Map<number, { delay: number; at: number }>();
+
   constructor(
     private readonly owners: ProjectOwnersRepository,
     private readonly kubernetes: Kubernetes,
@@ -30,6 +48,7 @@ export class ProjectTransfers {
   async advance(row: ProjectRow, project: SeenProject): Promise<void> {
     if (row.rotationStep === 0 || project.metadata.deletionTimestamp) return;
     const [keys = {}, database = {}] = await Promise.all([this.secrets.keys(project), this.secrets.database(project)]);
+    if (row.rotationStep === LAST_STEP) return this.endSessions(row, project, database);
     const number =
       row.rotationNumber ?? (await this.owners.numberRotation(row.id, nextNumber(project, { keys, database })));
     if (number === undefined) return;
@@ -54,8 +73,9 @@ export class ProjectTransfers {
     // Killed after the patch, or an owner rotated since: a further one is asked for already.
     const isAsked = isSince(after(made), rotation.jwtSecret ?? 0);
     if (!isAsked && !(await this.patch(project, { rotation: { jwtSecret: after(made) } }))) return;
-    await this.owners.setRotationStep(row.id, 0);
+    await this.owners.setRotationStep(row.id, LAST_STEP);
     this.log.info({ ref: row.ref, rotation: after(made) }, 'rotation of a transferred project finished');
+    await this.endSessions(row, project, database);
   }
 
   /** The numbers may have been removed from the spec before the operator saw them. */
@@ -66,6 +86,35 @@ export class ProjectTransfers {
       ...(isSince(number, databasePasswords) ? {} : { databasePasswords: number }),
     };
     if (Object.keys(rotation).length > 0) await this.patch(project, { rotation });
+  }
+
+  /** A password that changed ends no session that was open before. A former owner may hold every connection slot of the login. */
+  private async endSessions(row: ProjectRow, project: SeenProject, database: Record<string, string>): Promise<void> {
+    const retry = this.retries.get(row.id);
+    if (retry && performance.now() < retry.at) return;
+    try {
+      // A suspended project's database has no sessions, and takes none.
+      if (!project.spec.suspend) await this.runEnd(row.ref, database);
+      await this.owners.setRotationStep(row.id, 0);
+      this.retries.delete(row.id);
+    } catch (error) {
+      const delay = Math.min(retry ? retry.delay * 2 : FIRST_RETRY_MS, LONGEST_RETRY_MS);
+      this.noteRetry(row.id, delay);
+      const message = 'database sessions of the former owner not ended; a later look tries again';
+      this.log.warn({ err: error, ref: row.ref }, message);
+    }
+  }
+
+  private runEnd(ref: string, database: Record<string, string>): Promise<unknown> {
+    const signal = AbortSignal.timeout(END_SESSIONS_MS);
+    return runQuery(ref, database, END_SESSIONS, { mode: 'as it is', signal, deadline: END_SESSIONS_MS });
+  }
+
+  private noteRetry(id: number, delay: number): void {
+    this.retries.delete(id);
+    this.retries.set(id, { delay, at: performance.now() + delay });
+    const [oldest] = this.retries.keys();
+    if (this.retries.size > MOST_RETRIES && oldest !== undefined) this.retries.delete(oldest);
   }
 
   /** False where the Project was deleted. Fails with a 409 where it was changed since it was read. */

@@ -101,10 +101,11 @@ export async function repairs(
 }
 
 /**
- * Ends the owner's sessions if its password is another than it is to be: a former owner may keep all slots of the role taken. The role
- * can't log in until `repairs` gives it the password, so that a death in between is found by the next reconcile.
+ * Ends the owner's sessions if its password is to be another and they hold all connection slots of the role: they may be a former owner's, and
+ * nobody else could connect. The role can't log in until `repairs` gives it the password, so that a death in between is found by the next
+ * reconcile.
  */
-export async function endFormerOwnersSessions(
+export async function freeOwnersSlots(
   session: Session,
   databaseId: string,
   observed: Observed,
@@ -113,6 +114,9 @@ export async function endFormerOwnersSessions(
   const owner = observed.roles.find(({ role }) => role.part === 'owner');
   if (!owner || (await verifierMatches(owner.verifier, password))) return;
   const name = owner.role.name(databaseId);
+  const { rows } = await session.query(`SELECT FROM pg_roles WHERE rolname = ${literal(name)} AND
+    rolconnlimit BETWEEN 0 AND (SELECT count(*) FROM pg_stat_activity WHERE usename = rolname)`);
+  if (rows.length === 0) return;
   await session.query(`ALTER ROLE ${identifier(name)} NOLOGIN`);
   await session.query(`SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = ${literal(name)}`);
 }

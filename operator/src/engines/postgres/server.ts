@@ -27,7 +27,7 @@ import { ClusterSessions } from './cluster-sessions.js';
 import { DatabaseChanges } from './database-changes.js';
 import { DatabaseSizes, type Housed } from './database-sizes.js';
 import type { HarmReason } from './harm.js';
-import { endFormerOwnersSessions, isOf, type Observed, observe, repairs } from './project-database.js';
+import { freeOwnersSlots, isOf, type Observed, observe, repairs } from './project-database.js';
 import { retainDatabase } from './retained-database.js';
 import { type EndedSession, SessionWatch } from './session-watch.js';
 import { Spares } from './spares.js';
@@ -159,7 +159,7 @@ export class DatabaseServer {
       this.#projects.set(databaseOf(databaseId), { ref, owner, plan });
       const needed = await repairs(databaseId, observed, request.passwords, !suspended);
       if (suspended) await shutDatabase(this.#sessions, databaseOf(databaseId));
-      await endFormerOwnersSessions(this.#sessions, databaseId, observed, request.passwords.owner);
+      await freeOwnersSlots(this.#sessions, databaseId, observed, request.passwords.owner);
       const isTakenBack = retainedFor !== undefined && !suspended;
       const record = isTakenBack || !found.isRecorded ? [ownRecord(ref, databaseId)] : [];
       const statements = [...needed.flatMap((repair) => repair.statements), ...record];
