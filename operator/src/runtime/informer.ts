@@ -61,6 +61,8 @@ export class Informer<T extends KubeObject> {
   readonly #stop = new AbortController();
   readonly #synced = Promise.withResolvers<void>();
   #version: string | undefined;
+  /** While a list is under way: what was learned meanwhile, of which the list may tell what was before. */
+  #learned: Set<string> | undefined;
   #loop: Promise<void> | undefined;
 
   constructor(options: InformerOptions<T>) {
@@ -101,7 +103,9 @@ export class Informer<T extends KubeObject> {
   /** What a write of our own answered: known at once, without waiting for the watch to tell. */
   learn(object: T): void {
     const known = this.get(object.metadata.name, object.metadata.namespace);
-    if (known && known.metadata.uid === object.metadata.uid && isNewer(object, known)) this.#store(this.#kept(object));
+    if (!known || known.metadata.uid !== object.metadata.uid || !isNewer(object, known)) return;
+    this.#store(this.#kept(object));
+    this.#learned?.add(keyOf(object.metadata.name, object.metadata.namespace));
   }
 
   async #run(): Promise<void> {
@@ -137,6 +141,8 @@ export class Informer<T extends KubeObject> {
     const { client, path } = this.#options;
     const signal = this.#stop.signal;
     const seen = new Map<string, T>();
+    const learned = new Set<string>();
+    this.#learned = learned;
     let version = '';
     for (let next: string | undefined = ''; next !== undefined; ) {
       const query = { ...this.#selector(), limit: String(PAGE), ...(next ? { continue: next } : {}) };
@@ -148,7 +154,8 @@ export class Informer<T extends KubeObject> {
     }
     for (const [key, object] of this.#objects) if (!seen.has(key)) this.#remove(object);
     // A server restored from an older state lists older versions: the list is right whatever the cache holds.
-    for (const object of seen.values()) this.#store(object, differs);
+    for (const [key, object] of seen) this.#store(object, learned.has(key) ? isNewer : differs);
+    this.#learned = undefined;
     this.#version = version;
   }
 

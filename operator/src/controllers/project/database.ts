@@ -106,7 +106,7 @@ const claimOf = (project: Project, values: Values) => ({
 });
 
 /** Once it was healthy or its database ready; a database that is not there now is lost. */
-const existed = ({ status }: Project) =>
+export const existed = ({ status }: Project) =>
   isTrue(status?.conditions, 'DatabaseReady') || status?.url !== undefined || wasSuspended(status);
 
 /** What is to stand still has it all the same. */

@@ -2,14 +2,14 @@
  * One reconcile of a Project: a table of steps, each leaving a condition, and one write of the status at the end. In: a
  * ref. Out: the world as the Project wants it, and when to look again. Level-based: nothing is kept between two.
  */
-import { FINALIZER } from '@slipway/crds';
+import { FINALIZER, type Project } from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
 import { isTransient, type UnexpectedFailure, unexpectedOutcome } from '../../runtime/failures.js';
 import { addFinalizer, hasFinalizer } from '../../runtime/finalizers.js';
-import { isConflict, isNotFound, type KubeError } from '../../runtime/kube.js';
+import { isConflict, isNotFound, KubeError } from '../../runtime/kube.js';
 import { refusalOf, refusedOutcome } from '../../runtime/refusal.js';
 import { type Context, engineProject, ready, type StepOutcome, type StepWithParts, type World } from './context.js';
-import { ensureDatabase } from './database.js';
+import { ensureDatabase, existed } from './database.js';
 import { finishRotation } from './finish-rotation.js';
 import { ensureKeys } from './keys.js';
 import { ensureNamespace } from './namespace.js';
@@ -150,11 +150,24 @@ function ensureIsolation(context: Context): Promise<StepOutcome> {
 /** Before anything is made that garbage collection can't reach. */
 async function ensureFinalizer(context: Context): Promise<StepOutcome> {
   const { world, ref, project } = context;
-  if (hasFinalizer(project, FINALIZER)) return ready;
+  if (hasFinalizer(project, FINALIZER)) {
+    if (!existed(project)) await mustBeThere(context);
+    return ready;
+  }
   const written = await addFinalizer(world.client, projectPath(ref), project, FINALIZER);
   world.projects.learn(written);
   context.project = written;
   return ready;
+}
+
+/**
+ * Before a database is made: the cache may still have a Project that is gone, and nobody would remove its database. One that is there and
+ * has the finalizer does not go before its removal here.
+ */
+async function mustBeThere({ world, ref, project }: Context): Promise<void> {
+  const { metadata } = await world.client.get<Project>(projectPath(ref));
+  if (metadata.uid === project.metadata.uid && !metadata.deletionTimestamp) return;
+  throw new KubeError(409, 'Conflict', 'the Project was deleted since it was read', 'projects');
 }
 
 async function ensureServices(context: Context): Promise<StepWithParts> {

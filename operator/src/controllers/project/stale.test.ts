@@ -1,0 +1,70 @@
+/** The Project controller with a cache that is behind, against a real Kubernetes API. The engine only counts the databases that it is to make. */
+import { API_VERSION, FINALIZER, type Project } from '@slipway/crds';
+import { pino } from 'pino';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { startTestKubernetes, type TestKubernetes } from '../../testing.js';
+import type { World } from './context.js';
+import { reconcileProject } from './reconcile.js';
+import { PROJECTS, projectPath } from './resources.js';
+
+const test = suite<{ kubernetes: TestKubernetes }>('a cache that is behind');
+
+test.before(async (context) => {
+  context.kubernetes = await startTestKubernetes();
+});
+
+test.after(async ({ kubernetes }) => {
+  await kubernetes.close();
+});
+
+for (const [state, isGone] of [
+  ['gone', true],
+  ['being deleted', false],
+] as const) {
+  test(`no database is made for a Project that is ${state} and is in the cache as it was before`, async ({
+    kubernetes,
+  }) => {
+    const { client } = kubernetes;
+    const name = isGone ? 'gone' : 'leaving';
+    const project = await client.create<Project>(PROJECTS, {
+      apiVersion: API_VERSION,
+      kind: 'Project',
+      metadata: { name, finalizers: [FINALIZER] },
+      spec: { owner: 'ann@example.com' },
+    } as Project);
+    await client.delete(projectPath(name));
+    if (isGone) await client.patch(projectPath(name), { metadata: { finalizers: [] } });
+    let made = 0;
+    const ready = { state: 'ready', value: undefined } as const;
+    const engine = {
+      databaseAddress: () => ({ host: 'db', port: 5432, publicAddress: 'db:5432' }),
+      recordedDatabaseId: async () => undefined,
+      ensureIsolation: async () => ready,
+      ensureDatabase: async () => {
+        made++;
+        return ready;
+      },
+      ensureServices: async () => ({ outcome: ready, parts: [] }),
+    };
+    const nothing = { get: () => undefined, find: () => [], learn: () => undefined };
+    const world = {
+      client,
+      engine,
+      projects: { ...nothing, get: () => project },
+      statuses: { write: async () => project },
+      namespaces: nothing,
+      secrets: nothing,
+      copies: nothing,
+      events: { record: () => undefined },
+      log: pino({ level: 'silent' }),
+      projectUrl: () => 'http://localhost:4000/p/x',
+      now: () => new Date(),
+    } as unknown as World;
+    const outcome = await reconcileProject(world, name);
+    assert.is(outcome.kind, 'retry');
+    assert.is(made, 0);
+  });
+}
+
+test.run();
