@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import * as assert from 'uvu/assert';
 import type { Tenant } from '../tenant.js';
 import { until } from '../testing/until.js';
-import { ChangeStream } from './changes/stream.js';
+import { type Change, ChangeStream } from './changes/stream.js';
 import { LIMITS, MAX_JOIN_BYTES } from './limits.js';
 import {
   MOST_READ,
@@ -208,6 +208,38 @@ test('large rows that nobody takes are read no further', async ({ harness }) => 
   );
   await stream.stop();
   assert.equal(sent, { behind: true });
+});
+
+test('changes of more tables than are remembered are told as lost, and those that come later arrive', async ({
+  harness,
+}) => {
+  const tenant = await withTable(harness, 'wide-tables');
+  let lost = 0;
+  const ids: unknown[] = [];
+  const events = {
+    deliver: async (changes: readonly Change[]) => void ids.push(...changes.map(({ record }) => record?.[0])),
+    onLost: () => void lost++,
+    onTrouble: () => undefined,
+  };
+  const stream = new ChangeStream(tenant, async () => REPLICATION_PASSWORD, events, pino({ level: 'silent' }));
+  await stream.start();
+  await harness.sql(
+    tenant,
+    `do $$ declare columns text := (select string_agg(repeat('c', 50) || n || ' int', ',') from generate_series(1, 1500) n);
+     begin for n in 1..120 loop
+       execute format('create table wide%s (%s)', n, columns);
+       execute format('alter publication supabase_realtime add table wide%s', n);
+       execute format('insert into wide%s default values', n);
+     end loop; end $$`,
+  );
+  await until(() => lost === 1, 'the loss');
+  await until(async () => {
+    await harness.sql(tenant, `insert into t select coalesce(max(id), 0) + 1 from t`);
+    await pause(100);
+    return ids.some((id) => typeof id === 'string');
+  }, 'a change that comes later');
+  await stream.stop();
+  assert.is(lost, 1);
 });
 
 test('large rows of one transaction all arrive', async ({ harness }) => {

@@ -9,6 +9,7 @@ import type { Logger } from 'pino';
 import { DatabaseError } from '../../sql/errors.js';
 import type { Tenant } from '../../tenant.js';
 import type { OldTuple, Relation, Tuple, WalMessage } from './pgoutput.js';
+import { Relations, TooManyRelations } from './relations.js';
 import { ReplicationSession } from './replication-session.js';
 
 /** The password of REPLICATION_ROLE in the Postgres at `host`, which no tenant has. */
@@ -50,7 +51,7 @@ type Item = { change: Change; bytes: number } | { endLsn: bigint };
 export class ChangeStream {
   readonly #slot: string;
   readonly #stopped = new AbortController();
-  readonly #relations = new Map<number, Relation>();
+  readonly #relations = new Relations();
   readonly #waiting: Item[] = [];
   #waitingBytes = 0;
   #session: ReplicationSession | undefined;
@@ -113,6 +114,7 @@ export class ChangeStream {
   async #read(): Promise<void> {
     const session = await ReplicationSession.open(await this.#replicationLogin());
     this.#session = session;
+    this.#relations.clear();
     try {
       // A stop while it was opened found no session to close.
       this.#stopped.signal.throwIfAborted();
@@ -145,10 +147,14 @@ export class ChangeStream {
   #onFailure(error: Error): void {
     this.log.warn({ why: error.message, slot: this.#slot }, 'changes of a database can not be read now');
     this.events.onTrouble(error);
+    if (error instanceof TooManyRelations) return this.#lose();
     if (!(error instanceof DatabaseError) || AWAY.test(error.code)) return;
     this.#refusals++;
     const isLost = LOST.has(error.code) && /replication slot/.test(error.message);
-    if (!this.#hasSlot || !(isLost || this.#refusals >= GIVE_UP_AFTER)) return;
+    if (this.#hasSlot && (isLost || this.#refusals >= GIVE_UP_AFTER)) this.#lose();
+  }
+
+  #lose(): void {
     this.#hasSlot = false;
     this.#refusals = 0;
     // Who subscribes from now on waits for the next slot.
@@ -164,7 +170,7 @@ export class ChangeStream {
         this.#transaction = { ...message, index: 0 };
         break;
       case 'relation':
-        this.#relations.set(message.relation.oid, message.relation);
+        this.#relations.set(message.relation);
         break;
       case 'commit':
         this.#waiting.push({ endLsn: message.endLsn });
