@@ -8,7 +8,8 @@ import { BY_NAMESPACE, type FunctionWorld, refOf } from './resources.js';
 
 const MIB = 1024 * 1024;
 
-export function whyTooMuch(world: FunctionWorld, object: EdgeFunction): string | undefined {
+/** `bytesBefore`: of its newest version. Code that is no longer than that always fits. */
+export function whyTooMuch(world: FunctionWorld, object: EdgeFunction, bytesBefore: number): string | undefined {
   const { functionsOfProject, codeBytesOfProject, codeBytesOfAccount } = FUNCTION_BUDGET;
   const { namespace = '', uid } = object.metadata;
   const ofProject = world.functions.find(BY_NAMESPACE, namespace).filter(({ metadata }) => metadata.uid !== uid);
@@ -17,6 +18,7 @@ export function whyTooMuch(world: FunctionWorld, object: EdgeFunction): string |
     return `a project has at most ${functionsOfProject} functions: delete some`;
   }
   const own = Buffer.byteLength(object.spec.code);
+  if (own <= bytesBefore) return undefined;
   const bytes = own + bytesOf(ofProject);
   if (bytes > codeBytesOfProject) {
     return `the code of the project's functions has ${bytes} bytes, and may have ${codeBytesOfProject / MIB} MiB: shorten or delete some`;

@@ -55,7 +55,7 @@ async function provide(world: FunctionWorld, seen: EdgeFunction): Promise<Outcom
   // The cache has no code.
   const object = await world.client.get<EdgeFunction>(functionPath(seen));
   if (object.metadata.uid !== seen.metadata.uid) return { kind: 'retry', why: 'the function was made anew' };
-  const versions = await ensureVersions(world, object, () => whyTooMuch(world, object)).catch(refused);
+  const versions = await ensureVersions(world, object, (bytes) => whyTooMuch(world, object, bytes)).catch(refused);
   if ('state' in versions) return conclude(world, object, { finding: versions, url });
   const finding = await deploy(world, object, ref, versions);
   // Also where nothing is deployed: what is written again and again must not fill the namespace.

@@ -37,13 +37,13 @@ export interface TooMuchCode {
 export async function ensureVersions(
   { client }: FunctionWorld,
   object: EdgeFunction,
-  whyTooMuch: () => string | undefined,
+  whyTooMuch: (bytesBefore: number) => string | undefined,
 ): Promise<Version[] | TooMuchCode> {
   const labelSelector = `${LABEL_FUNCTION}=${object.metadata.uid}`;
   const { items } = await client.get<{ items: ConfigMap[] }>(mapsPath(object), { labelSelector });
   const versions = items.map(versionOf).sort((a, b) => a.version - b.version);
   if (versions.at(-1)?.code === object.spec.code) return versions;
-  const excess = whyTooMuch();
+  const excess = whyTooMuch(Buffer.byteLength(versions.at(-1)?.code ?? ''));
   if (excess !== undefined) return { state: 'failed', reason: 'TooMuchCode', message: excess };
   const made = { version: object.metadata.generation ?? 1, code: object.spec.code };
   await client.create(mapsPath(object), mapOf(object, made)).catch((error) => {
