@@ -80,6 +80,12 @@ const TOGETHER_MEGABYTES = togetherMegabytes();
 const share = (part: number) => Math.max(RESIDENT_MEGABYTES, TOGETHER_MEGABYTES * part);
 const cores = (part: number) => Math.max(1, availableParallelism() * part);
 
+/** An account never has all deploys at once, however few there are. */
+export const deployShares = (megabytes: number) => {
+  const deploys = Math.max(2, Math.min(8, Math.floor(megabytes / CHECK_MEGABYTES)));
+  return { deploysOfProject: Math.min(2, deploys - 1), deploysOfAccount: Math.min(4, deploys - 1), deploys };
+};
+
 export const LIMITS: FunctionLimits = {
   heapMegabytes: 256,
   residentMegabytes: RESIDENT_MEGABYTES,
@@ -97,9 +103,7 @@ export const LIMITS: FunctionLimits = {
   bootMilliseconds: 15_000,
   resolveMilliseconds: 105_000,
   cacheMegabytes: 1_024,
-  deploysOfProject: 2,
-  deploysOfAccount: 4,
-  deploys: Math.max(2, Math.min(8, Math.floor(share(1 / 2) / CHECK_MEGABYTES))),
+  ...deployShares(share(1 / 2)),
   concurrency: 100,
   isolates: ISOLATES,
   isolatesOfProject: ISOLATES / 4,

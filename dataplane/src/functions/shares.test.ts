@@ -2,7 +2,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { EdgeFunction, type FunctionSurroundings } from './function.js';
 import { Unavailable } from './isolate.js';
-import { LIMITS } from './limits.js';
+import { deployShares, LIMITS } from './limits.js';
 import { Shares } from './shares.js';
 
 const refusalOf = (work: () => unknown) => {
@@ -53,6 +53,13 @@ test('a call of a project without processor time starts no isolate', () => {
     refusal,
   );
   assert.is(started, 0);
+});
+
+test('an account leaves one deploy to others, however little memory the machine has', () => {
+  for (const megabytes of [256, 1_024, 2_048, 65_536]) {
+    const { deploys, deploysOfAccount, deploysOfProject } = deployShares(megabytes);
+    assert.ok(deploysOfAccount < deploys && deploysOfProject <= deploysOfAccount);
+  }
 });
 
 test.run();
