@@ -20,25 +20,30 @@ async function afterLooks(answers: (string[] | Error)[]) {
 
 test('own addresses keep the last list when the interfaces cannot be read', async () => {
   const refusal = new Error('uv_interface_addresses returned Unknown system error 24');
-  assert.equal(await afterLooks([['10.0.0.1'], refusal]), { denied: ['10.0.0.1'], changes: 0 });
-  assert.equal((await afterLooks([['10.0.0.1'], refusal, ['10.0.0.1', '10.0.0.2']])).changes, 1);
+  assert.equal(await afterLooks([['8.0.0.1'], refusal]), { denied: ['8.0.0.1'], changes: 0 });
+  assert.equal((await afterLooks([['8.0.0.1'], refusal, ['8.0.0.1', '8.0.0.2']])).changes, 1);
 });
 
 test('own addresses deny a new address, and report it once', async () => {
-  const { denied, changes } = await afterLooks([['10.0.0.1'], ['10.0.0.1', 'fd00::2']]);
-  assert.equal([[...denied].sort(), changes], [['10.0.0.1', '[fd00::2]'], 1]);
+  const { denied, changes } = await afterLooks([['8.0.0.1'], ['8.0.0.1', 'fd00::2']]);
+  assert.equal([[...denied].sort(), changes], [['8.0.0.1', '[fd00::2]'], 1]);
 });
 
 test('own addresses still deny a removed address, and report nothing when it is removed', async () => {
-  const { denied, changes } = await afterLooks([['10.0.0.1', '10.0.0.2'], ['10.0.0.1']]);
-  assert.equal([[...denied].sort(), changes], [['10.0.0.1', '10.0.0.2'], 0]);
+  const { denied, changes } = await afterLooks([['8.0.0.1', '8.0.0.2'], ['8.0.0.1']]);
+  assert.equal([[...denied].sort(), changes], [['8.0.0.1', '8.0.0.2'], 0]);
 });
 
 test('own addresses forget the oldest removed addresses, and never a present one', async () => {
-  const many = (from: number) => Array.from({ length: 200 }, (_, n) => `10.${from}.0.${n}`);
+  const many = (from: number) => Array.from({ length: 200 }, (_, n) => `8.${from}.0.${n}`);
   const { denied } = await afterLooks([many(0), many(1), many(2)]);
   assert.is(denied.length, 256);
   assert.ok(many(2).every((address) => denied.includes(address)));
+});
+
+test('own addresses report no new address that a denied range has', async () => {
+  const { denied, changes } = await afterLooks([['8.0.0.1'], ['8.0.0.1', '169.254.7.7', '10.1.2.3', '192.168.0.9']]);
+  assert.equal([denied, changes], [['8.0.0.1'], 0]);
 });
 
 test.run();

@@ -3,11 +3,20 @@
  * network interfaces, looked at again and again. Out: the addresses as Deno's `--deny-net` takes them, and a call when there is a new
  * one. An address that the machine no longer has stays denied, so that its removal restarts no isolate.
  */
+import { BlockList } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { NOT_PUBLIC } from '@slipway/crds';
 
 const LOOK_MS = 5_000;
 /** The denied addresses, former ones included, are an argument of each isolate. All present addresses are denied, however many. */
 const DENIED_AT_MOST = 256;
+
+/** The IPv4 ranges that every isolate is denied: an own address in one of them changes nothing. */
+const DENIED_RANGES = new BlockList();
+for (const range of NOT_PUBLIC) {
+  const [network = '', prefix] = range.split('/');
+  DENIED_RANGES.addSubnet(network, Number(prefix ?? 32));
+}
 
 export type AddressReader = () => string[];
 
@@ -54,7 +63,8 @@ export class OwnAddresses {
   }
 
   #look(): string[] {
-    const own = this.read().map((address) => (address.includes(':') ? `[${address}]` : address));
+    const beyondRanges = this.read().filter((address) => address.includes(':') || !DENIED_RANGES.check(address));
+    const own = beyondRanges.map((address) => (address.includes(':') ? `[${address}]` : address));
     return [...new Set(own)].sort();
   }
 }
