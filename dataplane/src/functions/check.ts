@@ -6,6 +6,7 @@ import path from 'node:path';
 import type { Account } from './account.js';
 import { megabytesOf } from './cache.js';
 import { type Deno, OWN_CONFIGURATION_ONLY, startDeno } from './deno.js';
+import { noRoom } from './isolate.js';
 import type { Launched } from './launcher/launcher.js';
 
 export interface SourceProblem {
@@ -25,7 +26,7 @@ export interface CheckOptions {
   /** What the cache may be. */
   cacheMegabytes: number;
   /** Ends the process where it uses too much memory, after it said so. */
-  watch?(process: Launched, tooLarge: () => void): void;
+  watch?(process: Launched, tooLarge: (isShared: boolean) => void): void;
 }
 
 /** The cache became larger than it may be, and has more in it than it had. */
@@ -129,8 +130,10 @@ async function run(options: CheckOptions, end: number, args: string[]): Promise<
   const { deno, source, cache, account, cacheMegabytes } = options;
   const child = startDeno(deno, args, { cwd: path.resolve(source), cache, account });
   const result: Result = { code: null, stdout: '', stderr: '', late: false, large: false };
-  options.watch?.(child, () => {
-    result.large = true;
+  let gaveWay = false;
+  options.watch?.(child, (isShared) => {
+    if (isShared) gaveWay = true;
+    else result.large = true;
   });
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].on('data', (chunk: Buffer) => {
@@ -153,6 +156,7 @@ async function run(options: CheckOptions, end: number, args: string[]): Promise<
     clearTimeout(timer);
     clearTimeout(measuring);
   });
+  if (gaveWay) throw noRoom();
   if (await isFull()) throw new CacheFull();
   return { ...result, code };
 }

@@ -88,4 +88,17 @@ test('a deploy that imports more than a project may have is refused, and takes n
   await small.close();
 });
 
+for (const [phase, lookMilliseconds] of [
+  ['check', 10],
+  ['start', 2_000],
+] as const) {
+  test(`a ${phase} that is ended for what all functions use together is no fault of the source`, async () => {
+    const full = await startTestFunctions({ togetherMegabytes: 0, lookMilliseconds });
+    const slow = `await new Promise((go) => setTimeout(go, 10_000)); ${HELLO}`;
+    const busy = { state: 'busy', message: 'Functions use too much memory together now' };
+    assert.equal(await full.deploy('crowd', 'innocent', slow), busy);
+    await full.close();
+  });
+}
+
 test.run();

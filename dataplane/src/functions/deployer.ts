@@ -149,9 +149,9 @@ export class Deployer {
   async #bringUp(target: EdgeFunction, deployment: Deployment): Promise<DeployOutcome> {
     const { store } = this.#options;
     const { ref, name } = target;
-    const problems = await this.#check(ref, store.source(ref, name, deployment.version));
-    if (problems.length > 0) return { state: 'refused', problems };
     try {
+      const problems = await this.#check(ref, store.source(ref, name, deployment.version));
+      if (problems.length > 0) return { state: 'refused', problems };
       await target.deploy(deployment);
       return { state: 'ready' };
     } catch (error) {
@@ -165,7 +165,8 @@ export class Deployer {
   async #check(ref: string, source: string): Promise<SourceProblem[]> {
     const { store, deno, limits, watchdog } = this.#options;
     const { resolveMilliseconds, cacheMegabytes } = limits;
-    const watch = (process: Launched, tooLarge: () => void) => watchdog.watchCheck({ ref, process, tooLarge });
+    const watch = (process: Launched, tooLarge: (isShared: boolean) => void) =>
+      watchdog.watchCheck({ ref, process, tooLarge });
     const end = performance.now() + resolveMilliseconds;
     const shared = { deno, cache: store.cache(ref), account: accountOf(ref), watch };
     for (let cleaned = 0; cleaned < 2; cleaned++) {

@@ -55,6 +55,9 @@ export class Unavailable extends Error {
   }
 }
 
+/** What functions use together exceeds a share or the machine's memory. */
+export const noRoom = () => new Unavailable('NO_ROOM', 'Functions use too much memory together now', 2);
+
 /** To the public URL: each is a descriptor of ours. */
 const CONNECTIONS_PER_CALL = 2;
 
@@ -78,6 +81,7 @@ export class Isolate {
   readonly #process: Launched;
   readonly #options: IsolateOptions;
   #draining = false;
+  #gaveWay = false;
 
   constructor(options: IsolateOptions) {
     this.#options = options;
@@ -147,6 +151,12 @@ export class Isolate {
     this.endReason ??= reason;
     this.#process.kill();
     for (const output of [this.#process.stdout, this.#process.stderr]) output.resume();
+  }
+
+  /** Others use memory too: that it could not start then is no fault of the function's. */
+  endForRoom(): void {
+    this.#gaveWay = true;
+    this.end('memory');
   }
 
   /** Only its own account enters, and makes files only where it answers itself. */
@@ -223,6 +233,7 @@ export class Isolate {
       this.end('asked');
       await this.ended;
       if (error instanceof Unavailable) throw error;
+      if (this.#gaveWay) throw noRoom();
       throw new BootFailed(complaints.join('\n') || (error as Error).message);
     } finally {
       clearTimeout(timer);

@@ -18,8 +18,8 @@ export interface Watched {
 export interface WatchedCheck {
   ref: string;
   process: Launched;
-  /** Called before the process is ended for its memory. */
-  tooLarge(): void;
+  /** Called before the process is ended for its memory; `isShared`: for what others use beside it. */
+  tooLarge(isShared: boolean): void;
 }
 
 /** One process, as it was seen in one look. */
@@ -120,7 +120,7 @@ export class Watchdog {
     const isOverdrawn = this.shares.spend(ref, milliseconds);
     const end = (why: string) => {
       log(`memory limit exceeded: ${why}, and of them the isolate the most`);
-      isolate.end('memory');
+      isolate.endForRoom();
     };
     if (usage.residentMegabytes > residentMegabytes) {
       log(`memory limit exceeded: the isolate used more than ${residentMegabytes} MiB and was ended`);
@@ -141,12 +141,13 @@ export class Watchdog {
     if (usage === undefined) return undefined;
     this.shares.spend(ref, usage.cpuMilliseconds - check.cpu);
     check.cpu = usage.cpuMilliseconds;
-    const end = () => {
-      tooLarge();
+    const end = (isShared: boolean) => {
+      tooLarge(isShared);
       process.kill();
     };
-    if (usage.ownMegabytes <= this.limits.checkMegabytes) return { ref, megabytes: usage.ownMegabytes, end };
-    end();
+    const megabytes = usage.ownMegabytes;
+    if (megabytes <= this.limits.checkMegabytes) return { ref, megabytes, end: () => end(true) };
+    end(false);
     return undefined;
   }
 }
