@@ -31,7 +31,7 @@ const KEEP = [...APPLY, 'delete'];
 
 const operator: Rights = {
   cluster: [
-    may(GROUP, ['projects'], ['list', 'watch', 'patch']),
+    may(GROUP, ['projects'], ['get', 'list', 'watch', 'patch']),
     may(GROUP, ['projects/status'], ['patch']),
     may(GROUP, ['edgefunctions'], ['get', 'list', 'watch', 'patch']),
     may(GROUP, ['edgefunctions/status'], ['patch']),
