@@ -88,15 +88,25 @@ export class Watchdog {
     }
   }
 
-  /** Ends the largest of each share that is exceeded, then of all. */
+  /** Ends the largest of a share that is exceeded, then of all, until those that are left keep to the bounds. */
   #bound(seen: Seen[]): void {
+    let left = seen;
+    for (let over = this.#exceeded(left); over; over = this.#exceeded(left)) {
+      const { refs, why } = over;
+      const victim = largest(left.filter(({ ref }) => refs === undefined || refs.includes(ref)));
+      victim?.end(why);
+      left = left.filter((each) => each !== victim);
+    }
+  }
+
+  /** `refs`: of whom one must end; undefined: of all. */
+  #exceeded(seen: Seen[]): { refs?: string[]; why: string } | undefined {
     const used = new Map<string, number>();
     for (const { ref, megabytes } of seen) used.set(ref, (used.get(ref) ?? 0) + megabytes);
-    for (const { holder, refs } of this.shares.overMemory(used)) {
-      largest(seen.filter(({ ref }) => refs.includes(ref)))?.end(`${WHOSE[holder]} used too much together`);
-    }
-    if (seen.reduce((sum, { megabytes }) => sum + megabytes, 0) <= this.limits.togetherMegabytes) return;
-    largest(seen)?.end('all functions here used too much together');
+    const [share] = this.shares.overMemory(used);
+    if (share) return { refs: share.refs, why: `${WHOSE[share.holder]} used too much together` };
+    const together = seen.reduce((sum, { megabytes }) => sum + megabytes, 0);
+    return together > this.limits.togetherMegabytes ? { why: 'all functions here used too much together' } : undefined;
   }
 
   /** Undefined: it is being ended. */
