@@ -129,14 +129,6 @@ export const ATTACKS: Attack[] = [
     },
   },
   {
-    name: 'rows without end',
-    run: bySessions(2, async (client) => {
-      await client.query('set default_transaction_read_only = off; create table if not exists endless (t text)');
-      for (;;)
-        await client.query(`insert into endless select repeat(md5(n::text), 32) from generate_series(1, 20000) n`);
-    }),
-  },
-  {
     name: 'temporary files without end',
     run: bySessions(4, async (client) => {
       for (;;) await client.query('select count(*) from (select n from generate_series(1, 30000000) n order by -n) s');
@@ -189,5 +181,14 @@ export const ATTACKS: Attack[] = [
         body: JSON.stringify({ email: person.email, password: `wrong password ${n}` }),
       }),
     ),
+  },
+  // The last: its database is read-only afterwards.
+  {
+    name: 'rows without end',
+    run: bySessions(2, async (client) => {
+      await client.query('set default_transaction_read_only = off; create table if not exists endless (t text)');
+      for (;;)
+        await client.query(`insert into endless select repeat(md5(n::text), 32) from generate_series(1, 20000) n`);
+    }),
   },
 ];
