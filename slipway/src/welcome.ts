@@ -1,7 +1,7 @@
 /** What a start ends with: where everything is, and three commands that show it works. */
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
-import { isolationOf } from '@slipway/dataplane/functions/isolation.js';
+import { isolation } from '@slipway/dataplane/functions/isolation.js';
 import { kubernetesUrl } from './programs.js';
 import { inUrl, isLoopback, reachableAt, type Settings } from './settings.js';
 import type { Started } from './supervisor.js';
@@ -24,7 +24,7 @@ Slipway is ready (${seconds} s). Ctrl-C ends it; all data stays.
   Kubernetes API         ${kubernetesUrl(settings)}${opening(settings, settings.kubernetesHost, 'SLIPWAY_KUBERNETES_HOST')}
   Postgres               ${inUrl(reachableAt(settings.postgresHost))}:${settings.ports.postgres}${opening(settings, settings.postgresHost, 'SLIPWAY_POSTGRES_HOST')}
   kubeconfig             ${file}
-  functions              ${isolationOf().description}
+  functions              ${isolation().description}
 
 ${setupCode ? setupHint(setupCode) : ''}Try next, in another terminal${relative.startsWith('..') ? '' : ' in this folder'}:
 

@@ -34,6 +34,19 @@ export function hasManyIds(): boolean {
   }
 }
 
+/** `setpriv`'s words for it. */
+export const identityOf = ({ uid, gid }: Account): string[] => [
+  '--reuid',
+  String(uid),
+  '--regid',
+  String(gid),
+  '--clear-groups',
+];
+
+/** What to put before a command so that it runs as `account`; nothing where there is none. */
+export const asAccount = (account: Account | undefined): string[] =>
+  account ? ['setpriv', ...identityOf(account), '--'] : [];
+
 /** Whether every folder above `target` lets everyone pass. */
 export function isReachable(target: string): boolean {
   for (let folder = path.dirname(path.resolve(target)); ; folder = path.dirname(folder)) {

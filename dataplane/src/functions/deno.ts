@@ -2,12 +2,12 @@
  * How Deno is called: where its program is, and what an isolate may do. In: folders. Out: its process. The whole list of
  * what a function is allowed stands here.
  */
-import { spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { NOT_PUBLIC } from '@slipway/crds';
-import { type Account, isReachable, isRoot, systemProgram } from './account.js';
+import { type Account, isReachable, isRoot } from './account.js';
+import { confined } from './confinement.js';
 import type { Launched, Launcher } from './launcher/launcher.js';
 import { RESERVED_VARIABLES } from './reserved-environment.js';
 
@@ -121,14 +121,19 @@ export interface DenoRun {
   cwd: string;
   cache: string;
   account: Account | undefined;
+  /** What it reads beside the folder that has the project's cache: for the sandbox, where there is one. */
+  readable?: readonly string[];
+  /** What it writes beside the project's cache. */
+  writable?: readonly string[];
   /** For its standard input, which then stays open. */
   input?: string;
 }
 
 export function startDeno({ program, launcher }: Deno, args: string[], run: DenoRun): Launched {
-  const { cwd, cache, account, input } = run;
+  const { cwd, cache, account, readable = [], writable = [], input } = run;
+  const files = { readable: [program, path.dirname(cache), ...readable], writable: [cache, ...writable] };
   return launcher.start({
-    ...confined(program, args, account),
+    ...confined([program, ...args], { cwd, account, files }),
     cwd,
     env: denoEnvironment(cache),
     ...(input !== undefined && { input }),
@@ -146,36 +151,3 @@ const denoEnvironment = (cache: string): Record<string, string> => ({
   HOME: '/nonexistent',
   PATH: '/usr/bin:/bin',
 });
-
-let confinement: { setpriv: string | undefined } | undefined;
-
-/**
- * The command that runs Deno as `account`, with no way to more rights, and that ends when the launcher does, which ends when this
- * process does, even when it is killed. Where the system has no `setpriv`, Node changes the account, and the isolate notices itself that its parent is gone.
- */
-function confined(program: string, args: string[], account: Account | undefined) {
-  confinement ??= { setpriv: workingSetpriv() };
-  const { setpriv } = confinement;
-  if (setpriv === undefined) return { command: program, args, ...(account && { account }) };
-  const identity = account
-    ? [
-        '--reuid',
-        String(account.uid),
-        '--regid',
-        String(account.gid),
-        '--clear-groups',
-        '--bounding-set=-all',
-        '--inh-caps=-all',
-      ]
-    : [];
-  return { command: setpriv, args: ['--pdeathsig', 'KILL', '--no-new-privs', ...identity, '--', program, ...args] };
-}
-
-function workingSetpriv(): string | undefined {
-  const program = systemProgram('setpriv');
-  if (program === undefined) return undefined;
-  const { status } = spawnSync(program, ['--pdeathsig', 'KILL', '--no-new-privs', '--', '/bin/true'], {
-    timeout: 5_000,
-  });
-  return status === 0 ? program : undefined;
-}

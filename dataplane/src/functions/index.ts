@@ -29,7 +29,7 @@ import { type Deno, installedDeno, reachableFolder } from './deno.js';
 import { Deployer, type DeployerOptions } from './deployer.js';
 import { EdgeFunction, keyOf } from './function.js';
 import { Unavailable } from './isolate.js';
-import { isolationOf } from './isolation.js';
+import { isolation } from './isolation.js';
 import { Launcher } from './launcher/launcher.js';
 import { type FunctionLimits, LIMITS } from './limits.js';
 import { type AddressReader, OwnAddresses, readOwnAddresses } from './own-addresses.js';
@@ -97,8 +97,9 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
   const make = (ref: string, name: string, deployment: EdgeFunction['deployment']) =>
     new EdgeFunction(ref, name, deployment, surroundings(ref, name));
   const unreadable = await restore(parts, make);
-  const { kind, description } = isolationOf();
-  options.log[kind === 'account-per-project' ? 'info' : 'warn']({ kind, description }, 'functions isolation chosen');
+  const { kind, description } = isolation();
+  const isWalled = kind === 'account-per-project' || kind === 'sandbox';
+  options.log[isWalled ? 'info' : 'warn']({ kind, description }, 'functions isolation chosen');
   if (functions.size > 0) deno.launcher.warmUp();
   const knows = (ref: string) => options.tenant(ref) !== undefined;
   const { log } = options;

@@ -194,7 +194,10 @@ export class Isolate {
     const args = isolateArguments(bootstrap, folders, { ...limits, blockedAddresses, ownAddresses });
     const entry = `file://${path.join(source, 'index.ts')}`;
     const configuration = { token, socket, gateway: this.#gatewayPath, publicPlace, entry, environment };
-    return startDeno(deno, args, { cwd: source, cache, account, input: `${JSON.stringify(configuration)}\n` });
+    const readable = [bootstrap, this.#folder];
+    const writable = [path.dirname(socket)];
+    const input = `${JSON.stringify(configuration)}\n`;
+    return startDeno(deno, args, { cwd: source, cache, account, readable, writable, input });
   }
 
   #onEnd(how: string): void {
