@@ -151,11 +151,14 @@ async function operationsOf(url: string): Promise<string[]> {
   );
 }
 
-/** Runs are as long as a usual machine makes in that time: a slower one does as much, so that each operation and link has its turn. */
+/** By number, and so however slow the machine is, all but sequences: these go on for so long. */
 const RUNS = {
   fuzzing: ['--phases', 'examples,fuzzing', '--max-examples', String(Math.ceil(Number(seconds) / 4))],
-  sequences: ['--phases', 'coverage,stateful', '--max-examples', String(Number(seconds) * 4)],
+  coverage: ['--phases', 'coverage'],
+  sequences: ['--phases', 'stateful', '--max-time', seconds],
 };
+/** A run of sequences ends early where the API answers a repeated request in another way than before. */
+const SEQUENCE_RUNS = 5;
 
 async function attack(
   program: string,
@@ -163,11 +166,12 @@ async function attack(
   cwd: string,
   { token, key, ids }: Populated,
   name: keyof typeof RUNS,
+  ownSeed = seed,
 ): Promise<{ code: number | null; output: string }> {
   const flags = [
     ...RUNS[name],
     '--seed',
-    seed,
+    ownSeed,
     '--no-color',
     '--continue-on-failure',
     '--request-timeout',
@@ -216,10 +220,17 @@ if ('missing' in installed) {
         return isReached || NOT_REPORTED.includes(operation) ? [] : [`${operation}: ${got}`];
       });
       assert.equal(unreached, [], 'every operation found what it is for at least once');
-      const { code, output } = await attack(installed.program, platform.url, cwd, populated, 'sequences');
-      assert.is(code, 0, output);
-      const linked = Number(/API Links:\s+(\d+) covered/.exec(output)?.[1] ?? 0);
-      assert.ok(linked > 0, `no link of the document was followed:\n${output}`);
+      const coverage = await attack(installed.program, platform.url, cwd, populated, 'coverage');
+      assert.is(coverage.code, 0, coverage.output);
+      let linked = 0;
+      for (let n = 0; n < SEQUENCE_RUNS && linked === 0; n++) {
+        const ownSeed = String(Number(seed) + n);
+        const { code, output } = await attack(installed.program, platform.url, cwd, populated, 'sequences', ownSeed);
+        assert.is(code, 0, output);
+        linked = Number(/API Links:\s+(\d+) covered/.exec(output)?.[1] ?? 0);
+        console.log(`\n# sequences: ${linked} links of the document were followed`);
+      }
+      assert.ok(linked > 0, 'a link of the document is followed');
     } finally {
       await platform.remove();
       await rm(cwd, { recursive: true, force: true });
