@@ -5,6 +5,7 @@ import { newDatabaseId } from '@slipway/project-database';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { TransientError } from '../../runtime/transient-error.js';
 import { adminUrl, silentLog } from '../../testing.js';
 import type { DatabaseRequest } from '../engine.js';
 import { projectNamed } from '../engine.suite.js';
@@ -93,6 +94,27 @@ test('a project whose Secret was lost keeps its database, under the id of the re
   const outcome = await server.ensure({ ...request('lost-secret', newDatabaseId(), 'second'), existed: true });
   assert.is(outcome.state === 'ready' && outcome.databaseId, id);
   assert.equal(await asOwner(context, id, 'SELECT 1 AS one', 'second'), [{ one: 1 }]);
+});
+
+test('a full lock table is no failure of a project: the reconcile is repeated', async (context) => {
+  const { server, postgres } = context;
+  const asked = request('unlucky', newDatabaseId());
+  await server.ensure(asked);
+  const filling = new pg.Client(postgres.admin());
+  const changed = { ...request('unlucky', asked.databaseId, 'next'), former: asked.passwords };
+  await filling.connect();
+  try {
+    const code = await filling
+      .query('SELECT count(pg_advisory_lock(n)) FROM generate_series(1, 10000000) n')
+      .catch((error) => error.code);
+    assert.is(code, '53200');
+    const failure = await server.ensure(changed).catch((error) => error);
+    assert.instance(failure, TransientError);
+    assert.match(failure.message, /53200/);
+  } finally {
+    await filling.end();
+  }
+  assert.is((await server.ensure(changed)).state, 'ready');
 });
 
 test('a new password ends the sessions of the former owner that take all slots of the role', async (context) => {

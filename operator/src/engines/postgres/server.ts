@@ -22,6 +22,7 @@ import {
 } from '@slipway/project-database';
 import type { Logger } from 'pino';
 import { Limit } from '../../runtime/limit.js';
+import { TransientError } from '../../runtime/transient-error.js';
 import type { DatabaseClaim, DatabaseRequest, EngineOutcome, RemoveRequest } from '../engine.js';
 import { ClusterSessions } from './cluster-sessions.js';
 import { DatabaseChanges } from './database-changes.js';
@@ -293,10 +294,14 @@ export class DatabaseServer {
       if (isDefect(error)) throw error;
       const { code, message } = error as { code?: string; message: string };
       this.#settings.log.warn({ code, why: message }, 'Postgres refused');
+      if (code === OUT_OF_SHARED_MEMORY) throw new TransientError(explain(code), { cause: error });
       return { state: 'failed', reason: 'PostgresUnavailable', message: explain(code), retry: true };
     }
   }
 }
+
+/** The lock table is full: the watch ends the session that fills it within a second, and the project is as well as it was. */
+const OUT_OF_SHARED_MEMORY = '53200';
 
 /** An error of our own code, which says nothing about Postgres: the reconcile reports it as unexpected. */
 const isDefect = (error: unknown) =>
