@@ -10,6 +10,8 @@ export interface Login {
   password: string;
   /** The one that Postgres is about to take in its place. */
   nextPassword?: string | undefined;
+  /** Who owns the project, where that is known: the projects of one account share budgets. */
+  account?: string | undefined;
 }
 
 export interface Tenant {

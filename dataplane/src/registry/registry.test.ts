@@ -122,7 +122,7 @@ test('a project is served once it and both of its Secrets are there, with its lo
   assert.ok(revision);
   assert.ok(incarnation);
   assert.ok(services.has('auth'));
-  const address = { host: '/run/postgres', port: 4002, database: 'p-x' };
+  const address = { host: '/run/postgres', port: 4002, database: 'p-x', account: 'al@example.com' };
   assert.equal(tenant, {
     ref,
     suspended: false,

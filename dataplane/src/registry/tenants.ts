@@ -143,14 +143,11 @@ export class Tenants {
     if (project.metadata.deletionTimestamp || type !== 'shared') return undefined;
     const jwtSecret = keys[SECRETS.keys.jwtSecret];
     const databaseId = databaseIdOf(ref, database);
-    const authenticator = login(
-      database,
-      authenticatorRole(databaseId),
-      'authenticatorPassword',
-      'nextAuthenticatorPassword',
-    );
-    const authAdmin = login(database, authAdminRole(databaseId), 'authAdminPassword', 'nextAuthAdminPassword');
-    const owner = login(database, ownerRole(databaseId), 'ownerPassword', 'nextOwnerPassword');
+    const login = (user: string, key: PasswordKey, nextKey: PasswordKey) =>
+      loginOf(database, { user, key, nextKey, account: project.spec.owner });
+    const authenticator = login(authenticatorRole(databaseId), 'authenticatorPassword', 'nextAuthenticatorPassword');
+    const authAdmin = login(authAdminRole(databaseId), 'authAdminPassword', 'nextAuthAdminPassword');
+    const owner = login(ownerRole(databaseId), 'ownerPassword', 'nextOwnerPassword');
     // Without a secret every token would verify against the empty one.
     if (!jwtSecret || !authenticator || !authAdmin || !owner) return undefined;
     const anonKey = keys[SECRETS.keys.anonKey] ?? '';
@@ -198,12 +195,19 @@ const decode = ({ data = {} }: SecretObject): Values =>
 
 type PasswordKey = keyof typeof SECRETS.database;
 
-function login(values: Values, user: string, key: PasswordKey, nextKey: PasswordKey): Login | undefined {
+interface Role {
+  user: string;
+  key: PasswordKey;
+  nextKey: PasswordKey;
+  account: string | undefined;
+}
+
+function loginOf(values: Values, { user, key, nextKey, account }: Role): Login | undefined {
   const { [key]: passwordKey, [nextKey]: nextPasswordKey, host, port, database } = SECRETS.database;
   const [password, nextPassword] = [values[passwordKey], values[nextPasswordKey]];
   if (!values[host] || !values[port] || !values[database] || !password) return undefined;
   const place = { host: values[host], port: Number(values[port]), database: values[database] };
-  return { ...place, user, password, ...(nextPassword ? { nextPassword } : {}) };
+  return { ...place, user, password, ...(nextPassword ? { nextPassword } : {}), ...(account ? { account } : {}) };
 }
 
 const digest = (...parts: unknown[]) => createHash('sha256').update(JSON.stringify(parts)).digest('base64url');

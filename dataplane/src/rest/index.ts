@@ -2,9 +2,11 @@
  * The REST service of a project: PostgREST's wire. In: requests whose caller the gateway has decided. Out: answers, errors
  * included. A request passes through types: outline → ApiRequest → plan → statement → row → answer.
  */
+import type { ServerResponse } from 'node:http';
 import { endWith } from '../one-write.js';
 import { readBody } from '../request-body.js';
 import type { Service, ServiceRequest } from '../service.js';
+import { COUNTED_FROM, type HeldAnswer } from '../sql/answer-memory.js';
 import { DatabaseError } from '../sql/pool.js';
 import type { Catalogue } from './catalogue/catalogue.js';
 import type { SettingsSource } from './catalogue/settings.js';
@@ -43,6 +45,8 @@ export function createRestService({
       } catch (error) {
         answer = errorAnswer(toRestError(error, request.caller.role === 'anon'), request, database);
       }
+      if (answer.body && answer.body.length >= COUNTED_FROM)
+        holdUntilSent(request.outgoing, answer.body.length, database.pool.holdAnswer());
       write(request, answer);
     },
     forget: (ref) => databases.forget(ref),
@@ -114,6 +118,17 @@ function errorAnswer(error: RestError, { incoming }: ServiceRequest, { isVerbose
     },
     body: incoming.method === 'HEAD' ? undefined : Buffer.from(error.body(isVerbose)),
   };
+}
+
+/** Of a large answer. A client that takes nothing of it for so long is gone. */
+const STILL_MS = 60_000;
+
+/** What waits here for a client that reads slowly leaves less room for the project's next large answers. */
+function holdUntilSent(outgoing: ServerResponse, bytes: number, held: HeldAnswer): void {
+  if (outgoing.destroyed) return;
+  held.keep(bytes);
+  outgoing.once('close', () => held.end());
+  outgoing.setTimeout(STILL_MS, () => outgoing.destroy());
 }
 
 function write({ incoming, outgoing }: ServiceRequest, { status, statusText, headers, body }: Answer): void {

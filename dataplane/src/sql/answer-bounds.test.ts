@@ -3,7 +3,7 @@ import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { startTestCluster, type TestCluster, type TestProject } from '../testing/project.js';
-import { ANSWER_LIMITS, AnswerMemory } from './answer-memory.js';
+import { ANSWER_LIMITS, HeldAnswer } from './answer-memory.js';
 import { boundedSocket } from './bounded-socket.js';
 import { MessageReader } from './decoder.js';
 import { AnswerTooLargeError, ConnectionError, Pool } from './pool.js';
@@ -112,45 +112,57 @@ test('large answers of one project share its budget and leave room for a neighbo
   assert.ok(grown < 3 * ANSWER_LIMITS.allBytes, `${Math.round(grown / MIB)} MiB`);
 });
 
-class WitnessedMemory extends AnswerMemory {
-  taken = 0;
-  override take(bytes: number): boolean {
-    this.taken += bytes;
-    return super.take(bytes);
-  }
-}
-
 for (const [what, text, isCounted] of [
   ['notices', `do $$ begin for i in 1..80 loop raise notice '%', repeat('x', 200000); end loop; end $$`, false],
   ['rows', `select repeat('x', 200000) from generate_series(1, 80)`, true],
 ] as const) {
   test(`a session ${isCounted ? 'counts' : 'does not count'} ${what} against the shared budgets`, async () => {
-    const memory = new WitnessedMemory(mallory.authenticator);
+    const held = new HeldAnswer(mallory.authenticator);
+    let most = 0;
     const session = await Session.open(mallory.authenticator, {
       connectTimeoutMs: 60_000,
       statementTimeoutMs: 60_000,
       maxStatements: 1,
-      memory,
+      holdAnswer: () => held,
       onNotification: () => undefined,
       onReady: () => undefined,
       onClose: () => undefined,
     });
+    const grow = held.grow.bind(held);
+    held.grow = (bytes) => {
+      most += bytes;
+      return grow(bytes);
+    };
     await session.run([{ text }]);
     session.close();
-    assert.is(memory.taken > 0, isCounted);
+    assert.is(most > 0, isCounted);
+    assert.is(held.bytes, 0);
   });
 }
 
-test('a budget takes no more than the share of a project, whichever pool asks, and gives all of it back', () => {
-  const memory = new AnswerMemory(mallory.authenticator);
-  assert.ok(memory.take(ANSWER_LIMITS.projectBytes));
-  for (const pool of [memory, new AnswerMemory(mallory.authAdmin)]) assert.not.ok(pool.take(1));
-  const neighbour = new AnswerMemory(victim.authenticator);
-  assert.ok(neighbour.take(1));
-  neighbour.giveBack(1);
-  memory.giveBack(ANSWER_LIMITS.projectBytes);
-  assert.ok(memory.take(1));
-  memory.giveBack(1);
+test('answers take no more than the share of a project, whichever pool asks, and give all of it back', () => {
+  const large = new HeldAnswer(mallory.authenticator);
+  assert.ok(large.grow(ANSWER_LIMITS.projectBytes));
+  for (const login of [mallory.authenticator, mallory.authAdmin]) assert.not.ok(new HeldAnswer(login).grow(1));
+  const neighbour = new HeldAnswer(victim.authenticator);
+  assert.ok(neighbour.grow(1));
+  neighbour.end();
+  large.end();
+  large.end();
+  assert.ok(large.grow(1));
+  large.end();
+});
+
+test('the projects of one account leave room for those of others', () => {
+  const of = (database: string, account: string) => new HeldAnswer({ ...mallory.authenticator, database, account });
+  const both = [of('one', 'mallory'), of('two', 'mallory')];
+  const { projectBytes, accountBytes } = ANSWER_LIMITS;
+  assert.ok(both[0]?.grow(projectBytes));
+  assert.ok(both[1]?.grow(accountBytes - projectBytes));
+  assert.not.ok(both[1]?.grow(1));
+  const other = of('three', 'ann');
+  assert.ok(other.grow(1));
+  for (const each of [...both, other]) each.end();
 });
 
 test('notifications without end reach a listener that holds nothing of them', async () => {

@@ -1,6 +1,7 @@
 /**
- * Bounds what the database of a tenant can make this process hold. One answer has a bound of its own; answers that are being received
- * share a budget of their project and one of the process. In: the sessions' byte counts. Out: whether there is room.
+ * Bounds what the database of a tenant can make this process hold. One answer has a bound of its own; answers that are being received, or
+ * wait for a client that reads them slowly, share budgets of their project, of its account and of the process. In: byte counts. Out: whether
+ * there is room.
  */
 
 import type { Login } from '../tenant.js';
@@ -12,8 +13,10 @@ export const ANSWER_LIMITS = {
   answerBytes: 64 * MIB,
   /** One message that is no data: an error, a notice, a notification. */
   reportBytes: 256 * 1024,
-  /** Answers that are being received, of one project, on the connections of all services. */
+  /** Answers that are being received or sent, of one project, on the connections of all services. */
   projectBytes: 128 * MIB,
+  /** The same of all projects of one account. */
+  accountBytes: 192 * MIB,
   /** The same of all projects in this process. */
   allBytes: 256 * MIB,
   /** All that comes before the first statement. */
@@ -23,34 +26,62 @@ export const ANSWER_LIMITS = {
 /** What is below it is not counted against the shared budgets: hot paths take nothing. */
 export const COUNTED_FROM = MIB;
 
-let heldByAll = 0;
-/** By database; none is here that holds nothing. */
-const heldByDatabase = new Map<string, number>();
+interface Share {
+  held: Map<string, number>;
+  of: string;
+  most: number;
+}
 
-/** What one pool takes of the budgets of its database and of the process. */
-export class AnswerMemory {
-  readonly #database: string;
+/** None has an entry that holds nothing. */
+const [byDatabase, byAccount, byProcess] = [
+  new Map<string, number>(),
+  new Map<string, number>(),
+  new Map<string, number>(),
+];
 
-  constructor({ host, port, database }: Pick<Login, 'host' | 'port' | 'database'>) {
-    this.#database = `${host}:${port}/${database}`;
+/** What one answer takes of the budgets. Whoever makes it ends it. */
+export class HeldAnswer {
+  readonly #shares: readonly Share[];
+  #bytes = 0;
+
+  constructor({ host, port, database, account }: Pick<Login, 'host' | 'port' | 'database' | 'account'>) {
+    const name = `${host}:${port}/${database}`;
+    const { projectBytes, accountBytes, allBytes } = ANSWER_LIMITS;
+    this.#shares = [
+      { held: byDatabase, of: name, most: projectBytes },
+      // A project that nobody owns counts by itself.
+      { held: byAccount, of: account ?? name, most: accountBytes },
+      { held: byProcess, of: '', most: allBytes },
+    ];
+  }
+
+  get bytes(): number {
+    return this.#bytes;
   }
 
   /** False where it does not fit; then nothing was taken. */
-  take(bytes: number): boolean {
-    const held = heldByDatabase.get(this.#database) ?? 0;
-    if (held + bytes > ANSWER_LIMITS.projectBytes || heldByAll + bytes > ANSWER_LIMITS.allBytes) return false;
-    this.#hold(held + bytes);
-    heldByAll += bytes;
+  grow(bytes: number): boolean {
+    if (this.#shares.some(({ held, of, most }) => (held.get(of) ?? 0) + bytes > most)) return false;
+    this.#add(bytes);
     return true;
   }
 
-  giveBack(bytes: number): void {
-    this.#hold((heldByDatabase.get(this.#database) ?? 0) - bytes);
-    heldByAll -= bytes;
+  /** What was received within the budgets and is kept on: nothing is refused, but there is less room for others. */
+  keep(bytes: number): void {
+    this.#add(bytes);
   }
 
-  #hold(bytes: number): void {
-    if (bytes > 0) heldByDatabase.set(this.#database, bytes);
-    else heldByDatabase.delete(this.#database);
+  /** May be called again. */
+  end(): void {
+    this.#add(-this.#bytes);
+  }
+
+  #add(bytes: number): void {
+    this.#bytes += bytes;
+    for (const { held, of } of this.#shares) {
+      const sum = (held.get(of) ?? 0) + bytes;
+      if (sum > 0) held.set(of, sum);
+      else held.delete(of);
+    }
   }
 }

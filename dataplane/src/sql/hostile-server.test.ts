@@ -6,14 +6,14 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { ReplicationSession } from '../realtime/changes/replication-session.js';
 import type { Login } from '../tenant.js';
-import { AnswerMemory } from './answer-memory.js';
+import { HeldAnswer } from './answer-memory.js';
 import { Session } from './session.js';
 
 const OPTIONS = {
   connectTimeoutMs: 5_000,
   statementTimeoutMs: 5_000,
   maxStatements: 1,
-  memory: new AnswerMemory({ host: '127.0.0.1', port: 1, database: 'hostile' }),
+  holdAnswer: () => new HeldAnswer({ host: '127.0.0.1', port: 1, database: 'hostile' }),
   onNotification: () => undefined,
   onReady: () => undefined,
   onClose: () => undefined,

@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Login } from '../tenant.js';
-import { AnswerMemory } from './answer-memory.js';
+import { HeldAnswer } from './answer-memory.js';
 import type { Parameter } from './encoder.js';
 import { AnswerTooLargeError, ConnectionError, DatabaseError, PoolBusyError } from './errors.js';
 import { type Holder, holds, holdsNoMore, isFull, makeRoom } from './full-server.js';
@@ -83,7 +83,6 @@ export class Pool implements Queryable, Holder {
   private readonly sessions: Session[] = [];
   private readonly exclusive = new Set<Session>();
   private readonly queue: Waiter[] = [];
-  private readonly memory: AnswerMemory;
   private opening = 0;
   private openAgainAt = 0;
   private full: { lookMs: number; timer: NodeJS.Timeout | undefined } | undefined;
@@ -97,12 +96,16 @@ export class Pool implements Queryable, Holder {
     private readonly hooks: PoolHooks = {},
   ) {
     this.limits = { ...DEFAULT_LIMITS, ...limits };
-    this.memory = new AnswerMemory(login);
   }
 
   /** For connections from now on: those that are open stay. */
   useLogin(login: Login): void {
     this.login = login;
+  }
+
+  /** For an answer of its database. */
+  holdAnswer(): HeldAnswer {
+    return new HeldAnswer(this.login);
   }
 
   /** Connections that are open now. */
@@ -314,7 +317,7 @@ export class Pool implements Queryable, Holder {
       connectTimeoutMs: this.limits.connectTimeoutMs,
       statementTimeoutMs: this.limits.statementTimeoutMs,
       maxStatements: this.limits.statementsPerConnection,
-      memory: this.memory,
+      holdAnswer: () => this.holdAnswer(),
       onNotification: (channel, payload) => this.hooks.onNotification?.(channel, payload),
       onReady: () => (this.closed ? this.closeIdle() : this.serveQueue()),
       onClose: (closed) => this.release(closed),

@@ -7,7 +7,7 @@ import type { Socket } from 'node:net';
 import { scramOnly } from '@slipway/crds';
 import { Client } from 'pg';
 import type { Login } from '../tenant.js';
-import { ANSWER_LIMITS, type AnswerMemory, COUNTED_FROM } from './answer-memory.js';
+import { ANSWER_LIMITS, COUNTED_FROM, type HeldAnswer } from './answer-memory.js';
 import { boundedSocket } from './bounded-socket.js';
 import {
   decodeError,
@@ -44,8 +44,8 @@ export interface SessionOptions {
   statementTimeoutMs: number;
   /** Named statements kept prepared; the one used longest ago is closed for a new one. */
   maxStatements: number;
-  /** The budget of all sessions of one pool. */
-  memory: AnswerMemory;
+  /** Of the budgets that the pool's sessions share. */
+  holdAnswer(): HeldAnswer;
   onNotification(channel: string, payload: string): void;
   /** A batch has been answered: there is room for another. */
   onReady(): unknown;
@@ -107,10 +107,10 @@ export class Session {
   /** Least recently used first. */
   private readonly statements = new Set<string>();
   private closed = false;
-  /** Of the answer that is being received: its bytes so far, those of its data, and the bytes taken from the budget. */
+  /** Of the answer that is being received: its bytes so far, those of its data, and what it takes of the budgets once it is large. */
   private receivedBytes = 0;
   private keptBytes = 0;
-  private takenBytes = 0;
+  private held: HeldAnswer | undefined;
   /** When the last batch was answered. */
   idleSince = performance.now();
   /** What a batch takes here: a mean, in which the latest weigh most. */
@@ -259,17 +259,16 @@ export class Session {
   private keep(length: number): void {
     this.keptBytes += length;
     if (this.keptBytes < COUNTED_FROM) return;
-    const wanted = Math.ceil(this.keptBytes / COUNTED_FROM) * COUNTED_FROM - this.takenBytes;
-    if (wanted <= 0) return;
-    if (!this.options.memory.take(wanted)) {
-      throw new ConnectionError('too many large answers are being received', true);
+    this.held ??= this.options.holdAnswer();
+    const wanted = Math.ceil(this.keptBytes / COUNTED_FROM) * COUNTED_FROM - this.held.bytes;
+    if (wanted > 0 && !this.held.grow(wanted)) {
+      throw new ConnectionError('too many large answers are being received or sent', true);
     }
-    this.takenBytes += wanted;
   }
 
   private forgetReceived(): void {
-    if (this.takenBytes > 0) this.options.memory.giveBack(this.takenBytes);
-    this.takenBytes = 0;
+    this.held?.end();
+    this.held = undefined;
     this.keptBytes = 0;
     this.receivedBytes = 0;
   }
