@@ -77,7 +77,8 @@ const api: Rights = {
     may(CORE, ['configmaps'], ['list']),
     // Listed for whom data of deleted projects is retained, before an account is deleted.
     may(CORE, ['namespaces'], ['create', 'list']),
-    may(CORE, ['secrets'], ['get'], shown),
+    // The Git token is read where it is encrypted with a new key.
+    may(CORE, ['secrets'], ['get'], [...shown, SECRETS.git.name]),
     may(CORE, ['secrets'], ['update', 'delete'], removable),
     may(CORE, ['secrets'], ['patch'], [SECRETS.keys.name]),
     // What is created has no name yet that a rule could name: charts/admission.ts says which.

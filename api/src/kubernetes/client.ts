@@ -113,10 +113,7 @@ export class Kubernetes {
   async getSecret(ref: string, name: string): Promise<Record<string, string> | undefined> {
     const request = { name, namespace: namespaceOf(ref) };
     const secret = await unlessMissing(this.call((options) => this.core.readNamespacedSecret(request, options)));
-    if (!secret) return undefined;
-    return Object.fromEntries(
-      Object.entries(secret.data ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]),
-    );
+    return secret && contentOf(secret);
   }
 
   /** Makes the Secret, or puts this content in place of what it has. */
@@ -130,12 +127,27 @@ export class Kubernetes {
     }
   }
 
+  /**
+   * Puts what `rewrite` makes of a Secret's content in its place, and says so; false where there is no Secret, or `rewrite` returns undefined.
+   * A conflict (409) rejects it: somebody else has changed the Secret meanwhile.
+   */
+  async rewriteSecret(
+    ref: string,
+    name: string,
+    rewrite: (content: Record<string, string>) => Record<string, string> | undefined,
+  ): Promise<boolean> {
+    const request = { name, namespace: namespaceOf(ref) };
+    const secret = await unlessMissing(this.call((options) => this.core.readNamespacedSecret(request, options)));
+    const content = secret && rewrite(contentOf(secret));
+    if (!content) return false;
+    const body = { ...secret, data: dataOf(content) };
+    await this.call((options) => this.core.replaceNamespacedSecret({ ...request, body }, options));
+    return true;
+  }
+
   /** Merges into a Secret that exists; false where there is none. */
   async patchSecret(ref: string, name: string, stringData: Record<string, string>): Promise<boolean> {
-    const data = Object.fromEntries(
-      Object.entries(stringData).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
-    );
-    const request = { name, namespace: namespaceOf(ref), body: { data } };
+    const request = { name, namespace: namespaceOf(ref), body: { data: dataOf(stringData) } };
     const patched = await unlessMissing(
       this.call((options) => this.core.patchNamespacedSecret(request, asMergePatch(options))),
     );
@@ -191,6 +203,12 @@ export class Kubernetes {
     }
   }
 }
+
+const contentOf = ({ data = {} }: V1Secret): Record<string, string> =>
+  Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
+
+const dataOf = (content: Record<string, string>): Record<string, string> =>
+  Object.fromEntries(Object.entries(content).map(([key, value]) => [key, Buffer.from(value).toString('base64')]));
 
 /** Of a `Status` what it says to people. */
 function messageOf({ body }: ApiException<unknown>): string {

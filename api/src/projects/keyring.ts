@@ -1,6 +1,6 @@
 /**
  * Encrypts what users entrust to us (AES-256-GCM). A sealed value names its key, so keys can be rotated: add one and make it
- * `current`. Stored values stay sealed with the old key, so keep it. `place` is bound in, so a value can not be moved elsewhere.
+ * `current`; `git-token-upkeep.ts` seals what is stored anew. `place` is bound in, so a value can not be moved elsewhere.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 

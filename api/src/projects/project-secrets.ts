@@ -53,6 +53,16 @@ export class SecretsOfProjects {
     return this.put(project, SECRETS.git.name, { [SECRETS.git.token]: sealed });
   }
 
+  /** Encrypts the stored token with the current key; false where it is, or there is none. */
+  encryptGitTokenAnew(ref: string): Promise<boolean> {
+    const place = `${ref}/${SECRETS.git.name}`;
+    return this.kubernetes.rewriteSecret(ref, SECRETS.git.name, (content) => {
+      const sealed = content[SECRETS.git.token];
+      if (sealed === undefined || this.keyring.isCurrent(sealed)) return undefined;
+      return { ...content, [SECRETS.git.token]: this.keyring.seal(this.keyring.open(sealed, place), place) };
+    });
+  }
+
   putSlackWebhook(project: SeenProject, url: string): Promise<void> {
     return this.put(project, SECRETS.notifications.name, { [SECRETS.notifications.slackWebhook]: url });
   }

@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
 import { ExclusiveWork } from '../database/exclusive-work.js';
 import { AssignmentsController } from './assignments.controller.js';
+import { GitTokenUpkeep } from './git-token-upkeep.js';
 import { ProjectIds } from './project-ids.js';
 import { ProjectOwners } from './project-owners.js';
 import { ProjectOwnersRepository } from './project-owners.repository.js';
@@ -15,6 +16,7 @@ import { ProjectsService } from './projects.service.js';
   providers: [
     ProjectsService,
     ProjectsRepository,
+    GitTokenUpkeep,
     ProjectIds,
     ProjectOwners,
     ProjectOwnersRepository,
