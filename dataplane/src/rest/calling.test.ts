@@ -18,6 +18,8 @@ const SCHEMA = `
   create function over(c text) returns text language sql as $$ select 'c' $$;
   create function unclear(a int) returns text language sql as $$ select 'int' $$;
   create function unclear(a text) returns text language sql as $$ select 'text' $$;
+  create function whole_or_text(json) returns text language sql as $$ select 'json' $$;
+  create function whole_or_text(text) returns text language sql as $$ select 'text' $$;
   create function nothing() returns void language sql as '';
   create function nobody() returns items language sql stable as 'select * from items where false';
   create function one() returns items language sql stable as 'select * from items where id = 1';
@@ -66,6 +68,10 @@ const CALLS: [method: string, path: string, body: unknown, answer: unknown, head
   ['POST', '/rpc/whole_json', { any: [1] }, { any: [1] }],
   ['POST', '/rpc/whole_json', [1, 2], [1, 2]],
   ['POST', '/rpc/whole_text', 'shout', 'SHOUT', { 'content-type': 'text/plain' }],
+  ['POST', '/rpc/whole_json', { '': 1 }, { '': 1 }],
+  ['POST', '/rpc/whole_text', { '': 'x' }, '{"":"X"}'],
+  ['POST', '/rpc/whole_or_text', { a: 1 }, 'json'],
+  ['POST', '/rpc/whole_or_text', 'x', 'text', { 'content-type': 'text/plain' }],
   ['POST', '/rpc/whole_xml', '<a>1</a>', '<a>1</a>', { 'content-type': 'text/xml' }],
   ['POST', '/rpc/whole_bytes', 'abc', 3, { 'content-type': 'application/octet-stream' }],
   ['POST', '/rpc/named_or_whole', { a: 1 }, 'named'],
@@ -179,6 +185,21 @@ const REFUSED: [method: string, path: string, body: unknown, status: number, tol
       hint: 'Try renaming the parameters or the function itself in the database so function overloading can be resolved',
     },
   ],
+  [
+    'POST',
+    '/rpc/whole_or_text',
+    { '': 1 },
+    300,
+    {
+      code: 'PGRST203',
+      message:
+        'Could not choose the best candidate function between: public.whole_or_text( => json), public.whole_or_text( => text)',
+    },
+  ],
+  ['POST', '/rpc/whole_bytes', { b: 1 }, 404, { code: 'PGRST202' }],
+  // `over` has parameters, none of which is like this name.
+  ['POST', '/rpc/over', { noclosealternative: 1 }, 404, { code: 'PGRST202', hint: null }],
+  ['POST', '/rpc/add', { e: 1 }, 404, { code: 'PGRST202', hint: null }],
   ['PATCH', '/rpc/add', {}, 405, { code: 'PGRST101', message: 'Cannot use the PATCH method on RPC' }],
   ['GET', '/rpc/writes', undefined, 405, { code: '25006' }],
   ['POST', '/rpc/writes_stable', {}, 400, { code: '0A000' }],

@@ -347,6 +347,12 @@ const REFUSED: [path: string, status: number, code: string, message: string][] =
     "Could not find a relationship between 'clients' and 'nothing' in the schema cache",
   ],
   [
+    '/people?select=people!people_boss_fkey(name)',
+    400,
+    'PGRST200',
+    "Could not find a relationship between 'people' and 'people' in the schema cache",
+  ],
+  [
     '/sites?select=projects(id)',
     300,
     'PGRST201',

@@ -19,20 +19,23 @@ export function planCall(
   bodyType: Body['type'] | undefined,
 ): CallPlan {
   const overloads = catalogue.overloads(schema, name);
-  const isWhole = bodyType !== undefined && bodyType !== 'json';
-  const named = overloads.filter((routine) => accepts(routine, names, isWhole));
+  const named = overloads.filter((routine) => accepts(routine, names, bodyType));
   const whole = overloads.filter((routine) => takesWholeBody(routine, bodyType));
   const candidates = named.length > 0 ? named : whole;
   const [routine, second] = candidates;
   if (!routine) throw noFunction(catalogue, schema, name, names, bodyType);
   if (second) throw ambiguous(candidates);
-  return { routine, wholeBody: named.length === 0 };
+  return { routine, wholeBody: isUnnamed(routine) };
 }
 
-function accepts({ parameters }: FunctionRow, names: string[], isWhole: boolean): boolean {
-  if (parameters.length === 0) return names.length === 0 && !isWhole;
+/** Of the only parameter: what is given, by the empty name as well, is the whole body, as in PostgREST. */
+const isUnnamed = ({ parameters }: FunctionRow) => parameters.length === 1 && parameters[0]?.name === '';
+
+function accepts(routine: FunctionRow, names: string[], bodyType: Body['type'] | undefined): boolean {
+  const { parameters } = routine;
+  if (parameters.length === 0) return names.length === 0 && (bodyType ?? 'json') === 'json';
   const known = parameters.map((parameter) => parameter.name);
-  if (known.includes('')) return false;
+  if (known.includes('') && (bodyType === undefined || !isUnnamed(routine))) return false;
   return (
     names.every((name) => known.includes(name)) &&
     parameters.every(({ name, required }) => !required || names.includes(name))
@@ -46,10 +49,9 @@ const WHOLE_TYPES: Record<Body['type'], readonly string[]> = {
   bytea: ['bytea'],
 };
 
-function takesWholeBody({ parameters }: FunctionRow, bodyType: Body['type'] | undefined): boolean {
-  const [only] = parameters;
-  if (bodyType === undefined || parameters.length !== 1 || only?.name !== '') return false;
-  return WHOLE_TYPES[bodyType].includes(only.type);
+function takesWholeBody(routine: FunctionRow, bodyType: Body['type'] | undefined): boolean {
+  if (bodyType === undefined || !isUnnamed(routine)) return false;
+  return WHOLE_TYPES[bodyType].includes(routine.parameters[0]?.type ?? '');
 }
 
 function noFunction(

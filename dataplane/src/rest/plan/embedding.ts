@@ -46,8 +46,7 @@ function matchesSelf(
 ): boolean {
   if (relationship.cardinality === 'many-to-many') return false;
   const single = relationship.pairs.length === 1 ? relationship.pairs[0] : undefined;
-  if (relationship.cardinality === 'one-to-many')
-    return isNamed && (hint === undefined || hint === single?.[1] || hint === relationship.constraint);
+  if (relationship.cardinality === 'one-to-many') return isNamed && (hint === undefined || hint === single?.[1]);
   return hint === undefined && target === single?.[0];
 }
 
