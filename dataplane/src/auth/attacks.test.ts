@@ -50,7 +50,6 @@ for (const [path, body] of [
   ['/signup', { password }],
   ['/recover', {}],
   ['/otp', {}],
-  ['/otp', { create_user: false }],
   ['/magiclink', {}],
   ['/resend', { type: 'signup' }],
   ['/resend', { type: 'email_change' }],

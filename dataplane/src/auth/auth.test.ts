@@ -255,6 +255,18 @@ test('the user of an access token can be asked for', async () => {
   assert.is(data.user?.id, userId);
 });
 
+test('a user changes metadata under its own name too', async () => {
+  const { supabase } = await signedUp();
+  const { access_token } = await session(supabase);
+  const response = await fetch(`${url}/auth/v1/user`, {
+    method: 'PUT',
+    headers: { apikey: project.anonKey, authorization: `Bearer ${access_token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ user_metadata: { nick: 'Al' } }),
+  });
+  assert.is(response.status, 200);
+  assert.is(((await response.json()) as { user_metadata: { nick: string } }).user_metadata.nick, 'Al');
+});
+
 test('a user changes metadata: members are merged, null removes', async () => {
   const { supabase } = await signedUp();
   await supabase.auth.updateUser({ data: { a: 1, b: 2 } });

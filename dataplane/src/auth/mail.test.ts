@@ -280,6 +280,25 @@ test('an administrator is given links of every type, each of which works', async
   assert.is(unknown.error?.code, 'user_not_found');
 });
 
+test('a link for a sign-up leaves the given metadata as it is, for a new user and for one who has not confirmed', async () => {
+  const email = app.newEmail();
+  for (const data of [{ plan: 'free' }, { plan: 'pro' }]) {
+    const made = await app.admin().generateLink({ type: 'signup', email, password, options: { data } });
+    assert.is(made.error, null);
+    assert.equal(made.data.user?.user_metadata, data);
+  }
+});
+
+test('a code for an address that nobody has is refused where no user may be made for it', async () => {
+  const email = app.newEmail();
+  const wanted = { email, options: { shouldCreateUser: false } };
+  const { error } = await app.client().auth.signInWithOtp(wanted);
+  assert.equal([error?.status, error?.code, error?.message], [422, 'otp_disabled', 'Signups not allowed for otp']);
+  assert.is((await app.client().auth.signUp({ email, password })).error, null);
+  await next(email);
+  assert.is((await app.client().auth.signInWithOtp(wanted)).error, null);
+});
+
 test('the password of an old session changes only with the code that is mailed', async () => {
   app.configure({ ...harness.mailbox.settings, GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION: 'true' });
   const { supabase, email, userId } = await confirmed();

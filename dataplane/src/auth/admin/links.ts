@@ -57,7 +57,7 @@ async function make(
   more: { invited?: boolean; passwordHash?: string },
 ): Promise<string> {
   const id = randomUUID();
-  const userMetadata = { ...addressMetadata({ id, email }), ...data };
+  const userMetadata = more.invited ? { ...addressMetadata({ id, email }), ...data } : (data ?? {});
   await pool.batch(insertUser(ordinaryUser(id, { email, userMetadata, ...more })));
   return id;
 }
@@ -126,12 +126,14 @@ async function signedUp(context: Context, body: Body, email: string, known: Foun
   checkStrength(password, context.config.passwords);
   if (known?.emailConfirmed) throw emailExists();
   const passwordHash = await hashPassword(context.request.tenant.ref, password);
-  if (known === undefined) return make(context, email, object(body, 'data'), { passwordHash });
+  const data = object(body, 'data');
+  if (known === undefined) return make(context, email, data, { passwordHash });
   await context.pool.batch([
     {
       text: 'update auth.users set encrypted_password = $2, updated_at = now() where id = $1::uuid',
       values: [known.user.id, passwordHash],
     },
+    ...(data ? [setUserMetadata(known.user.id, data)] : []),
   ]);
   return known.user.id;
 }

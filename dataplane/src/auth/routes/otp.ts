@@ -1,9 +1,9 @@
-/** POST /otp and /magiclink: a code or link to sign in with, for whoever has the address; whether anybody has it isn't told. */
+/** POST /otp and /magiclink: a code or link to sign in with, for whoever has the address; whether anybody has it is told with `create_user: false` alone. */
 import { randomUUID } from 'node:crypto';
 import { type Body, emailMember, flag, object, phoneMember, readJson } from '../body.js';
 import { confirmsEmail } from '../config.js';
 import { type Answer, type Context, ok, wantedRedirect } from '../context.js';
-import { validationFailed } from '../errors.js';
+import { unprocessable, validationFailed } from '../errors.js';
 import { type Address, byAddress, byId, type FoundUser, findUser } from '../find-user.js';
 import { challengeInBody } from '../flow-state.js';
 import { requireMail } from '../mail/send.js';
@@ -68,7 +68,9 @@ async function findOrMake(context: Context, body: Body, address: Address): Promi
   const data = object(body, 'data') ?? {};
   const known = await findUser(pool, byAddress(address));
   if (known) return known.banned ? undefined : known;
-  if (!create || config.disableSignup) return undefined;
+  // As upstream: who asks for no new user is told that there is none.
+  if (!create) throw unprocessable('otp_disabled', 'Signups not allowed for otp');
+  if (config.disableSignup) return undefined;
   const id = randomUUID();
   const userMetadata = { ...addressMetadata({ id, ...address }), ...data };
   const user = ordinaryUser(id, { ...address, userMetadata, signUpData: data });

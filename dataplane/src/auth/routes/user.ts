@@ -60,7 +60,7 @@ function parameters({ config }: Context, body: Body, { user }: SignedInUser): Ch
     phone: phone === user.phone ? undefined : phone,
     password,
     nonce: text(body, 'nonce'),
-    data: object(body, 'data'),
+    data: object(body, 'data') ?? object(body, 'user_metadata'),
     challenge: challengeInBody(body),
   };
 }
