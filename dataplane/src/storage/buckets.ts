@@ -7,6 +7,8 @@ import { checkedBucket } from './names.js';
 import { removeContentOf } from './row-content.js';
 
 const COLUMNS = 'id, name, owner, owner_id, public, type, file_size_limit, allowed_mime_types, created_at, updated_at';
+/** As upstream's route for one bucket shows it. */
+const COLUMNS_OF_ONE = 'id, name, owner, public, file_size_limit, allowed_mime_types, created_at, updated_at';
 export const MIME_TYPE = /^([a-z0-9!#$&^_.+-]+|\*)\/([a-z0-9!#$&^_.+*-]+)$/i;
 const UNITS: Readonly<Record<string, number>> = { b: 1, kb: 1000, mb: 1_000_000, gb: 1_000_000_000 };
 const EMPTIED_AT_ONCE = 1000;
@@ -41,7 +43,7 @@ export async function readBucket(exchange: Exchange, id: string): Promise<void> 
   const [bucket] = await ask(
     exchange,
     'bucket.get',
-    rows('get-bucket', `select ${COLUMNS} from storage.buckets where id = $1`, [id]),
+    rows('get-bucket', `select ${COLUMNS_OF_ONE} from storage.buckets where id = $1`, [id]),
   );
   if (!bucket) throw noSuchBucket();
   answer(exchange, withTimes(bucket));

@@ -44,13 +44,14 @@ export async function listFrom(exchange: Exchange, bucket: string): Promise<void
   if (!column) throw invalidRequest(`sortBy.column must be one of ${SORTED.join(', ')}`);
   const order = sort.order === 'desc' ? 'desc' : 'asc';
   const [sorted, key] = cursorOf(optionalText(body.cursor, 'cursor'));
+  const byLevel = body.with_delimiter === true;
   const found = await ask<Entry>(
     exchange,
     'object.list_v2',
     rows(`list-from-${column}-${order}`, statementFor(column, order), [
       optionalText(body.prefix, 'prefix'),
       bucket,
-      body.with_delimiter === true,
+      byLevel,
       sorted ?? null,
       key ?? null,
       String(limit + 1),
@@ -60,13 +61,18 @@ export async function listFrom(exchange: Exchange, bucket: string): Promise<void
   const last = page.at(-1);
   answer(exchange, {
     hasNext: found.length > limit,
-    folders: page.filter(({ folder }) => folder).map((entry) => ({ name: entry.key, key: entry.key })),
-    objects: page.filter(({ folder }) => !folder).map(({ folder: _, sorted: __, ...entry }) => withTimes(entry)),
+    folders: page.filter(({ folder }) => folder).map(({ key: name }) => ({ name, key: lastPart(name) })),
+    objects: page
+      .filter(({ folder }) => !folder)
+      .map(({ folder: _, sorted: __, key, ...entry }) => withTimes({ key: byLevel ? lastPart(key) : key, ...entry })),
     ...(found.length > limit && last
       ? { nextCursor: Buffer.from(JSON.stringify([last.sorted, last.key])).toString('base64url') }
       : {}),
   });
 }
+
+/** Upstream's `key` where a level is listed: the name within its folder, without a slash. */
+const lastPart = (name: string) => name.replace(/\/$/, '').split('/').at(-1);
 
 /** Folders are what the names below a prefix share up to their next slash; names sort by their bytes. */
 function statementFor(column: (typeof SORTED)[number], order: 'asc' | 'desc'): string {

@@ -57,6 +57,11 @@ test('buckets are made, read, listed, changed, emptied and removed', async () =>
     [made.id, made.public, made.file_size_limit, made.allowed_mime_types],
     ['made', false, 1000, ['image/*', 'text/plain']],
   );
+  assert.equal(
+    Object.keys(made).sort(),
+    ['allowed_mime_types', 'created_at', 'file_size_limit', 'id', 'name', 'owner', 'public', 'updated_at'],
+    'upstream’s members of one bucket',
+  );
   assert.ok(good(await client.listBuckets()).some(({ id }) => id === 'made'));
   assert.equal(
     good(await client.listBuckets({ search: 'mad', limit: 1, sortColumn: 'name', sortOrder: 'desc' })).map(
@@ -270,6 +275,15 @@ test('a folder is listed by level, searched, sorted and paged', async () => {
     cursor = page.nextCursor;
   } while (cursor);
   assert.equal(pages.sort(), ['a.txt', 'b.txt', 'dir/', 'dirx/', 'z.txt']);
+  const level = good(await bucket.listV2({ prefix: 'dir/', with_delimiter: true }));
+  assert.equal(level.folders, [{ name: 'dir/sub/', key: 'sub' }] as never);
+  assert.equal(
+    level.objects.map(({ name, key }) => [name, key]),
+    [
+      ['dir/c.txt', 'c.txt'],
+      ['dir/d_1.txt', 'd_1.txt'],
+    ],
+  );
   const flat = good(await bucket.listV2({ prefix: 'dir/', sortBy: { column: 'name', order: 'desc' } }));
   assert.equal(
     flat.objects.map(({ name }) => name),
