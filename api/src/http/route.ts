@@ -7,7 +7,7 @@ import { applyDecorators, HttpCode, RequestMapping, RequestMethod, SetMetadata }
 import { ApiBearerAuth, ApiBody, ApiOperation, ApiParam, ApiQuery, ApiResponse, ApiSecurity } from '@nestjs/swagger';
 import type { TObject, TSchema } from 'typebox';
 import type { Scope } from '../access/scopes.js';
-import { exampleProblem, ProblemDocument } from './problem.js';
+import { exampleProblem, ProblemDocument, type ProblemKind } from './problem.js';
 import { openApiSchema } from './schema.js';
 import { bodyCheck, type Check, textCheck } from './validation.js';
 
@@ -24,12 +24,14 @@ export interface RouteOptions {
   params?: TObject;
   query?: TObject;
   body?: TSchema;
+  /** The handler checks the body itself: the protocol inside the route says in its own words what is wrong. */
+  ownBodyCheck?: true;
   bodyExamples?: Record<string, unknown>;
   answer: { status: 200 | 201; description: string; schema: TSchema; example: unknown; headers?: ResponseHeaders };
   /** Answers without content beside it, by status. */
   emptyAnswers?: Record<number, string>;
-  /** What can go wrong beyond what follows from the above, by status. */
-  problems?: Record<number, string>;
+  /** What can go wrong beyond what follows from the above, by status; with the kind for the example, where a status has many. */
+  problems?: Record<number, string | { kind: ProblemKind; text: string }>;
   /** Statuses of problems that may also carry the answer's schema, as the protocol inside the route has errors of its own. */
   answerErrors?: number[];
   links?: Record<string, { operationId: string; parameters: Record<string, string>; description: string }>;
@@ -69,11 +71,11 @@ export function Route(method: Method, path: string, options: RouteOptions): Meth
   );
 }
 
-function ruleOf({ access, cost = 1, params, query, body }: RouteOptions): RouteRule {
+function ruleOf({ access, cost = 1, params, query, body, ownBodyCheck }: RouteOptions): RouteRule {
   const checks: RouteRule['checks'] = {};
   if (params) checks.params = textCheck(params);
   if (query) checks.query = textCheck(query);
-  if (body) checks.body = bodyCheck(body);
+  if (body && !ownBodyCheck) checks.body = bodyCheck(body);
   return { access, cost, checks };
 }
 
@@ -134,16 +136,10 @@ function answers(options: RouteOptions, examplePath: string) {
     ...Object.entries(options.emptyAnswers ?? {}).map(([empty, text]) =>
       ApiResponse({ status: Number(empty), description: text }),
     ),
-    ...Object.entries(problems).map(([problem, text]) =>
-      ApiResponse(
-        problemResponse(
-          Number(problem),
-          text,
-          examplePath,
-          answerErrors.includes(Number(problem)) ? schema : undefined,
-        ) as never,
-      ),
-    ),
+    ...Object.entries(problems).map(([status, problem]) => {
+      const also = answerErrors.includes(Number(status)) ? schema : undefined;
+      return ApiResponse(problemResponse(Number(status), problem, examplePath, also) as never);
+    }),
   ];
 }
 
@@ -170,15 +166,20 @@ const HEADERS_OF: Record<number, ResponseHeaders> = {
   503: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } },
 };
 
-const problemResponse = (status: number, description: string, instance: string, other: TSchema | undefined) => ({
-  status,
-  description,
-  headers: HEADERS_OF[status] ?? {},
-  content: {
-    'application/problem+json': {
-      schema: openApiSchema(ProblemDocument, components),
-      example: exampleProblem(status, description, instance),
+type DocumentedProblem = NonNullable<RouteOptions['problems']>[number];
+
+function problemResponse(status: number, problem: DocumentedProblem, instance: string, other: TSchema | undefined) {
+  const { text, kind } = typeof problem === 'string' ? { text: problem, kind: undefined } : problem;
+  return {
+    status,
+    description: text,
+    headers: HEADERS_OF[status] ?? {},
+    content: {
+      'application/problem+json': {
+        schema: openApiSchema(ProblemDocument, components),
+        example: exampleProblem(status, text, instance, kind),
+      },
+      ...(other ? { 'application/json': { schema: openApiSchema(other, components) } } : {}),
     },
-    ...(other ? { 'application/json': { schema: openApiSchema(other, components) } } : {}),
-  },
-});
+  };
+}

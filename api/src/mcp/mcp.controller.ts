@@ -63,6 +63,7 @@ export class McpController {
     access: 'apikey',
     params: ProjectId,
     body: RpcMessage,
+    ownBodyCheck: true,
     bodyExamples: { ping: { jsonrpc: '2.0', id: 1, method: 'ping' } },
     answer: {
       status: 200,
@@ -76,7 +77,7 @@ export class McpController {
       401: 'The header `apikey` does not carry the service_role key of such a project.',
       403: 'The request comes from a page of another site.',
       429: 'Too many wrong keys came from the caller’s network.',
-      406: 'The client does not accept `application/json` and `text/event-stream`.',
+      406: 'The client does not accept `application/json`.',
     },
   })
   async callMcp(
@@ -97,12 +98,14 @@ export class McpController {
   }
 }
 
+const TAKES_JSON = /(?:application|\*)\/(?:json|\*)/i;
+
 /** The SDK speaks the web's types; the body comes beside it, parsed. */
 function webRequest({ headers, url, hostname }: FastifyRequest): Request {
   const kept = Object.entries(headers).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
   const ofBody = ['content-length', 'transfer-encoding', 'connection'];
   const given = Object.fromEntries(kept.filter(([name]) => !ofBody.includes(name)));
-  // A client that says nothing takes what there is, as those do that speak JSON-RPC without an SDK.
-  if (!given.accept || given.accept === '*/*') given.accept = 'application/json, text/event-stream';
+  // Each answer is one JSON body: who takes that, or says nothing, is served, though the protocol wants both types named.
+  if (!given.accept || TAKES_JSON.test(given.accept)) given.accept = 'application/json, text/event-stream';
   return new Request(`http://${hostname || 'localhost'}${url}`, { method: 'POST', headers: given, body: '{}' });
 }

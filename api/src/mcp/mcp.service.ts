@@ -9,6 +9,7 @@ import type { Logger } from 'pino';
 import { LOG, SETTINGS } from '../platform.js';
 import type { ApiSettings } from '../settings.js';
 import { McpKeys } from './mcp-keys.js';
+import { messageOf } from './message.js';
 import { McpTools, type ToolProject, type ToolRequest } from './tools.js';
 
 @Injectable()
@@ -26,7 +27,9 @@ export class McpService {
   }
 
   /** Stateless, each answer one JSON body: of the current revision, and of those before it that begin with `initialize`. */
-  async exchange(asked: ToolRequest, request: Request, body: unknown): Promise<Response> {
+  async exchange(asked: ToolRequest, request: Request, posted: unknown): Promise<Response> {
+    const body = messageOf(posted);
+    if (body instanceof Response) return body;
     // The SDK answers these itself; of what it quotes of the message the log needs no more than the beginning.
     const onerror = ({ message }: Error) =>
       this.log.warn({ request: asked.request.id, error: message.slice(0, 200) }, 'the MCP SDK did not serve a message');

@@ -146,6 +146,41 @@ test('plain JSON-RPC without an SDK gets plain JSON: initialize, ping, tools/lis
   assert.ok(unfit.error?.code === -32602 || unfit.result?.isError, JSON.stringify(unfit));
 });
 
+test('what is no message, or calls no tool, is told so as JSON-RPC does, without the words of a validator', async () => {
+  const post = (json: unknown) => api.call('POST', `/projects/${id}/mcp`, { headers: { apikey: KEY }, json });
+  for (const [message, status, code, known] of [
+    [{}, 400, -32600, null],
+    [[{ jsonrpc: '2.0', id: 1, method: 'ping' }], 400, -32600, null],
+    ['ping', 400, -32600, null],
+    [{ jsonrpc: '1.0', id: 7, method: 'ping' }, 400, -32600, 7],
+    [{ jsonrpc: '2.0', id: 'a', method: 3 }, 400, -32600, 'a'],
+    [{ jsonrpc: '2.0', id: {}, method: 'ping' }, 400, -32600, null],
+    [{ jsonrpc: '2.0', id: 1, method: 'ping', params: [] }, 400, -32600, 1],
+    [{ jsonrpc: '2.0', id: 1, method: 'tools/call' }, 200, -32602, 1],
+    [{ jsonrpc: '2.0', id: 1, method: 'tools/call', params: {} }, 200, -32602, 1],
+    [{ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'run_sql', arguments: [] } }, 200, -32602, 1],
+  ] as const) {
+    const answer = await post(message);
+    const { jsonrpc, id: of, error } = answer.body;
+    const said = JSON.stringify(message);
+    assert.equal([answer.status, jsonrpc, of, error.code], [status, '2.0', known, code], said);
+    assert.match(error.message, /^Invalid (Request|params): .*(JSON-RPC|tools\/call)/, said);
+    assert.not.match(JSON.stringify(answer.body), /invalid_type|expected|zod|issues/i, said);
+  }
+});
+
+test('a client that names JSON alone, and says nothing of itself, is served', async () => {
+  for (const method of ['initialize', 'ping', 'tools/list'])
+    for (const accept of ['application/json', 'application/*;q=0.5', '*/*']) {
+      const { status, body } = await api.call('POST', `/projects/${id}/mcp`, {
+        headers: { apikey: KEY, accept },
+        json: { jsonrpc: '2.0', id: 1, method },
+      });
+      assert.is(status, 200, `${method} ${accept}: ${JSON.stringify(body)}`);
+      assert.ok(body.result, method);
+    }
+});
+
 test('who listens for changes of the tools is told at once that there are none, and not kept waiting', async () => {
   const sent: { headers: Record<string, string>; body: string }[] = [];
   const client = await connect('modern', KEY, (headers, body) => sent.push({ headers, body }));
