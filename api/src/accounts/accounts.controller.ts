@@ -39,8 +39,11 @@ export class AccountsController {
     bodyExamples: { account: EXAMPLES.registration, invited: EXAMPLES.invited },
     answer: { status: 201, description: 'The account and a user token.', schema: Session, example: EXAMPLES.session },
     problems: {
-      403: 'Registration is not open for this address, or the code is not valid.',
-      409: 'The e-mail address belongs to an account.',
+      403: {
+        kind: 'registration_refused',
+        text: 'Registration is not open for this address, or the code is not valid.',
+      },
+      409: { kind: 'email_taken', text: 'The e-mail address belongs to an account.' },
       ...TOO_MANY,
     },
   })

@@ -35,7 +35,11 @@ export class LifeCycleController {
     body: PasswordChange,
     bodyExamples: { change: EXAMPLES.passwordChange },
     answer: done('The password is changed.'),
-    problems: { ...WRONG_PASSWORD, 409: 'The password was changed meanwhile.', ...TOO_MANY },
+    problems: {
+      ...WRONG_PASSWORD,
+      409: { kind: 'conflict', text: 'The password was changed meanwhile.' },
+      ...TOO_MANY,
+    },
   })
   async changePassword(@Caller() caller: Principal, @Body() body: PasswordChange, @From() from: Origin): Promise<Ok> {
     await this.lifeCycle.changePassword(caller, body, from);
@@ -91,7 +95,10 @@ export class LifeCycleController {
     problems: {
       ...INVALID_LINK,
       401: 'The password is wrong.',
-      409: 'Another account has the address by now, or a project of the address has the name of one of yours.',
+      409: {
+        kind: 'email_taken',
+        text: 'Another account has the address by now, or a project of the address has the name of one of yours.',
+      },
       ...TOO_MANY,
     },
   })
@@ -116,7 +123,10 @@ export class LifeCycleController {
     },
     problems: {
       ...WRONG_PASSWORD,
-      409: 'Another account has the address, or a project of the address has the name of one of yours.',
+      409: {
+        kind: 'email_taken',
+        text: 'Another account has the address, or a project of the address has the name of one of yours.',
+      },
       ...TOO_MANY,
     },
   })
@@ -137,7 +147,10 @@ export class LifeCycleController {
     answer: done('The account is deleted.'),
     problems: {
       ...WRONG_PASSWORD,
-      409: 'The account owns projects or retained data, or is the last administrator.',
+      409: {
+        kind: 'account_in_use',
+        text: 'The account owns projects or retained data, or is the last administrator.',
+      },
       ...TOO_MANY,
     },
   })

@@ -61,7 +61,7 @@ export class AdministrationController {
     body: AccountChange,
     bodyExamples: { allowances: EXAMPLES.change, disable: EXAMPLES.disable },
     answer: { status: 200, description: 'The account.', schema: AdministeredAccount, example: EXAMPLES.account },
-    problems: { ...MISSING, 409: 'No administrator would remain.' },
+    problems: { ...MISSING, 409: { kind: 'last_administrator', text: 'No administrator would remain.' } },
   })
   changeAccount(
     @Caller() caller: Principal,
@@ -77,7 +77,13 @@ export class AdministrationController {
     access: 'admin:write',
     params: AccountId,
     answer: { status: 200, description: 'The account is deleted.', schema: OK, example: { ok: true } },
-    problems: { ...MISSING, 409: 'The account has projects or retained data, or no administrator would remain.' },
+    problems: {
+      ...MISSING,
+      409: {
+        kind: 'account_in_use',
+        text: 'The account has projects or retained data, or no administrator would remain.',
+      },
+    },
   })
   async deleteAccount(@Caller() caller: Principal, @Param() { id }: AccountId): Promise<Ok> {
     await this.administration.remove(caller, id);
@@ -112,7 +118,7 @@ export class AdministrationController {
       schema: CreatedInvitation,
       example: EXAMPLES.created,
     },
-    problems: { 409: 'There are 1000 invitations.' },
+    problems: { 409: { kind: 'conflict', text: 'There are 1000 invitations.' } },
     links: {
       revoke: { operationId: 'revokeInvitation', parameters: { id: '$response.body#/id' }, description: 'Revoke it.' },
     },

@@ -31,9 +31,9 @@ const TOO_MUCH_CODE = {
 const DEPLOY_PROBLEMS = {
   ...NO_FUNCTION,
   400: 'The code can not be deployed: `problems` says why, with line and column. Callers get what they got before.',
-  409: 'It is changed by others at the same time.',
+  409: { kind: 'conflict', text: 'It is changed by others at the same time.' },
   429: 'Too many deploys and rollbacks of this project run at once.',
-};
+} as const;
 
 @ApiTags('functions')
 @Controller()
@@ -68,7 +68,10 @@ export class FunctionsController {
     problems: {
       ...NO_PROJECT,
       ...TOO_MUCH_CODE,
-      409: 'The name is taken, or the project is not provisioned yet or is being deleted.',
+      409: {
+        kind: 'name_taken',
+        text: 'The name is taken, or the project is not provisioned yet or is being deleted.',
+      },
     },
   })
   createFunction(

@@ -177,7 +177,13 @@ function refuseStandstill(project: SeenProject): void {
 
 function refuseUnready(project: SeenProject): void {
   refuseStandstill(project);
-  if (phaseOf(project) !== 'provisioning') return;
+  const phase = phaseOf(project);
+  // A project that was healthy once has a place for its functions, whatever is wrong now.
+  if (phase === 'error' && project.status?.url === undefined) {
+    const why = project.status?.message ?? 'it failed';
+    throw new Problem('project_not_ready', `The project is not provisioned: ${why}. Put that right first.`);
+  }
+  if (phase !== 'provisioning') return;
   throw new Problem(
     'project_not_ready',
     'The project is being provisioned. Poll /projects/{id}/status until it is healthy.',

@@ -48,6 +48,16 @@ async function answer(name: string, when: (object: EdgeFunction) => boolean, sta
   await objects.patchNamespacedCustomObjectStatus({ ...at(), name: metadata.name, body }, merge);
 }
 
+test('a project that failed before it had a namespace gets no function, and its caller is told why', async () => {
+  const { body } = await api.call('POST', '/projects', { token, json: { name: 'failed-early' } });
+  await api.operator.setStatus(body.ref, { phase: 'error', message: 'spec.region names no region' } as never);
+  const status = () => api.call('GET', `/projects/${body.id}/status`, { token });
+  await until(status, ({ body }) => body.status === 'error');
+  const made = await api.call('POST', `/projects/${body.id}/functions`, { token, json: { name: 'early', code: CODE } });
+  assert.equal([made.status, made.body.code], [409, 'project_not_ready']);
+  assert.match(made.body.detail, /names no region/);
+});
+
 test('a function is created, listed, read, changed and deleted, each by its integer id', async () => {
   const made = await call('POST', '', { name: 'Hello_1', code: CODE });
   assert.is(made.status, 201, JSON.stringify(made.body));

@@ -38,6 +38,20 @@ test('speaking MCP needs the key that the scheme `apikey` describes, and may be 
   assert.is(mcp.responses[202].content, undefined);
 });
 
+test('the example of a refusal is of the kind that the route answers with', () => {
+  const kindOf = (route: string, status: number) => {
+    const content = operation(route)?.responses[status]?.content as Record<string, { example: { code: string } }>;
+    return content['application/problem+json']?.example.code;
+  };
+  assert.is(kindOf('POST /auth/register', 409), 'email_taken');
+  assert.is(kindOf('POST /projects', 409), 'name_taken');
+  const named = operations.flatMap(({ route, responses }) => (responses[409] ? [[route, kindOf(route, 409)]] : []));
+  assert.equal(
+    named.filter(([, kind]) => kind === 'project_deleting'),
+    [],
+  );
+});
+
 test('every operation has an id of its own', () => {
   const ids = operations.map(({ operationId }) => operationId);
   assert.equal(ids.sort(), [...new Set(ids)].sort());

@@ -3,6 +3,7 @@
  * (`problem-filter.ts`). Thrown by services; documented by `route.ts`.
  */
 import Type from 'typebox';
+import { Nullable } from './schema.js';
 
 const KINDS = {
   validation_failed: [400, 'The request is not valid'],
@@ -110,10 +111,10 @@ const SPECIAL = new Set<ProblemKind>([
 ]);
 
 /** For the documentation: a document as a route answers it with `status`. */
-export function exampleProblem(status: number, detail: string, instance: string) {
+export function exampleProblem(status: number, detail: string, instance: string, kind?: ProblemKind) {
   const example = { 400: 'validation_failed', 403: 'missing_scope' } as const;
-  const kind = example[status as keyof typeof example] ?? kindOfStatus(status);
-  return new Problem(kind, detail).document(instance);
+  const usual = example[status as keyof typeof example] ?? kindOfStatus(status);
+  return new Problem(kind ?? usual, detail).document(instance);
 }
 
 export const invalid = (field: string, message: string) =>
@@ -143,6 +144,16 @@ export const ProblemDocument = Type.Object(
           message: Type.String({ description: 'What is wrong with it.' }),
         }),
         { description: 'Field by field.' },
+      ),
+    ),
+    problems: Type.Optional(
+      Type.Array(
+        Type.Object({
+          message: Type.String({ description: 'What is wrong.' }),
+          line: Nullable(Type.Integer(), { description: 'From 1, where it is known.' }),
+          column: Nullable(Type.Integer(), { description: 'From 1, where it is known.' }),
+        }),
+        { description: 'Of code that can not be deployed: what is wrong, and where.' },
       ),
     ),
     sqlstate: Type.Optional(Type.String({ description: 'Of an SQL error: the five-character SQLSTATE.' })),

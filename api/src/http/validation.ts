@@ -47,7 +47,8 @@ function refusal(errors: FieldError[]) {
 
 function fieldErrors(errors: TLocalizedValidationError[], schema: TSchema): FieldError[] {
   const byField = new Map<string, Set<string>>();
-  for (const error of errors.filter(isTelling)) {
+  const telling = errors.filter(isTelling);
+  for (const error of telling.filter((error) => !isOfOtherForm(error, telling))) {
     for (const { field, message } of spread(error, schema)) {
       byField.set(field, (byField.get(field) ?? new Set()).add(message));
     }
@@ -61,6 +62,20 @@ function isTelling(error: TLocalizedValidationError) {
   // `boolean` is said of a field that is not known, beside the error that names it.
   if (error.keyword === 'anyOf' || error.keyword === 'boolean') return false;
   return !(error.keyword === 'type' && 'type' in error.params && error.params.type === 'null');
+}
+
+/** Of a field that may be an object or an array: that it is not of the form that was not sent. Where it is neither, the object is asked for. */
+function isOfOtherForm(error: TLocalizedValidationError, all: TLocalizedValidationError[]): boolean {
+  if (error.keyword !== 'type') return false;
+  const { type } = error.params;
+  if (type !== 'object' && type !== 'array') return false;
+  const { instancePath: path } = error;
+  return all.some(
+    (other) =>
+      other.instancePath.startsWith(`${path}/`) ||
+      (other.instancePath === path &&
+        (other.keyword !== 'type' || (type === 'array' && other.params.type === 'object'))),
+  );
 }
 
 function spread(error: TLocalizedValidationError, schema: TSchema): FieldError[] {

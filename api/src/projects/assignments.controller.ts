@@ -64,7 +64,7 @@ export class AssignmentsController {
     answer: { status: 200, description: 'The account owns the project.', schema: OK, example: { ok: true } },
     problems: {
       404: 'There is no such project, or no such account that is not disabled.',
-      409: 'The account has a project of that name.',
+      409: { kind: 'name_taken', text: 'The account has a project of that name.' },
     },
   })
   async assignProject(@Param() { ref }: ProjectRef, @Body() { email }: Assignment): Promise<Ok> {

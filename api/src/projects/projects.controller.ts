@@ -83,7 +83,7 @@ export class ProjectsController {
     answer: { status: 201, description: 'The project.', schema: FullProject, example: EXAMPLES.provisioning },
     problems: {
       403: 'The token lacks the scope that is named, or the account may not use the plan or type, or has its projects.',
-      409: 'You have a project of this name.',
+      409: { kind: 'name_taken', text: 'You have a project of this name.' },
     },
     links: LINKS,
   })
@@ -110,7 +110,10 @@ export class ProjectsController {
     body: ProjectChange,
     bodyExamples: EXAMPLES.change,
     answer: { status: 200, description: 'The project as it is now.', schema: FullProject, example: EXAMPLES.full },
-    problems: { ...MISSING, 409: 'It is being deleted, or is not provisioned far enough for this.' },
+    problems: {
+      ...MISSING,
+      409: { kind: 'project_not_ready', text: 'It is being deleted, or is not provisioned far enough for this.' },
+    },
   })
   changeProject(
     @Caller() caller: Principal,

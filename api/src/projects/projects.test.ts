@@ -177,6 +177,21 @@ for (const [what, change] of [
   });
 }
 
+test('an error of env_vars is about the form that was sent', async () => {
+  const ada = await owner();
+  const { id } = await ada.create('forms');
+  const errorsOf = async (env_vars: unknown) =>
+    (await ada.call('PATCH', `/projects/${id}`, { env_vars })).body.errors as { field: string; message: string }[];
+  const fieldsOf = async (env_vars: unknown) => (await errorsOf(env_vars)).map(({ field }) => field);
+  assert.equal(await fieldsOf({ '1A': 'x' }), ['env_vars.1A']);
+  assert.equal(await fieldsOf([{ key: 'A' }]), ['env_vars.0.value']);
+  assert.equal(await fieldsOf([{ key: '1A', value: 'x' }]), ['env_vars.0.key']);
+  const [neither, ...more] = await errorsOf('A=1');
+  assert.equal([neither?.field, more], ['env_vars', []]);
+  assert.match(neither?.message ?? '', /object/);
+  assert.not.match(neither?.message ?? '', /array/);
+});
+
 /** A setting by its name over REST and its place in the resource, which kubectl writes. */
 const PLACES = {
   repo_url: (value: string) => ({ source: { repoUrl: value } }),

@@ -26,7 +26,7 @@ export class QueryController {
     problems: {
       400: 'The body or the id is not valid, or the database refused the SQL: then `sqlstate`, `position`, `sql_detail` and `hint` are its words.',
       404: 'There is no such project, or it is not yours.',
-      409: 'The project is not provisioned yet, or is being deleted.',
+      409: { kind: 'project_not_ready', text: 'The project is not provisioned yet, or is being deleted.' },
       429: 'Too many queries of this project run at once.',
     },
   })
