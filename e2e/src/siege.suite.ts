@@ -30,6 +30,8 @@ export function siege(test: Test, platform: () => Platform, seconds: number): vo
     victim = await Victim.create(platform(), owner);
     const project = await mallory.untilHealthy((await mallory.createProject('attacker')).id);
     attacker = { platform: platform(), person: mallory, project };
+    // What has just started is slower, and would hide what an attack costs.
+    await observe('made-to-warm-up');
     const { observation } = await observe('made-in-quiet');
     assert.equal(observation.wrong, [], 'the quiet app works');
     quiet = p99(observation);
