@@ -10,15 +10,15 @@ import { anywhere, publicOnly } from './auth/outbound.js';
 import { startFunctionsControl } from './functions/control.js';
 import { createFunctionsService } from './functions/index.js';
 import { LIMITS as FUNCTION_LIMITS } from './functions/limits.js';
-import type { CarrierLimits } from './gateway/carrier.js';
 import { comesFrom } from './gateway/client-address.js';
 import { createDeployedServices } from './gateway/deployed.js';
-import { handOn } from './gateway/hand-on.js';
 import { createManagement } from './gateway/management.js';
 import { startMetrics } from './gateway/metrics.js';
+import { proxyRequest } from './gateway/proxy-request.js';
 import { serviceDown } from './gateway/refusals.js';
 import { createRemoteService } from './gateway/remote.js';
 import { createGateway } from './gateway/server.js';
+import type { UpstreamLimits } from './gateway/upstream-client.js';
 import { endRequests, listen } from './listening.js';
 import { functionsAddress } from './network-address.js';
 import { createRealtimeService, ReaderShares } from './realtime/index.js';
@@ -158,11 +158,11 @@ const remoteFunctionsOf = ({ pods }: DataplaneSettings): Services =>
 function gatewayAt(url: string) {
   const { hostname: host, port } = new URL(url);
   const to = { host, port: Number(port || 80) };
-  return handOn({ name: 'gateway', to, headers: {}, unreachable: serviceDown('gateway'), limits: OUTWARDS });
+  return proxyRequest({ name: 'gateway', to, headers: {}, unreachable: serviceDown('gateway'), limits: OUTWARDS });
 }
 
 /** In all as many as isolates can have that each are of another project, so that none waits for others. */
-const OUTWARDS: Partial<CarrierLimits> = {
+const OUTWARDS: Partial<UpstreamLimits> = {
   atOncePerService: 128,
   atOnce: 128 * FUNCTION_LIMITS.isolates,
   bodyBytes: Number.POSITIVE_INFINITY,

@@ -38,7 +38,7 @@ export interface Attacked {
   secrets(): Promise<string[]>;
 }
 
-interface World extends Attacked {
+interface ReconcilerDeps extends Attacked {
   /** The name of the superuser of the tenants' Postgres. */
   superuser: string;
   mallory: Customer;
@@ -48,8 +48,12 @@ interface World extends Attacked {
 }
 
 /** Registers the tests; `start` is called before the first, and what it resolves with is there until `close`. */
-export function attack(test: Test, start: () => Promise<Attacked>, close: () => Promise<void>): { world: World } {
-  const world = {} as World;
+export function attack(
+  test: Test,
+  start: () => Promise<Attacked>,
+  close: () => Promise<void>,
+): { world: ReconcilerDeps } {
+  const world = {} as ReconcilerDeps;
   test.before(async () => {
     Object.assign(world, await start());
     await populate(world);
@@ -74,7 +78,7 @@ export function attack(test: Test, start: () => Promise<Attacked>, close: () => 
   return { world };
 }
 
-async function populate(world: World): Promise<void> {
+async function populate(world: ReconcilerDeps): Promise<void> {
   world.superuser = (await world.platform.admin()).user as string;
   [world.mallory, world.victim] = await Promise.all([customer(world, 'mallory'), customer(world, 'victim')]);
   const { person, project } = world.victim;
@@ -118,7 +122,7 @@ function forge(header: object, claims: object, secret?: string): string {
 const inAnHour = () => Math.floor(Date.now() / 1000) + 3600;
 // ——— over db_url ———
 
-function overDatabaseUrl(test: Test, world: World): void {
+function overDatabaseUrl(test: Test, world: ReconcilerDeps): void {
   const codeOf = async (change: Partial<Login> = {}) =>
     connectCode({ ...(await login(world, world.mallory)), ...change });
 
@@ -149,7 +153,7 @@ function overDatabaseUrl(test: Test, world: World): void {
   }
 }
 
-const login = (world: World, { project }: Customer) => world.platform.network.postgres(project.db_url);
+const login = (world: ReconcilerDeps, { project }: Customer) => world.platform.network.postgres(project.db_url);
 
 async function connectCode(as: Login): Promise<string> {
   const client = new pg.Client(as);
@@ -199,7 +203,7 @@ const SQL_ATTACKS: [string, (victimId: string, superuser: string) => string][] =
   ],
 ];
 
-function bySql(test: Test, world: World): void {
+function bySql(test: Test, world: ReconcilerDeps): void {
   for (const [what, statement] of SQL_ATTACKS) {
     const sql = () => statement(idOf(world.victim), world.superuser);
 
@@ -243,7 +247,7 @@ function bySql(test: Test, world: World): void {
 
 // ——— tokens at the data plane ———
 
-function withTokens(test: Test, world: World): void {
+function withTokens(test: Test, world: ReconcilerDeps): void {
   const service = () => ({ role: 'service_role', iss: 'slipway', ref: world.victim.project.ref, exp: inAnHour() });
   const TOKENS: [string, () => string][] = [
     ['signed by nobody (alg none)', () => forge({ alg: 'none' }, service())],
@@ -337,7 +341,7 @@ function withTokens(test: Test, world: World): void {
 // ——— the platform's own routes ———
 
 /** What a browser would do with a project's responses, and what pages of foreign sites are answered. */
-function inBrowsers(test: Test, world: World): void {
+function inBrowsers(test: Test, world: ReconcilerDeps): void {
   const HEADERS = [
     { 'Content-Type': 'text/html' },
     { 'Service-Worker-Allowed': '/' },
@@ -390,7 +394,7 @@ function inBrowsers(test: Test, world: World): void {
   });
 }
 
-function atTheApi(test: Test, world: World): void {
+function atTheApi(test: Test, world: ReconcilerDeps): void {
   /** These ask for a key of the project, and no account: whoever has none is told only that. */
   const KEYED_ROUTES = ['POST /projects/{id}/mcp'];
 
@@ -473,7 +477,7 @@ function atTheApi(test: Test, world: World): void {
 
 // ——— noisy neighbours ———
 
-function asNoisyNeighbour(test: Test, world: World): void {
+function asNoisyNeighbour(test: Test, world: ReconcilerDeps): void {
   test('endless queries and a flood of connections are bounded, and the neighbour is served meanwhile', async () => {
     const endless = Array.from({ length: 16 }, () =>
       world.mallory.person.call('POST', `/projects/${world.mallory.project.id}/query`, { sql: 'select pg_sleep(3)' }),
@@ -505,7 +509,7 @@ function asNoisyNeighbour(test: Test, world: World): void {
 
 // ——— afterwards ———
 
-function afterwards(test: Test, world: World): void {
+function afterwards(test: Test, world: ReconcilerDeps): void {
   test('after all of it the neighbour’s row is there, and both projects are healthy', async () => {
     const read = await world.platform.network.fetch(`${world.victim.project.postgrest_url}/todos?select=task`, {
       headers: bearer(world.victim.project.anon_key, world.victimUserToken),

@@ -35,7 +35,7 @@ const PROGRAM_PORT = 8080;
 /** A pod that is nobody's, in a namespace without policies: to see that an address answers those who may ask. */
 const OUTSIDER = { namespace: 'slipway-e2e-outsider', name: 'outsider', speaks: 'node' } as const;
 
-interface World {
+interface ReconcilerDeps {
   platform: ClusterPlatform;
   places: Places;
   person: Management;
@@ -51,7 +51,7 @@ type Witness = 'gateway' | 'operator' | 'outsider';
 
 interface Target {
   name: string;
-  at(world: World): Promise<Address> | Address;
+  at(world: ReconcilerDeps): Promise<Address> | Address;
   /** Who is shown to reach it. */
   witness?: Witness;
 }
@@ -132,7 +132,7 @@ const FORBIDDEN: Target[] = [
 
 interface Source {
   name: string;
-  shell(world: World): Promise<Pod>;
+  shell(world: ReconcilerDeps): Promise<Pod>;
   /** What is there for it alone, or for those whose database is elsewhere. */
   alsoForbidden: Target[];
   needs: Target[];
@@ -188,7 +188,7 @@ const SOURCES: Source[] = [
   },
 ];
 
-const postgresName = (owner: 'starter' | 'pro', { pro }: World) =>
+const postgresName = (owner: 'starter' | 'pro', { pro }: ReconcilerDeps) =>
   owner === 'pro' ? `${PART_POSTGRES}.${namespaceOf(pro.ref)}.svc` : `${shared}.${DATA_NAMESPACE}.svc`;
 
 /** IPv4 addresses of this machine, which on the test cluster is the node; elsewhere a machine that runs the nodes. */
@@ -199,7 +199,7 @@ function machineAddresses(): string[] {
 
 const cluster = givenCluster();
 if (cluster) {
-  const world = {} as World;
+  const world = {} as ReconcilerDeps;
   test.before(async () => {
     await populate(world, await startOnCluster(cluster.kubeconfig, cluster.overlay));
   });
@@ -211,7 +211,7 @@ if (cluster) {
 }
 
 /** One attempt at all addresses, and a test for each. */
-function fromShell(source: Source, world: World): void {
+function fromShell(source: Source, world: ReconcilerDeps): void {
   const forbidden = [...FORBIDDEN, ...source.alsoForbidden].filter((target) => !source.has?.includes(target));
   const targets = [...forbidden, ...source.needs];
   let attempted: Promise<Outcome[]> | undefined;
@@ -231,12 +231,12 @@ function fromShell(source: Source, world: World): void {
   }
 }
 
-async function attemptAll(world: World, pod: Pod, targets: Target[]): Promise<Outcome[]> {
+async function attemptAll(world: ReconcilerDeps, pod: Pod, targets: Target[]): Promise<Outcome[]> {
   const addresses = await Promise.all(targets.map((target) => target.at(world)));
   return await attempts(world.platform.kubeconfig, pod, addresses);
 }
 
-function witnessed(target: Target, witness: Witness, world: World): void {
+function witnessed(target: Target, witness: Witness, world: ReconcilerDeps): void {
   const programs = { gateway: PROGRAMS.dataplane, operator: PROGRAMS.operator };
   test(`${target.name} answers the ${witness}, who may reach it`, async () => {
     const pod =
@@ -248,7 +248,7 @@ function witnessed(target: Target, witness: Witness, world: World): void {
 }
 
 /** What is made is noted at once, so that it is removed even where the rest can not be made. */
-async function populate(world: World, platform: ClusterPlatform): Promise<void> {
+async function populate(world: ReconcilerDeps, platform: ClusterPlatform): Promise<void> {
   world.platform = platform;
   world.places = new Places(platform.config);
   world.person = await Management.register(platform);
@@ -276,7 +276,7 @@ async function placeOutsider({ kubeconfig, site }: ClusterPlatform): Promise<voi
   await kubectl(kubeconfig, ['wait', '-n', namespace, `pod/${name}`, '--for=condition=Ready', '--timeout=120s']);
 }
 
-async function leave({ platform, person, listener, ...world }: Partial<World>): Promise<void> {
+async function leave({ platform, person, listener, ...world }: Partial<ReconcilerDeps>): Promise<void> {
   listener?.close();
   if (platform === undefined) return;
   const ids = [world.starter, world.pro, world.neighbour].flatMap((project) => project?.id ?? []);

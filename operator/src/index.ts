@@ -7,7 +7,7 @@ import { OPERATOR_LEASE, type OpenedServices, SYSTEM_NAMESPACE } from '@slipway/
 import { pino } from 'pino';
 import { functionCache, functionController } from './controllers/edge-function/controller.js';
 import { projectCaches, projectController } from './controllers/project/controller.js';
-import { installedEngine, secretsOfEngine } from './engines/installed.js';
+import { installedEngine, secretsOfEngine } from './engines/create-engine.js';
 import type { Controller } from './runtime/controller.js';
 import { EventRecorder } from './runtime/events.js';
 import { KubeClient } from './runtime/kube.js';
@@ -62,9 +62,9 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
     log.info('leading');
     metrics.leading.set(1);
     installed.begin();
-    const world = { client, engine, events, log, projectUrl, now: () => new Date(), ...caches };
-    const functionWorld = { ...world, engine: installed.functions, functions, openedServices: openedBy(settings) };
-    controllers = [projectController(world, metrics, installed.onChange), functionController(functionWorld, metrics)];
+    const deps = { client, engine, events, log, projectUrl, now: () => new Date(), ...caches };
+    const functionWorld = { ...deps, engine: installed.functions, functions, openedServices: openedBy(settings) };
+    controllers = [projectController(deps, metrics, installed.onChange), functionController(functionWorld, metrics)];
     for (const controller of controllers) controller.start();
   });
 

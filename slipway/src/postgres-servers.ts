@@ -6,7 +6,6 @@ import path from 'node:path';
 import { endLeftover, type PostgresOptions } from '@slipway/postgres';
 import { preparePlatformDatabase } from '@slipway/project-database';
 import { expectFreeBytes, type Home } from './home.js';
-import { KeptPostgres } from './kept-postgres.js';
 import { LogFile } from './log-file.js';
 import {
   bytesToMove,
@@ -17,6 +16,7 @@ import {
   type Servers,
 } from './move-platform-database.js';
 import { PLATFORM_ACCESS, PLATFORM_SETTINGS, superuserSessions, TENANTS_ACCESS } from './postgres-access.js';
+import { PostgresSupervisor } from './postgres-supervisor.js';
 import type { Platform } from './programs.js';
 
 /** Ends what an earlier start left running. */
@@ -27,7 +27,7 @@ export async function endLeftoverServers(home: Home): Promise<void> {
 export class PostgresServers {
   readonly #platform: Platform;
   readonly #say: (text: string) => void;
-  readonly #servers: KeptPostgres[];
+  readonly #servers: PostgresSupervisor[];
 
   constructor(platform: Platform, say: (text: string) => void) {
     const { settings, home, secrets } = platform;
@@ -52,10 +52,10 @@ export class PostgresServers {
     this.#servers = [tenants, own];
   }
 
-  #kept(title: string, log: string, options: Omit<PostgresOptions, 'port' | 'onLog'>): KeptPostgres {
+  #kept(title: string, log: string, options: Omit<PostgresOptions, 'port' | 'onLog'>): PostgresSupervisor {
     const file = new LogFile(path.join(this.#platform.home.logs, `${log}.log`));
     const { postgres: port } = this.#platform.settings.ports;
-    return new KeptPostgres({ ...options, port, onLog: (line) => file.write(`${line}\n`) }, (delay) =>
+    return new PostgresSupervisor({ ...options, port, onLog: (line) => file.write(`${line}\n`) }, (delay) =>
       this.#say(`! ${title} ended; starting it again in ${(delay / 1000).toFixed(1)} s (${log}.log)`),
     );
   }

@@ -5,7 +5,7 @@ import { CANNOT_REACH, NO_TOKEN, NOT_FOUND, UNREADABLE, unavailable } from './an
 import { type EdgeFunction, keyOf } from './function.js';
 import { type Isolate, Unavailable } from './isolate.js';
 import type { FunctionLimits } from './limits.js';
-import { type Carried, carry, type Outcome } from './proxy.js';
+import { type ForwardRequest, forward, type Outcome } from './proxy.js';
 import type { UnreadableFunctions } from './unreadable.js';
 
 export interface CallOptions {
@@ -39,18 +39,18 @@ export const answering =
     await answer(found, carriedOf(request), limits, true);
   };
 
-function carriedOf({ tenant, address, path, query, incoming, outgoing }: ServiceRequest): Carried {
+function carriedOf({ tenant, address, path, query, incoming, outgoing }: ServiceRequest): ForwardRequest {
   const { host } = new URL(tenant.url);
   const target = query === '' ? path : `${path}?${query}`;
   return { target, host, address, incoming, outgoing };
 }
 
-async function answer(found: EdgeFunction, carried: Carried, limits: FunctionLimits, again: boolean) {
+async function answer(found: EdgeFunction, carried: ForwardRequest, limits: FunctionLimits, again: boolean) {
   const isolate = await enter(found, carried.outgoing);
   if (isolate === undefined) return;
   let outcome: Outcome;
   try {
-    outcome = await carry(isolate, carried, limits);
+    outcome = await forward(isolate, carried, limits);
   } finally {
     isolate.finish();
   }

@@ -6,14 +6,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
-import { endToEnd, handedOn, hasBody, isAnswer } from '../gateway/hop.js';
+import { endToEnd, handedOn, hasBody, isAnswer } from '../gateway/proxy-headers.js';
 import { type Refusal, refuse } from '../gateway/refusals.js';
-import { endWith, ONE_WRITE_BYTES, takeSmall } from '../one-write.js';
+import { endWith, ONE_WRITE_BYTES, takeSmall } from '../small-body.js';
 import { CANNOT_REACH, endedUnder, TOO_LATE } from './answers.js';
 import type { Isolate } from './isolate.js';
 import type { FunctionLimits } from './limits.js';
 
-export interface Carried {
+export interface ForwardRequest {
   /** With the query: what the function sees. */
   target: string;
   /** Who the function takes itself to be. */
@@ -29,7 +29,7 @@ export interface Carried {
 /** `late`: it was cut off. `unreached`: nothing of the request has left, nor of an answer, and another isolate may be asked. */
 export type Outcome = 'whole' | 'cut' | 'late' | 'unreached';
 
-export function carry(isolate: Isolate, carried: Carried, limits: FunctionLimits): Promise<Outcome> {
+export function forward(isolate: Isolate, carried: ForwardRequest, limits: FunctionLimits): Promise<Outcome> {
   // Whoever left while the isolate started can be answered no more.
   if (carried.outgoing.destroyed) return Promise.resolve('cut');
   return new Promise((resolve) => new Carriage(isolate, carried, limits, resolve).begin());
@@ -54,7 +54,7 @@ class Carriage implements Dispatcher.DispatchHandler {
 
   constructor(
     private readonly isolate: Isolate,
-    private readonly carried: Carried,
+    private readonly carried: ForwardRequest,
     limits: FunctionLimits,
     private readonly done: (outcome: Outcome) => void,
   ) {
@@ -179,7 +179,7 @@ const MAX_WAITING_BYTES = 256 * 1024;
 const END_IS_KNOWN_MS = 1_000;
 
 /** A small one that is there at once leaves with its head in one write; another is read only once there is somebody to take it. */
-function withBody(carried: Carried, send: (body: Body) => void): void {
+function withBody(carried: ForwardRequest, send: (body: Body) => void): void {
   const { incoming } = carried;
   if (carried.body !== undefined) return send(carried.body);
   if (!hasBody(incoming) || Number(incoming.headers['content-length']) === 0) return send(null);
@@ -201,7 +201,7 @@ async function* pieces(incoming: IncomingMessage): AsyncGenerator<Buffer> {
 }
 
 /** False: no function served by Deno answers so, but whoever listens at its socket may say anything. */
-function passHead(statusCode: number, headers: Headers, { outgoing }: Carried): boolean {
+function passHead(statusCode: number, headers: Headers, { outgoing }: ForwardRequest): boolean {
   if (!isAnswer({ statusCode })) return false;
   try {
     outgoing.writeHead(statusCode, endToEnd({ headers }));

@@ -5,7 +5,7 @@
 import type { Logger } from 'pino';
 import type { ServiceAddress } from './address.js';
 import type { Decision } from './credentials.js';
-import { LinesOfASecond } from './lines-of-a-second.js';
+import { LogThrottle } from './log-throttle.js';
 
 /** Callers choose the path, and may make it long. */
 const MAX_PATH_LENGTH = 200;
@@ -23,16 +23,16 @@ export interface Attempt {
 }
 
 export class AttemptLog {
-  readonly #refused: LinesOfASecond;
-  readonly #failed: LinesOfASecond;
-  readonly #otherHosts: LinesOfASecond;
+  readonly #refused: LogThrottle;
+  readonly #failed: LogThrottle;
+  readonly #otherHosts: LogThrottle;
 
   constructor(private readonly log: Logger) {
     const words = (end: string, ref?: string) =>
       `more callers${ref ? ' of the project' : ''} ${end} in the same second`;
-    this.#refused = new LinesOfASecond((leftOut, ref) => log.info({ ref, leftOut }, words('were refused', ref)));
-    this.#failed = new LinesOfASecond((leftOut, ref) => log.error({ ref, leftOut }, words('were failed', ref)));
-    this.#otherHosts = new LinesOfASecond((leftOut) =>
+    this.#refused = new LogThrottle((leftOut, ref) => log.info({ ref, leftOut }, words('were refused', ref)));
+    this.#failed = new LogThrottle((leftOut, ref) => log.error({ ref, leftOut }, words('were failed', ref)));
+    this.#otherHosts = new LogThrottle((leftOut) =>
       log.warn({ leftOut }, 'more requests for other host names refused'),
     );
   }

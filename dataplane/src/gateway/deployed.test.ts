@@ -15,11 +15,11 @@ import type { Service, Services } from '../service.js';
 import type { Tenant } from '../tenant.js';
 import { signToken } from '../testing/project.js';
 import { signedKeys, tenantWithoutDatabase } from '../testing/tenant.js';
-import type { CarrierLimits, ServiceAddress } from './carrier.js';
 import { createDeployedServices } from './deployed.js';
 import { createManagement } from './management.js';
 import { createGateway } from './server.js';
 import type { Patience } from './slow-clients.js';
+import type { ServiceAddress, UpstreamLimits } from './upstream-client.js';
 
 const DOMAIN = 'slipway.test:18080';
 
@@ -111,7 +111,7 @@ let count = 0;
 /** A project whose services answer at `listener`, behind a gateway of its own. */
 async function fixture(
   listener: RequestListener | undefined,
-  limits: Partial<CarrierLimits> = {},
+  limits: Partial<UpstreamLimits> = {},
   services: Services = { auth: inProcess, rest: inProcess },
   patience: Partial<Patience> = {},
 ): Promise<Fixture & { pod: Pod }> {

@@ -4,14 +4,14 @@
  */
 import { DEPLOYED_SERVICES, namespaceOf } from '@slipway/crds';
 import type { Service, ServiceRequest } from '../service.js';
-import { Carrier, type CarrierLimits, headersFor, type ServiceAddress } from './carrier.js';
+import { headersFor, type ServiceAddress, UpstreamClient, type UpstreamLimits } from './upstream-client.js';
 
 export type DeployedName = keyof typeof DEPLOYED_SERVICES;
 
 export interface DeployedOptions {
   /** Where a service of a project answers; by default at its name in the cluster. */
   serviceAddress?: (ref: string, service: DeployedName) => ServiceAddress;
-  limits?: Partial<CarrierLimits>;
+  limits?: Partial<UpstreamLimits>;
 }
 
 const inCluster = (ref: string, service: DeployedName): ServiceAddress => ({
@@ -22,11 +22,11 @@ const inCluster = (ref: string, service: DeployedName): ServiceAddress => ({
 /** One set of connections for all services of all projects. */
 export function createDeployedServices(options: DeployedOptions = {}): Record<DeployedName, Service> {
   const { serviceAddress = inCluster, limits } = options;
-  const carrier = new Carrier(limits);
+  const upstreamClient = new UpstreamClient(limits);
   const service = (name: DeployedName): Service => ({
     handle: (request) => {
       const { tenant, path, query } = request;
-      return carrier.carry({
+      return upstreamClient.forward({
         to: `${tenant.ref}/${name}`,
         address: serviceAddress(tenant.ref, name),
         path: query === '' ? path : `${path}?${query}`,
@@ -36,7 +36,7 @@ export function createDeployedServices(options: DeployedOptions = {}): Record<De
     },
     // What is under way comes to its end, and what is idle is closed soon.
     forget: async () => undefined,
-    close: async () => carrier.close(),
+    close: async () => upstreamClient.close(),
   });
   return { auth: service('auth'), rest: service('rest') };
 }

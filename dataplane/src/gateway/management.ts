@@ -1,9 +1,9 @@
 /** Hands requests for the platform itself on to the API's Unix socket, where there is one; when the API is down callers get 502 until it is back. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { networkOf } from '../network-address.js';
-import type { CarrierLimits } from './carrier.js';
-import { handOn } from './hand-on.js';
+import { proxyRequest } from './proxy-request.js';
 import { type Refusal, refuse } from './refusals.js';
+import type { UpstreamLimits } from './upstream-client.js';
 
 export interface Management {
   /** `address`: of the caller. */
@@ -37,7 +37,13 @@ function behindSocket(socketPath: string, publicUrl: string): Management {
   const { host, protocol } = new URL(publicUrl);
   const headers = { 'x-forwarded-host': host, 'x-forwarded-proto': protocol.slice(0, -1) };
   const to = { socketPath };
-  const { forward, close } = handOn({ name: 'management', to, headers, unreachable: UNREACHABLE, limits: LIMITS });
+  const { forward, close } = proxyRequest({
+    name: 'management',
+    to,
+    headers,
+    unreachable: UNREACHABLE,
+    limits: LIMITS,
+  });
   return {
     forward: (incoming, outgoing, requestId, address) =>
       forward(incoming, outgoing, { of: networkOf(address), address }, { 'x-request-id': requestId }),
@@ -46,7 +52,7 @@ function behindSocket(socketPath: string, publicUrl: string): Management {
 }
 
 /** The API sets the bounds of bodies, and cuts off who stands still: here they are only wider. */
-const LIMITS: Partial<CarrierLimits> = {
+const LIMITS: Partial<UpstreamLimits> = {
   // Of one caller's network, and of all.
   atOncePerService: 256,
   atOnce: 1024,

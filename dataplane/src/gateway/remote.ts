@@ -7,11 +7,11 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { type ProjectService, podOf } from '@slipway/crds';
 import type { Service, ServiceRequest, UpgradeRequest } from '../service.js';
-import { answerOn } from './answer-on.js';
-import { Carrier, type CarrierLimits, headersFor, type ServiceAddress } from './carrier.js';
-import { endToEnd, isAnswer } from './hop.js';
 import { SHARED_ORIGIN } from './origin-policy.js';
+import { endToEnd, isAnswer } from './proxy-headers.js';
 import { refuse, serviceBusy, serviceDown } from './refusals.js';
+import { upgradeResponse } from './upgrade-response.js';
+import { headersFor, type ServiceAddress, UpstreamClient, type UpstreamLimits } from './upstream-client.js';
 
 export interface RemoteOptions {
   service: ProjectService;
@@ -26,7 +26,7 @@ const HANDSHAKE_MS = 10_000;
 const SOCKETS = 20_000;
 
 /** The pod sets the bounds of what streams, and cuts off who stands still: here they are only wider. */
-const LIMITS: Partial<Record<ProjectService, Partial<CarrierLimits>>> = {
+const LIMITS: Partial<Record<ProjectService, Partial<UpstreamLimits>>> = {
   storage: { bodyBytes: Number.POSITIVE_INFINITY, stillMilliseconds: 120_000 },
   // A call may sleep for minutes: what one project can hold is little of what all can.
   functions: {
@@ -44,7 +44,7 @@ export function createRemoteService(options: RemoteOptions): Service {
 class Remote implements Service {
   readonly upgrade?: (request: UpgradeRequest) => void;
   readonly #service: ProjectService;
-  readonly #carrier: Carrier;
+  readonly #upstreamClient: UpstreamClient;
   readonly #handshakeMilliseconds: number;
   readonly #mostSockets: number;
   readonly #urls: readonly string[];
@@ -52,7 +52,7 @@ class Remote implements Service {
 
   constructor({ service, urls, handshakeMilliseconds = HANDSHAKE_MS, sockets = SOCKETS }: RemoteOptions) {
     this.#service = service;
-    this.#carrier = new Carrier(LIMITS[service]);
+    this.#upstreamClient = new UpstreamClient(LIMITS[service]);
     this.#urls = urls;
     this.#handshakeMilliseconds = handshakeMilliseconds;
     this.#mostSockets = sockets;
@@ -61,7 +61,7 @@ class Remote implements Service {
 
   handle(request: ServiceRequest): Promise<void> {
     const { ref } = request.tenant;
-    return this.#carrier.carry({
+    return this.#upstreamClient.forward({
       to: `${ref}/${this.#service}`,
       address: this.#addressOf(ref),
       path: this.#pathOf(request),
@@ -75,7 +75,7 @@ class Remote implements Service {
     const { incoming, tenant } = request;
     const socket = request.socket as Socket;
     if (this.#sockets.size >= this.#mostSockets) {
-      refuse(answerOn(socket, incoming), serviceBusy(this.#service));
+      refuse(upgradeResponse(socket, incoming), serviceBusy(this.#service));
       return;
     }
     this.#sockets.add(socket);
@@ -102,12 +102,12 @@ class Remote implements Service {
       answered = true;
       if (isAnswer(answer)) return passOn(request, answer);
       upstream.destroy();
-      refuse(answerOn(socket, incoming), serviceDown(this.#service));
+      refuse(upgradeResponse(socket, incoming), serviceDown(this.#service));
     });
     upstream.once('error', () => {
       clearTimeout(late);
       if (answered || socket.destroyed) socket.destroy();
-      else refuse(answerOn(socket, incoming), serviceDown(this.#service));
+      else refuse(upgradeResponse(socket, incoming), serviceDown(this.#service));
     });
     upstream.end();
   }
@@ -117,7 +117,7 @@ class Remote implements Service {
 
   async close(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
-    this.#carrier.close();
+    this.#upstreamClient.close();
   }
 
   #addressOf(ref: string): ServiceAddress {
@@ -159,7 +159,7 @@ function join({ socket, head }: UpgradeRequest, answer: IncomingMessage, other: 
 
 /** The pod refuses: its words are the caller's answer. */
 function passOn({ socket, incoming }: UpgradeRequest, answer: IncomingMessage): void {
-  const outgoing = answerOn(socket, incoming);
+  const outgoing = upgradeResponse(socket, incoming);
   outgoing.writeHead(answer.statusCode as number, endToEnd(answer));
   answer.once('error', () => socket.destroy());
   answer.pipe(outgoing);

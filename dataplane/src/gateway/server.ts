@@ -13,9 +13,7 @@ import type { Service, ServiceRequest, Services } from '../service.js';
 import { ConnectionError, PoolBusyError } from '../sql/errors.js';
 import type { Caller, Tenant } from '../tenant.js';
 import { type ProjectAddress, projectAddress, type ServiceAddress, serviceAddress } from './address.js';
-import { answerOn } from './answer-on.js';
 import { type Attempt, AttemptLog, type Refused } from './attempt-log.js';
-import { ServiceBusy, ServiceTooSlow, ServiceUnreachable } from './carrier.js';
 import { type ClientAddress, ofConnection, ofIngress, ofTrustedProxies } from './client-address.js';
 import { allowOrigin, answerPreflight, isPreflight } from './cors.js';
 import {
@@ -28,12 +26,12 @@ import {
 } from './credentials.js';
 import type { DeployedName } from './deployed.js';
 import { answerProbe } from './health.js';
-import { hasBody } from './hop.js';
 import { type HostCheck, hostCheck } from './host-check.js';
 import type { Management } from './management.js';
 import type { GatewayMetrics } from './metrics.js';
 import { OWN_ORIGIN, SHARED_ORIGIN } from './origin-policy.js';
 import { ProjectResponse } from './project-response.js';
+import { hasBody } from './proxy-headers.js';
 import { RateLimit } from './rate-limit.js';
 import {
   BODY_TOO_LARGE,
@@ -57,6 +55,8 @@ import {
 import { RULES, type ServiceRules } from './rules.js';
 import { type Patience, SlowClients } from './slow-clients.js';
 import { Tokens } from './tokens.js';
+import { upgradeResponse } from './upgrade-response.js';
+import { ServiceBusy, ServiceTooSlow, ServiceUnreachable } from './upstream-client.js';
 
 export interface GatewayOptions extends ProjectPlaces {
   /** Undefined: requests for any host name are answered, as on a cluster. */
@@ -314,7 +314,7 @@ class Gateway {
     const requestId = this.#nextId();
     socket.on('error', () => socket.destroy());
     const address = projectAddress(incoming.url as string, incoming.headers.host, this.#domain);
-    const outgoing = answerOn(socket, incoming, policyOf(address));
+    const outgoing = upgradeResponse(socket, incoming, policyOf(address));
     if (this.options.log.isLevelEnabled('debug')) logWhenDone(this.options.log, incoming, outgoing, requestId);
     outgoing.setHeader('X-Request-Id', requestId);
     if (!this.#answersFor(incoming.headers.host)) return this.#refuseOtherHost(incoming, outgoing, requestId);

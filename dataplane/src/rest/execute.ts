@@ -20,7 +20,7 @@ import { BOUND_ERROR, RESULT_COLUMNS } from './statement/result.js';
 import { likePattern, qualified, type Source } from './statement/writer.js';
 import type { PreparedRequest, TenantDatabase } from './tenant-database.js';
 
-export interface Exchange {
+export interface RestContext {
   request: ServiceRequest;
   database: TenantDatabase;
   outline: Outline;
@@ -29,13 +29,13 @@ export interface Exchange {
   range: RowRange;
 }
 
-export async function execute(catalogue: Catalogue, exchange: Exchange): Promise<Answer> {
-  const timezones = exchange.outline.prefer.includes('timezone') ? await exchange.database.timezones() : undefined;
-  const prepared = prepare(catalogue, exchange, timezones);
+export async function execute(catalogue: Catalogue, context: RestContext): Promise<Answer> {
+  const timezones = context.outline.prefer.includes('timezone') ? await context.database.timezones() : undefined;
+  const prepared = prepare(catalogue, context, timezones);
   const { compiled } = prepared;
-  const statements = statementsOf(catalogue, prepared, exchange);
+  const statements = statementsOf(catalogue, prepared, context);
   const run = endsInRollback(catalogue, compiled) ? runAndRollBack : runAndCommit;
-  const results = await run(exchange.database, statements, compiled).catch((error) => {
+  const results = await run(context.database, statements, compiled).catch((error) => {
     throw boundError(error, compiled);
   });
   const rows = results.at(-1)?.rows ?? [];
@@ -45,12 +45,12 @@ export async function execute(catalogue: Catalogue, exchange: Exchange): Promise
       rows.map(([line]) => line ?? null),
     );
   const planned = plannedRows(compiled, results);
-  return answerOf(compiled, resultOf(rows[0] ?? []), exchange.range, planned, exchange.request.query);
+  return answerOf(compiled, resultOf(rows[0] ?? []), context.range, planned, context.request.query);
 }
 
 function prepare(
   catalogue: Catalogue,
-  { database, outline, parameters, body, range }: Exchange,
+  { database, outline, parameters, body, range }: RestContext,
   timezones: ReadonlySet<string> | undefined,
 ): PreparedRequest {
   const shape = shapeOf(outline, parameters, body, range);
@@ -102,17 +102,17 @@ function cells(row: Record<string, unknown>, isPlan: boolean): (Buffer | null)[]
   });
 }
 
-function statementsOf(catalogue: Catalogue, { compiled, name }: PreparedRequest, exchange: Exchange): Statement[] {
-  const { caller, incoming, path } = exchange.request;
+function statementsOf(catalogue: Catalogue, { compiled, name }: PreparedRequest, context: RestContext): Statement[] {
+  const { caller, incoming, path } = context.request;
   const { request, call, readOnly } = compiled;
   const identity = identityStatement(incoming, caller, {
-    searchPath: catalogue.searchPath(exchange.outline.schema),
+    searchPath: catalogue.searchPath(context.outline.schema),
     path,
     readOnly,
     timeoutMs: call?.routine.timeoutMs,
     timezone: request.preferences.timezone,
   });
-  const values = ({ sources }: CompiledStatement) => sources.map((source) => boundValue(source, exchange));
+  const values = ({ sources }: CompiledStatement) => sources.map((source) => boundValue(source, context));
   const main = {
     text: compiled.statement.text,
     values: values(compiled.statement),
@@ -125,7 +125,7 @@ function statementsOf(catalogue: Catalogue, { compiled, name }: PreparedRequest,
     : [...before, main];
 }
 
-function boundValue(source: Source, { parameters, body, range }: Exchange): string | Buffer | null {
+function boundValue(source: Source, { parameters, body, range }: RestContext): string | Buffer | null {
   switch (source.from) {
     case 'constant':
       return source.text;

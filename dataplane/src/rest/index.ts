@@ -3,9 +3,9 @@
  * included. A request passes through types: outline → ApiRequest → plan → statement → row → answer.
  */
 import type { ServerResponse } from 'node:http';
-import { endWith } from '../one-write.js';
 import { readBody } from '../request-body.js';
 import type { Service, ServiceRequest } from '../service.js';
+import { endWith } from '../small-body.js';
 import { COUNTED_FROM, type HeldAnswer } from '../sql/answer-memory.js';
 import { DatabaseError } from '../sql/pool.js';
 import type { Catalogue } from './catalogue/catalogue.js';

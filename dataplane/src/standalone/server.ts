@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import { ofIngress } from '../gateway/client-address.js';
 import { allowOrigin, answerPreflight, isPreflight } from '../gateway/cors.js';
 import { credentialsOf } from '../gateway/credentials.js';
-import { hasBody } from '../gateway/hop.js';
+import { hasBody } from '../gateway/proxy-headers.js';
 import { BODY_TOO_LARGE, FAILED, type Refusal, refuse, serviceDown } from '../gateway/refusals.js';
 import { SlowClients } from '../gateway/slow-clients.js';
 import { TokenProblem, Tokens } from '../gateway/tokens.js';

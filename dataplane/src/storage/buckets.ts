@@ -1,10 +1,10 @@
 /** Buckets: made, read, changed, emptied and removed as the caller, so that policies on `storage.buckets` decide. */
 import { lastRows, rows, SERVICE, subjectOf } from './database.js';
 import { bucketNotEmpty, invalidRequest, noSuchBucket } from './errors.js';
-import { answer, as, ask, type Exchange, send, withTimes } from './exchange.js';
 import { jsonBody, wholeNumber } from './json-body.js';
 import { checkedBucket } from './names.js';
 import { removeContentOf } from './row-content.js';
+import { answer, as, ask, type StorageContext, send, withTimes } from './storage-context.js';
 
 const COLUMNS = 'id, name, owner, owner_id, public, type, file_size_limit, allowed_mime_types, created_at, updated_at';
 /** As upstream's route for one bucket shows it. */
@@ -13,15 +13,15 @@ export const MIME_TYPE = /^([a-z0-9!#$&^_.+-]+|\*)\/([a-z0-9!#$&^_.+*-]+)$/i;
 const UNITS: Readonly<Record<string, number>> = { b: 1, kb: 1000, mb: 1_000_000, gb: 1_000_000_000 };
 const EMPTIED_AT_ONCE = 1000;
 
-export async function createBucket(exchange: Exchange): Promise<void> {
-  const { caller, incoming } = exchange.request;
+export async function createBucket(context: StorageContext): Promise<void> {
+  const { caller, incoming } = context.request;
   const body = await jsonBody(incoming);
   const name = checkedBucket(body.name ?? body.id);
   const id = checkedBucket(body.id ?? body.name);
   const owner = subjectOf(caller);
   await send(
-    exchange,
-    as(exchange, caller, 'bucket.create', {
+    context,
+    as(context, caller, 'bucket.create', {
       name: 'storage-create-bucket',
       text: `insert into storage.buckets (id, name, owner, owner_id, public, file_size_limit, allowed_mime_types)
              values ($1, $2, $3::uuid, $4, $5, $6, $7::text[])`,
@@ -36,30 +36,30 @@ export async function createBucket(exchange: Exchange): Promise<void> {
       ],
     }),
   );
-  answer(exchange, { name: id });
+  answer(context, { name: id });
 }
 
-export async function readBucket(exchange: Exchange, id: string): Promise<void> {
+export async function readBucket(context: StorageContext, id: string): Promise<void> {
   const [bucket] = await ask(
-    exchange,
+    context,
     'bucket.get',
     rows('get-bucket', `select ${COLUMNS_OF_ONE} from storage.buckets where id = $1`, [id]),
   );
   if (!bucket) throw noSuchBucket();
-  answer(exchange, withTimes(bucket));
+  answer(context, withTimes(bucket));
 }
 
 const SORTED = ['id', 'name', 'created_at', 'updated_at'];
 
-export async function listBuckets(exchange: Exchange): Promise<void> {
-  const { query } = exchange;
+export async function listBuckets(context: StorageContext): Promise<void> {
+  const { query } = context;
   const column = query.get('sortColumn') ?? 'created_at';
   if (!SORTED.includes(column)) throw invalidRequest(`sortColumn must be one of ${SORTED.join(', ')}`);
   const order = query.get('sortOrder') === 'desc' ? 'desc' : 'asc';
   const limit = wholeNumber(query.get('limit') ?? undefined, 'limit', 1, 10_000, 10_000);
   const offset = wholeNumber(query.get('offset') ?? undefined, 'offset', 0, 2 ** 31, 0);
   const found = await ask(
-    exchange,
+    context,
     'bucket.list',
     rows(
       `list-buckets-${column}-${order}`,
@@ -68,15 +68,15 @@ export async function listBuckets(exchange: Exchange): Promise<void> {
       [query.get('search') ?? '', String(limit), String(offset)],
     ),
   );
-  answer(exchange, found.map(withTimes));
+  answer(context, found.map(withTimes));
 }
 
-export async function updateBucket(exchange: Exchange, id: string): Promise<void> {
-  const body = await jsonBody(exchange.request.incoming);
+export async function updateBucket(context: StorageContext, id: string): Promise<void> {
+  const body = await jsonBody(context.request.incoming);
   const limit = sizeLimit(body.file_size_limit);
   const types = mimeTypes(body.allowed_mime_types);
   const [changed] = await ask(
-    exchange,
+    context,
     'bucket.update',
     rows(
       'update-bucket',
@@ -97,18 +97,18 @@ export async function updateBucket(exchange: Exchange, id: string): Promise<void
     ),
   );
   if (!changed) throw noSuchBucket();
-  answer(exchange, { message: 'Successfully updated' });
+  answer(context, { message: 'Successfully updated' });
 }
 
-export async function deleteBucket(exchange: Exchange, id: string): Promise<void> {
-  const { caller } = exchange.request;
-  const used = lastRows(await send(exchange, as(exchange, SERVICE, 'bucket.delete', rows('bucket-used', USED, [id]))));
+export async function deleteBucket(context: StorageContext, id: string): Promise<void> {
+  const { caller } = context.request;
+  const used = lastRows(await send(context, as(context, SERVICE, 'bucket.delete', rows('bucket-used', USED, [id]))));
   if (used.length > 0) throw bucketNotEmpty();
   const gone = lastRows(
     await send(
-      exchange,
+      context,
       as(
-        exchange,
+        context,
         caller,
         'bucket.delete',
         rows('delete-bucket', 'delete from storage.buckets where id = $1 returning id', [id]),
@@ -116,27 +116,27 @@ export async function deleteBucket(exchange: Exchange, id: string): Promise<void
     ),
   );
   if (gone.length === 0) throw noSuchBucket();
-  answer(exchange, { message: 'Successfully deleted' });
+  answer(context, { message: 'Successfully deleted' });
 }
 
 const USED = 'select true as used from storage.objects where bucket_id = $1 limit 1';
 
-export async function emptyBucket(exchange: Exchange, id: string): Promise<void> {
-  const { caller } = exchange.request;
-  const [bucket] = await ask(exchange, 'bucket.get', rows('count-objects', COUNT, [id]));
+export async function emptyBucket(context: StorageContext, id: string): Promise<void> {
+  const { caller } = context.request;
+  const [bucket] = await ask(context, 'bucket.get', rows('count-objects', COUNT, [id]));
   if (!bucket) throw noSuchBucket();
   // What comes meanwhile stays, as what a trigger of the owner puts back does: else this might never end.
   for (let left = Number(bucket.objects); left > 0; left -= EMPTIED_AT_ONCE) {
     const gone = lastRows(
       await send(
-        exchange,
-        as(exchange, caller, 'bucket.empty', rows('empty-bucket', EMPTY, [id, String(EMPTIED_AT_ONCE)])),
+        context,
+        as(context, caller, 'bucket.empty', rows('empty-bucket', EMPTY, [id, String(EMPTIED_AT_ONCE)])),
       ),
     );
-    await removeContentOf(exchange, gone);
+    await removeContentOf(context, gone);
     if (gone.length < EMPTIED_AT_ONCE) break;
   }
-  answer(exchange, { message: 'Successfully emptied' });
+  answer(context, { message: 'Successfully emptied' });
 }
 
 const COUNT = `select count(o.id)::text as objects from storage.buckets b

@@ -2,18 +2,18 @@
 import { uuidOrNull } from './buckets.js';
 import { type Row, rows, subjectOf } from './database.js';
 import { invalidRequest, noSuchKey } from './errors.js';
-import { answer, ask, type Exchange, withTimes } from './exchange.js';
 import { type FoundObject, foundObject, ofObject, sizeOf } from './found-object.js';
 import { jsonBody } from './json-body.js';
 import { checkedBucket, checkedName, keyOf, type ObjectPlace } from './names.js';
 import { allowedBytes, bucketRules, mayPlace, newContent, ownPlacement, place } from './placing.js';
 import { contentOf, removeContentOf } from './row-content.js';
+import { answer, ask, type StorageContext, withTimes } from './storage-context.js';
 import { userMetadata } from './upload.js';
 
 const MOST_REMOVED = 1000;
 
-async function sourceAndTarget(exchange: Exchange) {
-  const body = await jsonBody(exchange.request.incoming);
+async function sourceAndTarget(context: StorageContext) {
+  const body = await jsonBody(context.request.incoming);
   const bucket = checkedBucket(body.bucketId);
   const source: ObjectPlace = { bucket, name: checkedName(body.sourceKey) };
   const target: ObjectPlace = {
@@ -23,15 +23,15 @@ async function sourceAndTarget(exchange: Exchange) {
   return { body, source, target };
 }
 
-export async function move(exchange: Exchange): Promise<void> {
-  const { source, target } = await sourceAndTarget(exchange);
-  const owner = subjectOf(exchange.request.caller);
-  const found = await foundObject(exchange, source, 'authenticated', 'object.move');
-  contentOf(exchange, found);
+export async function move(context: StorageContext): Promise<void> {
+  const { source, target } = await sourceAndTarget(context);
+  const owner = subjectOf(context.request.caller);
+  const found = await foundObject(context, source, 'authenticated', 'object.move');
+  contentOf(context, found);
   if (keyOf(source) !== keyOf(target)) {
-    if (source.bucket !== target.bucket) await checkTarget(exchange, target, found);
+    if (source.bucket !== target.bucket) await checkTarget(context, target, found);
     const [moved] = await ask(
-      exchange,
+      context,
       'object.move',
       rows(
         'move',
@@ -43,62 +43,62 @@ export async function move(exchange: Exchange): Promise<void> {
     );
     if (!moved) throw noSuchKey();
   }
-  answer(exchange, { message: 'Successfully moved', Id: found.id, Key: keyOf(target) });
+  answer(context, { message: 'Successfully moved', Id: found.id, Key: keyOf(target) });
 }
 
 /** What a bucket doesn't allow isn't moved into it either. */
-async function checkTarget(exchange: Exchange, target: ObjectPlace, object: FoundObject) {
-  const rules = await bucketRules(exchange, target.bucket, 'object.move');
-  allowedBytes(exchange, rules, typeOf(object), sizeOf(object));
+async function checkTarget(context: StorageContext, target: ObjectPlace, object: FoundObject) {
+  const rules = await bucketRules(context, target.bucket, 'object.move');
+  allowedBytes(context, rules, typeOf(object), sizeOf(object));
 }
 
 const typeOf = ({ metadata }: FoundObject) => metadata?.mimetype ?? 'application/octet-stream';
 
-export async function copy(exchange: Exchange): Promise<void> {
-  const { body, source, target } = await sourceAndTarget(exchange);
-  const { headers } = exchange.request.incoming;
-  const placement = ownPlacement(exchange, target, 'object.copy', headers['x-upsert'] === 'true');
-  const content = newContent(exchange);
-  const found = await ofObject(exchange, source, 'authenticated', 'object.copy', async (object) => {
-    const rules = await mayPlace(exchange, placement);
-    allowedBytes(exchange, rules, typeOf(object), sizeOf(object));
-    await exchange.content.copy(contentOf(exchange, object), content);
+export async function copy(context: StorageContext): Promise<void> {
+  const { body, source, target } = await sourceAndTarget(context);
+  const { headers } = context.request.incoming;
+  const placement = ownPlacement(context, target, 'object.copy', headers['x-upsert'] === 'true');
+  const content = newContent(context);
+  const found = await ofObject(context, source, 'authenticated', 'object.copy', async (object) => {
+    const rules = await mayPlace(context, placement);
+    allowedBytes(context, rules, typeOf(object), sizeOf(object));
+    await context.content.copy(contentOf(context, object), content);
     return object;
   });
   const kept = body.copyMetadata === false ? null : found.user_metadata;
   const said = headers['x-metadata'];
-  const id = await place(exchange, placement, content, sizeOf(found), {
+  const id = await place(context, placement, content, sizeOf(found), {
     mimetype: typeOf(found),
     cacheControl: found.metadata?.cacheControl ?? 'no-cache',
     userMetadata:
       typeof said === 'string' ? userMetadata(Buffer.from(said, 'base64').toString()) : kept && JSON.stringify(kept),
   });
-  answer(exchange, { Id: id, Key: keyOf(target) });
+  answer(context, { Id: id, Key: keyOf(target) });
 }
 
-export async function removeMany(exchange: Exchange, bucket: string): Promise<void> {
-  const { prefixes } = await jsonBody(exchange.request.incoming);
+export async function removeMany(context: StorageContext, bucket: string): Promise<void> {
+  const { prefixes } = await jsonBody(context.request.incoming);
   if (!Array.isArray(prefixes) || prefixes.length === 0 || prefixes.length > MOST_REMOVED) {
     throw invalidRequest(`prefixes must be a list of 1 to ${MOST_REMOVED} names`);
   }
   const names = prefixes.filter((name) => typeof name === 'string' && !name.includes('\0'));
-  answer(exchange, (await removed(exchange, bucket, names, 'object.delete_many', '*')).map(withTimes));
+  answer(context, (await removed(context, bucket, names, 'object.delete_many', '*')).map(withTimes));
 }
 
-export async function removeOne(exchange: Exchange, { bucket, name }: ObjectPlace): Promise<void> {
-  if ((await removed(exchange, bucket, [name], 'object.delete', 'version')).length === 0) throw noSuchKey();
-  answer(exchange, { message: 'Successfully deleted' });
+export async function removeOne(context: StorageContext, { bucket, name }: ObjectPlace): Promise<void> {
+  if ((await removed(context, bucket, [name], 'object.delete', 'version')).length === 0) throw noSuchKey();
+  answer(context, { message: 'Successfully deleted' });
 }
 
 async function removed(
-  exchange: Exchange,
+  context: StorageContext,
   bucket: string,
   names: string[],
   operation: string,
   columns: '*' | 'version',
 ): Promise<Row[]> {
   const gone = await ask(
-    exchange,
+    context,
     operation,
     rows(
       columns === '*' ? 'remove' : 'remove-one',
@@ -107,6 +107,6 @@ async function removed(
       [bucket, JSON.stringify(names)],
     ),
   );
-  await removeContentOf(exchange, gone);
+  await removeContentOf(context, gone);
   return gone;
 }

@@ -1,26 +1,26 @@
 /** Sends an object: whole or a range, unless the caller has it already; or what is known of it. */
 import type { OutgoingHttpHeaders } from 'node:http';
 import { pump } from './content/pump.js';
-import { answer, type Exchange } from './exchange.js';
 import { type Access, etagOf, type FoundObject, foundObject, modifiedOf, ofObject, sizeOf } from './found-object.js';
 import { keyOf, type ObjectPlace } from './names.js';
 import { isUnchanged, rangeOf, rangeStillHolds } from './range.js';
 import { contentOf } from './row-content.js';
 import { verified } from './signed-token.js';
+import { answer, type StorageContext } from './storage-context.js';
 
-export async function download(exchange: Exchange, at: ObjectPlace, access: Access): Promise<void> {
-  const { incoming } = exchange.request;
+export async function download(context: StorageContext, at: ObjectPlace, access: Access): Promise<void> {
+  const { incoming } = context.request;
   if (access === 'signed') {
-    await verified(exchange.request.tenant, exchange.query.get('token'), 'download', keyOf(at));
+    await verified(context.request.tenant, context.query.get('token'), 'download', keyOf(at));
   }
   const operation = incoming.method === 'HEAD' ? 'object.get_authenticated_info' : OPERATIONS[access];
-  await ofObject(exchange, at, access, operation, (object) => sendObject(exchange, at, object));
+  await ofObject(context, at, access, operation, (object) => sendObject(context, at, object));
 }
 
-async function sendObject(exchange: Exchange, at: ObjectPlace, object: FoundObject): Promise<void> {
-  const { incoming, outgoing } = exchange.request;
-  const content = contentOf(exchange, object);
-  const headers = headersOf(exchange, at, object);
+async function sendObject(context: StorageContext, at: ObjectPlace, object: FoundObject): Promise<void> {
+  const { incoming, outgoing } = context.request;
+  const content = contentOf(context, object);
+  const headers = headersOf(context, at, object);
   const [etag, modified, size] = [etagOf(object), modifiedOf(object), sizeOf(object)];
   if (isUnchanged(incoming.headers, etag, modified)) {
     outgoing.writeHead(304, headers).end();
@@ -39,7 +39,7 @@ async function sendObject(exchange: Exchange, at: ObjectPlace, object: FoundObje
     return;
   }
   // To a known end: what reads it need not look for one.
-  const body = await exchange.content.read(content, range ?? { start: 0, end: size - 1 });
+  const body = await context.content.read(content, range ?? { start: 0, end: size - 1 });
   try {
     outgoing.writeHead(range ? 206 : 200, headers);
     await pump(body, outgoing);
@@ -58,7 +58,7 @@ const OPERATIONS: Readonly<Record<Access, string>> = {
  * What a browser is told: never to guess another type than was said, and to run nothing that a file holds, as files of one project
  * may share their origin with others' and with the platform's pages.
  */
-export function headersOf({ query }: Exchange, at: ObjectPlace, object: FoundObject): OutgoingHttpHeaders {
+export function headersOf({ query }: StorageContext, at: ObjectPlace, object: FoundObject): OutgoingHttpHeaders {
   const { metadata } = object;
   const name = query.get('download');
   return {
@@ -81,10 +81,10 @@ const attachment = (name: string) => {
   return `attachment; filename="${encoded}"; filename*=UTF-8''${encoded}`;
 };
 
-export async function info(exchange: Exchange, at: ObjectPlace, access: Access): Promise<void> {
-  const object = await foundObject(exchange, at, access, 'object.get_authenticated_info');
-  contentOf(exchange, object);
-  answer(exchange, {
+export async function info(context: StorageContext, at: ObjectPlace, access: Access): Promise<void> {
+  const object = await foundObject(context, at, access, 'object.get_authenticated_info');
+  contentOf(context, object);
+  answer(context, {
     id: object.id,
     name: at.name,
     version: object.version,

@@ -1,8 +1,8 @@
 /** Finds one object: as the caller, as anybody in a public bucket, or as whoever signed. */
 import { lastRows, rows, SERVICE } from './database.js';
 import { noSuchBucket, noSuchKey, StorageError } from './errors.js';
-import { as, type Exchange, send } from './exchange.js';
 import type { ObjectPlace } from './names.js';
+import { as, type StorageContext, send } from './storage-context.js';
 
 export interface FoundObject {
   id: string;
@@ -25,15 +25,15 @@ const PUBLIC = `select b.id as bucket, o.id, o.version, o.created_at, o.updated_
   where b.id = $1 and b.public`;
 
 export async function foundObject(
-  exchange: Exchange,
+  context: StorageContext,
   { bucket, name }: ObjectPlace,
   access: Access,
   operation: string,
 ): Promise<FoundObject> {
-  const caller = access === 'authenticated' ? exchange.request.caller : SERVICE;
+  const caller = access === 'authenticated' ? context.request.caller : SERVICE;
   const asked =
     access === 'public' ? rows('public-object', PUBLIC, [bucket, name]) : rows('object', OBJECT, [bucket, name]);
-  const [object] = lastRows<FoundObject>(await send(exchange, as(exchange, caller, operation, asked)));
+  const [object] = lastRows<FoundObject>(await send(context, as(context, caller, operation, asked)));
   if (access === 'public' && !object) throw noSuchBucket();
   if (!object?.id) throw noSuchKey();
   return object;
@@ -47,20 +47,20 @@ const MOST_READS = 5;
  * the two, the version that is there now is used.
  */
 export async function ofObject<T>(
-  exchange: Exchange,
+  context: StorageContext,
   at: ObjectPlace,
   access: Access,
   operation: string,
   use: (object: FoundObject) => Promise<T>,
 ): Promise<T> {
-  let object = await foundObject(exchange, at, access, operation);
+  let object = await foundObject(context, at, access, operation);
   for (let reads = 1; ; reads++) {
     try {
       return await use(object);
     } catch (error) {
       if (!(error instanceof StorageError && error.code === 'NoSuchKey') || reads === MOST_READS) throw error;
       const { version } = object;
-      object = await foundObject(exchange, at, access, operation);
+      object = await foundObject(context, at, access, operation);
       if (object.version === version) throw error;
     }
   }

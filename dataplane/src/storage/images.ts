@@ -7,13 +7,13 @@ import type { Readable } from 'node:stream';
 import sharp, { type ResizeOptions, type Sharp } from 'sharp';
 import { headersOf } from './download.js';
 import { invalidRequest, StorageError } from './errors.js';
-import type { Exchange } from './exchange.js';
 import { type Access, type FoundObject, ofObject, sizeOf } from './found-object.js';
 import { blockOtherDecoders, formatOf } from './image-formats.js';
 import { type ImageOptions, imageOptions, LARGEST_SIDE } from './image-options.js';
 import { keyOf, type ObjectPlace } from './names.js';
 import { contentOf } from './row-content.js';
 import { verified } from './signed-token.js';
+import type { StorageContext } from './storage-context.js';
 
 const LARGEST_FILE = 25 * 1024 * 1024;
 const MOST_PIXELS = 50_000_000;
@@ -24,25 +24,25 @@ sharp.cache(false);
 sharp.concurrency(1);
 blockOtherDecoders();
 
-export async function render(exchange: Exchange, at: ObjectPlace, access: Access): Promise<void> {
-  const options = await optionsOf(exchange, at, access);
-  await ofObject(exchange, at, access, 'render.image', (object) => sendImage(exchange, at, object, options));
+export async function render(context: StorageContext, at: ObjectPlace, access: Access): Promise<void> {
+  const options = await optionsOf(context, at, access);
+  await ofObject(context, at, access, 'render.image', (object) => sendImage(context, at, object, options));
 }
 
 async function sendImage(
-  exchange: Exchange,
+  context: StorageContext,
   at: ObjectPlace,
   object: FoundObject,
   options: ImageOptions,
 ): Promise<void> {
   if (sizeOf(object) > LARGEST_FILE) throw sourceTooLarge();
-  const { data, type } = await exchange.images.inTurn(exchange.request, async () => {
-    const source = await exchange.content.read(contentOf(exchange, object), { start: 0, end: LARGEST_FILE });
-    return made(await allOf(source, exchange.request.outgoing), options, acceptOf(exchange));
+  const { data, type } = await context.images.inTurn(context.request, async () => {
+    const source = await context.content.read(contentOf(context, object), { start: 0, end: LARGEST_FILE });
+    return made(await allOf(source, context.request.outgoing), options, acceptOf(context));
   });
-  const headers = headersOf(exchange, at, object);
+  const headers = headersOf(context, at, object);
   const etag = `"${String(headers.ETag).replaceAll('"', '')}-${options.width ?? 0}-${options.height ?? 0}-${options.resize}-${options.quality}-${type.slice(6)}"`;
-  const { outgoing, incoming } = exchange.request;
+  const { outgoing, incoming } = context.request;
   outgoing.writeHead(200, {
     ...headers,
     ETag: etag,
@@ -55,7 +55,7 @@ async function sendImage(
 }
 
 /** A signed address says how in its token: whoever has it can't ask for another image. */
-async function optionsOf({ request, query }: Exchange, at: ObjectPlace, access: Access): Promise<ImageOptions> {
+async function optionsOf({ request, query }: StorageContext, at: ObjectPlace, access: Access): Promise<ImageOptions> {
   if (access !== 'signed') return imageOptions(query);
   const { transformations } = await verified(request.tenant, query.get('token'), 'download', keyOf(at));
   return imageOptions(new URLSearchParams(transformations ?? ''));
@@ -84,7 +84,7 @@ async function allOf(source: Readable, outgoing: ServerResponse): Promise<Buffer
   }
 }
 
-const acceptOf = ({ request }: Exchange) => request.incoming.headers.accept ?? '';
+const acceptOf = ({ request }: StorageContext) => request.incoming.headers.accept ?? '';
 
 async function made(source: Buffer, options: ImageOptions, accept: string): Promise<{ data: Buffer; type: string }> {
   const format = formatOf(source);

@@ -14,7 +14,6 @@ import { type S3Settings, S3Store } from './content/s3.js';
 import { StorageDatabases } from './database.js';
 import { download, info } from './download.js';
 import { noSuchRoute, StorageError, storageError } from './errors.js';
-import { answer, type Exchange, type StorageLimits } from './exchange.js';
 import { ImageTurns } from './image-turns.js';
 import { render } from './images.js';
 import { list, listFrom } from './list.js';
@@ -22,6 +21,7 @@ import { checkedBucket, decoded, placeOf } from './names.js';
 import { Resumable } from './resumable.js';
 import { ForeignIdLog } from './row-content.js';
 import { sign, signMany } from './sign.js';
+import { answer, type StorageContext, type StorageLimits } from './storage-context.js';
 import { signUpload, upload, uploadSigned } from './upload.js';
 import { UploadsAtOnce } from './uploads-at-once.js';
 
@@ -46,45 +46,45 @@ const LIMITS: StorageLimits = {
 const COLLECT_MS = 3600 * 1000;
 
 /** A route: its method, the beginning of its path, and what answers it, given the rest of the path. */
-type Route = readonly [method: string, prefix: string, (exchange: Exchange, rest: string) => Promise<void> | void];
+type Route = readonly [method: string, prefix: string, (context: StorageContext, rest: string) => Promise<void> | void];
 
 const ROUTES: readonly Route[] = [
-  ['GET', '/status', (exchange) => answer(exchange, { status: 'ok' })],
+  ['GET', '/status', (context) => answer(context, { status: 'ok' })],
   ['POST', '/bucket', createBucket],
   ['GET', '/bucket', listBuckets],
-  ['POST', '/bucket/*/empty', (exchange, id) => emptyBucket(exchange, checkedBucket(decoded(id)))],
-  ['GET', '/bucket/', (exchange, id) => readBucket(exchange, checkedBucket(decoded(id)))],
-  ['PUT', '/bucket/', (exchange, id) => updateBucket(exchange, checkedBucket(decoded(id)))],
-  ['DELETE', '/bucket/', (exchange, id) => deleteBucket(exchange, checkedBucket(decoded(id)))],
+  ['POST', '/bucket/*/empty', (context, id) => emptyBucket(context, checkedBucket(decoded(id)))],
+  ['GET', '/bucket/', (context, id) => readBucket(context, checkedBucket(decoded(id)))],
+  ['PUT', '/bucket/', (context, id) => updateBucket(context, checkedBucket(decoded(id)))],
+  ['DELETE', '/bucket/', (context, id) => deleteBucket(context, checkedBucket(decoded(id)))],
   ['POST', '/object/move', move],
   ['POST', '/object/copy', copy],
-  ['POST', '/object/list-v2/', (exchange, rest) => listFrom(exchange, checkedBucket(decoded(rest)))],
-  ['POST', '/object/list/', (exchange, rest) => list(exchange, checkedBucket(decoded(rest)))],
-  ['POST', '/object/upload/sign/', (exchange, rest) => signUpload(exchange, placeOf(rest))],
-  ['PUT', '/object/upload/sign/', (exchange, rest) => uploadSigned(exchange, placeOf(rest))],
+  ['POST', '/object/list-v2/', (context, rest) => listFrom(context, checkedBucket(decoded(rest)))],
+  ['POST', '/object/list/', (context, rest) => list(context, checkedBucket(decoded(rest)))],
+  ['POST', '/object/upload/sign/', (context, rest) => signUpload(context, placeOf(rest))],
+  ['PUT', '/object/upload/sign/', (context, rest) => uploadSigned(context, placeOf(rest))],
   [
     'POST',
     '/object/sign/',
-    (exchange, rest) =>
-      rest.includes('/') ? sign(exchange, placeOf(rest)) : signMany(exchange, checkedBucket(decoded(rest))),
+    (context, rest) =>
+      rest.includes('/') ? sign(context, placeOf(rest)) : signMany(context, checkedBucket(decoded(rest))),
   ],
-  ['GET', '/object/sign/', (exchange, rest) => download(exchange, placeOf(rest), 'signed')],
-  ['GET', '/object/public/', (exchange, rest) => download(exchange, placeOf(rest), 'public')],
-  ['GET', '/object/authenticated/', (exchange, rest) => download(exchange, placeOf(rest), 'authenticated')],
-  ['GET', '/object/info/public/', (exchange, rest) => info(exchange, placeOf(rest), 'public')],
-  ['GET', '/object/info/authenticated/', (exchange, rest) => info(exchange, placeOf(rest), 'authenticated')],
-  ['GET', '/object/info/', (exchange, rest) => info(exchange, placeOf(rest), 'authenticated')],
-  ['GET', '/render/image/public/', (exchange, rest) => render(exchange, placeOf(rest), 'public')],
-  ['GET', '/render/image/authenticated/', (exchange, rest) => render(exchange, placeOf(rest), 'authenticated')],
-  ['GET', '/render/image/sign/', (exchange, rest) => render(exchange, placeOf(rest), 'signed')],
-  ['POST', '/object/', (exchange, rest) => upload(exchange, placeOf(rest))],
-  ['PUT', '/object/', (exchange, rest) => upload(exchange, placeOf(rest))],
-  ['GET', '/object/', (exchange, rest) => download(exchange, placeOf(rest), 'authenticated')],
+  ['GET', '/object/sign/', (context, rest) => download(context, placeOf(rest), 'signed')],
+  ['GET', '/object/public/', (context, rest) => download(context, placeOf(rest), 'public')],
+  ['GET', '/object/authenticated/', (context, rest) => download(context, placeOf(rest), 'authenticated')],
+  ['GET', '/object/info/public/', (context, rest) => info(context, placeOf(rest), 'public')],
+  ['GET', '/object/info/authenticated/', (context, rest) => info(context, placeOf(rest), 'authenticated')],
+  ['GET', '/object/info/', (context, rest) => info(context, placeOf(rest), 'authenticated')],
+  ['GET', '/render/image/public/', (context, rest) => render(context, placeOf(rest), 'public')],
+  ['GET', '/render/image/authenticated/', (context, rest) => render(context, placeOf(rest), 'authenticated')],
+  ['GET', '/render/image/sign/', (context, rest) => render(context, placeOf(rest), 'signed')],
+  ['POST', '/object/', (context, rest) => upload(context, placeOf(rest))],
+  ['PUT', '/object/', (context, rest) => upload(context, placeOf(rest))],
+  ['GET', '/object/', (context, rest) => download(context, placeOf(rest), 'authenticated')],
   [
     'DELETE',
     '/object/',
-    (exchange, rest) =>
-      rest.includes('/') ? removeOne(exchange, placeOf(rest)) : removeMany(exchange, checkedBucket(decoded(rest))),
+    (context, rest) =>
+      rest.includes('/') ? removeOne(context, placeOf(rest)) : removeMany(context, checkedBucket(decoded(rest))),
   ],
 ];
 
@@ -107,12 +107,12 @@ export function createStorageService({ directory, s3, limits: given, projects, l
 
   async function dispatch(request: ServiceRequest): Promise<void> {
     const query = new URLSearchParams(request.query);
-    const exchange: Exchange = { request, query, databases, content, limits, uploads, images, foreignIds };
-    if (resumable.isAt(request.path)) return resumable.handle(exchange);
+    const context: StorageContext = { request, query, databases, content, limits, uploads, images, foreignIds };
+    if (resumable.isAt(request.path)) return resumable.handle(context);
     const method = request.incoming.method === 'HEAD' ? 'GET' : request.incoming.method;
     for (const [routeMethod, prefix, handle] of ROUTES) {
       const rest = method === routeMethod ? restOf(request.path, prefix) : undefined;
-      if (rest !== undefined) return handle(exchange, rest);
+      if (rest !== undefined) return handle(context, rest);
     }
     throw noSuchRoute();
   }

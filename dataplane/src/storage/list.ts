@@ -1,18 +1,18 @@
 /** Listings as the caller: a level below a prefix, and the newer one that goes on from a cursor. */
 import { type Row, rows } from './database.js';
 import { invalidRequest } from './errors.js';
-import { answer, ask, type Exchange, withTimes } from './exchange.js';
 import { jsonBody, optionalText, wholeNumber } from './json-body.js';
+import { answer, ask, type StorageContext, withTimes } from './storage-context.js';
 
 const MOST = 1000;
 
-export async function list(exchange: Exchange, bucket: string): Promise<void> {
-  const body = await jsonBody(exchange.request.incoming);
+export async function list(context: StorageContext, bucket: string): Promise<void> {
+  const body = await jsonBody(context.request.incoming);
   const asked = optionalText(body.prefix, 'prefix');
   const prefix = asked === '' || asked.endsWith('/') ? asked : `${asked}/`;
   const { column, order } = (body.sortBy ?? {}) as { column?: unknown; order?: unknown };
   const found = await ask(
-    exchange,
+    context,
     'object.list',
     rows('list', 'select * from storage.search($1, $2, $3::int, $4::int, $5::int, $6, $7, $8)', [
       prefix,
@@ -25,7 +25,7 @@ export async function list(exchange: Exchange, bucket: string): Promise<void> {
       optionalText(order, 'sortBy.order', 'asc'),
     ]),
   );
-  answer(exchange, found.map(withTimes));
+  answer(context, found.map(withTimes));
 }
 
 interface Entry extends Row {
@@ -36,8 +36,8 @@ interface Entry extends Row {
 
 const SORTED = ['name', 'created_at', 'updated_at'] as const;
 
-export async function listFrom(exchange: Exchange, bucket: string): Promise<void> {
-  const body = await jsonBody(exchange.request.incoming);
+export async function listFrom(context: StorageContext, bucket: string): Promise<void> {
+  const body = await jsonBody(context.request.incoming);
   const limit = wholeNumber(body.limit, 'limit', 1, MOST, MOST);
   const sort = (body.sortBy ?? {}) as { column?: unknown; order?: unknown };
   const column = SORTED.find((known) => known === (sort.column ?? 'name'));
@@ -46,7 +46,7 @@ export async function listFrom(exchange: Exchange, bucket: string): Promise<void
   const [sorted, key] = cursorOf(optionalText(body.cursor, 'cursor'));
   const byLevel = body.with_delimiter === true;
   const found = await ask<Entry>(
-    exchange,
+    context,
     'object.list_v2',
     rows(`list-from-${column}-${order}`, statementFor(column, order), [
       optionalText(body.prefix, 'prefix'),
@@ -59,7 +59,7 @@ export async function listFrom(exchange: Exchange, bucket: string): Promise<void
   );
   const page = found.slice(0, limit);
   const last = page.at(-1);
-  answer(exchange, {
+  answer(context, {
     hasNext: found.length > limit,
     folders: page.filter(({ folder }) => folder).map(({ key: name }) => ({ name, key: lastPart(name) })),
     objects: page

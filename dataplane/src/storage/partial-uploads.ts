@@ -12,7 +12,7 @@ import { DataStore, Upload } from '@tus/server';
 import { checkedRef, isVersion } from './content/content.js';
 import { counted } from './content/pump.js';
 import { tooManyOpenBytes, tooManyOpenUploads } from './errors.js';
-import type { StorageLimits } from './exchange.js';
+import type { StorageLimits } from './storage-context.js';
 
 /** Since it began; until then a client may go on. One that became an object is remembered for as long from then. */
 export const PARTIAL_LIFE_MS = 24 * 3600 * 1000;

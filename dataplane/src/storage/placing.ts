@@ -9,9 +9,9 @@ import { MIME_TYPE, uuidOrNull } from './buckets.js';
 import type { ContentPlace } from './content/content.js';
 import { lastRows, rows, SERVICE, statement, subjectOf } from './database.js';
 import { accessDenied, invalidMimeType, noSuchBucket, storageError, tooLarge } from './errors.js';
-import { as, type Exchange, send } from './exchange.js';
 import type { ObjectPlace } from './names.js';
 import { removeContentOf } from './row-content.js';
+import { as, type StorageContext, send } from './storage-context.js';
 
 export interface BucketRules {
   file_size_limit: number | null;
@@ -33,8 +33,13 @@ export interface Description {
   userMetadata: string | null;
 }
 
-export const ownPlacement = (exchange: Exchange, place: ObjectPlace, operation: string, upsert: boolean): Placement => {
-  const { caller } = exchange.request;
+export const ownPlacement = (
+  context: StorageContext,
+  place: ObjectPlace,
+  operation: string,
+  upsert: boolean,
+): Placement => {
+  const { caller } = context.request;
   return { ...place, caller, owner: subjectOf(caller), upsert, operation };
 };
 
@@ -49,7 +54,11 @@ const UPSERT = `${INSERT} on conflict (bucket_id, name) do update set
  * Whether the caller may put an object there, tried and undone, and what its bucket allows: both in one round trip, as what
  * undoes it carries the answer.
  */
-export async function mayPlace(exchange: Exchange, placement: Placement, foreseen: object = {}): Promise<BucketRules> {
+export async function mayPlace(
+  context: StorageContext,
+  placement: Placement,
+  foreseen: object = {},
+): Promise<BucketRules> {
   const { bucket, caller, operation } = placement;
   const rules = statement(
     'bucket-rules',
@@ -63,15 +72,15 @@ export async function mayPlace(exchange: Exchange, placement: Placement, foresee
     `do $$ begin raise sqlstate '${ALLOWED}' using message = current_setting('storage.bucket_rules'); end $$`,
   );
   try {
-    await send(exchange, [
-      ...as(exchange, SERVICE, operation, rules),
-      ...as(exchange, caller, operation, insertion(placement, randomUUID(), '', JSON.stringify(foreseen), null)),
+    await send(context, [
+      ...as(context, SERVICE, operation, rules),
+      ...as(context, caller, operation, insertion(placement, randomUUID(), '', JSON.stringify(foreseen), null)),
       undo,
     ]);
   } catch (error) {
     if (error instanceof DatabaseError && error.code === ALLOWED) return JSON.parse(error.message) as BucketRules;
     if (error instanceof DatabaseError && (error.code === '23503' || error.code === '42501')) {
-      throw (await isBucket(exchange, bucket)) ? storageError(error) : noSuchBucket();
+      throw (await isBucket(context, bucket)) ? storageError(error) : noSuchBucket();
     }
     throw error;
   }
@@ -79,23 +88,23 @@ export async function mayPlace(exchange: Exchange, placement: Placement, foresee
 }
 
 /** What a bucket allows, whether or not the caller may see it. */
-export async function bucketRules(exchange: Exchange, bucket: string, operation: string): Promise<BucketRules> {
+export async function bucketRules(context: StorageContext, bucket: string, operation: string): Promise<BucketRules> {
   const asked = rows('rules', 'select file_size_limit, allowed_mime_types from storage.buckets where id = $1', [
     bucket,
   ]);
-  const [rules] = lastRows<BucketRules>(await send(exchange, as(exchange, SERVICE, operation, asked)));
+  const [rules] = lastRows<BucketRules>(await send(context, as(context, SERVICE, operation, asked)));
   if (!rules) throw noSuchBucket();
   return rules;
 }
 
-async function isBucket(exchange: Exchange, bucket: string): Promise<boolean> {
+async function isBucket(context: StorageContext, bucket: string): Promise<boolean> {
   const asked = rows('is-bucket', 'select id from storage.buckets where id = $1', [bucket]);
-  return lastRows(await send(exchange, as(exchange, SERVICE, 'bucket.get', asked))).length > 0;
+  return lastRows(await send(context, as(context, SERVICE, 'bucket.get', asked))).length > 0;
 }
 
 /** How many bytes its content may have. Throws where that or its type is known not to be allowed. */
 export function allowedBytes(
-  { limits }: Exchange,
+  { limits }: StorageContext,
   rules: BucketRules,
   mimetype: string | undefined,
   length: number | undefined,
@@ -119,7 +128,7 @@ function patternsOf(mimetype: string): [essence: string, group: string] | [] {
   return [essence, `${essence.split('/', 1)[0]}/*`];
 }
 
-export const newContent = ({ request: { tenant } }: Exchange): ContentPlace => ({
+export const newContent = ({ request: { tenant } }: StorageContext): ContentPlace => ({
   ref: tenant.ref,
   version: randomUUID(),
 });
@@ -140,7 +149,7 @@ const DIVISION_BY_ZERO = '22012';
 
 /** As `place`, where `mayPlace` wasn't asked before: it is only for what is refused, to say why in the same words. */
 export async function placeUnasked(
-  exchange: Exchange,
+  context: StorageContext,
   placement: Placement,
   content: ContentPlace,
   size: number,
@@ -148,11 +157,11 @@ export async function placeUnasked(
 ): Promise<string> {
   const { mimetype } = description;
   try {
-    return await place(exchange, placement, content, size, description, fits(placement.bucket, size, mimetype));
+    return await place(context, placement, content, size, description, fits(placement.bucket, size, mimetype));
   } catch (error) {
     if (!(error instanceof DatabaseError && error.code === DIVISION_BY_ZERO)) throw error;
-    const rules = await mayPlace(exchange, placement, { mimetype, contentLength: size, size });
-    allowedBytes(exchange, rules, mimetype, size);
+    const rules = await mayPlace(context, placement, { mimetype, contentLength: size, size });
+    allowedBytes(context, rules, mimetype, size);
     throw error;
   }
 }
@@ -165,16 +174,16 @@ export async function place(...named: Parameters<typeof nameContent>): Promise<s
   try {
     return await nameContent(...named);
   } catch (error) {
-    const [exchange, , { ref, version }] = named;
+    const [context, , { ref, version }] = named;
     const mayBeNamed = error instanceof ConnectionError && error.sent;
-    if (!mayBeNamed) await exchange.content.remove(ref, [version]);
+    if (!mayBeNamed) await context.content.remove(ref, [version]);
     throw error;
   }
 }
 
 /** As `place`, but keeps what was refused. May be repeated where its answer was lost. */
 export async function nameContent(
-  exchange: Exchange,
+  context: StorageContext,
   placement: Placement,
   content: ContentPlace,
   size: number,
@@ -190,28 +199,32 @@ export async function nameContent(
   );
   const named = insertion(placement, content.version, content.version, metadata, description.userMetadata);
   const asService = [...(upsert ? [before] : []), ...(condition ? [condition] : [])];
-  const results = await send(exchange, [
-    ...(asService.length > 0 ? as(exchange, SERVICE, operation, ...asService) : []),
-    ...as(exchange, caller, operation, named),
+  const results = await send(context, [
+    ...(asService.length > 0 ? as(context, SERVICE, operation, ...asService) : []),
+    ...as(context, caller, operation, named),
   ]);
   let old: { id: string; version: unknown } | undefined;
   if (upsert) [old] = JSON.parse(String(results[1]?.rows[0]?.[0] ?? '[]')) as [typeof old];
   // Nobody waits for it, and what fails to go is collected.
   if (old?.version && old.version !== content.version) {
-    void removeContentOf(exchange, [old]).catch(() => undefined);
+    void removeContentOf(context, [old]).catch(() => undefined);
   }
   return old?.id ?? content.version;
 }
 
 /** Whether an object has this content: the one it was to be, or one that it made, wherever that was moved. */
-export async function isNamed(exchange: Exchange, { bucket, name }: ObjectPlace, version: string): Promise<boolean> {
+export async function isNamed(
+  context: StorageContext,
+  { bucket, name }: ObjectPlace,
+  version: string,
+): Promise<boolean> {
   const asked = rows(
     'is-named',
     `select id from storage.objects
      where version = $3::text and (id = $3::uuid or (bucket_id = $1 and name = $2))`,
     [bucket, name, version],
   );
-  return lastRows(await send(exchange, as(exchange, SERVICE, 'object.get', asked))).length > 0;
+  return lastRows(await send(context, as(context, SERVICE, 'object.get', asked))).length > 0;
 }
 
 const insertion = (

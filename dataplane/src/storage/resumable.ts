@@ -8,7 +8,6 @@ import type { ContentPlace } from './content/content.js';
 import { type FileStore, isThere } from './content/files.js';
 import { subjectOf } from './database.js';
 import { accessDenied, invalidRequest, isPassing, notYetFinished, StorageError, storageError } from './errors.js';
-import type { Exchange, StorageLimits } from './exchange.js';
 import { checkedBucket, checkedName, keyOf, type ObjectPlace } from './names.js';
 import { type Beginning, GONE, type PartialState, PartialUploads } from './partial-uploads.js';
 import {
@@ -21,13 +20,14 @@ import {
   type Placement,
   place,
 } from './placing.js';
+import type { StorageContext, StorageLimits } from './storage-context.js';
 import { signedPlacement, userMetadata } from './upload.js';
 
 const PATH = '/upload/resumable';
 const SIGNED_PATH = `${PATH}/sign`;
 
 interface Current {
-  exchange: Exchange;
+  context: StorageContext;
   beginning: Beginning | undefined;
   /** The upload that this request makes. */
   made: string | undefined;
@@ -46,8 +46,8 @@ export class Resumable {
     private readonly log: Logger,
   ) {
     this.#partials = new PartialUploads(files.folder, limits, () => {
-      const { exchange, beginning } = this.#now();
-      return { ref: exchange.request.tenant.ref, beginning };
+      const { context, beginning } = this.#now();
+      return { ref: context.request.tenant.ref, beginning };
     });
     this.#server = new Server({
       path: PATH,
@@ -74,15 +74,15 @@ export class Resumable {
 
   isAt = (path: string) => path === PATH || path.startsWith(`${PATH}/`);
 
-  handle(exchange: Exchange): Promise<void> {
-    const { incoming, outgoing } = exchange.request;
+  handle(context: StorageContext): Promise<void> {
+    const { incoming, outgoing } = context.request;
     const handle = () =>
-      this.#current.run({ exchange, beginning: undefined, made: undefined }, () =>
+      this.#current.run({ context, beginning: undefined, made: undefined }, () =>
         // Of a client that went away the server may wait for ever: an answer without a body never finishes on a dead connection.
         Promise.race([this.#server.handle(incoming, outgoing), closed(outgoing)]),
       );
     const sends = incoming.method === 'PATCH' || incoming.method === 'POST';
-    return sends ? exchange.uploads.receive(exchange.request, handle) : handle();
+    return sends ? context.uploads.receive(context.request, handle) : handle();
   }
 
   #now(): Current {
@@ -91,21 +91,21 @@ export class Resumable {
 
   /** Of uploads, as the client wrote it: whichever way it came, it finds back. */
   #address(): string {
-    const [address = ''] = (this.#now().exchange.request.incoming.url ?? '').split('?', 1);
+    const [address = ''] = (this.#now().context.request.incoming.url ?? '').split('?', 1);
     return address.replace(/\/+$/, '');
   }
 
   async #begin(upload: Upload): Promise<{ metadata: Record<string, string | null> }> {
     const now = this.#now();
-    const { exchange } = now;
+    const { context } = now;
     const { bucketName, objectName, contentType, cacheControl, metadata } = upload.metadata ?? {};
     const at = { bucket: checkedBucket(bucketName), name: checkedName(objectName) };
-    const upsert = exchange.request.incoming.headers['x-upsert'] === 'true';
+    const upsert = context.request.incoming.headers['x-upsert'] === 'true';
     const placement = await this.#placement(at, upsert);
     const mimetype = contentType || 'application/octet-stream';
     if (!/^[\t\x20-\x7e]{1,255}$/.test(mimetype)) throw invalidRequest('contentType must be a MIME type');
-    const rules = await mayPlace(exchange, placement, { mimetype });
-    const limit = allowedBytes(exchange, rules, mimetype, upload.size);
+    const rules = await mayPlace(context, placement, { mimetype });
+    const limit = allowedBytes(context, rules, mimetype, upload.size);
     now.made = upload.id;
     now.beginning = { ...at, upsert: placement.upsert, limit, by: await this.#caller(at) };
     return {
@@ -132,7 +132,7 @@ export class Resumable {
       await this.#finish(id, nameContent);
     } catch (error) {
       if (isAnswer(error) || !isPassing(error)) throw error;
-      const { requestId } = this.#now().exchange.request;
+      const { requestId } = this.#now().context.request;
       this.log.warn({ err: error, requestId }, 'a resumable upload that is whole could not become an object');
       throw notYetFinished();
     }
@@ -146,15 +146,15 @@ export class Resumable {
 
   /** It may end between any two lines, and is begun again by the next request for the upload. */
   async #finishAlone(id: string, put: typeof place): Promise<void> {
-    const { exchange } = this.#now();
+    const { context } = this.#now();
     const state = await this.#partials.state(id);
     if (state.isFinished) return this.#checkNamed(id, state);
     const placement = await this.#placement(state, state.upsert);
     const version = state.version ?? (await this.#partials.chooseVersion(id));
-    const content = { ref: exchange.request.tenant.ref, version };
+    const content = { ref: context.request.tenant.ref, version };
     if (!(await this.#wasNamed(state))) {
       await this.#adopt(id, content);
-      await put(exchange, placement, content, state.size as number, descriptionOf(state)).catch((error: unknown) =>
+      await put(context, placement, content, state.size as number, descriptionOf(state)).catch((error: unknown) =>
         this.#refused(id, state, content, error),
       );
     }
@@ -162,10 +162,10 @@ export class Resumable {
   }
 
   async #adopt(id: string, content: ContentPlace): Promise<void> {
-    const { exchange } = this.#now();
+    const { context } = this.#now();
     const file = this.#partials.file(id);
-    if (await isThere(file)) return exchange.content.adopt(content, file);
-    if (await exchange.content.has(content)) return;
+    if (await isThere(file)) return context.content.adopt(content, file);
+    if (await context.content.has(content)) return;
     await this.#partials.remove(id);
     throw GONE;
   }
@@ -179,7 +179,7 @@ export class Resumable {
     const isFirst = state.version === undefined;
     if (isFirst)
       await this.#now()
-        .exchange.content.remove(content.ref, [content.version])
+        .context.content.remove(content.ref, [content.version])
         .catch(() => undefined);
     throw error;
   }
@@ -193,7 +193,7 @@ export class Resumable {
 
   /** Whether it was asked for before this request, and done. */
   async #wasNamed(state: PartialState): Promise<boolean> {
-    return state.version !== undefined && isNamed(this.#now().exchange, state, state.version);
+    return state.version !== undefined && isNamed(this.#now().context, state, state.version);
   }
 
   async #checkOwner(id: string): Promise<void> {
@@ -203,34 +203,34 @@ export class Resumable {
 
   #answerTo(error: unknown): Answer {
     const { status_code, body } = answerTo(error);
-    const { requestId } = this.#now().exchange.request;
+    const { requestId } = this.#now().context.request;
     if (status_code >= 500) this.log.warn({ err: error, requestId }, 'storage could not answer');
     return { status_code, body };
   }
 
   #signature(): string | undefined {
-    const { exchange } = this.#now();
-    if (!exchange.request.path.startsWith(SIGNED_PATH)) return undefined;
-    const signature = exchange.request.incoming.headers['x-signature'];
+    const { context } = this.#now();
+    if (!context.request.path.startsWith(SIGNED_PATH)) return undefined;
+    const signature = context.request.incoming.headers['x-signature'];
     if (typeof signature !== 'string') throw accessDenied('The header x-signature is missing');
     return signature;
   }
 
   async #placement(at: ObjectPlace, upsert: boolean): Promise<Placement> {
-    const { exchange } = this.#now();
+    const { context } = this.#now();
     const signature = this.#signature();
-    if (signature !== undefined) return signedPlacement(exchange, at, signature);
-    return ownPlacement(exchange, { bucket: at.bucket, name: at.name }, 'tus.upload.create', upsert);
+    if (signature !== undefined) return signedPlacement(context, at, signature);
+    return ownPlacement(context, { bucket: at.bucket, name: at.name }, 'tus.upload.create', upsert);
   }
 
   /** A stranger's token doesn't open another's upload, nor does a signature for another object. */
   async #caller(at: ObjectPlace): Promise<string> {
     const signature = this.#signature();
     if (signature !== undefined) {
-      await signedPlacement(this.#now().exchange, at, signature);
+      await signedPlacement(this.#now().context, at, signature);
       return `signed ${keyOf(at)}`;
     }
-    const { caller } = this.#now().exchange.request;
+    const { caller } = this.#now().context.request;
     return `${caller.role} ${subjectOf(caller) ?? ''}`;
   }
 }

@@ -3,11 +3,11 @@
  * that this service did not generate is a foreign id: reading it answers 404, and removing it touches nothing.
  */
 import type { Logger } from 'pino';
-import { LinesOfASecond } from '../gateway/lines-of-a-second.js';
+import { LogThrottle } from '../gateway/log-throttle.js';
 import type { ServiceRequest } from '../service.js';
 import { type ContentPlace, isVersion } from './content/content.js';
 import { noSuchKey } from './errors.js';
-import type { Exchange } from './exchange.js';
+import type { StorageContext } from './storage-context.js';
 
 interface ContentRow {
   version?: unknown;
@@ -15,10 +15,10 @@ interface ContentRow {
 
 /** Logs requests that met foreign ids: a few a second of each project, without the value, which may be anything. */
 export class ForeignIdLog {
-  readonly #lines: LinesOfASecond;
+  readonly #lines: LogThrottle;
 
   constructor(private readonly log: Logger) {
-    this.#lines = new LinesOfASecond((leftOut, ref) => log.warn({ ref, leftOut }, 'more foreign content ids ignored'));
+    this.#lines = new LogThrottle((leftOut, ref) => log.warn({ ref, leftOut }, 'more foreign content ids ignored'));
   }
 
   write({ tenant: { ref }, requestId }: ServiceRequest, rows: number): void {
@@ -31,7 +31,7 @@ export class ForeignIdLog {
 }
 
 /** Throws noSuchKey() for a row without content of ours. */
-export function contentOf({ request, foreignIds }: Exchange, { version }: ContentRow): ContentPlace {
+export function contentOf({ request, foreignIds }: StorageContext, { version }: ContentRow): ContentPlace {
   if (isVersion(version)) return { ref: request.tenant.ref, version };
   if (isForeign(version)) foreignIds.write(request, 1);
   throw noSuchKey();
@@ -39,7 +39,7 @@ export function contentOf({ request, foreignIds }: Exchange, { version }: Conten
 
 /** Removes the content of rows that were deleted or replaced. */
 export async function removeContentOf(
-  { request, content, foreignIds }: Exchange,
+  { request, content, foreignIds }: StorageContext,
   rows: readonly ContentRow[],
 ): Promise<void> {
   const versions = rows.map(({ version }) => version);

@@ -1,31 +1,31 @@
 /** Addresses that open an object without a key, for as long as was asked; made for whoever may see it. */
 import { rows } from './database.js';
 import { invalidRequest } from './errors.js';
-import { answer, ask, type Exchange } from './exchange.js';
 import { foundObject } from './found-object.js';
 import { transformText } from './image-options.js';
 import { jsonBody, wholeNumber } from './json-body.js';
 import { checkedName, inAddress, keyOf, type ObjectPlace } from './names.js';
 import { signed } from './signed-token.js';
+import { answer, ask, type StorageContext } from './storage-context.js';
 
 const LONGEST_SECONDS = 10 * 365 * 24 * 3600;
 const MOST_PATHS = 1000;
 
-export async function sign(exchange: Exchange, at: ObjectPlace): Promise<void> {
-  const { expiresIn, transform } = await jsonBody(exchange.request.incoming);
+export async function sign(context: StorageContext, at: ObjectPlace): Promise<void> {
+  const { expiresIn, transform } = await jsonBody(context.request.incoming);
   const seconds = wholeNumber(expiresIn, 'expiresIn', 1, LONGEST_SECONDS);
-  await foundObject(exchange, at, 'authenticated', 'object.sign');
-  answer(exchange, { signedURL: await signedAddress(exchange, at, seconds, transform) });
+  await foundObject(context, at, 'authenticated', 'object.sign');
+  answer(context, { signedURL: await signedAddress(context, at, seconds, transform) });
 }
 
-export async function signMany(exchange: Exchange, bucket: string): Promise<void> {
-  const { expiresIn, paths } = await jsonBody(exchange.request.incoming);
+export async function signMany(context: StorageContext, bucket: string): Promise<void> {
+  const { expiresIn, paths } = await jsonBody(context.request.incoming);
   const seconds = wholeNumber(expiresIn, 'expiresIn', 1, LONGEST_SECONDS);
   if (!Array.isArray(paths) || paths.length === 0 || paths.length > MOST_PATHS) {
     throw invalidRequest(`paths must be a list of 1 to ${MOST_PATHS} names`);
   }
   const seen = await ask<{ name: string }>(
-    exchange,
+    context,
     'object.sign_many',
     rows(
       'sign-many',
@@ -36,14 +36,14 @@ export async function signMany(exchange: Exchange, bucket: string): Promise<void
   const names = new Set(seen.map(({ name }) => name));
   const answers = paths.map(async (path: unknown) =>
     typeof path === 'string' && names.has(path)
-      ? { error: null, path, signedURL: await signedAddress(exchange, { bucket, name: checkedName(path) }, seconds) }
+      ? { error: null, path, signedURL: await signedAddress(context, { bucket, name: checkedName(path) }, seconds) }
       : { error: 'Either the object does not exist or you do not have access to it', path, signedURL: null },
   );
-  answer(exchange, await Promise.all(answers));
+  answer(context, await Promise.all(answers));
 }
 
 async function signedAddress(
-  { request: { tenant } }: Exchange,
+  { request: { tenant } }: StorageContext,
   at: ObjectPlace,
   seconds: number,
   transform?: unknown,

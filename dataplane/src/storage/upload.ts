@@ -5,7 +5,6 @@ import busboy from 'busboy';
 import { brokenOff, isBroken } from './content/pump.js';
 import { SERVICE, subjectOf } from './database.js';
 import { invalidRequest } from './errors.js';
-import { answer, type Exchange } from './exchange.js';
 import { keyOf, type ObjectPlace } from './names.js';
 import {
   allowedBytes,
@@ -20,6 +19,7 @@ import {
   placeUnasked,
 } from './placing.js';
 import { signed, verified } from './signed-token.js';
+import { answer, type StorageContext } from './storage-context.js';
 
 const DEFAULT_TYPE = 'application/octet-stream';
 /** As much is taken before anybody is asked whether it may come: to take it back costs less than to ask first. */
@@ -29,71 +29,75 @@ const UNASKED_MS = 2_000;
 const MAX_METADATA = 1024 * 1024;
 const UPLOAD_TOKEN_SECONDS = 2 * 3600;
 
-export async function upload(exchange: Exchange, at: ObjectPlace): Promise<void> {
-  const { headers, method } = exchange.request.incoming;
+export async function upload(context: StorageContext, at: ObjectPlace): Promise<void> {
+  const { headers, method } = context.request.incoming;
   const upsert = method === 'PUT' || headers['x-upsert'] === 'true';
   const operation = method === 'PUT' ? 'object.upload_update' : 'object.upload';
-  const id = await receive(exchange, ownPlacement(exchange, at, operation, upsert));
-  answer(exchange, { Id: id, Key: keyOf(at) });
+  const id = await receive(context, ownPlacement(context, at, operation, upsert));
+  answer(context, { Id: id, Key: keyOf(at) });
 }
 
-export async function signUpload(exchange: Exchange, at: ObjectPlace): Promise<void> {
-  const { tenant, caller, incoming } = exchange.request;
+export async function signUpload(context: StorageContext, at: ObjectPlace): Promise<void> {
+  const { tenant, caller, incoming } = context.request;
   const upsert = incoming.headers['x-upsert'] === 'true';
-  await mayPlace(exchange, ownPlacement(exchange, at, 'object.sign_upload_url', upsert));
+  await mayPlace(context, ownPlacement(context, at, 'object.sign_upload_url', upsert));
   const owner = subjectOf(caller);
   const claims = { use: 'upload', url: keyOf(at), upsert, ...(owner ? { owner } : {}) } as const;
   const token = await signed(tenant, claims, UPLOAD_TOKEN_SECONDS);
-  answer(exchange, { url: `/object/upload/sign/${encodeURI(keyOf(at))}?token=${token}`, token });
+  answer(context, { url: `/object/upload/sign/${encodeURI(keyOf(at))}?token=${token}`, token });
 }
 
-export async function uploadSigned(exchange: Exchange, at: ObjectPlace): Promise<void> {
-  const placement = await signedPlacement(exchange, at, exchange.query.get('token'));
-  const id = await receive(exchange, placement);
-  answer(exchange, { Id: id, Key: keyOf(at) });
+export async function uploadSigned(context: StorageContext, at: ObjectPlace): Promise<void> {
+  const placement = await signedPlacement(context, at, context.query.get('token'));
+  const id = await receive(context, placement);
+  answer(context, { Id: id, Key: keyOf(at) });
 }
 
 /** Whoever signed was asked for the right to; whoever brings the token needs none. */
-export async function signedPlacement(exchange: Exchange, at: ObjectPlace, token: string | null): Promise<Placement> {
-  const { owner, upsert } = await verified(exchange.request.tenant, token, 'upload', keyOf(at));
+export async function signedPlacement(
+  context: StorageContext,
+  at: ObjectPlace,
+  token: string | null,
+): Promise<Placement> {
+  const { owner, upsert } = await verified(context.request.tenant, token, 'upload', keyOf(at));
   return { ...at, caller: SERVICE, owner, upsert, operation: 'object.upload_signed_url' };
 }
 
-const receive = (exchange: Exchange, placement: Placement): Promise<string> =>
-  exchange.uploads.receive(exchange.request, () => received(exchange, placement));
+const receive = (context: StorageContext, placement: Placement): Promise<string> =>
+  context.uploads.receive(context.request, () => received(context, placement));
 
-async function received(exchange: Exchange, placement: Placement): Promise<string> {
-  const { incoming } = exchange.request;
+async function received(context: StorageContext, placement: Placement): Promise<string> {
+  const { incoming } = context.request;
   const isForm = incoming.headers['content-type']?.toLowerCase().startsWith('multipart/form-data') === true;
   const mimetype = isForm ? undefined : typeOf(incoming.headers['content-type']);
   const length = isForm ? undefined : lengthOf(incoming);
-  const content = newContent(exchange);
-  const unasked = exchange.content.isLocal ? Math.min(UNASKED_BYTES, exchange.limits.fileBytes) : -1;
+  const content = newContent(context);
+  const unasked = context.content.isLocal ? Math.min(UNASKED_BYTES, context.limits.fileBytes) : -1;
   if (mimetype !== undefined && length !== undefined && length <= unasked) {
     const description = describedByHeaders(incoming, mimetype);
-    const written = exchange.content.write(content, incoming, length, length);
+    const written = context.content.write(content, incoming, length, length);
     await unlessRefused(written, async () => {
-      const rules = await mayPlace(exchange, placement, { mimetype, contentLength: length, size: length });
-      allowedBytes(exchange, rules, mimetype, length);
+      const rules = await mayPlace(context, placement, { mimetype, contentLength: length, size: length });
+      allowedBytes(context, rules, mimetype, length);
     }).catch((error: unknown) => {
       // What is refused breaks off when its connection ends; all of it may have come before.
-      written.then(() => exchange.content.remove(content.ref, [content.version])).catch(() => undefined);
+      written.then(() => context.content.remove(content.ref, [content.version])).catch(() => undefined);
       throw error;
     });
-    return placeUnasked(exchange, placement, content, length, description);
+    return placeUnasked(context, placement, content, length, description);
   }
-  const rules = await mayPlace(exchange, placement, {
+  const rules = await mayPlace(context, placement, {
     ...(mimetype ? { mimetype } : {}),
     ...(length === undefined ? {} : { contentLength: length, size: length }),
   });
-  const limit = allowedBytes(exchange, rules, mimetype, length);
+  const limit = allowedBytes(context, rules, mimetype, length);
   if (mimetype === undefined) {
-    const { size, description } = await receiveForm(exchange, rules, limit, content);
-    return place(exchange, placement, content, size, description);
+    const { size, description } = await receiveForm(context, rules, limit, content);
+    return place(context, placement, content, size, description);
   }
   const description = describedByHeaders(incoming, mimetype);
-  const size = await exchange.content.write(content, incoming, limit, length);
-  return place(exchange, placement, content, size, description);
+  const size = await context.content.write(content, incoming, limit, length);
+  return place(context, placement, content, size, description);
 }
 
 /** Fails as soon as `ask` does, where `written` takes so long that it is asked at all. */
@@ -120,12 +124,12 @@ function describedByHeaders({ headers }: IncomingMessage, mimetype: string): Des
 
 /** The first file of the form; fields may come before it or after. */
 async function receiveForm(
-  exchange: Exchange,
+  context: StorageContext,
   rules: BucketRules,
   limit: number,
   content: ReturnType<typeof newContent>,
 ): Promise<{ size: number; description: Description }> {
-  const { incoming } = exchange.request;
+  const { incoming } = context.request;
   if (isBroken(incoming)) throw brokenOff();
   const fields = new Map<string, string>();
   let written: Promise<number> | undefined;
@@ -148,7 +152,7 @@ async function receiveForm(
           reject(error);
           return;
         }
-        written = exchange.content.write(content, file as Readable, limit);
+        written = context.content.write(content, file as Readable, limit);
         written.catch(reject);
       });
       form.once('close', resolve);
@@ -166,7 +170,7 @@ async function receiveForm(
     incoming.unpipe();
     incoming.resume();
     await written?.catch(() => undefined);
-    await exchange.content.remove(content.ref, [content.version]);
+    await context.content.remove(content.ref, [content.version]);
     throw error;
   }
   if (written === undefined) throw invalidRequest('No content provided');

@@ -2,7 +2,7 @@
 import { PROJECT_SERVICES, type ProjectService } from '@slipway/crds';
 import { Agent } from 'undici';
 import type { EngineOutcome, Services } from './engine.js';
-import { type Answer, isLetIn, postgrestError } from './let-in.js';
+import { type Answer, isTokenAccepted, postgrestError } from './token-accepted.js';
 
 const TIMEOUT_MS = 3_000;
 const CONNECTIONS = 16;
@@ -20,7 +20,7 @@ interface Probe {
 
 const isOk = ({ status }: Answer) => status === 200;
 /** Who refuses a token is there; the root itself may be shut by its owner. */
-const isThere = (answer: Answer) => isLetIn(answer) || (answer.status < 500 && answer.status !== 404);
+const isThere = (answer: Answer) => isTokenAccepted(answer) || (answer.status < 500 && answer.status !== 404);
 
 const PROBES: Readonly<Record<ProjectService, Probe>> = {
   auth: { method: 'GET', path: '/auth/v1/health', answers: isOk },
@@ -32,9 +32,9 @@ const PROBES: Readonly<Record<ProjectService, Probe>> = {
 
 /** Each answered by who has verified the token: the gateway, and behind it REST and realtime, which may be programs of their own. */
 const VERIFIERS: readonly Probe[] = [
-  { method: 'HEAD', path: '/rest/v1/', answers: isLetIn },
+  { method: 'HEAD', path: '/rest/v1/', answers: isTokenAccepted },
   // Who is let in is told that this goes by POST.
-  { method: 'GET', path: '/realtime/v1/api/broadcast', answers: isLetIn },
+  { method: 'GET', path: '/realtime/v1/api/broadcast', answers: isTokenAccepted },
 ];
 const ACCEPTANCE_LOOK_AGAIN_MS = 500;
 

@@ -16,7 +16,7 @@ import {
   SYSTEM_NAMESPACE,
 } from '@slipway/crds';
 import { PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';
-import { keptSecret } from '../runtime/kept-secret.js';
+import { generatedSecret } from '../runtime/generated-secret.js';
 import type { KubeClient } from '../runtime/kube.js';
 
 export interface PlatformSecrets {
@@ -31,7 +31,7 @@ const newSecret = () => randomBytes(36).toString('base64url');
 
 export async function platformSecrets(client: KubeClient): Promise<PlatformSecrets> {
   const hasData = await hasProjects(client);
-  const postgres = await keptSecret(client, {
+  const postgres = await generatedSecret(client, {
     namespace: SYSTEM_NAMESPACE,
     name: POSTGRES_SECRET.name,
     labels: LABELS,
@@ -41,7 +41,7 @@ export async function platformSecrets(client: KubeClient): Promise<PlatformSecre
     },
   });
   const adminUrl = postgres[POSTGRES_SECRET.url] || urlOfOurs(postgres[POSTGRES_SECRET.password] as string);
-  const api = await keptSecret(client, {
+  const api = await generatedSecret(client, {
     namespace: SYSTEM_NAMESPACE,
     name: API_SECRET.name,
     labels: LABELS,
@@ -56,7 +56,7 @@ export async function platformSecrets(client: KubeClient): Promise<PlatformSecre
   });
   // Pods that mount it wait until it is there.
   await functionsToken(client);
-  await keptSecret(client, {
+  await generatedSecret(client, {
     namespace: SYSTEM_NAMESPACE,
     name: SETUP_SECRET.name,
     labels: LABELS,
@@ -95,7 +95,7 @@ function madeBeforeData(
 export async function functionsToken(client: KubeClient): Promise<string> {
   const { name, token } = FUNCTIONS_SECRET;
   const make = () => ({ [token]: newSecret() });
-  const kept = await keptSecret(client, { namespace: SYSTEM_NAMESPACE, name, labels: LABELS, make });
+  const kept = await generatedSecret(client, { namespace: SYSTEM_NAMESPACE, name, labels: LABELS, make });
   return kept[token] as string;
 }
 

@@ -49,7 +49,7 @@ export async function signup(context: Context): Promise<Answer> {
   } catch (error) {
     if (!takenAddress(error)) throw error;
     if (confirmed) throw unprocessable('user_already_exists', 'User already registered');
-    return pretend(context, wanted, user);
+    return maskedSignupResponse(context, wanted, user);
   }
   await writeTo(context, wanted, user.id);
   return ok(await readUser(context.pool, user.id));
@@ -105,7 +105,7 @@ async function writeTo(context: Context, { address, challenge }: Wanted, userId:
 }
 
 /** The address is taken: its owner may learn that from the mail, but whoever asks here gets the answer of a new user. */
-async function pretend(context: Context, wanted: Wanted, user: NewUser): Promise<Answer> {
+async function maskedSignupResponse(context: Context, wanted: Wanted, user: NewUser): Promise<Answer> {
   const known = await findUser(context.pool, byAddress(wanted.address));
   const confirmed = 'email' in wanted.address ? known?.emailConfirmed : known?.phoneConfirmed;
   if (known && !confirmed && !known.banned) {

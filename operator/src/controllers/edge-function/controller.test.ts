@@ -11,7 +11,7 @@ import { Metrics } from '../../runtime/metrics.js';
 import { deleteAndWait, silentLog, startTestKubernetes, type TestKubernetes, until } from '../../testing.js';
 import { functionCache, functionController } from './controller.js';
 
-interface World {
+interface ReconcilerDeps {
   kubernetes: TestKubernetes;
   engine: Remembering;
   functions: ReturnType<typeof functionCache>;
@@ -42,15 +42,15 @@ class Remembering implements FunctionEngine {
   }
 }
 
-const test = suite<World>('edge function controller');
+const test = suite<ReconcilerDeps>('edge function controller');
 const ref = `fn-${process.pid.toString(36)}`;
 const namespace = `p-${ref}`;
 const PROJECT = `/apis/slipway.dev/v1alpha1/projects/${ref}`;
 const FUNCTIONS = `/apis/slipway.dev/v1alpha1/namespaces/${namespace}/edgefunctions`;
 
-test.before(async (world) => {
-  world.kubernetes = await startTestKubernetes();
-  const { client } = world.kubernetes;
+test.before(async (deps) => {
+  deps.kubernetes = await startTestKubernetes();
+  const { client } = deps.kubernetes;
   const metrics = new Metrics();
   const shared = { client, metrics, log: silentLog };
   const projects = new Informer<Project>({
@@ -59,8 +59,8 @@ test.before(async (world) => {
     path: '/apis/slipway.dev/v1alpha1/projects',
   });
   const functions = functionCache(client, metrics, silentLog);
-  world.engine = new Remembering();
-  world.functions = functions;
+  deps.engine = new Remembering();
+  deps.functions = functions;
   const events = new EventRecorder({ client, component: 'test', log: silentLog });
   await client.create('/apis/slipway.dev/v1alpha1/projects', {
     apiVersion: 'slipway.dev/v1alpha1',
@@ -71,14 +71,14 @@ test.before(async (world) => {
   await client.create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
   await Promise.all([projects.start(), functions.start()]);
   const projectUrl = (name: string) => `http://localhost:4000/p/${name}`;
-  world.opened = { shared: ['functions'] };
-  const parts = { client, engine: world.engine, functions, projects, events, log: silentLog, projectUrl };
+  deps.opened = { shared: ['functions'] };
+  const parts = { client, engine: deps.engine, functions, projects, events, log: silentLog, projectUrl };
   const controller: Controller = functionController(
-    { ...parts, openedServices: world.opened, now: () => new Date() },
+    { ...parts, openedServices: deps.opened, now: () => new Date() },
     metrics,
   );
   controller.start();
-  world.stop = async () => {
+  deps.stop = async () => {
     await Promise.all([controller.close(), projects.close(), functions.close()]);
     await events.close();
   };
@@ -93,7 +93,7 @@ test.after(async ({ kubernetes, stop }) => {
   await kubernetes.close();
 });
 
-const apply = ({ kubernetes }: World, name: string, spec: Partial<EdgeFunction['spec']> & { code: string }) =>
+const apply = ({ kubernetes }: ReconcilerDeps, name: string, spec: Partial<EdgeFunction['spec']> & { code: string }) =>
   kubernetes.client.create(FUNCTIONS, {
     apiVersion: 'slipway.dev/v1alpha1',
     kind: 'EdgeFunction',
@@ -101,11 +101,16 @@ const apply = ({ kubernetes }: World, name: string, spec: Partial<EdgeFunction['
     spec: { name, ...spec },
   });
 const change = (
-  { kubernetes }: World,
+  { kubernetes }: ReconcilerDeps,
   name: string,
   spec: Partial<EdgeFunction['spec']> | { deployedGeneration: null },
 ) => kubernetes.client.patch<EdgeFunction>(`${FUNCTIONS}/${name}`, { spec });
-const reaches = ({ kubernetes }: World, name: string, wanted: (object: EdgeFunction) => boolean, what: string) =>
+const reaches = (
+  { kubernetes }: ReconcilerDeps,
+  name: string,
+  wanted: (object: EdgeFunction) => boolean,
+  what: string,
+) =>
   until(async () => {
     const object = await kubernetes.client.get<EdgeFunction>(`${FUNCTIONS}/${name}`);
     const isSeen = object.status?.observedGeneration === object.metadata.generation;
@@ -113,14 +118,14 @@ const reaches = ({ kubernetes }: World, name: string, wanted: (object: EdgeFunct
   }, `${name}: ${what}`);
 const condition = ({ status }: EdgeFunction, type: string) => status?.conditions?.find((each) => each.type === type);
 
-test('one that is applied is deployed, and says where it is called', async (world) => {
-  await apply(world, 'applied', { code: 'first' });
-  const object = await reaches(world, 'applied', ({ status }) => status?.phase === 'deployed', 'deployed');
+test('one that is applied is deployed, and says where it is called', async (deps) => {
+  await apply(deps, 'applied', { code: 'first' });
+  const object = await reaches(deps, 'applied', ({ status }) => status?.phase === 'deployed', 'deployed');
   assert.is(object.status?.url, `http://localhost:4000/p/${ref}/functions/v1/applied`);
   assert.is(condition(object, 'Ready')?.status, 'True');
   assert.is(condition(object, 'Deployed')?.status, 'True');
   assert.ok(object.metadata.finalizers?.includes(FINALIZER));
-  assert.is(world.engine.served.get(`${ref}/applied`)?.code, 'first');
+  assert.is(deps.engine.served.get(`${ref}/applied`)?.code, 'first');
 });
 
 test('the engine can ask what is wanted of what it has: each that has an EdgeFunction in its project', ({ engine }) => {
@@ -128,67 +133,67 @@ test('the engine can ask what is wanted of what it has: each that has an EdgeFun
   assert.equal(wanted, [true, false, false]);
 });
 
-test('a status that another wrote is put right at once', async (world) => {
+test('a status that another wrote is put right at once', async (deps) => {
   const status = { phase: 'error', message: 'what an operator found that led before' };
-  await world.kubernetes.client.patch(`${FUNCTIONS}/applied/status`, { status });
-  await reaches(world, 'applied', (object) => object.status?.phase === 'deployed', 'deployed again');
+  await deps.kubernetes.client.patch(`${FUNCTIONS}/applied/status`, { status });
+  await reaches(deps, 'applied', (object) => object.status?.phase === 'deployed', 'deployed again');
 });
 
-test('a deployment that throws an unexpected error says so in the status, and the version before stays', async (world) => {
-  await change(world, 'applied', { code: 'THROW' });
-  const object = await reaches(world, 'applied', ({ status }) => status?.phase === 'error', 'error');
+test('a deployment that throws an unexpected error says so in the status, and the version before stays', async (deps) => {
+  await change(deps, 'applied', { code: 'THROW' });
+  const object = await reaches(deps, 'applied', ({ status }) => status?.phase === 'error', 'error');
   assert.is(condition(object, 'Ready')?.reason, 'UnexpectedError');
   assert.match(object.status?.message ?? '', /log of the operator/);
   assert.not.match(JSON.stringify(object.status), /hunter2/);
   assert.is(condition(object, 'Deployed')?.status, 'True');
-  assert.is(world.engine.served.get(`${ref}/applied`)?.code, 'first');
-  await change(world, 'applied', { code: 'first' });
-  await reaches(world, 'applied', ({ status }) => status?.phase === 'deployed', 'deployed again');
+  assert.is(deps.engine.served.get(`${ref}/applied`)?.code, 'first');
+  await change(deps, 'applied', { code: 'first' });
+  await reaches(deps, 'applied', ({ status }) => status?.phase === 'deployed', 'deployed again');
 });
 
-test('code that can’t be deployed says why by line and column, and what was served stays', async (world) => {
-  await change(world, 'applied', { code: 'BAD' });
-  const object = await reaches(world, 'applied', ({ status }) => status?.phase === 'error', 'error');
+test('code that can’t be deployed says why by line and column, and what was served stays', async (deps) => {
+  await change(deps, 'applied', { code: 'BAD' });
+  const object = await reaches(deps, 'applied', ({ status }) => status?.phase === 'error', 'error');
   assert.equal(object.status?.problems, [{ message: 'Expression expected', line: 3, column: 28 }]);
   assert.is(condition(object, 'Ready')?.reason, 'InvalidCode');
   assert.is(condition(object, 'Deployed')?.status, 'True');
-  assert.is(world.engine.served.get(`${ref}/applied`)?.code, 'first');
+  assert.is(deps.engine.served.get(`${ref}/applied`)?.code, 'first');
 });
 
-test('code that the API server does not keep says so, and what was served stays', async (world) => {
-  await apply(world, 'long', { code: 'short' });
-  await reaches(world, 'long', ({ status }) => status?.phase === 'deployed', 'deployed');
-  await change(world, 'long', { code: '€'.repeat(400_000) });
-  const object = await reaches(world, 'long', ({ status }) => status?.phase === 'error', 'error');
+test('code that the API server does not keep says so, and what was served stays', async (deps) => {
+  await apply(deps, 'long', { code: 'short' });
+  await reaches(deps, 'long', ({ status }) => status?.phase === 'deployed', 'deployed');
+  await change(deps, 'long', { code: '€'.repeat(400_000) });
+  const object = await reaches(deps, 'long', ({ status }) => status?.phase === 'error', 'error');
   assert.is(condition(object, 'Ready')?.reason, 'Invalid');
   assert.match(object.status?.message ?? '', /can not be kept: .*1048576 bytes/);
-  assert.is(world.engine.served.get(`${ref}/long`)?.code, 'short');
-  await change(world, 'long', { code: 'shorter' });
-  await reaches(world, 'long', ({ status }) => status?.phase === 'deployed', 'deployed again');
+  assert.is(deps.engine.served.get(`${ref}/long`)?.code, 'short');
+  await change(deps, 'long', { code: 'shorter' });
+  await reaches(deps, 'long', ({ status }) => status?.phase === 'deployed', 'deployed again');
 });
 
-test('the operator keeps no code in memory, only its size', async (world) => {
-  await apply(world, 'cached', { code: 'code-in-the-cache' });
-  await reaches(world, 'cached', ({ status }) => status?.phase === 'deployed', 'deployed');
-  const known = world.functions.get('cached', namespace);
+test('the operator keeps no code in memory, only its size', async (deps) => {
+  await apply(deps, 'cached', { code: 'code-in-the-cache' });
+  await reaches(deps, 'cached', ({ status }) => status?.phase === 'deployed', 'deployed');
+  const known = deps.functions.get('cached', namespace);
   assert.ok(known?.status?.phase);
-  assert.not.match(JSON.stringify(world.functions.list()), /code-in-the-cache/);
+  assert.not.match(JSON.stringify(deps.functions.list()), /code-in-the-cache/);
 });
 
-test('old versions of a function are bounded in bytes, and the served one stays', async (world) => {
+test('old versions of a function are bounded in bytes, and the served one stays', async (deps) => {
   const code = (n: number) => String(n).repeat(900_000);
-  await apply(world, 'bytes', { code: code(0) });
-  const first = await reaches(world, 'bytes', ({ status }) => status?.phase === 'deployed', 'deployed');
+  await apply(deps, 'bytes', { code: code(0) });
+  const first = await reaches(deps, 'bytes', ({ status }) => status?.phase === 'deployed', 'deployed');
   const served = first.status?.deployedVersion as number;
-  await change(world, 'bytes', { deployedGeneration: served });
+  await change(deps, 'bytes', { deployedGeneration: served });
   for (let n = 1; n < 8; n++) {
-    const { metadata } = await change(world, 'bytes', { code: code(n) });
-    await reaches(world, 'bytes', ({ status }) => status?.newestVersion === metadata.generation, `version ${n}`);
+    const { metadata } = await change(deps, 'bytes', { code: code(n) });
+    await reaches(deps, 'bytes', ({ status }) => status?.newestVersion === metadata.generation, `version ${n}`);
   }
   const labelSelector = `slipway.dev/function=${first.metadata.uid}`;
   const maps = `/api/v1/namespaces/${namespace}/configmaps`;
   const versions = await until(async () => {
-    const { items } = await world.kubernetes.client.get<{ items: { data: { code: string } }[] }>(maps, {
+    const { items } = await deps.kubernetes.client.get<{ items: { data: { code: string } }[] }>(maps, {
       labelSelector,
     });
     const bytes = items.reduce((sum, { data }) => sum + data.code.length, 0);
@@ -196,97 +201,97 @@ test('old versions of a function are bounded in bytes, and the served one stays'
   }, 'fewer bytes');
   assert.ok(versions.some(({ data }) => data.code === code(0)));
   assert.ok(versions.some(({ data }) => data.code === code(7)));
-  await world.kubernetes.client.delete(`${FUNCTIONS}/bytes`);
+  await deps.kubernetes.client.delete(`${FUNCTIONS}/bytes`);
 });
 
-test('code beyond what a project may have is not deployed and says which limit, and what was served stays', async (world) => {
-  await apply(world, 'last', { code: 'small' });
-  await reaches(world, 'last', ({ status }) => status?.phase === 'deployed', 'deployed');
-  for (let n = 0; n < 16; n++) await apply(world, `large-${n}`, { code: 'x'.repeat(1_000_000) });
-  await until(() => world.functions.find('namespace', namespace).length > 16 || undefined, 'all to be known');
-  await change(world, 'last', { code: 'y'.repeat(1_000_000) });
-  const object = await reaches(world, 'last', ({ status }) => status?.phase === 'error', 'error');
+test('code beyond what a project may have is not deployed and says which limit, and what was served stays', async (deps) => {
+  await apply(deps, 'last', { code: 'small' });
+  await reaches(deps, 'last', ({ status }) => status?.phase === 'deployed', 'deployed');
+  for (let n = 0; n < 16; n++) await apply(deps, `large-${n}`, { code: 'x'.repeat(1_000_000) });
+  await until(() => deps.functions.find('namespace', namespace).length > 16 || undefined, 'all to be known');
+  await change(deps, 'last', { code: 'y'.repeat(1_000_000) });
+  const object = await reaches(deps, 'last', ({ status }) => status?.phase === 'error', 'error');
   assert.is(condition(object, 'Ready')?.reason, 'TooMuchCode');
   assert.match(object.status?.message ?? '', /16 MiB/);
-  assert.is(world.engine.served.get(`${ref}/last`)?.code, 'small');
+  assert.is(deps.engine.served.get(`${ref}/last`)?.code, 'small');
   // The project is over its limit with the refused code: shorter code of another function is no reason to refuse.
-  await change(world, 'large-0', { code: 'z'.repeat(900_000) });
-  await until(() => world.engine.served.get(`${ref}/large-0`)?.code.startsWith('z') || undefined, 'shorter code');
-  for (let n = 0; n < 16; n++) await world.kubernetes.client.delete(`${FUNCTIONS}/large-${n}`);
+  await change(deps, 'large-0', { code: 'z'.repeat(900_000) });
+  await until(() => deps.engine.served.get(`${ref}/large-0`)?.code.startsWith('z') || undefined, 'shorter code');
+  for (let n = 0; n < 16; n++) await deps.kubernetes.client.delete(`${FUNCTIONS}/large-${n}`);
 });
 
-test('a rollback serves the version that is named, and a deploy of none takes it away', async (world) => {
-  await apply(world, 'rolled', { code: 'one' });
-  const first = await reaches(world, 'rolled', ({ status }) => status?.phase === 'deployed', 'deployed');
-  await change(world, 'rolled', { code: 'two' });
-  await reaches(world, 'rolled', ({ status }) => status?.phase === 'deployed', 'deployed anew');
-  assert.is(world.engine.served.get(`${ref}/rolled`)?.code, 'two');
-  await change(world, 'rolled', { deployedGeneration: first.status?.deployedVersion as number });
+test('a rollback serves the version that is named, and a deploy of none takes it away', async (deps) => {
+  await apply(deps, 'rolled', { code: 'one' });
+  const first = await reaches(deps, 'rolled', ({ status }) => status?.phase === 'deployed', 'deployed');
+  await change(deps, 'rolled', { code: 'two' });
+  await reaches(deps, 'rolled', ({ status }) => status?.phase === 'deployed', 'deployed anew');
+  assert.is(deps.engine.served.get(`${ref}/rolled`)?.code, 'two');
+  await change(deps, 'rolled', { deployedGeneration: first.status?.deployedVersion as number });
   await reaches(
-    world,
+    deps,
     'rolled',
     ({ status }) => status?.deployedVersion === first.status?.deployedVersion,
     'rolled back',
   );
-  assert.is(world.engine.served.get(`${ref}/rolled`)?.code, 'one');
-  await change(world, 'rolled', { deployedGeneration: 0 });
-  await reaches(world, 'rolled', ({ status }) => status?.phase === 'pending', 'not deployed');
-  assert.not(world.engine.served.has(`${ref}/rolled`));
+  assert.is(deps.engine.served.get(`${ref}/rolled`)?.code, 'one');
+  await change(deps, 'rolled', { deployedGeneration: 0 });
+  await reaches(deps, 'rolled', ({ status }) => status?.phase === 'pending', 'not deployed');
+  assert.not(deps.engine.served.has(`${ref}/rolled`));
 });
 
-test('of two that ask for one name the elder has it, and the younger gets it when the elder goes', async (world) => {
-  await apply(world, 'a-elder', { name: 'shared', code: 'of the elder' });
-  await reaches(world, 'a-elder', ({ status }) => status?.phase === 'deployed', 'deployed');
-  await apply(world, 'b-younger', { name: 'shared', code: 'of the younger' });
-  const refused = await reaches(world, 'b-younger', ({ status }) => status?.phase === 'error', 'refused');
+test('of two that ask for one name the elder has it, and the younger gets it when the elder goes', async (deps) => {
+  await apply(deps, 'a-elder', { name: 'shared', code: 'of the elder' });
+  await reaches(deps, 'a-elder', ({ status }) => status?.phase === 'deployed', 'deployed');
+  await apply(deps, 'b-younger', { name: 'shared', code: 'of the younger' });
+  const refused = await reaches(deps, 'b-younger', ({ status }) => status?.phase === 'error', 'refused');
   assert.is(condition(refused, 'Ready')?.reason, 'NameConflict');
-  await deleteAndWait(world.kubernetes.client, `${FUNCTIONS}/a-elder`);
-  await reaches(world, 'b-younger', ({ status }) => status?.phase === 'deployed', 'deployed');
-  assert.is(world.engine.served.get(`${ref}/shared`)?.code, 'of the younger');
+  await deleteAndWait(deps.kubernetes.client, `${FUNCTIONS}/a-elder`);
+  await reaches(deps, 'b-younger', ({ status }) => status?.phase === 'deployed', 'deployed');
+  assert.is(deps.engine.served.get(`${ref}/shared`)?.code, 'of the younger');
 });
 
-test('an engine that is busy is asked again until it serves', async (world) => {
-  world.engine.answer = { state: 'busy', message: 'the data plane does not answer' };
-  await apply(world, 'patient', { code: 'x' });
-  await reaches(world, 'patient', (object) => condition(object, 'Ready')?.reason === 'Deploying', 'waiting');
-  world.engine.answer = { state: 'ready' };
-  await reaches(world, 'patient', ({ status }) => status?.phase === 'deployed', 'deployed');
+test('an engine that is busy is asked again until it serves', async (deps) => {
+  deps.engine.answer = { state: 'busy', message: 'the data plane does not answer' };
+  await apply(deps, 'patient', { code: 'x' });
+  await reaches(deps, 'patient', (object) => condition(object, 'Ready')?.reason === 'Deploying', 'waiting');
+  deps.engine.answer = { state: 'ready' };
+  await reaches(deps, 'patient', ({ status }) => status?.phase === 'deployed', 'deployed');
 });
 
-test('a function whose files the engine can not read says so in its status until it is deployed again', async (world) => {
+test('a function whose files the engine can not read says so in its status until it is deployed again', async (deps) => {
   const message = 'what is on disk of the function is unreadable (current.json is not JSON)';
-  await apply(world, 'damaged', { code: 'x' });
-  await reaches(world, 'damaged', ({ status }) => status?.phase === 'deployed', 'deployed');
-  world.engine.answer = { state: 'busy', message, lost: true };
-  await change(world, 'damaged', { verifyJwt: false });
-  const shown = await reaches(world, 'damaged', ({ status }) => status?.message === message, 'unreadable');
+  await apply(deps, 'damaged', { code: 'x' });
+  await reaches(deps, 'damaged', ({ status }) => status?.phase === 'deployed', 'deployed');
+  deps.engine.answer = { state: 'busy', message, lost: true };
+  await change(deps, 'damaged', { verifyJwt: false });
+  const shown = await reaches(deps, 'damaged', ({ status }) => status?.message === message, 'unreadable');
   assert.is(shown.status?.deployedVersion, undefined);
   assert.equal([condition(shown, 'Ready')?.reason, condition(shown, 'Deployed')?.status], ['Unreadable', 'False']);
-  world.engine.answer = { state: 'ready' };
-  await reaches(world, 'damaged', ({ status }) => status?.phase === 'deployed', 'deployed again');
+  deps.engine.answer = { state: 'ready' };
+  await reaches(deps, 'damaged', ({ status }) => status?.phase === 'deployed', 'deployed again');
 });
 
-test('where functions are not open to the project, it is served to nobody and says which setting opens them, until they are', async (world) => {
-  await apply(world, 'closed', { code: 'kept' });
-  await reaches(world, 'closed', ({ status }) => status?.phase === 'deployed', 'deployed');
-  world.opened.shared = [];
-  await change(world, 'closed', { verifyJwt: false });
-  const refused = await reaches(world, 'closed', ({ status }) => status?.phase === 'error', 'refused');
+test('where functions are not open to the project, it is served to nobody and says which setting opens them, until they are', async (deps) => {
+  await apply(deps, 'closed', { code: 'kept' });
+  await reaches(deps, 'closed', ({ status }) => status?.phase === 'deployed', 'deployed');
+  deps.opened.shared = [];
+  await change(deps, 'closed', { verifyJwt: false });
+  const refused = await reaches(deps, 'closed', ({ status }) => status?.phase === 'error', 'refused');
   assert.match(refused.status?.message ?? '', /functions is not available here.*SLIPWAY_SERVICES_SHARED=functions/);
   assert.is(condition(refused, 'Ready')?.reason, 'NotAvailable');
   assert.is(condition(refused, 'Deployed')?.status, 'False');
-  assert.not(world.engine.served.has(`${ref}/closed`));
-  world.opened.shared = ['functions'];
-  await change(world, 'closed', { verifyJwt: true });
-  await reaches(world, 'closed', ({ status }) => status?.phase === 'deployed', 'deployed again');
-  assert.is(world.engine.served.get(`${ref}/closed`)?.code, 'kept');
+  assert.not(deps.engine.served.has(`${ref}/closed`));
+  deps.opened.shared = ['functions'];
+  await change(deps, 'closed', { verifyJwt: true });
+  await reaches(deps, 'closed', ({ status }) => status?.phase === 'deployed', 'deployed again');
+  assert.is(deps.engine.served.get(`${ref}/closed`)?.code, 'kept');
 });
 
-test('one that is deleted is served no more, and its versions go with it', async (world) => {
-  await deleteAndWait(world.kubernetes.client, `${FUNCTIONS}/patient`);
-  assert.not(world.engine.served.has(`${ref}/patient`));
+test('one that is deleted is served no more, and its versions go with it', async (deps) => {
+  await deleteAndWait(deps.kubernetes.client, `${FUNCTIONS}/patient`);
+  assert.not(deps.engine.served.has(`${ref}/patient`));
   const map = `/api/v1/namespaces/${namespace}/configmaps/patient-v1`;
-  await until(() => world.kubernetes.client.get(map).then(() => false, isNotFound), 'its version to go');
+  await until(() => deps.kubernetes.client.get(map).then(() => false, isNotFound), 'its version to go');
 });
 
 test.run();

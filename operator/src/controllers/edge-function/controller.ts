@@ -13,7 +13,7 @@ import {
   BY_ADDRESS,
   BY_NAMESPACE,
   EDGE_FUNCTIONS,
-  type FunctionWorld,
+  type FunctionReconcilerDeps,
   functionPath,
   type KnownFunction,
   refOf,
@@ -38,41 +38,41 @@ export const functionCache = (client: KubeClient, metrics: Metrics, log: Logger)
     keep: withoutCode,
   });
 
-export function functionController(parts: Omit<FunctionWorld, 'statuses'>, metrics: Metrics): Controller {
+export function functionController(parts: Omit<FunctionReconcilerDeps, 'statuses'>, metrics: Metrics): Controller {
   const { client, events, functions } = parts;
   const statuses = new StatusWriter<KnownFunction>({ client, events, cache: functions, pathOf: functionPath });
-  const world: FunctionWorld = { ...parts, statuses };
+  const deps: FunctionReconcilerDeps = { ...parts, statuses };
   const queue = new WorkQueue(BACKOFF, metrics.queue('edgefunction'));
   const add = ({ metadata }: EdgeFunction) => queue.add(`${metadata.namespace}/${metadata.name}`);
-  world.functions.onChange(({ before, after }) => {
+  deps.functions.onChange(({ before, after }) => {
     if (after && !(before && statuses.isOwn(before, after))) add(after);
     // Who had to yield to this one's name may have it now.
     for (const object of [before, after]) {
       if (object && !(before && after && addressKey(before) === addressKey(after))) {
-        for (const peer of world.functions.find(BY_ADDRESS, addressKey(object))) add(peer);
+        for (const peer of deps.functions.find(BY_ADDRESS, addressKey(object))) add(peer);
       }
     }
   });
   // A project that becomes healthy has the keys that its functions are started with.
-  world.projects.onChange(({ before, after }) => {
+  deps.projects.onChange(({ before, after }) => {
     if (!after || before?.status?.phase === after.status?.phase) return;
-    for (const object of world.functions.list())
+    for (const object of deps.functions.list())
       if (refOf(object.metadata.namespace) === after.metadata.name) add(object);
   });
-  world.engine.onLost?.((isLost) => {
-    for (const object of world.functions.list()) if (isLost(refOf(object.metadata.namespace) ?? '')) add(object);
+  deps.engine.onLost?.((isLost) => {
+    for (const object of deps.functions.list()) if (isLost(refOf(object.metadata.namespace) ?? '')) add(object);
   });
-  world.engine.keepOnly?.((ref, name) => world.functions.find(BY_ADDRESS, `${namespaceOf(ref)}/${name}`).length > 0);
-  for (const object of world.functions.list()) add(object);
+  deps.engine.keepOnly?.((ref, name) => deps.functions.find(BY_ADDRESS, `${namespaceOf(ref)}/${name}`).length > 0);
+  for (const object of deps.functions.list()) add(object);
   const reconcile = (key: string) => {
     const [namespace = '', name = ''] = key.split('/');
-    return reconcileFunction(world, namespace, name);
+    return reconcileFunction(deps, namespace, name);
   };
   return new Controller({
     queue,
     reconcile,
     workers: WORKERS,
     metrics: metrics.controller('edgefunction'),
-    log: world.log,
+    log: deps.log,
   });
 }

@@ -15,65 +15,69 @@ import { isTransient, unexpectedMessage } from '../../runtime/failures.js';
 import { addFinalizer, hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { refusedOutcome } from '../../runtime/refusal.js';
 import { whyTooMuch } from './budget.js';
-import { addressKey, BY_ADDRESS, type FunctionWorld, functionPath, refOf } from './resources.js';
+import { addressKey, BY_ADDRESS, type FunctionReconcilerDeps, functionPath, refOf } from './resources.js';
 import { describeProblems, type Finding, type Found, statusOf } from './status.js';
 import { chosen, ensureVersions, pruneVersions, type Version } from './versions.js';
 
 /** What is well is said to the engine again about this often, in case it has lost it. */
 const RESYNC_MS = 120_000;
 
-export async function reconcileFunction(world: FunctionWorld, namespace: string, name: string): Promise<Outcome> {
-  const object = world.functions.get(name, namespace);
+export async function reconcileFunction(
+  deps: FunctionReconcilerDeps,
+  namespace: string,
+  name: string,
+): Promise<Outcome> {
+  const object = deps.functions.get(name, namespace);
   if (!object) return { kind: 'done' };
   try {
-    return await (object.metadata.deletionTimestamp ? remove(world, object) : provide(world, object));
+    return await (object.metadata.deletionTimestamp ? remove(deps, object) : provide(deps, object));
   } catch (error) {
     if (isTransient(error)) return { kind: 'retry', why: (error as Error).message };
     const step = object.metadata.deletionTimestamp ? 'removal' : 'deployment';
-    await reportUnexpected(world, object, step).catch(() => undefined);
+    await reportUnexpected(deps, object, step).catch(() => undefined);
     return { kind: 'unexpected', failures: [{ step, error }] };
   }
 }
 
 /** Callers get what they got before, as far as anybody knows. */
-async function reportUnexpected(world: FunctionWorld, seen: EdgeFunction, step: string): Promise<void> {
+async function reportUnexpected(deps: FunctionReconcilerDeps, seen: EdgeFunction, step: string): Promise<void> {
   const { name, namespace } = seen.metadata;
   // The reconcile may have written it since.
-  const object = world.functions.get(name, namespace) ?? seen;
+  const object = deps.functions.get(name, namespace) ?? seen;
   const { url = '', newestVersion } = object.status ?? {};
   const finding: Finding = { state: 'failed', reason: REASON_UNEXPECTED_ERROR, message: unexpectedMessage(step) };
   const found: Found = { finding, url, ...(newestVersion === undefined ? {} : { newestVersion }) };
-  await world.statuses.write(object, statusOf(object, found, world.now()));
+  await deps.statuses.write(object, statusOf(object, found, deps.now()));
 }
 
-async function provide(world: FunctionWorld, seen: EdgeFunction): Promise<Outcome> {
+async function provide(deps: FunctionReconcilerDeps, seen: EdgeFunction): Promise<Outcome> {
   const ref = refOf(seen.metadata.namespace);
-  const url = ref === undefined ? '' : `${world.projectUrl(ref)}/functions/v1/${seen.spec.name}`;
-  const refusal = refuse(world, seen, ref);
-  if (ref === undefined || refusal) return conclude(world, seen, { finding: refusal as Finding, url });
-  await withFinalizer(world, seen);
+  const url = ref === undefined ? '' : `${deps.projectUrl(ref)}/functions/v1/${seen.spec.name}`;
+  const refusal = refuse(deps, seen, ref);
+  if (ref === undefined || refusal) return conclude(deps, seen, { finding: refusal as Finding, url });
+  await withFinalizer(deps, seen);
   // The cache has no code.
-  const object = await world.client.get<EdgeFunction>(functionPath(seen));
+  const object = await deps.client.get<EdgeFunction>(functionPath(seen));
   if (object.metadata.uid !== seen.metadata.uid) return { kind: 'retry', why: 'the function was made anew' };
-  const versions = await ensureVersions(world, object, (bytes) => whyTooMuch(world, object, bytes)).catch(refused);
-  if ('state' in versions) return conclude(world, object, { finding: versions, url });
-  const finding = await deploy(world, object, ref, versions);
+  const versions = await ensureVersions(deps, object, (bytes) => whyTooMuch(deps, object, bytes)).catch(refused);
+  if ('state' in versions) return conclude(deps, object, { finding: versions, url });
+  const finding = await deploy(deps, object, ref, versions);
   // Also where nothing is deployed: what is written again and again must not fill the namespace.
   const served = finding.state === 'deployed' ? finding.version : object.status?.deployedVersion;
-  await pruneVersions(world, object, versions, served);
-  return conclude(world, object, { finding, url, newestVersion: versions.at(-1)?.version as number });
+  await pruneVersions(deps, object, versions, served);
+  return conclude(deps, object, { finding, url, newestVersion: versions.at(-1)?.version as number });
 }
 
 /** A full quota, or code of more bytes than a ConfigMap takes: told in the status, as a log tells nobody. What was served stays. */
 const refused = (error: unknown) => refusedOutcome(error, 'the version can not be kept');
 
-function refuse(world: FunctionWorld, object: EdgeFunction, ref: string | undefined): Finding | undefined {
+function refuse(deps: FunctionReconcilerDeps, object: EdgeFunction, ref: string | undefined): Finding | undefined {
   const { namespace } = object.metadata;
-  if (ref === undefined || !isThere(world.projects.get(ref))) {
+  if (ref === undefined || !isThere(deps.projects.get(ref))) {
     const message = `the namespace ${namespace} is no project's: create the EdgeFunction in p-<ref> of a Project`;
     return { state: 'failed', reason: 'NoProject', message };
   }
-  const elder = world.functions.find(BY_ADDRESS, addressKey(object)).find((other) => isElder(other, object));
+  const elder = deps.functions.find(BY_ADDRESS, addressKey(object)).find((other) => isElder(other, object));
   if (!elder) return undefined;
   const message = `${elder.metadata.name} has the name ${object.spec.name} already: choose another spec.name`;
   return { state: 'failed', reason: 'NameConflict', message };
@@ -88,18 +92,26 @@ function isElder(a: EdgeFunction, b: EdgeFunction): boolean {
   return made === than ? a.metadata.name < b.metadata.name : made < than;
 }
 
-async function withFinalizer({ client, functions }: FunctionWorld, object: EdgeFunction): Promise<EdgeFunction> {
+async function withFinalizer(
+  { client, functions }: FunctionReconcilerDeps,
+  object: EdgeFunction,
+): Promise<EdgeFunction> {
   if (hasFinalizer(object, FINALIZER)) return object;
   const written = await addFinalizer(client, functionPath(object), object, FINALIZER);
   functions.learn(written);
   return written;
 }
 
-async function deploy(world: FunctionWorld, object: EdgeFunction, ref: string, versions: Version[]): Promise<Finding> {
+async function deploy(
+  deps: FunctionReconcilerDeps,
+  object: EdgeFunction,
+  ref: string,
+  versions: Version[],
+): Promise<Finding> {
   const { name, verifyJwt = true, deployedGeneration } = object.spec;
-  const closed = whyClosed(world, ref);
+  const closed = whyClosed(deps, ref);
   if (closed !== undefined || deployedGeneration === 0) {
-    await world.engine.removeFunction(ref, name);
+    await deps.engine.removeFunction(ref, name);
     return closed === undefined ? { state: 'stored' } : { state: 'closed', message: closed };
   }
   const version = chosen(versions, deployedGeneration);
@@ -107,7 +119,7 @@ async function deploy(world: FunctionWorld, object: EdgeFunction, ref: string, v
     const message = `there is no version ${deployedGeneration} any more: set spec.deployedGeneration to one of those that are kept`;
     return { state: 'failed', reason: 'NoSuchVersion', message };
   }
-  const outcome = await world.engine.ensureFunction({ ref, name, verifyJwt, ...version });
+  const outcome = await deps.engine.ensureFunction({ ref, name, verifyJwt, ...version });
   if (outcome.state === 'ready') return { state: 'deployed', version: version.version };
   if (outcome.state === 'busy') return { state: outcome.lost ? 'lost' : 'waiting', message: outcome.message };
   const { problems } = outcome;
@@ -115,27 +127,27 @@ async function deploy(world: FunctionWorld, object: EdgeFunction, ref: string, v
 }
 
 /** By the availability matrix; its versions are kept for an installation that opens functions later. */
-function whyClosed({ projects, openedServices }: FunctionWorld, ref: string): string | undefined {
+function whyClosed({ projects, openedServices }: FunctionReconcilerDeps, ref: string): string | undefined {
   const { type = 'shared', plan = 'free' } = projects.get(ref)?.spec ?? {};
   if (availableServices(type, plan, openedServices).includes('functions')) return undefined;
   const { message, hint } = whyUnavailable('functions', type);
   return [message, hint].filter(Boolean).join('. ');
 }
 
-async function conclude(world: FunctionWorld, object: EdgeFunction, found: Found): Promise<Outcome> {
+async function conclude(deps: FunctionReconcilerDeps, object: EdgeFunction, found: Found): Promise<Outcome> {
   const { finding } = found;
-  await world.statuses.write(object, statusOf(object, found, world.now()));
+  await deps.statuses.write(object, statusOf(object, found, deps.now()));
   if (finding.state === 'waiting' || finding.state === 'lost') return { kind: 'retry', why: finding.message };
   return { kind: 'again', afterMs: RESYNC_MS * (0.75 + Math.random() / 2) };
 }
 
-async function remove(world: FunctionWorld, object: EdgeFunction): Promise<Outcome> {
+async function remove(deps: FunctionReconcilerDeps, object: EdgeFunction): Promise<Outcome> {
   if (!hasFinalizer(object, FINALIZER)) return { kind: 'done' };
   const ref = refOf(object.metadata.namespace);
-  const heir = world.functions.find(BY_ADDRESS, addressKey(object)).some(({ metadata }) => !metadata.deletionTimestamp);
+  const heir = deps.functions.find(BY_ADDRESS, addressKey(object)).some(({ metadata }) => !metadata.deletionTimestamp);
   // One that waited for the name may have it from now on, and its reconcile puts its own code in place.
-  if (ref !== undefined && !heir) await world.engine.removeFunction(ref, object.spec.name);
+  if (ref !== undefined && !heir) await deps.engine.removeFunction(ref, object.spec.name);
   const path = functionPath(object);
-  world.functions.learn(await removeFinalizer(world.client, path, object, FINALIZER));
+  deps.functions.learn(await removeFinalizer(deps.client, path, object, FINALIZER));
   return { kind: 'done' };
 }

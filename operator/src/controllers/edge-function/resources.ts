@@ -40,7 +40,7 @@ export interface ConfigMap extends KubeObject {
   data?: Record<string, string>;
 }
 
-export interface FunctionWorld {
+export interface FunctionReconcilerDeps {
   client: KubeClient;
   engine: FunctionEngine;
   functions: Informer<KnownFunction>;

@@ -15,7 +15,7 @@ import {
   PART_FUNCTION_VERSION,
 } from '@slipway/crds';
 import { isConflict, isNotFound } from '../../runtime/kube.js';
-import { BY_NAMESPACE, type ConfigMap, type FunctionWorld } from './resources.js';
+import { BY_NAMESPACE, type ConfigMap, type FunctionReconcilerDeps } from './resources.js';
 
 export interface Version {
   version: number;
@@ -35,7 +35,7 @@ export interface TooMuchCode {
 
 /** All versions, oldest first, the code in the spec among them; or why that is not kept. */
 export async function ensureVersions(
-  { client }: FunctionWorld,
+  { client }: FunctionReconcilerDeps,
   object: EdgeFunction,
   whyTooMuch: (bytesBefore: number) => string | undefined,
 ): Promise<Version[] | TooMuchCode> {
@@ -60,7 +60,7 @@ export function chosen(versions: readonly Version[], deployedGeneration: number 
 
 /** Deletes the oldest: past a number, and past the function's part of the bytes that the project's old versions may have. */
 export async function pruneVersions(
-  { client, functions }: FunctionWorld,
+  { client, functions }: FunctionReconcilerDeps,
   object: EdgeFunction,
   versions: readonly Version[],
   served: number | undefined,

@@ -9,7 +9,7 @@ import type { StatusWriter } from '../../runtime/status-writer.js';
 import type { Namespace, Secret } from './resources.js';
 
 /** The same for all reconciles. */
-export interface World {
+export interface ReconcilerDeps {
   client: KubeClient;
   engine: Engine;
   projects: Informer<Project>;
@@ -27,7 +27,7 @@ export interface World {
 
 /** One reconcile. Later steps read what earlier ones found. */
 export interface Context {
-  world: World;
+  deps: ReconcilerDeps;
   project: Project;
   ref: string;
   found: { anonKey?: string; nextJwtSecret?: string; services?: Services; placement?: Placement };

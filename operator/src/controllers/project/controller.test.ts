@@ -14,21 +14,21 @@ import {
   isHealthy,
   loginWorks,
   putSecret,
+  type ReconcilerDeps,
   reaches,
   remove,
   run,
   secretOf,
-  type World,
   withOperator,
 } from './operator.testing.js';
 import { namespacePath, projectPath, type Secret, secretsPath } from './resources.js';
 
-const test = suite<World>('project controller');
+const test = suite<ReconcilerDeps>('project controller');
 withOperator(test);
 
-test('a Project becomes healthy with a namespace, keys that its secret signs, and a database that its URL opens', async (world) => {
-  const ref = await create(world, 'whole');
-  const project = await reaches(world, ref, isHealthy, 'healthy');
+test('a Project becomes healthy with a namespace, keys that its secret signs, and a database that its URL opens', async (deps) => {
+  const ref = await create(deps, 'whole');
+  const project = await reaches(deps, ref, isHealthy, 'healthy');
   assert.is(project.status?.url, `http://localhost:4000/p/${ref}`);
   assert.is(project.status?.observedGeneration, project.metadata.generation);
   assert.ok(project.metadata.finalizers?.includes(FINALIZER));
@@ -36,10 +36,10 @@ test('a Project becomes healthy with a namespace, keys that its secret signs, an
     assert.is(condition(project, type)?.status, 'True', type);
   }
   assert.is(project.status?.services?.storage?.status, 'unavailable');
-  const namespace = await world.kubernetes.client.get<KubeObject>(namespacePath(ref));
+  const namespace = await deps.kubernetes.client.get<KubeObject>(namespacePath(ref));
   assert.is(namespace.metadata.labels?.[LABEL_PROJECT], ref);
   assert.is(namespace.metadata.ownerReferences?.[0]?.uid, project.metadata.uid);
-  const keys = await secretOf(world, ref, SECRETS.keys.name);
+  const keys = await secretOf(deps, ref, SECRETS.keys.name);
   for (const [key, role] of [
     [SECRETS.keys.anonKey, 'anon'],
     [SECRETS.keys.serviceRoleKey, 'service_role'],
@@ -51,116 +51,116 @@ test('a Project becomes healthy with a namespace, keys that its secret signs, an
     assert.equal(rest, { iss: 'slipway', ref, role });
     assert.is(exp - iat, 10 * 365 * 24 * 3600);
   }
-  const database = await secretOf(world, ref, SECRETS.database.name);
+  const database = await secretOf(deps, ref, SECRETS.database.name);
   assert.ok(await loginWorks(database[SECRETS.database.url] as string));
 });
 
-test('a status that another wrote is put right at once', async (world) => {
-  const ref = await create(world, 'overwritten');
-  const { status } = await reaches(world, ref, isHealthy, 'healthy');
+test('a status that another wrote is put right at once', async (deps) => {
+  const ref = await create(deps, 'overwritten');
+  const { status } = await reaches(deps, ref, isHealthy, 'healthy');
   const stale = { phase: 'error', message: 'what an operator found that led before' };
-  await world.kubernetes.client.patch(`${projectPath(ref)}/status`, { status: stale });
-  const again = await reaches(world, ref, isHealthy, 'healthy again');
+  await deps.kubernetes.client.patch(`${projectPath(ref)}/status`, { status: stale });
+  const again = await reaches(deps, ref, isHealthy, 'healthy again');
   assert.equal(again.status, status);
 });
 
-test('what is well is not written again, however often it is looked at', async (world) => {
-  const ref = await create(world, 'steady');
-  await reaches(world, ref, isHealthy, 'healthy');
-  const keys = await world.kubernetes.client.get<Secret>(`${secretsPath(ref)}/${SECRETS.keys.name}`);
-  const { metadata } = await world.kubernetes.client.patch<Project>(projectPath(ref), {
+test('what is well is not written again, however often it is looked at', async (deps) => {
+  const ref = await create(deps, 'steady');
+  await reaches(deps, ref, isHealthy, 'healthy');
+  const keys = await deps.kubernetes.client.get<Secret>(`${secretsPath(ref)}/${SECRETS.keys.name}`);
+  const { metadata } = await deps.kubernetes.client.patch<Project>(projectPath(ref), {
     metadata: { annotations: { look: 'again' } },
   });
   // A second project that is healthy means that the first was looked at: it was asked for earlier.
-  const later = await create(world, 'later', { name: 'later' });
-  await reaches(world, later, isHealthy, 'healthy');
-  assert.is((await get(world, ref)).metadata.resourceVersion, metadata.resourceVersion);
-  const after = await world.kubernetes.client.get<Secret>(`${secretsPath(ref)}/${SECRETS.keys.name}`);
+  const later = await create(deps, 'later', { name: 'later' });
+  await reaches(deps, later, isHealthy, 'healthy');
+  assert.is((await get(deps, ref)).metadata.resourceVersion, metadata.resourceVersion);
+  const after = await deps.kubernetes.client.get<Secret>(`${secretsPath(ref)}/${SECRETS.keys.name}`);
   assert.is(after.metadata.resourceVersion, keys.metadata.resourceVersion);
 });
 
-test('the owner is told why there is no project of a type that this installation lacks', async (world) => {
-  const ref = await create(world, 'vm', { type: 'dedicated' });
-  const project = await reaches(world, ref, hasReason('EngineUnavailable'), 'refused');
+test('the owner is told why there is no project of a type that this installation lacks', async (deps) => {
+  const ref = await create(deps, 'vm', { type: 'dedicated' });
+  const project = await reaches(deps, ref, hasReason('EngineUnavailable'), 'refused');
   assert.is(project.status?.phase, 'error');
   assert.match(project.status?.message ?? '', /type dedicated/);
   assert.not(project.metadata.finalizers?.includes(FINALIZER));
 });
 
-test('of two projects with one name and owner the younger yields, until the elder is gone', async (world) => {
-  const elder = await create(world, 'a-elder', { name: 'shop' });
-  await reaches(world, elder, isHealthy, 'healthy');
-  const younger = await create(world, 'b-younger', { name: 'shop' });
-  const refused = await reaches(world, younger, hasReason('NameConflict'), 'refused');
+test('of two projects with one name and owner the younger yields, until the elder is gone', async (deps) => {
+  const elder = await create(deps, 'a-elder', { name: 'shop' });
+  await reaches(deps, elder, isHealthy, 'healthy');
+  const younger = await create(deps, 'b-younger', { name: 'shop' });
+  const refused = await reaches(deps, younger, hasReason('NameConflict'), 'refused');
   assert.is(refused.status?.phase, 'error');
   assert.match(refused.status?.message ?? '', new RegExp(elder));
-  await remove(world, elder);
-  await reaches(world, younger, isHealthy, 'healthy');
+  await remove(deps, elder);
+  await reaches(deps, younger, isHealthy, 'healthy');
 });
 
-test('a Project of the name of one that is being deleted waits, and never shows NameConflict', async (world) => {
-  const { client } = world.kubernetes;
-  const leaving = await create(world, 'a-leaving', { name: 'again' });
-  await reaches(world, leaving, isHealthy, 'healthy');
+test('a Project of the name of one that is being deleted waits, and never shows NameConflict', async (deps) => {
+  const { client } = deps.kubernetes;
+  const leaving = await create(deps, 'a-leaving', { name: 'again' });
+  await reaches(deps, leaving, isHealthy, 'healthy');
   await client.patch(namespacePath(leaving), { metadata: { finalizers: ['slipway.dev/test'] } });
   await client.delete(projectPath(leaving));
-  await reaches(world, leaving, ({ status }) => status?.phase === 'deleting', 'deleting');
-  const next = await create(world, 'b-next', { name: 'again' });
-  const waiting = await reaches(world, next, ({ status }) => status?.phase !== undefined, 'a status');
+  await reaches(deps, leaving, ({ status }) => status?.phase === 'deleting', 'deleting');
+  const next = await create(deps, 'b-next', { name: 'again' });
+  const waiting = await reaches(deps, next, ({ status }) => status?.phase !== undefined, 'a status');
   assert.is(waiting.status?.phase, 'provisioning');
   assert.is(condition(waiting, 'Ready')?.reason, 'Provisioning');
   assert.match(waiting.status?.message ?? '', new RegExp(`waiting for the project ${leaving}`));
   await client.patch(namespacePath(leaving), { metadata: { finalizers: null } });
-  await reaches(world, next, isHealthy, 'healthy');
+  await reaches(deps, next, isHealthy, 'healthy');
 });
 
-test('a namespace that is not marked as the project’s is neither used nor deleted', async (world) => {
-  const { client } = world.kubernetes;
+test('a namespace that is not marked as the project’s is neither used nor deleted', async (deps) => {
+  const { client } = deps.kubernetes;
   const ref = `${run}-taken`;
   await client.create('/api/v1/namespaces', {
     apiVersion: 'v1',
     kind: 'Namespace',
     metadata: { name: namespaceOf(ref) },
   });
-  await create(world, 'taken', { name: 'taken' });
-  await reaches(world, ref, hasReason('NamespaceTaken'), 'refused');
+  await create(deps, 'taken', { name: 'taken' });
+  await reaches(deps, ref, hasReason('NamespaceTaken'), 'refused');
   const secrets = await client.get<{ items: KubeObject[] }>(secretsPath(ref));
   assert.equal(secrets.items, []);
-  await remove(world, ref);
+  await remove(deps, ref);
   const namespace = await client.get<KubeObject>(namespacePath(ref));
   assert.not(namespace.metadata.deletionTimestamp);
   await deleteAndWait(client, namespacePath(ref));
 });
 
-test('an owner’s own JWT secret is waited for, refused when short, used, and followed when it changes', async (world) => {
-  const ref = await create(world, 'moved', { name: 'moved', jwtSecretRef: { name: 'my-jwt' } });
-  const waiting = await reaches(world, ref, ({ status }) => /my-jwt/.test(status?.message ?? ''), 'waiting');
+test('an owner’s own JWT secret is waited for, refused when short, used, and followed when it changes', async (deps) => {
+  const ref = await create(deps, 'moved', { name: 'moved', jwtSecretRef: { name: 'my-jwt' } });
+  const waiting = await reaches(deps, ref, ({ status }) => /my-jwt/.test(status?.message ?? ''), 'waiting');
   assert.is(waiting.status?.phase, 'provisioning');
   assert.is(condition(waiting, 'DatabaseReady')?.status, 'True', 'the rest goes on meanwhile');
   const labels = { [LABEL_PROJECT]: ref };
-  await putSecret(world, ref, 'my-jwt', { secret: 'too short' }, labels);
-  await reaches(world, ref, hasReason('JwtSecretTooShort'), 'refused');
+  await putSecret(deps, ref, 'my-jwt', { secret: 'too short' }, labels);
+  await reaches(deps, ref, hasReason('JwtSecretTooShort'), 'refused');
   const secret = 'a secret that is more than thirty-two characters long';
-  await putSecret(world, ref, 'my-jwt', { secret });
-  await reaches(world, ref, isHealthy, 'healthy');
-  const first = await secretOf(world, ref, SECRETS.keys.name);
+  await putSecret(deps, ref, 'my-jwt', { secret });
+  await reaches(deps, ref, isHealthy, 'healthy');
+  const first = await secretOf(deps, ref, SECRETS.keys.name);
   assert.is(first[SECRETS.keys.jwtSecret], secret);
-  await putSecret(world, ref, 'my-jwt', { secret: `another ${secret}` });
+  await putSecret(deps, ref, 'my-jwt', { secret: `another ${secret}` });
   const second = await until(async () => {
-    const keys = await secretOf(world, ref, SECRETS.keys.name);
+    const keys = await secretOf(deps, ref, SECRETS.keys.name);
     return keys[SECRETS.keys.jwtSecret] !== secret ? keys : undefined;
   }, 'new keys');
   assert.is.not(second[SECRETS.keys.anonKey], first[SECRETS.keys.anonKey]);
   assert.is(second[SECRETS.keys.webhookSecret], first[SECRETS.keys.webhookSecret]);
 });
 
-test('a Secret that somebody deleted is made anew, and the database takes its passwords', async (world) => {
-  const ref = await create(world, 'restored', { name: 'restored' });
-  await reaches(world, ref, isHealthy, 'healthy');
-  const before = await secretOf(world, ref, SECRETS.database.name);
-  await world.kubernetes.client.delete(`${secretsPath(ref)}/${SECRETS.database.name}`);
+test('a Secret that somebody deleted is made anew, and the database takes its passwords', async (deps) => {
+  const ref = await create(deps, 'restored', { name: 'restored' });
+  await reaches(deps, ref, isHealthy, 'healthy');
+  const before = await secretOf(deps, ref, SECRETS.database.name);
+  await deps.kubernetes.client.delete(`${secretsPath(ref)}/${SECRETS.database.name}`);
   const after = await until(
-    () => secretOf(world, ref, SECRETS.database.name).catch(() => undefined),
+    () => secretOf(deps, ref, SECRETS.database.name).catch(() => undefined),
     'the Secret to be there again',
   );
   assert.is.not(after[SECRETS.database.ownerPassword], before[SECRETS.database.ownerPassword]);
@@ -168,19 +168,19 @@ test('a Secret that somebody deleted is made anew, and the database takes its pa
   assert.not(await loginWorks(before[SECRETS.database.url] as string));
 });
 
-test('services that do not answer keep a project from being healthy, and the message names them', async (world) => {
-  world.answer.status = 503;
-  const ref = await create(world, 'silent', { name: 'silent' });
-  const waiting = await reaches(world, ref, ({ status }) => /HTTP 503/.test(status?.message ?? ''), 'waiting');
+test('services that do not answer keep a project from being healthy, and the message names them', async (deps) => {
+  deps.answer.status = 503;
+  const ref = await create(deps, 'silent', { name: 'silent' });
+  const waiting = await reaches(deps, ref, ({ status }) => /HTTP 503/.test(status?.message ?? ''), 'waiting');
   assert.is(waiting.status?.phase, 'provisioning');
   assert.is(condition(waiting, 'ServicesReady')?.status, 'False');
-  world.answer.status = 200;
-  await reaches(world, ref, isHealthy, 'healthy');
+  deps.answer.status = 200;
+  await reaches(deps, ref, isHealthy, 'healthy');
 });
 
-test('transitions are told by Events on the Project, without secrets', async (world) => {
+test('transitions are told by Events on the Project, without secrets', async (deps) => {
   const ref = `${run}-whole`;
-  const { client } = world.kubernetes;
+  const { client } = deps.kubernetes;
   const events = await until(async () => {
     const query = { fieldSelector: `involvedObject.name=${ref}` };
     const list = await client.get<{ items: { reason: string; type: string; message: string }[] }>(
@@ -189,37 +189,37 @@ test('transitions are told by Events on the Project, without secrets', async (wo
     );
     return list.items.some(({ reason }) => reason === 'Healthy') ? list.items : undefined;
   }, 'the Event');
-  const keys = await secretOf(world, ref, SECRETS.keys.name);
-  const project = JSON.stringify(await get(world, ref));
+  const keys = await secretOf(deps, ref, SECRETS.keys.name);
+  const project = JSON.stringify(await get(deps, ref));
   for (const secret of Object.values(keys)) {
     assert.not(JSON.stringify(events).includes(secret));
     assert.not(project.includes(secret));
   }
 });
 
-test('while its namespace does not go a deleted project says so once, and nothing is written', async (world) => {
-  const { client } = world.kubernetes;
-  const ref = await create(world, 'lingering', { name: 'lingering' });
-  await reaches(world, ref, isHealthy, 'healthy');
+test('while its namespace does not go a deleted project says so once, and nothing is written', async (deps) => {
+  const { client } = deps.kubernetes;
+  const ref = await create(deps, 'lingering', { name: 'lingering' });
+  await reaches(deps, ref, isHealthy, 'healthy');
   await client.patch(namespacePath(ref), { metadata: { finalizers: ['slipway.dev/test'] } });
   await client.delete(projectPath(ref));
-  await reaches(world, ref, ({ status }) => /waiting for the namespace/.test(status?.message ?? ''), 'waiting');
+  await reaches(deps, ref, ({ status }) => /waiting for the namespace/.test(status?.message ?? ''), 'waiting');
   const { metadata } = await client.patch<Project>(projectPath(ref), { metadata: { annotations: { look: 'again' } } });
   // A project made later that is healthy means that this one was looked at.
-  const later = await create(world, 'after-lingering', { name: 'after-lingering' });
-  await reaches(world, later, isHealthy, 'healthy');
-  assert.is((await get(world, ref)).metadata.resourceVersion, metadata.resourceVersion);
+  const later = await create(deps, 'after-lingering', { name: 'after-lingering' });
+  await reaches(deps, later, isHealthy, 'healthy');
+  assert.is((await get(deps, ref)).metadata.resourceVersion, metadata.resourceVersion);
   await client.patch(namespacePath(ref), { metadata: { finalizers: null } });
-  await until(async () => !(await get(world, ref).catch(() => undefined)), 'the Project to be gone');
+  await until(async () => !(await get(deps, ref).catch(() => undefined)), 'the Project to be gone');
 });
 
-test('a deleted project leaves no database, role, namespace or Project', async (world) => {
-  const ref = await create(world, 'leaving', { name: 'leaving' });
-  await reaches(world, ref, isHealthy, 'healthy');
-  await remove(world, ref);
-  const gone = await world.kubernetes.client.get(namespacePath(ref)).catch((error) => error);
+test('a deleted project leaves no database, role, namespace or Project', async (deps) => {
+  const ref = await create(deps, 'leaving', { name: 'leaving' });
+  await reaches(deps, ref, isHealthy, 'healthy');
+  await remove(deps, ref);
+  const gone = await deps.kubernetes.client.get(namespacePath(ref)).catch((error) => error);
   assert.ok(isNotFound(gone));
-  const admin = new pg.Client(world.postgres.admin());
+  const admin = new pg.Client(deps.postgres.admin());
   await admin.connect();
   const { rows } = await admin.query(
     'SELECT datname FROM pg_database WHERE datname LIKE $1 UNION ALL SELECT rolname FROM pg_roles WHERE rolname LIKE $1',

@@ -8,8 +8,8 @@ import type { KubeClient, KubeObject } from '../../runtime/kube.js';
 import type { Metrics } from '../../runtime/metrics.js';
 import { StatusWriter } from '../../runtime/status-writer.js';
 import { WorkQueue } from '../../runtime/work-queue.js';
-import type { World } from './context.js';
-import { keepOfSecrets } from './kept-secrets.js';
+import type { ReconcilerDeps } from './context.js';
+import { keepOfSecrets } from './generated-secrets.js';
 import { reconcileProject } from './reconcile.js';
 import { NAMESPACES, type Namespace, PROJECTS, projectPath, type Secret } from './resources.js';
 import { COPIES, LABEL_COPY, withoutValues } from './secret-copies.js';
@@ -61,34 +61,34 @@ export function projectCaches(
 
 /** `onChildChange`: lets the engine tell of which project one of its objects changed. */
 export function projectController(
-  parts: Omit<World, 'statuses'>,
+  parts: Omit<ReconcilerDeps, 'statuses'>,
   metrics: Metrics,
   onChildChange: (listener: (ref: string) => void) => void,
 ): Controller {
   const { client, events, projects } = parts;
   const pathOf = ({ metadata }: Project) => projectPath(metadata.name);
   const statuses = new StatusWriter<Project>({ client, events, cache: projects, pathOf });
-  const world: World = { ...parts, statuses };
+  const deps: ReconcilerDeps = { ...parts, statuses };
   const queue = new WorkQueue(BACKOFF, metrics.queue('project'));
-  world.projects.onChange(({ before, after }) => {
+  deps.projects.onChange(({ before, after }) => {
     if (after && !(before && statuses.isOwn(before, after))) queue.add(after.metadata.name);
     // Who had to yield to this one's name may have it now.
     for (const object of [before, after]) {
       if (object && !(before && after && nameKey(before) === nameKey(after))) {
-        for (const peer of world.projects.find(BY_NAME, nameKey(object))) queue.add(peer.metadata.name);
+        for (const peer of deps.projects.find(BY_NAME, nameKey(object))) queue.add(peer.metadata.name);
       }
     }
   });
   // What was made for the first time was made by the reconcile that runs, or is waited for by one that looks again.
   const enqueue = (ref: string | undefined) => {
-    if (ref && world.projects.get(ref)) queue.add(ref);
+    if (ref && deps.projects.get(ref)) queue.add(ref);
   };
   const enqueueOwner = ({ before, after }: { before: KubeObject | undefined; after: KubeObject | undefined }) =>
     enqueue((after ?? before)?.metadata.labels?.[LABEL_PROJECT]);
-  world.namespaces.onChange(enqueueOwner);
-  world.secrets.onChange(enqueueOwner);
+  deps.namespaces.onChange(enqueueOwner);
+  deps.secrets.onChange(enqueueOwner);
   onChildChange(enqueue);
-  for (const project of world.projects.list()) queue.add(project.metadata.name);
-  const reconcile = (ref: string) => reconcileProject(world, ref);
-  return new Controller({ queue, reconcile, workers: WORKERS, metrics: metrics.controller('project'), log: world.log });
+  for (const project of deps.projects.list()) queue.add(project.metadata.name);
+  const reconcile = (ref: string) => reconcileProject(deps, ref);
+  return new Controller({ queue, reconcile, workers: WORKERS, metrics: metrics.controller('project'), log: deps.log });
 }

@@ -64,7 +64,7 @@ test('those that are rotated where a move is refused are shown, as Postgres take
   const shared = { client, metrics: new Metrics(), log: silentLog };
   const projects = new Informer<Project>({ ...shared, resource: 'projects', path: PROJECTS });
   const events = new EventRecorder({ client, component: 'test', log: silentLog });
-  const world = {
+  const deps = {
     client,
     engine,
     projects,
@@ -81,7 +81,7 @@ test('those that are rotated where a move is refused are shown, as Postgres take
     const metadata = { name: REF, uid: 'uid' };
     const spec = { owner: 'owner@example.com', rotation: { databasePasswords } };
     const project = { apiVersion: API_VERSION, kind: 'Project', metadata, spec } as Project;
-    return ensureDatabase({ world, project, ref: REF, found: {} });
+    return ensureDatabase({ deps, project, ref: REF, found: {} });
   };
   const shown = async () =>
     plainText(await client.get<Secret>(`${secretsPath(REF)}/${SECRETS.database.name}`))[SECRETS.database.url] as string;
@@ -94,7 +94,7 @@ test('those that are rotated where a move is refused are shown, as Postgres take
   assert.is.not(await shown(), before);
   assert.ok(await loginWorks(await shown()));
   assert.not(await loginWorks(before));
-  await world.events.close();
+  await deps.events.close();
 });
 
 test.run();

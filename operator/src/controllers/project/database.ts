@@ -35,15 +35,15 @@ export async function ensureDatabase(context: Context): Promise<StepOutcome> {
 }
 
 /** The id of a database whose Secret was deleted, so that the Secret names it at once. */
-async function recordedId({ world, project, ref }: Context): Promise<string | undefined> {
-  if (!existed(project) || world.secrets.get(names.name, namespaceOf(ref))) return undefined;
-  return world.engine.recordedDatabaseId(engineProject({ project }));
+async function recordedId({ deps, project, ref }: Context): Promise<string | undefined> {
+  if (!existed(project) || deps.secrets.get(names.name, namespaceOf(ref))) return undefined;
+  return deps.engine.recordedDatabaseId(engineProject({ project }));
 }
 
 /** `knownId`: the id of the database, where it is known from elsewhere than the Secret. */
 async function ensureNamed(context: Context, knownId: string | undefined): Promise<StepOutcome> {
-  const { world, ref, project } = context;
-  const address = world.engine.databaseAddress(engineProject(context));
+  const { deps, ref, project } = context;
+  const address = deps.engine.databaseAddress(engineProject(context));
   const asked = project.spec.rotation?.databasePasswords;
   const write = (wanted: (held: Values) => Values) =>
     ensureSecret(
@@ -55,7 +55,7 @@ async function ensureNamed(context: Context, knownId: string | undefined): Promi
   const ensured = await write((held) => withNext(held, asked));
   const { values } = ensured;
   const isRotating = PASSWORDS.some(({ next }) => values[next] !== undefined);
-  const outcome = await world.engine.ensureDatabase({
+  const outcome = await deps.engine.ensureDatabase({
     project: engineProject(context),
     ...claimOf(project, values),
   });

@@ -5,9 +5,9 @@
 import { type Project, SECRETS } from '@slipway/crds';
 import { issueProbeKey } from './api-keys.js';
 import { type Context, engineProject, ready, type StepOutcome } from './context.js';
-import { everMoreSeldom } from './ever-more-seldom.js';
 import { promotedKeys } from './jwt-secrets.js';
 import { keyWishes } from './keys.js';
+import { pollDelay } from './poll-delay.js';
 import { CREDENTIALS_CURRENT, tellRotated } from './rotation.js';
 import { ensureSecret } from './secrets.js';
 
@@ -16,15 +16,15 @@ const WHILE_SUSPENDED_MS = 180_000;
 const MOST_MS = 30_000;
 
 export async function finishRotation(context: Context): Promise<StepOutcome | undefined> {
-  const { world, ref, project, found } = context;
+  const { deps, ref, project, found } = context;
   const next = found.nextJwtSecret;
   if (next === undefined) return hasToldBefore(context) ? ready : undefined;
   if (project.spec.suspend) return rotating('waiting until spec.suspend is false', WHILE_SUSPENDED_MS);
-  const anonKey = issueProbeKey(ref, next, world.now());
-  const accepted = await world.engine.verifiersAccept({ project: engineProject(context), anonKey });
+  const anonKey = issueProbeKey(ref, next, deps.now());
+  const accepted = await deps.engine.verifiersAccept({ project: engineProject(context), anonKey });
   if (accepted.state === 'progressing') {
     const limits = { least: accepted.lookAgainMs, most: MOST_MS };
-    return rotating(accepted.message, everMoreSeldom(beginningOf(project), world.now(), limits));
+    return rotating(accepted.message, pollDelay(beginningOf(project), deps.now(), limits));
   }
   if (accepted.state === 'failed') return accepted;
   await ensureSecret(context, SECRETS.keys.name, (held) => promotedKeys(held, next, keyWishes(context, undefined)));

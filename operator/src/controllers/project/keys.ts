@@ -30,11 +30,11 @@ export async function ensureKeys(context: Context): Promise<StepOutcome | StepWi
   return { outcome, parts: [{ condition: CREDENTIALS_CURRENT, outcome: spreading, advisory: true }] };
 }
 
-export const keyWishes = ({ ref, project, world }: Context, own: string | undefined): KeyWishes => ({
+export const keyWishes = ({ ref, project, deps }: Context, own: string | undefined): KeyWishes => ({
   ref,
   own,
   rotation: project.spec.rotation ?? {},
-  now: world.now(),
+  now: deps.now(),
 });
 
 const isRotated = (before: Values, values: Values) => before[names.apiKeysRotation] !== values[names.apiKeysRotation];

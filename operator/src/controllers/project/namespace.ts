@@ -11,8 +11,8 @@ import { NAMESPACES, type Namespace, namespacePath, ourLabels } from './resource
 const LOOK_AGAIN_MS = 1_000;
 
 export async function ensureNamespace(context: Context): Promise<StepOutcome> {
-  const { project, ref, world } = context;
-  const found = world.namespaces.get(namespaceOf(ref)) ?? (await create(context));
+  const { project, ref, deps } = context;
+  const found = deps.namespaces.get(namespaceOf(ref)) ?? (await create(context));
   const judgement = judge(found, project);
   if (judgement === 'ours') return ready;
   if (judgement === 'unsettled') {
@@ -36,13 +36,13 @@ export async function ensureNamespace(context: Context): Promise<StepOutcome> {
 }
 
 /** What was made, or what was there before. */
-async function create({ project, ref, world }: Context): Promise<Namespace> {
+async function create({ project, ref, deps }: Context): Promise<Namespace> {
   const metadata = { name: namespaceOf(ref), labels: ourLabels(ref), ownerReferences: ownersOf(project) };
   try {
-    return await world.client.create<Namespace>(NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata });
+    return await deps.client.create<Namespace>(NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata });
   } catch (error) {
     if (!isConflict(error)) throw error;
-    return await world.client.get<Namespace>(namespacePath(ref));
+    return await deps.client.get<Namespace>(namespacePath(ref));
   }
 }
 
@@ -52,14 +52,14 @@ const ownersOf = (project: Project) => {
 };
 
 /** Makes it the Project's: one that was made for it, that kept its owner's data, or that is to outlive it from now on or no more. */
-async function settle({ project, ref, world }: Context, { metadata: { resourceVersion } }: Namespace): Promise<void> {
+async function settle({ project, ref, deps }: Context, { metadata: { resourceVersion } }: Namespace): Promise<void> {
   const metadata = {
     ownerReferences: ownersOf(project),
     labels: { [LABEL_RETAINED]: null },
     annotations: { [ANNOTATION_RETAINED_FOR]: null },
     resourceVersion,
   };
-  world.namespaces.learn(await world.client.patch(namespacePath(ref), { metadata }));
+  deps.namespaces.learn(await deps.client.patch(namespacePath(ref), { metadata }));
 }
 
 export const isRetained = ({ metadata }: Namespace) => metadata.labels?.[LABEL_RETAINED] === 'true';

@@ -13,7 +13,7 @@ import type { KubeObject } from '../../runtime/kube.js';
 import { adminUrl, deleteAndWait, startTestKubernetes, type TestKubernetes, until } from '../../testing.js';
 import { PROJECTS, plainText, projectPath, type Secret, secretData, secretsPath } from './resources.js';
 
-export interface World {
+export interface ReconcilerDeps {
   kubernetes: TestKubernetes;
   postgres: TestPostgres;
   dataplane: Server;
@@ -26,7 +26,7 @@ export interface World {
 export const run = `t${process.pid.toString(36)}`;
 const made = new Set<string>();
 
-export function withOperator(test: Test<World>): void {
+export function withOperator(test: Test<ReconcilerDeps>): void {
   test.before(async (context) => {
     context.kubernetes = await startTestKubernetes();
     context.postgres = await startTestPostgres();
@@ -50,7 +50,7 @@ export function withOperator(test: Test<World>): void {
 }
 
 /** Leading. */
-export async function startTestOperator(context: Omit<World, 'operator'>): Promise<Operator> {
+export async function startTestOperator(context: Omit<ReconcilerDeps, 'operator'>): Promise<Operator> {
   const operator = await startOperator({
     kubeconfig: context.kubernetes.kubeconfig,
     publicUrl: 'http://localhost:4000',
@@ -66,7 +66,7 @@ export async function startTestOperator(context: Omit<World, 'operator'>): Promi
 
 export type Wanted = Partial<Project['spec']>;
 
-export async function create({ kubernetes }: World, name: string, spec: Wanted = {}): Promise<string> {
+export async function create({ kubernetes }: ReconcilerDeps, name: string, spec: Wanted = {}): Promise<string> {
   const ref = `${run}-${name}`;
   made.add(ref);
   await kubernetes.client.create<KubeObject & { spec: object }>(PROJECTS, {
@@ -78,11 +78,11 @@ export async function create({ kubernetes }: World, name: string, spec: Wanted =
   return ref;
 }
 
-export const get = ({ kubernetes }: World, ref: string) => kubernetes.client.get<Project>(projectPath(ref));
+export const get = ({ kubernetes }: ReconcilerDeps, ref: string) => kubernetes.client.get<Project>(projectPath(ref));
 
-export const reaches = (world: World, ref: string, wanted: (project: Project) => boolean, what: string) =>
+export const reaches = (deps: ReconcilerDeps, ref: string, wanted: (project: Project) => boolean, what: string) =>
   until(async () => {
-    const project = await get(world, ref);
+    const project = await get(deps, ref);
     return wanted(project) ? project : undefined;
   }, `${ref}: ${what}`);
 
@@ -91,13 +91,14 @@ export const condition = (project: Project, type: string) =>
   project.status?.conditions?.find((candidate) => candidate.type === type);
 export const hasReason = (reason: string) => (project: Project) => condition(project, 'Ready')?.reason === reason;
 
-export const secretOf = async ({ kubernetes }: World, ref: string, name: string) =>
+export const secretOf = async ({ kubernetes }: ReconcilerDeps, ref: string, name: string) =>
   plainText(await kubernetes.client.get<Secret>(`${secretsPath(ref)}/${name}`));
 
-export const remove = ({ kubernetes }: World, ref: string) => deleteAndWait(kubernetes.client, projectPath(ref));
+export const remove = ({ kubernetes }: ReconcilerDeps, ref: string) =>
+  deleteAndWait(kubernetes.client, projectPath(ref));
 
 export async function putSecret(
-  { kubernetes }: World,
+  { kubernetes }: ReconcilerDeps,
   ref: string,
   name: string,
   values: Record<string, string>,
@@ -120,11 +121,14 @@ export async function loginWorks(url: string): Promise<boolean> {
 }
 
 /** The Events of a Project: reasons and messages. */
-export async function eventsOf({ kubernetes }: World, ref: string): Promise<{ reason: string; message: string }[]> {
+export async function eventsOf(
+  { kubernetes }: ReconcilerDeps,
+  ref: string,
+): Promise<{ reason: string; message: string }[]> {
   const query = { fieldSelector: `involvedObject.name=${ref}` };
   const path = '/api/v1/namespaces/default/events';
   return (await kubernetes.client.get<{ items: { reason: string; message: string }[] }>(path, query)).items;
 }
 
-export const change = ({ kubernetes }: World, ref: string, spec: object) =>
+export const change = ({ kubernetes }: ReconcilerDeps, ref: string, spec: object) =>
   kubernetes.client.patch<Project>(projectPath(ref), { spec });

@@ -8,7 +8,14 @@ import { isTransient, type UnexpectedFailure, unexpectedOutcome } from '../../ru
 import { addFinalizer, hasFinalizer } from '../../runtime/finalizers.js';
 import { isConflict, isNotFound, KubeError } from '../../runtime/kube.js';
 import { refusalOf, refusedOutcome } from '../../runtime/refusal.js';
-import { type Context, engineProject, ready, type StepOutcome, type StepWithParts, type World } from './context.js';
+import {
+  type Context,
+  engineProject,
+  type ReconcilerDeps,
+  ready,
+  type StepOutcome,
+  type StepWithParts,
+} from './context.js';
 import { ensureDatabase, existed } from './database.js';
 import { finishRotation } from './finish-rotation.js';
 import { ensureKeys } from './keys.js';
@@ -48,10 +55,10 @@ const STAGES: readonly (readonly Step[])[] = [
 /** What is well is looked at again about this often, so that what others changed is put right. */
 const RESYNC_MS = 180_000;
 
-export async function reconcileProject(world: World, ref: string): Promise<Outcome> {
-  const project = world.projects.get(ref);
+export async function reconcileProject(deps: ReconcilerDeps, ref: string): Promise<Outcome> {
+  const project = deps.projects.get(ref);
   if (!project) return { kind: 'done' };
-  const context: Context = { world, project, ref, found: {} };
+  const context: Context = { deps, project, ref, found: {} };
   try {
     return await (project.metadata.deletionTimestamp ? removeOrReport(context) : provision(context));
   } catch (error) {
@@ -78,11 +85,11 @@ async function provision(context: Context): Promise<Outcome> {
   const warnings = [...drifts, ...failuresOf(context.project, parts)];
   const status = statusOf(context, parts, unexpected.length > 0);
   // Logged and counted also where the status can't be written.
-  context.project = await context.world.statuses.write(context.project, status).catch((error) => {
+  context.project = await context.deps.statuses.write(context.project, status).catch((error) => {
     if (unexpected.length === 0) throw error;
     return context.project;
   });
-  for (const { reason, message } of warnings) context.world.events.record(context.project, 'Warning', reason, message);
+  for (const { reason, message } of warnings) context.deps.events.record(context.project, 'Warning', reason, message);
   return unexpected.length > 0 ? { kind: 'unexpected', failures: unexpected } : outcomeOf(parts);
 }
 
@@ -144,18 +151,18 @@ function outcomeOf(parts: readonly PartResult[]): Outcome {
 }
 
 function ensureIsolation(context: Context): Promise<StepOutcome> {
-  return context.world.engine.ensureIsolation(engineProject(context));
+  return context.deps.engine.ensureIsolation(engineProject(context));
 }
 
 /** Before anything is made that garbage collection can't reach. */
 async function ensureFinalizer(context: Context): Promise<StepOutcome> {
-  const { world, ref, project } = context;
+  const { deps, ref, project } = context;
   if (hasFinalizer(project, FINALIZER)) {
     if (!existed(project)) await mustBeThere(context);
     return ready;
   }
-  const written = await addFinalizer(world.client, projectPath(ref), project, FINALIZER);
-  world.projects.learn(written);
+  const written = await addFinalizer(deps.client, projectPath(ref), project, FINALIZER);
+  deps.projects.learn(written);
   context.project = written;
   return ready;
 }
@@ -164,16 +171,16 @@ async function ensureFinalizer(context: Context): Promise<StepOutcome> {
  * Before a database is made: the cache may still have a Project that is gone, and nobody would remove its database. One that is there and
  * has the finalizer does not go before its removal here.
  */
-async function mustBeThere({ world, ref, project }: Context): Promise<void> {
-  const { metadata } = await world.client.get<Project>(projectPath(ref));
+async function mustBeThere({ deps, ref, project }: Context): Promise<void> {
+  const { metadata } = await deps.client.get<Project>(projectPath(ref));
   if (metadata.uid === project.metadata.uid && !metadata.deletionTimestamp) return;
   throw new KubeError(409, 'Conflict', 'the Project was deleted since it was read', 'projects');
 }
 
 async function ensureServices(context: Context): Promise<StepWithParts> {
-  const { world, found } = context;
+  const { deps, found } = context;
   const project = engineProject(context);
-  const asked = await world.engine.ensureServices({ project, anonKey: found.anonKey as string });
+  const asked = await deps.engine.ensureServices({ project, anonKey: found.anonKey as string });
   const { outcome, parts, placement } = asked;
   if (placement) found.placement = placement;
   if (outcome.state !== 'ready') return { outcome, parts };

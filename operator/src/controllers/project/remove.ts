@@ -6,8 +6,8 @@ import { hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { isNotFound } from '../../runtime/kube.js';
 import { type Context, engineProject, isToBeRetained } from './context.js';
 import { databaseClaim } from './database.js';
-import { everMoreSeldom } from './ever-more-seldom.js';
 import { isRetained } from './namespace.js';
+import { pollDelay } from './poll-delay.js';
 import { type Namespace, namespacePath, projectPath } from './resources.js';
 import { deletingStatus } from './status.js';
 
@@ -15,10 +15,10 @@ import { deletingStatus } from './status.js';
 const LOOK_AGAIN_MS = { least: 1_000, most: 30_000 };
 
 export async function removeProject(context: Context): Promise<Outcome> {
-  const { world, ref } = context;
+  const { deps, ref } = context;
   if (!hasFinalizer(context.project, FINALIZER)) return { kind: 'done' };
   if (context.project.status?.phase !== 'deleting') await progress(context, beginningOf(context.project));
-  const removed = await world.engine.remove({ ...engineProject(context), ...(await databaseClaim(context)) });
+  const removed = await deps.engine.remove({ ...engineProject(context), ...(await databaseClaim(context)) });
   if (removed.state !== 'ready') {
     await progress(context, removed.message);
     return removed.state === 'failed'
@@ -28,14 +28,14 @@ export async function removeProject(context: Context): Promise<Outcome> {
   if (!(await namespaceIsGone(context))) {
     await progress(context, `waiting for the namespace ${namespaceOf(ref)} to go`);
     const { deletionTimestamp } = context.project.metadata;
-    return { kind: 'again', afterMs: everMoreSeldom(deletionTimestamp, world.now(), LOOK_AGAIN_MS) };
+    return { kind: 'again', afterMs: pollDelay(deletionTimestamp, deps.now(), LOOK_AGAIN_MS) };
   }
   try {
-    world.projects.learn(await removeFinalizer(world.client, projectPath(ref), context.project, FINALIZER));
+    deps.projects.learn(await removeFinalizer(deps.client, projectPath(ref), context.project, FINALIZER));
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }
-  world.log.info({ ref }, 'project removed');
+  deps.log.info({ ref }, 'project removed');
   return { kind: 'done' };
 }
 
@@ -49,18 +49,18 @@ const beginningOf = (project: Project) =>
   isToBeRetained(project) ? 'closing the database, which is retained' : 'removing the database';
 
 async function progress(context: Context, message: string): Promise<void> {
-  const { world, project } = context;
-  context.project = await world.statuses.write(project, deletingStatus(project, message, world.now()));
+  const { deps, project } = context;
+  context.project = await deps.statuses.write(project, deletingStatus(project, message, deps.now()));
 }
 
 /** Asks the server: the cache may not have a namespace that was made a moment ago. */
-async function namespaceIsGone({ world, ref }: Context): Promise<boolean> {
+async function namespaceIsGone({ deps, ref }: Context): Promise<boolean> {
   try {
-    const namespace = await world.client.get<Namespace>(namespacePath(ref));
+    const namespace = await deps.client.get<Namespace>(namespacePath(ref));
     const { metadata } = namespace;
     // It keeps what is retained: of this project, or of one before whose owner is another.
     if (metadata.labels?.[LABEL_PROJECT] !== ref || isRetained(namespace)) return true;
-    if (!metadata.deletionTimestamp) await world.client.delete(namespacePath(ref));
+    if (!metadata.deletionTimestamp) await deps.client.delete(namespacePath(ref));
     return false;
   } catch (error) {
     if (isNotFound(error)) return true;

@@ -11,6 +11,6 @@ export const isAsked = (asked: number | undefined, record: string | undefined) =
 export const recorded = (asked: number | undefined, record: string | undefined) =>
   asked === undefined ? record : String(asked);
 
-export function tellRotated({ world, project }: Context, what: string): void {
-  world.events.record(project, 'Normal', 'Rotated', what);
+export function tellRotated({ deps, project }: Context, what: string): void {
+  deps.events.record(project, 'Normal', 'Rotated', what);
 }

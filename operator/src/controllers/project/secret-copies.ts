@@ -37,14 +37,14 @@ export const withoutValues = ({ metadata }: Secret): Secret => ({ metadata });
 
 /** Creates each Secret that the Project names, that is missing and that has a copy. Returns the names of those created. */
 export async function restoreSecrets(context: Context): Promise<string[]> {
-  const { world, ref, project } = context;
-  const isMissing = (name: string) => isNamed(name, project) && !world.secrets.get(name, namespaceOf(ref));
+  const { deps, ref, project } = context;
+  const isMissing = (name: string) => isNamed(name, project) && !deps.secrets.get(name, namespaceOf(ref));
   const names = Object.keys(COPIED).filter(isMissing);
   const restored = await allDone(names.map((name) => restore(context, name)));
   return names.filter((_, index) => restored[index]);
 }
 
-async function restore({ world: { client }, ref, project }: Context, name: string): Promise<boolean> {
+async function restore({ deps: { client }, ref, project }: Context, name: string): Promise<boolean> {
   const copy = await find<Secret>(client, copyPath(name, ref));
   if (!copy || !isOf(copy, project)) return false;
   // The cache may be behind an owner who removed the Secret from the Project a moment ago.
@@ -63,20 +63,20 @@ async function restore({ world: { client }, ref, project }: Context, name: strin
 
 /** Makes the copies equal to the Secrets, and drops those of Secrets that the Project names no more. */
 export async function copySecrets(context: Context): Promise<void> {
-  const { project, ref, world } = context;
+  const { project, ref, deps } = context;
   await allDone(
     Object.keys(COPIED).map(async (name) => {
       if (isNamed(name, project)) await copy(context, name);
-      else if (world.copies.get(copyName(name, ref), SYSTEM_NAMESPACE)) await remove(world.client, copyPath(name, ref));
+      else if (deps.copies.get(copyName(name, ref), SYSTEM_NAMESPACE)) await remove(deps.client, copyPath(name, ref));
     }),
   );
 }
 
-async function copy({ world, ref, project }: Context, name: string): Promise<void> {
-  const { client } = world;
+async function copy({ deps, ref, project }: Context, name: string): Promise<void> {
+  const { client } = deps;
   const [seen, known] = [
-    world.secrets.get(name, namespaceOf(ref)),
-    world.copies.get(copyName(name, ref), SYSTEM_NAMESPACE),
+    deps.secrets.get(name, namespaceOf(ref)),
+    deps.copies.get(copyName(name, ref), SYSTEM_NAMESPACE),
   ];
   if (seen && known && isOf(known, project) && known.metadata.annotations?.[ANNOTATION_COPIED] === versionOf(seen))
     return;
@@ -101,7 +101,7 @@ async function copy({ world, ref, project }: Context, name: string): Promise<voi
   const patch = mergePatch({ metadata: { labels, annotations, ownerReferences }, data: before.data ?? {} }, after);
   if (!patch) return;
   const metadata = { ...(patch.metadata as object), resourceVersion };
-  world.copies.learn(await client.patch<Secret>(copyPath(name, ref), { ...patch, metadata }));
+  deps.copies.learn(await client.patch<Secret>(copyPath(name, ref), { ...patch, metadata }));
 }
 
 const versionOf = ({ metadata: { uid, resourceVersion } }: KubeObject) => `${uid}/${resourceVersion}`;

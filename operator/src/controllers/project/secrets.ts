@@ -3,7 +3,7 @@ import { namespaceOf } from '@slipway/crds';
 import { isConflict, isNotFound } from '../../runtime/kube.js';
 import { mergePatch } from '../../runtime/merge-patch.js';
 import type { Context } from './context.js';
-import { isKept } from './kept-secrets.js';
+import { isKept } from './generated-secrets.js';
 import { ourLabels, plainText, type Secret, secretData, secretsPath } from './resources.js';
 
 /** By key; undefined: the Secret has no such key, or is to have none. */
@@ -27,11 +27,11 @@ export async function ensureSecret(
   wanted: (held: Values) => Values,
   annotations: Annotations = () => ({}),
 ): Promise<EnsuredSecret> {
-  const cached = context.world.secrets.get(name, namespaceOf(context.ref));
+  const cached = context.deps.secrets.get(name, namespaceOf(context.ref));
   if (cached) return await update(context, cached, wanted, annotations);
   const values = wanted({});
   try {
-    await context.world.client.create<Secret>(secretsPath(context.ref), {
+    await context.deps.client.create<Secret>(secretsPath(context.ref), {
       apiVersion: 'v1',
       kind: 'Secret',
       metadata: { name, labels: ourLabels(context.ref), annotations: annotations(values) },
@@ -65,16 +65,16 @@ async function update(
   if (!patch) return { values, before: held };
   const versioned = { ...(patch.metadata as object), resourceVersion: metadata.resourceVersion };
   const path = `${secretsPath(context.ref)}/${metadata.name}`;
-  context.world.secrets.learn(await context.world.client.patch<Secret>(path, { ...patch, metadata: versioned }));
+  context.deps.secrets.learn(await context.deps.client.patch<Secret>(path, { ...patch, metadata: versioned }));
   return { values, before: held };
 }
 
 /** From the cache, or from the server for one that lacks our label or that the cache keeps no values of. */
-export async function readSecret({ world, ref }: Context, name: string): Promise<Secret | undefined> {
-  const cached = isKept(name) ? world.secrets.get(name, namespaceOf(ref)) : undefined;
+export async function readSecret({ deps, ref }: Context, name: string): Promise<Secret | undefined> {
+  const cached = isKept(name) ? deps.secrets.get(name, namespaceOf(ref)) : undefined;
   if (cached) return cached;
   try {
-    return await world.client.get<Secret>(`${secretsPath(ref)}/${name}`);
+    return await deps.client.get<Secret>(`${secretsPath(ref)}/${name}`);
   } catch (error) {
     if (isNotFound(error)) return undefined;
     throw error;

@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { startTestKubernetes, type TestKubernetes } from '../../testing.js';
-import type { World } from './context.js';
+import type { ReconcilerDeps } from './context.js';
 import { reconcileProject } from './reconcile.js';
 import { PROJECTS, projectPath } from './resources.js';
 
@@ -48,7 +48,7 @@ for (const [state, isGone] of [
       ensureServices: async () => ({ outcome: ready, parts: [] }),
     };
     const nothing = { get: () => undefined, find: () => [], learn: () => undefined };
-    const world = {
+    const deps = {
       client,
       engine,
       projects: { ...nothing, get: () => project },
@@ -60,8 +60,8 @@ for (const [state, isGone] of [
       log: pino({ level: 'silent' }),
       projectUrl: () => 'http://localhost:4000/p/x',
       now: () => new Date(),
-    } as unknown as World;
-    const outcome = await reconcileProject(world, name);
+    } as unknown as ReconcilerDeps;
+    const outcome = await reconcileProject(deps, name);
     assert.is(outcome.kind, 'retry');
     assert.is(made, 0);
   });

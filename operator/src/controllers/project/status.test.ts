@@ -29,8 +29,8 @@ function after(start: Project, ...looks: PartResult[][]): Project {
   let current = start;
   for (const parts of looks) {
     const found = parts.every(({ outcome }) => outcome?.state === 'ready') ? { services: {} } : {};
-    const world = { projectUrl: (ref: string) => `http://${ref}.test`, now: () => now };
-    const context = { project: current, world, ref: 'shop', found } as unknown as Context;
+    const deps = { projectUrl: (ref: string) => `http://${ref}.test`, now: () => now };
+    const context = { project: current, deps, ref: 'shop', found } as unknown as Context;
     current = { ...current, status: statusOf(context, parts) };
   }
   return current;

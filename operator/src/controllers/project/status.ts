@@ -27,7 +27,7 @@ const STANDING_STILL = new Set(['DatabaseReady', 'ServicesReady', 'AuthReady', '
 
 /** `keepServices`: a step failed before anything looked at the services, so their last known state stays. */
 export function statusOf(
-  { project, world, ref, found }: Context,
+  { project, deps, ref, found }: Context,
   parts: readonly PartResult[],
   keepServices = false,
 ): ProjectStatus {
@@ -40,10 +40,10 @@ export function statusOf(
     phase,
     message: messageOfAll(phase, bad).slice(0, MESSAGE_MAX_LENGTH),
     observedGeneration: project.metadata.generation ?? 0,
-    ...(before.url !== undefined || phase === 'healthy' ? { url: world.projectUrl(ref) } : {}),
+    ...(before.url !== undefined || phase === 'healthy' ? { url: deps.projectUrl(ref) } : {}),
     ...(services ? { services } : {}),
     ...placementOf(before, found),
-    conditions: conditionsOf(project, parts, bad, world.now()),
+    conditions: conditionsOf(project, parts, bad, deps.now()),
   };
 }
 

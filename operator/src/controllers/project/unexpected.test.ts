@@ -13,7 +13,7 @@ import { PROJECTS, projectPath } from './resources.js';
 
 type Verb = 'ensureIsolation' | 'ensureDatabase' | 'ensureServices' | 'remove';
 
-interface World {
+interface ReconcilerDeps {
   kubernetes: TestKubernetes;
   engine: ThrowingEngine;
   metrics: Metrics;
@@ -49,27 +49,27 @@ const running: ServicesOutcome['outcome'] = {
   value: { services: { auth: { up: true, status: 'running' } } },
 };
 
-const test = suite<World>('an exception that no step of a Project expects');
+const test = suite<ReconcilerDeps>('an exception that no step of a Project expects');
 const run = `u${process.pid.toString(36)}`;
 
-test.before(async (world) => {
-  world.kubernetes = await startTestKubernetes();
-  world.metrics = new Metrics();
-  world.engine = new ThrowingEngine();
-  world.lines = [];
-  const log = pino({}, { write: (line: string) => world.lines.push(line) });
-  const { client } = world.kubernetes;
+test.before(async (deps) => {
+  deps.kubernetes = await startTestKubernetes();
+  deps.metrics = new Metrics();
+  deps.engine = new ThrowingEngine();
+  deps.lines = [];
+  const log = pino({}, { write: (line: string) => deps.lines.push(line) });
+  const { client } = deps.kubernetes;
   // Leader election makes this namespace, and none runs here.
   const metadata = { name: 'slipway-system' };
   await client.create<object>('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata });
-  const caches = projectCaches(client, world.metrics, log, () => false);
+  const caches = projectCaches(client, deps.metrics, log, () => false);
   await Promise.all(Object.values(caches).map((cache) => cache.start()));
   const events = new EventRecorder({ client, component: 'test', log });
   const projectUrl = (ref: string) => `http://localhost:4000/p/${ref}`;
-  const parts = { client, engine: world.engine, events, log, projectUrl, now: () => new Date(), ...caches };
-  const controller: Controller = projectController(parts, world.metrics, () => {});
+  const parts = { client, engine: deps.engine, events, log, projectUrl, now: () => new Date(), ...caches };
+  const controller: Controller = projectController(parts, deps.metrics, () => {});
   controller.start();
-  world.stop = async () => {
+  deps.stop = async () => {
     await Promise.all([controller.close(), ...Object.values(caches).map((cache) => cache.close())]);
     await events.close();
   };
@@ -80,7 +80,7 @@ test.after(async ({ kubernetes, stop }) => {
   await kubernetes.close();
 });
 
-async function createProject({ kubernetes }: World, name: string): Promise<string> {
+async function createProject({ kubernetes }: ReconcilerDeps, name: string): Promise<string> {
   const ref = `${run}-${name}`;
   await kubernetes.client.create<Project>(PROJECTS, {
     apiVersion: API_VERSION,
@@ -91,7 +91,7 @@ async function createProject({ kubernetes }: World, name: string): Promise<strin
   return ref;
 }
 
-const reaches = ({ kubernetes }: World, ref: string, wanted: (project: Project) => boolean, what: string) =>
+const reaches = ({ kubernetes }: ReconcilerDeps, ref: string, wanted: (project: Project) => boolean, what: string) =>
   until(async () => {
     const project = await kubernetes.client.get<Project>(projectPath(ref));
     return wanted(project) ? project : undefined;
@@ -103,7 +103,7 @@ const conditionOf = ({ status }: Project, type: string) =>
 const isUnexpected = (project: Project) => conditionOf(project, 'Ready')?.reason === 'UnexpectedError';
 
 /** A change that makes the controller look. */
-const touch = ({ kubernetes }: World, ref: string, spec: object) =>
+const touch = ({ kubernetes }: ReconcilerDeps, ref: string, spec: object) =>
   kubernetes.client.patch<Project>(projectPath(ref), { spec });
 
 for (const [verb, condition] of [
@@ -111,12 +111,12 @@ for (const [verb, condition] of [
   ['ensureDatabase', 'DatabaseReady'],
   ['ensureServices', 'ServicesReady'],
 ] as const) {
-  test(`a healthy Project says so in its status when ${verb} throws, and heals when it does not`, async (world) => {
-    const ref = await createProject(world, condition.toLowerCase());
-    const healthy = await reaches(world, ref, isHealthy, 'healthy');
-    world.engine.broken = verb;
-    const { metadata } = await touch(world, ref, { plan: 'pro' });
-    const failed = await reaches(world, ref, isUnexpected, 'failed');
+  test(`a healthy Project says so in its status when ${verb} throws, and heals when it does not`, async (deps) => {
+    const ref = await createProject(deps, condition.toLowerCase());
+    const healthy = await reaches(deps, ref, isHealthy, 'healthy');
+    deps.engine.broken = verb;
+    const { metadata } = await touch(deps, ref, { plan: 'pro' });
+    const failed = await reaches(deps, ref, isUnexpected, 'failed');
     assert.is(failed.status?.phase, 'error');
     assert.is(failed.status?.observedGeneration, metadata.generation);
     assert.is(conditionOf(failed, condition)?.status, 'False');
@@ -128,21 +128,21 @@ for (const [verb, condition] of [
     }
     assert.not(JSON.stringify(failed.status).includes('hunter2'));
     assert.match(failed.status?.message ?? '', /log of the operator/);
-    world.engine.broken = undefined;
-    await reaches(world, ref, isHealthy, 'healthy again');
+    deps.engine.broken = undefined;
+    await reaches(deps, ref, isHealthy, 'healthy again');
   });
 }
 
-test('a deleted Project says so in its status when its removal throws, and goes when it does not', async (world) => {
-  const { client } = world.kubernetes;
-  const ref = await createProject(world, 'removal');
-  await reaches(world, ref, isHealthy, 'healthy');
-  world.engine.broken = 'remove';
+test('a deleted Project says so in its status when its removal throws, and goes when it does not', async (deps) => {
+  const { client } = deps.kubernetes;
+  const ref = await createProject(deps, 'removal');
+  await reaches(deps, ref, isHealthy, 'healthy');
+  deps.engine.broken = 'remove';
   await client.delete(projectPath(ref));
-  const failed = await reaches(world, ref, ({ status }) => /log of the operator/.test(status?.message ?? ''), 'failed');
+  const failed = await reaches(deps, ref, ({ status }) => /log of the operator/.test(status?.message ?? ''), 'failed');
   assert.is(failed.status?.phase, 'deleting');
   assert.not(JSON.stringify(failed.status).includes('hunter2'));
-  world.engine.broken = undefined;
+  deps.engine.broken = undefined;
   const isGone = async () => !(await client.get(projectPath(ref)).catch(() => undefined));
   await until(isGone, 'the Project to be deleted');
 });

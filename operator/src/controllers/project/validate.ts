@@ -10,13 +10,13 @@ export const nameKey = ({ metadata, spec }: Project) => `${spec.owner}/${spec.na
 /** A deletion is reported by the watch; this is for when it is not. */
 const LOOK_AGAIN_MS = 5_000;
 
-export async function validate({ project, world }: Context): Promise<StepOutcome> {
+export async function validate({ project, deps }: Context): Promise<StepOutcome> {
   const type = project.spec.type ?? 'shared';
   if (type !== 'shared') {
     const message = `projects of type ${type} are not available on this installation; type shared is`;
     return { state: 'failed', reason: 'EngineUnavailable', message, retry: false };
   }
-  const elder = elderOf(project, world.projects);
+  const elder = elderOf(project, deps.projects);
   if (!elder) return ready;
   if (elder.metadata.deletionTimestamp) {
     const message = `waiting for the project ${elder.metadata.name}, which has the same name, to be deleted`;

@@ -18,8 +18,8 @@ import { isConflict, type KubeClient, type KubeObject } from '../../runtime/kube
 import { Metrics } from '../../runtime/metrics.js';
 import { deleteAndWait, silentLog, until } from '../../testing.js';
 import type { EngineProject } from '../engine.js';
+import { servedKinds } from './children/available-kinds.js';
 import { Children } from './children/children.js';
-import { servedKinds } from './children/served.js';
 
 export const clusterKubeconfig = process.env.SLIPWAY_E2E_KUBECONFIG;
 /** What a test file says that has none. */

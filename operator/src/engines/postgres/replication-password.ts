@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { LABEL_MANAGED_BY, MANAGED_BY, REPLICATION_SECRET, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { replicationPasswordAt } from '@slipway/project-database';
-import { keptSecret } from '../../runtime/kept-secret.js';
+import { generatedSecret } from '../../runtime/generated-secret.js';
 import type { KubeClient } from '../../runtime/kube.js';
 
 const { name, password } = REPLICATION_SECRET;
@@ -17,4 +17,4 @@ const SECRET = {
 };
 
 export const replicationPassword = async (client: KubeClient, host: string): Promise<string> =>
-  replicationPasswordAt(host, (await keptSecret(client, SECRET))[password] as string);
+  replicationPasswordAt(host, (await generatedSecret(client, SECRET))[password] as string);

@@ -26,12 +26,12 @@ import { TransientError } from '../../runtime/transient-error.js';
 import type { DatabaseClaim, DatabaseRequest, EngineOutcome, RemoveRequest } from '../engine.js';
 import { ClusterSessions } from './cluster-sessions.js';
 import { DatabaseChanges } from './database-changes.js';
+import { DatabasePrewarmer } from './database-prewarmer.js';
 import { DatabaseSizes, type Housed } from './database-sizes.js';
 import type { HarmReason } from './harm.js';
 import { freeOwnersSlots, isOf, type Observed, observe, repairs } from './project-database.js';
 import { retainDatabase } from './retained-database.js';
 import { type EndedSession, SessionWatch } from './session-watch.js';
-import { Spares } from './spares.js';
 import { startUpkeep } from './upkeep.js';
 
 export interface DatabaseServerSettings {
@@ -86,7 +86,7 @@ export class DatabaseServer {
   readonly #sessions: ClusterSessions;
   /** Takes SQL that speaks of the group of owners. */
   readonly #named: Session;
-  readonly #spares: Spares;
+  readonly #prewarmer: DatabasePrewarmer;
   readonly #changes: DatabaseChanges;
   readonly #removals = new Limit(REMOVALS);
   /** Undefined where one project has the whole server. */
@@ -103,7 +103,7 @@ export class DatabaseServer {
     this.#settings = settings;
     this.#sessions = new ClusterSessions(settings.adminUrl, settings.log);
     this.#named = naming(this.#sessions);
-    this.#spares = new Spares(this.#sessions, settings.spares, settings.log);
+    this.#prewarmer = new DatabasePrewarmer(this.#sessions, settings.spares, settings.log);
     if (!settings.ofOne) {
       const onEnded = (ended: EndedSession) => {
         const project = this.#projects.get(ended.database);
@@ -230,7 +230,7 @@ export class DatabaseServer {
     this.#sizes?.close();
     await this.#watch?.close();
     this.#changes.close();
-    await this.#spares.close();
+    await this.#prewarmer.close();
     await this.#sessions.close();
   }
 
@@ -243,7 +243,7 @@ export class DatabaseServer {
     this.#changes.start();
     this.#watch?.start();
     this.#sizes?.start();
-    await this.#spares.start();
+    await this.#prewarmer.start();
   }
 
   async #make(
@@ -253,7 +253,7 @@ export class DatabaseServer {
     if (existed) return databaseLost(isRecorded ? databaseId : claimedId);
     if (observed.roles.length > 0) await dropDatabase(this.#sessions, databaseOf(databaseId), databaseId);
     for (let attempt = 1; ; attempt++) {
-      const id = await this.#spares.take();
+      const id = await this.#prewarmer.take();
       try {
         await takeSpare(this.#sessions, id, databaseId, passwords, [ownRecord(project.ref, databaseId)]);
         if (project.suspended) await shutDatabase(this.#sessions, databaseOf(databaseId));

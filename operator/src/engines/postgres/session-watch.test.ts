@@ -13,13 +13,13 @@ import { projectNamed } from '../engine.suite.js';
 import { canSetPriority } from './session-priority.js';
 import { type EndedSession, MEMORY, MEMORY_CAPACITY, SessionWatch } from './session-watch.js';
 
-interface World {
+interface ReconcilerDeps {
   postgres: TestPostgres;
   engine: EmbeddedEngine;
   ended: (EndedSession & { ref: string })[];
 }
 
-const test = suite<World>('sessions that harm others');
+const test = suite<ReconcilerDeps>('sessions that harm others');
 const READER = 'of-the-reader-of-changes';
 const TENANT = { user: 'tenant', password: 'tenant' };
 const passwords = { owner: 'o', authenticator: 'a', authAdmin: 'x' };
@@ -45,7 +45,7 @@ test.after(async ({ engine, postgres }) => {
   await postgres.close();
 });
 
-const made = async ({ engine }: World, ref: string) =>
+const made = async ({ engine }: ReconcilerDeps, ref: string) =>
   (
     await engine.ensureDatabase({
       project: { ...projectNamed(ref), owner: `${ref}@example.com` },
@@ -55,7 +55,7 @@ const made = async ({ engine }: World, ref: string) =>
     })
   ).state;
 
-async function owner({ postgres }: World, ref: string): Promise<pg.Client> {
+async function owner({ postgres }: ReconcilerDeps, ref: string): Promise<pg.Client> {
   const client = new pg.Client({ ...postgres.admin(databaseOf(ref)), user: ownerRole(ref), password: 'o' });
   client.on('error', () => {});
   await client.connect();
@@ -63,8 +63,8 @@ async function owner({ postgres }: World, ref: string): Promise<pg.Client> {
 }
 
 /** A restore in one transaction: it is open all the time, has a transaction id and few locks, and copies rows now and then. */
-async function startRestore(world: World) {
-  const client = await owner(world, 'neighbour');
+async function startRestore(deps: ReconcilerDeps) {
+  const client = await owner(deps, 'neighbour');
   await client.query('DROP TABLE IF EXISTS restored; BEGIN; CREATE TABLE restored (n int)');
   let rows = 0;
   let isEnding = false;
@@ -108,57 +108,57 @@ const LOCKS: [string, string][] = [
 ];
 
 for (const [what, attack] of LOCKS) {
-  test(`a session that fills the lock table with ${what} is ended, and a restore and new projects go on`, async (world) => {
-    const restore = await startRestore(world);
-    const attacker = await owner(world, 'attacker');
+  test(`a session that fills the lock table with ${what} is ended, and a restore and new projects go on`, async (deps) => {
+    const restore = await startRestore(deps);
+    const attacker = await owner(deps, 'attacker');
     await attacker.query('GRANT TEMPORARY ON DATABASE "p-attacker" TO CURRENT_USER; SET statement_timeout = 0');
-    const before = world.ended.length;
+    const before = deps.ended.length;
     const outcome = codeOf(attacker.query(attack));
-    await until(() => world.ended.length > before, 'the end of the session');
+    await until(() => deps.ended.length > before, 'the end of the session');
     assert.is(await outcome, '57P01');
     assert.equal(
-      world.ended.slice(before).map(({ ref, reason }) => [ref, reason]),
+      deps.ended.slice(before).map(({ ref, reason }) => [ref, reason]),
       [['attacker', 'LockTable']],
     );
-    await until(async () => (await made(world, `made-${before}`)) === 'ready', 'a new project');
+    await until(async () => (await made(deps, `made-${before}`)) === 'ready', 'a new project');
     assert.ok(await restore.finish());
     await attacker.end().catch(() => {});
-    const again = () => codeOf(owner(world, 'attacker').then((client) => client.end()));
+    const again = () => codeOf(owner(deps, 'attacker').then((client) => client.end()));
     await until(async () => (await again()) === TOO_MANY_CONNECTIONS, 'the refusal of another session');
-    assert.is(await made(world, 'attacker'), 'ready');
+    assert.is(await made(deps, 'attacker'), 'ready');
     assert.is(await again(), 'done');
   });
 }
 
-test('a transaction that does nothing while the reader of changes waits for it is ended', async (world) => {
-  const attacker = await owner(world, 'attacker');
+test('a transaction that does nothing while the reader of changes waits for it is ended', async (deps) => {
+  const attacker = await owner(deps, 'attacker');
   await attacker.query('BEGIN; SELECT pg_current_xact_id()');
   const reader = new pg.Client({
-    ...world.postgres.admin(databaseOf('neighbour')),
+    ...deps.postgres.admin(databaseOf('neighbour')),
     user: REPLICATION_ROLE,
     password: READER,
     ...({ replication: 'database' } as object),
   });
   reader.on('error', () => {});
   await reader.connect();
-  const before = world.ended.length;
+  const before = deps.ended.length;
   await reader.query(`CREATE_REPLICATION_SLOT "waiting" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'nothing')`);
-  assert.is(world.ended.length, before + 1);
-  assert.is(world.ended.at(-1)?.reason, 'ReplicationBlocked');
+  assert.is(deps.ended.length, before + 1);
+  assert.is(deps.ended.at(-1)?.reason, 'ReplicationBlocked');
   await reader.end();
   await attacker.end().catch(() => {});
 });
 
-test('a session that waits for no lock is ended when the reader waits for it through another session', async (world) => {
-  const [holder, waiting] = await Promise.all([owner(world, 'attacker'), owner(world, 'attacker')]);
+test('a session that waits for no lock is ended when the reader waits for it through another session', async (deps) => {
+  const [holder, waiting] = await Promise.all([owner(deps, 'attacker'), owner(deps, 'attacker')]);
   await waiting.query('CREATE TABLE IF NOT EXISTS contended (n int)');
   // No transaction id: the reader does not wait for this one itself.
   await holder.query('BEGIN; LOCK TABLE contended IN SHARE MODE');
   await waiting.query('BEGIN; SELECT pg_current_xact_id()');
   const outcome = codeOf(waiting.query('INSERT INTO contended VALUES (1); COMMIT'));
-  const before = world.ended.length;
+  const before = deps.ended.length;
   const reader = new pg.Client({
-    ...world.postgres.admin(databaseOf('neighbour')),
+    ...deps.postgres.admin(databaseOf('neighbour')),
     user: REPLICATION_ROLE,
     password: READER,
     ...({ replication: 'database' } as object),
@@ -168,7 +168,7 @@ test('a session that waits for no lock is ended when the reader waits for it thr
   await reader.query(`CREATE_REPLICATION_SLOT "chained" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'nothing')`);
   assert.is(await outcome, 'done');
   assert.equal(
-    world.ended.slice(before).map(({ reason }) => reason),
+    deps.ended.slice(before).map(({ reason }) => reason),
     ['ReplicationBlocked'],
   );
   await reader.end();
@@ -252,15 +252,15 @@ test('the watch sees the memory of sessions', async ({ postgres }) => {
   }
 });
 
-test('a session that keeps a processor busy has a low priority meanwhile, where this process may set it', async (world) => {
-  if (!canSetPriority(adminUrl(world.postgres))) return console.log('# skipped: this process is not root on Linux');
-  const busy = await owner(world, 'attacker');
+test('a session that keeps a processor busy has a low priority meanwhile, where this process may set it', async (deps) => {
+  if (!canSetPriority(adminUrl(deps.postgres))) return console.log('# skipped: this process is not root on Linux');
+  const busy = await owner(deps, 'attacker');
   const { rows } = await busy.query('SELECT pg_backend_pid() AS pid');
   const working = codeOf(busy.query('SELECT count(*) FROM generate_series(1, 1000000000)'));
   await until(() => getPriority(rows[0].pid) === 10, 'a low priority');
   await busy.end();
   await working;
-  const resting = await owner(world, 'neighbour');
+  const resting = await owner(deps, 'neighbour');
   const { rows: other } = await resting.query(
     'SELECT pg_backend_pid() AS pid, count(*) FROM generate_series(1, 6000000)',
   );

@@ -5,9 +5,9 @@ import { objectDifference } from './difference.js';
 type Json = Record<string, unknown>;
 
 const none: ReadonlySet<string> = new Set();
-const loose = { exact: false, filled: [] as string[], barred: none };
+const loose = { exact: false, filled: [] as string[], forbidden: none };
 const exact = { ...loose, exact: true };
-const barred = { ...loose, barred: new Set(['command', 'hostNetwork']) };
+const forbidden = { ...loose, forbidden: new Set(['command', 'hostNetwork']) };
 const object = (body: Json, metadata: Json = {}) => ({
   apiVersion: 'v1',
   kind: 'Thing',
@@ -72,30 +72,30 @@ const cases: {
     patch: { spec: { selector: { c: null } } },
   },
   {
-    promise: 'what is barred goes, at any depth',
+    promise: 'what is forbidden goes, at any depth',
     wanted: { spec: { pod: { a: 1 } } },
     live: { spec: { pod: { a: 1, b: 2, hostNetwork: true } } },
-    strictness: barred,
+    strictness: forbidden,
     patch: { spec: { pod: { hostNetwork: null } } },
   },
   {
-    promise: 'an item with something that is barred is another',
+    promise: 'an item with something that is forbidden is another',
     wanted: { spec: { list: [{ a: 1 }] } },
     live: { spec: { list: [{ a: 1, b: 2, command: ['x'] }] } },
-    strictness: barred,
+    strictness: forbidden,
     patch: { spec: { list: [{ a: 1 }] } },
   },
   {
-    promise: 'what we ask for ourselves is not barred',
+    promise: 'what we ask for ourselves is not forbidden',
     wanted: { spec: { list: [{ command: ['x'] }] } },
     live: { spec: { list: [{ command: ['x'], b: 2 }] } },
-    strictness: barred,
+    strictness: forbidden,
   },
   {
-    promise: 'marks by the name of something barred are theirs',
+    promise: 'marks by the name of something forbidden are theirs',
     wanted: { spec: { template: { metadata: { labels: { a: '1' } } } } },
     live: { spec: { template: { metadata: { labels: { a: '1', command: 'x' } } } } },
-    strictness: barred,
+    strictness: forbidden,
   },
   {
     promise: 'in limits one more is a difference',

@@ -1,7 +1,7 @@
 /**
  * How far a live object is from what was asked of it: pure. In: what is wanted and what is there. Out: the merge patch that makes the
  * one of the other, or undefined. The API server fills in what nobody asked for, and others may add their own, so a map of ours is in
- * a map of theirs; a list has exactly our items. Where all is ours (`exact`), nothing may be beside it; elsewhere nothing that is `barred`.
+ * a map of theirs; a list has exactly our items. Where all is ours (`exact`), nothing may be beside it; elsewhere nothing that is `forbidden`.
  */
 type Json = Record<string, unknown>;
 
@@ -17,25 +17,25 @@ export interface Strictness {
   exact: boolean;
   filled: readonly string[];
   /** Fields at any depth that are there only if somebody says so, and are not to be unless we do. */
-  barred: ReadonlySet<string>;
+  forbidden: ReadonlySet<string>;
 }
 
 /** How a map is held against ours. */
 interface Strict {
   exact: boolean;
-  barred: ReadonlySet<string>;
+  forbidden: ReadonlySet<string>;
 }
 const NONE: ReadonlySet<string> = new Set();
 
 /** Of `metadata` ours are the marks alone; the strictness is that of what the object says beside it. */
-export function objectDifference(wanted: Json, live: Json, { exact, filled, barred }: Strictness): Json | undefined {
+export function objectDifference(wanted: Json, live: Json, { exact, filled, forbidden }: Strictness): Json | undefined {
   const { apiVersion: _apiVersion, kind: _kind, metadata, ...rest } = wanted;
   const { name: _name, namespace: _namespace, ...marks } = metadata as Json;
   const patch: Json = {};
-  const markPatch = compareMaps(marks, live.metadata as Json, { exact: false, barred: NONE }, false);
+  const markPatch = compareMaps(marks, live.metadata as Json, { exact: false, forbidden: NONE }, false);
   if (markPatch) patch.metadata = markPatch;
   for (const [field, value] of Object.entries(rest)) {
-    const fieldPatch = compare(field, value, without(live[field], value, filled), { exact, barred }, false);
+    const fieldPatch = compare(field, value, without(live[field], value, filled), { exact, forbidden }, false);
     if (fieldPatch !== SAME) patch[field] = fieldPatch;
   }
   return Object.keys(patch).length > 0 ? patch : undefined;
@@ -55,8 +55,8 @@ function compare(field: string, wanted: unknown, live: unknown, strict: Strict, 
     // An empty map of ours is meant: in a selector it is all there is.
     const exact = strict.exact || WHOLE.has(field) || Object.keys(wanted).length === 0;
     // Of the marks of a template ours are those that we name.
-    const barred = field === 'metadata' ? NONE : strict.barred;
-    return compareMaps(wanted, live, { exact, barred }, QUANTITIES.has(field)) ?? SAME;
+    const forbidden = field === 'metadata' ? NONE : strict.forbidden;
+    return compareMaps(wanted, live, { exact, forbidden }, QUANTITIES.has(field)) ?? SAME;
   }
   if (wanted === live) return SAME;
   // The API server leaves out what is empty.
@@ -71,7 +71,7 @@ function compareMaps(wanted: Json, live: Json, strict: Strict, quantities: boole
     if (inner !== SAME) patch[key] = inner;
   }
   for (const key of Object.keys(live)) {
-    if (!(key in wanted) && (strict.exact || strict.barred.has(key))) patch[key] = null;
+    if (!(key in wanted) && (strict.exact || strict.forbidden.has(key))) patch[key] = null;
   }
   return Object.keys(patch).length > 0 ? patch : undefined;
 }

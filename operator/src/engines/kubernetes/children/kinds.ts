@@ -1,11 +1,11 @@
 /**
  * The kinds of objects that a project is made of on a cluster: where the API serves each, and what of it is worth keeping in memory.
- * A kind that not every cluster serves is asked for by `served.ts` before it is watched.
+ * A kind that not every cluster serves is asked for by `available-kinds.ts` before it is watched.
  */
 import type { KubeObject } from '../../../runtime/kube.js';
-import { presenceOf } from '../../../runtime/presence.js';
+import { metadataOnly } from '../../../runtime/metadata-only.js';
 import { isSettingsMap } from '../postgres-cluster/settings-map.js';
-import { BARRED_OF_PODS, BARRED_OF_SERVICES } from './barred.js';
+import { FORBIDDEN_IN_PODS, FORBIDDEN_IN_SERVICES } from './forbidden-fields.js';
 
 export interface Kind {
   kind: string;
@@ -16,7 +16,7 @@ export interface Kind {
   /** Of that, what the API server fills in where nothing is said. */
   filled: readonly string[];
   /** Fields that nothing fills in, and that are not to be there unless we say so. */
-  barred: ReadonlySet<string>;
+  forbidden: ReadonlySet<string>;
   /** Whether anyone goes by its status. */
   status: boolean;
 }
@@ -27,20 +27,20 @@ const kindOf = (apiVersion: string, kind: string, plural: string, more: Partial<
   plural,
   exact: false,
   filled: [],
-  barred: new Set(),
+  forbidden: new Set(),
   status: false,
   ...more,
 });
 
 export const KINDS: readonly Kind[] = [
-  kindOf('v1', 'Service', 'services', { barred: BARRED_OF_SERVICES }),
+  kindOf('v1', 'Service', 'services', { forbidden: FORBIDDEN_IN_SERVICES }),
   kindOf('v1', 'ConfigMap', 'configmaps', { exact: true }),
   kindOf('v1', 'ResourceQuota', 'resourcequotas', { exact: true }),
   kindOf('v1', 'LimitRange', 'limitranges', { exact: true }),
   kindOf('v1', 'PersistentVolumeClaim', 'persistentvolumeclaims', { status: true }),
   kindOf('v1', 'Pod', 'pods', { status: true }),
-  kindOf('apps/v1', 'Deployment', 'deployments', { barred: BARRED_OF_PODS, status: true }),
-  kindOf('apps/v1', 'StatefulSet', 'statefulsets', { barred: BARRED_OF_PODS, status: true }),
+  kindOf('apps/v1', 'Deployment', 'deployments', { forbidden: FORBIDDEN_IN_PODS, status: true }),
+  kindOf('apps/v1', 'StatefulSet', 'statefulsets', { forbidden: FORBIDDEN_IN_PODS, status: true }),
   kindOf('networking.k8s.io/v1', 'NetworkPolicy', 'networkpolicies', { exact: true }),
   kindOf('networking.k8s.io/v1', 'Ingress', 'ingresses', { exact: true, filled: ['ingressClassName'] }),
 ];
@@ -69,7 +69,7 @@ export function pathOf({ apiVersion, plural }: Kind, name: string, namespace: st
 export function keepOf(kind: Kind): (object: KubeObject) => KubeObject {
   if (kind.kind === 'Pod') return keepOfPod;
   // The code of functions is in ConfigMaps of ours as well, and people may make any number of them.
-  if (kind.kind === 'ConfigMap') return (object) => (isSettingsMap(object) ? object : presenceOf(object));
+  if (kind.kind === 'ConfigMap') return (object) => (isSettingsMap(object) ? object : metadataOnly(object));
   return (object) => {
     const { status, ...rest } = object as KubeObject & { status?: unknown };
     return { ...rest, ...(kind.status && status ? { status } : {}) } as KubeObject;

@@ -4,7 +4,7 @@
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import { LABEL_MANAGED_BY, MANAGED_BY, SYSTEM_NAMESPACE } from '@slipway/crds';
-import { keptSecret } from '../../../runtime/kept-secret.js';
+import { generatedSecret } from '../../../runtime/generated-secret.js';
 import type { KubeClient } from '../../../runtime/kube.js';
 import type { Place } from './place.js';
 
@@ -34,7 +34,7 @@ export async function superuserKey(client: KubeClient, inUse: () => readonly str
     if (users.length > 0) throw new SuperuserKeyLost(users);
     return { [KEY]: randomBytes(32).toString('base64url') };
   };
-  return (await keptSecret(client, { ...SECRET, make }))[KEY] as string;
+  return (await generatedSecret(client, { ...SECRET, make }))[KEY] as string;
 }
 
 export const superuserPassword = (key: string, { namespace, name }: Place) =>

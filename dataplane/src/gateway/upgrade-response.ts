@@ -6,7 +6,7 @@ import { type OriginPolicy, SHARED_ORIGIN } from './origin-policy.js';
 import { ProjectResponse } from './project-response.js';
 
 /** `policy`: without it the strictest. */
-export function answerOn(socket: Duplex, incoming: IncomingMessage, policy: OriginPolicy = SHARED_ORIGIN) {
+export function upgradeResponse(socket: Duplex, incoming: IncomingMessage, policy: OriginPolicy = SHARED_ORIGIN) {
   const outgoing = new ProjectResponse(incoming);
   outgoing.apply(policy);
   outgoing.shouldKeepAlive = false;

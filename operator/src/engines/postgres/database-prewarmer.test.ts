@@ -4,7 +4,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { adminUrl, silentLog, until } from '../../testing.js';
 import { ClusterSessions } from './cluster-sessions.js';
-import { Spares } from './spares.js';
+import { DatabasePrewarmer } from './database-prewarmer.js';
 
 interface Context {
   postgres: TestPostgres;
@@ -29,8 +29,8 @@ test.after(async ({ postgres, sessions }) => {
 test('what a former leader asked for and Postgres did later is swept away, and nothing else', async ({ sessions }) => {
   const count = async (sql: string) => (await sessions.query(sql)).rows.length;
   const ready = () => count(`SELECT FROM pg_database WHERE datname LIKE 'slipway-spare-%'`);
-  const spares = new Spares(sessions, 2, silentLog, SWEEP_MS);
-  await spares.start();
+  const prewarmer = new DatabasePrewarmer(sessions, 2, silentLog, SWEEP_MS);
+  await prewarmer.start();
   try {
     await until(async () => (await ready()) === 2, 'the spares');
     await sessions.query('CREATE DATABASE "slipway-building-late"');
@@ -44,11 +44,11 @@ test('what a former leader asked for and Postgres did later is swept away, and n
     assert.is(await ready(), 2);
     // Made while sweeps go on all the time.
     for (const ref of ['one', 'two']) {
-      await takeSpare(sessions, await spares.take(), ref, { owner: 'o', authenticator: 'a', authAdmin: 'x' });
+      await takeSpare(sessions, await prewarmer.take(), ref, { owner: 'o', authenticator: 'a', authAdmin: 'x' });
       await until(async () => (await ready()) === 2, 'another in its place');
     }
   } finally {
-    await spares.close();
+    await prewarmer.close();
   }
 });
 
@@ -58,8 +58,8 @@ test('a spare that a former leader made late, and one that was not taken after a
   const ready = async () =>
     (await sessions.query(`SELECT datname FROM pg_database WHERE datname LIKE 'slipway-spare-%' ORDER BY datname`))
       .rows;
-  const spares = new Spares(sessions, 2, silentLog, SWEEP_MS);
-  await spares.start();
+  const prewarmer = new DatabasePrewarmer(sessions, 2, silentLog, SWEEP_MS);
+  await prewarmer.start();
   try {
     await until(async () => (await ready()).length === 2, 'the spares');
     const before = await ready();
@@ -67,13 +67,13 @@ test('a spare that a former leader made late, and one that was not taken after a
     await sessions.query(`ALTER DATABASE late RENAME TO "${SPARE_PREFIX}${newSpareId()}"`);
     await until(async () => (await ready()).length === 2, 'the late one to go');
     assert.equal(await ready(), before);
-    const taken = SPARE_PREFIX + (await spares.take());
+    const taken = SPARE_PREFIX + (await prewarmer.take());
     await until(async () => {
       const names = (await ready()).map(({ datname }) => datname);
       return names.length === 2 && !names.includes(taken);
     }, 'another in the place of what was to be taken, and that to go');
   } finally {
-    await spares.close();
+    await prewarmer.close();
   }
 });
 

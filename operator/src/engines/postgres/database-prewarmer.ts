@@ -37,7 +37,7 @@ interface Waiter {
   reject(error: Error): void;
 }
 
-export class Spares {
+export class DatabasePrewarmer {
   readonly #sessions: ClusterSessions;
   readonly #kept: number;
   readonly #log: Logger;

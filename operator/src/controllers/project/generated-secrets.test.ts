@@ -3,7 +3,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { comparedSecrets } from '../../engines/kubernetes/compared-secrets.js';
 import { isSettingsMap } from '../../engines/kubernetes/postgres-cluster/settings-map.js';
-import { keepOfSecrets } from './kept-secrets.js';
+import { keepOfSecrets } from './generated-secrets.js';
 
 const test = suite('which Secrets are kept in memory');
 

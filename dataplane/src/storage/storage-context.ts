@@ -28,28 +28,33 @@ export interface Surroundings {
   foreignIds: ForeignIdLog;
 }
 
-export interface Exchange extends Surroundings {
+export interface StorageContext extends Surroundings {
   request: ServiceRequest;
   query: URLSearchParams;
 }
 
 /** All statements as `caller`, in one round trip; a `name`d statement is one a role, as Postgres plans policies by role. */
-export const as = (exchange: Exchange, caller: Caller, operation: string, ...statements: Statement[]): Statement[] => [
-  identity(exchange.request, caller, operation),
+export const as = (
+  context: StorageContext,
+  caller: Caller,
+  operation: string,
+  ...statements: Statement[]
+): Statement[] => [
+  identity(context.request, caller, operation),
   ...statements.map(({ name, ...rest }) => ({ ...rest, ...(name ? { name: `${name}-${caller.role}` } : {}) })),
 ];
 
-export async function send({ databases, request }: Exchange, statements: Statement[]): Promise<Result[]> {
+export async function send({ databases, request }: StorageContext, statements: Statement[]): Promise<Result[]> {
   const pool = await databases.pool(request.tenant);
   return pool.batch(statements);
 }
 
 /** As the caller: row-level security decides. */
-export async function ask<T = Row>(exchange: Exchange, operation: string, asked: Statement): Promise<T[]> {
-  return lastRows<T>(await send(exchange, as(exchange, exchange.request.caller, operation, asked)));
+export async function ask<T = Row>(context: StorageContext, operation: string, asked: Statement): Promise<T[]> {
+  return lastRows<T>(await send(context, as(context, context.request.caller, operation, asked)));
 }
 
-export function answer({ request: { outgoing } }: Exchange, body: unknown, status = 200): void {
+export function answer({ request: { outgoing } }: StorageContext, body: unknown, status = 200): void {
   const text = JSON.stringify(body);
   outgoing.writeHead(status, {
     'Content-Type': 'application/json; charset=utf-8',

@@ -14,7 +14,7 @@ export interface KeptSecret {
 }
 
 /** Its values, as text. */
-export async function keptSecret(client: KubeClient, kept: KeptSecret): Promise<Record<string, string>> {
+export async function generatedSecret(client: KubeClient, kept: KeptSecret): Promise<Record<string, string>> {
   const { namespace, name, labels, make } = kept;
   const path = `/api/v1/namespaces/${namespace}/secrets`;
   const read = async () => filled(client, `${path}/${name}`, await client.get<Secret>(`${path}/${name}`), make);

@@ -3,7 +3,7 @@
  * others, as large and as many as an account makes them, it keeps that they are there. Pure.
  */
 import { SECRETS } from '@slipway/crds';
-import { presenceOf } from '../../runtime/presence.js';
+import { metadataOnly } from '../../runtime/metadata-only.js';
 import type { Secret } from './resources.js';
 
 const READ = new Set<string>([SECRETS.keys.name, SECRETS.database.name, SECRETS.auth.name]);
@@ -14,4 +14,4 @@ export const isKept = (name: string) => READ.has(name);
 export const keepOfSecrets =
   (isEngines: (secret: Secret) => boolean) =>
   (secret: Secret): Secret =>
-    isKept(secret.metadata.name) || isEngines(secret) ? secret : presenceOf(secret);
+    isKept(secret.metadata.name) || isEngines(secret) ? secret : metadataOnly(secret);

@@ -1,8 +1,8 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { isLetIn, postgrestError } from './let-in.js';
+import { isTokenAccepted, postgrestError } from './token-accepted.js';
 
-const said = (status: number, error?: string) => isLetIn({ status, error });
+const said = (status: number, error?: string) => isTokenAccepted({ status, error });
 
 test('who is answered is let in, and who is told to ask otherwise', () => {
   for (const status of [200, 204, 302, 400, 405, 406]) assert.ok(said(status), String(status));

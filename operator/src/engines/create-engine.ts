@@ -16,8 +16,8 @@ import { EmbeddedEngine } from './embedded/engine.js';
 import { EmbeddedFunctions, noFunctions } from './embedded/functions.js';
 import type { Engine } from './engine.js';
 import type { FunctionEngine } from './function-engine.js';
+import { servedKinds } from './kubernetes/children/available-kinds.js';
 import { Children } from './kubernetes/children/children.js';
-import { servedKinds } from './kubernetes/children/served.js';
 import { comparedSecrets } from './kubernetes/compared-secrets.js';
 import { KubernetesEngine } from './kubernetes/engine.js';
 import { PodFunctions } from './kubernetes/pod-functions.js';
@@ -46,8 +46,8 @@ export interface EngineWorld {
   log: Logger;
 }
 
-export const installedEngine = async (settings: OperatorSettings, world: EngineWorld): Promise<InstalledEngine> =>
-  'site' in settings ? onCluster(settings, world) : onMachine(settings, world);
+export const installedEngine = async (settings: OperatorSettings, deps: EngineWorld): Promise<InstalledEngine> =>
+  'site' in settings ? onCluster(settings, deps) : onMachine(settings, deps);
 
 /** Which Secrets' values the engine compares with what is there. */
 export const secretsOfEngine = (settings: OperatorSettings): ((secret: KubeObject) => boolean) =>
@@ -55,9 +55,9 @@ export const secretsOfEngine = (settings: OperatorSettings): ((secret: KubeObjec
 
 async function onCluster(
   { site, dataplaneUrl, functionsUrls = [] }: ClusterSettings,
-  world: EngineWorld,
+  deps: EngineWorld,
 ): Promise<InstalledEngine> {
-  const { client, caches, metrics, log } = world;
+  const { client, caches, metrics, log } = deps;
   const { secrets, namespaces } = caches;
   const children = new Children({
     client,
@@ -78,8 +78,8 @@ async function onCluster(
     dataplaneUrl,
     replicationPassword: (host) => replicationPassword(client, host),
     onDatabaseChange: (ref) => databases.tell(ref),
-    onSessionEnded: sessionReporter(world),
-    onDatabaseFull: fullReporter(world),
+    onSessionEnded: sessionReporter(deps),
+    onDatabaseFull: fullReporter(deps),
     log,
   });
   const installation = new PlatformInstallation({ client, log });
@@ -111,8 +111,8 @@ async function onCluster(
   };
 }
 
-function onMachine(settings: MachineSettings, world: EngineWorld): InstalledEngine {
-  const { client, log } = world;
+function onMachine(settings: MachineSettings, deps: EngineWorld): InstalledEngine {
+  const { client, log } = deps;
   const { publicUrl, projectsDomain, functionsSocket } = settings;
   const projectUrl = (ref: string) => projectUrlOf({ publicUrl, projectsDomain, site: undefined }, ref);
   const databases = new Listeners();
@@ -121,8 +121,8 @@ function onMachine(settings: MachineSettings, world: EngineWorld): InstalledEngi
     projectUrl,
     replicationPassword: (host) => replicationPassword(client, host),
     onDatabaseChange: (ref) => databases.tell(ref),
-    onSessionEnded: sessionReporter(world),
-    onDatabaseFull: fullReporter(world),
+    onSessionEnded: sessionReporter(deps),
+    onDatabaseFull: fullReporter(deps),
     log,
   });
   const functions = functionsSocket ? new EmbeddedFunctions(functionsSocket) : undefined;

@@ -3,9 +3,15 @@
  * through; while the server is away callers get `unreachable`, and whoever has too much under way there is told to come again.
  */
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { Carrier, type CarrierLimits, type ServiceAddress, ServiceBusy, ServiceTooSlow } from './carrier.js';
-import { handedOn } from './hop.js';
+import { handedOn } from './proxy-headers.js';
 import { type Refusal, refuse, serviceBusy, serviceTooSlow } from './refusals.js';
+import {
+  type ServiceAddress,
+  ServiceBusy,
+  ServiceTooSlow,
+  UpstreamClient,
+  type UpstreamLimits,
+} from './upstream-client.js';
 
 export interface HandOnOptions {
   /** What refusals call it. */
@@ -14,11 +20,11 @@ export interface HandOnOptions {
   /** On every request. */
   headers: OutgoingHttpHeaders;
   unreachable: Refusal;
-  limits: Partial<CarrierLimits>;
+  limits: Partial<UpstreamLimits>;
 }
 
-export function handOn({ name, to, headers: own, unreachable, limits }: HandOnOptions) {
-  const carrier = new Carrier(limits);
+export function proxyRequest({ name, to, headers: own, unreachable, limits }: HandOnOptions) {
+  const upstreamClient = new UpstreamClient(limits);
   const refusalOf = (error: unknown): Refusal => {
     if (error instanceof ServiceBusy) return serviceBusy(name);
     return error instanceof ServiceTooSlow ? serviceTooSlow(name) : unreachable;
@@ -33,10 +39,10 @@ export function handOn({ name, to, headers: own, unreachable, limits }: HandOnOp
     ): void {
       const headers = Object.assign(handedOn(incoming), own, { 'x-forwarded-for': address }, more);
       const path = incoming.url as string;
-      carrier
-        .carry({ to: of, address: to, path, headers, saysWhoMayRead: true, request: { incoming, outgoing } })
+      upstreamClient
+        .forward({ to: of, address: to, path, headers, saysWhoMayRead: true, request: { incoming, outgoing } })
         .catch((error: unknown) => refuse(outgoing, refusalOf(error)));
     },
-    close: () => carrier.close(),
+    close: () => upstreamClient.close(),
   };
 }

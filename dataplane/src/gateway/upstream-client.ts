@@ -3,18 +3,18 @@
  * path and with which headers. What is away, mute or has too much to do is an error of a named kind. Used by all that is elsewhere.
  */
 import { type ClientRequest, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
-import { passBody } from '../one-write.js';
 import { BodyTooLargeError, MAX_BODY_BYTES } from '../request-body.js';
 import type { ServiceRequest, UpgradeRequest } from '../service.js';
-import { endToEnd, handedOn, hasBody, isAnswer, mayRepeat } from './hop.js';
-import { KeptConnections } from './kept-connections.js';
+import { passBody } from '../small-body.js';
+import { IdleBoundedAgent } from './idle-bounded-agent.js';
+import { endToEnd, handedOn, hasBody, isAnswer, mayRepeat } from './proxy-headers.js';
 
 export interface ServiceAddress {
   host: string;
   port: number;
 }
 
-export interface CarrierLimits {
+export interface UpstreamLimits {
   /** Requests under way at once, of one service of one project and of all; more are told to come again. */
   atOncePerService: number;
   atOnce: number;
@@ -27,7 +27,7 @@ export interface CarrierLimits {
   bodyBytes: number;
 }
 
-const LIMITS: CarrierLimits = {
+const LIMITS: UpstreamLimits = {
   atOncePerService: 256,
   atOnce: 2048,
   idleConnections: 512,
@@ -42,7 +42,7 @@ export class ServiceUnreachable extends Error {}
 export class ServiceTooSlow extends Error {}
 export class ServiceBusy extends Error {}
 
-export interface Carried {
+export interface ForwardRequest {
   /** What requests at once are counted by, and what errors name: `shop/rest`. */
   to: string;
   address: ServiceAddress | { socketPath: string };
@@ -54,19 +54,19 @@ export interface Carried {
   request: Pick<ServiceRequest, 'incoming' | 'outgoing'>;
 }
 
-export class Carrier {
-  readonly #limits: CarrierLimits;
-  readonly #connections: KeptConnections;
+export class UpstreamClient {
+  readonly #limits: UpstreamLimits;
+  readonly #connections: IdleBoundedAgent;
   readonly #underWay: UnderWay;
 
-  constructor(limits: Partial<CarrierLimits> = {}) {
+  constructor(limits: Partial<UpstreamLimits> = {}) {
     this.#limits = { ...LIMITS, ...limits };
-    this.#connections = new KeptConnections(this.#limits.idleConnections, this.#limits.idleMilliseconds);
+    this.#connections = new IdleBoundedAgent(this.#limits.idleConnections, this.#limits.idleMilliseconds);
     this.#underWay = new UnderWay(this.#limits);
   }
 
   /** Resolves when the answer has left, or nobody waits for it any more. */
-  async carry(carried: Carried): Promise<void> {
+  async forward(carried: ForwardRequest): Promise<void> {
     const leave = this.#underWay.enter(carried.to);
     try {
       await new Promise<void>((resolve, reject) =>
@@ -86,7 +86,7 @@ class UnderWay {
   readonly #counts = new Map<string, number>();
   #all = 0;
 
-  constructor(private readonly limits: CarrierLimits) {}
+  constructor(private readonly limits: UpstreamLimits) {}
 
   enter(key: string): () => void {
     const count = this.#counts.get(key) ?? 0;
@@ -107,9 +107,9 @@ class UnderWay {
 }
 
 function attempt(
-  carried: Carried,
-  connections: KeptConnections,
-  limits: CarrierLimits,
+  carried: ForwardRequest,
+  connections: IdleBoundedAgent,
+  limits: UpstreamLimits,
   resolve: () => void,
   reject: (error: Error) => void,
   again: boolean,
@@ -163,7 +163,7 @@ function attempt(
 
 const isOurs = (error: Error): boolean => error instanceof ServiceTooSlow || error instanceof BodyTooLargeError;
 
-function watchTime(upstream: ClientRequest, { connectMilliseconds, stillMilliseconds }: CarrierLimits): void {
+function watchTime(upstream: ClientRequest, { connectMilliseconds, stillMilliseconds }: UpstreamLimits): void {
   upstream.once('timeout', () => upstream.destroy(new ServiceTooSlow(`nothing was heard for ${stillMilliseconds} ms`)));
   upstream.once('socket', (socket) => {
     if (!socket.connecting) return;
@@ -189,7 +189,7 @@ function send(incoming: IncomingMessage, upstream: ClientRequest, most: number):
   incoming.pipe(upstream);
 }
 
-function passBack(answer: IncomingMessage, upstream: ClientRequest, carried: Carried): void {
+function passBack(answer: IncomingMessage, upstream: ClientRequest, carried: ForwardRequest): void {
   const { incoming, outgoing } = carried.request;
   const headers = endToEnd(answer);
   for (const name in headers) {

@@ -1,6 +1,6 @@
 /** When to look again at what others are to do: in half of the time that it has been waited for already. */
 
-export function everMoreSeldom(
+export function pollDelay(
   since: string | undefined,
   now: Date,
   { least, most }: { least: number; most: number },

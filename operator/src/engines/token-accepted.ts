@@ -16,7 +16,7 @@ const RAISED = /^P[0T]/;
 /** The gateway's own words, and those of who tells no code: the token, the project or the service is not known, or nobody looked. */
 const NOT_LET_IN = new Set([401, 403, 404, 408, 429]);
 
-export function isLetIn({ status, error }: Answer): boolean {
+export function isTokenAccepted({ status, error }: Answer): boolean {
   if (error !== undefined && RAISED.test(error)) return true;
   if (status >= 500) return false;
   return error === undefined ? !NOT_LET_IN.has(status) : !TOKEN_REFUSED.test(error);

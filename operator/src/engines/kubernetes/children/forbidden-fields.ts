@@ -28,9 +28,9 @@ const VOLUME = [
   ...['items', 'optional'],
 ];
 
-export const BARRED_OF_PODS: ReadonlySet<string> = new Set([...WORKLOAD, ...POD, ...CONTAINER, ...VOLUME]);
+export const FORBIDDEN_IN_PODS: ReadonlySet<string> = new Set([...WORKLOAD, ...POD, ...CONTAINER, ...VOLUME]);
 
-export const BARRED_OF_SERVICES: ReadonlySet<string> = new Set([
+export const FORBIDDEN_IN_SERVICES: ReadonlySet<string> = new Set([
   ...['externalIPs', 'externalName', 'externalTrafficPolicy', 'healthCheckNodePort', 'publishNotReadyAddresses'],
   ...['loadBalancerClass', 'loadBalancerIP', 'loadBalancerSourceRanges', 'allocateLoadBalancerNodePorts'],
   ...['sessionAffinityConfig', 'trafficDistribution', 'appProtocol', 'nodePort'],

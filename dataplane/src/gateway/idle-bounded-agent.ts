@@ -5,7 +5,7 @@
 import { Agent, type ClientRequest } from 'node:http';
 import type { Duplex } from 'node:stream';
 
-export class KeptConnections extends Agent {
+export class IdleBoundedAgent extends Agent {
   /** Those that do nothing, the longest idle first. */
   readonly #idle = new Set<Duplex>();
   readonly #seen = new WeakSet<Duplex>();

@@ -4,9 +4,9 @@ import { type AddressInfo, createServer as createTcpServer, type Server as TcpSe
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { until } from '../testing/until.js';
-import type { CarrierLimits } from './carrier.js';
-import { handOn } from './hand-on.js';
+import { proxyRequest } from './proxy-request.js';
 import { serviceDown } from './refusals.js';
+import type { UpstreamLimits } from './upstream-client.js';
 
 const closings: (() => void)[] = [];
 test.after(() => {
@@ -23,9 +23,15 @@ async function listening(server: Server | TcpServer): Promise<number> {
 }
 
 /** The answers of a server that hands on; the path says whose the request is. */
-async function inFrontOf(port: number, limits: Partial<CarrierLimits> = {}) {
+async function inFrontOf(port: number, limits: Partial<UpstreamLimits> = {}) {
   const to = { host: '127.0.0.1', port };
-  const { forward, close } = handOn({ name: 'gateway', to, headers: {}, unreachable: serviceDown('gateway'), limits });
+  const { forward, close } = proxyRequest({
+    name: 'gateway',
+    to,
+    headers: {},
+    unreachable: serviceDown('gateway'),
+    limits,
+  });
   const front = await listening(
     createServer((incoming, outgoing) =>
       forward(incoming, outgoing, { of: (incoming.url as string).slice(1), address: '192.0.2.1' }),
@@ -72,7 +78,7 @@ test('a server that takes a request and says no more is a 504', async () => {
 
 test('a server that can not be connected to is a 504', async () => {
   // An address of a network that is for documents alone: nobody answers, or the system knows that nobody would.
-  const { forward, close } = handOn({
+  const { forward, close } = proxyRequest({
     name: 'gateway',
     to: { host: '192.0.2.1', port: 9 },
     headers: {},

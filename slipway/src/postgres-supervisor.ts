@@ -5,7 +5,7 @@ import { backoffMs } from './backoff.js';
 
 const STOP_PATIENCE_MS = 60_000;
 
-export class KeptPostgres {
+export class PostgresSupervisor {
   #server: PostgresServer | undefined;
   #stopped = new AbortController();
   #keeping: Promise<void> = Promise.resolve();

@@ -2,7 +2,7 @@
 import { LABEL_PROJECT } from '@slipway/crds';
 import type { KubeObject } from './kube.js';
 
-export function presenceOf({ metadata }: KubeObject): KubeObject {
+export function metadataOnly({ metadata }: KubeObject): KubeObject {
   const { name, namespace, uid, resourceVersion, deletionTimestamp, labels } = metadata;
   const project = labels?.[LABEL_PROJECT];
   const kept = {

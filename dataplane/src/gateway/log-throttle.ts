@@ -8,7 +8,7 @@ const LINES = 10;
 const ALL_LINES = 100;
 const WINDOW_MS = 1_000;
 
-export class LinesOfASecond {
+export class LogThrottle {
   /** Of the projects that have lines: no more than there are lines. */
   readonly #projects = new Map<string, { lines: number; leftOut: number }>();
   #lines = 0;
