@@ -1,4 +1,7 @@
-/** `npm run fixture -- <release> [--cluster]`: writes a home, or a cluster, with this release, for the test of later upgrades. */
+/**
+ * `npm run fixture -- <release> [--cluster]`: writes a home, or a cluster, with this release, for the test of later
+ * upgrades.
+ */
 import { prepare, runNode } from './prepare.mjs';
 
 prepare();

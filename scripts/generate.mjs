@@ -1,4 +1,7 @@
-/** `npm run generate`: writes what is made of code and of other pages. `npm run generate -- lite` also asks @supabase/lite. */
+/**
+ * `npm run generate`: writes what is made of code and of other pages. `npm run generate -- lite` also asks
+ * @supabase/lite.
+ */
 import { spawnSync } from 'node:child_process';
 import { nodeBinary, prepare, root } from './prepare.mjs';
 

@@ -1,8 +1,9 @@
 /**
- * `npm test [-- part-of-a-path …]`: compiles, runs the linter (with no part given), then each *.test.js in a process of its own, two
- * at a time, and adds up what uvu counted. What a test file says in lines that begin with '# ' is shown. Ends with 'N passed, N failed'.
- * Files named *cluster.test.js need a real cluster for themselves: they come last, one at a time, on the cluster that
- * e2e/src/cluster/find.ts finds; with --any-cluster that may be the one which KUBECONFIG names, or a new one of kind's.
+ * `npm test [-- part-of-a-path …]`: compiles, runs the linter (with no part given), then each *.test.js in a process of
+ * its own, two at a time, and adds up what uvu counted. What a test file says in lines that begin with '# ' is shown.
+ * Ends with 'N passed, N failed'. Files named *cluster.test.js need a real cluster for themselves: they come last, one
+ * at a time, on the cluster that e2e/src/cluster/find.ts finds; with --any-cluster that may be the one which KUBECONFIG
+ * names, or a new one of kind's.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

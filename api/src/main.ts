@@ -1,8 +1,11 @@
-/** The API as a program: settings from the environment, and an end when a signal says so, or at once when the channel of its starter is gone. */
+/**
+ * The API as a program: settings from the environment, and an end when a signal says so, or at once when the channel of
+ * its starter is gone.
+ */
 import { settingsFromEnvironment, startApi } from './index.js';
 
-// Also while it is still starting: without its starter it has no business. By force, as an orderly exit waits until a log that
-// nobody reads any more is written.
+// Also while it is still starting: without its starter it has no business. By force, as an orderly exit waits until a
+// log that nobody reads any more is written.
 if (process.channel) process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 
 // As the first process of a container it would not end by a signal that it does not hear.

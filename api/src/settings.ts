@@ -53,9 +53,14 @@ export interface Allowances {
 
 export interface AccountSettings {
   registration: Registration;
-  /** True while only this machine can reach the platform: the first account then becomes administrator without a code. */
+  /**
+   * True while only this machine can reach the platform: the first account then becomes administrator without a code.
+   */
   localOnly: boolean;
-  /** The one-time code of the first administrator; undefined: there is none. Read at each use, as a mounted Secret may appear later. */
+  /**
+   * The one-time code of the first administrator; undefined: there is none. Read at each use, as a mounted Secret may
+   * appear later.
+   */
   setupCode(): string | undefined;
   /** What an account may use for which no administrator chose anything. */
   defaults: Allowances;

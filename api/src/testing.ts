@@ -1,6 +1,7 @@
 /**
- * For tests: the API over a Kubernetes API server and a Postgres of its own. No operator runs here: where a test needs what
- * an operator writes, it writes that itself with `operator`, as the operator would; the end-to-end suite runs the real one.
+ * For tests: the API over a Kubernetes API server and a Postgres of its own. No operator runs here: where a test needs
+ * what an operator writes, it writes that itself with `operator`, as the operator would; the end-to-end suite runs the
+ * real one.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';

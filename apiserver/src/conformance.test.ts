@@ -1,6 +1,6 @@
 /**
- * One suite, run against this server always and, unchanged, against the real kube-apiserver where there is one: where their words or
- * ways differ, this server is wrong.
+ * One suite, run against this server always and, unchanged, against the real kube-apiserver where there is one: where
+ * their words or ways differ, this server is wrong.
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';

@@ -1,4 +1,7 @@
-/** The program itself, killed while clients write: what it has acknowledged is there again, at versions that never go back. */
+/**
+ * The program itself, killed while clients write: what it has acknowledged is there again, at versions that never go
+ * back.
+ */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';

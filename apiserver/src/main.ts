@@ -8,8 +8,8 @@ const fail = (error: Error): never => {
   process.exit(1);
 };
 
-// Also while it is still starting: without its starter it has no business. By force, as an orderly exit waits until a log that
-// nobody reads any more is written.
+// Also while it is still starting: without its starter it has no business. By force, as an orderly exit waits until a
+// log that nobody reads any more is written.
 if (process.channel) process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 
 try {

@@ -1,6 +1,7 @@
 /**
- * `node bench/dist/main.js [name …] [--rounds=5] [--seconds=3] [--only=part] [--before=folder]`: runs the benches that are named, or all, one after
- * another; prints tables and writes JSON. A run of one part alone (`--only=insert`) is printed and not written.
+ * `node bench/dist/main.js [name …] [--rounds=5] [--seconds=3] [--only=part] [--before=folder]`: runs the benches that
+ * are named, or all, one after another; prints tables and writes JSON. A run of one part alone (`--only=insert`) is
+ * printed and not written.
  */
 import { parseArgs } from 'node:util';
 import { installPeers } from '@slipway/e2e/peers.js';
@@ -30,7 +31,10 @@ const BENCHES: Record<string, Bench> = {
   releases,
   'lite-drivers': liteDrivers,
 };
-/** Run when no name is given: of the others one needs a cluster, one another checkout, and one answers a question that is answered once. */
+/**
+ * Run when no name is given: of the others one needs a cluster, one another checkout, and one answers a question that
+ * is answered once.
+ */
 const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile', 'realtime', 'functions', 'storage'];
 
 const { values: options, positionals } = parseArgs({

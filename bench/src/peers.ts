@@ -1,4 +1,7 @@
-/** The other programs that are measured: packages of their own lockfile, so that none of them is a dependency of the platform. */
+/**
+ * The other programs that are measured: packages of their own lockfile, so that none of them is a dependency of the
+ * platform.
+ */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';

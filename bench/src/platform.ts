@@ -37,7 +37,9 @@ export class Platform {
     }
   }
 
-  /** Resolves once the project's status is healthy. Many who ask often would measure themselves: they ask less often. */
+  /**
+   * Resolves once the project's status is healthy. Many who ask often would measure themselves: they ask less often.
+   */
   async createProject(pollMs = POLL_MS): Promise<ProjectView> {
     const { id } = await this.#management.createProject(`bench-${randomUUID().slice(0, 8)}`);
     const deadline = Date.now() + HEALTHY_TIMEOUT_MS;

@@ -1,6 +1,6 @@
 /**
- * Every file of manifests/ but the CRDs, as a map from its path to its text: a kustomize base, components, and overlays. In: the charts
- * and the sites. Called by `generate.ts`, which writes them, and by the test that compares.
+ * Every file of manifests/ but the CRDs, as a map from its path to its text: a kustomize base, components, and
+ * overlays. In: the charts and the sites. Called by `generate.ts`, which writes them, and by the test that compares.
  */
 import type { V1EnvVar, V1Volume, V1VolumeMount } from '@kubernetes/client-node';
 import { PROGRAMS, SITE_CONFIG, SYSTEM_NAMESPACE } from '@slipway/crds';

@@ -1,4 +1,7 @@
-/** What every pod of the platform has in common: nobody's rights, a root file system that can't be written, spread over nodes. */
+/**
+ * What every pod of the platform has in common: nobody's rights, a root file system that can't be written, spread over
+ * nodes.
+ */
 import type { V1Container, V1PodSpec, V1Volume, V1VolumeMount } from '@kubernetes/client-node';
 import { selectorOf } from './names.js';
 

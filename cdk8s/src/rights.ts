@@ -1,6 +1,7 @@
 /**
- * What each program may do at the Kubernetes API, and nothing else: each rule is used (e2e/src/roles.cluster.test.ts compares them with
- * the API server's audit log). Cluster-wide is only what concerns the projects' namespaces, which come and go.
+ * What each program may do at the Kubernetes API, and nothing else: each rule is used (e2e/src/roles.cluster.test.ts
+ * compares them with the API server's audit log). Cluster-wide is only what concerns the projects' namespaces, which
+ * come and go.
  */
 import type { V1PolicyRule } from '@kubernetes/client-node';
 import { GROUP, OPERATOR_LEASE, REPLICATION_SECRET, SECRETS, SYSTEM_NAMESPACE } from '@slipway/crds';
@@ -25,7 +26,10 @@ const may = (group: string, resources: string[], verbs: string[], resourceNames?
 });
 
 const READ = ['get', 'list', 'watch'];
-/** Followed by watch and applied server-side, which is a patch and may be a create. What is not deleted goes with its namespace. */
+/**
+ * Followed by watch and applied server-side, which is a patch and may be a create. What is not deleted goes with its
+ * namespace.
+ */
 const APPLY = ['list', 'watch', 'create', 'patch'];
 const KEEP = [...APPLY, 'delete'];
 
@@ -90,8 +94,8 @@ const api: Rights = {
 };
 
 /**
- * A list or watch with a field selector for one name counts as of that name. The settings of auth are read wherever a token is verified,
- * as the project's public keys for it are among them (dataplane/src/signing-keys.ts).
+ * A list or watch with a field selector for one name counts as of that name. The settings of auth are read wherever a
+ * token is verified, as the project's public keys for it are among them (dataplane/src/signing-keys.ts).
  */
 const watched = [SECRETS.keys.name, SECRETS.database.name, SECRETS.auth.name];
 const tenants = [may(GROUP, ['projects'], ['list', 'watch']), may(CORE, ['secrets'], ['list', 'watch'], watched)];

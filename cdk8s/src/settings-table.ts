@@ -1,4 +1,7 @@
-/** The table of a site's settings in docs/cluster.md, out of the schema that the programs check them by. Called by `generate.ts` and its test. */
+/**
+ * The table of a site's settings in docs/cluster.md, out of the schema that the programs check them by. Called by
+ * `generate.ts` and its test.
+ */
 import { PLANS, Site } from '@slipway/crds';
 
 interface Schema {

@@ -1,4 +1,7 @@
-/** The settings of the installations that manifests/ holds, as a person would write them: each is checked as the programs check it. */
+/**
+ * The settings of the installations that manifests/ holds, as a person would write them: each is checked as the
+ * programs check it.
+ */
 import { PLANS, PROJECT_TYPES } from '@slipway/crds';
 
 /** What `manifests/base` begins with: all defaults, at a name that every machine knows as itself. */

@@ -1,8 +1,8 @@
 /** Addresses that are nobody's on the internet, as CIDRs: what a tenant names may not lead there on a cluster. */
 
 /**
- * Pods, Services, nodes, clouds' metadata, loopback, documentation, multicast. IPv4 alone, as NetworkPolicies have it: one may keep
- * a cluster without IPv6 from enforcing any policy that names a range of it.
+ * Pods, Services, nodes, clouds' metadata, loopback, documentation, multicast. IPv4 alone, as NetworkPolicies have it:
+ * one may keep a cluster without IPv6 from enforcing any policy that names a range of it.
  */
 export const NOT_PUBLIC = [
   '0.0.0.0/8',

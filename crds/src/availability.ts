@@ -1,6 +1,7 @@
 /**
- * Which services a project has, by its type and plan: the matrix, and what an installation opens beyond it by one setting
- * a type. Read by the data plane, which refuses the others; by the operator, whose status shows them; and by discovery.
+ * Which services a project has, by its type and plan: the matrix, and what an installation opens beyond it by one
+ * setting a type. Read by the data plane, which refuses the others; by the operator, whose status shows them; and by
+ * discovery.
  */
 import type { Plan, ProjectType } from './project.js';
 
@@ -47,7 +48,9 @@ export function openedServices(shared: string | undefined): OpenedServices {
   return { shared: opened };
 }
 
-/** Why a project of that type lacks a service, and who may change that: the words are the same wherever it is refused. */
+/**
+ * Why a project of that type lacks a service, and who may change that: the words are the same wherever it is refused.
+ */
 export const whyUnavailable = (service: ProjectService, type: ProjectType): { message: string; hint?: string } => ({
   message: `${service} is not available here: ${type} projects of this installation have no ${service}`,
   ...(type === 'shared'

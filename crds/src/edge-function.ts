@@ -2,7 +2,9 @@ import Type from 'typebox';
 import type { KubernetesObject, ResourceDefinition } from './resource.js';
 import { Conditions, oneOf } from './schema.js';
 
-/** What a project's functions may hold of the Kubernetes API's memory: the API refuses more, and so does the operator. */
+/**
+ * What a project's functions may hold of the Kubernetes API's memory: the API refuses more, and so does the operator.
+ */
 export const FUNCTION_BUDGET = {
   functionsOfProject: 100,
   codeBytesOfProject: 16 * 1024 * 1024,

@@ -1,6 +1,7 @@
 /**
- * What every program knows of the installation it is part of. In: the environment. Out: its public address, the services that it
- * opens, and where a project is: on a cluster from the site's settings, on one machine from variables. Read once, at start.
+ * What every program knows of the installation it is part of. In: the environment. Out: its public address, the
+ * services that it opens, and where a project is: on a cluster from the site's settings, on one machine from variables.
+ * Read once, at start.
  */
 import { readFileSync } from 'node:fs';
 import { type OpenedServices, openedServices, SHARED_SERVICES_SETTING } from './availability.js';

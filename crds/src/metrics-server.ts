@@ -1,4 +1,7 @@
-/** `/metrics` for Prometheus, at an address of its own. In: what counts. Out: how to stop. Called by the API and the data plane. */
+/**
+ * `/metrics` for Prometheus, at an address of its own. In: what counts. Out: how to stop. Called by the API and the
+ * data plane.
+ */
 import { createServer } from 'node:http';
 
 /** As prom-client's registries are. */

@@ -8,7 +8,10 @@ export const API_VERSION = `${GROUP}/${VERSION}`;
 
 /** Where the platform's own objects live: leases, and the events of cluster-scoped objects are in `default`. */
 export const SYSTEM_NAMESPACE = 'slipway-system';
-/** The programs on a cluster: their Deployments (realtime, storage, functions and postgres: StatefulSets) and Services, there. */
+/**
+ * The programs on a cluster: their Deployments (realtime, storage, functions and postgres: StatefulSets) and Services,
+ * there.
+ */
 export const PROGRAMS = {
   operator: 'slipway-operator',
   api: 'slipway-api',
@@ -18,7 +21,10 @@ export const PROGRAMS = {
   functions: 'slipway-functions',
   postgres: 'slipway-postgres',
 } as const;
-/** Secrets in SYSTEM_NAMESPACE that the operator makes where they are missing. `url`, set by the site, names its own Postgres. */
+/**
+ * Secrets in SYSTEM_NAMESPACE that the operator makes where they are missing. `url`, set by the site, names its own
+ * Postgres.
+ */
 export const POSTGRES_SECRET = { name: PROGRAMS.postgres, password: 'password', url: 'url' } as const;
 export const API_SECRET = {
   name: PROGRAMS.api,
@@ -60,7 +66,10 @@ export const LABEL_PART = 'slipway.dev/part';
 export const LABEL_CLUSTER = 'slipway.dev/cluster';
 export const LABEL_MANAGED_BY = 'app.kubernetes.io/managed-by';
 export const MANAGED_BY = 'slipway';
-/** LABEL_PART of a project's pods on a cluster, and where each answers in the project's namespace, rest's probes at a port of their own. */
+/**
+ * LABEL_PART of a project's pods on a cluster, and where each answers in the project's namespace, rest's probes at a
+ * port of their own.
+ */
 export const PART_AUTH = 'auth';
 export const PART_REST = 'rest';
 export const PART_POSTGRES = 'postgres';
@@ -68,7 +77,9 @@ export const DEPLOYED_SERVICES = {
   auth: { service: PART_AUTH, port: 9999 },
   rest: { service: PART_REST, port: 3000, adminPort: 3001 },
 } as const;
-/** LABEL_PART of the ConfigMaps that hold an EdgeFunction's versions, one each: `<name>-v<version>` with the key `code`. */
+/**
+ * LABEL_PART of the ConfigMaps that hold an EdgeFunction's versions, one each: `<name>-v<version>` with the key `code`.
+ */
 export const PART_FUNCTION_VERSION = 'function-version';
 export const LABEL_FUNCTION = 'slipway.dev/function';
 export const LABEL_FUNCTION_VERSION = 'slipway.dev/function-version';
@@ -78,7 +89,10 @@ export const FINALIZER = 'slipway.dev/engine';
 /** Changing its value makes the operator provision again. */
 export const ANNOTATION_REPROVISION = 'slipway.dev/reprovision';
 
-/** On the Secret of a project's database: the address that it was made for, `host:port/database …`, whatever is in it since. */
+/**
+ * On the Secret of a project's database: the address that it was made for, `host:port/database …`, whatever is in it
+ * since.
+ */
 export const ANNOTATION_ADDRESS = 'slipway.dev/address';
 
 /** On what stays of a project whose data is retained: `true`, and for whom. */
@@ -88,9 +102,9 @@ export const ANNOTATION_RETAINED_FOR = 'slipway.dev/retained-for';
 export const namespaceOf = (ref: string) => `p-${ref}`;
 
 /**
- * The names of a project's database, login roles and replication slot come from its database id. Every login of a Postgres server can read
- * these names, so the id of a new project is random and says nothing about the project. An earlier release derived the names from the ref:
- * such a project keeps its ref as its database id.
+ * The names of a project's database, login roles and replication slot come from its database id. Every login of a
+ * Postgres server can read these names, so the id of a new project is random and says nothing about the project. An
+ * earlier release derived the names from the ref: such a project keeps its ref as its database id.
  */
 export const databaseOf = (databaseId: string) => `p-${databaseId}`;
 export const databaseIdIn = (database: string) => database.slice(databaseOf('').length);
@@ -103,17 +117,21 @@ export const API_ROLES = ['anon', 'authenticated', 'service_role'] as const;
 export type ApiRole = (typeof API_ROLES)[number];
 
 /**
- * Reads the write-ahead log of every tenant's database, for realtime. A login of the platform's alone: no tenant may ever have it, as
- * whoever has it can stream the whole cluster. Its password is in REPLICATION_SECRET, in SYSTEM_NAMESPACE.
+ * Reads the write-ahead log of every tenant's database, for realtime. A login of the platform's alone: no tenant may
+ * ever have it, as whoever has it can stream the whole cluster. Its password is in REPLICATION_SECRET, in
+ * SYSTEM_NAMESPACE.
  */
 export const REPLICATION_ROLE = 'slipway_realtime';
 export const REPLICATION_SECRET = { name: 'slipway-realtime', password: 'password' } as const;
-/** Returns the name of a project's replication slot. The project has one slot, while a client listens to its changes. */
+/**
+ * Returns the name of a project's replication slot. The project has one slot, while a client listens to its changes.
+ */
 export const replicationSlotOf = (databaseId: string) => `realtime_${databaseId.replaceAll('-', '_')}`;
 
 /**
- * Connections to a project's database that the data plane's services hold as its authenticator, each from one pod, and that MCP's SQL
- * that only reads holds (two of each API replica): what is left of that role's limit is for REST, wherever it runs.
+ * Connections to a project's database that the data plane's services hold as its authenticator, each from one pod, and
+ * that MCP's SQL that only reads holds (two of each API replica): what is left of that role's limit is for REST,
+ * wherever it runs.
  */
 export const CONNECTIONS_AS_AUTHENTICATOR = { storage: 3, realtime: 3, mcp: 4 } as const;
 
@@ -123,7 +141,10 @@ export const SECRETS = {
   keys: {
     name: 'project-keys',
     jwtSecret: 'jwt-secret',
-    /** While keys are rotated: the secret that is about to sign, and the one that signed before; tokens of all three are good. */
+    /**
+     * While keys are rotated: the secret that is about to sign, and the one that signed before; tokens of all three are
+     * good.
+     */
     nextJwtSecret: 'next-jwt-secret',
     previousJwtSecret: 'previous-jwt-secret',
     anonKey: 'anon-key',
@@ -147,7 +168,10 @@ export const SECRETS = {
     ownerPassword: 'owner-password',
     authenticatorPassword: 'authenticator-password',
     authAdminPassword: 'auth-admin-password',
-    /** While passwords are rotated: those that Postgres is about to take. Who is refused with the ones above tries these. */
+    /**
+     * While passwords are rotated: those that Postgres is about to take. Who is refused with the ones above tries
+     * these.
+     */
     nextOwnerPassword: 'next-owner-password',
     nextAuthenticatorPassword: 'next-authenticator-password',
     nextAuthAdminPassword: 'next-auth-admin-password',

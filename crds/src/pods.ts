@@ -1,10 +1,14 @@
 /**
- * Services that run in pods of their own on a cluster, where each project has its pod. In: the list of the pods' URLs, as every program
- * is told it. Out: the pod of a project, chosen by its ref alone, so that all programs choose the same.
+ * Services that run in pods of their own on a cluster, where each project has its pod. In: the list of the pods' URLs,
+ * as every program is told it. Out: the pod of a project, chosen by its ref alone, so that all programs choose the
+ * same.
  */
 import { createHash } from 'node:crypto';
 
-/** One of each pod: `http://slipway-realtime-0.slipway-realtime.slipway-system.svc:8080`. Throws an error that names `variable`. */
+/**
+ * One of each pod: `http://slipway-realtime-0.slipway-realtime.slipway-system.svc:8080`. Throws an error that names
+ * `variable`.
+ */
 export function readPodUrls(variable: string, list: string | undefined): string[] {
   const urls = (list ?? '')
     .split(',')

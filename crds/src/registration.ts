@@ -1,6 +1,7 @@
 /**
- * The setting that decides who may register an account: `open`, `invite`, `closed`, or mail domains such as `@example.com`. In: its text.
- * Out: the policy, or an error that says what the setting accepts. Read by the supervisor, the site settings and the API.
+ * The setting that decides who may register an account: `open`, `invite`, `closed`, or mail domains such as
+ * `@example.com`. In: its text. Out: the policy, or an error that says what the setting accepts. Read by the
+ * supervisor, the site settings and the API.
  */
 export const REGISTRATION_SETTING = 'SLIPWAY_REGISTRATION';
 /** Requests a minute of one account to the management API. */

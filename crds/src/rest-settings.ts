@@ -1,4 +1,7 @@
-/** Settings of REST that a project's owner keeps in its database, as PostgREST names them; each is stored as `pgrst.<name>`. */
+/**
+ * Settings of REST that a project's owner keeps in its database, as PostgREST names them; each is stored as
+ * `pgrst.<name>`.
+ */
 export const REST_SETTINGS = [
   'db_schemas',
   'db_extra_search_path',

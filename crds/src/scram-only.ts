@@ -1,6 +1,7 @@
 /**
- * A login that gives no password away: `pg` answers a server that asks for the password itself, or for its MD5, and whoever answers
- * at a tenant's address may be hostile. In: a client of `pg` that is not connected yet. Called wherever a tenant's Postgres is logged in to.
+ * A login that gives no password away: `pg` answers a server that asks for the password itself, or for its MD5, and
+ * whoever answers at a tenant's address may be hostile. In: a client of `pg` that is not connected yet. Called wherever
+ * a tenant's Postgres is logged in to.
  */
 
 export const ASKED_IN_THE_CLEAR =

@@ -1,6 +1,7 @@
 /**
- * What a site chooses about its cluster: one object, kept in the ConfigMap `slipway-site` and read by every program at start.
- * In: its YAML. Out: the whole of it with defaults, or an error that names each field that is wrong and what it must be.
+ * What a site chooses about its cluster: one object, kept in the ConfigMap `slipway-site` and read by every program at
+ * start. In: its YAML. Out: the whole of it with defaults, or an error that names each field that is wrong and what it
+ * must be.
  */
 import Type from 'typebox';
 import { Value } from 'typebox/value';
@@ -23,7 +24,10 @@ const text = (description: string, options: Record<string, unknown> = {}) =>
 const quantity = (standard: string, description: string) =>
   text(description, { default: standard, pattern: '^[1-9][0-9]*(m|Ki|Mi|Gi|Ti)?$' });
 
-/** Beyond it a pod's share of the connections that its login role may have, with one pod more in a rollout, is too few to work with. */
+/**
+ * Beyond it a pod's share of the connections that its login role may have, with one pod more in a rollout, is too few
+ * to work with.
+ */
 export const MOST_PODS = 3;
 
 const Pod = (cpu: string, memory: string, what: string) =>

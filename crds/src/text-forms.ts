@@ -1,7 +1,7 @@
 /**
- * The forms of a project's texts, the same over REST and over kubectl. In: nothing. Out: patterns, each with the words for a
- * person, used by project.ts and by the API's schema. JavaScript (flag u) and RE2 must read a pattern alike: no lookaround,
- * `\x00` for `\u0000`, and no `\s`, which means more in JavaScript.
+ * The forms of a project's texts, the same over REST and over kubectl. In: nothing. Out: patterns, each with the words
+ * for a person, used by project.ts and by the API's schema. JavaScript (flag u) and RE2 must read a pattern alike: no
+ * lookaround, `\x00` for `\u0000`, and no `\s`, which means more in JavaScript.
  */
 
 export interface TextForm {

@@ -1,4 +1,7 @@
-/** The setting that names reverse proxies whose X-Forwarded-For counts. In: text. Out: networks. Used by the one-machine programs. */
+/**
+ * The setting that names reverse proxies whose X-Forwarded-For counts. In: text. Out: networks. Used by the one-machine
+ * programs.
+ */
 import { BlockList, isIP } from 'node:net';
 
 export const TRUSTED_PROXIES_SETTING = 'SLIPWAY_TRUSTED_PROXIES';

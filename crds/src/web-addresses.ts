@@ -1,4 +1,7 @@
-/** Settings that are addresses of browsers: origins, and the domain of projects. Used by the installation and the site's settings. */
+/**
+ * Settings that are addresses of browsers: origins, and the domain of projects. Used by the installation and the site's
+ * settings.
+ */
 
 export const CORS_ORIGINS_SETTING = 'SLIPWAY_CORS_ORIGINS';
 export const ALLOWED_HOSTS_SETTING = 'SLIPWAY_ALLOWED_HOSTS';
@@ -58,7 +61,10 @@ export function checkPlatformHost({ publicUrl, projectsDomain }: ProjectPlaces):
 
 export interface ProjectPlaces {
   publicUrl: string;
-  /** The domain of projects' host names, with a port if it differs from the public URL's; undefined: the public URL's host. */
+  /**
+   * The domain of projects' host names, with a port if it differs from the public URL's; undefined: the public URL's
+   * host.
+   */
   projectsDomain?: string | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What answers at a project's URL, and the port for people. In: requests; projects, from the Kubernetes API. Out: answers of
- * the projects' services (auth, rest), and of the API for all else. Started by its own main.ts.
+ * What answers at a project's URL, and the port for people. In: requests; projects, from the Kubernetes API. Out:
+ * answers of the projects' services (auth, rest), and of the API for all else. Started by its own main.ts.
  */
 import { KubeConfig } from '@kubernetes/client-node';
 import { hasProjectHosts, projectUrlOf } from '@slipway/crds';
@@ -133,7 +133,9 @@ function storageOf({ storage, pods }: DataplaneSettings, log: Logger, registry: 
   return { storage: createStorageService({ ...storage, projects, log }) };
 }
 
-/** On one machine, whoever may write a project's settings is trusted with addresses; on a cluster they would be ours. */
+/**
+ * On one machine, whoever may write a project's settings is trusted with addresses; on a cluster they would be ours.
+ */
 const authOf = ({ installation: { site } }: DataplaneSettings, log: Logger): Service =>
   createAuthService({ log, outbound: site ? publicOnly(site.blockedAddresses) : anywhere });
 

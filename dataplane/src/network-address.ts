@@ -19,8 +19,8 @@ export function networkOf(address: string): string {
 }
 
 /**
- * From where a project's functions call: they come over sockets, which have no address. One of the unique local ones (RFC 4193) that
- * tells projects apart in its first 64 bits.
+ * From where a project's functions call: they come over sockets, which have no address. One of the unique local ones
+ * (RFC 4193) that tells projects apart in its first 64 bits.
  */
 export function functionsAddress(ref: string): string {
   const hash = createHash('sha256').update(ref).digest('hex').slice(0, 14);

@@ -1,4 +1,6 @@
-/** Reads a request's body into memory, at most `limit` bytes; used by services that need all of it before they answer. */
+/**
+ * Reads a request's body into memory, at most `limit` bytes; used by services that need all of it before they answer.
+ */
 import type { IncomingMessage } from 'node:http';
 
 /** Most that a request to a project may carry; a larger one is refused with 413. */

@@ -18,7 +18,9 @@ export interface ServiceRequest {
   /** The query string as sent, without `?`. */
   query: string;
   requestId: string;
-  /** Set where the rules say `servesBadTokens`: the Bearer token was refused, and `caller` is whoever the API key says. */
+  /**
+   * Set where the rules say `servesBadTokens`: the Bearer token was refused, and `caller` is whoever the API key says.
+   */
   tokenProblem?: TokenProblem | undefined;
   /** Set on open routes alone: what a route that asks for a key would have answered; `caller` is then a nobody. */
   refusal?: Refusal | undefined;

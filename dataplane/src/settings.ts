@@ -28,7 +28,10 @@ export interface DataplaneSettings {
   pods: Readonly<Record<keyof typeof POD_URLS_SETTINGS, readonly string[]>>;
   /** Undefined: the service account of the pod. */
   kubeconfig: string | undefined;
-  /** Requests a second of one address to one project; 0: no limit; undefined: the default, from which loopback is spared. */
+  /**
+   * Requests a second of one address to one project; 0: no limit; undefined: the default, from which loopback is
+   * spared.
+   */
   rateLimit: number | undefined;
   /** Undefined: this data plane runs no storage service. */
   storage: { directory: string; s3: S3Settings | undefined } | undefined;
@@ -42,7 +45,10 @@ export interface DataplaneSettings {
 export interface FunctionsSettings {
   /** Where deployed functions are kept. */
   home: string;
-  /** Where the platform's programs deploy them: a Unix socket, or `host:port` for those who show the token, as it is then. */
+  /**
+   * Where the platform's programs deploy them: a Unix socket, or `host:port` for those who show the token, as it is
+   * then.
+   */
   control: { socket: string } | { listen: string; token(): string };
   /** Where calls of functions to the public URL are carried; undefined: they are answered here. */
   gatewayUrl: string | undefined;

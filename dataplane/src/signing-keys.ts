@@ -1,6 +1,7 @@
 /**
- * A project's asymmetric keys, from GOTRUE_JWT_KEYS: a JSON list of JWKs. The one whose key_ops has `sign` signs new tokens; all
- * others only verify (standby and previous ones). In: that text. Out: keys by id. Called by the gateway and by auth.
+ * A project's asymmetric keys, from GOTRUE_JWT_KEYS: a JSON list of JWKs. The one whose key_ops has `sign` signs new
+ * tokens; all others only verify (standby and previous ones). In: that text. Out: keys by id. Called by the gateway and
+ * by auth.
  */
 import { createPrivateKey, createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto';
 import type { Tenant } from './tenant.js';

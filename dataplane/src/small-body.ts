@@ -1,6 +1,7 @@
 /**
- * Small bodies that leave in one write with their heads: each write is a call of the system, and wakes the other side. Node sends a
- * head and text in one, a head and bytes in two; Latin-1 keeps each byte as it is. Used where answers are small and many.
+ * Small bodies that leave in one write with their heads: each write is a call of the system, and wakes the other side.
+ * Node sends a head and text in one, a head and bytes in two; Latin-1 keeps each byte as it is. Used where answers are
+ * small and many.
  */
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http';
 

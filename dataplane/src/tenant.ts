@@ -18,7 +18,10 @@ export interface Tenant {
   ref: string;
   /** Changes when anything below does; the tenant is another object then. */
   revision: string;
-  /** Changes when the database is another one, or the plan: what was held of it is worthless then. While it is the same, logins may get other passwords. */
+  /**
+   * Changes when the database is another one, or the plan: what was held of it is worthless then. While it is the same,
+   * logins may get other passwords.
+   */
   incarnation: string;
   /** It stands still: nothing is served. */
   suspended: boolean;

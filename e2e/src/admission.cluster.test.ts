@@ -1,4 +1,7 @@
-/** What manifests/base/admission.yaml lets the programs do, judged by a real API server: under other names, so that no installation meets it. */
+/**
+ * What manifests/base/admission.yaml lets the programs do, judged by a real API server: under other names, so that no
+ * installation meets it.
+ */
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { DATA_NAMESPACE, LABEL_PROJECT, LABEL_RETAINED, SYSTEM_NAMESPACE } from '@slipway/crds';

@@ -1,4 +1,7 @@
-/** The chaos suite on a real cluster: operators of this test's own in the place of the installed ones, with their rights. */
+/**
+ * The chaos suite on a real cluster: operators of this test's own in the place of the installed ones, with their
+ * rights.
+ */
 
 import { chaosSuite } from '@slipway/operator/chaos/chaos.suite.js';
 import { test } from 'uvu';

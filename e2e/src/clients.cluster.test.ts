@@ -1,4 +1,7 @@
-/** Every client of Supabase through its whole public API on a real cluster, in a project with pods of its own; and MCP's. */
+/**
+ * Every client of Supabase through its whole public API on a real cluster, in a project with pods of its own; and
+ * MCP's.
+ */
 import { test } from 'uvu';
 import { walkAll } from './clients/all.suite.js';
 import { projectToWalk, type WalkedProject } from './clients/walked-project.js';

@@ -1,6 +1,6 @@
 /**
- * Kills every process of the platform at random moments while projects are created, written to and deleted, and looks what is
- * there after the next start. SEED=<number> repeats a run's choices.
+ * Kills every process of the platform at random moments while projects are created, written to and deleted, and looks
+ * what is there after the next start. SEED=<number> repeats a run's choices.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { namespaceOf } from '@slipway/crds';
@@ -67,7 +67,10 @@ async function killedRound(
   return await startPlatform(place);
 }
 
-/** `count` creations, some of them followed by rows and a deletion, AT_ONCE at a time; what fails once the platform is dead is nobody's promise. */
+/**
+ * `count` creations, some of them followed by rows and a deletion, AT_ONCE at a time; what fails once the platform is
+ * dead is nobody's promise.
+ */
 function busy(
   person: Management,
   known: Map<number, Acknowledged>,

@@ -1,6 +1,6 @@
 /**
- * Every example of YAML in README.md and docs/: objects are what a real API server takes, a kustomization builds into such, and a site's
- * settings are what the programs take.
+ * Every example of YAML in README.md and docs/: objects are what a real API server takes, a kustomization builds into
+ * such, and a site's settings are what the programs take.
  */
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

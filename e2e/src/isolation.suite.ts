@@ -1,7 +1,7 @@
 /**
- * What one customer may try on another and on the platform, through the public addresses alone. Each line is refused, and afterwards
- * the neighbour is whole. One suite, for every platform there is. The roles inside Postgres have a longer table of their own beside
- * project-database.
+ * What one customer may try on another and on the platform, through the public addresses alone. Each line is refused,
+ * and afterwards the neighbour is whole. One suite, for every platform there is. The roles inside Postgres have a
+ * longer table of their own beside project-database.
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -402,7 +402,10 @@ function atTheApi(test: Test, world: ReconcilerDeps): void {
     requestBody?: { content: Record<string, { examples?: Record<string, { value: unknown }> }> };
   }
 
-  /** Each route under /projects/{id} that the API's document has, for the victim's project, with a body that it would take. */
+  /**
+   * Each route under /projects/{id} that the API's document has, for the victim's project, with a body that it would
+   * take.
+   */
   async function routesOfOneProject() {
     const document = await (await world.platform.network.fetch(`${world.platform.url}/openapi.json`)).json();
     const { paths } = document as { paths: Record<string, Record<string, Operation>> };

@@ -1,4 +1,7 @@
-/** How a platform's addresses are reached from the process of a test. In: what the API answered. Used by every client in the tests. */
+/**
+ * How a platform's addresses are reached from the process of a test. In: what the API answered. Used by every client in
+ * the tests.
+ */
 import { databaseIdIn } from '@slipway/crds';
 import type { ClientConfig } from 'pg';
 

@@ -1,4 +1,7 @@
-/** What an admin does to a project that is in use, on a real cluster: with pods of its own, and with a Postgres of its own. */
+/**
+ * What an admin does to a project that is in use, on a real cluster: with pods of its own, and with a Postgres of its
+ * own.
+ */
 import { test } from 'uvu';
 import { givenCluster } from './cluster/given.js';
 import { PLANS_WITH_PODS } from './cluster/plans.js';

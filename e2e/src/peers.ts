@@ -1,6 +1,7 @@
 /**
- * Programs that do what the platform does, to measure and compare with: packages of their own lockfile, so that none of them is a
- * dependency of the platform. In: nothing. Out: the folder in which they are installed, once they are. Used by tests here and the benches.
+ * Programs that do what the platform does, to measure and compare with: packages of their own lockfile, so that none of
+ * them is a dependency of the platform. In: nothing. Out: the folder in which they are installed, once they are. Used
+ * by tests here and the benches.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,6 +1,6 @@
 /**
- * The one-machine program on free ports in a home of its own, as a person starts it. In: nothing, or the home of an earlier one.
- * Out: its addresses, and ways to end it. Used by the tests here and the benches.
+ * The one-machine program on free ports in a home of its own, as a person starts it. In: nothing, or the home of an
+ * earlier one. Out: its addresses, and ways to end it. Used by the tests here and the benches.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,7 @@
-/** Choices by numbers such as the operator's `randomFrom` gives, which a seed repeats. Used by the tests that choose at random. */
+/**
+ * Choices by numbers such as the operator's `randomFrom` gives, which a seed repeats. Used by the tests that choose at
+ * random.
+ */
 
 export const oneOf = <T>(random: () => number, items: readonly T[]): T =>
   items[Math.floor(random() * items.length)] as T;

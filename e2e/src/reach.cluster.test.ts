@@ -1,6 +1,6 @@
 /**
- * What somebody reaches who has a shell in a tenant's pod: of each kind that the platform makes, every pair. The addresses are real:
- * whoever may is shown to reach them.
+ * What somebody reaches who has a shell in a tenant's pod: of each kind that the platform makes, every pair. The
+ * addresses are real: whoever may is shown to reach them.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';

@@ -1,4 +1,7 @@
-/** Who may register on one machine that only loopback reaches, and on one that the network reaches, as a person meets it. */
+/**
+ * Who may register on one machine that only loopback reaches, and on one that the network reaches, as a person meets
+ * it.
+ */
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

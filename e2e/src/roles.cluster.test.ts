@@ -1,6 +1,6 @@
 /**
- * The rights of the programs' service accounts, held against the API server's own log of what they asked: all that they need, and nothing
- * that they don't.
+ * The rights of the programs' service accounts, held against the API server's own log of what they asked: all that they
+ * need, and nothing that they don't.
  */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
@@ -19,7 +19,10 @@ import { kubectl } from './kubectl.js';
 const EVERYONES = /"system:(discovery|basic-user|public-info-viewer)"/;
 const OURS = new RegExp(`RoleBinding "slipway-[a-z]+(/${SYSTEM_NAMESPACE})?"`);
 
-/** Asked for only to settle what an API left behind that was killed between two writes (api/src/projects/project-ids.ts). */
+/**
+ * Asked for only to settle what an API left behind that was killed between two writes
+ * (api/src/projects/project-ids.ts).
+ */
 const AFTER_A_CRASH = ['api: get secrets project-jwt'];
 
 const cluster = givenCluster();

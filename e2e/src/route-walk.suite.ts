@@ -1,6 +1,6 @@
 /**
- * Every operation of `/openapi.json`, called by every kind of caller. RULES says whose each operation is; an operation without a rule fails, so
- * that a new route can't be forgotten. In: a platform. One suite, for every platform there is.
+ * Every operation of `/openapi.json`, called by every kind of caller. RULES says whose each operation is; an operation
+ * without a rule fails, so that a new route can't be forgotten. In: a platform. One suite, for every platform there is.
  */
 import { randomUUID } from 'node:crypto';
 import type { Test } from 'uvu';
@@ -9,8 +9,9 @@ import { Management, type ProjectView } from './management.js';
 import type { Platform } from './platform.js';
 
 /**
- * public: everybody; account: an account, about itself; session: the same, but never by a personal access token; owned: the owner of the project or token in the path, for others it does not exist;
- * administrator: administrators; key: a key of the project.
+ * public: everybody; account: an account, about itself; session: the same, but never by a personal access token; owned:
+ * the owner of the project or token in the path, for others it does not exist; administrator: administrators; key: a
+ * key of the project.
  */
 type Access = 'public' | 'account' | 'session' | 'owned' | 'administrator' | 'key';
 

@@ -1,6 +1,7 @@
 /**
- * Schemathesis against the real platform: all that `/openapi.json` says must hold for made-up requests, right and wrong ones, alone and
- * in sequences. `SCHEMATHESIS_SECONDS` sets how long (60), `SEED` repeats a run. Needs python3 with venv.
+ * Schemathesis against the real platform: all that `/openapi.json` says must hold for made-up requests, right and wrong
+ * ones, alone and in sequences. `SCHEMATHESIS_SECONDS` sets how long (60), `SEED` repeats a run. Needs python3 with
+ * venv.
  */
 import { execFile, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -40,7 +41,9 @@ async function install(): Promise<{ program: string } | { missing: string }> {
   }
 }
 
-/** The account that schemathesis uses. Its password is not that of the examples, so that no example ends its sessions. */
+/**
+ * The account that schemathesis uses. Its password is not that of the examples, so that no example ends its sessions.
+ */
 const ACCOUNT = { email: 'walker@example.com', password: 'another long password' };
 /** The account and the table of the document's examples, so that logging in and a query succeed. */
 const EXAMPLE_ACCOUNT = ['ada@example.com', 'correct horse battery'] as const;

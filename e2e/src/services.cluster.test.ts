@@ -1,4 +1,7 @@
-/** Storage and edge functions on a real cluster, in the platform's pods for them: what people do with both, and what outlives those pods. */
+/**
+ * Storage and edge functions on a real cluster, in the platform's pods for them: what people do with both, and what
+ * outlives those pods.
+ */
 import { randomBytes } from 'node:crypto';
 import { type Plan, PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import type { SupabaseClient } from '@supabase/supabase-js';

@@ -1,6 +1,7 @@
 /**
- * Each attack of one tenant runs on a live platform while another tenant's app is under load. The app gets no wrong response; it may get 503 with
- * Retry-After for a moment, until the harmful session is ended; and projects can be created meanwhile. One suite, for every platform there is.
+ * Each attack of one tenant runs on a live platform while another tenant's app is under load. The app gets no wrong
+ * response; it may get 503 with Retry-After for a moment, until the harmful session is ended; and projects can be
+ * created meanwhile. One suite, for every platform there is.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'uvu';

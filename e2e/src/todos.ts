@@ -1,4 +1,7 @@
-/** The small app that the tests run in a project: a table under row-level security, and two people who use it by supabase-js. */
+/**
+ * The small app that the tests run in a project: a table under row-level security, and two people who use it by
+ * supabase-js.
+ */
 import {
   createClient,
   type RealtimeChannel,

@@ -1,6 +1,6 @@
 /**
- * The whole path of a person from an account to a deleted project, through the public addresses: over REST, and by kubectl alone. One
- * suite, for every platform there is: one machine and a cluster.
+ * The whole path of a person from an account to a deleted project, through the public addresses: over REST, and by
+ * kubectl alone. One suite, for every platform there is: one machine and a cluster.
  */
 import { API_VERSION, namespaceOf, type Plan, SECRETS } from '@slipway/crds';
 import pg from 'pg';

@@ -1,6 +1,7 @@
 /**
- * The operator: reconcile loops that drive the world to what Projects ask for, and write their status. In: the Kubernetes
- * API, Postgres as superuser, the data plane to probe. Out: databases, Secrets, status. Started by the one-machine program.
+ * The operator: reconcile loops that drive the world to what Projects ask for, and write their status. In: the
+ * Kubernetes API, Postgres as superuser, the data plane to probe. Out: databases, Secrets, status. Started by the
+ * one-machine program.
  */
 import { KubeConfig } from '@kubernetes/client-node';
 import { OPERATOR_LEASE, type OpenedServices, SYSTEM_NAMESPACE } from '@slipway/crds';

@@ -1,6 +1,7 @@
 /**
- * For tests, loaded before an operator by `node --import`: kills the process with SIGKILL at the KILL_AT-th point where it
- * changes the world: before or after a write to the Kubernetes API (the lease's aside) or a statement sent to Postgres.
+ * For tests, loaded before an operator by `node --import`: kills the process with SIGKILL at the KILL_AT-th point where
+ * it changes the world: before or after a write to the Kubernetes API (the lease's aside) or a statement sent to
+ * Postgres.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import pg from 'pg';

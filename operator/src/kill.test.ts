@@ -1,4 +1,6 @@
-/** The operator as a program, killed at one point after the other: whoever starts next converges, and nothing is leaked. */
+/**
+ * The operator as a program, killed at one point after the other: whoever starts next converges, and nothing is leaked.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';

@@ -2,8 +2,8 @@
 import { startOperator } from './index.js';
 import { readSettings } from './settings.js';
 
-// Started by another program, it ends with it: by force, as an orderly exit waits until a log that nobody reads any more is
-// written.
+// Started by another program, it ends with it: by force, as an orderly exit waits until a log that nobody reads any
+// more is written.
 if (process.channel) process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 
 try {

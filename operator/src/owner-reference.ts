@@ -1,4 +1,7 @@
-/** What an object carries that a Project owns: deleting the Project deletes it. Used by the controllers and the Kubernetes engine. */
+/**
+ * What an object carries that a Project owns: deleting the Project deletes it. Used by the controllers and the
+ * Kubernetes engine.
+ */
 import { API_VERSION, type OwnerReference } from '@slipway/crds';
 
 export interface Owner {

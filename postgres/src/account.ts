@@ -1,7 +1,7 @@
 /**
- * Postgres refuses to run as root. Started by root, it runs as the system account `slipway`, made on first use; and since
- * that account may not enter folders such as /root, its binaries and data then live under /var/lib/slipway instead, with a
- * link where they were asked for. Started by anyone else, none of this applies.
+ * Postgres refuses to run as root. Started by root, it runs as the system account `slipway`, made on first use; and
+ * since that account may not enter folders such as /root, its binaries and data then live under /var/lib/slipway
+ * instead, with a link where they were asked for. Started by anyone else, none of this applies.
  */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

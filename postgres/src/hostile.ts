@@ -1,6 +1,6 @@
 /**
- * For tests: stands for a hostile party at the address of somebody's Postgres. It speaks of the protocol no more than the question for
- * a password, in the clear or by MD5, and keeps every byte that it is sent after that.
+ * For tests: stands for a hostile party at the address of somebody's Postgres. It speaks of the protocol no more than
+ * the question for a password, in the clear or by MD5, and keeps every byte that it is sent after that.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';

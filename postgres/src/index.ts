@@ -1,6 +1,6 @@
 /**
- * The embedded Postgres: finds the binaries that npm installed, makes a cluster, starts and stops it. In: a folder and a
- * port. Out: a running server. Used by the one-machine program, and by tests through `./testing.js`.
+ * The embedded Postgres: finds the binaries that npm installed, makes a cluster, starts and stops it. In: a folder and
+ * a port. Out: a running server. Used by the one-machine program, and by tests through `./testing.js`.
  */
 export { postgresAccount } from './account.js';
 export { installedBinaries } from './binaries.js';

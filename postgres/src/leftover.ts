@@ -1,6 +1,6 @@
 /**
- * Processes and lock files that an earlier start left behind. In: a data folder. Called before the folder is opened, and before its
- * port is tried.
+ * Processes and lock files that an earlier start left behind. In: a data folder. Called before the folder is opened,
+ * and before its port is tried.
  */
 import { execFile } from 'node:child_process';
 import { readdir, readFile, readlink, realpath, rm } from 'node:fs/promises';
@@ -35,9 +35,9 @@ async function end(pids: number[], signals: NodeJS.Signals[]): Promise<void> {
 }
 
 /**
- * Removes the lock files of the server in `folder`, once `endLeftover` found that none of its processes runs. Postgres itself removes
- * such a file only if no process has the number in it, and refuses to start otherwise: a killed server keeps its number until its
- * parent reaps it, which some never do, and another program may have the number by now.
+ * Removes the lock files of the server in `folder`, once `endLeftover` found that none of its processes runs. Postgres
+ * itself removes such a file only if no process has the number in it, and refuses to start otherwise: a killed server
+ * keeps its number until its parent reaps it, which some never do, and another program may have the number by now.
  */
 export async function removeStaleLocks(folder: string, socketFolder: string, port: number): Promise<void> {
   const files = [path.join(folder, 'postmaster.pid'), path.join(socketFolder, `.s.PGSQL.${port}.lock`)];
@@ -63,7 +63,10 @@ async function processesIn(folder: string): Promise<number[]> {
   return pids.filter((_, i) => ours[i]);
 }
 
-/** Whether `pid` is a Postgres process over `folder`. One that has ended, though not reaped yet, has no working directory. */
+/**
+ * Whether `pid` is a Postgres process over `folder`. One that has ended, though not reaped yet, has no working
+ * directory.
+ */
 async function isPostgresOf(pid: number, folder: string): Promise<boolean> {
   // A postmaster is started with its folder in its arguments.
   if (process.platform !== 'linux') return (await ps(pid, 'command')).includes(`postgres -D ${folder} `);

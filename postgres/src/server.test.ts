@@ -52,7 +52,8 @@ test('a start over a server that outlived its starter, or over processes that ou
 test('a server starts over lock files whose process was killed and is never reaped, or whose number another program has', async () => {
   const home = await temporaryHome();
   const account = (await postgresAccount()) ?? {};
-  // A shell that becomes a program that never waits leaves a zombie, if its child outlives it: a shell may reap one that ends before.
+  // A shell that becomes a program that never waits leaves a zombie, if its child outlives it: a shell may reap one
+  // that ends before.
   const parent = spawn('sh', ['-c', 'sleep 1 & echo $!; exec sleep 600'], {
     ...account,
     stdio: ['ignore', 'pipe', 'ignore'],

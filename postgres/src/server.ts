@@ -49,9 +49,11 @@ const SETTINGS: Record<string, string> = {
   shared_buffers: '256MB',
   // Realtime reads changes by logical decoding; switching later would need a restart.
   wal_level: 'logical',
-  // Each database that is made writes half a segment of log: zeroing every new one first made CREATE DATABASE 2 to 3 times slower.
+  // Each database that is made writes half a segment of log: zeroing every new one first made CREATE DATABASE 2 to 3
+  // times slower.
   wal_init_zero: 'off',
-  // A tenant's session is ended before it holds a large share of the lock table: 64, the default, fills up between two looks.
+  // A tenant's session is ended before it holds a large share of the lock table: 64, the default, fills up between two
+  // looks.
   max_locks_per_transaction: '256',
   // Places that stay for the operator if tenants use up all others.
   superuser_reserved_connections: '10',

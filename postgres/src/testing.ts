@@ -11,7 +11,10 @@ export interface TestPostgres extends PostgresServer {
   close(): Promise<void>;
 }
 
-/** The first of so many in a row, below those that the system gives away: who asks it for any port is given none of these. */
+/**
+ * The first of so many in a row, below those that the system gives away: who asks it for any port is given none of
+ * these.
+ */
 export async function freePort(inARow = 1): Promise<number> {
   for (;;) {
     const first = 20_000 + Math.floor(Math.random() * 12_000);

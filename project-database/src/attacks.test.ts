@@ -1,4 +1,6 @@
-/** What a tenant may try with its own roles, on the platform and on its neighbour: each is refused, and harms nobody. */
+/**
+ * What a tenant may try with its own roles, on the platform and on its neighbour: each is refused, and harms nobody.
+ */
 import type pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';

@@ -13,7 +13,9 @@ export const AUTH_ADMINS_ROLE = 'supabase_auth_admin';
 /** Owns the `auth` schema in the template, until a spare's own role takes it over. */
 export const TEMPLATE_AUTH_ROLE = 'slipway_template_auth_admin';
 
-/** Names that a moved app's grants may hold. Nobody is a member, so that what is granted to them reaches no neighbour. */
+/**
+ * Names that a moved app's grants may hold. Nobody is a member, so that what is granted to them reaches no neighbour.
+ */
 const UPSTREAM_ROLES = [
   'authenticator',
   'dashboard_user',
@@ -45,7 +47,10 @@ export async function prepareCluster(session: Session): Promise<void> {
 const groupAttributes = (role: string) =>
   `NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION ${role === 'service_role' ? 'BYPASSRLS' : 'NOBYPASSRLS'} PASSWORD NULL`;
 
-/** What REST reads of a project's database its owner may set there; Postgres asks for a grant, as it does not know these names. */
+/**
+ * What REST reads of a project's database its owner may set there; Postgres asks for a grant, as it does not know these
+ * names.
+ */
 const ownersSettings = (owners: string) =>
   `GRANT SET ON PARAMETER ${REST_SETTINGS.map((name) => identifier(`pgrst.${name}`)).join(', ')} TO ${identifier(owners)}`;
 
@@ -72,7 +77,10 @@ async function closedDatabases(session: Session): Promise<string[]> {
   return rows.map((row) => `REVOKE ALL ON DATABASE ${identifier(String(row.datname))} FROM PUBLIC`);
 }
 
-/** A tenant can SET ROLE to a group and then ALTER ROLE … SET on it; as it is shared, nobody else may find such settings. Resolves to what was done. */
+/**
+ * A tenant can SET ROLE to a group and then ALTER ROLE … SET on it; as it is shared, nobody else may find such
+ * settings. Resolves to what was done.
+ */
 export async function forgetGroupSettings(session: Session): Promise<string[]> {
   const groups = groupRoles(await ownersRole(session));
   const { rows } = await session.query(`

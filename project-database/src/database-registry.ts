@@ -1,7 +1,7 @@
 /**
- * The record of which project has which database on a Postgres server: a table in a database that no tenant may enter. In: a superuser's
- * session there. Names of databases and roles and comments on them are readable by every login of a server, so nothing that points at a
- * project or its owner stands in them. Called by the operator's engine.
+ * The record of which project has which database on a Postgres server: a table in a database that no tenant may enter.
+ * In: a superuser's session there. Names of databases and roles and comments on them are readable by every login of a
+ * server, so nothing that points at a project or its owner stands in them. Called by the operator's engine.
  */
 import { authAdminRole, authenticatorRole, databaseOf, ownerRole, randomLetters } from '@slipway/crds';
 import { identifier, literal, type Session, transaction } from './session.js';
@@ -38,8 +38,8 @@ export async function prepareRegistry(admin: Session): Promise<void> {
 }
 
 /**
- * A tenant may write any comment on its own database. So a mark counts only on a database that has no record, is closed, and has an owner that
- * cannot log in: the tenant can bring about neither.
+ * A tenant may write any comment on its own database. So a mark counts only on a database that has no record, is
+ * closed, and has an owner that cannot log in: the tenant can bring about neither.
  */
 async function takeOverLegacyMarks(admin: Session): Promise<void> {
   const { rows } = await admin.query(`
@@ -62,8 +62,8 @@ async function takeOverLegacyMarks(admin: Session): Promise<void> {
 }
 
 /**
- * Returns the database of the project `ref`: the recorded one, or else the one with the legacy names. `isClaimAnothers`: the id that the
- * project's Secret names is recorded for another project.
+ * Returns the database of the project `ref`: the recorded one, or else the one with the legacy names.
+ * `isClaimAnothers`: the id that the project's Secret names is recorded for another project.
  */
 export async function registeredDatabase(
   admin: Session,

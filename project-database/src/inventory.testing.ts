@@ -1,6 +1,7 @@
 /**
- * For tests: which databases, roles and slots of projects a Postgres server has. In: a superuser's session in its database `postgres`. Out: names
- * as the ref gives them, so that a test can compare them with the refs it expects; what no record explains keeps its own name.
+ * For tests: which databases, roles and slots of projects a Postgres server has. In: a superuser's session in its
+ * database `postgres`. Out: names as the ref gives them, so that a test can compare them with the refs it expects; what
+ * no record explains keeps its own name.
  */
 const KNOWN = (id: string) => `LEFT JOIN slipway.databases known ON known.database_id = ${id}`;
 const ROLE_ID = `split_part(rolname, '.', 2)`;

@@ -1,4 +1,7 @@
-/** Brings the `auth` schema up to date as `auth_admin.<id>`, so that no superuser enters a database that a tenant has touched. */
+/**
+ * Brings the `auth` schema up to date as `auth_admin.<id>`, so that no superuser enters a database that a tenant has
+ * touched.
+ */
 import { authMigrations, authMigrationsTable } from './auth/index.js';
 import { refuseNewer } from './newer-release.js';
 import { naming } from './owners.js';

@@ -1,4 +1,7 @@
-/** Refuses a schema that a newer release migrated, as this release does not know what is in it. Used by each list of migrations. */
+/**
+ * Refuses a schema that a newer release migrated, as this release does not know what is in it. Used by each list of
+ * migrations.
+ */
 import type { Migration } from './auth/index.js';
 import type { Session } from './session.js';
 

@@ -1,7 +1,8 @@
 /**
- * The group whose members are the projects' owners. It is `postgres`, as a moved app's SQL names it; only where that is the superuser with
- * which the server was made, as CloudNativePG has it, is there a group of another name, and `postgres` stays out of every tenant's reach.
- * In SQL of this package `OWNERS` stands for it; `naming` makes it the server's own.
+ * The group whose members are the projects' owners. It is `postgres`, as a moved app's SQL names it; only where that is
+ * the superuser with which the server was made, as CloudNativePG has it, is there a group of another name, and
+ * `postgres` stays out of every tenant's reach. In SQL of this package `OWNERS` stands for it; `naming` makes it the
+ * server's own.
  */
 import type { Session } from './session.js';
 

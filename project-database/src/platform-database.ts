@@ -1,6 +1,7 @@
 /**
- * The platform's own database and the login roles of its programs. In: an administrator's sessions, passwords. Run at each start: it makes
- * what is missing and leaves the rest. Called by the one-machine program, and on a cluster by the operator.
+ * The platform's own database and the login roles of its programs. In: an administrator's sessions, passwords. Run at
+ * each start: it makes what is missing and leaves the rest. Called by the one-machine program, and on a cluster by the
+ * operator.
  */
 import { scramVerifier } from './scram.js';
 import { identifier, literal, type Session } from './session.js';

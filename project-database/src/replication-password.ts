@@ -1,4 +1,7 @@
-/** The password of the role that reads changes, of each Postgres cluster another: who is caught with one has no other cluster's. */
+/**
+ * The password of the role that reads changes, of each Postgres cluster another: who is caught with one has no other
+ * cluster's.
+ */
 import { createHmac } from 'node:crypto';
 
 /** `host`: of the cluster, as projects' Secrets have it. `secret`: what REPLICATION_SECRET holds. */

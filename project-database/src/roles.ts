@@ -1,4 +1,7 @@
-/** The login roles of a project: what each may be and do. Limits that a role can't raise itself are set by the superuser. */
+/**
+ * The login roles of a project: what each may be and do. Limits that a role can't raise itself are set by the
+ * superuser.
+ */
 import { API_ROLES, authAdminRole, authenticatorRole, ownerRole } from '@slipway/crds';
 import { AUTH_ADMINS_ROLE } from './cluster.js';
 import { OWNERS } from './owners.js';

@@ -1,13 +1,20 @@
-/** A database that is closed, for good or for a while, to all but who will drop or open it. Called by removals and by the operator. */
+/**
+ * A database that is closed, for good or for a while, to all but who will drop or open it. Called by removals and by
+ * the operator.
+ */
 import { identifier, literal, type Session } from './session.js';
 
-/** An owner's session that opens its database again and again, or makes a template of it, which can't be dropped, is ended at the next try. */
+/**
+ * An owner's session that opens its database again and again, or makes a template of it, which can't be dropped, is
+ * ended at the next try.
+ */
 const TRIES = 5;
 
 /** Nobody is in it and nobody comes in, and no slot of it is left, whose reader a removal would wait for. */
 export async function shutDatabase(admin: Session, database: string): Promise<void> {
   const name = literal(database);
-  // One whose DROP DATABASE was cut short (datconnlimit -2, as pg_database is documented) has no slots, and can not be altered.
+  // One whose DROP DATABASE was cut short (datconnlimit -2, as pg_database is documented) has no slots, and can not be
+  // altered.
   const isWhole = `FROM pg_database WHERE datname = ${name} AND datconnlimit <> -2`;
   for (let tries = 0; tries < TRIES; tries++) {
     const { rows } = await admin.query(`

@@ -1,7 +1,7 @@
 /**
- * From nothing to a project's database: the template, a spare made from it, the taking of a spare, the end. In: superuser
- * sessions in a database that is no tenant's. Out: SQL done. Called by the operator's engine, and by tests that want a project's
- * database without one.
+ * From nothing to a project's database: the template, a spare made from it, the taking of a spare, the end. In:
+ * superuser sessions in a database that is no tenant's. Out: SQL done. Called by the operator's engine, and by tests
+ * that want a project's database without one.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { API_ROLES, authAdminRole, authenticatorRole, databaseOf, ownerRole, REPLICATION_ROLE } from '@slipway/crds';
@@ -95,7 +95,9 @@ export async function ensureTemplate(admin: Session, connect: Connect): Promise<
   );
 }
 
-/** Of a spare in the making, which is dropped after a crash: what takes it waits for the disk, and so for all before it. */
+/**
+ * Of a spare in the making, which is dropped after a crash: what takes it waits for the disk, and so for all before it.
+ */
 const unhurried = (statements: readonly string[]) => transaction(['SET LOCAL synchronous_commit = off', ...statements]);
 
 /** Makes the spare `id`: a database and its three roles, which nobody can log in as yet. */
@@ -121,7 +123,10 @@ async function within<T>(connect: Connect, database: string, work: (session: Ses
   }
 }
 
-/** Renames the spare `id` to the names of `databaseId`, and runs `also`: in one transaction, so that it is either nobody's or whole. */
+/**
+ * Renames the spare `id` to the names of `databaseId`, and runs `also`: in one transaction, so that it is either
+ * nobody's or whole.
+ */
 export async function takeSpare(
   admin: Session,
   id: string,
@@ -156,8 +161,8 @@ const DEPENDENT_OBJECTS = '2BP01';
 const GONE_PREFIX = 'slipway-gone-';
 
 /**
- * Any tenant may grant something to a neighbour's role in a database of its own, where no superuser goes to take it back. Such a role stays, as
- * nobody's and under a name of no project, until that database goes too.
+ * Any tenant may grant something to a neighbour's role in a database of its own, where no superuser goes to take it
+ * back. Such a role stays, as nobody's and under a name of no project, until that database goes too.
  */
 export async function dropRole(admin: Session, name: string, oid: string): Promise<void> {
   try {

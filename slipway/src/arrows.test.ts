@@ -1,4 +1,7 @@
-/** Which folder may import which: the table in docs/architecture.md, held. Tests may use a real Postgres and a real Kubernetes API. */
+/**
+ * Which folder may import which: the table in docs/architecture.md, held. Tests may use a real Postgres and a real
+ * Kubernetes API.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,6 +1,7 @@
 /**
- * The Kubernetes API's certificate: an authority of this platform's own, kept for ten years, and a server certificate that is
- * issued again when it nears its end or the address changes. In: the folder and the names. Out: paths of PEM files.
+ * The Kubernetes API's certificate: an authority of this platform's own, kept for ten years, and a server certificate
+ * that is issued again when it nears its end or the address changes. In: the folder and the names. Out: paths of PEM
+ * files.
  */
 import { createPrivateKey, webcrypto, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';

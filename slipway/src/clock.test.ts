@@ -10,7 +10,10 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const FOLDERS = ['api', 'apiserver', 'crds', 'dataplane', 'operator', 'postgres', 'project-database', 'slipway'];
 const FOR_TESTS = /\.(test|suite|testing)\.ts$|\/(testing|conformance|chaos)\b|reference-server\.ts$/;
 
-/** Files that compare with a time which another program, a file or a person wrote: an expiry, a lease, an age, a certificate. */
+/**
+ * Files that compare with a time which another program, a file or a person wrote: an expiry, a lease, an age, a
+ * certificate.
+ */
 const WALL_CLOCK = new Set([
   'api/src/accounts/accounts.service.ts',
   'api/src/health/health.service.ts',

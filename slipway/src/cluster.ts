@@ -1,6 +1,7 @@
 /**
- * What the Kubernetes API must hold before the programs start: our resources' definitions and our namespace. Applied at each start, so
- * that a new release brings its own. By plain requests: a client library would cost the supervisor more memory than all it does.
+ * What the Kubernetes API must hold before the programs start: our resources' definitions and our namespace. Applied at
+ * each start, so that a new release brings its own. By plain requests: a client library would cost the supervisor more
+ * memory than all it does.
  */
 import { request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';

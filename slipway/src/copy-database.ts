@@ -1,7 +1,8 @@
 /**
- * Copies the tables of one database into an empty one on another server, as the embedded Postgres brings no pg_dump. In: superuser
- * sessions on both, and a file that both servers can write. All of the copy is one transaction. It knows what the platform's tables of
- * earlier releases consist of (columns, identities, sequences, constraints, indexes), and refuses a database that has anything else.
+ * Copies the tables of one database into an empty one on another server, as the embedded Postgres brings no pg_dump.
+ * In: superuser sessions on both, and a file that both servers can write. All of the copy is one transaction. It knows
+ * what the platform's tables of earlier releases consist of (columns, identities, sequences, constraints, indexes), and
+ * refuses a database that has anything else.
  */
 import { literal, type Session } from '@slipway/project-database';
 

@@ -1,6 +1,7 @@
 /**
- * The folders of one platform. In: SLIPWAY_HOME. Out: where everything is, made and private. Secrets, logs and certificates
- * are in folders that only the starter enters; sockets are in a short one, as a socket's path may have 107 bytes.
+ * The folders of one platform. In: SLIPWAY_HOME. Out: where everything is, made and private. Secrets, logs and
+ * certificates are in folders that only the starter enters; sockets are in a short one, as a socket's path may have 107
+ * bytes.
  */
 import { createHash } from 'node:crypto';
 import { chmod, lstat, mkdir, realpath, rm, stat, statfs, writeFile } from 'node:fs/promises';
@@ -66,7 +67,10 @@ export async function openHome(folder: string): Promise<Home> {
   return home;
 }
 
-/** Not by `recursive`, which never returns where a file system such as /proc says that the parent, though there, is missing. */
+/**
+ * Not by `recursive`, which never returns where a file system such as /proc says that the parent, though there, is
+ * missing.
+ */
 async function makeFolder(folder: string, mode: number): Promise<void> {
   const make = () =>
     mkdir(folder, { mode }).catch(async (error) => {

@@ -1,6 +1,6 @@
 /**
- * One start over one home. The lock is the operating system's own on an open file (taken through SQLite, as Node has no other
- * way to it), so it is gone the moment its holder is, however that ended. Beside it stands who holds it.
+ * One start over one home. The lock is the operating system's own on an open file (taken through SQLite, as Node has no
+ * other way to it), so it is gone the moment its holder is, however that ended. Beside it stands who holds it.
  */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';

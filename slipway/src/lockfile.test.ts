@@ -17,7 +17,9 @@ const packagesOf = (file: string): [string, Locked][] => {
   return Object.entries(lock.packages);
 };
 
-/** The folder where `name`, asked for from the folder `from`, is found: in its own node_modules or in one further up. */
+/**
+ * The folder where `name`, asked for from the folder `from`, is found: in its own node_modules or in one further up.
+ */
 function isFound(packages: ReadonlyMap<string, Locked>, from: string, name: string): boolean {
   for (let folder = from; ; ) {
     if (packages.has(`${folder === '' ? '' : `${folder}/`}node_modules/${name}`)) return true;

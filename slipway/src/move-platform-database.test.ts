@@ -171,7 +171,10 @@ test('a move that is killed before any of its statements is complete after the n
   }
 });
 
-/** Every statement that changes something for good. The copy is one transaction: its first row, its last statement and its end stand for it. */
+/**
+ * Every statement that changes something for good. The copy is one transaction: its first row, its last statement and
+ * its end stand for it.
+ */
 function momentsOf(statements: string[]): number[] {
   const lasting = /^(ALTER DATABASE|CREATE DATABASE|DROP DATABASE|BEGIN; |COMMENT|ALTER ROLE|DROP ROLE|COMMIT|ANALYZE)/;
   const moments = statements.flatMap((sql, at) => (lasting.test(sql) ? [at + 1] : []));

@@ -1,7 +1,8 @@
 /**
- * Moves the platform's database from the tenants' Postgres, where earlier releases had it, to the platform's own. In: superuser sessions
- * on both servers. Called by `PostgresServers` at each start, while no program runs. A start that is killed anywhere leaves either the
- * database where it was, or a complete and durable copy of it under its own name; the next start goes on from there.
+ * Moves the platform's database from the tenants' Postgres, where earlier releases had it, to the platform's own. In:
+ * superuser sessions on both servers. Called by `PostgresServers` at each start, while no program runs. A start that is
+ * killed anywhere leaves either the database where it was, or a complete and durable copy of it under its own name; the
+ * next start goes on from there.
  */
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -13,7 +14,10 @@ import { StartProblem } from './problem.js';
 const COPY = 'slipway_copy';
 /** The database that was moved, until it is dropped. */
 const MOVED = 'slipway_moved';
-/** Takes the name PLATFORM_DATABASE on the tenants' server, so that an earlier release refuses to start instead of beginning anew. */
+/**
+ * Takes the name PLATFORM_DATABASE on the tenants' server, so that an earlier release refuses to start instead of
+ * beginning anew.
+ */
 const PLACEHOLDER = 'slipway_placeholder';
 const PLACEHOLDER_COMMENT = 'The platform has a Postgres of its own, in the folder platform-postgres.';
 
@@ -25,8 +29,9 @@ export interface Servers {
 }
 
 /**
- * Returns true if the platform's database is still on the tenants' server alone. Fails if neither server has it, though the platform's
- * own had it, and if both have one that could be in use: a copy never replaces data that an earlier release may have written since.
+ * Returns true if the platform's database is still on the tenants' server alone. Fails if neither server has it, though
+ * the platform's own had it, and if both have one that could be in use: a copy never replaces data that an earlier
+ * release may have written since.
  */
 export async function mustMove(servers: Servers): Promise<boolean> {
   const found = await platformDatabaseOfTenants(servers.tenants);
@@ -88,8 +93,8 @@ const twoDatabases = () =>
   );
 
 /**
- * Once the platform's own server has the database: renames the one that the tenants' server still has, and reserves its name there.
- * The renamed database stays until `dropMovedDatabase`.
+ * Once the platform's own server has the database: renames the one that the tenants' server still has, and reserves its
+ * name there. The renamed database stays until `dropMovedDatabase`.
  */
 export async function leaveTenantsServer({ tenants, platform }: Servers): Promise<void> {
   if (!(await exists(platform, PLATFORM_DATABASE))) throw new Error('the platform has no database of its own yet');
@@ -108,7 +113,9 @@ export async function leaveTenantsServer({ tenants, platform }: Servers): Promis
 
 type Query = Awaited<ReturnType<Connect>>;
 
-/** Drops what the tenants' server still has of the database that was moved. Called once the programs have used the copy. */
+/**
+ * Drops what the tenants' server still has of the database that was moved. Called once the programs have used the copy.
+ */
 export async function dropMovedDatabase({ tenants, platform }: Servers): Promise<void> {
   if (!(await exists(platform, PLATFORM_DATABASE))) throw new Error('the platform has no database of its own yet');
   await within(tenants, 'postgres', dropLeftovers);

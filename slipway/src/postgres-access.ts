@@ -7,8 +7,8 @@ import pg from 'pg';
 const PROGRAM_ROLES = Object.values(PLATFORM_ROLES).map(({ role }) => role);
 
 /**
- * The tenants' server. Roles of the platform log in only over the Unix socket. The database and the roles of the platform's programs
- * were here in earlier releases: only the superuser may enter, to move them.
+ * The tenants' server. Roles of the platform log in only over the Unix socket. The database and the roles of the
+ * platform's programs were here in earlier releases: only the superuser may enter, to move them.
  */
 export const TENANTS_ACCESS = `
 local all ${SUPERUSER} scram-sha-256

@@ -1,6 +1,7 @@
 /**
- * The two Postgres servers of this machine: the tenants', and a small one of the platform's own, which no tenant can reach or fill. In:
- * the platform's folders and secrets. Out: both running, and the platform's database ready. Called by the supervisor.
+ * The two Postgres servers of this machine: the tenants', and a small one of the platform's own, which no tenant can
+ * reach or fill. In: the platform's folders and secrets. Out: both running, and the platform's database ready. Called
+ * by the supervisor.
  */
 import path from 'node:path';
 import { endLeftover, type PostgresOptions } from '@slipway/postgres';

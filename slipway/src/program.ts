@@ -1,6 +1,6 @@
 /**
- * One program kept up: a Node process of its own with an IPC channel, whose loss ends it. In: how to run it. Out: started, started
- * again whenever it ends, stopped. Called by the supervisor.
+ * One program kept up: a Node process of its own with an IPC channel, whose loss ends it. In: how to run it. Out:
+ * started, started again whenever it ends, stopped. Called by the supervisor.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -53,7 +53,8 @@ export class Program {
       env: environment,
       execArgv: ['--enable-source-maps', ...nodeFlags],
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-      // In a group of its own, so that a Ctrl-C in the terminal reaches the supervisor alone, which ends things in order.
+      // In a group of its own, so that a Ctrl-C in the terminal reaches the supervisor alone, which ends things in
+      // order.
       detached: true,
     });
     child.stdout?.pipe(log, { end: false });

@@ -23,7 +23,10 @@ export interface ProgramPlan {
   address: Address;
 }
 
-/** Idle programs give memory back sooner with a small young generation; the data plane's is left to Node, for its throughput. */
+/**
+ * Idle programs give memory back sooner with a small young generation; the data plane's is left to Node, for its
+ * throughput.
+ */
 const SMALL = ['--max-old-space-size=512', '--max-semi-space-size=4'];
 const FLAGS: Record<ProgramName, string[]> = {
   apiserver: SMALL,

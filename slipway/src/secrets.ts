@@ -1,6 +1,6 @@
 /**
- * The platform's own secrets: made by the first start, kept in files that only the starter reads, handed to each program as
- * far as it needs them.
+ * The platform's own secrets: made by the first start, kept in files that only the starter reads, handed to each
+ * program as far as it needs them.
  */
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -27,8 +27,9 @@ export interface Secrets {
 }
 
 /**
- * Data that an earlier start wrote is of no use without these: a new one in the place of one that is lost would hide the loss.
- * `by` names the data folders that need the secret; one of them is enough, as the platform's data may be in either.
+ * Data that an earlier start wrote is of no use without these: a new one in the place of one that is lost would hide
+ * the loss. `by` names the data folders that need the secret; one of them is enough, as the platform's data may be in
+ * either.
  */
 const NEEDED_BY_DATA: Record<string, { by: ('postgres' | 'platformPostgres')[]; why: string }> = {
   'postgres-superuser': { by: ['postgres'], why: 'Postgres lets nobody in without it' },

@@ -1,4 +1,6 @@
-/** What a person may set, read once from the environment by `main.ts` and checked here; everything else follows from it. */
+/**
+ * What a person may set, read once from the environment by `main.ts` and checked here; everything else follows from it.
+ */
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import path from 'node:path';
@@ -40,7 +42,10 @@ export interface Settings {
   logLevel: string;
 }
 
-/** The programs that read them check them too; here a wrong one is said at once, before a program ends over it again and again. */
+/**
+ * The programs that read them check them too; here a wrong one is said at once, before a program ends over it again and
+ * again.
+ */
 const PASSED_ON = [
   SHARED_SERVICES_SETTING,
   ALLOWED_HOSTS_SETTING,

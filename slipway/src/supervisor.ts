@@ -1,6 +1,6 @@
 /**
- * Starts the whole platform on this machine in order, keeps it up, and ends it in the reverse order. In: settings and where to tell of
- * progress. Out: a running platform. Called by `main.ts`.
+ * Starts the whole platform on this machine in order, keeps it up, and ends it in the reverse order. In: settings and
+ * where to tell of progress. Out: a running platform. Called by `main.ts`.
  */
 import { hostname } from 'node:os';
 import path from 'node:path';

@@ -12,7 +12,10 @@ export interface Principal {
   projectIds: readonly number[] | null;
   /** Of the personal access token that it came with, which is the parent of all that it makes; null: a user token. */
   tokenId: number | null;
-  /** The session of the user token that it came with; null: a personal access token, or a user token of an earlier release. */
+  /**
+   * The session of the user token that it came with; null: a personal access token, or a user token of an earlier
+   * release.
+   */
   sessionId: number | null;
   /** When a personal access token ends, and with it all that it makes; null: never, or a user token. */
   tokenEnds: Date | null;

@@ -1,6 +1,6 @@
 /**
- * Runs work that must see every account one after another: registration decides who is first, administration who is the last
- * administrator. In: the ORM and the work. Out: the work's result, committed; an error rolls back.
+ * Runs work that must see every account one after another: registration decides who is first, administration who is the
+ * last administrator. In: the ORM and the work. Out: the work's result, committed; an error rolls back.
  */
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql';
 

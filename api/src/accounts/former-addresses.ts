@@ -1,6 +1,6 @@
 /**
- * Addresses that accounts gave up: nobody who has one later inherits what was named after it. In: a transaction that changes or deletes an
- * account. An account keeps its newest ones alone, as each change makes one.
+ * Addresses that accounts gave up: nobody who has one later inherits what was named after it. In: a transaction that
+ * changes or deletes an account. An account keeps its newest ones alone, as each change makes one.
  */
 import type { EntityManager } from '@mikro-orm/postgresql';
 

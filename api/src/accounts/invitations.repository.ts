@@ -50,8 +50,8 @@ export class InvitationsRepository {
   }
 
   /**
-   * An invitation that the address itself asked for. Earlier ones stay good, so that a stranger's request takes none away. False if the
-   * address has an account, or it, the network or all have asked too often.
+   * An invitation that the address itself asked for. Earlier ones stay good, so that a stranger's request takes none
+   * away. False if the address has an account, or it, the network or all have asked too often.
    */
   async addRequested(hash: Buffer, email: string, network: string, seconds: number): Promise<boolean> {
     await this.rows(

@@ -30,8 +30,9 @@ export class LifeCycleRepository {
   }
 
   /**
-   * Sets the password by a mailed link, which proves the address. Where nobody had proved it before, whoever registered it may be a
-   * stranger, so that the account's personal access tokens end too. False where the link was used meanwhile.
+   * Sets the password by a mailed link, which proves the address. Where nobody had proved it before, whoever registered
+   * it may be a stranger, so that the account's personal access tokens end too. False where the link was used
+   * meanwhile.
    */
   resetPassword({ id, userId, address }: MailToken, passwordHash: string): Promise<boolean> {
     return this.transaction(async (run) => {
@@ -52,7 +53,10 @@ export class LifeCycleRepository {
     });
   }
 
-  /** The address that a link was mailed to is proved, and becomes the account's. False where the link was used meanwhile. */
+  /**
+   * The address that a link was mailed to is proved, and becomes the account's. False where the link was used
+   * meanwhile.
+   */
   verify({ id, userId, address, email }: MailToken): Promise<boolean> {
     return this.transaction(async (run, em) => {
       if (!(await consume(run, id))) return false;

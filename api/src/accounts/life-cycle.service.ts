@@ -1,4 +1,7 @@
-/** The life of an account after it was registered: its address is verified, password and address change, and it is deleted. */
+/**
+ * The life of an account after it was registered: its address is verified, password and address change, and it is
+ * deleted.
+ */
 import { Injectable } from '@nestjs/common';
 import type { Principal } from '../access/principal.js';
 import { invalid, Problem } from '../http/problem.js';

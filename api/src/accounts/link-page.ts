@@ -1,6 +1,7 @@
 /**
- * The page that a mailed link opens: it asks for a password and sends it, with the token after `#`, to the route that the link is for.
- * The page itself is the same for everybody, uses nothing up, and may load or reach nothing but this API.
+ * The page that a mailed link opens: it asks for a password and sends it, with the token after `#`, to the route that
+ * the link is for. The page itself is the same for everybody, uses nothing up, and may load or reach nothing but this
+ * API.
  */
 import { createHash } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';

@@ -1,6 +1,6 @@
 /**
- * Mails links to accounts. The links lead to the configured address of the platform, whatever a request's headers say, and carry their
- * token after `#`, which no server and no other site sees.
+ * Mails links to accounts. The links lead to the configured address of the platform, whatever a request's headers say,
+ * and carry their token after `#`, which no server and no other site sees.
  */
 import { Injectable } from '@nestjs/common';
 import { Problem } from '../http/problem.js';
@@ -15,7 +15,10 @@ export const LINK_PAGE = '/auth/link';
 
 @Injectable()
 export class MailLinks {
-  /** Links of one account to one address. Those that were sent before stay good, so that nobody uses them up for another. */
+  /**
+   * Links of one account to one address. Those that were sent before stay good, so that nobody uses them up for
+   * another.
+   */
   private readonly toOne = new RateLimit(5, 0.2);
 
   constructor(

@@ -1,6 +1,9 @@
 import { isIPv6 } from 'node:net';
 
-/** A burst, then a number a minute, by key, on the monotonic clock. The keys that were unused longest are dropped, so memory is bounded. */
+/**
+ * A burst, then a number a minute, by key, on the monotonic clock. The keys that were unused longest are dropped, so
+ * memory is bounded.
+ */
 export class RateLimit {
   /** By key, when all that was taken will have been given back, in milliseconds of `performance.now()`. */
   private readonly fullAgain = new Map<string, number>();
@@ -37,7 +40,10 @@ export class RateLimit {
   }
 }
 
-/** The network that an address is counted by. One customer may have an IPv6 network of 48 bits; an IPv4 address is its own network. */
+/**
+ * The network that an address is counted by. One customer may have an IPv6 network of 48 bits; an IPv4 address is its
+ * own network.
+ */
 export function networkOf(address = ''): string {
   if (!isIPv6(address)) return address;
   const groups = groupsOf(address);

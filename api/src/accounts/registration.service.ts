@@ -1,6 +1,7 @@
 /**
- * Registers accounts by the installation's setting. In: the body of POST /auth/register and the caller's address. Out: the new account's
- * session, or a refusal. A refusal is the same whether or not the address has an account, unless registration is open to everybody.
+ * Registers accounts by the installation's setting. In: the body of POST /auth/register and the caller's address. Out:
+ * the new account's session, or a refusal. A refusal is the same whether or not the address has an account, unless
+ * registration is open to everybody.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
@@ -71,7 +72,10 @@ export class RegistrationService {
     throw codeMailed();
   }
 
-  /** Shows that the address is the caller's. After the response, whose time is the same whether or not the address has an account. */
+  /**
+   * Shows that the address is the caller's. After the response, whose time is the same whether or not the address has
+   * an account.
+   */
   private mailInvitation(email: string, network: string): void {
     this.mail.later(async () => {
       const code = newInvitationCode();

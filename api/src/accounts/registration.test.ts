@@ -151,7 +151,8 @@ test('a network that asked for codes of many addresses gets no more, and another
   assert.ok(await mailedCode('elsa@corp.example'));
   await others(rows[0].network);
   assert.is((await register('emil@corp.example')).body.code, 'registration_code_mailed');
-  // The mail is sent beside the response, and requests of one address in turn: by the second one's answer the first is decided.
+  // The mail is sent beside the response, and requests of one address in turn: by the second one's answer the first is
+  // decided.
   await register('emil@corp.example');
   assert.is((await sql('select from platform.invitations where email = $1', ['emil@corp.example'])).rowCount, 0);
 });

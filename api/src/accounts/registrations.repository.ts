@@ -1,6 +1,7 @@
 /**
- * Adds accounts. In: the account and the ground on which it may register. Out: the user, or null if the ground no longer holds: an
- * invitation works once, and the setup code only while there is no administrator, also for requests at the same time.
+ * Adds accounts. In: the account and the ground on which it may register. Out: the user, or null if the ground no
+ * longer holds: an invitation works once, and the setup code only while there is no administrator, also for requests at
+ * the same time.
  */
 import { type EntityManager, MikroORM, UniqueConstraintViolationException } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';

@@ -36,8 +36,8 @@ export class SessionsRepository {
   }
 
   /**
-   * A new session; the oldest end where the account has too many, and those that have expired are deleted. Undefined where the account
-   * has another password by now than the one that was proved.
+   * A new session; the oldest end where the account has too many, and those that have expired are deleted. Undefined
+   * where the account has another password by now than the one that was proved.
    */
   async add(user: User, { network, userAgent }: Origin, expiresAt: Date): Promise<number | undefined> {
     const em = this.orm.em.fork();

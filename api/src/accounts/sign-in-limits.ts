@@ -1,6 +1,7 @@
 /**
- * Limits on attempts to prove a password. Failures count by account and network, so that wrong passwords from elsewhere lock nobody
- * out. Networks that never signed in to an account share a further limit, against guessing from many of them.
+ * Limits on attempts to prove a password. Failures count by account and network, so that wrong passwords from elsewhere
+ * lock nobody out. Networks that never signed in to an account share a further limit, against guessing from many of
+ * them.
  */
 import { Injectable } from '@nestjs/common';
 import { retryLater } from '../http/problem.js';

@@ -34,8 +34,8 @@ export class UserTokens {
   }
 
   /**
-   * The user's id and the session's; undefined for any token that is not one of ours, whole and in time. A token of an earlier release
-   * names no session.
+   * The user's id and the session's; undefined for any token that is not one of ours, whole and in time. A token of an
+   * earlier release names no session.
    */
   async read(token: string): Promise<{ userId: number; sessionId: number | undefined } | undefined> {
     const pinned = { algorithms: [ALGORITHM], issuer: ISSUER, audience: AUDIENCE, requiredClaims: ['sub', 'exp'] };

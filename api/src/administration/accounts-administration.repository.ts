@@ -1,4 +1,7 @@
-/** Accounts as administrators see and change them. Each change keeps the last administrator, also against one at the same time. */
+/**
+ * Accounts as administrators see and change them. Each change keeps the last administrator, also against one at the
+ * same time.
+ */
 import { type EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 import { normalEmail } from '../accounts/account.schema.js';
@@ -51,7 +54,10 @@ export class AccountsAdministrationRepository {
     });
   }
 
-  /** The refs of deleted projects whose data was retained for the account, as far as this program saw them being deleted. */
+  /**
+   * The refs of deleted projects whose data was retained for the account, as far as this program saw them being
+   * deleted.
+   */
   async retainedRefs(id: number): Promise<string[]> {
     const sql = 'select ref from platform.retained_projects where owner_id = ?';
     const rows = (await this.orm.em.fork().execute(sql, [id])) as { ref: string }[];
@@ -59,8 +65,8 @@ export class AccountsAdministrationRepository {
   }
 
   /**
-   * With its tokens. Its projects and notes of retained data are counted again here: the creation of a project locks the same row. Nobody
-   * who registers the address later inherits anything by it.
+   * With its tokens. Its projects and notes of retained data are counted again here: the creation of a project locks
+   * the same row. Nobody who registers the address later inherits anything by it.
    */
   remove(callerId: number, id: number): Promise<void> {
     return withAccountsLock(this.orm, async (em) => {

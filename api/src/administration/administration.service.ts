@@ -46,7 +46,8 @@ export class AdministrationService {
     const { email, projects } = await this.accounts.one(id);
     if (projects > 0) throw inUse(`${projects} projects`);
     const named = (await this.kubernetes.retainedNamespaces()).filter(({ owner }) => normalEmail(owner) === email);
-    // A database in a shared Postgres is retained without a namespace: its note stays until somebody says that the data is removed.
+    // A database in a shared Postgres is retained without a namespace: its note stays until somebody says that the data
+    // is removed.
     const retained = new Set([...named.map(({ ref }) => ref), ...(await this.accounts.retainedRefs(id))]);
     if (retained.size > 0)
       throw inUse(`retained data of ${retained.size} deleted projects (${[...retained].join(', ')})`);

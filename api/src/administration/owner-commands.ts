@@ -1,7 +1,7 @@
 /**
- * Commands on accounts and the projects that they own, for an installation without mail. In: the words after the command's name and a
- * session on the platform database. Out: the text to print. Called by `commands.ts`. The running API acts on what they write within half
- * a minute.
+ * Commands on accounts and the projects that they own, for an installation without mail. In: the words after the
+ * command's name and a session on the platform database. Out: the text to print. Called by `commands.ts`. The running
+ * API acts on what they write within half a minute.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import type pg from 'pg';

@@ -1,6 +1,7 @@
 /**
- * Work that no two requests do at the same time for the same object, in whichever replica: a check and the write that depends on it. In:
- * a kind of work, the object's id and the work. Held by an advisory lock of the platform database, so it ends with its holder.
+ * Work that no two requests do at the same time for the same object, in whichever replica: a check and the write that
+ * depends on it. In: a kind of work, the object's id and the work. Held by an advisory lock of the platform database,
+ * so it ends with its holder.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { MikroORM } from '@mikro-orm/postgresql';

@@ -69,7 +69,9 @@ class TokenDescent extends Migration {
   }
 }
 
-/** Accounts that exist keep every plan and type, and the former limit of projects; null is the installation's default. */
+/**
+ * Accounts that exist keep every plan and type, and the former limit of projects; null is the installation's default.
+ */
 class Administration extends Migration {
   override up() {
     this.addSql(`

@@ -21,7 +21,9 @@ const LONGEST_PAUSE_MS = 5_000;
 /** Whoever starts programs starts this one anew then. */
 const PATIENCE_MS = 120_000;
 
-/** Waits for a database that is not there yet, or not prepared; a program that began with it need not be started twice. */
+/**
+ * Waits for a database that is not there yet, or not prepared; a program that began with it need not be started twice.
+ */
 export async function openPlatformDatabase(url: string, log: Logger): Promise<MikroORM> {
   const deadline = performance.now() + PATIENCE_MS;
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {

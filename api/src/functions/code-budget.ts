@@ -1,6 +1,7 @@
 /**
- * The bytes of code that a project's functions may have together: all of it is kept by the Kubernetes API. In: the functions as they are,
- * and code to write. Out: a refusal that names the limit. The operator holds the same limit for what kubectl applies.
+ * The bytes of code that a project's functions may have together: all of it is kept by the Kubernetes API. In: the
+ * functions as they are, and code to write. Out: a refusal that names the limit. The operator holds the same limit for
+ * what kubectl applies.
  */
 import { FUNCTION_BUDGET } from '@slipway/crds';
 import { Problem } from '../http/problem.js';

@@ -1,4 +1,7 @@
-/** Asks the operator for a version, and waits until callers get it. In: an EdgeFunction. Out: what became of it, or the problem. */
+/**
+ * Asks the operator for a version, and waits until callers get it. In: an EdgeFunction. Out: what became of it, or the
+ * problem.
+ */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { callerGone } from '../http/caller-signal.js';
@@ -34,13 +37,15 @@ export class FunctionDeploys {
     let object = found;
     for (let attempt = 1; attempt <= TRIES; attempt += 1) {
       const { generation, resourceVersion } = object.metadata;
-      // The generation that this very change makes: the code is of it or of an earlier one, and no other change comes between.
+      // The generation that this very change makes: the code is of it or of an earlier one, and no other change comes
+      // between.
       const spec = { deployedGeneration: generation + 1 };
       const patched = await this.resources.patch(object, spec, resourceVersion);
       object = patched ? await this.whenSeen(ref, patched, signal) : await this.read(ref, object);
       if (!patched) continue;
       if (isAsPatched(object, patched)) return unlessRefused(object);
-      // Changed again before the operator looked, the code may never have become a version of the generation that was asked for.
+      // Changed again before the operator looked, the code may never have become a version of the generation that was
+      // asked for.
       if (await this.serves(object, patched.spec.code)) return object;
       if (object.spec.deployedGeneration !== spec.deployedGeneration) break;
     }
@@ -102,7 +107,9 @@ export class FunctionDeploys {
 const isAsPatched = ({ status }: SeenFunction, patched: SeenFunction) =>
   status?.phase === 'pending' || status?.observedGeneration === patched.metadata.generation;
 
-/** The operator serves an older version where the one that is asked for is no more, or none where there is no older one. */
+/**
+ * The operator serves an older version where the one that is asked for is no more, or none where there is no older one.
+ */
 const isWithoutVersion = ({ status }: SeenFunction) =>
   status?.phase === 'deployed' ||
   status?.conditions?.some(({ type, reason }) => type === 'Ready' && reason === 'NoSuchVersion');

@@ -1,4 +1,7 @@
-/** The integer id of each EdgeFunction, given when it is first seen: over REST at once, of one that kubectl applied when it is listed. */
+/**
+ * The integer id of each EdgeFunction, given when it is first seen: over REST at once, of one that kubectl applied when
+ * it is listed.
+ */
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 
@@ -19,8 +22,8 @@ export class FunctionsRepository {
   }
 
   /**
-   * The ids of all of a project's functions by their uids; those that are gone lose theirs. `before`: the uids that had one before
-   * `functions` were looked at, as one that was made since is not among them either.
+   * The ids of all of a project's functions by their uids; those that are gone lose theirs. `before`: the uids that had
+   * one before `functions` were looked at, as one that was made since is not among them either.
    */
   async idsOf(
     projectId: number,

@@ -1,4 +1,7 @@
-/** Whether all is ready: the database answers, Projects are followed, and an operator leads. Asked at most once a second. */
+/**
+ * Whether all is ready: the database answers, Projects are followed, and an operator leads. Asked at most once a
+ * second.
+ */
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 import { type FieldError, Problem } from '../http/problem.js';

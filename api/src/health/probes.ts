@@ -1,7 +1,10 @@
 /** What Kubernetes' probes ask: no part of the API that people use, so neither documented nor logged with it. */
 import type { FastifyInstance } from 'fastify';
 
-/** `/healthz`: it runs. `/readyz`: it can answer, which `/health` may deny for reasons that no other pod would do better. */
+/**
+ * `/healthz`: it runs. `/readyz`: it can answer, which `/health` may deny for reasons that no other pod would do
+ * better.
+ */
 export function serveProbes(fastify: FastifyInstance, isReady: () => Promise<boolean>): void {
   fastify.get('/healthz', async () => ({ ok: true }));
   fastify.get('/readyz', async (_, reply) => {

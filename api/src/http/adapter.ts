@@ -1,4 +1,6 @@
-/** Fastify as this API wants it: JSON bodies of at most 1 MiB, request ids, one log line a request without its query. */
+/**
+ * Fastify as this API wants it: JSON bodies of at most 1 MiB, request ids, one log line a request without its query.
+ */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
@@ -12,7 +14,10 @@ import type { RequestLimits } from './request-limits.js';
 
 const BODY_LIMIT = 1024 * 1024;
 
-/** `behindProxy`: requests come through the data plane or an ingress, which names the caller at the end of X-Forwarded-For. */
+/**
+ * `behindProxy`: requests come through the data plane or an ingress, which names the caller at the end of
+ * X-Forwarded-For.
+ */
 export function fastifyAdapter(log: Logger, behindProxy: boolean, limits: RequestLimits): FastifyAdapter {
   const adapter = new FastifyAdapter({
     bodyLimit: BODY_LIMIT,

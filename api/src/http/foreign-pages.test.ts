@@ -1,4 +1,7 @@
-/** What a page of a foreign site reaches of the management API through its reader's browser, and how browsers treat its responses. */
+/**
+ * What a page of a foreign site reaches of the management API through its reader's browser, and how browsers treat its
+ * responses.
+ */
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { startTestApi, type TestApi } from '../testing.js';

@@ -1,6 +1,7 @@
 /**
- * Rejects requests that pages of foreign sites send through their reader's browser. CORS alone would only hide the responses: a form or
- * a `no-cors` request still arrives. Clients other than browsers send neither `Origin` nor `Sec-Fetch-Site`, and are not affected.
+ * Rejects requests that pages of foreign sites send through their reader's browser. CORS alone would only hide the
+ * responses: a form or a `no-cors` request still arrives. Clients other than browsers send neither `Origin` nor
+ * `Sec-Fetch-Site`, and are not affected.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance } from 'fastify';

@@ -1,7 +1,8 @@
 /**
- * The request limit of every management route: by network before anything is looked up, and by account once the token is verified. An
- * account's budget is shared by all routes; a costly route takes more of it (`cost` of `@Route`). In: addresses, accounts, costs. Out: a 429
- * with Retry-After where a budget is spent. Counts are of this process: with several pods of the API each has its own.
+ * The request limit of every management route: by network before anything is looked up, and by account once the token
+ * is verified. An account's budget is shared by all routes; a costly route takes more of it (`cost` of `@Route`). In:
+ * addresses, accounts, costs. Out: a 429 with Retry-After where a budget is spent. Counts are of this process: with
+ * several pods of the API each has its own.
  */
 import { networkOf, RateLimit } from '../accounts/rate-limit.js';
 import { retryLater } from './problem.js';

@@ -1,7 +1,7 @@
 /**
- * One decorator a handler: its method and path, who may call it, and the TypeBox schemas of all that it takes and answers.
- * From these come the checks that `route-interceptor.ts` makes, the scope that `access/access-guard.ts` asks for, and the
- * operation in `/openapi.json`: there is no second place to keep in step.
+ * One decorator a handler: its method and path, who may call it, and the TypeBox schemas of all that it takes and
+ * answers. From these come the checks that `route-interceptor.ts` makes, the scope that `access/access-guard.ts` asks
+ * for, and the operation in `/openapi.json`: there is no second place to keep in step.
  */
 import { applyDecorators, HttpCode, RequestMapping, RequestMethod, SetMetadata } from '@nestjs/common';
 import { ApiBearerAuth, ApiBody, ApiOperation, ApiParam, ApiQuery, ApiResponse, ApiSecurity } from '@nestjs/swagger';
@@ -15,8 +15,8 @@ export interface RouteOptions {
   summary: string;
   description?: string;
   /**
-   * `none`: for everybody; `apikey`: a key of the project, which the handler proves; `user`: a user token, and no personal access token;
-   * otherwise a bearer token with this scope.
+   * `none`: for everybody; `apikey`: a key of the project, which the handler proves; `user`: a user token, and no
+   * personal access token; otherwise a bearer token with this scope.
    */
   access: 'none' | 'apikey' | 'user' | Scope;
   /** What a request takes of its account's budget (`request-limits.ts`). Default: 1. */
@@ -30,9 +30,15 @@ export interface RouteOptions {
   answer: { status: 200 | 201; description: string; schema: TSchema; example: unknown; headers?: ResponseHeaders };
   /** Answers without content beside it, by status. */
   emptyAnswers?: Record<number, string>;
-  /** What can go wrong beyond what follows from the above, by status; with the kind for the example, where a status has many. */
+  /**
+   * What can go wrong beyond what follows from the above, by status; with the kind for the example, where a status has
+   * many.
+   */
   problems?: Record<number, string | { kind: ProblemKind; text: string }>;
-  /** Statuses of problems that may also carry the answer's schema, as the protocol inside the route has errors of its own. */
+  /**
+   * Statuses of problems that may also carry the answer's schema, as the protocol inside the route has errors of its
+   * own.
+   */
   answerErrors?: number[];
   links?: Record<string, { operationId: string; parameters: Record<string, string>; description: string }>;
 }

@@ -64,7 +64,10 @@ function isTelling(error: TLocalizedValidationError) {
   return !(error.keyword === 'type' && 'type' in error.params && error.params.type === 'null');
 }
 
-/** Of a field that may be an object or an array: that it is not of the form that was not sent. Where it is neither, the object is asked for. */
+/**
+ * Of a field that may be an object or an array: that it is not of the form that was not sent. Where it is neither, the
+ * object is asked for.
+ */
 function isOfOtherForm(error: TLocalizedValidationError, all: TLocalizedValidationError[]): boolean {
   if (error.keyword !== 'type') return false;
   const { type } = error.params;

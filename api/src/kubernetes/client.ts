@@ -1,6 +1,6 @@
 /**
- * The Kubernetes API as this program needs it: Projects, their namespaces and Secrets, and the operator's lease. Every call
- * ends by a deadline, and a failure that the caller did not ask about becomes a 503.
+ * The Kubernetes API as this program needs it: Projects, their namespaces and Secrets, and the operator's lease. Every
+ * call ends by a deadline, and a failure that the caller did not ask about becomes a 503.
  */
 import {
   ApiException,
@@ -63,7 +63,9 @@ export class Kubernetes {
     return this.call((options) => this.objects.listClusterCustomObject(PROJECTS, options)) as Promise<ProjectList>;
   }
 
-  /** Calls `each` in order until the watch ends; resolves then, and rejects with what the server or the network said. */
+  /**
+   * Calls `each` in order until the watch ends; resolves then, and rejects with what the server or the network said.
+   */
   async watchProjects(resourceVersion: string, each: (event: WatchEvent) => void, signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const query = { resourceVersion, allowWatchBookmarks: true };
@@ -93,7 +95,10 @@ export class Kubernetes {
     return this.call((options) => this.objects.createClusterCustomObject({ ...PROJECTS, body }, options));
   }
 
-  /** A merge patch. With a `uid` or a `resourceVersion` in its metadata, the server rejects it (409) for another object or version. */
+  /**
+   * A merge patch. With a `uid` or a `resourceVersion` in its metadata, the server rejects it (409) for another object
+   * or version.
+   */
   patchProject(ref: string, body: object): Promise<Project | undefined> {
     const request = { ...PROJECTS, name: ref, body };
     return unlessMissing(this.call((options) => this.objects.patchClusterCustomObject(request, asMergePatch(options))));
@@ -128,8 +133,8 @@ export class Kubernetes {
   }
 
   /**
-   * Puts what `rewrite` makes of a Secret's content in its place, and says so; false where there is no Secret, or `rewrite` returns undefined.
-   * A conflict (409) rejects it: somebody else has changed the Secret meanwhile.
+   * Puts what `rewrite` makes of a Secret's content in its place, and says so; false where there is no Secret, or
+   * `rewrite` returns undefined. A conflict (409) rejects it: somebody else has changed the Secret meanwhile.
    */
   async rewriteSecret(
     ref: string,
@@ -236,8 +241,9 @@ async function unlessMissing<T>(call: Promise<T>): Promise<T | undefined> {
 }
 
 /**
- * Sends the request, and once more if its connection broke before a response and the request is safe to repeat: the server closes a
- * kept connection, as at its end, in the same moment as the request goes out. Any other may have been done, so it fails.
+ * Sends the request, and once more if its connection broke before a response and the request is safe to repeat: the
+ * server closes a kept connection, as at its end, in the same moment as the request goes out. Any other may have been
+ * done, so it fails.
  */
 async function repeatedOnce<T>(request: (options: Options) => Promise<T>): Promise<T> {
   let isSafe = false;

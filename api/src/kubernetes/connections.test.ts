@@ -1,4 +1,7 @@
-/** The connections to the Kubernetes API, through a relay to a real server: how many there are, and what happens when one breaks. */
+/**
+ * The connections to the Kubernetes API, through a relay to a real server: how many there are, and what happens when
+ * one breaks.
+ */
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
@@ -12,7 +15,9 @@ import { Kubernetes, kubeConfig } from './client.js';
 /** A server has a limit of open connections; ours is 2,000. */
 const MOST_CONNECTIONS = 50;
 
-/** A TCP port in front of the server, which refuses connections over the limit and can break one at the worst moment. */
+/**
+ * A TCP port in front of the server, which refuses connections over the limit and can break one at the worst moment.
+ */
 class Relay {
   opened = 0;
   refused = 0;

@@ -1,6 +1,7 @@
 /**
- * A KubeConfig whose requests share kept connections. client-node makes a dispatcher for each request, so each request opens a TLS
- * connection that stays open until it is idle for long; at some 30 requests a second that is more than the server's limit of connections.
+ * A KubeConfig whose requests share kept connections. client-node makes a dispatcher for each request, so each request
+ * opens a TLS connection that stays open until it is idle for long; at some 30 requests a second that is more than the
+ * server's limit of connections.
  */
 import type https from 'node:https';
 import { KubeConfig, type RequestContext } from '@kubernetes/client-node';

@@ -1,7 +1,7 @@
 /**
- * Every Project as the Kubernetes API last showed it, by ref: one list, then a watch that goes on from where it broke and
- * lists anew only when the server has forgotten that place. What this program writes is `put` here at once, so that whoever
- * wrote reads it; an older event never takes it back.
+ * Every Project as the Kubernetes API last showed it, by ref: one list, then a watch that goes on from where it broke
+ * and lists anew only when the server has forgotten that place. What this program writes is `put` here at once, so that
+ * whoever wrote reads it; an older event never takes it back.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Project } from '@slipway/crds';

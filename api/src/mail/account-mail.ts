@@ -1,7 +1,7 @@
 /**
- * Mails to accounts, sent while no request waits, so that the time of a response tells nothing about an account. In: an address and a
- * letter. How many are in flight and waiting is bounded, and so is the number for one address. Where no SMTP server is configured,
- * nothing is sent.
+ * Mails to accounts, sent while no request waits, so that the time of a response tells nothing about an account. In: an
+ * address and a letter. How many are in flight and waiting is bounded, and so is the number for one address. Where no
+ * SMTP server is configured, nothing is sent.
  */
 import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { createTransport } from 'nodemailer';
@@ -25,7 +25,9 @@ export class AccountMail implements OnApplicationShutdown {
   /** Apart, so that links which a stranger asks for keep no notice from being sent. */
   private readonly toOne = { link: new RateLimit(20, 0.5), notice: new RateLimit(30, 0.5) };
   readonly isConfigured: boolean;
-  /** What mails call the platform, and where their links lead: the configured address, whatever a request's headers say. */
+  /**
+   * What mails call the platform, and where their links lead: the configured address, whatever a request's headers say.
+   */
   readonly publicUrl: string;
 
   constructor(

@@ -1,4 +1,6 @@
-/** The users of a project, by the admin routes of its own auth service: they keep its rules, and what it hashes with. */
+/**
+ * The users of a project, by the admin routes of its own auth service: they keep its rules, and what it hashes with.
+ */
 import { Inject, Injectable } from '@nestjs/common';
 import { Problem } from '../http/problem.js';
 import { SETTINGS } from '../platform.js';

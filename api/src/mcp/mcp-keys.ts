@@ -1,6 +1,7 @@
 /**
- * Verifies the service_role key of an MCP request. In: a project's id, the key, the caller's network. Out: the project and its key, or
- * a 401 or 429. A wrong key costs no database read, and at most one read of a project's Secret a second, whoever sends how many.
+ * Verifies the service_role key of an MCP request. In: a project's id, the key, the caller's network. Out: the project
+ * and its key, or a 401 or 429. A wrong key costs no database read, and at most one read of a project's Secret a
+ * second, whoever sends how many.
  */
 import { timingSafeEqual } from 'node:crypto';
 import { Injectable } from '@nestjs/common';

@@ -105,7 +105,8 @@ function webRequest({ headers, url, hostname }: FastifyRequest): Request {
   const kept = Object.entries(headers).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
   const ofBody = ['content-length', 'transfer-encoding', 'connection'];
   const given = Object.fromEntries(kept.filter(([name]) => !ofBody.includes(name)));
-  // Each answer is one JSON body: who takes that, or says nothing, is served, though the protocol wants both types named.
+  // Each answer is one JSON body: who takes that, or says nothing, is served, though the protocol wants both types
+  // named.
   if (!given.accept || TAKES_JSON.test(given.accept)) given.accept = 'application/json, text/event-stream';
   return new Request(`http://${hostname || 'localhost'}${url}`, { method: 'POST', headers: given, body: '{}' });
 }

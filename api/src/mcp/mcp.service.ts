@@ -26,7 +26,9 @@ export class McpService {
     return { id, ...(await this.keys.prove(id, apikey, address)), installation: this.settings };
   }
 
-  /** Stateless, each answer one JSON body: of the current revision, and of those before it that begin with `initialize`. */
+  /**
+   * Stateless, each answer one JSON body: of the current revision, and of those before it that begin with `initialize`.
+   */
   async exchange(asked: ToolRequest, request: Request, posted: unknown): Promise<Response> {
     const body = messageOf(posted);
     if (body instanceof Response) return body;

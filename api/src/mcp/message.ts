@@ -1,6 +1,6 @@
 /**
- * What is posted to MCP, before the SDK sees it: pure. In: any JSON value. Out: a JSON-RPC message that the SDK serves, or the answer that says
- * in words of ours what is wrong with it. The SDK would quote its validator.
+ * What is posted to MCP, before the SDK sees it: pure. In: any JSON value. Out: a JSON-RPC message that the SDK serves,
+ * or the answer that says in words of ours what is wrong with it. The SDK would quote its validator.
  */
 import { SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/server';
 import Type from 'typebox';

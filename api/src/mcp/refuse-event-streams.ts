@@ -1,4 +1,7 @@
-/** A client asks by GET whether the server sends events of its own; this one does not, and 405 is how the protocol says that. */
+/**
+ * A client asks by GET whether the server sends events of its own; this one does not, and 405 is how the protocol says
+ * that.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 export function refuseEventStreams(request: IncomingMessage, response: ServerResponse, next: () => void): void {

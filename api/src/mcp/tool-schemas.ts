@@ -1,4 +1,7 @@
-/** What each tool takes and gives, as JSON Schema: what clients see in tools/list, and what calls and answers are held to. */
+/**
+ * What each tool takes and gives, as JSON Schema: what clients see in tools/list, and what calls and answers are held
+ * to.
+ */
 import Type from 'typebox';
 
 const closed = { additionalProperties: false };

@@ -1,6 +1,7 @@
 /**
- * The seven tools of a project's MCP server. In: a project whose service_role key the caller has. Out: a server of the SDK with
- * the tools, made for each request. A tool that can't do what was asked says so in its result, as the protocol has it.
+ * The seven tools of a project's MCP server. In: a project whose service_role key the caller has. Out: a server of the
+ * SDK with the tools, made for each request. A tool that can't do what was asked says so in its result, as the protocol
+ * has it.
  */
 import { type CallToolResult, fromJsonSchema, McpServer, type ToolAnnotations } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';

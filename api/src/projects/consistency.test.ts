@@ -1,4 +1,7 @@
-/** What holds when requests meet one another: names, limits, Secrets and ids, on a real Kubernetes API and a real Postgres. */
+/**
+ * What holds when requests meet one another: names, limits, Secrets and ids, on a real Kubernetes API and a real
+ * Postgres.
+ */
 
 import { pino } from 'pino';
 import { test } from 'uvu';

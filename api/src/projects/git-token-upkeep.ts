@@ -1,7 +1,8 @@
 /**
- * Encrypts stored Git tokens with the current key, so that old keys can be removed: at the start, as a key is added by a restart, and each hour, as
- * a replica that has not been restarted may store tokens with the key before. In: the keys of the settings. Out: the Secrets, and a line of the
- * log once no token needs another key. With one key it does nothing.
+ * Encrypts stored Git tokens with the current key, so that old keys can be removed: at the start, as a key is added by
+ * a restart, and each hour, as a replica that has not been restarted may store tokens with the key before. In: the keys
+ * of the settings. Out: the Secrets, and a line of the log once no token needs another key. With one key it does
+ * nothing.
  */
 import { Inject, Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { SECRETS } from '@slipway/crds';

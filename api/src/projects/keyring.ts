@@ -1,6 +1,7 @@
 /**
- * Encrypts what users entrust to us (AES-256-GCM). A sealed value names its key, so keys can be rotated: add one and make it
- * `current`; `git-token-upkeep.ts` seals what is stored anew. `place` is bound in, so a value can not be moved elsewhere.
+ * Encrypts what users entrust to us (AES-256-GCM). A sealed value names its key, so keys can be rotated: add one and
+ * make it `current`; `git-token-upkeep.ts` seals what is stored anew. `place` is bound in, so a value can not be moved
+ * elsewhere.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 

@@ -1,4 +1,7 @@
-/** A new ref that is in use already: by a Project with a row in the platform's database, and by one that kubectl applied just now. */
+/**
+ * A new ref that is in use already: by a Project with a row in the platform's database, and by one that kubectl applied
+ * just now.
+ */
 import { randomLetters } from '@slipway/crds';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';

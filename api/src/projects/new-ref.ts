@@ -1,6 +1,6 @@
 /**
- * Refs of projects that REST creates: 20 random lowercase letters, the form that Supabase's own tools accept. In: what creates a project
- * under a ref. A ref that another project has is replaced by a new one.
+ * Refs of projects that REST creates: 20 random lowercase letters, the form that Supabase's own tools accept. In: what
+ * creates a project under a ref. A ref that another project has is replaced by a new one.
  */
 import { RANDOM_REF_LENGTH, randomLetters } from '@slipway/crds';
 

@@ -1,4 +1,7 @@
-/** What a PATCH asks for, as a merge patch of the Project's spec: pure, and null where a setting goes back to its default. */
+/**
+ * What a PATCH asks for, as a merge patch of the Project's spec: pure, and null where a setting goes back to its
+ * default.
+ */
 import { SECRETS } from '@slipway/crds';
 import { invalid } from '../http/problem.js';
 import type { ProjectChange } from './project.schema.js';

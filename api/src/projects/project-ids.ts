@@ -1,8 +1,8 @@
 /**
- * Keeps ids and Projects in step, whatever died in between: a Project without an id (kubectl applied it) gets one, an id
- * whose Project is gone goes too, and a creation that was never acknowledged is finished or taken back. It looks at what
- * is, not at what changed: run at start, whenever a Project or its spec changes, and every half minute. Who owns a Project is decided by
- * `project-owners.ts`.
+ * Keeps ids and Projects in step, whatever died in between: a Project without an id (kubectl applied it) gets one, an
+ * id whose Project is gone goes too, and a creation that was never acknowledged is finished or taken back. It looks at
+ * what is, not at what changed: run at start, whenever a Project or its spec changes, and every half minute. Who owns a
+ * Project is decided by `project-owners.ts`.
  */
 import { Inject, Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { SECRETS } from '@slipway/crds';
@@ -86,7 +86,10 @@ export class ProjectIds implements OnApplicationBootstrap, OnApplicationShutdown
     }
   }
 
-  /** Changes Projects as their rows say, beside the looks: no request waits for a database that is slow to end its sessions. */
+  /**
+   * Changes Projects as their rows say, beside the looks: no request waits for a database that is slow to end its
+   * sessions.
+   */
   private act(): void {
     this.actAgain = true;
     this.acting ??= this.changeProjects().finally(() => {
@@ -118,7 +121,10 @@ export class ProjectIds implements OnApplicationBootstrap, OnApplicationShutdown
     }
   }
 
-  /** The Project first: if another replica acts after this read, the resourceVersion is old and the patch changes nothing. */
+  /**
+   * The Project first: if another replica acts after this read, the resourceVersion is old and the patch changes
+   * nothing.
+   */
   private async readNow(id: number, ref: string) {
     const current = await this.kubernetes.getProject(ref);
     const row = await this.rows.byId(id);
@@ -182,7 +188,9 @@ export class ProjectIds implements OnApplicationBootstrap, OnApplicationShutdown
     }
   }
 
-  /** The one who asked never heard of it: without the JWT secret that was to come with it, it is of no use to anybody. */
+  /**
+   * The one who asked never heard of it: without the JWT secret that was to come with it, it is of no use to anybody.
+   */
   private async settle(row: ProjectRow, project: SeenProject): Promise<void> {
     const needed = project.spec.jwtSecretRef?.name;
     const lacks = needed === SECRETS.jwt.name && !(await this.kubernetes.getSecret(row.ref, needed));

@@ -1,7 +1,7 @@
 /**
- * Which account owns which Project: `platform.projects.owner_id`. The address in `spec.owner` decides it once, when the address is
- * first seen there; afterwards the account's id is what counts. Every update names the generation that it read, so that a replica with
- * an older cache changes nothing.
+ * Which account owns which Project: `platform.projects.owner_id`. The address in `spec.owner` decides it once, when the
+ * address is first seen there; afterwards the account's id is what counts. Every update names the generation that it
+ * read, so that a replica with an older cache changes nothing.
  */
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
@@ -27,8 +27,9 @@ export interface Assignment {
 }
 
 /**
- * The account may own what is named after its address: it proved the address, and nobody else had the address before. Where addresses are
- * proved, whoever had it without proof may be a stranger, and does not count. Its values: whether they are proved, twice.
+ * The account may own what is named after its address: it proved the address, and nobody else had the address before.
+ * Where addresses are proved, whoever had it without proof may be a stranger, and does not count. Its values: whether
+ * they are proved, twice.
  */
 const MAY_INHERIT = `
   u.disabled_at is null and (u.email_verified_at is not null or not ?::boolean)
@@ -68,7 +69,10 @@ export class ProjectOwnersRepository {
     return this.rows('select id, ref, uid from platform.projects where owner_id = ?', [userId]);
   }
 
-  /** For rows of a release that compared addresses at each request: whoever has the address now owns the project, as before. */
+  /**
+   * For rows of a release that compared addresses at each request: whoever has the address now owns the project, as
+   * before.
+   */
   async settle(id: number, spec: SeenSpec): Promise<void> {
     await this.rows(
       `update platform.projects p set owner = ?, retained = ?, seen_generation = ?, owner_since = now(),
@@ -89,8 +93,8 @@ export class ProjectOwnersRepository {
   }
 
   /**
-   * The spec changed, and names an address that is not the owner's: the owner loses the project now. `claim` finds the next. Nothing
-   * changes where the project was assigned since the row was read.
+   * The spec changed, and names an address that is not the owner's: the owner loses the project now. `claim` finds the
+   * next. Nothing changes where the project was assigned since the row was read.
    */
   async dismissOwner({ id, ownerId }: { id: number; ownerId: number | null }, spec: SeenSpec): Promise<void> {
     await this.rows(
@@ -154,8 +158,8 @@ export class ProjectOwnersRepository {
   }
 
   /**
-   * Gives the project to the account, as an administrator says; `spec.owner` follows. Undefined where there is no such project or account.
-   * The name must not be one that the account uses.
+   * Gives the project to the account, as an administrator says; `spec.owner` follows. Undefined where there is no such
+   * project or account. The name must not be one that the account uses.
    */
   async assign(ref: string, email: string, name: string): Promise<Assignment | undefined> {
     const em = this.orm.em.fork();
@@ -182,8 +186,8 @@ export class ProjectOwnersRepository {
   }
 
   /**
-   * Assigns projects without an owner to the accounts that had the address before the project named it. `verifiedOnly`: to those alone
-   * that have proved it.
+   * Assigns projects without an owner to the accounts that had the address before the project named it. `verifiedOnly`:
+   * to those alone that have proved it.
    */
   claim(verifiedOnly: boolean): Promise<Assignment[]> {
     return this.rows<Assignment>(
@@ -204,7 +208,10 @@ export class ProjectOwnersRepository {
     );
   }
 
-  /** What a deleted Project leaves: its data, if it was to be retained; or nothing, also of what was retained for its owner before. */
+  /**
+   * What a deleted Project leaves: its data, if it was to be retained; or nothing, also of what was retained for its
+   * owner before.
+   */
   async noteRemoval(id: number): Promise<void> {
     await this.rows(
       `with gone as (select ref, coalesce(owner_id, last_owner_id) as owner_id, retained from platform.projects where id = ?),

@@ -1,6 +1,7 @@
 /**
- * Keeps the owner of each Project: an account, by its id. In: a row of the platform's database and the Project that it is of. Called by
- * `project-ids.ts` at each of its looks. `spec.owner` is an address for people; what it names is decided when it is first seen there.
+ * Keeps the owner of each Project: an account, by its id. In: a row of the platform's database and the Project that it
+ * is of. Called by `project-ids.ts` at each of its looks. `spec.owner` is an address for people; what it names is
+ * decided when it is first seen there.
  */
 import { Inject, Injectable } from '@nestjs/common';
 import type { Logger } from 'pino';
@@ -38,7 +39,10 @@ export class ProjectOwners {
     if (!project.metadata.deletionTimestamp) await this.owners.keepName(row.id, spec.name);
   }
 
-  /** Writes the address of the account into `spec.owner`, where the account changed it, or an administrator assigned the project. In: both read just now, the Project first. */
+  /**
+   * Writes the address of the account into `spec.owner`, where the account changed it, or an administrator assigned the
+   * project. In: both read just now, the Project first.
+   */
   async lead(row: ProjectRow, project: SeenProject): Promise<void> {
     if (!row.followOwner || row.ownerId === null || project.metadata.deletionTimestamp) return;
     const owner = await this.owners.addressOf(row.ownerId);
@@ -51,7 +55,9 @@ export class ProjectOwners {
     this.log.info({ ref: row.ref, account: row.ownerId }, 'spec.owner follows the account');
   }
 
-  /** Assigns what has no owner, where an account may inherit it. True: there was something, and a transfer is to begin. */
+  /**
+   * Assigns what has no owner, where an account may inherit it. True: there was something, and a transfer is to begin.
+   */
   async claim(): Promise<boolean> {
     const claimed = await this.owners.claim(this.mail.isConfigured);
     for (const { id: project, ref, ownerId, lastOwnerId, email } of claimed) {

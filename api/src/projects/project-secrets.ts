@@ -1,4 +1,6 @@
-/** The Secrets of a project, in its namespace: those that this program writes, and those of the operator that it shows. */
+/**
+ * The Secrets of a project, in its namespace: those that this program writes, and those of the operator that it shows.
+ */
 import { Inject, Injectable } from '@nestjs/common';
 import { API_VERSION, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf, SECRETS } from '@slipway/crds';
 import { Kubernetes } from '../kubernetes/client.js';

@@ -1,9 +1,10 @@
 /**
- * Rotates the credentials of a project that changed hands between two accounts, so that the former owner's are worth nothing. In: a row
- * and its Project, both read just now by `project-ids.ts`. A rotation of the JWT secret leaves the secret before it valid until the next,
- * so there are two: step 1 asks for the first, step 2 waits until it is done and asks for the second, step 3 ends the sessions of the
- * database's login. Each patch names the resourceVersion that was read before the row, so that no replica repeats a step of another.
- * After a crash, the next look continues from the row.
+ * Rotates the credentials of a project that changed hands between two accounts, so that the former owner's are worth
+ * nothing. In: a row and its Project, both read just now by `project-ids.ts`. A rotation of the JWT secret leaves the
+ * secret before it valid until the next, so there are two: step 1 asks for the first, step 2 waits until it is done and
+ * asks for the second, step 3 ends the sessions of the database's login. Each patch names the resourceVersion that was
+ * read before the row, so that no replica repeats a step of another. After a crash, the next look continues from the
+ * row.
  */
 import { randomBytes } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
@@ -24,8 +25,8 @@ const MOST_RETRIES = 10_000;
 const FIRST_RETRY_MS = 30_000;
 const LONGEST_RETRY_MS = 600_000;
 /**
- * The former owner may have set a search path, or another role, for each session of the login. A session of the login ends any other of
- * it; `pg_stat_activity` is not for tenants, so the backends are found by their ids.
+ * The former owner may have set a search path, or another role, for each session of the login. A session of the login
+ * ends any other of it; `pg_stat_activity` is not for tenants, so the backends are found by their ids.
  */
 const END_SESSIONS = `set role none; set search_path = pg_catalog;
   select pg_terminate_backend(pg_stat_get_backend_pid(id)) from pg_stat_get_backend_idset() as id
@@ -88,7 +89,10 @@ export class ProjectTransfers {
     if (Object.keys(rotation).length > 0) await this.patch(project, { rotation });
   }
 
-  /** A password that changed ends no session that was open before. A former owner may hold every connection slot of the login. */
+  /**
+   * A password that changed ends no session that was open before. A former owner may hold every connection slot of the
+   * login.
+   */
   private async endSessions(row: ProjectRow, project: SeenProject, database: Record<string, string>): Promise<void> {
     const retry = this.retries.get(row.id);
     if (retry && performance.now() < retry.at) return;

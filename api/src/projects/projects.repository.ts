@@ -54,8 +54,9 @@ export class ProjectsRepository {
   constructor(private readonly orm: MikroORM) {}
 
   /**
-   * An id and the name, for a Project that is about to be created, and the address of its owner. The lock on the account's row makes
-   * projects that are created at the same time, and the deletion of the account, wait for one another, so that the limit holds.
+   * An id and the name, for a Project that is about to be created, and the address of its owner. The lock on the
+   * account's row makes projects that are created at the same time, and the deletion of the account, wait for one
+   * another, so that the limit holds.
    */
   async reserve({ ref, ownerId, name, maxProjects }: Reservation): Promise<{ id: number; owner: string }> {
     const insert = `
@@ -96,8 +97,9 @@ export class ProjectsRepository {
   }
 
   /**
-   * Gives the Project an id, or learns the uid of one that has an id. Another Project under the same ref gets its own; `replaced` is the uid
-   * of the one before, which is known to be gone. A row of any other uid is newer than what the caller has seen, and stays.
+   * Gives the Project an id, or learns the uid of one that has an id. Another Project under the same ref gets its own;
+   * `replaced` is the uid of the one before, which is known to be gone. A row of any other uid is newer than what the
+   * caller has seen, and stays.
    */
   async adopt(project: NewRow, replaced: string | null): Promise<void> {
     const { ref, uid, owner, name, createdAt, generation, retained } = project;
@@ -131,7 +133,9 @@ export class ProjectsRepository {
     return this.rows('select id, ref from platform.projects where follow_owner or rotation_step > 0 order by id', []);
   }
 
-  /** Frees the id and the name of a Project that the server has no more, unless the row is of another Project by now. */
+  /**
+   * Frees the id and the name of a Project that the server has no more, unless the row is of another Project by now.
+   */
   async removeGone(id: number, uid: string | null): Promise<void> {
     const sql = 'delete from platform.projects where id = ? and uid is not distinct from ? returning id';
     await this.rows(sql, [id, uid]);

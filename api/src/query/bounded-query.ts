@@ -1,7 +1,8 @@
 /**
- * One run of a person's SQL on one connection, of which only so much is kept. A single statement is run through a portal, so
- * the server stops at the row limit; several go as one simple query, and rows past the limit are dropped as they come.
- * In: SQL. Out: the outcome of each statement. Called by `query-connection.ts`; `pg` calls the `handle…` methods.
+ * One run of a person's SQL on one connection, of which only so much is kept. A single statement is run through a
+ * portal, so the server stops at the row limit; several go as one simple query, and rows past the limit are dropped as
+ * they come. In: SQL. Out: the outcome of each statement. Called by `query-connection.ts`; `pg` calls the `handle…`
+ * methods.
  */
 import type { Connection, Submittable } from 'pg';
 

@@ -3,9 +3,9 @@ import type { Socket } from 'node:net';
 const HEADER = 5;
 
 /**
- * Ends `socket` when the server announces a message longer than `limits.message` bytes, or has sent more than `limits.all`: one value
- * may be a gigabyte, and the protocol's parser would hold all of it before anybody could look; rows, their descriptions and notices
- * may come without end. Must be put on before the parser reads the socket.
+ * Ends `socket` when the server announces a message longer than `limits.message` bytes, or has sent more than
+ * `limits.all`: one value may be a gigabyte, and the protocol's parser would hold all of it before anybody could look;
+ * rows, their descriptions and notices may come without end. Must be put on before the parser reads the socket.
  */
 export function guardMessages(socket: Socket, limits: { message: number; all: number }): void {
   const header = Buffer.alloc(HEADER);

@@ -1,8 +1,8 @@
 /**
- * A connection to a project's database, for one request and no other: nothing that SQL does to its session reaches another. Ends by a
- * deadline that the SQL can not move. SQL that may write logs in as the owner role. SQL that only reads logs in as the authenticator and
- * runs as service_role, the role that the project's key stands for: neither has any right to the tables of schema `auth`, and the
- * session can become no role that has.
+ * A connection to a project's database, for one request and no other: nothing that SQL does to its session reaches
+ * another. Ends by a deadline that the SQL can not move. SQL that may write logs in as the owner role. SQL that only
+ * reads logs in as the authenticator and runs as service_role, the role that the project's key stands for: neither has
+ * any right to the tables of schema `auth`, and the session can become no role that has.
  */
 import { Socket } from 'node:net';
 import { authenticatorRole, databaseIdOf, databaseOf, ownerRole, SECRETS, scramOnly } from '@slipway/crds';
@@ -34,10 +34,16 @@ export interface QueryOutcome {
 
 type Credentials = Record<string, string>;
 
-/** `read only`: one statement of service_role, which can neither change data nor leave the transaction that keeps it from that. */
+/**
+ * `read only`: one statement of service_role, which can neither change data nor leave the transaction that keeps it
+ * from that.
+ */
 export type QueryMode = 'as it is' | 'read only';
 
-/** How each mode logs in, and the Secret's keys of the password: the one in use, and the one that Postgres is about to take. */
+/**
+ * How each mode logs in, and the Secret's keys of the password: the one in use, and the one that Postgres is about to
+ * take.
+ */
 const LOGINS = {
   'as it is': {
     role: ownerRole,
@@ -100,8 +106,9 @@ async function runBounded(client: pg.Client, sql: string): Promise<StatementOutc
 }
 
 /**
- * After its first snapshot a transaction can't be made to write any more, and the extended protocol takes one statement: a
- * COMMIT would be that one, and what follows it never runs. Nothing is committed; the connection ends after it.
+ * After its first snapshot a transaction can't be made to write any more, and the extended protocol takes one
+ * statement: a COMMIT would be that one, and what follows it never runs. Nothing is committed; the connection ends
+ * after it.
  */
 async function runReadOnly(client: pg.Client, sql: string): Promise<StatementOutcome[]> {
   await client.query('begin transaction read only; set local role service_role; select 1');

@@ -1,4 +1,6 @@
-/** Runs a person's SQL on their project's database within bounds: as its owner role, or to read only as service_role. */
+/**
+ * Runs a person's SQL on their project's database within bounds: as its owner role, or to read only as service_role.
+ */
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
 import type { Principal } from '../access/principal.js';

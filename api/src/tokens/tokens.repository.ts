@@ -10,7 +10,10 @@ export type TokenFields = Pick<Token, 'name' | 'hash' | 'hint' | 'scopes'> & {
   expiresAt: Date | null;
 };
 
-/** The account that makes a token, and its session; null: one of a user token of an earlier release, or another token makes it. */
+/**
+ * The account that makes a token, and its session; null: one of a user token of an earlier release, or another token
+ * makes it.
+ */
 interface Maker {
   userId: number;
   sessionId: number | null;
@@ -24,8 +27,8 @@ export class TokensRepository {
   ) {}
 
   /**
-   * Null when its user, its parent or the session that makes it is no more. The lock on the user's row makes tokens that are made at once
-   * wait for one another, and for a change of the password, which ends sessions.
+   * Null when its user, its parent or the session that makes it is no more. The lock on the user's row makes tokens
+   * that are made at once wait for one another, and for a change of the password, which ends sessions.
    */
   async add({ userId, sessionId }: Maker, fields: TokenFields, limit: number): Promise<Token | 'too many' | null> {
     try {

@@ -1,6 +1,6 @@
 /**
- * Deletes objects whose owners are all gone, and carries out foreground and orphaning deletion. It learns of every commit from the
- * store, keeps who depends on whom, and looks at each object concerned on its own.
+ * Deletes objects whose owners are all gone, and carries out foreground and orphaning deletion. It learns of every
+ * commit from the store, keeps who depends on whom, and looks at each object concerned on its own.
  */
 import type { Logger } from 'pino';
 import type { KubeObject, OwnerReference } from '../objects.js';

@@ -2,8 +2,8 @@ import { canonicalJson } from '../schema/equality.js';
 import { isObject, type JsonObject, type JsonSchema } from '../schema/json-schema.js';
 
 /**
- * How a place merges, read from its schema: one value (a leaf: scalars, atomic maps and lists), a map of fields, or a list
- * whose items are told apart by keys or by value. Without a schema, maps merge by field and lists are one value.
+ * How a place merges, read from its schema: one value (a leaf: scalars, atomic maps and lists), a map of fields, or a
+ * list whose items are told apart by keys or by value. Without a schema, maps merge by field and lists are one value.
  */
 export type Shape =
   | { kind: 'leaf' }
@@ -50,7 +50,9 @@ export function fieldSchema(schema: JsonSchema | undefined, name: string): JsonS
   return typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined;
 }
 
-/** A named field exists by its schema, so it counts as owned only by what is below it; an entry of a map counts itself. */
+/**
+ * A named field exists by its schema, so it counts as owned only by what is below it; an entry of a map counts itself.
+ */
 export const isNamed = (schema: JsonSchema | undefined, name: string) =>
   schema?.properties !== undefined && Object.hasOwn(schema.properties, name);
 

@@ -24,7 +24,9 @@ export interface UpdateRequest {
   now: Date;
 }
 
-/** `after` with managedFields that say what `manager` changed by a create, update or patch. Never changes its inputs. */
+/**
+ * `after` with managedFields that say what `manager` changed by a create, update or patch. Never changes its inputs.
+ */
 export function trackUpdate(request: UpdateRequest): JsonObject {
   const { before, after, manager, apiVersion, subresource, schema, now } = request;
   const changes = compare(before ?? { metadata: {} }, after, objectSchema(schema));
@@ -46,7 +48,9 @@ export function trackUpdate(request: UpdateRequest): JsonObject {
   return withManagers(after, [...left.filter((entry) => entry !== previous), own]);
 }
 
-/** A client may write managedFields itself, but not through a subresource; what it leaves out or breaks stays as stored. */
+/**
+ * A client may write managedFields itself, but not through a subresource; what it leaves out or breaks stays as stored.
+ */
 function knownManagers({ before, after, subresource }: UpdateRequest): Manager[] {
   if (subresource !== '') return managersOf(before);
   if (resetsManagers(after)) return [];

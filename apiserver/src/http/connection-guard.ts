@@ -1,6 +1,7 @@
 /**
- * Bounds connections whose client has not shown a token yet, from TCP on: whoever only connects, or sends its TLS handshake or headers
- * slowly, takes no place from the platform's own programs. In: raw sockets, and those that authenticated. Called by the listener.
+ * Bounds connections whose client has not shown a token yet, from TCP on: whoever only connects, or sends its TLS
+ * handshake or headers slowly, takes no place from the platform's own programs. In: raw sockets, and those that
+ * authenticated. Called by the listener.
  */
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
@@ -9,7 +10,9 @@ export interface ConnectionLimits {
   /** Open at once from this machine, and from others: neither takes the other's places. */
   own: number;
   others: number;
-  /** Of these, without a token. One more ends the oldest, so that a client which answers promptly always gets through. */
+  /**
+   * Of these, without a token. One more ends the oldest, so that a client which answers promptly always gets through.
+   */
   ownPending: number;
   othersPending: number;
   ofOneNetwork: number;

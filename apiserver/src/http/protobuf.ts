@@ -1,6 +1,7 @@
 /**
- * Reads the protobuf bodies that `kubectl create namespace|secret|configmap` sends whatever it was told, and nothing else: answers are
- * JSON, which kubectl takes too. In: a body that begins with the magic bytes. Out: the object as JSON would have said it.
+ * Reads the protobuf bodies that `kubectl create namespace|secret|configmap` sends whatever it was told, and nothing
+ * else: answers are JSON, which kubectl takes too. In: a body that begins with the magic bytes. Out: the object as JSON
+ * would have said it.
  */
 import type { JsonObject } from '../schema/json-schema.js';
 import { badRequest } from '../status.js';

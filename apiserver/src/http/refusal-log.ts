@@ -1,6 +1,7 @@
 /**
- * Whom this server did not know, for whoever looks for an attack. In: each request that is 401. Out: a line of the log for each of the
- * first few of a second, and then one that says how many more there were, so that a flood fills no disk.
+ * Whom this server did not know, for whoever looks for an attack. In: each request that is 401. Out: a line of the log
+ * for each of the first few of a second, and then one that says how many more there were, so that a flood fills no
+ * disk.
  */
 import type { Logger } from 'pino';
 import type { Request } from './request.js';

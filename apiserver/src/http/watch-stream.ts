@@ -1,6 +1,6 @@
 /**
- * One watch. It reads the history at its own position whenever the client takes more, so nothing is buffered for a slow client:
- * one that falls out of the history is told 410 and one that stops reading is cut.
+ * One watch. It reads the history at its own position whenever the client takes more, so nothing is buffered for a slow
+ * client: one that falls out of the history is told 410 and one that stops reading is cut.
  */
 import type { Resource } from '../resources/resource.js';
 import type { Collection } from '../storage/collection.js';

@@ -1,4 +1,7 @@
-/** A span of time as kubectl and the real server show it (`k8s.io/apimachinery/pkg/util/duration`): `5s`, `3m12s`, `2d4h`. */
+/**
+ * A span of time as kubectl and the real server show it (`k8s.io/apimachinery/pkg/util/duration`): `5s`, `3m12s`,
+ * `2d4h`.
+ */
 function humanDuration(milliseconds: number): string {
   const seconds = Math.floor(milliseconds / 1000);
   if (seconds < -1) return '<invalid>';

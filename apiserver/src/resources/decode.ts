@@ -1,4 +1,7 @@
-/** From what a client sent to an object of the resource: kind and version checked, unknown fields told or dropped, defaults set. */
+/**
+ * From what a client sent to an object of the resource: kind and version checked, unknown fields told or dropped,
+ * defaults set.
+ */
 
 import type { KubeObject } from '../objects.js';
 import { isObject, type JsonObject, type JsonSchema } from '../schema/json-schema.js';

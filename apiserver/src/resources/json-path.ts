@@ -1,6 +1,6 @@
 /**
- * The JSONPath of printer columns: `.spec.type`, `.status.conditions[?(@.type=="Ready")].status`, `.a['b.c'][0]`, `.list[*].name`.
- * Compiled once per column into a function from object to the values found.
+ * The JSONPath of printer columns: `.spec.type`, `.status.conditions[?(@.type=="Ready")].status`, `.a['b.c'][0]`,
+ * `.list[*].name`. Compiled once per column into a function from object to the values found.
  */
 type Step = (values: unknown[]) => unknown[];
 

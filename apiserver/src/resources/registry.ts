@@ -1,4 +1,7 @@
-/** Every resource that is served right now. Definitions are followed as they are committed, so a new one is served at once. */
+/**
+ * Every resource that is served right now. Definitions are followed as they are committed, so a new one is served at
+ * once.
+ */
 import type { KubeObject } from '../objects.js';
 import type { Store } from '../storage/store.js';
 import type { Change } from '../storage/stored-object.js';

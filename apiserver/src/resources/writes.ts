@@ -1,6 +1,7 @@
 /**
- * The rules of writing one object, for every resource alike: what a client may set, what the server sets, and when a write is refused.
- * In: the request, decoded. Out: the committed version, or an ApiError. Called by `http/` and the controllers.
+ * The rules of writing one object, for every resource alike: what a client may set, what the server sets, and when a
+ * write is refused. In: the request, decoded. Out: the committed version, or an ApiError. Called by `http/` and the
+ * controllers.
  */
 import { randomInt, randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';

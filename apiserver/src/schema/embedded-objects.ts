@@ -4,7 +4,9 @@ import { annotationErrors, labelErrors } from './object-meta.js';
 
 type EmbeddedCheck = (value: unknown, path: string, errors: FieldError[]) => void;
 
-/** Checks what `x-kubernetes-embedded-resource` promises: apiVersion, kind, sound labels. undefined when there is none. */
+/**
+ * Checks what `x-kubernetes-embedded-resource` promises: apiVersion, kind, sound labels. undefined when there is none.
+ */
 export function embeddedObjectErrors(schema: JsonSchema): EmbeddedCheck | undefined {
   const properties = Object.entries(schema.properties ?? {})
     .map(([name, property]) => ({ name, check: embeddedObjectErrors(property) }))

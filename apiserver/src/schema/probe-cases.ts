@@ -1,4 +1,7 @@
-/** What a real kube-apiserver answers, case by case: the table that `validate.test.ts` holds our code, and the real server, to. */
+/**
+ * What a real kube-apiserver answers, case by case: the table that `validate.test.ts` holds our code, and the real
+ * server, to.
+ */
 import type { JsonObject, JsonSchema } from './json-schema.js';
 
 export const PROBE_SCHEMA: JsonSchema = {

@@ -1,6 +1,6 @@
 /**
- * For tests only: the real kube-apiserver, where the machine has one, so that a table of expectations is held against it
- * too. `referenceServer()` is undefined, and says so, where there is none.
+ * For tests only: the real kube-apiserver, where the machine has one, so that a table of expectations is held against
+ * it too. `referenceServer()` is undefined, and says so, where there is none.
  */
 import { Agent, request } from 'node:https';
 import { KubeConfig } from '@kubernetes/client-node';

@@ -1,8 +1,8 @@
 import type { JsonSchema } from './json-schema.js';
 
 /**
- * A rule's `fieldPath` (`.spec.max`, `.labels['a.b']`) as errors print it, '' when there is none; undefined when it leads
- * nowhere in `schema`.
+ * A rule's `fieldPath` (`.spec.max`, `.labels['a.b']`) as errors print it, '' when there is none; undefined when it
+ * leads nowhere in `schema`.
  */
 export function compileFieldPath(fieldPath: string, schema: JsonSchema): string | undefined {
   let printed = '';

@@ -9,7 +9,9 @@ import type { FieldError, FieldErrorType } from './field-error.js';
 import { isObject, type JsonObject, type JsonSchema, type ValidationRule } from './json-schema.js';
 import { compileFieldPath } from './rule-field-path.js';
 
-/** Evaluates all rules of a schema (`x-kubernetes-validations`) over an object that has the types the schema demands. */
+/**
+ * Evaluates all rules of a schema (`x-kubernetes-validations`) over an object that has the types the schema demands.
+ */
 export type Rules = (object: JsonObject, old: JsonObject | undefined, errors: FieldError[]) => void;
 
 type NodeRules = (value: unknown, old: unknown, path: string, errors: FieldError[]) => void;

@@ -6,9 +6,9 @@ import { compilePrune } from './prune.js';
 import { compileChecks } from './value-checks.js';
 
 /**
- * Whether a schema is structural (KEP "Structural schemas"): every value has a type, combinators only add conditions, lists
- * say what they are keyed by, patterns compile, and defaults are valid. In: a definition's schema and its field. Out: what
- * is wrong with it, each by its place.
+ * Whether a schema is structural (KEP "Structural schemas"): every value has a type, combinators only add conditions,
+ * lists say what they are keyed by, patterns compile, and defaults are valid. In: a definition's schema and its field.
+ * Out: what is wrong with it, each by its place.
  */
 export function structuralErrors(schema: JsonSchema, field: string): FieldError[] {
   if (!isObject(schema) || schema.type === undefined || schema.type === '') {
@@ -197,7 +197,9 @@ function ruleFormErrors(rules: readonly ValidationRule[], field: string): FieldE
   });
 }
 
-/** Defaults must be what the schema would accept. Only of a schema that is sound otherwise, as they are checked by it. */
+/**
+ * Defaults must be what the schema would accept. Only of a schema that is sound otherwise, as they are checked by it.
+ */
 function defaultErrors(schema: JsonSchema, field: string): FieldError[] {
   return [
     ...(schema.default === undefined ? [] : wrongDefault(schema, field)),

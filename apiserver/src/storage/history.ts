@@ -1,6 +1,6 @@
 /**
- * The latest changes of one resource, bounded by number and size: what watches read. A position is the ordinal number of a
- * change; a watcher keeps its own, so a slow one needs no buffer: it falls off the end and is cut.
+ * The latest changes of one resource, bounded by number and size: what watches read. A position is the ordinal number
+ * of a change; a watcher keeps its own, so a slow one needs no buffer: it falls off the end and is cut.
  */
 import type { Change } from './stored-object.js';
 

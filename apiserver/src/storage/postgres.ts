@@ -1,6 +1,6 @@
 /**
- * The one connection to Postgres. It holds the advisory lock that makes this process the only writer, and every write goes
- * over it: whoever loses the connection has lost the lock too. Used by the store alone.
+ * The one connection to Postgres. It holds the advisory lock that makes this process the only writer, and every write
+ * goes over it: whoever loses the connection has lost the lock too. Used by the store alone.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,6 +1,7 @@
 /**
- * All objects in memory, written through to Postgres. A write is decided on the latest committed state under its object's lock,
- * waits for the commit of the batch it joined, and only then is seen by reads and watches. Called by `resources/` and the controllers.
+ * All objects in memory, written through to Postgres. A write is decided on the latest committed state under its
+ * object's lock, waits for the commit of the batch it joined, and only then is seen by reads and watches. Called by
+ * `resources/` and the controllers.
  */
 import type { Logger } from 'pino';
 import type { KubeObject } from '../objects.js';

@@ -1,4 +1,7 @@
-/** Refreshing sessions: each of 32 users spends the refresh token that the last answer brought. Slipway and @supabase/lite in turn. */
+/**
+ * Refreshing sessions: each of 32 users spends the refresh token that the last answer brought. Slipway and
+ * @supabase/lite in turn.
+ */
 import type { Bench, BenchContext } from '../bench.js';
 import { LoadGenerator, type LoadJob } from '../measure/load.js';
 import { type Contestant, interleave, ratioOf } from '../measure/rounds.js';

@@ -1,4 +1,7 @@
-/** A real cluster: how long projects take to be healthy, for each way that they run there, and what the idle operator costs. */
+/**
+ * A real cluster: how long projects take to be healthy, for each way that they run there, and what the idle operator
+ * costs.
+ */
 
 import type { Plan } from '@slipway/crds';
 import { type FoundCluster, findCluster } from '@slipway/e2e/cluster/find.js';

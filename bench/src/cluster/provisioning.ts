@@ -1,4 +1,6 @@
-/** From POST /projects to healthy on a cluster that has the images, for each way that projects run there; one at a time. */
+/**
+ * From POST /projects to healthy on a cluster that has the images, for each way that projects run there; one at a time.
+ */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Plan } from '@slipway/crds';

@@ -1,6 +1,6 @@
 /**
- * Edge functions: a warm call against the same Deno.serve behind a minimal Node pass-through, and a cold start against a bare
- * `deno run`. Slipway's side is the whole of it: gateway, key, limits.
+ * Edge functions: a warm call against the same Deno.serve behind a minimal Node pass-through, and a cold start against
+ * a bare `deno run`. Slipway's side is the whole of it: gateway, key, limits.
  */
 import { fork } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -94,7 +94,9 @@ async function coldStarts(url: string, headers: Record<string, string>, bare: Ba
   return times;
 }
 
-/** Ends the isolate of a function that is `HANDLER`, and calls it again. Out: how long that call took, in milliseconds. */
+/**
+ * Ends the isolate of a function that is `HANDLER`, and calls it again. Out: how long that call took, in milliseconds.
+ */
 export async function coldStart(url: string, headers: Record<string, string>): Promise<number> {
   const call = async () => Number(await (await fetch(url, { headers })).text());
   const pid = await call();

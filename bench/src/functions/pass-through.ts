@@ -1,4 +1,7 @@
-/** The least that a Node server can do between a caller and a Unix socket: what a gateway is measured against. Told the socket's path on its command line. */
+/**
+ * The least that a Node server can do between a caller and a Unix socket: what a gateway is measured against. Told the
+ * socket's path on its command line.
+ */
 import { Agent, createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

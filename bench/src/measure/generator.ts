@@ -1,4 +1,7 @@
-/** A process that asks in a closed loop, seen from the bench that uses it: of its own, so that it shares no event loop with a server. */
+/**
+ * A process that asks in a closed loop, seen from the bench that uses it: of its own, so that it shares no event loop
+ * with a server.
+ */
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { LoadRun, Sample } from './load.js';

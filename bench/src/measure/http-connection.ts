@@ -1,6 +1,6 @@
 /**
- * One keep-alive connection that asks, waits for the answer, and asks again. It reads no more of HTTP than a measurement needs, because
- * what the generator spends is taken from the servers that it measures on the same cores.
+ * One keep-alive connection that asks, waits for the answer, and asks again. It reads no more of HTTP than a
+ * measurement needs, because what the generator spends is taken from the servers that it measures on the same cores.
  */
 import { connect, type Socket } from 'node:net';
 

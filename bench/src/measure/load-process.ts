@@ -1,6 +1,6 @@
 /**
- * The load generator's own process. In, over IPC: a job, then any number of runs. Out: what each run saw. A closed loop: each connection asks
- * again as soon as it has its answer.
+ * The load generator's own process. In, over IPC: a job, then any number of runs. Out: what each run saw. A closed
+ * loop: each connection asks again as soon as it has its answer.
  */
 import { performance } from 'node:perf_hooks';
 import { type Answer, HttpConnection } from './http-connection.js';

@@ -1,4 +1,7 @@
-/** The closed-loop load generator, seen from the bench that uses it: a process of its own, so that it shares no event loop with a server. */
+/**
+ * The closed-loop load generator, seen from the bench that uses it: a process of its own, so that it shares no event
+ * loop with a server.
+ */
 import { Generator } from './generator.js';
 import type { RequestTemplate } from './request-template.js';
 

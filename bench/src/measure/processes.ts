@@ -49,7 +49,10 @@ export async function children(parent: number): Promise<{ pid: number; commandLi
   );
 }
 
-/** Processor seconds used so far by `root` and everything below it; ended children count, as their parents waited for them. */
+/**
+ * Processor seconds used so far by `root` and everything below it; ended children count, as their parents waited for
+ * them.
+ */
 export async function cpuSeconds(root: number): Promise<number> {
   const stats = await Promise.all((await processTree(root)).map(readStat));
   return stats.reduce((sum, stat) => sum + (stat?.ticks ?? 0), 0) / TICKS_PER_SECOND;

@@ -1,6 +1,6 @@
 /**
- * Interleaved rounds: A B C, A B C, … so that a noisy machine disturbs all alike. What counts is the ratio within a round, and
- * the median of those.
+ * Interleaved rounds: A B C, A B C, … so that a noisy machine disturbs all alike. What counts is the ratio within a
+ * round, and the median of those.
  */
 import type { LoadRun, Sample } from './load.js';
 import { cpuSeconds } from './processes.js';

@@ -1,6 +1,6 @@
 /**
- * From POST /projects to healthy, one at a time and all at once, beside a bare CREATE DATABASE on the same Postgres; and the memory
- * of the idle platform without projects and with many.
+ * From POST /projects to healthy, one at a time and all at once, beside a bare CREATE DATABASE on the same Postgres;
+ * and the memory of the idle platform without projects and with many.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TEMPLATE_PREFIX } from '@slipway/project-database';

@@ -1,4 +1,7 @@
-/** What Node can do: stock `ws`, each message sent on to every other socket, nothing else. A process of its own. In, over IPC: settings. Out: the port. */
+/**
+ * What Node can do: stock `ws`, each message sent on to every other socket, nothing else. A process of its own. In,
+ * over IPC: settings. Out: the port.
+ */
 import type { AddressInfo } from 'node:net';
 import { WebSocketServer } from 'ws';
 

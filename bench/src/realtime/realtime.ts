@@ -1,6 +1,6 @@
 /**
- * Realtime: a broadcast to 1,000 sockets beside bare `ws` fan-out, in turn; and how long a committed row takes to those who listen, under
- * row-level security, as one user and as many.
+ * Realtime: a broadcast to 1,000 sockets beside bare `ws` fan-out, in turn; and how long a committed row takes to those
+ * who listen, under row-level security, as one user and as many.
  */
 import { createHmac } from 'node:crypto';
 import { fileURLToPath } from 'node:url';

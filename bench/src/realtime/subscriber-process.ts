@@ -1,6 +1,7 @@
 /**
- * The subscribers' own process. In, over IPC: a job, then any number of runs. Out: what each run saw. The first socket sends; every other
- * one counts. Messages come in order, so that the n-th to come is the n-th that was sent, and nothing need be parsed.
+ * The subscribers' own process. In, over IPC: a job, then any number of runs. Out: what each run saw. The first socket
+ * sends; every other one counts. Messages come in order, so that the n-th to come is the n-th that was sent, and
+ * nothing need be parsed.
  */
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';

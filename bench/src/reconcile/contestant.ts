@@ -1,4 +1,7 @@
-/** Runs one contestant in a process of its own through its tasks. In: what to run, and what makes the events. Out: what it cost. */
+/**
+ * Runs one contestant in a process of its own through its tasks. In: what to run, and what makes the events. Out: what
+ * it cost.
+ */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { cpuSeconds, memoryMiB, residentMiB } from '../measure/processes.js';

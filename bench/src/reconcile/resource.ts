@@ -1,6 +1,6 @@
 /**
- * The custom resource that all contestants have: a Project in all but its group and kind, so that its objects weigh what Projects do. The
- * operators' whole work is to write status.observedGeneration where it is behind.
+ * The custom resource that all contestants have: a Project in all but its group and kind, so that its objects weigh
+ * what Projects do. The operators' whole work is to write status.observedGeneration where it is behind.
  */
 import { customResourceDefinitions } from '@slipway/crds';
 

@@ -1,6 +1,7 @@
 /**
- * Slipway's runtime at work, in a process of its own. In, over IPC: how many widgets there are to handle, first and each time again, and
- * whether their status is to be written or they are only counted. Out: a message each time when so many are handled.
+ * Slipway's runtime at work, in a process of its own. In, over IPC: how many widgets there are to handle, first and
+ * each time again, and whether their status is to be written or they are only counted. Out: a message each time when so
+ * many are handled.
  */
 import { KubeConfig } from '@kubernetes/client-node';
 import { Controller, type Outcome } from '@slipway/operator/runtime/controller.js';

@@ -1,6 +1,7 @@
 /**
- * This checkout's platform beside an earlier one's (`--before=folder`, built there), both on this machine at once and asked in turn: `rest`,
- * `functions`, `provision` and `realtime`. What counts is how much better the newer one is in a round, and the median of those.
+ * This checkout's platform beside an earlier one's (`--before=folder`, built there), both on this machine at once and
+ * asked in turn: `rest`, `functions`, `provision` and `realtime`. What counts is how much better the newer one is in a
+ * round, and the median of those.
  */
 import path from 'node:path';
 import type { ProjectView } from '@slipway/e2e/management.js';

@@ -1,6 +1,6 @@
 /**
- * The tables that every contestant serves, and their rows, written through the contestant's own REST interface by the users who own
- * them: the same rows, in the same order, by the same way in.
+ * The tables that every contestant serves, and their rows, written through the contestant's own REST interface by the
+ * users who own them: the same rows, in the same order, by the same way in.
  */
 import { randomUUID } from 'node:crypto';
 
@@ -97,7 +97,10 @@ export async function signUp(project: Project): Promise<Session> {
   return { userId: answer.user.id, accessToken: answer.access_token, refreshToken: answer.refresh_token };
 }
 
-/** Fills the empty tables; of the session that is returned are the todos 1 … ROWS_PER_USER and the albums 1 … ALBUMS_PER_USER. */
+/**
+ * Fills the empty tables; of the session that is returned are the todos 1 … ROWS_PER_USER and the albums 1 …
+ * ALBUMS_PER_USER.
+ */
 export async function fill(project: Project, rowsPerRequest = ROWS_PER_REQUEST): Promise<Session> {
   const first = await signUp(project);
   await insertRows(project, first, 0, rowsPerRequest);

@@ -1,4 +1,7 @@
-/** The binary of postrust-server, built by cargo from its crate when it is first asked for, and kept beside the other peers. */
+/**
+ * The binary of postrust-server, built by cargo from its crate when it is first asked for, and kept beside the other
+ * peers.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';

@@ -1,6 +1,7 @@
 /**
- * postrust-server, the work-alike in Rust, as its documentation configures it, with PostgREST's paths and answers (its compatibility mode). Its
- * pool has the size that it was started with: another size is another process, on the same port.
+ * postrust-server, the work-alike in Rust, as its documentation configures it, with PostgREST's paths and answers (its
+ * compatibility mode). Its pool has the size that it was started with: another size is another process, on the same
+ * port.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

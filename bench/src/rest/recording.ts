@@ -1,6 +1,6 @@
 /**
- * The statements that the data plane sends for one request, as Postgres logs them: so pgbench and the bare server send the very same,
- * whatever the data plane becomes.
+ * The statements that the data plane sends for one request, as Postgres logs them: so pgbench and the bare server send
+ * the very same, whatever the data plane becomes.
  */
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';

@@ -4,7 +4,9 @@ import { decimals, whole } from '../report/table.js';
 import type { OperationResult } from './contest.js';
 import { SLIPWAY } from './stage.js';
 
-/** One row for each request and contestant: how fast, how steady, how much faster the first is, and what a request cost. */
+/**
+ * One row for each request and contestant: how fast, how steady, how much faster the first is, and what a request cost.
+ */
 export function restTable(results: OperationResult[]): Table {
   const head = [
     'request',

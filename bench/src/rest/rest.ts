@@ -1,6 +1,6 @@
 /**
- * REST requests of one user under row-level security: Slipway, the bare server, @supabase/lite, postrust-server and pgbench, in turn. All but lite
- * run on the same project's database in the same Postgres, as the same login.
+ * REST requests of one user under row-level security: Slipway, the bare server, @supabase/lite, postrust-server and
+ * pgbench, in turn. All but lite run on the same project's database in the same Postgres, as the same login.
  */
 import { type Bench, type BenchResult, chosen } from '../bench.js';
 import { measure, type OperationResult } from './contest.js';

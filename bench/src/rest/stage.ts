@@ -1,4 +1,7 @@
-/** Sets up who takes part in `rest`: one project's database with its rows, everyone who serves it, and what serves a copy. */
+/**
+ * Sets up who takes part in `rest`: one project's database with its rows, everyone who serves it, and what serves a
+ * copy.
+ */
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import type { BenchContext } from '../bench.js';
@@ -78,7 +81,10 @@ export async function setUp({ say, environment }: BenchContext, closers: Closers
   return { slipway, bare, peers, pgbench, postgres, statements, missing };
 }
 
-/** Contestants may need more connections than the platform gives a project. The operator would put that right, so it stands still until the end. */
+/**
+ * Contestants may need more connections than the platform gives a project. The operator would put that right, so it
+ * stands still until the end.
+ */
 async function liftConnectionLimit(platform: Platform, role: string, operator: number, closers: Closers) {
   process.kill(operator, 'SIGSTOP');
   closers.push(async () => process.kill(operator, 'SIGCONT'));

@@ -1,6 +1,7 @@
 /**
- * Storage: uploads and downloads of three sizes beside a bare Node server that streams bodies to files and back, and the memory of both while
- * the largest are under way. Slipway's side is the whole of it: gateway, key, the caller's policies, rows in the project's database.
+ * Storage: uploads and downloads of three sizes beside a bare Node server that streams bodies to files and back, and
+ * the memory of both while the largest are under way. Slipway's side is the whole of it: gateway, key, the caller's
+ * policies, rows in the project's database.
  */
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -23,7 +24,8 @@ const SLIPWAY = 'slipway';
 const BARE = 'bare streaming';
 const MEMORY = 'memory';
 /**
- * Of both: memory where there is such a file system. On a disk, its pace and what it does long after files were removed would be measured.
+ * Of both: memory where there is such a file system. On a disk, its pace and what it does long after files were removed
+ * would be measured.
  */
 const FILES = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 const KB = 1000;

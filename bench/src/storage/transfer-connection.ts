@@ -1,6 +1,6 @@
 /**
- * One keep-alive connection that sends bodies and compares those that come, as they come and into one buffer: what the generator
- * spends is taken from the servers that it measures on the same cores.
+ * One keep-alive connection that sends bodies and compares those that come, as they come and into one buffer: what the
+ * generator spends is taken from the servers that it measures on the same cores.
  */
 import { connect, type Socket } from 'node:net';
 

@@ -1,6 +1,7 @@
 /**
- * The process of uploads and downloads. In, over IPC: a job, then any number of runs. Out: what each run saw. A closed loop: each connection
- * begins again as soon as it is done. An upload has a name of its own; the last of each connection is read back and compared after the run.
+ * The process of uploads and downloads. In, over IPC: a job, then any number of runs. Out: what each run saw. A closed
+ * loop: each connection begins again as soon as it is done. An upload has a name of its own; the last of each
+ * connection is read back and compared after the run.
  */
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';

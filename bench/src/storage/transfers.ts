@@ -1,4 +1,7 @@
-/** The generator of uploads and downloads, seen from the bench that uses it: a process of its own, so that it shares no event loop with a server. */
+/**
+ * The generator of uploads and downloads, seen from the bench that uses it: a process of its own, so that it shares no
+ * event loop with a server.
+ */
 import { Generator } from '../measure/generator.js';
 
 export interface TransferJob {

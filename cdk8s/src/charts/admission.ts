@@ -1,7 +1,8 @@
 /**
- * What no role can say, as projects' namespaces come and go: the programs write in those alone, the operator also what the platform's two
- * namespaces need of it; no namespace is made another's or less secure, and no pod may more than `restricted` allows or runs as an account.
- * So a program that somebody took over reaches no node, and runs nothing as another account. What is in projects' namespaces is in its hands.
+ * What no role can say, as projects' namespaces come and go: the programs write in those alone, the operator also what
+ * the platform's two namespaces need of it; no namespace is made another's or less secure, and no pod may more than
+ * `restricted` allows or runs as an account. So a program that somebody took over reaches no node, and runs nothing as
+ * another account. What is in projects' namespaces is in its hands.
  */
 import { DATA_NAMESPACE, LABEL_PROJECT, namespaceOf, PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { Chart } from 'cdk8s';

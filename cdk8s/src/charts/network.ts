@@ -1,6 +1,7 @@
 /**
- * Who may talk to whom: nobody, but for what is named here. The address of the API server differs from cluster to cluster, so it is
- * reached by its port. Nodes (the kubelet's probes, controllers on the host's network) are never refused by policies.
+ * Who may talk to whom: nobody, but for what is named here. The address of the API server differs from cluster to
+ * cluster, so it is reached by its port. Nodes (the kubelet's probes, controllers on the host's network) are never
+ * refused by policies.
  */
 import {
   DATA_NAMESPACE,
@@ -76,7 +77,10 @@ const PROJECT_SERVICES: Egress[number] = {
   to: [ofProjects(PART_AUTH, PART_REST)],
   ports: tcp(DEPLOYED_SERVICES.auth.port, DEPLOYED_SERVICES.rest.port, DEPLOYED_SERVICES.rest.adminPort),
 };
-/** Mail servers, identity providers and hooks of projects that have no pods of their own: by IPv4, as the projects' own policies have it. */
+/**
+ * Mail servers, identity providers and hooks of projects that have no pods of their own: by IPv4, as the projects' own
+ * policies have it.
+ */
 const INTERNET: Egress[number] = { to: [{ ipBlock: { cidr: '0.0.0.0/0', except: [...NOT_PUBLIC] } }] };
 /** Where the ingress controller is, as the site labels it. */
 const INGRESS_CONTROLLER: Peer = { namespaceSelector: { matchLabels: { [LABEL_INGRESS]: 'true' } } };

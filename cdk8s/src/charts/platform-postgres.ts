@@ -1,4 +1,7 @@
-/** The Postgres of the platform's own database: one pod with a volume. A site that brings its own by a URL leaves it out. */
+/**
+ * The Postgres of the platform's own database: one pod with a volume. A site that brings its own by a URL leaves it
+ * out.
+ */
 import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';

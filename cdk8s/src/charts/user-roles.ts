@@ -1,4 +1,7 @@
-/** What people who are admin, edit or view in a cluster or a namespace may do with our resources: added to those roles by their labels. */
+/**
+ * What people who are admin, edit or view in a cluster or a namespace may do with our resources: added to those roles
+ * by their labels.
+ */
 import { customResourceDefinitions, GROUP } from '@slipway/crds';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';

@@ -1,6 +1,6 @@
 /**
- * Removes what nobody will ask for again: spent refresh tokens, ended sessions, sign-ins that were never completed. A bounded piece at a
- * time, now and then while a project is used, after the answer that it came with; as upstream does.
+ * Removes what nobody will ask for again: spent refresh tokens, ended sessions, sign-ins that were never completed. A
+ * bounded piece at a time, now and then while a project is used, after the answer that it came with; as upstream does.
  */
 import type { Result, Statement } from '../sql/pool.js';
 import type { AuthConfig } from './config.js';

@@ -1,4 +1,7 @@
-/** How the text of one setting becomes its value; each reader throws an Error that says what is expected, never the value. */
+/**
+ * How the text of one setting becomes its value; each reader throws an Error that says what is expected, never the
+ * value.
+ */
 export type Reader<T> = (text: string) => T;
 
 export const string: Reader<string> = (text) => text;

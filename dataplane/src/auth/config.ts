@@ -1,6 +1,7 @@
 /**
- * A project's auth settings, under upstream's GOTRUE_* names. In: the keys of its Secret `auth-config`. Out: every setting with its
- * default, and what could not be understood: such a key counts as absent and is named, so that it spoils nothing else.
+ * A project's auth settings, under upstream's GOTRUE_* names. In: the keys of its Secret `auth-config`. Out: every
+ * setting with its default, and what could not be understood: such a key counts as absent and is named, so that it
+ * spoils nothing else.
  */
 import { parseSigningKeys } from '../signing-keys.js';
 import { boolean, duration, headerName, integer, list, type Reader, string, url } from './config-values.js';

@@ -1,4 +1,6 @@
-/** What auth refuses, as values: a status, upstream's error code, and a message. Only the router turns them into HTTP. */
+/**
+ * What auth refuses, as values: a status, upstream's error code, and a message. Only the router turns them into HTTP.
+ */
 export class AuthError extends Error {
   constructor(
     readonly status: number,

@@ -1,6 +1,6 @@
 /**
- * Work of many projects, so much of it at once: projects take turns, so that one with much to do holds up no other. What waits is
- * bounded, of one and of all, but for the first of each project.
+ * Work of many projects, so much of it at once: projects take turns, so that one with much to do holds up no other.
+ * What waits is bounded, of one and of all, but for the first of each project.
  */
 export interface FairLimits {
   atOnce: number;

@@ -1,12 +1,14 @@
 /**
- * Upstream's globs: `*` and `?` stop at `.` and `/`, `**` at nothing, `{a,b}` is either text. Anybody may ask for any address, so that
- * a match takes no longer than the lengths of glob and address multiplied: each part of the glob is applied to all places of
- * the address at once that the parts before it may have led to.
+ * Upstream's globs: `*` and `?` stop at `.` and `/`, `**` at nothing, `{a,b}` is either text. Anybody may ask for any
+ * address, so that a match takes no longer than the lengths of glob and address multiplied: each part of the glob is
+ * applied to all places of the address at once that the parts before it may have led to.
  */
 
 export type Matcher = (text: string) => boolean;
 
-/** In: the places that may be reached, one for each character and one for the end; the text. Out: those after this part. */
+/**
+ * In: the places that may be reached, one for each character and one for the end; the text. Out: those after this part.
+ */
 type Part = (from: Uint8Array, text: string) => Uint8Array;
 
 const isSeparator = (character: string | undefined) => character === '.' || character === '/';

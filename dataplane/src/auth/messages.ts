@@ -1,6 +1,6 @@
 /**
- * The mails and texts that prove an address: a code is made and kept, and its message posted. In: whom to write to and why.
- * Called by the routes; how often one may ask is their business.
+ * The mails and texts that prove an address: a code is made and kept, and its message posted. In: whom to write to and
+ * why. Called by the routes; how often one may ask is their business.
  */
 import type { Statement } from '../sql/pool.js';
 import type { Context } from './context.js';

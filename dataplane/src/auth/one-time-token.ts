@@ -1,7 +1,8 @@
 /**
- * Codes and links that prove an address: made, kept as a hash, found again, used once. What is kept is the hash of address
- * and code together, in auth.one_time_tokens and in upstream's column of auth.users. It is what a link carries, and made with the
- * project's secret: else whoever guesses codes would guess links, which no limit of an address counts.
+ * Codes and links that prove an address: made, kept as a hash, found again, used once. What is kept is the hash of
+ * address and code together, in auth.one_time_tokens and in upstream's column of auth.users. It is what a link carries,
+ * and made with the project's secret: else whoever guesses codes would guess links, which no limit of an address
+ * counts.
  */
 import { createHmac, randomInt, randomUUID } from 'node:crypto';
 import type { Statement } from '../sql/pool.js';
@@ -74,9 +75,9 @@ on conflict (user_id, token_type) do update set token_hash = excluded.token_hash
   created_at = excluded.created_at, updated_at = excluded.updated_at`;
 
 /**
- * Takes a token out of use: its row tells whose it was, and there is none for whoever comes second or too late. A hash is
- * the same with and without the mark of PKCE, as the code that is typed doesn't carry it. The user is locked first, as by
- * whatever forgets all tokens of a user: else the two would wait for each other.
+ * Takes a token out of use: its row tells whose it was, and there is none for whoever comes second or too late. A hash
+ * is the same with and without the mark of PKCE, as the code that is typed doesn't carry it. The user is locked first,
+ * as by whatever forgets all tokens of a user: else the two would wait for each other.
  */
 export function useToken(hashes: readonly string[], types: readonly TokenType[], seconds: number): Statement {
   return { name: 'auth.token.use', text: USE, values: [JSON.stringify(hashes), JSON.stringify(types), seconds] };

@@ -1,7 +1,8 @@
 /**
- * How auth reaches what a project's settings name: hooks, mail servers, identity providers. On a cluster no address is connected to that
- * is nobody's on the internet, so that no tenant reaches the cluster through us: looked at when it is connected to, as a name may
- * lead elsewhere a moment later. Made by the program; used by `hooks/`, `mail/` and `oauth/`.
+ * How auth reaches what a project's settings name: hooks, mail servers, identity providers. On a cluster no address is
+ * connected to that is nobody's on the internet, so that no tenant reaches the cluster through us: looked at when it is
+ * connected to, as a name may lead elsewhere a moment later. Made by the program; used by `hooks/`, `mail/` and
+ * `oauth/`.
  */
 import { lookup } from 'node:dns';
 import { once } from 'node:events';

@@ -1,6 +1,7 @@
 /**
- * Hashes and checks passwords off the main thread, a bounded number at a time: each costs tens of milliseconds of a core,
- * and requests to other projects want the cores too. bcrypt is what is written; argon2 of moved users is understood.
+ * Hashes and checks passwords off the main thread, a bounded number at a time: each costs tens of milliseconds of a
+ * core, and requests to other projects want the cores too. bcrypt is what is written; argon2 of moved users is
+ * understood.
  */
 import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';

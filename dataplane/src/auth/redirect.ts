@@ -1,4 +1,7 @@
-/** Where a browser may be sent: the project's site, and what its allow list names by glob; anything else becomes the site. */
+/**
+ * Where a browser may be sent: the project's site, and what its allow list names by glob; anything else becomes the
+ * site.
+ */
 import { domainToASCII } from 'node:url';
 import type { AuthConfig } from './config.js';
 import { globMatcher, type Matcher } from './glob.js';
@@ -28,7 +31,10 @@ function isAllowed(wanted: string, siteUrl: string, allowList: readonly string[]
   return allowList.some((glob) => [whole, bare].some((each) => isSame(glob, each) || matcherOf(glob)(each)));
 }
 
-/** At `/p/<ref>` the origin is shared: the rest of it belongs to other projects and the platform, whatever the site's host is. */
+/**
+ * At `/p/<ref>` the origin is shared: the rest of it belongs to other projects and the platform, whatever the site's
+ * host is.
+ */
 function isOfOthers(url: URL, site: URL, project: URL): boolean {
   const isInside = ({ pathname }: URL) => `${pathname}/`.startsWith(`${project.pathname}/`);
   if (project.pathname === '/') return false;
@@ -62,8 +68,8 @@ function matcherOf(glob: string): Matcher {
 }
 
 /**
- * As an address has it once it is gone to: scheme and host in lower case, without the port that goes without saying, and letters beyond
- * ASCII as they are written on the way.
+ * As an address has it once it is gone to: scheme and host in lower case, without the port that goes without saying,
+ * and letters beyond ASCII as they are written on the way.
  */
 function withHeadAsGone(glob: string): string {
   const [, scheme = '', rest = glob] = /^([a-z][a-z0-9+.-]*:)(.*)$/is.exec(glob) ?? [];

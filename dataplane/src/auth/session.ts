@@ -34,7 +34,10 @@ export const newRefreshToken = () => randomBytes(16).toString('base64url');
 export interface NewSession {
   id: string;
   userId: string;
-  /** The hash that a password was checked against: a session isn't made once it has changed. Undefined: no password was asked for. */
+  /**
+   * The hash that a password was checked against: a session isn't made once it has changed. Undefined: no password was
+   * asked for.
+   */
   passwordHash?: string | null | undefined;
   /** How they proved who they are: `password`, `otp`, `oauth`, `anonymous`. */
   method: string;
@@ -65,8 +68,8 @@ export const selectSignedIn = (id: string): Statement => ({
 });
 
 /**
- * Whoever was banned or deleted since they were looked up gets no session. The user is locked: else a session that is made while
- * the password changes would neither see the new one nor be among those that end with the old.
+ * Whoever was banned or deleted since they were looked up gets no session. The user is locked: else a session that is
+ * made while the password changes would neither see the new one nor be among those that end with the old.
  */
 const INSERT_SESSION = `
 insert into auth.sessions (id, user_id, created_at, updated_at, aal, user_agent, ip)

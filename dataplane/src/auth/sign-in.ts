@@ -14,7 +14,10 @@ export interface Proof {
   passwordHash?: string | null;
 }
 
-/** With `before`, what makes the user: then both are there or neither. Undefined: since the proof the user has been banned or deleted, or has another password. */
+/**
+ * With `before`, what makes the user: then both are there or neither. Undefined: since the proof the user has been
+ * banned or deleted, or has another password.
+ */
 export async function startSession(
   context: Context,
   { userId, method, passwordHash }: Proof,

@@ -1,4 +1,6 @@
-/** The user whose access token the request carries: must exist, and so must the session that the token was issued for. */
+/**
+ * The user whose access token the request carries: must exist, and so must the session that the token was issued for.
+ */
 import { isUuid } from './body.js';
 import { bearerClaims, type Context } from './context.js';
 import { forbidden, insufficientAal } from './errors.js';

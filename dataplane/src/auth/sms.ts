@@ -1,4 +1,7 @@
-/** Writes to a user's phone through the project's send_sms hook: which service carries the message is the hook's business. */
+/**
+ * Writes to a user's phone through the project's send_sms hook: which service carries the message is the hook's
+ * business.
+ */
 import { canText } from './config.js';
 import type { Context } from './context.js';
 import { badRequest } from './errors.js';

@@ -1,4 +1,7 @@
-/** Statements that change a user, each for one reason; the user and administrators change the same things by the same ones. */
+/**
+ * Statements that change a user, each for one reason; the user and administrators change the same things by the same
+ * ones.
+ */
 import type { Pool, Statement } from '../sql/pool.js';
 import { AuthError } from './errors.js';
 import { jsonRows } from './session.js';

@@ -1,7 +1,7 @@
 /**
- * Which account of the system a project's functions run as. Started by root, each project has a user id of its own that no
- * account has, so that neither files nor processes of anyone else are open to it, whatever Deno would let through. Started by
- * anyone else there is one account, and Deno's permissions are the wall.
+ * Which account of the system a project's functions run as. Started by root, each project has a user id of its own that
+ * no account has, so that neither files nor processes of anyone else are open to it, whatever Deno would let through.
+ * Started by anyone else there is one account, and Deno's permissions are the wall.
  */
 import { createHash } from 'node:crypto';
 import { accessSync, constants, readFileSync, statSync } from 'node:fs';
@@ -14,7 +14,10 @@ export interface Account {
 
 const FIRST_ID = 0x4000_0000;
 const IDS = 0x3fff_ffff;
-/** `nobody`, where the system has not given us enough user ids, as in most containers without a user namespace's full map. */
+/**
+ * `nobody`, where the system has not given us enough user ids, as in most containers without a user namespace's full
+ * map.
+ */
 const NOBODY = 65_534;
 
 export const isRoot = () => process.getuid?.() === 0;

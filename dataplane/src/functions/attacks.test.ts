@@ -1,4 +1,7 @@
-/** What a hostile function tries, and what is tried on functions: each is refused or ended, and the neighbours answer on. */
+/**
+ * What a hostile function tries, and what is tried on functions: each is refused or ended, and the neighbours answer
+ * on.
+ */
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,

@@ -1,6 +1,7 @@
 /**
- * The cache of what a project's functions import. In: its folder. Out: how much it is, and the same folder with no more than some
- * sources need. Deno writes it as the project's account; it is asked for by `check.ts`, and cleaned by `deployer.ts`.
+ * The cache of what a project's functions import. In: its folder. Out: how much it is, and the same folder with no more
+ * than some sources need. Deno writes it as the project's account; it is asked for by `check.ts`, and cleaned by
+ * `deployer.ts`.
  */
 import { lstat, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,4 +1,7 @@
-/** One call of a function: which one, whether the caller may, and an isolate to carry it to. Called by the service for each request. */
+/**
+ * One call of a function: which one, whether the caller may, and an isolate to carry it to. Called by the service for
+ * each request.
+ */
 import { refuse } from '../gateway/refusals.js';
 import type { ServiceRequest } from '../service.js';
 import { CANNOT_REACH, NO_TOKEN, NOT_FOUND, UNREADABLE, unavailable } from './answers.js';

@@ -1,6 +1,6 @@
 /**
- * Whether a source can be deployed: it parses, what it imports is there and is fetched into the project's cache, and it imports
- * no file of this machine. Nothing of it is run. Out: what is wrong, with lines and columns that count from 1.
+ * Whether a source can be deployed: it parses, what it imports is there and is fetched into the project's cache, and it
+ * imports no file of this machine. Nothing of it is run. Out: what is wrong, with lines and columns that count from 1.
  */
 import path from 'node:path';
 import type { Account } from './account.js';

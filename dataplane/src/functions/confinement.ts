@@ -1,7 +1,8 @@
 /**
- * The command that runs a project's program as its account, with no way to more rights, in a sandbox where its files are not kept from others
- * by the account, and that ends when the launcher does, which ends when this process does, even when it is killed. Where the system has no
- * `setpriv`, Node changes the account, and the isolate notices itself that its parent is gone.
+ * The command that runs a project's program as its account, with no way to more rights, in a sandbox where its files
+ * are not kept from others by the account, and that ends when the launcher does, which ends when this process does,
+ * even when it is killed. Where the system has no `setpriv`, Node changes the account, and the isolate notices itself
+ * that its parent is gone.
  */
 import { spawnSync } from 'node:child_process';
 import { type Account, asAccount, identityOf, systemProgram } from './account.js';

@@ -1,7 +1,8 @@
 /**
- * Where the platform's own programs say which functions are served: the operator deploys and removes here, the API reads logs. `PUT` and
- * `DELETE /<ref>/<name>`, `GET /<ref>/<name>/logs`, `GET /` for the disk that functions are kept on, `GET /functions` for which. At a Unix socket only the account
- * that runs the platform may connect; at a port whoever asks must show the token.
+ * Where the platform's own programs say which functions are served: the operator deploys and removes here, the API
+ * reads logs. `PUT` and `DELETE /<ref>/<name>`, `GET /<ref>/<name>/logs`, `GET /` for the disk that functions are kept
+ * on, `GET /functions` for which. At a Unix socket only the account that runs the platform may connect; at a port
+ * whoever asks must show the token.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { chmod } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
- * How Deno is called: where its program is, and what an isolate may do. In: folders. Out: its process. The whole list of
- * what a function is allowed stands here.
+ * How Deno is called: where its program is, and what an isolate may do. In: folders. Out: its process. The whole list
+ * of what a function is allowed stands here.
  */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
 import path from 'node:path';

@@ -1,6 +1,7 @@
 /**
- * Deployments, one at a time for each function and a few for each project: more are told to come again, and none waits here. In: source and version, from the operator. Out: served, or what is wrong with
- * it. Asked for what is served already it does nothing, so it may be asked as often as one likes.
+ * Deployments, one at a time for each function and a few for each project: more are told to come again, and none waits
+ * here. In: source and version, from the operator. Out: served, or what is wrong with it. Asked for what is served
+ * already it does nothing, so it may be asked as often as one likes.
  */
 import path from 'node:path';
 import type { Logger } from 'pino';

@@ -1,6 +1,7 @@
 /**
- * One function of one project: which version callers get, and the isolate that answers them. In: deployments, calls, changes of
- * the environment. Out: an isolate that serves. A swap begins the new one before it lets go of the old, so no call fails.
+ * One function of one project: which version callers get, and the isolate that answers them. In: deployments, calls,
+ * changes of the environment. Out: an isolate that serves. A swap begins the new one before it lets go of the old, so
+ * no call fails.
  */
 import type { Account } from './account.js';
 import { BootFailed, type EndReason, Isolate, type IsolateOptions, Unavailable } from './isolate.js';
@@ -91,7 +92,9 @@ export class EdgeFunction {
     this.#notBefore = 0;
   }
 
-  /** A call was cut off. Its isolate may never answer again, and takes no more; those that are under way in it go on. */
+  /**
+   * A call was cut off. Its isolate may never answer again, and takes no more; those that are under way in it go on.
+   */
   tookTooLong(isolate: Isolate): void {
     this.log.add('system', this.deployment.version, 'a call took too long and was cut off');
     isolate.drain();
@@ -162,7 +165,9 @@ export class EdgeFunction {
     return isolate;
   }
 
-  /** Serving, and begun after the last change of what it was begun with; of no matter once there `isMet` another way. */
+  /**
+   * Serving, and begun after the last change of what it was begun with; of no matter once there `isMet` another way.
+   */
   async #upToDate(version: () => number, isMet = () => false): Promise<Isolate> {
     for (;;) {
       const [wanted, changes] = [version(), this.#changes];

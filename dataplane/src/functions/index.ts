@@ -1,7 +1,8 @@
 /**
  * The service behind `/functions/v1`. In: calls; deployments, from the operator over the control socket; each project's
- * environment, from the registry. Out: answers of functions, each run by a Deno process of its own. Parts: `function.ts` (which
- * version and isolate), `isolate.ts` (the process), `deno.ts` (what it may), `watchdog.ts` (what it uses), `store.ts` (on disk).
+ * environment, from the registry. Out: answers of functions, each run by a Deno process of its own. Parts:
+ * `function.ts` (which version and isolate), `isolate.ts` (the process), `deno.ts` (what it may), `watchdog.ts` (what
+ * it uses), `store.ts` (on disk).
  */
 import { randomUUID } from 'node:crypto';
 import {
@@ -64,7 +65,10 @@ export interface FunctionsService extends Service {
   readonly deployer: Deployer;
   /** Names the disk that functions are kept on: on another there are none. */
   readonly disk: string;
-  /** Where isolates reach the public URL: the caller hands these requests to the gateway, and is told whose isolate asks. */
+  /**
+   * Where isolates reach the public URL: the caller hands these requests to the gateway, and is told whose isolate
+   * asks.
+   */
   onGatewayRequest(listener: GatewayListener): void;
   /** The environment of a project has changed. */
   refresh(ref: string): void;
@@ -218,7 +222,10 @@ const SOCKETS_PREFIX = 'slipway-fn-';
 /** No project is named so. */
 const DISK_NAME = '.disk';
 
-/** Sockets are in the system's folder for what is temporary, as the path of one may be no longer than about a hundred bytes. */
+/**
+ * Sockets are in the system's folder for what is temporary, as the path of one may be no longer than about a hundred
+ * bytes.
+ */
 function prepareFolders(home: string): Folders {
   mkdirSync(home, { recursive: true, mode: 0o711 });
   const last = path.join(home, LAST_SOCKETS);

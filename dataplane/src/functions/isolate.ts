@@ -1,6 +1,7 @@
 /**
- * One Deno process that serves one version of one function. In: where its source is and its environment. Out: a Unix socket to
- * call, until it is told to end, uses too much, or dies. Started by `function.ts`; looked at by `watchdog.ts`.
+ * One Deno process that serves one version of one function. In: where its source is and its environment. Out: a Unix
+ * socket to call, until it is told to end, uses too much, or dies. Started by `function.ts`; looked at by
+ * `watchdog.ts`.
  */
 import { randomBytes } from 'node:crypto';
 import { chmodSync, chownSync, mkdirSync } from 'node:fs';
@@ -243,7 +244,9 @@ export class Isolate {
     }
   }
 
-  /** Reads only so much a second: what writes more waits, and not we. The line that begins with `mark` is never dropped. */
+  /**
+   * Reads only so much a second: what writes more waits, and not we. The line that begins with `mark` is never dropped.
+   */
   #read(stream: Readable, onLine: (line: string) => void, mark?: string): void {
     const { logLineBytes, logLines, logBytesPerSecond } = this.#options.limits;
     const onDropped = (count: number) =>

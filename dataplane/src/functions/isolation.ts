@@ -1,7 +1,7 @@
 /**
- * What stands between one project's processes and the files of the platform and of other projects, on this system. In: who starts the
- * platform, and what the system gives it. Out: the kind of isolation, and a sentence for whoever runs the platform. Read at the
- * start by the functions service and by `npm start`; builds will ask it too.
+ * What stands between one project's processes and the files of the platform and of other projects, on this system. In:
+ * who starts the platform, and what the system gives it. Out: the kind of isolation, and a sentence for whoever runs
+ * the platform. Read at the start by the functions service and by `npm start`; builds will ask it too.
  */
 import { accountOf, asAccount, hasManyIds, isRoot } from './account.js';
 import { canSandbox } from './sandbox.js';
@@ -11,7 +11,10 @@ export interface Isolation {
     | 'account-per-project'
     /** Each process has a root folder with nothing in it but the system's programs and its project's files. */
     | 'sandbox'
-    /** All projects run as `nobody`: the kernel refuses the platform's files, and Deno's permissions those of other projects. */
+    /**
+     * All projects run as `nobody`: the kernel refuses the platform's files, and Deno's permissions those of other
+     * projects.
+     */
     | 'shared-account'
     /** Functions run as the account that runs the platform: Deno's permissions are the only wall. */
     | 'permissions-only';

@@ -1,4 +1,7 @@
-/** For tests: a program with one deployed function that `kill.test.ts` can kill; told a home on its command line, it says where the function answers. */
+/**
+ * For tests: a program with one deployed function that `kill.test.ts` can kill; told a home on its command line, it
+ * says where the function answers.
+ */
 import { startTestFunctions } from './testing.js';
 
 const [home = '', deploy] = process.argv.slice(2);

@@ -32,7 +32,9 @@ const ask = async (ms: number) => {
   return { status: response.status, text: await response.text() };
 };
 
-/** A call beside the one that is late answers; the next one gets another isolate, and the first ends with its last call. */
+/**
+ * A call beside the one that is late answers; the next one gets another isolate, and the first ends with its last call.
+ */
 async function isAlone(late: () => Promise<void>): Promise<void> {
   const pid = Number((await ask(0)).text);
   const [, beside] = await Promise.all([

@@ -14,7 +14,10 @@ export interface FunctionLimits {
   megabytesOfAccount: number;
   /** Of the processes that check one source, in MiB: past it the deploy fails. */
   checkMegabytes: number;
-  /** Cores that one project's isolates may use for long; beyond it they use up `cpuMillisecondsOfShare`, and then calls are refused. */
+  /**
+   * Cores that one project's isolates may use for long; beyond it they use up `cpuMillisecondsOfShare`, and then calls
+   * are refused.
+   */
   coresOfProject: number;
   coresOfAccount: number;
   /** Processor time that a project, or an account, has saved up at most. */
@@ -29,11 +32,16 @@ export interface FunctionLimits {
   wallMilliseconds: number;
   /** From its start until an isolate serves. */
   bootMilliseconds: number;
-  /** To resolve and fetch what a function imports; it starts after that, and the operator waits longer than for both. */
+  /**
+   * To resolve and fetch what a function imports; it starts after that, and the operator waits longer than for both.
+   */
   resolveMilliseconds: number;
   /** Of what a project's functions import, in MiB on disk. */
   cacheMegabytes: number;
-  /** Functions of one project that are brought up at once: whoever deploys waits for each, and others' are to have their turn. */
+  /**
+   * Functions of one project that are brought up at once: whoever deploys waits for each, and others' are to have their
+   * turn.
+   */
   deploysOfProject: number;
   deploysOfAccount: number;
   /** Of all. */

@@ -1,4 +1,7 @@
-/** What a function wrote, the newest lines of it: a ring with a bound on lines, on the length of each, and on the bytes of all. */
+/**
+ * What a function wrote, the newest lines of it: a ring with a bound on lines, on the length of each, and on the bytes
+ * of all.
+ */
 export interface LogLine {
   /** Grows by one a line; lines that fell out of the ring are missing. */
   sequence: number;
@@ -52,8 +55,8 @@ const bytesOf = (text: string) => LINE_BYTES + 2 * text.length;
 const NEWLINE = 10;
 
 /**
- * Cuts a stream of bytes into lines. A line that never ends is cut at `longest`; of one chunk only the last `most` lines are
- * passed on, and the first line that begins with `mark`.
+ * Cuts a stream of bytes into lines. A line that never ends is cut at `longest`; of one chunk only the last `most`
+ * lines are passed on, and the first line that begins with `mark`.
  */
 export class LineSplitter {
   #rest = '';

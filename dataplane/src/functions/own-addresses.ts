@@ -1,14 +1,18 @@
 /**
- * The addresses of this machine, which functions must not reach: what listens there is the platform and its neighbours. In: the
- * network interfaces, looked at again and again. Out: the addresses as Deno's `--deny-net` takes them, and a call when there is a new
- * one. An address that the machine no longer has stays denied, so that its removal restarts no isolate.
+ * The addresses of this machine, which functions must not reach: what listens there is the platform and its neighbours.
+ * In: the network interfaces, looked at again and again. Out: the addresses as Deno's `--deny-net` takes them, and a
+ * call when there is a new one. An address that the machine no longer has stays denied, so that its removal restarts no
+ * isolate.
  */
 import { BlockList } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { NOT_PUBLIC } from '@slipway/crds';
 
 const LOOK_MS = 5_000;
-/** The denied addresses, former ones included, are an argument of each isolate. All present addresses are denied, however many. */
+/**
+ * The denied addresses, former ones included, are an argument of each isolate. All present addresses are denied,
+ * however many.
+ */
 const DENIED_AT_MOST = 256;
 
 /** The IPv4 ranges that every isolate is denied: an own address in one of them changes nothing. */

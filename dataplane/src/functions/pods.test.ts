@@ -1,4 +1,7 @@
-/** Functions as a pod of a cluster runs them: deployed at a port by who shows a token, each project at a host of its own. */
+/**
+ * Functions as a pod of a cluster runs them: deployed at a port by who shows a token, each project at a host of its
+ * own.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';

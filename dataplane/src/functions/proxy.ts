@@ -1,6 +1,6 @@
 /**
- * Carries one request to an isolate and its answer back, streaming both ways. What belongs to one connection stays there; what
- * says where a request came from is written here.
+ * Carries one request to an isolate and its answer back, streaming both ways. What belongs to one connection stays
+ * there; what says where a request came from is written here.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
@@ -26,7 +26,10 @@ export interface ForwardRequest {
   body?: Buffer;
 }
 
-/** `late`: it was cut off. `unreached`: nothing of the request has left, nor of an answer, and another isolate may be asked. */
+/**
+ * `late`: it was cut off. `unreached`: nothing of the request has left, nor of an answer, and another isolate may be
+ * asked.
+ */
 export type Outcome = 'whole' | 'cut' | 'late' | 'unreached';
 
 export function forward(isolate: Isolate, carried: ForwardRequest, limits: FunctionLimits): Promise<Outcome> {
@@ -109,7 +112,10 @@ class Carriage implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** From here on it is the caller who decides how long it takes: what he leaves to us of it takes a place as long as it is much. */
+  /**
+   * From here on it is the caller who decides how long it takes: what he leaves to us of it takes a place as long as it
+   * is much.
+   */
   onResponseEnd(): void {
     const { outgoing } = this.carried;
     this.#ended = true;
@@ -160,7 +166,10 @@ class Carriage implements Dispatcher.DispatchHandler {
     this.done(this.#clock.isLate && !this.#ended ? 'late' : outcome);
   }
 
-  /** The isolate's end is known a moment after its connections'; why it ended decides the answer, and whoever calls next finds another. */
+  /**
+   * The isolate's end is known a moment after its connections'; why it ended decides the answer, and whoever calls next
+   * finds another.
+   */
   async #answerFailure(): Promise<void> {
     const { isolate, carried } = this;
     const { isLate } = this.#clock;
@@ -172,13 +181,19 @@ class Carriage implements Dispatcher.DispatchHandler {
 /** Of a Unix socket that is gone, whose process is, in whose place is something else, or whose isolate has ended. */
 const NOBODY_LISTENS = new Set<string | undefined>(['ENOENT', 'ECONNREFUSED', 'ENOTSOCK', 'UND_ERR_DESTROYED']);
 
-/** Of an answer, before it is read on no more: whoever has sent all of it may end the connection, and what is unread be lost. */
+/**
+ * Of an answer, before it is read on no more: whoever has sent all of it may end the connection, and what is unread be
+ * lost.
+ */
 const MAX_WAITING_BYTES = 256 * 1024;
 
 /** One that lives may close a connection too: its caller waits no longer than this. */
 const END_IS_KNOWN_MS = 1_000;
 
-/** A small one that is there at once leaves with its head in one write; another is read only once there is somebody to take it. */
+/**
+ * A small one that is there at once leaves with its head in one write; another is read only once there is somebody to
+ * take it.
+ */
 function withBody(carried: ForwardRequest, send: (body: Body) => void): void {
   const { incoming } = carried;
   if (carried.body !== undefined) return send(carried.body);

@@ -1,7 +1,8 @@
 /**
- * The environment variables that Deno, its TLS and proxy code, the C library or the allocator read. Deno calls `setenv` for what a
- * function sets, so each of these would reach that native code: a log of TLS keys, a proxy, another resolver. Functions see
- * none of them, and setting one changes nothing. Called where an isolate's permissions and environment are made.
+ * The environment variables that Deno, its TLS and proxy code, the C library or the allocator read. Deno calls `setenv`
+ * for what a function sets, so each of these would reach that native code: a log of TLS keys, a proxy, another
+ * resolver. Functions see none of them, and setting one changes nothing. Called where an isolate's permissions and
+ * environment are made.
  */
 
 /** A name that ends in `*` stands for all that begin so: Deno's own notation. */

@@ -1,11 +1,12 @@
 /**
- * A root folder for one process, in a mount namespace that needs no rights: it has the system's programs and what the process was given,
- * and nothing else of this machine. In: a command and its files. Out: the command that runs it so, under the same process id. Linux alone,
- * where the system lets everyone make user namespaces; elsewhere `canSandbox` is false. It takes some 12 ms.
+ * A root folder for one process, in a mount namespace that needs no rights: it has the system's programs and what the
+ * process was given, and nothing else of this machine. In: a command and its files. Out: the command that runs it so,
+ * under the same process id. Linux alone, where the system lets everyone make user namespaces; elsewhere `canSandbox`
+ * is false. It takes some 12 ms.
  *
- * What is in there keeps it in: its capabilities are gone, it gets no new ones, and the kernel makes no user namespace for who is in a changed root.
- * It reads nothing through `/proc/<pid>/root` of others, as they are in other user namespaces. Signals to processes of the same account are
- * not refused, and the network is everyone's.
+ * What is in there keeps it in: its capabilities are gone, it gets no new ones, and the kernel makes no user namespace
+ * for who is in a changed root. It reads nothing through `/proc/<pid>/root` of others, as they are in other user
+ * namespaces. Signals to processes of the same account are not refused, and the network is everyone's.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, realpathSync, statSync } from 'node:fs';
@@ -25,9 +26,9 @@ const RESOLVER = '/etc/resolv.conf';
 const TOOLS = ['unshare', 'setpriv', 'mount', 'sh'] as const;
 
 /**
- * $1: a table of mounts; $2, $3: the folders and files, a line each, that they are mounted over; $4: where the command begins.
- * `mount` insists on being root, which `--map-root-user` makes it within its namespace. Who dies with its parent says so last, as a new
- * program forgets it.
+ * $1: a table of mounts; $2, $3: the folders and files, a line each, that they are mounted over; $4: where the command
+ * begins. `mount` insists on being root, which `--map-root-user` makes it within its namespace. Who dies with its
+ * parent says so last, as a new program forgets it.
  */
 const SCRIPT = `set -ef
 fstab=$1 folders=$2 files=$3 start=$4

@@ -1,7 +1,7 @@
 /**
- * The shares of this machine that one project, and all projects of one account, may use for functions: isolates, processor time,
- * memory and deploys. In: what each project starts and uses. Out: whether one more may begin. Asked by `function.ts`, `deployer.ts` and
- * `watchdog.ts`.
+ * The shares of this machine that one project, and all projects of one account, may use for functions: isolates,
+ * processor time, memory and deploys. In: what each project starts and uses. Out: whether one more may begin. Asked by
+ * `function.ts`, `deployer.ts` and `watchdog.ts`.
  */
 import { Unavailable } from './isolate.js';
 import type { FunctionLimits } from './limits.js';

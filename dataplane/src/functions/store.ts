@@ -1,7 +1,8 @@
 /**
- * What was deployed, on disk, so that functions answer right after a start. The EdgeFunction resources are the truth; this is
- * what the operator last said, and it says it again. Layout: `<ref>/<name>/<version>/index.ts`, `<ref>/<name>/current.json`,
- * and `<ref>/.cache` for what the project's functions import. Written by rename, so a kill leaves the old or the new.
+ * What was deployed, on disk, so that functions answer right after a start. The EdgeFunction resources are the truth;
+ * this is what the operator last said, and it says it again. Layout: `<ref>/<name>/<version>/index.ts`,
+ * `<ref>/<name>/current.json`, and `<ref>/.cache` for what the project's functions import. Written by rename, so a kill
+ * leaves the old or the new.
  */
 import { createHash } from 'node:crypto';
 import { chown, lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -32,13 +33,19 @@ export const digestOf = (code: string | Buffer) => createHash('sha256').update(c
 const CURRENT = 'current.json';
 const SOURCE = 'index.ts';
 const CACHE = '.cache';
-/** Where Deno would keep what a running function stores or imports from memory, without a bound: a file there lets it keep none. */
+/**
+ * Where Deno would keep what a running function stores or imports from memory, without a bound: a file there lets it
+ * keep none.
+ */
 const CLOSED = ['location_data', 'gen/blob', 'gen/data'];
 
 export class FunctionStore {
   constructor(private readonly root: string) {}
 
-  /** Reads all that was deployed. Damaged files make one function unreadable, or one project's functions, and never throw. */
+  /**
+   * Reads all that was deployed. Damaged files make one function unreadable, or one project's functions, and never
+   * throw.
+   */
   async all(): Promise<StoredFunction[]> {
     const found: StoredFunction[] = [];
     for (const ref of await list(this.root)) {

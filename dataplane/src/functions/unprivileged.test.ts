@@ -1,4 +1,7 @@
-/** Functions as a platform runs them that root did not start: in sandboxes. Where root runs the tests it gives up its rights for these. */
+/**
+ * Functions as a platform runs them that root did not start: in sandboxes. Where root runs the tests it gives up its
+ * rights for these.
+ */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -8,7 +11,10 @@ import { isRoot } from './account.js';
 import { isolation } from './isolation.js';
 
 const run = promisify(execFile);
-/** An account that has root's files, and none of root's rights: nobody else may be able to enter the folder of this code. */
+/**
+ * An account that has root's files, and none of root's rights: nobody else may be able to enter the folder of this
+ * code.
+ */
 const WITHOUT_ROOT = ['--user', '--map-user=1000', '--map-group=1000', '--'];
 const ISOLATION = `import { isolation } from '${new URL('./isolation.js', import.meta.url)}'; console.log(isolation().kind);`;
 

@@ -1,4 +1,7 @@
-/** Damaged files on the functions' disk, as a crash, a full disk or a hand leaves them: one function stops, and the rest go on. */
+/**
+ * Damaged files on the functions' disk, as a crash, a full disk or a hand leaves them: one function stops, and the rest
+ * go on.
+ */
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * The functions whose files on disk are damaged. In: what the store could not read at the start. Out: the answer to their
- * callers, and one report to the operator, which deploys each of them again.
+ * The functions whose files on disk are damaged. In: what the store could not read at the start. Out: the answer to
+ * their callers, and one report to the operator, which deploys each of them again.
  */
 import { keyOf } from './function.js';
 

@@ -1,7 +1,8 @@
 /**
- * Looks at what isolates and deploy checks use. Ends an isolate that uses too much, writes files, or had no call for long, and the largest of a
- * project, an account or the machine that uses more memory than its share. One timer for all, which runs only while there is something
- * to watch. Where the system has no /proc, memory is bounded by V8's heap and CPU by how long each call may take.
+ * Looks at what isolates and deploy checks use. Ends an isolate that uses too much, writes files, or had no call for
+ * long, and the largest of a project, an account or the machine that uses more memory than its share. One timer for
+ * all, which runs only while there is something to watch. Where the system has no /proc, memory is bounded by V8's heap
+ * and CPU by how long each call may take.
  */
 import { readFile } from 'node:fs/promises';
 import type { Isolate } from './isolate.js';

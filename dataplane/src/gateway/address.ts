@@ -1,4 +1,7 @@
-/** Which project and which of its services a request is for, from its address alone: `/p/<ref>/…` or Host `<ref>.<domain>`. */
+/**
+ * Which project and which of its services a request is for, from its address alone: `/p/<ref>/…` or Host
+ * `<ref>.<domain>`.
+ */
 export interface ProjectAddress {
   ref: string;
   /** The path within the project, with the query: `/rest/v1/todos?id=eq.1`. */

@@ -1,6 +1,6 @@
 /**
- * What became of requests that were not served: whom the gateway turned away for their key or token, and whom a service did, for whoever
- * looks for an attack; and what failed. Both are lines of the log, only so many in a second.
+ * What became of requests that were not served: whom the gateway turned away for their key or token, and whom a service
+ * did, for whoever looks for an attack; and what failed. Both are lines of the log, only so many in a second.
  */
 import type { Logger } from 'pino';
 import type { ServiceAddress } from './address.js';

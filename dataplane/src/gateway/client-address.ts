@@ -1,6 +1,6 @@
 /**
- * From which network address a request comes: the connection's, the one that an ingress saw, or the one that a trusted proxy saw. Used
- * by rate limits and logs, and sent on in X-Forwarded-For.
+ * From which network address a request comes: the connection's, the one that an ingress saw, or the one that a trusted
+ * proxy saw. Used by rate limits and logs, and sent on in X-Forwarded-For.
  */
 import type { IncomingMessage } from 'node:http';
 import { type BlockList, isIP } from 'node:net';
@@ -27,8 +27,8 @@ export const ofIngress: ClientAddress = (incoming) => {
 };
 
 /**
- * Behind proxies of these networks. X-Forwarded-For counts only from one of them, and of the list only what trusted proxies appended:
- * read from its end, the first address that is no proxy's.
+ * Behind proxies of these networks. X-Forwarded-For counts only from one of them, and of the list only what trusted
+ * proxies appended: read from its end, the first address that is no proxy's.
  */
 export const ofTrustedProxies =
   (proxies: BlockList): ClientAddress =>

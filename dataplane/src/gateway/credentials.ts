@@ -20,7 +20,10 @@ export function credentialsOf({ headers: { apikey, authorization } }: IncomingMe
   return { key: typeof apikey === 'string' && apikey !== '' ? apikey : undefined, bearer: bearerOf(authorization) };
 }
 
-/** A browser's WebSocket can't set a header. A key in the query of any other request would make a link that opens a page. */
+/**
+ * A browser's WebSocket can't set a header. A key in the query of any other request would make a link that opens a
+ * page.
+ */
 export function credentialsOfUpgrade(incoming: IncomingMessage, query: string): Credentials {
   const found = credentialsOf(incoming);
   return typeof incoming.headers.apikey === 'string' ? found : { ...found, key: keyInQuery(query) };

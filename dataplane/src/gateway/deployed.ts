@@ -1,6 +1,7 @@
 /**
- * Services that run in pods of a project's own. In: requests whose key was good. Out: what the pod answers. A pod that is away costs
- * its callers a 502 until it answers again; one that stands still, a 504. Called by the gateway as any service.
+ * Services that run in pods of a project's own. In: requests whose key was good. Out: what the pod answers. A pod that
+ * is away costs its callers a 502 until it answers again; one that stands still, a 504. Called by the gateway as any
+ * service.
  */
 import { DEPLOYED_SERVICES, namespaceOf } from '@slipway/crds';
 import type { Service, ServiceRequest } from '../service.js';

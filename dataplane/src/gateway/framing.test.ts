@@ -1,4 +1,7 @@
-/** Requests as bytes on a socket, whose Connection header names what frames them: by each way that the gateway hands requests on. */
+/**
+ * Requests as bytes on a socket, whose Connection header names what frames them: by each way that the gateway hands
+ * requests on.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';

@@ -1,7 +1,7 @@
 /**
- * Which names the one-machine platform answers for. A page whose name its owner resolves to this machine (DNS rebinding) would have
- * the platform for its own origin. In: the header Host. Called by the gateway for every request; on a cluster the ingress routes by
- * name instead.
+ * Which names the one-machine platform answers for. A page whose name its owner resolves to this machine (DNS
+ * rebinding) would have the platform for its own origin. In: the header Host. Called by the gateway for every request;
+ * on a cluster the ingress routes by name instead.
  */
 import { isIP } from 'node:net';
 

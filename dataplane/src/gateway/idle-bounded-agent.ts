@@ -1,6 +1,6 @@
 /**
- * Connections to services in pods, kept for the next request. Node's agent bounds them for each target; here those that do
- * nothing are bounded over all targets too: the one that has waited longest makes room.
+ * Connections to services in pods, kept for the next request. Node's agent bounds them for each target; here those that
+ * do nothing are bounded over all targets too: the one that has waited longest makes room.
  */
 import { Agent, type ClientRequest } from 'node:http';
 import type { Duplex } from 'node:stream';

@@ -1,6 +1,6 @@
 /**
- * Which lines of a log are written where callers decide how many there could be: each project's first few of a second. How many more
- * there were is told once it is over: a flood fills no disk, and hides nothing of other projects.
+ * Which lines of a log are written where callers decide how many there could be: each project's first few of a second.
+ * How many more there were is told once it is over: a flood fills no disk, and hides nothing of other projects.
  */
 
 /** Of one project, and of all. */

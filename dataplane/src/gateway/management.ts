@@ -1,4 +1,7 @@
-/** Hands requests for the platform itself on to the API's Unix socket, where there is one; when the API is down callers get 502 until it is back. */
+/**
+ * Hands requests for the platform itself on to the API's Unix socket, where there is one; when the API is down callers
+ * get 502 until it is back.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { networkOf } from '../network-address.js';
 import { proxyRequest } from './proxy-request.js';

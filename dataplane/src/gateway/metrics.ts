@@ -1,12 +1,16 @@
 /**
- * What Prometheus is told of requests: how many and how long, by service and class of status, so that the number of series is
- * the same however many projects there are. In: answers as they begin. Out: /metrics, at an address of its own.
+ * What Prometheus is told of requests: how many and how long, by service and class of status, so that the number of
+ * series is the same however many projects there are. In: answers as they begin. Out: /metrics, at an address of its
+ * own.
  */
 import type { ServerResponse } from 'node:http';
 import { type ProjectService, serveMetrics } from '@slipway/crds';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
-/** `platform`: what no project's address asks for; `none`: no service of ours; `misdirected`: for a host name of somebody else. */
+/**
+ * `platform`: what no project's address asks for; `none`: no service of ours; `misdirected`: for a host name of
+ * somebody else.
+ */
 export type Served = ProjectService | 'platform' | 'none' | 'misdirected';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];

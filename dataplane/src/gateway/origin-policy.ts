@@ -1,6 +1,6 @@
 /**
- * Which response headers of a project reach a browser, by what else lives on the origin. In: a header's name and value. Out: the
- * value to send, or undefined. Pure. Used by `project-response.ts` for every response of every service.
+ * Which response headers of a project reach a browser, by what else lives on the origin. In: a header's name and value.
+ * Out: the value to send, or undefined. Pure. Used by `project-response.ts` for every response of every service.
  */
 
 export type HeaderValue = number | string | readonly string[];
@@ -13,8 +13,8 @@ export interface OriginPolicy {
 }
 
 /**
- * A page of a project runs with an opaque origin: no service worker, cookie, storage or same-origin access. A page that it opens
- * inherits the sandbox.
+ * A page of a project runs with an opaque origin: no service worker, cookie, storage or same-origin access. A page that
+ * it opens inherits the sandbox.
  */
 const SANDBOX = 'sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts';
 
@@ -22,7 +22,8 @@ const SANDBOX = 'sandbox allow-downloads allow-forms allow-modals allow-popups a
 const OF_THE_SITE = new Set([
   // Its directive "cookies" clears those of the whole registrable domain.
   'clear-site-data',
-  // A reverse proxy in front (nginx, Apache, Lighttpd, LiteSpeed, Perlbal) would answer with a file or an internal route instead.
+  // A reverse proxy in front (nginx, Apache, Lighttpd, LiteSpeed, Perlbal) would answer with a file or an internal
+  // route instead.
   'x-accel-redirect',
   'x-sendfile',
   'x-lighttpd-send-file',

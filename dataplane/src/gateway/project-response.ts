@@ -1,7 +1,7 @@
 /**
- * A response of the port for people. Once it is known to be a project's, every header that a service writes passes the policy of its
- * origin, whichever service writes it and however: `end`, `write` and `flushHeaders` of node:http all come to `writeHead`, which sends
- * the headers given to it and those of `setHeader` and `appendHeader`.
+ * A response of the port for people. Once it is known to be a project's, every header that a service writes passes the
+ * policy of its origin, whichever service writes it and however: `end`, `write` and `flushHeaders` of node:http all
+ * come to `writeHead`, which sends the headers given to it and those of `setHeader` and `appendHeader`.
  */
 import { type OutgoingHttpHeader, type OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { HeaderValue, OriginPolicy } from './origin-policy.js';

@@ -1,4 +1,7 @@
-/** What of a message goes on to the next server, and what belonged to one connection alone. Used by all that hand requests on. */
+/**
+ * What of a message goes on to the next server, and what belonged to one connection alone. Used by all that hand
+ * requests on.
+ */
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 
 const OF_ONE_CONNECTION = new Set([
@@ -32,8 +35,9 @@ export function endToEnd({ headers }: { headers: NodeJS.Dict<string | string[]> 
 }
 
 /**
- * The same of a request, without what it says of where it came from: that is for whoever hands it on to say. What has a body says how
- * it is framed: of its own accord Node frames none of a GET or DELETE, and what follows would be the next request of the connection.
+ * The same of a request, without what it says of where it came from: that is for whoever hands it on to say. What has a
+ * body says how it is framed: of its own accord Node frames none of a GET or DELETE, and what follows would be the next
+ * request of the connection.
  */
 export function handedOn(incoming: IncomingMessage): OutgoingHttpHeaders {
   const headers = endToEnd(incoming);
@@ -51,6 +55,9 @@ export const hasBody = ({ headers }: IncomingMessage) =>
 export const mayRepeat = (incoming: IncomingMessage) => !hasBody(incoming) && REPEATABLE.has(incoming.method as string);
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
 
-/** Of other statuses node:http refuses some, which in the midst of an event ends the process, and takes 101 for another protocol. */
+/**
+ * Of other statuses node:http refuses some, which in the midst of an event ends the process, and takes 101 for another
+ * protocol.
+ */
 export const isAnswer = ({ statusCode = 0 }: Pick<IncomingMessage, 'statusCode'>) =>
   statusCode >= 200 && statusCode <= 599;

@@ -1,6 +1,7 @@
 /**
- * Hands whole requests on to one other server, streaming both ways. What says where a request came from is written here, never passed
- * through; while the server is away callers get `unreachable`, and whoever has too much under way there is told to come again.
+ * Hands whole requests on to one other server, streaming both ways. What says where a request came from is written
+ * here, never passed through; while the server is away callers get `unreachable`, and whoever has too much under way
+ * there is told to come again.
  */
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { handedOn } from './proxy-headers.js';

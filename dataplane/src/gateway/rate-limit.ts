@@ -1,13 +1,15 @@
 /**
- * How many requests an address may send to one project in a second; one more is refused until the second is over. Counts
- * are of the present second alone and of a bounded number of addresses; all beyond those share one count.
+ * How many requests an address may send to one project in a second; one more is refused until the second is over.
+ * Counts are of the present second alone and of a bounded number of addresses; all beyond those share one count.
  */
 import { networkOf } from '../network-address.js';
 
 const ADDRESSES = 10_000;
 const WINDOW_MS = 1_000;
 
-/** Where no limit was set: for each address but this machine's own, where programs and proxies of the platform's call. */
+/**
+ * Where no limit was set: for each address but this machine's own, where programs and proxies of the platform's call.
+ */
 const DEFAULT_RATE_LIMIT = 1_000;
 
 interface Count {

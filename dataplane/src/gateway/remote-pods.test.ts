@@ -1,4 +1,7 @@
-/** A gateway before pods that hold what they are asked, or answer what is no HTTP: what of them a project may have, and what others feel. */
+/**
+ * A gateway before pods that hold what they are asked, or answer what is no HTTP: what of them a project may have, and
+ * what others feel.
+ */
 import { createServer, type IncomingMessage, request } from 'node:http';
 import { type AddressInfo, connect, createServer as createTcpServer, type Server } from 'node:net';
 import { pino } from 'pino';

@@ -1,4 +1,7 @@
-/** Two gateways before two pods of storage, each with a folder of its own, over a project with a real database, as a cluster has them. */
+/**
+ * Two gateways before two pods of storage, each with a folder of its own, over a project with a real database, as a
+ * cluster has them.
+ */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import type { Server } from 'node:http';

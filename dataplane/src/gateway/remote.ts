@@ -1,7 +1,8 @@
 /**
- * A service that runs in pods of its own, each a data plane that has it. What a project has there is in one process (its sockets, its
- * uploads, its functions): each project has its pod, chosen by its ref alone, so that every gateway chooses the same. In: requests and
- * sockets whose key was good. Out: what that pod, which looks at the key itself, answers. Called by the gateway as any service.
+ * A service that runs in pods of its own, each a data plane that has it. What a project has there is in one process
+ * (its sockets, its uploads, its functions): each project has its pod, chosen by its ref alone, so that every gateway
+ * chooses the same. In: requests and sockets whose key was good. Out: what that pod, which looks at the key itself,
+ * answers. Called by the gateway as any service.
  */
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';

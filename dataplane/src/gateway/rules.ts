@@ -1,4 +1,7 @@
-/** What the gateway does differently for each service: which routes ask for no key, how large and slow a request may be, and whose words it refuses in. */
+/**
+ * What the gateway does differently for each service: which routes ask for no key, how large and slow a request may be,
+ * and whose words it refuses in.
+ */
 import type { ProjectService } from '@slipway/crds';
 import {
   authTokenRefusal,
@@ -13,9 +16,15 @@ import type { TokenProblem } from './tokens.js';
 export interface ServiceRules {
   /** Routes that are answered without a key; the service sees what the key would have been refused for. */
   open?(method: string, path: string): boolean;
-  /** Its requests and answers are as large and take as long as they need while they move; the service sets its own bounds. */
+  /**
+   * Its requests and answers are as large and take as long as they need while they move; the service sets its own
+   * bounds.
+   */
   streams?: boolean;
-  /** A caller whose key is good and whose Bearer token isn't is served as the key's, and the service told of the problem. */
+  /**
+   * A caller whose key is good and whose Bearer token isn't is served as the key's, and the service told of the
+   * problem.
+   */
   servesBadTokens?: boolean;
   tokenRefusal(problem: TokenProblem): Refusal;
   /** Every other refusal in the words of the service's clients; as it is, without. */

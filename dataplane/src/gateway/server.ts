@@ -128,8 +128,8 @@ export function createGateway(options: GatewayOptions): Server {
   const gateway = new Gateway(options, limits, rateLimit, new SlowClients(server, limits), attempts);
   server.on('request', (incoming, outgoing) => gateway.onRequest(incoming, outgoing));
   server.on('upgrade', (incoming, socket, head) => {
-    // As where another answer has not left yet: whoever asks for more on its connection is given none of it. Not warned of, as
-    // nothing bounds how often callers bring it about.
+    // As where another answer has not left yet: whoever asks for more on its connection is given none of it. Not warned
+    // of, as nothing bounds how often callers bring it about.
     gateway.onUpgrade(incoming, socket, head).catch((error: unknown) => {
       options.log.debug({ err: error }, 'an upgrade could not be decided');
       socket.destroy();

@@ -1,7 +1,7 @@
 /**
- * Ends connections of clients that are too slow: one whose request body isn't there in time; where a body may be as large
- * as it likes, one that has stopped moving; and one that has stopped reading its answer. A request without a body costs
- * nothing here.
+ * Ends connections of clients that are too slow: one whose request body isn't there in time; where a body may be as
+ * large as it likes, one that has stopped moving; and one that has stopped reading its answer. A request without a body
+ * costs nothing here.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';

@@ -1,6 +1,7 @@
 /**
- * Who calls, from a token that one of the project's JWT secrets or keys signed. In: a tenant and a token. Out: the caller, or why not.
- * A verified token is remembered until it expires or the tenant's keys change; what all of them take is bounded.
+ * Who calls, from a token that one of the project's JWT secrets or keys signed. In: a tenant and a token. Out: the
+ * caller, or why not. A verified token is remembered until it expires or the tenant's keys change; what all of them
+ * take is bounded.
  */
 import { API_ROLES, type ApiRole } from '@slipway/crds';
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose';

@@ -1,6 +1,7 @@
 /**
- * Carries requests to services in other pods and their answers back, streamed both ways, over kept connections. In: where, as what
- * path and with which headers. What is away, mute or has too much to do is an error of a named kind. Used by all that is elsewhere.
+ * Carries requests to services in other pods and their answers back, streamed both ways, over kept connections. In:
+ * where, as what path and with which headers. What is away, mute or has too much to do is an error of a named kind.
+ * Used by all that is elsewhere.
  */
 import { type ClientRequest, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { BodyTooLargeError, MAX_BODY_BYTES } from '../request-body.js';

@@ -1,4 +1,7 @@
-/** What clients and owners send is bounded in depth and bytes, and what waited for an answer does nothing once its channel has ended. */
+/**
+ * What clients and owners send is bounded in depth and bytes, and what waited for an answer does nothing once its
+ * channel has ended.
+ */
 import { setTimeout as pause } from 'node:timers/promises';
 import { authenticatorRole, replicationSlotOf } from '@slipway/crds';
 import { pino } from 'pino';
@@ -23,7 +26,9 @@ const join = (socket: RawSocket, topic: string, config: object = {}) =>
 const broadcasts = (socket: RawSocket) => socket.events('broadcast').map(({ payload }) => payload.payload);
 const track = (value: unknown) => ({ type: 'presence', event: 'track', payload: value });
 
-/** V8 writes an object with an index as a key by recursion: what nests too deep for that is read, and can't be written. */
+/**
+ * V8 writes an object with an index as a key by recursion: what nests too deep for that is read, and can't be written.
+ */
 const deep = (depth: number) => `{"0":0,"x":${'['.repeat(depth)}${']'.repeat(depth)}}`;
 
 test('what nests deeper than it can be passed on ends the socket that sent it, and nothing else', async ({

@@ -1,6 +1,7 @@
 /**
- * Broadcasts by REST: POST /api/broadcast with a list, POST /api/broadcast/<topic>/events/<event> with one. In: a request whose caller the
- * gateway decided. Out: 202 when it was handed on; a private message that the caller may not send is dropped, as upstream does.
+ * Broadcasts by REST: POST /api/broadcast with a list, POST /api/broadcast/<topic>/events/<event> with one. In: a
+ * request whose caller the gateway decided. Out: 202 when it was handed on; a private message that the caller may not
+ * send is dropped, as upstream does.
  */
 import { readBody } from '../request-body.js';
 import type { ServiceRequest } from '../service.js';

@@ -1,6 +1,7 @@
 /**
- * One channel of one socket: from phx_join to its end. In: the client's messages, one after another. Out: answers, and what it sends
- * handed to the hub. Decides by its token who it speaks for, and by the policies on `realtime.messages` what it may on a private topic.
+ * One channel of one socket: from phx_join to its end. In: the client's messages, one after another. Out: answers, and
+ * what it sends handed to the hub. Decides by its token who it speaks for, and by the policies on `realtime.messages`
+ * what it may on a private topic.
  */
 import { ConnectionError, DatabaseError, PoolBusyError } from '../sql/pool.js';
 import type { Connection } from './connection.js';

@@ -1,6 +1,7 @@
 /**
- * One socket of one client. In: what `ws` reads. Out: frames, written whole to the network socket so that one frame serves many
- * clients. Hands each message to its channel; closes a client that is silent, reads too slowly, or joins too often.
+ * One socket of one client. In: what `ws` reads. Out: frames, written whole to the network socket so that one frame
+ * serves many clients. Hands each message to its channel; closes a client that is silent, reads too slowly, or joins
+ * too often.
  */
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';

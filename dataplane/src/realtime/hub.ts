@@ -1,6 +1,7 @@
 /**
- * All that one project has of realtime: its sockets, topics, presences, limits and connections to its database. In: tenants' sockets
- * and messages from the database. Out: each broadcast to every channel of its topic. Made by the service when a project is first asked for.
+ * All that one project has of realtime: its sockets, topics, presences, limits and connections to its database. In:
+ * tenants' sockets and messages from the database. Out: each broadcast to every channel of its topic. Made by the
+ * service when a project is first asked for.
  */
 import { CONNECTIONS_AS_AUTHENTICATOR, scramOnly } from '@slipway/crds';
 import { migrateRealtime } from '@slipway/project-database';
@@ -64,7 +65,8 @@ export class Hub {
     this.held = new Budget(this.limits.heldBytes);
     this.waiting = new Budget(this.limits.heldBytes);
     this.#joins = new RateLimit(this.limits.joinsPerSecond);
-    // Policies are asked and changes checked on these; one is kept open while there are channels, as notifications come on it.
+    // Policies are asked and changes checked on these; one is kept open while there are channels, as notifications come
+    // on it.
     const limits = { connections: CONNECTIONS_AS_AUTHENTICATOR.realtime, idleMs: Number.POSITIVE_INFINITY };
     this.pool = new Pool(tenant.authenticator, limits, {
       listen: [NOTIFICATIONS, SCHEMA_NOTIFICATIONS],

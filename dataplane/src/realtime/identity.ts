@@ -43,7 +43,10 @@ export async function verifyToken(tokens: Tokens, tenant: Tenant, token: string)
   return identityOf(verdict);
 }
 
-/** Whether a token that was good is not signed by any key that the project has now; one that has expired is for its channel to tell. */
+/**
+ * Whether a token that was good is not signed by any key that the project has now; one that has expired is for its
+ * channel to tell.
+ */
 export async function isRevoked(tokens: Tokens, tenant: Tenant, token: string): Promise<boolean> {
   const verdict = tokens.remembered(tenant, token) ?? (await tokens.verify(tenant, token));
   return verdict instanceof TokenProblem && (verdict.kind === 'signature' || verdict.kind === 'algorithm');

@@ -1,6 +1,7 @@
 /**
- * The realtime service: channels with broadcast, presence and Postgres changes, as realtime-js knows them. In: sockets at
- * `/realtime/v1/websocket` and broadcasts by REST, from callers whose key was good. Out: frames and answers. Called by the gateway.
+ * The realtime service: channels with broadcast, presence and Postgres changes, as realtime-js knows them. In: sockets
+ * at `/realtime/v1/websocket` and broadcasts by REST, from callers whose key was good. Out: frames and answers. Called
+ * by the gateway.
  */
 import type { Logger } from 'pino';
 import { WebSocketServer } from 'ws';

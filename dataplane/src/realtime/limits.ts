@@ -1,4 +1,7 @@
-/** What a project may use of realtime, by its plan: upstream's quotas. Data; who enforces each says so in upstream's words. */
+/**
+ * What a project may use of realtime, by its plan: upstream's quotas. Data; who enforces each says so in upstream's
+ * words.
+ */
 import type { Plan } from '@slipway/crds';
 
 export interface RealtimeLimits {
@@ -11,7 +14,9 @@ export interface RealtimeLimits {
   presenceEventsPerSecond: number;
   /** Of a broadcast's or a presence's payload. */
   payloadBytes: number;
-  /** Of all that its channels keep: what they were joined with, and what they track. And of what waits on all of them. */
+  /**
+   * Of all that its channels keep: what they were joined with, and what they track. And of what waits on all of them.
+   */
   heldBytes: number;
   /** Of what one topic tracks, which each who joins it is sent in one message. */
   presenceBytes: number;

@@ -1,4 +1,7 @@
-/** A row that is larger than is read of the log costs no memory and is told to subscribers, and the stream goes on after it. */
+/**
+ * A row that is larger than is read of the log costs no memory and is told to subscribers, and the stream goes on after
+ * it.
+ */
 import * as assert from 'uvu/assert';
 import { until } from '../testing/until.js';
 import { MAX_WAL_BYTES } from './changes/replication-session.js';

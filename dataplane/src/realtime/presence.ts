@@ -1,6 +1,7 @@
 /**
- * Who is present on one topic: what each channel tracks, under its key. Out: states and differences as Phoenix words them, in JSON text.
- * Kept as text too: parsed, a payload may take ten times what was sent, and each who joins is sent all of it.
+ * Who is present on one topic: what each channel tracks, under its key. Out: states and differences as Phoenix words
+ * them, in JSON text. Kept as text too: parsed, a payload may take ten times what was sent, and each who joins is sent
+ * all of it.
  */
 import { randomBytes } from 'node:crypto';
 
@@ -22,8 +23,9 @@ export class Presence<Member extends object> {
   }
 
   /**
-   * Undefined: it would be more than the topic keeps. What was tracked before leaves first, in a difference of its own: realtime-js
-   * forgets the references of those that are there while it tells of a join, and would keep the old one beside the new.
+   * Undefined: it would be more than the topic keeps. What was tracked before leaves first, in a difference of its own:
+   * realtime-js forgets the references of those that are there while it tells of a join, and would keep the old one
+   * beside the new.
    */
   track(member: Member, key: string, payload: object): string[] | undefined {
     const before = this.#tracked.get(member);

@@ -1,4 +1,7 @@
-/** The password of the role that reads changes, derived from the platform's Secret for each Postgres cluster: asked of the Kubernetes API when a project's reading begins. */
+/**
+ * The password of the role that reads changes, derived from the platform's Secret for each Postgres cluster: asked of
+ * the Kubernetes API when a project's reading begins.
+ */
 import { CoreV1Api, type KubeConfig } from '@kubernetes/client-node';
 import { REPLICATION_SECRET, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { replicationPasswordAt } from '@slipway/project-database';

@@ -1,6 +1,6 @@
 /**
- * Which projects there are and how to reach each, kept in memory from watches on the Kubernetes API. Asked by the gateway
- * for every request; goes on answering from what it knows while that API is away.
+ * Which projects there are and how to reach each, kept in memory from watches on the Kubernetes API. Asked by the
+ * gateway for every request; goes on answering from what it knows while that API is away.
  */
 import { CoreV1Api, CustomObjectsApi, type KubeConfig } from '@kubernetes/client-node';
 import { GROUP, type Installation, LABEL_PROJECT, SECRETS, VERSION } from '@slipway/crds';
@@ -75,7 +75,10 @@ function projects(kubeConfig: KubeConfig, tenants: Tenants): Collection<ProjectO
   };
 }
 
-/** Only Secrets of that name: of what users entrust to their projects only what their functions are to find is read here. */
+/**
+ * Only Secrets of that name: of what users entrust to their projects only what their functions are to find is read
+ * here.
+ */
 function secrets(kubeConfig: KubeConfig, name: string, sink: SecretsByRef): Collection<SecretObject> {
   const api = kubeConfig.makeApiClient(CoreV1Api);
   const selectors = { labelSelector: LABEL_PROJECT, fieldSelector: `metadata.name=${name}` };

@@ -1,6 +1,7 @@
 /**
  * The projects that this process serves, joined from what the Kubernetes API holds of each: the Project and its two
- * Secrets. A project is here when all three are, its type has services here, and it isn't being deleted; a suspended one is, as such.
+ * Secrets. A project is here when all three are, its type has services here, and it isn't being deleted; a suspended
+ * one is, as such.
  */
 import { createHash } from 'node:crypto';
 import {

@@ -1,7 +1,7 @@
 /**
  * Follows one collection of the Kubernetes API. Out: `replace` with everything after each list, then each change as it
- * comes. A watch that ends is resumed from where it was; one that is too old (410) is listed anew; a server that is down
- * is asked again with growing, jittered pauses, while what was known stays known. Called by the registry.
+ * comes. A watch that ends is resumed from where it was; one that is too old (410) is listed anew; a server that is
+ * down is asked again with growing, jittered pauses, while what was known stays known. Called by the registry.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { type KubeConfig, Watch } from '@kubernetes/client-node';

@@ -1,4 +1,7 @@
-/** The statement that writes rows of a table and answers with them. Called by compile for insert, update, delete and PUT. */
+/**
+ * The statement that writes rows of a table and answers with them. Called by compile for insert, update, delete and
+ * PUT.
+ */
 import type { Table } from './catalogue/catalogue.js';
 import { invalidBody, RestError } from './errors.js';
 import type { ReadNode } from './plan/read-plan.js';

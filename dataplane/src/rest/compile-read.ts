@@ -1,4 +1,7 @@
-/** The statement that answers with rows: those of a table, or of what a function gave. Called by compile for reads and calls. */
+/**
+ * The statement that answers with rows: those of a table, or of what a function gave. Called by compile for reads and
+ * calls.
+ */
 import type { CallPlan } from './plan/call-plan.js';
 import type { ReadNode } from './plan/read-plan.js';
 import type { ApiRequest, RepresentedRequest } from './request/api-request.js';

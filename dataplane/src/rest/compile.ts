@@ -1,6 +1,6 @@
 /**
- * From request to statement: parsed request → plan → SQL, each a pure function of the one before and the catalogue. Out: a
- * CompiledRequest that serves every request of the same shape.
+ * From request to statement: parsed request → plan → SQL, each a pure function of the one before and the catalogue.
+ * Out: a CompiledRequest that serves every request of the same shape.
  */
 import type { Catalogue, Table } from './catalogue/catalogue.js';
 import { mutationStatement } from './compile-mutation.js';

@@ -1,6 +1,6 @@
 /**
- * Every error of the REST service is one value: HTTP status, and code, message, details and hint as PostgREST words them. In:
- * what a stage found wrong, or an error of the pool. Out: what the response stage writes.
+ * Every error of the REST service is one value: HTTP status, and code, message, details and hint as PostgREST words
+ * them. In: what a stage found wrong, or an error of the pool. Out: what the response stage writes.
  */
 import { AnswerTooLargeError, ConnectionError, DatabaseError, PoolBusyError } from '../sql/pool.js';
 import { isFraming, isLine, isToken } from './header-text.js';

@@ -1,6 +1,6 @@
 /**
- * Runs one request against a project's database: compiled once for its shape, sent with the caller's identity in one round trip.
- * In: the request, taken apart. Out: its answer, or an error.
+ * Runs one request against a project's database: compiled once for its shape, sent with the caller's identity in one
+ * round trip. In: the request, taken apart. Out: its answer, or an error.
  */
 import type { ServiceRequest } from '../service.js';
 import type { Result, Statement } from '../sql/pool.js';

@@ -1,6 +1,6 @@
 /**
- * The REST service of a project: PostgREST's wire. In: requests whose caller the gateway has decided. Out: answers, errors
- * included. A request passes through types: outline → ApiRequest → plan → statement → row → answer.
+ * The REST service of a project: PostgREST's wire. In: requests whose caller the gateway has decided. Out: answers,
+ * errors included. A request passes through types: outline → ApiRequest → plan → statement → row → answer.
  */
 import type { ServerResponse } from 'node:http';
 import { readBody } from '../request-body.js';

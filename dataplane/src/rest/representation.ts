@@ -1,4 +1,6 @@
-/** How a request is answered, decided when it is known what answers it: its own media types, or one of the project's. */
+/**
+ * How a request is answered, decided when it is known what answers it: its own media types, or one of the project's.
+ */
 import type { Catalogue } from './catalogue/catalogue.js';
 import type { CallPlan } from './plan/call-plan.js';
 import type { ReadNode } from './plan/read-plan.js';

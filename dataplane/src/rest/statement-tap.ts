@@ -1,4 +1,7 @@
-/** For tests: stands between the service and Postgres and tells the text of every statement that passes, as it is on the wire. */
+/**
+ * For tests: stands between the service and Postgres and tells the text of every statement that passes, as it is on the
+ * wire.
+ */
 
 import type { AddressInfo } from 'node:net';
 import { connect, createServer, type Socket } from 'node:net';

@@ -1,6 +1,6 @@
 /**
- * What the service holds for one project: its pool, its catalogue and the requests compiled against it. The catalogue is read
- * again when Postgres notifies of DDL, when connections were lost, and before an unknown name is answered.
+ * What the service holds for one project: its pool, its catalogue and the requests compiled against it. The catalogue
+ * is read again when Postgres notifies of DDL, when connections were lost, and before an unknown name is answered.
  */
 import { createHash } from 'node:crypto';
 import { AnswerTooLargeError, DatabaseError, Pool, type PoolLimits } from '../sql/pool.js';
@@ -80,8 +80,8 @@ export class TenantDatabase {
   }
 
   /**
-   * Sees to it that `current` is newer than `seen`. `joined`: by a read that others began, perhaps before the change that is
-   * looked for; `refused`: it has been read too often of late.
+   * Sees to it that `current` is newer than `seen`. `joined`: by a read that others began, perhaps before the change
+   * that is looked for; `refused`: it has been read too often of late.
    */
   async revalidate(seen: Catalogue): Promise<'read' | 'joined' | 'refused'> {
     if (this.loading) {

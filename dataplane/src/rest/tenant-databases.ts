@@ -1,4 +1,7 @@
-/** All projects that are open now: opened by their first request, given up when idle, changed or forgotten, bounded in all. */
+/**
+ * All projects that are open now: opened by their first request, given up when idle, changed or forgotten, bounded in
+ * all.
+ */
 import type { Tenant } from '../tenant.js';
 import type { SettingsSource } from './catalogue/settings.js';
 import { TenantDatabase } from './tenant-database.js';

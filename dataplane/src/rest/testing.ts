@@ -1,4 +1,7 @@
-/** For tests: the REST service over a database of its own, behind a bare HTTP server that takes the caller from the token unverified. */
+/**
+ * For tests: the REST service over a database of its own, behind a bare HTTP server that takes the caller from the
+ * token unverified.
+ */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { API_ROLES, type ApiRole } from '@slipway/crds';

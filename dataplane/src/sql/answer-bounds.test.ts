@@ -1,4 +1,7 @@
-/** What a tenant's own database sends is bounded in bytes before it is gathered; a neighbour of the same process goes on. */
+/**
+ * What a tenant's own database sends is bounded in bytes before it is gathered; a neighbour of the same process goes
+ * on.
+ */
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -21,7 +24,10 @@ test.before(async () => {
 });
 test.after(() => cluster?.close());
 
-/** The growth of this process' memory while `work` runs, and whether a neighbour's statements were all answered meanwhile. */
+/**
+ * The growth of this process' memory while `work` runs, and whether a neighbour's statements were all answered
+ * meanwhile.
+ */
 async function besides(work: (pool: Pool) => Promise<void>, limits = {}): Promise<{ grown: number; answered: number }> {
   const [hostile, neighbour] = [new Pool(mallory.authenticator, limits), new Pool(victim.authenticator)];
   globalThis.gc?.();

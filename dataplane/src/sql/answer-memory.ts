@@ -1,7 +1,7 @@
 /**
- * Bounds what the database of a tenant can make this process hold. One answer has a bound of its own; answers that are being received, or
- * wait for a client that reads them slowly, share budgets of their project, of its account and of the process. In: byte counts. Out: whether
- * there is room.
+ * Bounds what the database of a tenant can make this process hold. One answer has a bound of its own; answers that are
+ * being received, or wait for a client that reads them slowly, share budgets of their project, of its account and of
+ * the process. In: byte counts. Out: whether there is room.
  */
 
 import type { Login } from '../tenant.js';

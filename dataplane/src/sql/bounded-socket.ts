@@ -1,6 +1,7 @@
 /**
- * A socket for a client of `pg`, whose parser gathers a message of any length before anybody sees it. Ends itself once the server has
- * sent more than is allowed. For logins and for short jobs, such as migrations, in databases that tenants write to.
+ * A socket for a client of `pg`, whose parser gathers a message of any length before anybody sees it. Ends itself once
+ * the server has sent more than is allowed. For logins and for short jobs, such as migrations, in databases that
+ * tenants write to.
  */
 import { Socket } from 'node:net';
 

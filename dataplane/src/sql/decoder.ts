@@ -20,8 +20,9 @@ export class MessageReader {
   private skipping = 0;
 
   /**
-   * `onHeader` is called once for each message, before its bytes are gathered, with the length of its body. It throws to end the stream;
-   * if it returns a number, only so many bytes of the body are kept and passed on, and the others are dropped as they come.
+   * `onHeader` is called once for each message, before its bytes are gathered, with the length of its body. It throws
+   * to end the stream; if it returns a number, only so many bytes of the body are kept and passed on, and the others
+   * are dropped as they come.
    */
   constructor(
     private readonly onMessage: (type: number, body: Buffer) => void,

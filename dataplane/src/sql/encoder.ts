@@ -3,7 +3,10 @@
  * write. https://www.postgresql.org/docs/current/protocol-message-formats.html
  */
 
-/** A parameter in Postgres' text form. A Buffer holds the bytes of that text, a Date becomes ISO 8601, other objects JSON. */
+/**
+ * A parameter in Postgres' text form. A Buffer holds the bytes of that text, a Date becomes ISO 8601, other objects
+ * JSON.
+ */
 export type Parameter = string | number | boolean | null | undefined | Buffer | Date | object;
 
 const INITIAL_BYTES = 16 * 1024;

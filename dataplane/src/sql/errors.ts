@@ -1,4 +1,7 @@
-/** What may go wrong between a service and its database: values of three kinds, which each service turns into its clients' words. */
+/**
+ * What may go wrong between a service and its database: values of three kinds, which each service turns into its
+ * clients' words.
+ */
 
 /** Postgres refused a statement. The fields are those of its protocol; `message` is the primary one. */
 export class DatabaseError extends Error {
@@ -23,7 +26,9 @@ export class DatabaseError extends Error {
   }
 }
 
-/** The database can't be reached, or went away before it answered: whether the work was done is not known when `sent`. */
+/**
+ * The database can't be reached, or went away before it answered: whether the work was done is not known when `sent`.
+ */
 export class ConnectionError extends Error {
   override readonly name = 'ConnectionError';
   constructor(
@@ -36,8 +41,8 @@ export class ConnectionError extends Error {
 }
 
 /**
- * The database's answer is larger than one may be. Its connection was ended before all of it was received, so whether the work was done
- * is not known. The same statement would do so again: it is not repeated.
+ * The database's answer is larger than one may be. Its connection was ended before all of it was received, so whether
+ * the work was done is not known. The same statement would do so again: it is not repeated.
  */
 export class AnswerTooLargeError extends ConnectionError {
   /** Postgres' `program_limit_exceeded`. */

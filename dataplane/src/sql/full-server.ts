@@ -1,6 +1,7 @@
 /**
- * What pools do when their Postgres admits no more connections: the others of this process give back those that do nothing. In: pools as
- * they open and end. A server that many projects share is sure to have been sized for fewer connections than all of them could hold.
+ * What pools do when their Postgres admits no more connections: the others of this process give back those that do
+ * nothing. In: pools as they open and end. A server that many projects share is sure to have been sized for fewer
+ * connections than all of them could hold.
  */
 import type { Login } from '../tenant.js';
 import { ConnectionError } from './errors.js';
@@ -21,7 +22,10 @@ export const holdsNoMore = (holder: Holder) => holders.delete(holder);
 
 export const isFull = (error: unknown) => causeOf(error)?.code === TOO_MANY_CONNECTIONS;
 
-/** Those give way that were counted: a limit that a project sets for its own database must not cost others their connections. */
+/**
+ * Those give way that were counted: a limit that a project sets for its own database must not cost others their
+ * connections.
+ */
 export function makeRoom({ host, port, database, user }: Login, full: unknown): void {
   const { message = '' } = causeOf(full) ?? {};
   const isCounted = (login: Login) => {

@@ -1,4 +1,6 @@
-/** What a hostile party learns that answers where a tenant's Postgres should be: a fake, as no Postgres of ours is one. */
+/**
+ * What a hostile party learns that answers where a tenant's Postgres should be: a fake, as no Postgres of ours is one.
+ */
 import { type AddressInfo, createServer } from 'node:net';
 import { ASKED_IN_THE_CLEAR } from '@slipway/crds';
 import { type PasswordQuestion, startHostilePostgres } from '@slipway/postgres';

@@ -1,8 +1,8 @@
 /**
  * The few connections that one service holds to one project's database as one login. Work comes in as batches (one
- * implicit transaction in one round trip), as single queries with rows as objects, or as transactions that hold a connection to
- * themselves. Connections open when needed, carry a bounded number of batches each, and close when idle; what can't be
- * taken waits in a bounded queue. Called by the services (auth, rest), which hold one pool a project.
+ * implicit transaction in one round trip), as single queries with rows as objects, or as transactions that hold a
+ * connection to themselves. Connections open when needed, carry a bounded number of batches each, and close when idle;
+ * what can't be taken waits in a bounded queue. Called by the services (auth, rest), which hold one pool a project.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -38,7 +38,9 @@ const DEFAULT_LIMITS: PoolLimits = {
   statementsPerConnection: 200,
 };
 
-/** Batches queue behind each other on a connection only while its present one is this young: a slow one delays nobody. */
+/**
+ * Batches queue behind each other on a connection only while its present one is this young: a slow one delays nobody.
+ */
 const SLOW_MS = 20;
 /** So many go to a connection however slow its last ones were. */
 const LEAST_UNDERWAY = 4;
@@ -46,7 +48,10 @@ const SWEEP_MS = 1_000;
 const CLOSE_GRACE_MS = 5_000;
 /** After a connection was refused, those that are open must do for so long. */
 const OPEN_AGAIN_MS = 1_000;
-/** A server that admits no more is asked again by one connection at a time, ever more seldom, for as long as work may wait. */
+/**
+ * A server that admits no more is asked again by one connection at a time, ever more seldom, for as long as work may
+ * wait.
+ */
 const FULL_LOOK_MS = { first: 100, most: 1_000 };
 /** What ended one connection mostly ends the others, a moment later: what is repeated is not sent on one of those. */
 const REPEAT_AFTER_MS = 100;
@@ -114,8 +119,8 @@ export class Pool implements Queryable, Holder {
   }
 
   /**
-   * All statements in one round trip and one implicit transaction: an error undoes all of them. A `repeatable` batch, one
-   * that only reads, is sent once more when its connection was lost.
+   * All statements in one round trip and one implicit transaction: an error undoes all of them. A `repeatable` batch,
+   * one that only reads, is sent once more when its connection was lost.
    */
   async batch(statements: readonly Statement[], { repeatable = false } = {}): Promise<Result[]> {
     try {
@@ -289,8 +294,8 @@ export class Pool implements Queryable, Holder {
   }
 
   /**
-   * While passwords are rotated Postgres has the next one a moment before it takes the place of the one that is known here: it is
-   * tried too, and one that is yet to be told is waited for.
+   * While passwords are rotated Postgres has the next one a moment before it takes the place of the one that is known
+   * here: it is tried too, and one that is yet to be told is waited for.
    */
   private async logIn(): Promise<Session> {
     const refused = new Map<string, unknown>();

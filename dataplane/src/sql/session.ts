@@ -107,7 +107,10 @@ export class Session {
   /** Least recently used first. */
   private readonly statements = new Set<string>();
   private closed = false;
-  /** Of the answer that is being received: its bytes so far, those of its data, and what it takes of the budgets once it is large. */
+  /**
+   * Of the answer that is being received: its bytes so far, those of its data, and what it takes of the budgets once it
+   * is large.
+   */
   private receivedBytes = 0;
   private keptBytes = 0;
   private held: HeldAnswer | undefined;
@@ -255,7 +258,10 @@ export class Session {
     if (isData) this.keep(length);
   }
 
-  /** Only data is kept until the batch ends. Notices and the like are dropped at once, so the shared budgets do not count them. */
+  /**
+   * Only data is kept until the batch ends. Notices and the like are dropped at once, so the shared budgets do not
+   * count them.
+   */
   private keep(length: number): void {
     this.keptBytes += length;
     if (this.keptBytes < COUNTED_FROM) return;

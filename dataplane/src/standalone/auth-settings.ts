@@ -1,6 +1,6 @@
 /**
- * GoTrue's environment as our auth reads it (docs/cluster-services.md has the variables and their sources). In: the environment. Out:
- * where to listen, the project, and what is said there that this service does otherwise.
+ * GoTrue's environment as our auth reads it (docs/cluster-services.md has the variables and their sources). In: the
+ * environment. Out: where to listen, the project, and what is said there that this service does otherwise.
  */
 import type { Level } from 'pino';
 import type { Tenant } from '../tenant.js';

@@ -1,4 +1,6 @@
-/** Auth as a program of its own: GoTrue's environment, its schema brought up to date first, until it is told to stop. */
+/**
+ * Auth as a program of its own: GoTrue's environment, its schema brought up to date first, until it is told to stop.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import { scramOnly } from '@slipway/crds';
 import { migrateAuth } from '@slipway/project-database';
@@ -11,7 +13,10 @@ import { readAuthSettings } from './auth-settings.js';
 import { type Running, runProgram } from './program.js';
 import { createServiceServer } from './server.js';
 
-/** A database may take its time to come up, or to hear of a new password; beyond it, whoever started us sees that it is not there. */
+/**
+ * A database may take its time to come up, or to hear of a new password; beyond it, whoever started us sees that it is
+ * not there.
+ */
 const ATTEMPTS = 60;
 const BETWEEN_MS = 500;
 const CONNECT_MS = 5_000;

@@ -1,6 +1,6 @@
 /**
- * Upstream's variables, read once at start. In: the environment. Out: values, or an error that names the variable and what it must be,
- * never what it is: many hold secrets. Used by the settings of both programs.
+ * Upstream's variables, read once at start. In: the environment. Out: values, or an error that names the variable and
+ * what it must be, never what it is: many hold secrets. Used by the settings of both programs.
  */
 import { readFileSync } from 'node:fs';
 

@@ -1,6 +1,6 @@
 /**
- * What tokens are verified with, as upstream's variables say it: a secret, a JWK or several. In: the text. Out: shared secrets by
- * text, and the asymmetric keys as the data plane reads them. Errors name the variable, never what it holds.
+ * What tokens are verified with, as upstream's variables say it: a secret, a JWK or several. In: the text. Out: shared
+ * secrets by text, and the asymmetric keys as the data plane reads them. Errors name the variable, never what it holds.
  */
 export interface JwtSecrets {
   /** Signs new tokens, where anything here does. */

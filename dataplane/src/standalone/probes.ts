@@ -1,6 +1,6 @@
 /**
- * PostgREST's admin server: `/live` while the process serves, `/ready` once its database has answered and for as long as it did last.
- * In: GETs of probes. Out: 200 or 503. Started by the REST program beside its own server.
+ * PostgREST's admin server: `/live` while the process serves, `/ready` once its database has answered and for as long
+ * as it did last. In: GETs of probes. Out: 200 or 503. Started by the REST program beside its own server.
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 

@@ -1,4 +1,7 @@
-/** The life of a service that is a process of its own: it serves, and on SIGTERM ends what is under way. Called by both programs' mains. */
+/**
+ * The life of a service that is a process of its own: it serves, and on SIGTERM ends what is under way. Called by both
+ * programs' mains.
+ */
 
 export interface Running {
   close(): Promise<void>;

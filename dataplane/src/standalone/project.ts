@@ -1,4 +1,7 @@
-/** The one project that a program of its own serves, as its service takes it. In: what the environment says. Out: a tenant that never changes. */
+/**
+ * The one project that a program of its own serves, as its service takes it. In: what the environment says. Out: a
+ * tenant that never changes.
+ */
 import type { ProjectService } from '@slipway/crds';
 import { JWT_KEYS } from '../signing-keys.js';
 import type { Login, Tenant } from '../tenant.js';

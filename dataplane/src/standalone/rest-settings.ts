@@ -1,6 +1,6 @@
 /**
- * PostgREST's environment as our REST reads it (docs/cluster-services.md has the variables and their sources). In: the environment. Out:
- * where to listen, the project, its settings, and what is said there that this service does not have.
+ * PostgREST's environment as our REST reads it (docs/cluster-services.md has the variables and their sources). In: the
+ * environment. Out: where to listen, the project, its settings, and what is said there that this service does not have.
  */
 import { randomBytes } from 'node:crypto';
 import { API_ROLES, type ApiRole, REST_SETTINGS, type RestSetting } from '@slipway/crds';

@@ -1,6 +1,7 @@
 /**
- * One service on a port of its own, at the root. In: requests whose key a gateway has seen, or that come from within; who calls is
- * decided here by the Bearer token, and nobody has one is anon. Out: the service's answers. Used by both programs.
+ * One service on a port of its own, at the root. In: requests whose key a gateway has seen, or that come from within;
+ * who calls is decided here by the Bearer token, and nobody has one is anon. Out: the service's answers. Used by both
+ * programs.
  */
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';

@@ -1,6 +1,7 @@
 /**
  * Removes what nobody can reach: content that no object names (an upload that a crash cut short), parts of uploads that
- * nobody went on with, and all of a project that has been gone for a while. Young things are left alone: they may be under way.
+ * nobody went on with, and all of a project that has been gone for a while. Young things are left alone: they may be
+ * under way.
  */
 import { mkdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';

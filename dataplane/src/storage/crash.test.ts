@@ -91,7 +91,10 @@ test('killed in the middle of uploads, it has lost none that it acknowledged and
   assert.is((await files()).length, before);
 });
 
-/** Carries connections to Postgres, and ends each that an upsert is asked on once Postgres has committed it and before that is heard. */
+/**
+ * Carries connections to Postgres, and ends each that an upsert is asked on once Postgres has committed it and before
+ * that is heard.
+ */
 async function startDeafCarrier(): Promise<Server> {
   const { host, port } = project.authenticator;
   const carrier = createServer((from) => {

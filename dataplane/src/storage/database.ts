@@ -1,6 +1,7 @@
 /**
- * What storage asks of a project's database, each in one round trip and one implicit transaction as whoever calls: row-level
- * security on `storage.objects` and `storage.buckets` decides. The schema is brought up to date on first contact.
+ * What storage asks of a project's database, each in one round trip and one implicit transaction as whoever calls:
+ * row-level security on `storage.objects` and `storage.buckets` decides. The schema is brought up to date on first
+ * contact.
  */
 import { type ApiRole, CONNECTIONS_AS_AUTHENTICATOR, scramOnly } from '@slipway/crds';
 import { migrateStorage, storageMigrations, unknownMigration } from '@slipway/project-database';
@@ -41,7 +42,9 @@ const SETTINGS = [
 ];
 const IDENTITY = `select ${SETTINGS.map((setting, i) => `set_config('${setting}', $${i + 1}, true)`).join(', ')}`;
 
-/** Asks without the caller's rights, for what policies don't decide: a bucket's limits, what is public, what was signed. */
+/**
+ * Asks without the caller's rights, for what policies don't decide: a bucket's limits, what is public, what was signed.
+ */
 export const SERVICE: Caller = { role: 'service_role', claims: '{"role":"service_role"}' };
 
 export class StorageDatabases {
@@ -149,8 +152,8 @@ export function identity({ incoming, path }: ServiceRequest, caller: Caller, ope
 const MOST_BYTES = 32 * 1024 * 1024;
 
 /**
- * A statement whose rows are asked for as one JSON text, `name`d after what it does. Too much of it is no integer, and that fails and
- * undoes the statement.
+ * A statement whose rows are asked for as one JSON text, `name`d after what it does. Too much of it is no integer, and
+ * that fails and undoes the statement.
  */
 export const rows = (name: string, text: string, values: Statement['values'] = []): Statement => ({
   name: `storage-${name}`,

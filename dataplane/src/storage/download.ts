@@ -55,8 +55,8 @@ const OPERATIONS: Readonly<Record<Access, string>> = {
 };
 
 /**
- * What a browser is told: never to guess another type than was said, and to run nothing that a file holds, as files of one project
- * may share their origin with others' and with the platform's pages.
+ * What a browser is told: never to guess another type than was said, and to run nothing that a file holds, as files of
+ * one project may share their origin with others' and with the platform's pages.
  */
 export function headersOf({ query }: StorageContext, at: ObjectPlace, object: FoundObject): OutgoingHttpHeaders {
   const { metadata } = object;

@@ -1,4 +1,7 @@
-/** A project's owner writes foreign ids into `storage.objects.version` by SQL, and asks storage for every operation on them. */
+/**
+ * A project's owner writes foreign ids into `storage.objects.version` by SQL, and asks storage for every operation on
+ * them.
+ */
 import { randomUUID } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -43,8 +43,8 @@ export async function foundObject(
 const MOST_READS = 5;
 
 /**
- * What `use` makes of an object and its content. An upload removes at once the content that it replaces: where that happens between
- * the two, the version that is there now is used.
+ * What `use` makes of an object and its content. An upload removes at once the content that it replaces: where that
+ * happens between the two, the version that is there now is used.
  */
 export async function ofObject<T>(
   context: StorageContext,

@@ -1,6 +1,6 @@
 /**
- * The image formats that libvips may decode here, each recognised by its magic bytes before a decoder sees the file. Whatever the
- * object's name or MIME type says, SVG, PDF and every format that is not in this list reach no decoder.
+ * The image formats that libvips may decode here, each recognised by its magic bytes before a decoder sees the file.
+ * Whatever the object's name or MIME type says, SVG, PDF and every format that is not in this list reach no decoder.
  */
 import sharp from 'sharp';
 
@@ -43,7 +43,9 @@ export function formatOf(bytes: Buffer): ImageFormat | undefined {
   return (Object.keys(MAGIC) as ImageFormat[]).find((format) => MAGIC[format](bytes));
 }
 
-/** Blocks all other decoders of libvips, so that a file that is two formats at once is read as the one that was checked. */
+/**
+ * Blocks all other decoders of libvips, so that a file that is two formats at once is read as the one that was checked.
+ */
 export function blockOtherDecoders(): void {
   sharp.block({ operation: ['VipsForeignLoad'] });
   sharp.unblock({ operation: LOADERS });

@@ -1,4 +1,7 @@
-/** Bounds how many images are made at a time, and how many wait for it: each holds its source and what is made of it in memory. */
+/**
+ * Bounds how many images are made at a time, and how many wait for it: each holds its source and what is made of it in
+ * memory.
+ */
 import type { ServerResponse } from 'node:http';
 import type { ServiceRequest } from '../service.js';
 import { StorageError } from './errors.js';

@@ -1,6 +1,6 @@
 /**
- * Images made smaller as they are asked for, by libvips. Bounded against images made to exhaust whoever opens them: in bytes, in
- * pixels, in time, and in how many are made at once.
+ * Images made smaller as they are asked for, by libvips. Bounded against images made to exhaust whoever opens them: in
+ * bytes, in pixels, in time, and in how many are made at once.
  */
 import type { ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
@@ -64,7 +64,9 @@ async function optionsOf({ request, query }: StorageContext, at: ObjectPlace, ac
 const sourceTooLarge = () =>
   new StorageError(413, 'EntityTooLarge', `An image is made of files of up to ${LARGEST_FILE} bytes`);
 
-/** Counted, as what the row says of its size may be the owner's word; and no longer than others may wait for their turn. */
+/**
+ * Counted, as what the row says of its size may be the owner's word; and no longer than others may wait for their turn.
+ */
 async function allOf(source: Readable, outgoing: ServerResponse): Promise<Buffer> {
   const stop = () => source.destroy(new StorageError(504, 'SlowDown', 'The file could not be read in time'));
   const late = setTimeout(stop, SECONDS * 1000);
@@ -102,7 +104,10 @@ async function made(source: Buffer, options: ImageOptions, accept: string): Prom
   }
 }
 
-/** The side that isn't asked for is the source's where it is to be filled, and else follows: up to the largest side, or without being enlarged. */
+/**
+ * The side that isn't asked for is the source's where it is to be filled, and else follows: up to the largest side, or
+ * without being enlarged.
+ */
 function sidesOf({ width, height, resize }: ImageOptions, source: { width: number; height: number }): ResizeOptions {
   if (width === undefined && height === undefined) return {};
   if (width !== undefined && height !== undefined) return { width, height, fit: FITS[resize] };

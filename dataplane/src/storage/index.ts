@@ -1,6 +1,7 @@
 /**
- * Storage as storage-js speaks it. In: requests that the gateway has decided the caller of. Out: answers, errors included, in
- * Supabase's words. Rows in the project's database say what there is and whose; bytes are in the content store.
+ * Storage as storage-js speaks it. In: requests that the gateway has decided the caller of. Out: answers, errors
+ * included, in Supabase's words. Rows in the project's database say what there is and whose; bytes are in the content
+ * store.
  */
 import type { Logger } from 'pino';
 import type { Service, ServiceRequest } from '../service.js';

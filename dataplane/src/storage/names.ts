@@ -17,7 +17,10 @@ export function checkedBucket(name: unknown): string {
   return name;
 }
 
-/** Content lies under names of our own, so none of these could lead anywhere; but clients and proxies would resolve them. */
+/**
+ * Content lies under names of our own, so none of these could lead anywhere; but clients and proxies would resolve
+ * them.
+ */
 export function checkedName(name: unknown): string {
   if (typeof name !== 'string') throw invalidKey('');
   if (!KEY.test(name) || name.startsWith('/') || name.split('/').some((part) => part === '.' || part === '..')) {

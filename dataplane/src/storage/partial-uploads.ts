@@ -1,6 +1,6 @@
 /**
- * Uploads that come in parts: what came, as a file, and what it will be, beside it. Of one that became an object its state is kept
- * for a while, for a client that didn't hear so.
+ * Uploads that come in parts: what came, as a file, and what it will be, beside it. Of one that became an object its
+ * state is kept for a while, for a client that didn't hear so.
  */
 import { randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
@@ -29,7 +29,9 @@ export interface PartialState {
   size: number | undefined;
   metadata: Record<string, string | null>;
   created: string;
-  /** Of the content that it becomes, since it is whole: from then on that is there already, or what came is still here. */
+  /**
+   * Of the content that it becomes, since it is whole: from then on that is there already, or what came is still here.
+   */
   version?: string;
 }
 

@@ -1,6 +1,7 @@
 /**
- * Puts an object in its place: asks first whether the caller may, then takes the content under a version of its own, then names it by
- * one statement as the caller. Until that statement commits nobody sees it; after, the version before is removed.
+ * Puts an object in its place: asks first whether the caller may, then takes the content under a version of its own,
+ * then names it by one statement as the caller. Until that statement commits nobody sees it; after, the version before
+ * is removed.
  */
 import { randomUUID } from 'node:crypto';
 import { ConnectionError, DatabaseError, type Statement } from '../sql/pool.js';
@@ -51,8 +52,8 @@ const UPSERT = `${INSERT} on conflict (bucket_id, name) do update set
   user_metadata = excluded.user_metadata, updated_at = now()`;
 
 /**
- * Whether the caller may put an object there, tried and undone, and what its bucket allows: both in one round trip, as what
- * undoes it carries the answer.
+ * Whether the caller may put an object there, tried and undone, and what its bucket allows: both in one round trip, as
+ * what undoes it carries the answer.
  */
 export async function mayPlace(
   context: StorageContext,
@@ -121,7 +122,10 @@ export function checkType({ allowed_mime_types: allowed }: BucketRules, mimetype
   if (!allowed.some((type) => patterns.includes(type.toLowerCase()))) throw invalidMimeType(mimetype);
 }
 
-/** What a bucket's rules may call a type: as it is, and by its group. Of several in a list, browsers take the last that they know. */
+/**
+ * What a bucket's rules may call a type: as it is, and by its group. Of several in a list, browsers take the last that
+ * they know.
+ */
 function patternsOf(mimetype: string): [essence: string, group: string] | [] {
   const essence = (mimetype.split(';', 1)[0] as string).trim().toLowerCase();
   if (mimetype.includes(',') || !MIME_TYPE.test(essence)) return [];
@@ -167,8 +171,8 @@ export async function placeUnasked(
 }
 
 /**
- * Names content that is whole. Where the database refuses, the content goes; where its answer was lost, it may have been named, and
- * what was not is collected.
+ * Names content that is whole. Where the database refuses, the content goes; where its answer was lost, it may have
+ * been named, and what was not is collected.
  */
 export async function place(...named: Parameters<typeof nameContent>): Promise<string> {
   try {

@@ -100,7 +100,10 @@ async function begun(name: string, headers: Record<string, string> = {}): Promis
 const patch = (by: Served, route: string, body = '0123456789') =>
   ask(by, 'PATCH', route, { 'upload-offset': '0', 'content-type': 'application/offset+octet-stream' }, body);
 
-/** By the stock client, to a server that dies once on the way and is started again. Resolves to how many uploads the client began. */
+/**
+ * By the stock client, to a server that dies once on the way and is started again. Resolves to how many uploads the
+ * client began.
+ */
 async function uploadThrough(death: Death, name: string, bytes: Buffer): Promise<number> {
   const { port } = served;
   const ended = once(served.child, 'exit');
@@ -131,7 +134,8 @@ async function uploadThrough(death: Death, name: string, bytes: Buffer): Promise
   return begins;
 }
 
-// The first is written when the upload begins, the second before its content is taken, the third takes it, the fourth ends it.
+// The first is written when the upload begins, the second before its content is taken, the third takes it, the fourth
+// ends it.
 const DEATHS: Death[] = [2, 3, 4].flatMap((rename) => [
   { rename, when: 'before' },
   { rename, when: 'after' },
@@ -150,8 +154,8 @@ for (const death of DEATHS) {
 }
 
 /**
- * A process whose database is behind a carrier of connections, which ends each that names an object: once that is asked, or once it is
- * answered and not yet heard.
+ * A process whose database is behind a carrier of connections, which ends each that names an object: once that is
+ * asked, or once it is answered and not yet heard.
  */
 async function serveDeaf(endsWhen: 'asked' | 'answered'): Promise<Served & { close(): void }> {
   const { host, port } = project.authenticator;
@@ -189,7 +193,9 @@ test('an upload whose object was made and not heard of is that object, and keeps
   }
 });
 
-/** While `asked` runs, the database waits before it makes an object that it was asked for by a connection that is lost. */
+/**
+ * While `asked` runs, the database waits before it makes an object that it was asked for by a connection that is lost.
+ */
 async function whileNamed(route: string, asked: (waiting: (count: number) => Promise<unknown>) => Promise<void>) {
   const waiting = async () => (await owner.query('select from pg_locks where not granted')).rows.length;
   await owner.query(`

@@ -1,4 +1,7 @@
-/** Uploads in parts by the TUS protocol, as tus-js-client and Uppy speak it to Supabase: rules and rights as of any upload. */
+/**
+ * Uploads in parts by the TUS protocol, as tus-js-client and Uppy speak it to Supabase: rules and rights as of any
+ * upload.
+ */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
@@ -78,7 +81,8 @@ export class Resumable {
     const { incoming, outgoing } = context.request;
     const handle = () =>
       this.#current.run({ context, beginning: undefined, made: undefined }, () =>
-        // Of a client that went away the server may wait for ever: an answer without a body never finishes on a dead connection.
+        // Of a client that went away the server may wait for ever: an answer without a body never finishes on a dead
+        // connection.
         Promise.race([this.#server.handle(incoming, outgoing), closed(outgoing)]),
       );
     const sends = incoming.method === 'PATCH' || incoming.method === 'POST';
@@ -126,7 +130,10 @@ export class Resumable {
     if (method === 'HEAD' && (await this.#partials.isWhole(id))) await this.#finishOrLock(id);
   }
 
-  /** What may succeed later is answered as locked: to any other failure of a HEAD clients begin anew, and send again all that came. */
+  /**
+   * What may succeed later is answered as locked: to any other failure of a HEAD clients begin anew, and send again all
+   * that came.
+   */
   async #finishOrLock(id: string): Promise<void> {
     try {
       await this.#finish(id, nameContent);

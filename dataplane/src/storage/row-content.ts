@@ -1,6 +1,6 @@
 /**
- * The content that a row of `storage.objects` names. A project's owner can write any text into the column `version`, so a value
- * that this service did not generate is a foreign id: reading it answers 404, and removing it touches nothing.
+ * The content that a row of `storage.objects` names. A project's owner can write any text into the column `version`, so
+ * a value that this service did not generate is a foreign id: reading it answers 404, and removing it touches nothing.
  */
 import type { Logger } from 'pino';
 import { LogThrottle } from '../gateway/log-throttle.js';

@@ -1,6 +1,6 @@
 /**
- * Tokens that open one object to whoever has them. Signed by a key derived from the project's JWT secret, so that none of them
- * is a token of the API, nor a token of the API one of them; and what opens a download opens no upload.
+ * Tokens that open one object to whoever has them. Signed by a key derived from the project's JWT secret, so that none
+ * of them is a token of the API, nor a token of the API one of them; and what opens a download opens no upload.
  */
 import { hkdfSync } from 'node:crypto';
 import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose';

@@ -33,7 +33,9 @@ export interface StorageContext extends Surroundings {
   query: URLSearchParams;
 }
 
-/** All statements as `caller`, in one round trip; a `name`d statement is one a role, as Postgres plans policies by role. */
+/**
+ * All statements as `caller`, in one round trip; a `name`d statement is one a role, as Postgres plans policies by role.
+ */
 export const as = (
   context: StorageContext,
   caller: Caller,

@@ -1,4 +1,7 @@
-/** Bounds how many uploads of one project are received at a time: each holds a connection, a file and memory for as long as its client likes. */
+/**
+ * Bounds how many uploads of one project are received at a time: each holds a connection, a file and memory for as long
+ * as its client likes.
+ */
 import type { ServiceRequest } from '../service.js';
 import { tooManyUploads } from './errors.js';
 
@@ -11,7 +14,8 @@ export class UploadsAtOnce {
     const others = this.#underWay.get(ref) ?? 0;
     if (others >= this.most) throw tooManyUploads(this.most);
     this.#underWay.set(ref, others + 1);
-    // Once a request is answered, as one that stood still is, Node no more tells who reads it that the rest will never come.
+    // Once a request is answered, as one that stood still is, Node no more tells who reads it that the rest will never
+    // come.
     outgoing.once('close', () => {
       if (!incoming.complete) incoming.destroy();
     });

@@ -15,7 +15,10 @@ export interface TestKubernetes {
   close(): Promise<void>;
 }
 
-/** SLIPWAY_TEST_KUBECONFIG names a real cluster, with our resources defined, to run against instead of our own API server. */
+/**
+ * SLIPWAY_TEST_KUBECONFIG names a real cluster, with our resources defined, to run against instead of our own API
+ * server.
+ */
 export async function startTestKubernetes(): Promise<TestKubernetes> {
   const given = process.env.SLIPWAY_TEST_KUBECONFIG;
   const { kubeconfig: file, close } = given

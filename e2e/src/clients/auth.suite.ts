@@ -1,6 +1,7 @@
 /**
- * auth-js, as it comes, through its whole public API at a project's URL. Mails are a hook of the project's own database, which keeps them,
- * so that no mail server is needed. A provider that vouches by id_token is there only where the platform may reach one.
+ * auth-js, as it comes, through its whole public API at a project's URL. Mails are a hook of the project's own
+ * database, which keeps them, so that no mail server is needed. A provider that vouches by id_token is there only where
+ * the platform may reach one.
  */
 import { randomUUID } from 'node:crypto';
 import { type AuthError, GoTrueAdminApi, GoTrueClient } from '@supabase/auth-js';

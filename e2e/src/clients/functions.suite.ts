@@ -1,4 +1,7 @@
-/** functions-js, as it comes, through its whole public API at a project's URL: a function is made and deployed over REST, and called. */
+/**
+ * functions-js, as it comes, through its whole public API at a project's URL: a function is made and deployed over
+ * REST, and called.
+ */
 import { FunctionRegion, FunctionsClient } from '@supabase/functions-js';
 import type { Test } from 'uvu';
 import * as assert from 'uvu/assert';

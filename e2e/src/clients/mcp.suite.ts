@@ -1,6 +1,6 @@
 /**
- * MCP at a project's address by the official SDK's client, of the current revision and of those before it, and what its inspector looks
- * at: the handshake, the schemas of tools, what they give, and errors as the protocol has them.
+ * MCP at a project's address by the official SDK's client, of the current revision and of those before it, and what its
+ * inspector looks at: the handshake, the schemas of tools, what they give, and errors as the protocol has them.
  */
 import { randomUUID } from 'node:crypto';
 import { Client, type JSONObject, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';

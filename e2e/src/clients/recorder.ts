@@ -1,6 +1,6 @@
 /**
- * Which public methods of a client's classes a walk has called. In: a list of them for each class, which the compiler holds to be whole,
- * and the clients as the walk uses them. Out: the methods that nobody called.
+ * Which public methods of a client's classes a walk has called. In: a list of them for each class, which the compiler
+ * holds to be whole, and the clients as the walk uses them. Out: the methods that nobody called.
  */
 
 /** What is callable of a class as its types have it: `_` begins what is the client's own affair. */
@@ -9,7 +9,10 @@ export type MethodsOf<Client> = Exclude<
   `_${string}` | symbol | number
 >;
 
-/** `works`: as upstream; `refused`: what is absent here says so; `browser`: needs one, and says so before it asks the server. */
+/**
+ * `works`: as upstream; `refused`: what is absent here says so; `browser`: needs one, and says so before it asks the
+ * server.
+ */
 export type Inventory<Client> = Record<MethodsOf<Client>, 'works' | 'refused' | 'browser'>;
 
 export class Recorder {
@@ -19,7 +22,9 @@ export class Recorder {
   /** By the names of classes, and of objects with methods of their own. */
   constructor(private readonly inventories: Record<string, Record<string, string>>) {}
 
-  /** The same object, whose calls are noted, and so are those of what it gives where that is of a class that is listed. */
+  /**
+   * The same object, whose calls are noted, and so are those of what it gives where that is of a class that is listed.
+   */
   watch<Client extends object>(client: Client, name = client.constructor.name): Client {
     const watched: Client = new Proxy(client, {
       get: (target, property) => {

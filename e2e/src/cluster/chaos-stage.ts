@@ -1,6 +1,7 @@
 /**
- * An installed Slipway for the chaos suite: the operators in the cluster rest, and those of the suite run on this machine with the rights
- * of the installed ones. In: the cluster. Out: how to start an operator, to kill the API server, and to look at all that projects have.
+ * An installed Slipway for the chaos suite: the operators in the cluster rest, and those of the suite run on this
+ * machine with the rights of the installed ones. In: the cluster. Out: how to start an operator, to kill the API
+ * server, and to look at all that projects have.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
- * A cluster for the tests, with the platform's images in it: one that is named, else this machine's test cluster, else kind's. Out: its
- * kubeconfig and a way to leave it, or why there is none. Used by scripts/test.mjs and the benches.
+ * A cluster for the tests, with the platform's images in it: one that is named, else this machine's test cluster, else
+ * kind's. Out: its kubeconfig and a way to leave it, or why there is none. Used by scripts/test.mjs and the benches.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

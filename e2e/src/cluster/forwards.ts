@@ -1,4 +1,7 @@
-/** Ports of this machine that lead to Services of a cluster, each connection by a port forward of its own through the API server. */
+/**
+ * Ports of this machine that lead to Services of a cluster, each connection by a port forward of its own through the
+ * API server.
+ */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { type KubeConfig, PortForward } from '@kubernetes/client-node';

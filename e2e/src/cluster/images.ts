@@ -1,6 +1,7 @@
 /**
- * The images of images/Dockerfile, built and loaded into a cluster that has none or older ones. In: the cluster, and how one image
- * gets there. What a cluster has is written in a ConfigMap of it, so it is forgotten together with the images.
+ * The images of images/Dockerfile, built and loaded into a cluster that has none or older ones. In: the cluster, and
+ * how one image gets there. What a cluster has is written in a ConfigMap of it, so it is forgotten together with the
+ * images.
  */
 import { CoreV1Api, KubeConfig } from '@kubernetes/client-node';
 import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';

@@ -1,4 +1,7 @@
-/** Slipway installed on a cluster as its documentation says, with one kubectl apply, and uninstalled again. Used by platform.ts. */
+/**
+ * Slipway installed on a cluster as its documentation says, with one kubectl apply, and uninstalled again. Used by
+ * platform.ts.
+ */
 import path from 'node:path';
 import { DATA_NAMESPACE, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { kubectl } from '../kubectl.js';

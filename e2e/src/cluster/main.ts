@@ -1,6 +1,7 @@
 /**
- * `node e2e/dist/cluster/main.js [--any]`: finds a cluster, tells of it as a line of JSON, and leaves it when standard input ends. With
- * --any that may be the one which KUBECONFIG names, or kind's. Run by scripts/test.mjs, which works on a Node too old for the rest.
+ * `node e2e/dist/cluster/main.js [--any]`: finds a cluster, tells of it as a line of JSON, and leaves it when standard
+ * input ends. With --any that may be the one which KUBECONFIG names, or kind's. Run by scripts/test.mjs, which works on
+ * a Node too old for the rest.
  */
 import { once } from 'node:events';
 import { findCluster } from './find.js';

@@ -1,6 +1,6 @@
 /**
- * How tests reach a cluster's addresses. Names that end in .test or .localhost are in no DNS: they are this machine, where the cluster's
- * Ingress listens. A Service's name is reached by a port forward, as an administrator would.
+ * How tests reach a cluster's addresses. Names that end in .test or .localhost are in no DNS: they are this machine,
+ * where the cluster's Ingress listens. A Service's name is reached by a port forward, as an administrator would.
  */
 import { type LookupAddress, lookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';

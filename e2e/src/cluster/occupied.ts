@@ -1,6 +1,7 @@
 /**
- * Whether a cluster that somebody chose has a Slipway of theirs, or its data, which tests would overwrite or delete. In: the kubeconfig. Out: why not to go on
- * and what to do, or undefined. What tests install bears a mark. Called by find.ts and installation.ts.
+ * Whether a cluster that somebody chose has a Slipway of theirs, or its data, which tests would overwrite or delete.
+ * In: the kubeconfig. Out: why not to go on and what to do, or undefined. What tests install bears a mark. Called by
+ * find.ts and installation.ts.
  */
 import { DATA_NAMESPACE, GROUP, PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { kubectl } from '../kubectl.js';
@@ -21,7 +22,9 @@ export interface Found {
   dataNamespace: boolean;
 }
 
-/** Of these, those of our names can't be made again as they were. A volume goes with its namespace, whatever its name. */
+/**
+ * Of these, those of our names can't be made again as they were. A volume goes with its namespace, whatever its name.
+ */
 const KINDS = ['deployments', 'statefulsets', 'secrets', 'persistentvolumeclaims'];
 const VOLUME = 'persistentvolumeclaim/';
 const PROJECTS = `projects.${GROUP}`;

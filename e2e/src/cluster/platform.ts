@@ -1,6 +1,6 @@
 /**
- * An installed Slipway on a real cluster, with the face that the one-machine platform has for tests. In: the cluster that
- * scripts/test.mjs found. Used by the tests named *.cluster.test.ts and the benches.
+ * An installed Slipway on a real cluster, with the face that the one-machine platform has for tests. In: the cluster
+ * that scripts/test.mjs found. Used by the tests named *.cluster.test.ts and the benches.
  */
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,4 +1,7 @@
-/** What the images are made of: one hash of every file that images/Dockerfile copies. Called before a build, which it may spare. */
+/**
+ * What the images are made of: one hash of every file that images/Dockerfile copies. Called before a build, which it
+ * may spare.
+ */
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,4 +1,7 @@
-/** The real Kubernetes that some machines have beside this repository, for tests. It is started where it does not run, and then ended again. */
+/**
+ * The real Kubernetes that some machines have beside this repository, for tests. It is started where it does not run,
+ * and then ended again.
+ */
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

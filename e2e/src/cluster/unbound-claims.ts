@@ -1,6 +1,7 @@
 /**
- * Kubernetes' scheduler may miss that a volume was bound while it looked at the pod that waits for it, and then looks again only after five
- * minutes. On a test cluster, whose volumes are bound at once, a change of the claim makes it look.
+ * Kubernetes' scheduler may miss that a volume was bound while it looked at the pod that waits for it, and then looks
+ * again only after five minutes. On a test cluster, whose volumes are bound at once, a change of the claim makes it
+ * look.
  */
 import { run } from './run.js';
 

@@ -1,6 +1,6 @@
 /**
- * Projects led through all that can become of them on a cluster, so that the programs do all that they ever do at the Kubernetes API. In:
- * an installed platform. Used by the test of the roles.
+ * Projects led through all that can become of them on a cluster, so that the programs do all that they ever do at the
+ * Kubernetes API. In: an installed platform. Used by the test of the roles.
  */
 import { API_VERSION, namespaceOf, type Plan, SECRETS } from '@slipway/crds';
 import { kubectl } from '../kubectl.js';
@@ -104,7 +104,10 @@ async function withPods(platform: ClusterPlatform, person: Management): Promise<
   await run('delete', 'project', 'lives', WAIT);
 }
 
-/** A quota of somebody else's keeps its Postgres out for a while: only Events tell why. Then it lives, and its data is retained. */
+/**
+ * A quota of somebody else's keeps its Postgres out for a while: only Events tell why. Then it lives, and its data is
+ * retained.
+ */
 async function ownPostgresWithoutRoom(platform: ClusterPlatform, person: Management): Promise<void> {
   const { run, apply, healthy, change } = byKubectl(platform, 'no-room', person.email);
   const namespace = namespaceOf('no-room');

@@ -1,4 +1,6 @@
-/** docs/compatibility.md: how many features of each service work, differ or are absent, counted in the pages below it. */
+/**
+ * docs/compatibility.md: how many features of each service work, differ or are absent, counted in the pages below it.
+ */
 import { readFileSync } from 'node:fs';
 
 const DOCS = new URL('../../../docs/', import.meta.url);

@@ -6,7 +6,10 @@ export interface Told {
   body: unknown;
 }
 
-/** What clients act upon. Lengths, dates and what caches or proxies are told follow from these, or are each server's own. */
+/**
+ * What clients act upon. Lengths, dates and what caches or proxies are told follow from these, or are each server's
+ * own.
+ */
 export const HEADERS = [
   'content-type',
   'content-range',
@@ -41,7 +44,10 @@ export function differencesOf(ours: Told, lite: Told): Difference[] {
   return [...found, ...differingParts('body', ours.body, lite.body)];
 }
 
-/** Case and spaces, as of `application/json; charset=utf-8`, mean nothing, and an address is the same however much of it is escaped. */
+/**
+ * Case and spaces, as of `application/json; charset=utf-8`, mean nothing, and an address is the same however much of it
+ * is escaped.
+ */
 function spelled(name: string, value: string | undefined): string | undefined {
   if (name === 'content-location') return value && decodeURIComponent(value.replaceAll('+', ' '));
   return value?.toLowerCase().replaceAll(/;\s+/g, ';');

@@ -1,4 +1,7 @@
-/** The command line of @supabase/lite, in a process that ends with the one that started it. Argument: path of its program. */
+/**
+ * The command line of @supabase/lite, in a process that ends with the one that started it. Argument: path of its
+ * program.
+ */
 process.once('disconnect', () => process.exit());
 const [, , program = ''] = process.argv;
 process.argv = [process.execPath, program, 'start', '--no-admin'];

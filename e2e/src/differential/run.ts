@@ -1,4 +1,6 @@
-/** Sends each case to both sides, from the same rows, and tells where the answers, and the rows that are left, differ. */
+/**
+ * Sends each case to both sides, from the same rows, and tells where the answers, and the rows that are left, differ.
+ */
 import type { Case } from './case.js';
 import { type Difference, differencesOf, type Told } from './compare.js';
 import { ROWS, TABLES } from './schema.js';

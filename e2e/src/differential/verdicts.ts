@@ -1,6 +1,7 @@
 /**
- * Where the two differ, and which of them is right by upstream's documentation, or by upstream's code where that says nothing. Each rule
- * says which differences are of its kind; docs/compatibility/lite.md is made of these and of the cases in which they were found.
+ * Where the two differ, and which of them is right by upstream's documentation, or by upstream's code where that says
+ * nothing. Each rule says which differences are of its kind; docs/compatibility/lite.md is made of these and of the
+ * cases in which they were found.
  */
 import type { Difference } from './compare.js';
 import type { Outcome } from './run.js';

@@ -1,4 +1,7 @@
-/** Where things are on the cluster, by address and not by name: who can't ask for names must be shown not to reach what has them. */
+/**
+ * Where things are on the cluster, by address and not by name: who can't ask for names must be shown not to reach what
+ * has them.
+ */
 import { CoreV1Api, type KubeConfig } from '@kubernetes/client-node';
 import type { Address, Pod } from './shell.js';
 

@@ -1,6 +1,6 @@
 /**
- * A shell in a pod, as somebody has who has taken it over: which of some addresses it can open a connection to. In: the pod and the addresses.
- * Out: what came of each attempt. Our images have Node; Postgres' has bash.
+ * A shell in a pod, as somebody has who has taken it over: which of some addresses it can open a connection to. In: the
+ * pod and the addresses. Out: what came of each attempt. Our images have Node; Postgres' has bash.
  */
 import { kubectl } from '../kubectl.js';
 

@@ -1,6 +1,7 @@
 /**
- * An attack in a process of its own, as attackers' programs run on machines of their own: it takes no time from the process that measures, and
- * gives way to the platform's. In: the attacker and the attack. Ends with the signal; a process that ends before that is an error.
+ * An attack in a process of its own, as attackers' programs run on machines of their own: it takes no time from the
+ * process that measures, and gives way to the platform's. In: the attacker and the attack. Ends with the signal; a
+ * process that ends before that is an error.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';

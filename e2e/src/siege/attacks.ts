@@ -1,6 +1,6 @@
 /**
- * The harm that one tenant may try on a shared platform, each until its signal aborts. In: the attacker's project and account. A refusal is what
- * an attack expects; whether the others notice is looked at by the suite.
+ * The harm that one tenant may try on a shared platform, each until its signal aborts. In: the attacker's project and
+ * account. A refusal is what an attack expects; whether the others notice is looked at by the suite.
  */
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';

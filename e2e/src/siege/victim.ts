@@ -1,6 +1,7 @@
 /**
- * The app of a tenant that is not attacked itself, under a steady load: it reads and writes its rows, reads an object and calls a function, and
- * checks every response. In: a platform. Out: each response that was wrong, each 503, and the latencies.
+ * The app of a tenant that is not attacked itself, under a steady load: it reads and writes its rows, reads an object
+ * and calls a function, and checks every response. In: a platform. Out: each response that was wrong, each 503, and the
+ * latencies.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Management, ProjectView } from '../management.js';

@@ -1,6 +1,6 @@
 /**
- * The app that runs in each project: a table and a bucket under row-level security, a function, and two people who are signed in. In:
- * who owns the projects. Out: clients, each of supabase-js. Made once, before the load.
+ * The app that runs in each project: a table and a bucket under row-level security, a function, and two people who are
+ * signed in. In: who owns the projects. Out: clients, each of supabase-js. Made once, before the load.
  */
 import type { SupabaseClient } from '@supabase/supabase-js';
 import * as assert from 'uvu/assert';

@@ -1,6 +1,6 @@
 /**
- * What was acknowledged, by name: afterwards it must be there. What was asked for without an answer may be there. In: attempts and
- * acknowledgements, of one name one after another. Used by each part of the load.
+ * What was acknowledged, by name: afterwards it must be there. What was asked for without an answer may be there. In:
+ * attempts and acknowledgements, of one name one after another. Used by each part of the load.
  */
 export class Kept {
   readonly #entries = new Map<string, { acknowledged: boolean; possible: Set<string> }>();

@@ -1,6 +1,7 @@
 /**
- * In each project Ann listens: to the changes of her rows, and to what Bob says to a channel. In: the rows that were written. Out:
- * broadcasts as requests; and whether each subscription heard all that it was promised, once, and nothing else.
+ * In each project Ann listens: to the changes of her rows, and to what Bob says to a channel. In: the rows that were
+ * written. Out: broadcasts as requests; and whether each subscription heard all that it was promised, once, and nothing
+ * else.
  */
 import type { RealtimeChannel } from '@supabase/supabase-js';
 import { oneOf } from '../random.js';

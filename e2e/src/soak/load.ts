@@ -1,6 +1,6 @@
 /**
- * Mixed load: each part of it makes one step after another, with a short pause between, so that a small machine is busy and not
- * drowned. In: the parts. Out: until it is ended, requests; and what was answered wrongly. Called by the soak.
+ * Mixed load: each part of it makes one step after another, with a short pause between, so that a small machine is busy
+ * and not drowned. In: the parts. Out: until it is ended, requests; and what was answered wrongly. Called by the soak.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Requests } from './requests.js';

@@ -1,6 +1,6 @@
 /**
- * From each kill until the killed is back: what may fail then, and that nothing else failed ever. In: kills and all requests. Out:
- * whether everything answers again, and every request that failed though it may not have.
+ * From each kill until the killed is back: what may fail then, and that nothing else failed ever. In: kills and all
+ * requests. Out: whether everything answers again, and every request that failed though it may not have.
  */
 import type { Failure, Kind, Request, Requests } from './requests.js';
 

@@ -1,6 +1,6 @@
 /**
- * The owner of the projects uses the management API: lists, asks by SQL, registers others, and makes projects of which some are deleted
- * again. Out: accounts, projects and rows that must be there afterwards.
+ * The owner of the projects uses the management API: lists, asks by SQL, registers others, and makes projects of which
+ * some are deleted again. Out: accounts, projects and rows that must be there afterwards.
  */
 import { Management, type ProjectView } from '../management.js';
 import type { Network } from '../network.js';

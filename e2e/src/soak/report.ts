@@ -1,4 +1,7 @@
-/** What the soak saw, in lines for people: latencies of each kind of request, and what each kill did. Nothing here is asserted. */
+/**
+ * What the soak saw, in lines for people: latencies of each kind of request, and what each kill did. Nothing here is
+ * asserted.
+ */
 import type { Outage, Outages } from './outages.js';
 import { KINDS, type Request, type Requests } from './requests.js';
 

@@ -1,6 +1,6 @@
 /**
- * Every request that the load makes: to what, when, and what came of it. In: the fetch that clients are given, and work that is no
- * HTTP. Out: a list to judge and to count. Filled by the load; read by the outages and the report.
+ * Every request that the load makes: to what, when, and what came of it. In: the fetch that clients are given, and work
+ * that is no HTTP. Out: a list to judge and to count. Filled by the load; read by the outages and the report.
  */
 import type { Network } from '../network.js';
 
@@ -33,7 +33,10 @@ export interface Request {
 /** Longer than any wait in the platform for a database or a program that is away. */
 const HANG_MS = 30_000;
 
-/** Of a tool that was called while the database or the Kubernetes API is away: a result in MCP's terms, and no status of HTTP's. */
+/**
+ * Of a tool that was called while the database or the Kubernetes API is away: a result in MCP's terms, and no status of
+ * HTTP's.
+ */
 const AWAY = /(does not accept connections now|does not answer|was lost)\. Try again\.".*"isError":true/;
 
 export class Failed extends Error {

@@ -1,4 +1,6 @@
-/** People write and read their rows by supabase-js. Out: rows that must be there afterwards, and when each was written. */
+/**
+ * People write and read their rows by supabase-js. Out: rows that must be there afterwards, and when each was written.
+ */
 import type { SupabaseClient } from '@supabase/supabase-js';
 import { oneOf } from '../random.js';
 import type { App } from './app.js';

@@ -1,4 +1,7 @@
-/** People sign up, and go on with their sessions by refresh tokens. Out: users and sessions that must be there afterwards. */
+/**
+ * People sign up, and go on with their sessions by refresh tokens. Out: users and sessions that must be there
+ * afterwards.
+ */
 import { oneOf } from '../random.js';
 import type { App } from './app.js';
 import { Kept } from './kept.js';

@@ -1,7 +1,7 @@
 /**
- * Mixed load by real clients over several projects, while each process of the platform is killed in turn: the others answer, the killed
- * one is back, and no acknowledged write is lost. One round of kills; SOAK_SECONDS=600 goes on for so long, SEED=<number> repeats a
- * run's choices.
+ * Mixed load by real clients over several projects, while each process of the platform is killed in turn: the others
+ * answer, the killed one is back, and no acknowledged write is lost. One round of kills; SOAK_SECONDS=600 goes on for
+ * so long, SEED=<number> repeats a run's choices.
  */
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,6 +1,6 @@
 /**
- * What is killed, what may fail until it is back, and how: everything else goes on without a failed request. The table in
- * docs/operations.md is made of this. Called by the soak.
+ * What is killed, what may fail until it is back, and how: everything else goes on without a failed request. The table
+ * in docs/operations.md is made of this. Called by the soak.
  */
 import { readFile, realpath } from 'node:fs/promises';
 import path from 'node:path';

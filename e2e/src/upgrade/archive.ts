@@ -1,4 +1,7 @@
-/** Folders of files as `.tar.zst`, with owners and times. In and out: arguments of tar. Used by the archives of a home and of a cluster. */
+/**
+ * Folders of files as `.tar.zst`, with owners and times. In and out: arguments of tar. Used by the archives of a home
+ * and of a cluster.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';

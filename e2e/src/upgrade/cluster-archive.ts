@@ -1,7 +1,7 @@
 /**
- * A stored cluster: what Slipway has in a test cluster's etcd, and the files of its volumes. Objects are put back into etcd as they were, with
- * their uids, as another uid is another project. In: a test cluster with, or without, an installed Slipway. Out: the archive, or a cluster in
- * which the programs of `unpackCluster`'s caller can be installed.
+ * A stored cluster: what Slipway has in a test cluster's etcd, and the files of its volumes. Objects are put back into
+ * etcd as they were, with their uids, as another uid is another project. In: a test cluster with, or without, an
+ * installed Slipway. Out: the archive, or a cluster in which the programs of `unpackCluster`'s caller can be installed.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -45,7 +45,9 @@ export async function packCluster(archive: string, kubeconfig: string): Promise<
   }
 }
 
-/** Into a cluster without Slipway. Its controllers begin when all objects are there, as some delete what has no owner. */
+/**
+ * Into a cluster without Slipway. Its controllers begin when all objects are there, as some delete what has no owner.
+ */
 export async function unpackCluster(archive: string, kubeconfig: string): Promise<void> {
   await run(KUBE, ['stop', 'kube-controller-manager']);
   await decompress(archive, path.dirname(VOLUMES));

@@ -1,4 +1,7 @@
-/** A stored home: the folder of a stopped one-machine platform. In: a home. Out: its archive, or a home that a platform of this machine can open. */
+/**
+ * A stored home: the folder of a stopped one-machine platform. In: a home. Out: its archive, or a home that a platform
+ * of this machine can open.
+ */
 import { execFile } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';

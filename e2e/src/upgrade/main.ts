@@ -1,6 +1,7 @@
 /**
- * `npm run fixture -- <release>`: writes the state of an upgrade's test with this release into e2e/fixtures/<release>. With --cluster on the
- * test cluster, else on this machine. --from names another checkout, built, whose programs write it.
+ * `npm run fixture -- <release>`: writes the state of an upgrade's test with this release into e2e/fixtures/<release>.
+ * With --cluster on the test cluster, else on this machine. --from names another checkout, built, whose programs write
+ * it.
  */
 import { mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';

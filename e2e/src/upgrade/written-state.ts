@@ -1,6 +1,7 @@
 /**
- * The state that an upgrade must keep: accounts, tokens and projects in every stage of their life, each with data. `writeState` makes it on
- * a running platform through public interfaces alone, so that any release can write it; `checkState` looks for all of it.
+ * The state that an upgrade must keep: accounts, tokens and projects in every stage of their life, each with data.
+ * `writeState` makes it on a running platform through public interfaces alone, so that any release can write it;
+ * `checkState` looks for all of it.
  */
 import { createHash } from 'node:crypto';
 import { CustomObjectsApi, KubeConfig, setHeaderOptions } from '@kubernetes/client-node';

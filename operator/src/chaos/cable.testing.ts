@@ -1,4 +1,7 @@
-/** For tests: a port that leads to another one of this machine, and that can be cut: then nothing comes through, and nobody is told. */
+/**
+ * For tests: a port that leads to another one of this machine, and that can be cut: then nothing comes through, and
+ * nobody is told.
+ */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 

@@ -1,4 +1,6 @@
-/** Numbers that look random and are the same for the same seed: a test prints its seed, and can be run again with it. */
+/**
+ * Numbers that look random and are the same for the same seed: a test prints its seed, and can be run again with it.
+ */
 
 export const newSeed = () => Date.now() & 0x7fffffff;
 

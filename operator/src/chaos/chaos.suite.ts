@@ -1,7 +1,7 @@
 /**
- * What becomes of projects while everything around the operator fails, whatever engine drives them. In: a stage, which has a real API
- * server, how an operator is started there, and how to look at all that stands under some project's name. SEED=<number> repeats a run's
- * choices.
+ * What becomes of projects while everything around the operator fails, whatever engine drives them. In: a stage, which
+ * has a real API server, how an operator is started there, and how to look at all that stands under some project's
+ * name. SEED=<number> repeats a run's choices.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OPERATOR_LEASE, type Project, type ProjectSpec, SYSTEM_NAMESPACE } from '@slipway/crds';

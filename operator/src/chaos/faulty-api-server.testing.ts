@@ -1,6 +1,6 @@
 /**
- * For tests: a Kubernetes API server that fails as told. It stands before a real one and hands everything on, over TLS both ways. In: the
- * real one's kubeconfig, and which faults are on. Out: a kubeconfig that leads here.
+ * For tests: a Kubernetes API server that fails as told. It stands before a real one and hands everything on, over TLS
+ * both ways. In: the real one's kubeconfig, and which faults are on. Out: a kubeconfig that leads here.
  */
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
- * For tests: operators as programs that are started anew whenever they end, as a kubelet or the supervisor would. In: their environment.
- * Out: ways to harm them.
+ * For tests: operators as programs that are started anew whenever they end, as a kubelet or the supervisor would. In:
+ * their environment. Out: ways to harm them.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

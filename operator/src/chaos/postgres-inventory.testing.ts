@@ -1,4 +1,6 @@
-/** For tests: what stands in a Postgres of projects, by what it is, and what there should be. In: a superuser's login. */
+/**
+ * For tests: what stands in a Postgres of projects, by what it is, and what there should be. In: a superuser's login.
+ */
 import { databaseOf } from '@slipway/crds';
 import { PROJECT_INVENTORY } from '@slipway/project-database/inventory.testing.js';
 import pg from 'pg';

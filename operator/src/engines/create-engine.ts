@@ -1,6 +1,6 @@
 /**
- * The engine that an installation has: the cluster's where its site is told, else that of one machine. In: the operator's settings and
- * caches. Out: the engine, what it watches beside the project's own, and where a project is.
+ * The engine that an installation has: the cluster's where its site is told, else that of one machine. In: the
+ * operator's settings and caches. Out: the engine, what it watches beside the project's own, and where a project is.
  */
 import { projectUrlByHost, projectUrlOf } from '@slipway/crds';
 import type { Logger } from 'pino';

@@ -1,4 +1,7 @@
-/** What every engine must do. In: an engine that is started, and how to look at what it made. Run by each engine's own test. */
+/**
+ * What every engine must do. In: an engine that is started, and how to look at what it made. Run by each engine's own
+ * test.
+ */
 
 import { databaseOf, ownerRole, type Region } from '@slipway/crds';
 import pg from 'pg';

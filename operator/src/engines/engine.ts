@@ -1,14 +1,16 @@
 /**
  * What drives a project's parts: databases in the embedded Postgres, or objects on a cluster. Few coarse verbs, each
- * idempotent and safe to be cut short anywhere: called again, it goes on. `engine.suite.ts` is what every engine must pass.
+ * idempotent and safe to be cut short anywhere: called again, it goes on. `engine.suite.ts` is what every engine must
+ * pass.
  */
 import type { Placement, Plan, ProjectStatus, Region } from '@slipway/crds';
 import type { ProjectPasswords } from '@slipway/project-database';
 
 export type EngineOutcome<T = undefined> =
   /**
-   * `restored`: what others had changed or deleted and is put right, in words: `Service auth, which was deleted`. `lookAgainMs`: there
-   * is something to tidy up then. `databaseId`: the id of the project's database, where the request named another.
+   * `restored`: what others had changed or deleted and is put right, in words: `Service auth, which was deleted`.
+   * `lookAgainMs`: there is something to tidy up then. `databaseId`: the id of the project's database, where the
+   * request named another.
    */
   | { state: 'ready'; value: T; restored?: readonly string[]; lookAgainMs?: number; databaseId?: string }
   /** Under way; `message` is for the project's owner. `restored`: what was put back just now and is not there yet. */
@@ -16,7 +18,10 @@ export type EngineOutcome<T = undefined> =
   /** `retry`: the same call may do better later. `reason` is CamelCase, for programs. */
   | { state: 'failed'; reason: string; message: string; retry: boolean };
 
-/** The reason of a failure after which the database is as it was asked to be, passwords and all, but not where its plan wants it. */
+/**
+ * The reason of a failure after which the database is as it was asked to be, passwords and all, but not where its plan
+ * wants it.
+ */
 export const DATABASE_MOVE_UNSUPPORTED = 'DatabaseMoveUnsupported';
 
 /** What an engine knows of a project. */
@@ -99,15 +104,24 @@ export interface Engine {
   ensureIsolation(project: EngineProject): Promise<EngineOutcome>;
   /** Known before there is a database, as it goes into the Secret that comes first. */
   databaseAddress(project: EngineProject): DatabaseAddress;
-  /** Returns the id of the project's database as its server has it recorded; undefined where there is none or the server can't be asked now. */
+  /**
+   * Returns the id of the project's database as its server has it recorded; undefined where there is none or the server
+   * can't be asked now.
+   */
   recordedDatabaseId(project: EngineProject): Promise<string | undefined>;
   /** Makes the database, or puts right what has drifted from what was asked. */
   ensureDatabase(request: DatabaseRequest): Promise<EngineOutcome>;
   /** Asks the services at the project's URL; ready when all that there should be answer. */
   ensureServices(request: ServicesRequest): Promise<ServicesOutcome>;
-  /** Ready when all that verify the project's tokens (each replica of each) take `anonKey`, which may be of the next JWT secret. */
+  /**
+   * Ready when all that verify the project's tokens (each replica of each) take `anonKey`, which may be of the next JWT
+   * secret.
+   */
   verifiersAccept(request: ServicesRequest): Promise<EngineOutcome>;
-  /** Ready when nothing of the project is left but what is to be retained; a namespace that stays for it has LABEL_RETAINED. */
+  /**
+   * Ready when nothing of the project is left but what is to be retained; a namespace that stays for it has
+   * LABEL_RETAINED.
+   */
   remove(request: RemoveRequest): Promise<EngineOutcome>;
   close(): Promise<void>;
 }

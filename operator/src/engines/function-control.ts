@@ -1,4 +1,7 @@
-/** One data plane that runs functions, as its control socket or port answers. In: requests of a function engine. Out: their outcomes. */
+/**
+ * One data plane that runs functions, as its control socket or port answers. In: requests of a function engine. Out:
+ * their outcomes.
+ */
 import { Agent } from 'undici';
 import { TransientError } from '../runtime/transient-error.js';
 import type { FunctionOutcome, FunctionRequest } from './function-engine.js';

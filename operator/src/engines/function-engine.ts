@@ -1,4 +1,7 @@
-/** What runs the functions of projects. Each verb is idempotent: called again for what is so already, it changes nothing. */
+/**
+ * What runs the functions of projects. Each verb is idempotent: called again for what is so already, it changes
+ * nothing.
+ */
 import type { EdgeFunctionStatus } from '@slipway/crds';
 
 export interface FunctionRequest {

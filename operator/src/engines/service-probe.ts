@@ -30,7 +30,10 @@ const PROBES: Readonly<Record<ProjectService, Probe>> = {
   functions: { method: 'GET', path: '/functions/v1/_internal/health', answers: isOk },
 };
 
-/** Each answered by who has verified the token: the gateway, and behind it REST and realtime, which may be programs of their own. */
+/**
+ * Each answered by who has verified the token: the gateway, and behind it REST and realtime, which may be programs of
+ * their own.
+ */
 const VERIFIERS: readonly Probe[] = [
   { method: 'HEAD', path: '/rest/v1/', answers: isTokenAccepted },
   // Who is let in is told that this goes by POST.
@@ -52,7 +55,9 @@ export class ServiceProbe {
     this.#projectUrl = projectUrl;
   }
 
-  /** `available`: what the project has by its type and plan. `direct`: the health of those that have pods of their own. */
+  /**
+   * `available`: what the project has by its type and plan. `direct`: the health of those that have pods of their own.
+   */
   async ask(
     ref: string,
     anonKey: string,
@@ -81,7 +86,9 @@ export class ServiceProbe {
     return { state: 'ready', value: Object.fromEntries(services) };
   }
 
-  /** Whether every one of `origins`, and what is behind it, takes `key`: they learn of a new JWT secret each by itself. */
+  /**
+   * Whether every one of `origins`, and what is behind it, takes `key`: they learn of a new JWT secret each by itself.
+   */
   async accepts(ref: string, key: string, origins: readonly string[] = [this.#dataplaneUrl]): Promise<EngineOutcome> {
     const looks = origins.flatMap((origin) => VERIFIERS.map((probe) => ({ origin, probe })));
     const asked = await Promise.all(
@@ -114,7 +121,8 @@ export class ServiceProbe {
   #lookAt(ref: string, anonKey: string, name: ProjectService, health: string | undefined): Promise<string> {
     if (health === undefined) return this.#look(ref, anonKey, PROBES[name]);
     const { origin, pathname } = new URL(health);
-    // A connection that was made while the Service had no way to its pods yet leads elsewhere for as long as it is kept.
+    // A connection that was made while the Service had no way to its pods yet leads elsewhere for as long as it is
+    // kept.
     return this.#request(origin, { method: 'GET', path: pathname, answers: isOk }, { reset: true });
   }
 

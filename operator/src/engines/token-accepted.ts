@@ -1,6 +1,6 @@
 /**
- * Whether an answer says that the caller's token was verified. In: what the gateway, PostgREST or realtime said. Out: true for what nobody
- * is told whose token was refused, be it an error.
+ * Whether an answer says that the caller's token was verified. In: what the gateway, PostgREST or realtime said. Out:
+ * true for what nobody is told whose token was refused, be it an error.
  */
 
 export interface Answer {
@@ -11,9 +11,14 @@ export interface Answer {
 
 /** https://docs.postgrest.org/en/v14/references/errors.html#group-3-jwt */
 const TOKEN_REFUSED = /^PGRST30/;
-/** By a function of the owner's that ran as the caller, such as `db_pre_request`: with whatever status, 401 and 503 too. */
+/**
+ * By a function of the owner's that ran as the caller, such as `db_pre_request`: with whatever status, 401 and 503 too.
+ */
 const RAISED = /^P[0T]/;
-/** The gateway's own words, and those of who tells no code: the token, the project or the service is not known, or nobody looked. */
+/**
+ * The gateway's own words, and those of who tells no code: the token, the project or the service is not known, or
+ * nobody looked.
+ */
 const NOT_LET_IN = new Set([401, 403, 404, 408, 429]);
 
 export function isTokenAccepted({ status, error }: Answer): boolean {

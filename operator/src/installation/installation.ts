@@ -1,6 +1,7 @@
 /**
- * What an installation on a cluster needs before anybody can use it: the platform's secrets, and its database with the API's role. In:
- * the Kubernetes API, later Postgres. Looked at again and again, first until it is done, then now and then. Started by the operator that leads.
+ * What an installation on a cluster needs before anybody can use it: the platform's secrets, and its database with the
+ * API's role. In: the Kubernetes API, later Postgres. Looked at again and again, first until it is done, then now and
+ * then. Started by the operator that leads.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PLATFORM_ROLES, preparePlatformDatabase } from '@slipway/project-database';

@@ -1,6 +1,6 @@
 /**
- * The platform's own secrets on a cluster, made where they are missing and never changed: what a site put there is its own choice. In:
- * the Kubernetes API. Out: how to reach the platform's Postgres, and how the API will.
+ * The platform's own secrets on a cluster, made where they are missing and never changed: what a site put there is its
+ * own choice. In: the Kubernetes API. Out: how to reach the platform's Postgres, and how the API will.
  */
 import { randomBytes } from 'node:crypto';
 import {
@@ -68,13 +68,19 @@ export async function platformSecrets(client: KubeClient): Promise<PlatformSecre
 /** Of these, one that has served is enough. */
 const LOOK_AT = '500';
 
-/** True if a Project has an address, which it has from when it was healthy. One that was applied before the first start has none. */
+/**
+ * True if a Project has an address, which it has from when it was healthy. One that was applied before the first start
+ * has none.
+ */
 async function hasProjects(client: KubeClient): Promise<boolean> {
   const { items } = await client.get<{ items: Project[] }>(`/apis/${API_VERSION}/projects`, { limit: LOOK_AT });
   return items.some(({ status }) => status?.url !== undefined);
 }
 
-/** New values for the keys that are missing. Throws where data exists that the lost values belong to: a new one would hide the loss. */
+/**
+ * New values for the keys that are missing. Throws where data exists that the lost values belong to: a new one would
+ * hide the loss.
+ */
 function madeBeforeData(
   hasData: boolean,
   held: Record<string, string>,

@@ -1,6 +1,6 @@
 /**
- * Events (core/v1) on objects, for `kubectl describe`. The same thing said again raises a count; an object that says too
- * much is cut short. Writing happens in the background and may fail: an Event is a courtesy, not a record.
+ * Events (core/v1) on objects, for `kubectl describe`. The same thing said again raises a count; an object that says
+ * too much is cut short. Writing happens in the background and may fail: an Event is a courtesy, not a record.
  */
 import type { Logger } from 'pino';
 import { timestamp } from './conditions.js';

@@ -1,6 +1,9 @@
 import type { Logger } from 'pino';
 
-/** Does `work` every so many milliseconds, never twice at once, until what is returned is called. What fails is logged, and done again. */
+/**
+ * Does `work` every so many milliseconds, never twice at once, until what is returned is called. What fails is logged,
+ * and done again.
+ */
 export function every(milliseconds: number, what: string, work: () => Promise<void>, log: Logger): () => void {
   let underway = false;
   const begin = async () => {

@@ -1,12 +1,16 @@
 /**
- * Sorts what a reconcile throws: a transient failure, which a retry may end, or an unexpected error, which is a defect or a state of the
- * world that no code handles. In: anything thrown. Used by the controllers, which write an unexpected error into the status.
+ * Sorts what a reconcile throws: a transient failure, which a retry may end, or an unexpected error, which is a defect
+ * or a state of the world that no code handles. In: anything thrown. Used by the controllers, which write an unexpected
+ * error into the status.
  */
 import { REASON_UNEXPECTED_ERROR } from '@slipway/crds';
 import { KubeError } from './kube.js';
 import { TransientError } from './transient-error.js';
 
-/** A request that a server may serve a moment later: a stale object, a timeout, rate limiting, or the server's own failure. */
+/**
+ * A request that a server may serve a moment later: a stale object, a timeout, rate limiting, or the server's own
+ * failure.
+ */
 const RETRYABLE_STATUSES = new Set([401, 404, 408, 409, 410, 429]);
 
 export const isTransient = (error: unknown) =>
@@ -32,8 +36,8 @@ export const unexpectedOutcome = (step: string) =>
   ({ state: 'failed', reason: REASON_UNEXPECTED_ERROR, message: unexpectedMessage(step), retry: true }) as const;
 
 /**
- * The fields of a log line. Other properties of an error, such as a Postgres error's `detail`, may quote a secret and are left out, and so is
- * the message of a SyntaxError, which quotes the text that JSON.parse read.
+ * The fields of a log line. Other properties of an error, such as a Postgres error's `detail`, may quote a secret and
+ * are left out, and so is the message of a SyntaxError, which quotes the text that JSON.parse read.
  */
 export function loggableError(error: unknown): { error: string; stack: string } {
   if (!(error instanceof Error)) return { error: typeof error, stack: '' };

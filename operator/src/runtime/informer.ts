@@ -1,7 +1,7 @@
 /**
- * A cache of one resource, kept by list and watch, with indexes. In: the API server. Out: objects by key or index, and a
- * call for each change. It never gives up: a watch that ends goes on where it was, one that is too old lists again, one
- * that is silent for too long is begun anew. Objects are shared: whoever reads them must not change them.
+ * A cache of one resource, kept by list and watch, with indexes. In: the API server. Out: objects by key or index, and
+ * a call for each change. It never gives up: a watch that ends goes on where it was, one that is too old lists again,
+ * one that is silent for too long is begun anew. Objects are shared: whoever reads them must not change them.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';

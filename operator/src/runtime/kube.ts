@@ -1,6 +1,7 @@
 /**
- * The Kubernetes API over kept-alive connections. In: a KubeConfig, which knows the server, its TLS and who we are. Out:
- * JSON, or a stream of lines. client-node's own calls make a connection each, which costs a TLS handshake a request.
+ * The Kubernetes API over kept-alive connections. In: a KubeConfig, which knows the server, its TLS and who we are.
+ * Out: JSON, or a stream of lines. client-node's own calls make a connection each, which costs a TLS handshake a
+ * request.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
@@ -126,7 +127,10 @@ export class KubeClient {
     return this.request<T>({ method: 'PATCH', path, body });
   }
 
-  /** Makes the object have what `body` says (server-side apply); fields that others had taken become `fieldManager`'s again. */
+  /**
+   * Makes the object have what `body` says (server-side apply); fields that others had taken become `fieldManager`'s
+   * again.
+   */
   apply<T>(path: string, body: unknown, fieldManager: string): Promise<T> {
     const query = { fieldManager, force: 'true' };
     return this.request<T>({ method: 'PATCH', path, query, body, contentType: 'application/apply-patch+yaml' });

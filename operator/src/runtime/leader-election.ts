@@ -1,7 +1,7 @@
 /**
- * One operator leads at a time, by a Lease: whoever renews it. In: the API server. Out: `acquire` resolves when we lead,
- * `onLost` is called when we no longer may. An operator that ended without letting go is followed LEASE_SECONDS after its last
- * renewal was seen, or at once by one on the same machine, which sees that its process is gone.
+ * One operator leads at a time, by a Lease: whoever renews it. In: the API server. Out: `acquire` resolves when we
+ * lead, `onLost` is called when we no longer may. An operator that ended without letting go is followed LEASE_SECONDS
+ * after its last renewal was seen, or at once by one on the same machine, which sees that its process is gone.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';

@@ -1,4 +1,6 @@
-/** Of an object that nobody here reads: that it is there, and whose it is. As small whatever is in it. Called by caches. */
+/**
+ * Of an object that nobody here reads: that it is there, and whose it is. As small whatever is in it. Called by caches.
+ */
 import { LABEL_PROJECT } from '@slipway/crds';
 import type { KubeObject } from './kube.js';
 

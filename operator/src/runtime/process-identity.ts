@@ -1,6 +1,6 @@
 /**
- * A name for this process that tells another on the same machine whether it still runs: host, process id, and what makes
- * the id unambiguous (which kernel run, which process-id namespace, when it was started).
+ * A name for this process that tells another on the same machine whether it still runs: host, process id, and what
+ * makes the id unambiguous (which kernel run, which process-id namespace, when it was started).
  */
 import { createHash } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';

@@ -1,6 +1,7 @@
 /**
- * What the API server refuses until somebody changes something, in its own words. In: what a request threw. Out: reason and words; undefined
- * for all that may go otherwise at the next try. Of a Secret only who refused is told, as a webhook may quote what is in it.
+ * What the API server refuses until somebody changes something, in its own words. In: what a request threw. Out: reason
+ * and words; undefined for all that may go otherwise at the next try. Of a Secret only who refused is told, as a
+ * webhook may quote what is in it.
  */
 import { KubeError } from './kube.js';
 

@@ -1,7 +1,7 @@
 /**
- * Writes the statuses of one resource: each where it differs, told of by an Event when the object's readiness changes. In: an object and
- * its status. Out: the object as written; and whether a change is such a write of ours. What another wrote (an operator that hung while
- * it led, a person) is not ours, so that the object is looked at again.
+ * Writes the statuses of one resource: each where it differs, told of by an Event when the object's readiness changes.
+ * In: an object and its status. Out: the object as written; and whether a change is such a write of ours. What another
+ * wrote (an operator that hung while it led, a person) is not ours, so that the object is looked at again.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Condition } from '@slipway/crds';

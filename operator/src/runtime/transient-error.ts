@@ -1,4 +1,7 @@
-/** A failure that the same call may not meet again, such as a server that does not answer. A reconcile that throws it is retried. */
+/**
+ * A failure that the same call may not meet again, such as a server that does not answer. A reconcile that throws it is
+ * retried.
+ */
 export class TransientError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);

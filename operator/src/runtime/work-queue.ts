@@ -1,6 +1,6 @@
 /**
- * Keys that wait to be worked on. A key waits at most once however often it is added, and is never given to two workers at
- * once: added meanwhile, it waits until the first is done. So the queue is bounded by the number of objects.
+ * Keys that wait to be worked on. A key waits at most once however often it is added, and is never given to two workers
+ * at once: added meanwhile, it waits until the first is done. So the queue is bounded by the number of objects.
  */
 import { type Backoff, delayOf } from './backoff.js';
 

@@ -1,6 +1,9 @@
 import { OWNERS } from '../owners.js';
 
-/** What upstream added in the summer of 2026: recovery codes of second factors, users that a company's directory keeps (SCIM). */
+/**
+ * What upstream added in the summer of 2026: recovery codes of second factors, users that a company's directory keeps
+ * (SCIM).
+ */
 export const recoveryCodesAndScim = /* sql */ `
 alter type auth.factor_type add value if not exists 'recovery_code';
 alter table auth.one_time_tokens add column expires_at timestamptz;

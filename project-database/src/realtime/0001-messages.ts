@@ -1,7 +1,7 @@
 /**
- * Messages that the database sends to channels, and what policies on channels are asked of. Upstream's columns, and `txid`, by which
- * the data plane reads each committed message once. A plain table: three days are kept, and each insert removes what is older,
- * so that nobody has to come by and make partitions.
+ * Messages that the database sends to channels, and what policies on channels are asked of. Upstream's columns, and
+ * `txid`, by which the data plane reads each committed message once. A plain table: three days are kept, and each
+ * insert removes what is older, so that nobody has to come by and make partitions.
  */
 export const messages = /* sql */ `
 create table realtime.messages (

@@ -1,7 +1,7 @@
 /**
- * The schema `realtime` as numbered migrations, forward only, owned by the group of owners so that a project's owner may put policies
- * on `realtime.messages`. Run at birth in the template; in older databases by the data plane, as the project's owner: never with more
- * rights than the tenant has.
+ * The schema `realtime` as numbered migrations, forward only, owned by the group of owners so that a project's owner
+ * may put policies on `realtime.messages`. Run at birth in the template; in older databases by the data plane, as the
+ * project's owner: never with more rights than the tenant has.
  */
 import type { Migration } from '../auth/index.js';
 import { refuseNewer } from '../newer-release.js';

@@ -3,8 +3,8 @@ import { RE2JS } from 're2js';
 import { charge, chargeText } from './cost.js';
 
 /**
- * The functions of Kubernetes' CEL that the engine lacks: lists, regular expressions in linear time, strings, sets, URLs.
- * Registered once, on the environment that all others are cloned from.
+ * The functions of Kubernetes' CEL that the engine lacks: lists, regular expressions in linear time, strings, sets,
+ * URLs. Registered once, on the environment that all others are cloned from.
  */
 export function registerFunctions(environment: Environment): void {
   registerExpressions(environment);

@@ -1,4 +1,6 @@
-/** POST /invite and /admin/generate_link: ways in for somebody else, mailed by us or handed over by the administrator. */
+/**
+ * POST /invite and /admin/generate_link: ways in for somebody else, mailed by us or handed over by the administrator.
+ */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { type Body, emailMember, object, readJson, text } from '../body.js';
 import { type Answer, type Context, ok, requireAdmin, wantedRedirect } from '../context.js';

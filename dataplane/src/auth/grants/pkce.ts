@@ -1,4 +1,7 @@
-/** A session for the code that a link or provider brought back, and the verifier that only the app has that asked for it. */
+/**
+ * A session for the code that a link or provider brought back, and the verifier that only the app has that asked for
+ * it.
+ */
 import { readJson, text } from '../body.js';
 import { type Answer, type Context, ok } from '../context.js';
 import { AuthError, validationFailed } from '../errors.js';

@@ -1,4 +1,7 @@
-/** The hook that may add to, and take from, the claims of a new access token. Those that our own checks rely on must stay. */
+/**
+ * The hook that may add to, and take from, the claims of a new access token. Those that our own checks rely on must
+ * stay.
+ */
 import type { Context } from '../context.js';
 import { AuthError } from '../errors.js';
 import type { AccessClaims } from '../grant.js';

@@ -1,6 +1,7 @@
 /**
- * A hook that is a function of the project's own database: `f(event jsonb) returns jsonb`. It runs as the role that owns schema
- * `auth`, which reaches it by what the owner grants to supabase_auth_admin, and which is nobody outside this database.
+ * A hook that is a function of the project's own database: `f(event jsonb) returns jsonb`. It runs as the role that
+ * owns schema `auth`, which reaches it by what the owner grants to supabase_auth_admin, and which is nobody outside
+ * this database.
  */
 import { DatabaseError } from '../../sql/errors.js';
 import type { Pool } from '../../sql/pool.js';

@@ -1,4 +1,7 @@
-/** A hook that is a server: one signed POST (https://www.standardwebhooks.com), tried again only where the server asks for it. */
+/**
+ * A hook that is a server: one signed POST (https://www.standardwebhooks.com), tried again only where the server asks
+ * for it.
+ */
 import { createHmac, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { AuthError } from '../errors.js';

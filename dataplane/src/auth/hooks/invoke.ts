@@ -1,4 +1,7 @@
-/** Asks a project's hook. In: the hook's name and its input. Out: what it answered, an object; a hook that isn't set is not asked. */
+/**
+ * Asks a project's hook. In: the hook's name and its input. Out: what it answered, an object; a hook that isn't set is
+ * not asked.
+ */
 import type { Context } from '../context.js';
 import { AuthError } from '../errors.js';
 import { callFunction } from './database-function.js';

@@ -1,4 +1,6 @@
-/** Where each hook of a project goes, from GOTRUE_HOOK_<NAME>_*: a function of its own database, or a server over HTTP. */
+/**
+ * Where each hook of a project goes, from GOTRUE_HOOK_<NAME>_*: a function of its own database, or a server over HTTP.
+ */
 import type { ConfigReader } from '../config.js';
 import { boolean, string } from '../config-values.js';
 

@@ -1,4 +1,7 @@
-/** Writes to a user's e-mail address: by the project's send_email hook where there is one, else by SMTP with its templates. */
+/**
+ * Writes to a user's e-mail address: by the project's send_email hook where there is one, else by SMTP with its
+ * templates.
+ */
 import { canMail } from '../config.js';
 import type { Context } from '../context.js';
 import { AuthError } from '../errors.js';
@@ -59,7 +62,10 @@ export async function mail(context: Context, letter: Letter): Promise<void> {
   }
 }
 
-/** Nobody waits for it. Who it is about is looked up once it is its turn: what users say of themselves is not held meanwhile. */
+/**
+ * Nobody waits for it. Who it is about is looked up once it is its turn: what users say of themselves is not held
+ * meanwhile.
+ */
 export function mailLater(context: Context, { user: { id }, ...letter }: Letter): void {
   context.outbox.post({
     ref: context.request.tenant.ref,

@@ -1,6 +1,7 @@
 /**
- * The mails that auth sends: subject and HTML, each replaceable by GOTRUE_MAILER_SUBJECTS_* and GOTRUE_MAILER_TEMPLATES_*. Templates have upstream's
- * variables, `{{ .ConfirmationURL }}`, and no other syntax; what is put in is escaped.
+ * The mails that auth sends: subject and HTML, each replaceable by GOTRUE_MAILER_SUBJECTS_* and
+ * GOTRUE_MAILER_TEMPLATES_*. Templates have upstream's variables, `{{ .ConfirmationURL }}`, and no other syntax; what
+ * is put in is escaped.
  */
 import type { ConfigReader } from '../config.js';
 import { string } from '../config-values.js';

@@ -1,6 +1,7 @@
 /**
- * POST /factors/{id}/verify: a code answers a challenge. The session is then proven by two factors and gets new tokens; sessions that
- * were not are ended. A challenge is answered once, a code is good once, and how often one may guess is bounded by user.
+ * POST /factors/{id}/verify: a code answers a challenge. The session is then proven by two factors and gets new tokens;
+ * sessions that were not are ended. A challenge is answered once, a code is good once, and how often one may guess is
+ * bounded by user.
  */
 import { isUuid, readJson, text } from '../body.js';
 import { type Answer, type Context, deviceOf, ok } from '../context.js';

@@ -1,4 +1,7 @@
-/** /callback: a browser comes back from a provider, with a code or a refusal, and goes on to the app with a session or an error. */
+/**
+ * /callback: a browser comes back from a provider, with a code or a refusal, and goes on to the app with a session or
+ * an error.
+ */
 
 import type { Statement } from '../../sql/pool.js';
 import { isUuid, readForm } from '../body.js';

@@ -1,6 +1,6 @@
 /**
- * Whom users may sign in with, from GOTRUE_EXTERNAL_<NAME>_*. `github` is GitHub's own protocol; `google` and every other name
- * is an OpenID provider, known by its issuer (_URL).
+ * Whom users may sign in with, from GOTRUE_EXTERNAL_<NAME>_*. `github` is GitHub's own protocol; `google` and every
+ * other name is an OpenID provider, known by its issuer (_URL).
  */
 import type { ConfigReader } from '../config.js';
 import { boolean, list, string, url } from '../config-values.js';

@@ -1,4 +1,6 @@
-/** One request to a provider: bounded in time and size, no redirect followed, and refused in words that hold no secret. */
+/**
+ * One request to a provider: bounded in time and size, no redirect followed, and refused in words that hold no secret.
+ */
 import { AuthError } from '../errors.js';
 import type { Outbound } from '../outbound.js';
 import { readBounded } from '../read-bounded.js';

@@ -1,4 +1,6 @@
-/** GitHub, or an enterprise server of it, by its own protocol: a token, then the user and their addresses from its API. */
+/**
+ * GitHub, or an enterprise server of it, by its own protocol: a token, then the user and their addresses from its API.
+ */
 
 import type { Outbound } from '../outbound.js';
 import type { ProviderConfig } from './config.js';

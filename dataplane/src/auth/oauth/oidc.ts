@@ -1,4 +1,7 @@
-/** OpenID providers: found by their issuer, and believed only under its keys, for our client id, while the token is fresh. */
+/**
+ * OpenID providers: found by their issuer, and believed only under its keys, for our client id, while the token is
+ * fresh.
+ */
 import { createRemoteJWKSet, customFetch, type JWTPayload, jwtVerify } from 'jose';
 import { badRequest } from '../errors.js';
 import type { Outbound } from '../outbound.js';

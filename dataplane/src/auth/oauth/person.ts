@@ -1,6 +1,6 @@
 /**
- * Somebody whom a provider vouches for becomes a user: the one who has this identity already, the one whose proven address
- * the provider has proven too, or a new one.
+ * Somebody whom a provider vouches for becomes a user: the one who has this identity already, the one whose proven
+ * address the provider has proven too, or a new one.
  */
 import { randomUUID } from 'node:crypto';
 import type { Statement } from '../../sql/pool.js';
@@ -123,8 +123,8 @@ const isVouchedFor = ({ email, identities }: User): boolean =>
   );
 
 /**
- * Whoever signed up first with an address that wasn't theirs keeps nothing of it: no password, no other address, no session, no
- * identity, nothing that they began.
+ * Whoever signed up first with an address that wasn't theirs keeps nothing of it: no password, no other address, no
+ * session, no identity, nothing that they began.
  */
 const forgetUnproven = (id: string): Statement[] => [
   {

@@ -65,8 +65,8 @@ select coalesce(json_agg(json_build_object('identity_id', id, 'provider', provid
 from auth.identities where user_id = $1::uuid`;
 
 /**
- * The address of a way in that is gone is one no more: else whoever has its mailbox would still come in by it. Only one that
- * another way in has proven takes its place: any other may be a stranger's.
+ * The address of a way in that is gone is one no more: else whoever has its mailbox would still come in by it. Only one
+ * that another way in has proven takes its place: any other may be a stranger's.
  */
 function changeAddress(userId: string, left: readonly KeptIdentity[]): Statement[] {
   const next = left.find(({ email, verified }) => email && verified)?.email ?? null;

@@ -1,4 +1,7 @@
-/** POST /otp and /magiclink: a code or link to sign in with, for whoever has the address; whether anybody has it is told with `create_user: false` alone. */
+/**
+ * POST /otp and /magiclink: a code or link to sign in with, for whoever has the address; whether anybody has it is told
+ * with `create_user: false` alone.
+ */
 import { randomUUID } from 'node:crypto';
 import { type Body, emailMember, flag, object, phoneMember, readJson } from '../body.js';
 import { confirmsEmail } from '../config.js';

@@ -1,4 +1,7 @@
-/** POST /recover: a link to sign in and set a new password. The answer, and the time it takes, is the same for everybody. */
+/**
+ * POST /recover: a link to sign in and set a new password. The answer, and the time it takes, is the same for
+ * everybody.
+ */
 import { emailMember, readJson } from '../body.js';
 import { type Answer, type Context, ok, wantedRedirect } from '../context.js';
 import { validationFailed } from '../errors.js';

@@ -1,4 +1,7 @@
-/** POST /resend: the message of a sign-up or of a change of address once more. Like /recover it tells nothing about who is there. */
+/**
+ * POST /resend: the message of a sign-up or of a change of address once more. Like /recover it tells nothing about who
+ * is there.
+ */
 import { type Body, emailMember, phoneMember, readJson, text } from '../body.js';
 import { type Answer, type Context, ok, wantedRedirect } from '../context.js';
 import { validationFailed } from '../errors.js';

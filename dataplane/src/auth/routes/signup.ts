@@ -104,7 +104,9 @@ async function writeTo(context: Context, { address, challenge }: Wanted, userId:
   await askToConfirm(context, { userId, address, challenge, redirectTo: wantedRedirect(context) });
 }
 
-/** The address is taken: its owner may learn that from the mail, but whoever asks here gets the answer of a new user. */
+/**
+ * The address is taken: its owner may learn that from the mail, but whoever asks here gets the answer of a new user.
+ */
 async function maskedSignupResponse(context: Context, wanted: Wanted, user: NewUser): Promise<Answer> {
   const known = await findUser(context.pool, byAddress(wanted.address));
   const confirmed = 'email' in wanted.address ? known?.emailConfirmed : known?.phoneConfirmed;

@@ -106,7 +106,9 @@ async function passwordStatements(
   return setPassword(user.id, await hashPassword(ref, password), sessionId);
 }
 
-/** Where nothing can be sent nobody could prove an address; and who was nobody is taken at their word as at a sign-up. */
+/**
+ * Where nothing can be sent nobody could prove an address; and who was nobody is taken at their word as at a sign-up.
+ */
 function addressesAtOnce({ config }: Context, { email, phone }: Changes, { user }: SignedInUser): Statement[] {
   const emailAtOnce = email !== undefined && isAtOnce(config, user.is_anonymous);
   return [

@@ -1,6 +1,6 @@
 /**
- * /verify: a code or link that was sent comes back. GET is the link in a mail and ends at the app's address; POST is the app itself
- * with the code, or the hash of the link. Each proves what it was sent for, once.
+ * /verify: a code or link that was sent comes back. GET is the link in a mail and ends at the app's address; POST is
+ * the app itself with the code, or the hash of the link. Each proves what it was sent for, once.
  */
 import { type Body, emailMember, phoneMember, readJson, text } from '../body.js';
 import { type Answer, type Context, ok, queryOf, redirect } from '../context.js';

@@ -1,4 +1,7 @@
-/** For tests of auth: projects with settings of their own behind a real gateway, and a mail server that keeps what it is given. */
+/**
+ * For tests of auth: projects with settings of their own behind a real gateway, and a mail server that keeps what it is
+ * given.
+ */
 import { randomBytes } from 'node:crypto';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';

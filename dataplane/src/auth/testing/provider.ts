@@ -1,6 +1,6 @@
 /**
- * For tests: an OpenID provider and a GitHub on this machine, over HTTP, who vouch for whomever the test names. They check
- * what a real one checks: client, redirect address, code used once, PKCE.
+ * For tests: an OpenID provider and a GitHub on this machine, over HTTP, who vouch for whomever the test names. They
+ * check what a real one checks: client, redirect address, code used once, PKCE.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';

@@ -1,8 +1,8 @@
 /**
- * Starts processes from a small one, because the kernel copies the page tables of whoever starts another: 5 ms for each 100 MiB
- * that the data plane has in memory, in which it answers nobody. In: commands. Out: their ends and what they wrote. The small
- * process is started when it is first needed, and again after its end, which takes along all that it started. One that does not do as
- * it is told is ended.
+ * Starts processes from a small one, because the kernel copies the page tables of whoever starts another: 5 ms for each
+ * 100 MiB that the data plane has in memory, in which it answers nobody. In: commands. Out: their ends and what they
+ * wrote. The small process is started when it is first needed, and again after its end, which takes along all that it
+ * started. One that does not do as it is told is ended.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { Readable } from 'node:stream';

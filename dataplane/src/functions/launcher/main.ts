@@ -1,4 +1,7 @@
-/** The small process that starts others: told by its channel what to start, it hands on what they write. Ends with its channel. */
+/**
+ * The small process that starts others: told by its channel what to start, it hands on what they write. Ends with its
+ * channel.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { type News, type Order, OUTPUTS } from './messages.js';
 
@@ -13,7 +16,9 @@ process.on('message', (order: Order) => {
 });
 process.once('disconnect', () => process.exit());
 
-/** What the system refuses at once, for want of memory as for want of room for the arguments, costs the others nothing. */
+/**
+ * What the system refuses at once, for want of memory as for want of room for the arguments, costs the others nothing.
+ */
 function startOrSay(order: Extract<Order, { order: 'start' }>): void {
   try {
     start(order);

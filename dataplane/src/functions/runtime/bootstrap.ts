@@ -1,6 +1,7 @@
 /**
- * Runs inside Deno, before the function. In: one line of JSON on standard input. Out: the function, serving at its Unix socket,
- * and two words on standard output, marked with a token that the function can't know. Ends when standard input does.
+ * Runs inside Deno, before the function. In: one line of JSON on standard input. Out: the function, serving at its Unix
+ * socket, and two words on standard output, marked with a token that the function can't know. Ends when standard input
+ * does.
  */
 interface Conn {
   read(buffer: Uint8Array): Promise<number | null>;
@@ -75,7 +76,9 @@ function giveEnvironment(): void {
   }
 }
 
-/** The public URL may be an address of this machine, which is closed to functions: it is reached by a socket instead. */
+/**
+ * The public URL may be an address of this machine, which is closed to functions: it is reached by a socket instead.
+ */
 function reachPublicUrl(): void {
   const { createHttpClient } = Deno;
   // Made when it is first needed: making it takes 1.5 ms of a cold start.
@@ -128,7 +131,8 @@ function showPublicUrl(): void {
 
 async function begin(): Promise<void> {
   try {
-    // Not a literal: what is imported dynamically is held to the permissions, files included, and static imports are not.
+    // Not a literal: what is imported dynamically is held to the permissions, files included, and static imports are
+    // not.
     const module = (await import(entry)) as { default?: { fetch?: Handler } };
     const handler = module.default?.fetch;
     if (!serving.begun && typeof handler === 'function') {

@@ -1,6 +1,7 @@
 /**
- * Postgres changes of one project: who asked for which, and each change to those of them who may read its row. The database's log is
- * read only while somebody asks. In: channels' wishes, and the stream's changes. Out: frames to channels, and how subscribing went.
+ * Postgres changes of one project: who asked for which, and each change to those of them who may read its row. The
+ * database's log is read only while somebody asks. In: channels' wishes, and the stream's changes. Out: frames to
+ * channels, and how subscribing went.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -191,7 +192,10 @@ export class Changes {
     return sends;
   }
 
-  /** Its values were not read, so neither filters nor policies were asked: subscribers learn of it, and nothing about its row. */
+  /**
+   * Its values were not read, so neither filters nor policies were asked: subscribers learn of it, and nothing about
+   * its row.
+   */
   #tellOversized(change: Change, table: Table): void {
     const text = `A change of ${table.schema}.${table.name} was larger than ${MAX_WAL_BYTES} bytes and was not sent`;
     for (const [channel, subscriptions] of this.#subscriptions) {

@@ -1,6 +1,7 @@
 /**
- * Filters of Postgres changes: `column=operator.value`, several with commas. In: their text. Out: conditions, and whether a row meets
- * them. What JavaScript compares as Postgres does is compared here; all else is asked of Postgres, with values as parameters.
+ * Filters of Postgres changes: `column=operator.value`, several with commas. In: their text. Out: conditions, and
+ * whether a row meets them. What JavaScript compares as Postgres does is compared here; all else is asked of Postgres,
+ * with values as parameters.
  */
 
 import { DatabaseError, type Pool } from '../../sql/pool.js';
@@ -95,7 +96,9 @@ const EXACT = new Set([
 const INTEGERS = new Set(['int2', 'int4', 'int8', 'oid']);
 const DATES = new Set(['date', 'timestamp', 'timestamptz']);
 
-/** Conditions with their values as Postgres writes them; a string instead: what the role or the table does not allow. */
+/**
+ * Conditions with their values as Postgres writes them; a string instead: what the role or the table does not allow.
+ */
 export async function checkedAgainst(
   pool: Pool,
   caller: Caller,

@@ -1,4 +1,7 @@
-/** A change as clients get it: JSON text of `data`, with the columns that a role may read. Values are written as `to_jsonb` writes them. */
+/**
+ * A change as clients get it: JSON text of `data`, with the columns that a role may read. Values are written as
+ * `to_jsonb` writes them.
+ */
 import type { ApiRole } from '@slipway/crds';
 import type { Change } from './stream.js';
 import type { Column, Table } from './tables.js';

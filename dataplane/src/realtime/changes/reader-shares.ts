@@ -1,6 +1,6 @@
 /**
- * How many databases of one account are read for changes at once. Each takes a replication slot of its Postgres server, and of these there are
- * few. In: who owns a project. Used by Changes.
+ * How many databases of one account are read for changes at once. Each takes a replication slot of its Postgres server,
+ * and of these there are few. In: who owns a project. Used by Changes.
  */
 import type { Tenant } from '../../tenant.js';
 

@@ -1,6 +1,7 @@
 /**
- * The tables whose changes a replication session told of. Postgres describes a table once a session, before its first change, so none can be
- * forgotten; tenants make tables without end, so there is a bound. In: descriptions. Used by ChangeStream.
+ * The tables whose changes a replication session told of. Postgres describes a table once a session, before its first
+ * change, so none can be forgotten; tenants make tables without end, so there is a bound. In: descriptions. Used by
+ * ChangeStream.
  */
 import type { Relation } from './pgoutput.js';
 

@@ -1,6 +1,7 @@
 /**
  * One replication connection to one database: makes, drops and reads a slot. `pg` logs in and runs the commands; from
- * START_REPLICATION on the stream is read here. In: a login that may replicate. Out: WAL messages with their place in the log.
+ * START_REPLICATION on the stream is read here. In: a login that may replicate. Out: WAL messages with their place in
+ * the log.
  */
 import type { Socket } from 'node:net';
 import { scramOnly } from '@slipway/crds';
@@ -21,7 +22,10 @@ export interface ReplicationEvents {
 const CONNECT_TIMEOUT_MS = 5_000;
 /** Postgres says something every 30 s at least. */
 const SILENCE_MS = 60_000;
-/** A tenant may give its database settings of its own: how values are written and what decoding may use is not among them. */
+/**
+ * A tenant may give its database settings of its own: how values are written and what decoding may use is not among
+ * them.
+ */
 const OPTIONS = [
   ...['datestyle=ISO', 'intervalstyle=postgres', 'extra_float_digits=1', 'bytea_output=hex', 'timezone=UTC'],
   ...['logical_decoding_work_mem=16MB', 'wal_sender_timeout=60s', 'statement_timeout=0', 'search_path='],

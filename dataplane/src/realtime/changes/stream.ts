@@ -1,7 +1,8 @@
 /**
- * The changes of one project's published tables, each once and in order of commit, from when it starts until it stops. A broken
- * connection is taken up again where the slot stands, and what came before is skipped by its place in the log. A slot that
- * Postgres gave up, because nobody read it for too long, is told as lost: changes may have been missed. Called by `Changes`.
+ * The changes of one project's published tables, each once and in order of commit, from when it starts until it stops.
+ * A broken connection is taken up again where the slot stands, and what came before is skipped by its place in the log.
+ * A slot that Postgres gave up, because nobody read it for too long, is told as lost: changes may have been missed.
+ * Called by `Changes`.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { REPLICATION_ROLE } from '@slipway/crds';

@@ -1,4 +1,7 @@
-/** What Postgres' catalogue says of a published table now: columns, keys, who may read them, whether row-level security is on. */
+/**
+ * What Postgres' catalogue says of a published table now: columns, keys, who may read them, whether row-level security
+ * is on.
+ */
 import { API_ROLES, type ApiRole } from '@slipway/crds';
 import type { Pool } from '../../sql/pool.js';
 

@@ -1,6 +1,6 @@
 /**
- * Who may read a changed row: each identity is asked for it by its primary key, under row-level security. In: rows of one
- * table, and identities. Out: which rows each may see. One round trip asks for many identities.
+ * Who may read a changed row: each identity is asked for it by its primary key, under row-level security. In: rows of
+ * one table, and identities. Out: which rows each may see. One round trip asks for many identities.
  */
 import type { Statement } from '../../sql/pool.js';
 import { DatabaseError, type Pool, type Result } from '../../sql/pool.js';
@@ -28,8 +28,8 @@ select coalesce(bool_and(pg_visible_in_snapshot(
 )), true)::text from present, unnest($1::bigint[]) xid`;
 
 /**
- * Whether others see these transactions yet: the log may be read a moment before a commit shows, and a row that is asked for then would
- * seem to be nobody's.
+ * Whether others see these transactions yet: the log may be read a moment before a commit shows, and a row that is
+ * asked for then would seem to be nobody's.
  */
 export async function areVisible(pool: Pool, xids: Iterable<number>): Promise<boolean> {
   const statement = { name: 'realtime-visible', text: ARE_VISIBLE, values: [`{${[...xids].join()}}`] };

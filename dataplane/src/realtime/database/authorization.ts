@@ -1,6 +1,7 @@
 /**
- * What a caller may do on a private topic, asked of the policies on `realtime.messages` as upstream asks them: a message is
- * put there, read or written as the caller, and all of it rolled back. In: a caller and a topic. Out: what is allowed.
+ * What a caller may do on a private topic, asked of the policies on `realtime.messages` as upstream asks them: a
+ * message is put there, read or written as the caller, and all of it rolled back. In: a caller and a topic. Out: what
+ * is allowed.
  */
 import { DatabaseError, type Pool, type Queryable } from '../../sql/pool.js';
 import type { Caller } from '../../tenant.js';

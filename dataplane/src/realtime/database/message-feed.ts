@@ -1,7 +1,8 @@
 /**
- * Messages that the database sends: rows of `realtime.messages`, each delivered once when its transaction has committed, in the
- * order in which they were written. A notification only wakes it; what is read is what the last snapshot did not show, so that a
- * broken connection loses and doubles nothing. In: the project's pool, which listens. Out: messages. Called by the project's hub.
+ * Messages that the database sends: rows of `realtime.messages`, each delivered once when its transaction has
+ * committed, in the order in which they were written. A notification only wakes it; what is read is what the last
+ * snapshot did not show, so that a broken connection loses and doubles nothing. In: the project's pool, which listens.
+ * Out: messages. Called by the project's hub.
  */
 import type { Pool } from '../../sql/pool.js';
 import { assume, SERVICE } from '../identity.js';

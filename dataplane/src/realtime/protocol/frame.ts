@@ -1,4 +1,7 @@
-/** A whole WebSocket message as one unmasked, uncompressed frame (RFC 6455, 5.2): built once, written to any number of sockets. */
+/**
+ * A whole WebSocket message as one unmasked, uncompressed frame (RFC 6455, 5.2): built once, written to any number of
+ * sockets.
+ */
 export type Frame = Buffer;
 
 const FINAL = 0x80;

@@ -1,6 +1,7 @@
 /**
- * Phoenix messages as realtime-js speaks them. In: what came on a socket. Out: messages, and frames of ours. Two encodings: vsn
- * 1.0.0 is a JSON object, 2.0.0 a JSON array; broadcasts of 2.0.0 may be binary (kinds 3, from a client, and 4, to one).
+ * Phoenix messages as realtime-js speaks them. In: what came on a socket. Out: messages, and frames of ours. Two
+ * encodings: vsn 1.0.0 is a JSON object, 2.0.0 a JSON array; broadcasts of 2.0.0 may be binary (kinds 3, from a client,
+ * and 4, to one).
  */
 import { binaryFrame, type Frame, textFrame } from './frame.js';
 import { parseJson } from './json.js';

@@ -1,4 +1,6 @@
-/** What the exposed schemas hold, as planning asks for it: tables, their columns and keys, how they relate, functions. */
+/**
+ * What the exposed schemas hold, as planning asks for it: tables, their columns and keys, how they relate, functions.
+ */
 import { identifier } from '../statement/writer.js';
 import { type KeyRow, keysOfViews, type ViewRow } from './keys.js';
 import { type Relationship, relate } from './relationships.js';

@@ -1,6 +1,6 @@
 /**
- * Keys as constraints declare them, and which columns of views they can be seen through. A view's columns are traced to its base
- * tables by the rule that Postgres stored for it. In: catalogue rows. Out: numbers of relations and columns.
+ * Keys as constraints declare them, and which columns of views they can be seen through. A view's columns are traced to
+ * its base tables by the rule that Postgres stored for it. In: catalogue rows. Out: numbers of relations and columns.
  */
 export interface KeyRow {
   constraint: string;

@@ -1,6 +1,6 @@
 /**
- * Reads the settings and the catalogue of the exposed schemas, as the project's own login: `pg_catalog` is open to all. Every
- * name in it is qualified, and nothing outside `pg_catalog` is called.
+ * Reads the settings and the catalogue of the exposed schemas, as the project's own login: `pg_catalog` is open to all.
+ * Every name in it is qualified, and nothing outside `pg_catalog` is called.
  */
 import { REST_SETTINGS, type RestSetting } from '@slipway/crds';
 import type { Pool, Statement } from '../../sql/pool.js';

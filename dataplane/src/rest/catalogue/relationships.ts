@@ -1,6 +1,6 @@
 /**
- * How tables and views relate, derived from foreign keys: each is seen from both of its ends, also through views, and a table
- * between two makes many-to-many. Functions of a row to rows of another table override them.
+ * How tables and views relate, derived from foreign keys: each is seen from both of its ends, also through views, and a
+ * table between two makes many-to-many. Functions of a row to rows of another table override them.
  */
 import type { ComputedRow, RelationRow } from './catalogue.js';
 import type { KeyRow, ViewKeys } from './keys.js';

@@ -1,6 +1,7 @@
 /**
- * What a project's owner has set for REST inside its database: PostgREST's `pgrst.…` settings, of the login role or of the
- * database. In: names and values as the database has them. Out: settings, where one that makes no sense is as if it were not set.
+ * What a project's owner has set for REST inside its database: PostgREST's `pgrst.…` settings, of the login role or of
+ * the database. In: names and values as the database has them. Out: settings, where one that makes no sense is as if it
+ * were not set.
  */
 import type { RestSetting } from '@slipway/crds';
 

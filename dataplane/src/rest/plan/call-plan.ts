@@ -1,4 +1,6 @@
-/** Chooses the function that `/rpc/name` means by the names of its arguments, or says as PostgREST does why it can't. */
+/**
+ * Chooses the function that `/rpc/name` means by the names of its arguments, or says as PostgREST does why it can't.
+ */
 import type { Catalogue, FunctionRow } from '../catalogue/catalogue.js';
 import { RestError } from '../errors.js';
 import type { Body } from '../request/body.js';

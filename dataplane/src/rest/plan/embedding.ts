@@ -1,4 +1,7 @@
-/** Finds the one relationship that `select=target!hint(…)` means, or says as PostgREST does that there is none or more than one. */
+/**
+ * Finds the one relationship that `select=target!hint(…)` means, or says as PostgREST does that there is none or more
+ * than one.
+ */
 import type { Catalogue, Table } from '../catalogue/catalogue.js';
 import { isComputed, type Relationship } from '../catalogue/relationships.js';
 import { RestError } from '../errors.js';

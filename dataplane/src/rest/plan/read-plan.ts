@@ -1,6 +1,6 @@
 /**
- * Resolves a read against the catalogue: which relationship each embedded resource is, and what is filtered, ordered and
- * limited where. In: the parsed query. Out: a tree of ReadNodes, which the statement stage writes down.
+ * Resolves a read against the catalogue: which relationship each embedded resource is, and what is filtered, ordered
+ * and limited where. In: the parsed query. Out: a tree of ReadNodes, which the statement stage writes down.
  */
 import type { Catalogue, Table } from '../catalogue/catalogue.js';
 import { isToOne, type Relationship } from '../catalogue/relationships.js';

@@ -1,13 +1,16 @@
 /**
- * The name that was probably meant, for hints. As PostgREST finds it: among the names that share a run of three letters with what was asked
- * for, or else of two, the one with the fewest edits in proportion to its length.
+ * The name that was probably meant, for hints. As PostgREST finds it: among the names that share a run of three letters
+ * with what was asked for, or else of two, the one with the fewest edits in proportion to its length.
  */
 
 /** Beyond these a comparison costs more than a hint is worth. */
 const MAX_LENGTH = 63;
 const MAX_NAMES = 1000;
 
-/** `least`: how alike they must be, of 1 for the name itself. PostgREST wants 0.75 of tables and functions, 0.33 of all else. */
+/**
+ * `least`: how alike they must be, of 1 for the name itself. PostgREST wants 0.75 of tables and functions, 0.33 of all
+ * else.
+ */
 export function closest(name: string, candidates: readonly string[], least: number): string | undefined {
   if (name.length > MAX_LENGTH) return undefined;
   const known = candidates.slice(0, MAX_NAMES);

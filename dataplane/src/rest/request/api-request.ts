@@ -30,7 +30,9 @@ export interface ApiRequest extends Outline {
   preferences: Preferences;
   parameters: Parameters;
   body: Body | undefined;
-  /** Written into the statement: Postgres plans one whose limit it doesn't know for many rows, and so anew each time. */
+  /**
+   * Written into the statement: Postgres plans one whose limit it doesn't know for many rows, and so anew each time.
+   */
   limit: number | undefined;
   /** Whether the range has one: then it is a parameter of the statement. */
   hasOffset: boolean;

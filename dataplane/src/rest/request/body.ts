@@ -1,4 +1,6 @@
-/** What a body looks like, told before it goes to Postgres as it came: valid JSON, an object or an array, and its keys. */
+/**
+ * What a body looks like, told before it goes to Postgres as it came: valid JSON, an object or an array, and its keys.
+ */
 import { invalidBody } from '../errors.js';
 import { csvRows } from './csv.js';
 

@@ -40,7 +40,10 @@ export interface EmbedItem {
 
 export type SelectItem = FieldItem | EmbedItem;
 
-/** A value of a parameter of the query string, from `start` of it on: another request of the same shape has another there. */
+/**
+ * A value of a parameter of the query string, from `start` of it on: another request of the same shape has another
+ * there.
+ */
 export interface Slot {
   parameter: number;
   start: number;

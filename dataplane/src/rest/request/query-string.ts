@@ -1,6 +1,6 @@
 /**
- * Parses a whole query string. In: its parameters, decoded. Out: QueryString, or PGRST100. Which parameters are a function's
- * arguments is told by their values: those without an operator.
+ * Parses a whole query string. In: its parameters, decoded. Out: QueryString, or PGRST100. Which parameters are a
+ * function's arguments is told by their values: those without an operator.
  */
 import { parseError } from '../errors.js';
 import { parseOperation, parseTree } from './filter.js';

@@ -1,4 +1,6 @@
-/** Which rows of the result are asked for: `limit` and `offset` of the query, narrowed by the Range header of a read. */
+/**
+ * Which rows of the result are asked for: `limit` and `offset` of the query, narrowed by the Range header of a read.
+ */
 import { invalidRange } from '../errors.js';
 import { type Parameters, wholeNumber } from './query-string.js';
 

@@ -1,4 +1,6 @@
-/** Reads one parameter of a query string from left to right; what does not fit is PostgREST's PGRST100 at that column. */
+/**
+ * Reads one parameter of a query string from left to right; what does not fit is PostgREST's PGRST100 at that column.
+ */
 import { parseError } from '../errors.js';
 import type { Field, JsonStep } from './grammar.js';
 

@@ -1,4 +1,6 @@
-/** The grammar of `select=`: columns with aliases, casts and aggregates, and embedded resources with hints and joins. */
+/**
+ * The grammar of `select=`: columns with aliases, casts and aggregates, and embedded resources with hints and joins.
+ */
 import { AGGREGATES, type Aggregate, type EmbedItem, type FieldItem, type SelectItem } from './grammar.js';
 import { Scanner } from './scanner.js';
 

@@ -1,6 +1,6 @@
 /**
- * Tells requests apart by all that decides their statement, and nothing else: values that become parameters are left out.
- * In: outline, parameters, body. Out: a key for the cache of compiled requests.
+ * Tells requests apart by all that decides their statement, and nothing else: values that become parameters are left
+ * out. In: outline, parameters, body. Out: a key for the cache of compiled requests.
  */
 import type { Outline } from './api-request.js';
 import type { Body } from './body.js';

@@ -9,8 +9,8 @@ export type Arguments = { from: 'query'; values: { name: string; value: Value }[
 export function callSql(writer: Writer, { routine, wholeBody }: CallPlan, given: Arguments): string {
   const { parameters, returns } = routine;
   const called = (list: string[]) => `${qualified(routine)}(${list.join(', ')})`;
-  // Among the columns, as a record without columns of its own can't be where rows come from. Without `offset` Postgres would write the
-  // call to wherever its result is used, and run it each time.
+  // Among the columns, as a record without columns of its own can't be where rows come from. Without `offset` Postgres
+  // would write the call to wherever its result is used, and run it each time.
   const call = (list: string[]) =>
     returns === 'composite' ? called(list) : `(select ${called(list)} as pgrst_scalar offset 0)`;
   const select = 'select pgrst_call.* from';

@@ -1,4 +1,7 @@
-/** Types as people write them in `col::type`. A type's own name can be quoted as an identifier; SQL's spellings of several words can't. */
+/**
+ * Types as people write them in `col::type`. A type's own name can be quoted as an identifier; SQL's spellings of
+ * several words can't.
+ */
 import { identifier } from './writer.js';
 
 const SPELLINGS: Record<string, string> = {

@@ -1,6 +1,6 @@
 /**
- * Writes INSERT, UPDATE and DELETE. The body is one parameter, expanded into rows by Postgres; what is returned is read by
- * `readSql` from the rows that were written.
+ * Writes INSERT, UPDATE and DELETE. The body is one parameter, expanded into rows by Postgres; what is returned is read
+ * by `readSql` from the rows that were written.
  */
 import type { Table } from '../catalogue/catalogue.js';
 import { isComputed } from '../catalogue/relationships.js';
@@ -78,8 +78,8 @@ function bodySql(writer: Writer, { table, columns, bodyIsArray, missingDefaults 
 }
 
 /**
- * Of the columns that are written alone: a row of the whole table would hold a null for each other one, which the domain of one may
- * refuse. A domain may also say how its values are read from JSON.
+ * Of the columns that are written alone: a row of the whole table would hold a null for each other one, which the
+ * domain of one may refuse. A domain may also say how its values are read from JSON.
  */
 function rowsOf(table: Table, columns: string[], json: string, rows: string): string {
   const known = columns.flatMap((name) => table.columns.get(name) ?? []);

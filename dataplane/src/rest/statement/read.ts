@@ -1,6 +1,6 @@
 /**
- * Writes a ReadNode as one SELECT: each embedded resource is a lateral join whose `body` is its JSON, so that Postgres builds
- * the whole result. Called for reads, and for what a mutation or a function returns.
+ * Writes a ReadNode as one SELECT: each embedded resource is a lateral join whose `body` is its JSON, so that Postgres
+ * builds the whole result. Called for reads, and for what a mutation or a function returns.
  */
 import { isComputed, isToOne, type Pairs } from '../catalogue/relationships.js';
 import { notImplemented } from '../errors.js';

@@ -1,6 +1,6 @@
 /**
- * Wraps the rows of a statement into the one row that is answered: the body as text and what the response's head needs. The
- * order of its columns is RESULT_COLUMNS.
+ * Wraps the rows of a statement into the one row that is answered: the body as text and what the response's head needs.
+ * The order of its columns is RESULT_COLUMNS.
  */
 import type { FunctionRow } from '../catalogue/catalogue.js';
 import type { CustomMedia, Representation } from '../request/media.js';
@@ -25,7 +25,9 @@ export interface ResultParts {
   bound?: { rows: number; exactly: boolean };
 }
 
-/** An error that we raise within Postgres, so that what was written is undone: a cast that can't be, naming the count. */
+/**
+ * An error that we raise within Postgres, so that what was written is undone: a cast that can't be, naming the count.
+ */
 export const BOUND_ERROR = /"pgrst-rows:(\d+)"/;
 
 export function resultSql(parts: ResultParts): string {

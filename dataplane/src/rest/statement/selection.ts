@@ -1,6 +1,6 @@
 /**
- * The select list of one ReadNode in the making: own columns, embedded resources' JSON, what is spread into it, and what all of
- * that is grouped by. Aggregates of a node that is spread itself are left to the node around it.
+ * The select list of one ReadNode in the making: own columns, embedded resources' JSON, what is spread into it, and
+ * what all of that is grouped by. Aggregates of a node that is spread itself are left to the node around it.
  */
 import { isToOne } from '../catalogue/relationships.js';
 import type { EmbedNode } from '../plan/read-plan.js';

@@ -1,9 +1,9 @@
 /**
- * Where the bytes of objects are. An object's content lies under its project's ref and its version, an id of ours: no name that
- * a user chose is part of any path. Content is there whole or not at all, and never changes.
+ * Where the bytes of objects are. An object's content lies under its project's ref and its version, an id of ours: no
+ * name that a user chose is part of any path. Content is there whole or not at all, and never changes.
  *
- * A project's owner can write any text into `storage.objects.version`. So every store checks the form of both parts of a place
- * before it builds a path or a key: `checkedPlace` for one place, `isVersion` for lists.
+ * A project's owner can write any text into `storage.objects.version`. So every store checks the form of both parts of
+ * a place before it builds a path or a key: `checkedPlace` for one place, `isVersion` for lists.
  */
 import type { Readable } from 'node:stream';
 import { REF_MAX_LENGTH } from '@slipway/crds';
@@ -27,9 +27,14 @@ export interface StoredVersion {
 }
 
 export interface ContentStore {
-  /** Whether it writes without asking another machine: what is small may come before it is known whether it is allowed. */
+  /**
+   * Whether it writes without asking another machine: what is small may come before it is known whether it is allowed.
+   */
   readonly isLocal: boolean;
-  /** Takes all of `source`, `length` bytes where that is known, and says how many there were; throws tooLarge() past `limit`. Its pieces are used up. */
+  /**
+   * Takes all of `source`, `length` bytes where that is known, and says how many there were; throws tooLarge() past
+   * `limit`. Its pieces are used up.
+   */
   write(place: ContentPlace, source: Readable, limit: number, length?: number): Promise<number>;
   /** Makes a local file, which nobody else uses any more, the content of `place`. */
   adopt(place: ContentPlace, file: string): Promise<void>;

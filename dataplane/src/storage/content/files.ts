@@ -1,4 +1,7 @@
-/** Content as files: `<folder>/<ref>/content/<2 of the version>/<version>`, written under `<ref>/tmp` and renamed when it is whole. */
+/**
+ * Content as files: `<folder>/<ref>/content/<2 of the version>/<version>`, written under `<ref>/tmp` and renamed when
+ * it is whole.
+ */
 import { once } from 'node:events';
 import { constants, createReadStream, createWriteStream } from 'node:fs';
 import { copyFile, link, lstat, mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';

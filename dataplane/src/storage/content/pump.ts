@@ -1,6 +1,6 @@
 /**
- * Moves bytes from where they come to where they go. Each piece's memory is given back as soon as it is written: were it left to
- * the collector, every 64 MB of content would have it look through the whole heap.
+ * Moves bytes from where they come to where they go. Each piece's memory is given back as soon as it is written: were
+ * it left to the collector, every 64 MB of content would have it look through the whole heap.
  */
 import { type Readable, Transform, type Writable } from 'node:stream';
 import { tooLarge } from '../errors.js';

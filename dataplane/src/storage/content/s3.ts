@@ -1,6 +1,6 @@
 /**
- * Content in a bucket of any S3: `<ref>/<version>`. What comes with a length is streamed on; what comes without, or in parts, is
- * gathered in a local folder first.
+ * Content in a bucket of any S3: `<ref>/<version>`. What comes with a length is streamed on; what comes without, or in
+ * parts, is gathered in a local folder first.
  */
 
 import { createReadStream } from 'node:fs';
@@ -42,7 +42,10 @@ export interface S3Settings {
 }
 
 const CONNECT_MS = 5_000;
-/** Of a connection on which nothing moves: longer than the gateway lets a client stand still, behind whom content may wait. */
+/**
+ * Of a connection on which nothing moves: longer than the gateway lets a client stand still, behind whom content may
+ * wait.
+ */
 const STILL_MS = 120_000;
 
 /** What one request to S3 may delete. */

@@ -1,7 +1,7 @@
 /**
- * Whether an EdgeFunction's code fits what its project, and its owner's account, may keep. In: the function as it is now, and the sizes of
- * all others from the cache. Out: the limit that is exceeded, and what to do. Asked before a version is made, so that what was
- * kept before a limit existed goes on being served.
+ * Whether an EdgeFunction's code fits what its project, and its owner's account, may keep. In: the function as it is
+ * now, and the sizes of all others from the cache. Out: the limit that is exceeded, and what to do. Asked before a
+ * version is made, so that what was kept before a limit existed goes on being served.
  */
 import { type EdgeFunction, FUNCTION_BUDGET } from '@slipway/crds';
 import { BY_NAMESPACE, type FunctionReconcilerDeps, refOf } from './resources.js';

@@ -1,4 +1,7 @@
-/** The EdgeFunction controller against a real Kubernetes API. In the engine's place stands one that remembers, so that the test says what it answers. */
+/**
+ * The EdgeFunction controller against a real Kubernetes API. In the engine's place stands one that remembers, so that
+ * the test says what it answers.
+ */
 import { type EdgeFunction, FINALIZER, type Project, type ProjectService } from '@slipway/crds';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';

@@ -1,6 +1,6 @@
 /**
- * One reconcile of an EdgeFunction: keep its code as a version, have the engine serve the one that is asked for, say so in the
- * status. In: a key. Out: when to look again. Level-based: nothing is kept between two.
+ * One reconcile of an EdgeFunction: keep its code as a version, have the engine serve the one that is asked for, say so
+ * in the status. In: a key. Out: when to look again. Level-based: nothing is kept between two.
  */
 import {
   availableServices,
@@ -68,7 +68,10 @@ async function provide(deps: FunctionReconcilerDeps, seen: EdgeFunction): Promis
   return conclude(deps, object, { finding, url, newestVersion: versions.at(-1)?.version as number });
 }
 
-/** A full quota, or code of more bytes than a ConfigMap takes: told in the status, as a log tells nobody. What was served stays. */
+/**
+ * A full quota, or code of more bytes than a ConfigMap takes: told in the status, as a log tells nobody. What was
+ * served stays.
+ */
 const refused = (error: unknown) => refusedOutcome(error, 'the version can not be kept');
 
 function refuse(deps: FunctionReconcilerDeps, object: EdgeFunction, ref: string | undefined): Finding | undefined {

@@ -1,6 +1,6 @@
 /**
- * The versions of a function, each an immutable ConfigMap that the EdgeFunction owns: what a rollback goes back to. A version
- * is named by the generation in which its code was new.
+ * The versions of a function, each an immutable ConfigMap that the EdgeFunction owns: what a rollback goes back to. A
+ * version is named by the generation in which its code was new.
  */
 import {
   API_VERSION,
@@ -58,7 +58,10 @@ export function chosen(versions: readonly Version[], deployedGeneration: number 
   return versions.findLast(({ version }) => version <= deployedGeneration);
 }
 
-/** Deletes the oldest: past a number, and past the function's part of the bytes that the project's old versions may have. */
+/**
+ * Deletes the oldest: past a number, and past the function's part of the bytes that the project's old versions may
+ * have.
+ */
 export async function pruneVersions(
   { client, functions }: FunctionReconcilerDeps,
   object: EdgeFunction,

@@ -1,4 +1,7 @@
-/** The Project controller, whole: a real Kubernetes API and a real Postgres. In the data plane's place stands a small server, so that the test says what answers. */
+/**
+ * The Project controller, whole: a real Kubernetes API and a real Postgres. In the data plane's place stands a small
+ * server, so that the test says what answers.
+ */
 import { createHmac } from 'node:crypto';
 import { FINALIZER, LABEL_PROJECT, namespaceOf, type Project, SECRETS } from '@slipway/crds';
 import pg from 'pg';

@@ -1,4 +1,7 @@
-/** The database's passwords, on a real Kubernetes API and a real Postgres, where the engine would have the database elsewhere. */
+/**
+ * The database's passwords, on a real Kubernetes API and a real Postgres, where the engine would have the database
+ * elsewhere.
+ */
 import { API_VERSION, namespaceOf, type Project, SECRETS } from '@slipway/crds';
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
 import { suite } from 'uvu';

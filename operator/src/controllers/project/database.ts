@@ -1,6 +1,6 @@
 /**
- * The project's database: passwords into a Secret first, then the database that takes them. Rotated passwords are `next` in the
- * Secret until Postgres has them and only then are shown, so that what is shown is never refused.
+ * The project's database: passwords into a Secret first, then the database that takes them. Rotated passwords are
+ * `next` in the Secret until Postgres has them and only then are shown, so that what is shown is never refused.
  */
 import { randomBytes } from 'node:crypto';
 import {
@@ -73,8 +73,8 @@ async function ensureNamed(context: Context, knownId: string | undefined): Promi
 }
 
 /**
- * The id of the database in the Secret: the one that the engine knows, or the one that is there. A Secret of an earlier release has passwords and
- * no id: the project keeps the names that come from its ref.
+ * The id of the database in the Secret: the one that the engine knows, or the one that is there. A Secret of an earlier
+ * release has passwords and no id: the project keeps the names that come from its ref.
  */
 function databaseId(held: Values, knownId: string | undefined): Values {
   if (knownId !== undefined) return { [names.id]: knownId };
@@ -113,7 +113,10 @@ export const existed = ({ status }: Project) =>
 const wasSuspended = (status: Project['status']) =>
   status?.conditions?.some(({ type, reason }) => type === 'DatabaseReady' && reason === 'Suspended') === true;
 
-/** What is held, and new passwords beside those that are there where a rotation is asked for. One that has begun is finished. */
+/**
+ * What is held, and new passwords beside those that are there where a rotation is asked for. One that has begun is
+ * finished.
+ */
 function withNext(held: Values, asked: number | undefined): Values {
   const isBegun = PASSWORDS.some(({ next }) => held[next] !== undefined);
   const isNew = !held[names.ownerPassword];

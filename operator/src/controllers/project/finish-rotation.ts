@@ -1,6 +1,7 @@
 /**
- * The end of a JWT secret's rotation: the next secret signs once every verifier takes its tokens. In: what the step of keys
- * found. Out: the condition CredentialsCurrent, where there is something to say. Killed anywhere, the next run goes on from the Secret.
+ * The end of a JWT secret's rotation: the next secret signs once every verifier takes its tokens. In: what the step of
+ * keys found. Out: the condition CredentialsCurrent, where there is something to say. Killed anywhere, the next run
+ * goes on from the Secret.
  */
 import { type Project, SECRETS } from '@slipway/crds';
 import { issueProbeKey } from './api-keys.js';

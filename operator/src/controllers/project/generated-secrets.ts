@@ -1,6 +1,6 @@
 /**
- * Which Secrets the operator keeps in memory with their values: those that it reads at each look, and those that its engine made. Of all
- * others, as large and as many as an account makes them, it keeps that they are there. Pure.
+ * Which Secrets the operator keeps in memory with their values: those that it reads at each look, and those that its
+ * engine made. Of all others, as large and as many as an account makes them, it keeps that they are there. Pure.
  */
 import { SECRETS } from '@slipway/crds';
 import { metadataOnly } from '../../runtime/metadata-only.js';

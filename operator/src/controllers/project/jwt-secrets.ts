@@ -1,6 +1,6 @@
 /**
- * Which JWT secrets a project has, and what their Secret is to hold: pure. A new one is `next` until all that verify tokens have
- * it, then it signs, and the one before is `previous`, whose tokens stay good until the next rotation.
+ * Which JWT secrets a project has, and what their Secret is to hold: pure. A new one is `next` until all that verify
+ * tokens have it, then it signs, and the one before is `previous`, whose tokens stay good until the next rotation.
  */
 import { randomBytes } from 'node:crypto';
 import { type ApiRole, type Project, SECRETS } from '@slipway/crds';
@@ -31,8 +31,8 @@ export function wantedKeys(held: Values, wishes: KeyWishes): Values {
 }
 
 /**
- * Once all take tokens of `next`: it signs from now on, and is of the number that it was made for, whatever is asked for since. What is
- * held has another next by now: nothing.
+ * Once all take tokens of `next`: it signs from now on, and is of the number that it was made for, whatever is asked
+ * for since. What is held has another next by now: nothing.
  */
 export function promotedKeys(held: Values, next: string, { ref, rotation, now }: KeyWishes): Values {
   if (held[names.nextJwtSecret] !== next) return {};

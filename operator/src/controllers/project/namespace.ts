@@ -1,6 +1,7 @@
 /**
- * The project's namespace: made and owned by the Project. One that is not marked as this project's is never touched. While its data is to
- * be retained nobody owns it: a deletion in the foreground lets garbage collection take what is owned before anyone here is asked.
+ * The project's namespace: made and owned by the Project. One that is not marked as this project's is never touched.
+ * While its data is to be retained nobody owns it: a deletion in the foreground lets garbage collection take what is
+ * owned before anyone here is asked.
  */
 import { ANNOTATION_RETAINED_FOR, LABEL_PROJECT, LABEL_RETAINED, namespaceOf, type Project } from '@slipway/crds';
 import { ownerReference } from '../../owner-reference.js';
@@ -51,7 +52,10 @@ const ownersOf = (project: Project) => {
   return isToBeRetained(project) ? [] : [ownerReference({ ref: name, uid: uid as string })];
 };
 
-/** Makes it the Project's: one that was made for it, that kept its owner's data, or that is to outlive it from now on or no more. */
+/**
+ * Makes it the Project's: one that was made for it, that kept its owner's data, or that is to outlive it from now on or
+ * no more.
+ */
 async function settle({ project, ref, deps }: Context, { metadata: { resourceVersion } }: Namespace): Promise<void> {
   const metadata = {
     ownerReferences: ownersOf(project),

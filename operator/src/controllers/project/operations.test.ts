@@ -1,4 +1,6 @@
-/** What an admin does to a Project that is there: credentials rotated, suspended, its data retained; and what drifts. */
+/**
+ * What an admin does to a Project that is there: credentials rotated, suspended, its data retained; and what drifts.
+ */
 import { createHmac } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
@@ -275,7 +277,10 @@ for (const [what, drift] of Object.entries(drifts)) {
   });
 }
 
-/** What the operator of an earlier release left of a project: passwords in the Secret and no id, so that the names come from the ref. */
+/**
+ * What the operator of an earlier release left of a project: passwords in the Secret and no id, so that the names come
+ * from the ref.
+ */
 async function ofAnEarlierRelease(deps: ReconcilerDeps, ref: string): Promise<void> {
   const [metadata, passwords] = [{ name: `p-${ref}`, labels: { [LABEL_PROJECT]: ref } }, ['a', 'b', 'c']];
   await deps.kubernetes.client.create<object>('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata });

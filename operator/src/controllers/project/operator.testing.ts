@@ -1,6 +1,6 @@
 /**
- * For tests of the Project controller: a real Kubernetes API, a real Postgres, the operator. In the data plane's place stands a small
- * server, so that the test says what answers.
+ * For tests of the Project controller: a real Kubernetes API, a real Postgres, the operator. In the data plane's place
+ * stands a small server, so that the test says what answers.
  */
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';

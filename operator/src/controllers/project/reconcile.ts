@@ -168,8 +168,8 @@ async function ensureFinalizer(context: Context): Promise<StepOutcome> {
 }
 
 /**
- * Before a database is made: the cache may still have a Project that is gone, and nobody would remove its database. One that is there and
- * has the finalizer does not go before its removal here.
+ * Before a database is made: the cache may still have a Project that is gone, and nobody would remove its database. One
+ * that is there and has the finalizer does not go before its removal here.
  */
 async function mustBeThere({ deps, ref, project }: Context): Promise<void> {
   const { metadata } = await deps.client.get<Project>(projectPath(ref));

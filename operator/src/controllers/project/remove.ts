@@ -1,4 +1,6 @@
-/** The end of a project: its engine's part, then its namespace, then the finalizer. Each may find its work done already. */
+/**
+ * The end of a project: its engine's part, then its namespace, then the finalizer. Each may find its work done already.
+ */
 import { FINALIZER, LABEL_PROJECT, namespaceOf, type Project } from '@slipway/crds';
 import type { Outcome } from '../../runtime/controller.js';
 import { unexpectedMessage } from '../../runtime/failures.js';

@@ -1,7 +1,7 @@
 /**
- * Copies of a project's Secrets in the platform's own namespace. A project whose namespace was deleted comes back with the keys and
- * variables that it had. A copy is restored only by creating a Secret that is missing, so it never overwrites a newer one. The garbage collector
- * deletes the copies of a Project that is gone.
+ * Copies of a project's Secrets in the platform's own namespace. A project whose namespace was deleted comes back with
+ * the keys and variables that it had. A copy is restored only by creating a Secret that is missing, so it never
+ * overwrites a newer one. The garbage collector deletes the copies of a Project that is gone.
  */
 import { LABEL_MANAGED_BY, MANAGED_BY, namespaceOf, type Project, SECRETS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { ownerReference } from '../../owner-reference.js';
@@ -11,7 +11,10 @@ import { mergePatch } from '../../runtime/merge-patch.js';
 import type { Context } from './context.js';
 import { NAMESPACES, ourLabels, projectPath, type Secret, secretsPath } from './resources.js';
 
-/** The name of the Secret that was copied. A copy has no LABEL_PROJECT: the data plane finds projects' Secrets by that label. */
+/**
+ * The name of the Secret that was copied. A copy has no LABEL_PROJECT: the data plane finds projects' Secrets by that
+ * label.
+ */
 export const LABEL_COPY = 'slipway.dev/copy-of';
 /** The uid and resourceVersion of the Secret that was copied. */
 const ANNOTATION_COPIED = 'slipway.dev/copied-version';
@@ -35,7 +38,9 @@ const isNamed = (name: string, { spec }: Project) => COPIED[name]?.(spec) ?? fal
 /** The operator's cache keeps no values of copies, which are as large as tenants make them. */
 export const withoutValues = ({ metadata }: Secret): Secret => ({ metadata });
 
-/** Creates each Secret that the Project names, that is missing and that has a copy. Returns the names of those created. */
+/**
+ * Creates each Secret that the Project names, that is missing and that has a copy. Returns the names of those created.
+ */
 export async function restoreSecrets(context: Context): Promise<string[]> {
   const { deps, ref, project } = context;
   const isMissing = (name: string) => isNamed(name, project) && !deps.secrets.get(name, namespaceOf(ref));
@@ -80,7 +85,8 @@ async function copy({ deps, ref, project }: Context, name: string): Promise<void
   ];
   if (seen && known && isOf(known, project) && known.metadata.annotations?.[ANNOTATION_COPIED] === versionOf(seen))
     return;
-  // The copy is read before the Secret: if another operator copies a newer Secret meanwhile, the write below is a conflict.
+  // The copy is read before the Secret: if another operator copies a newer Secret meanwhile, the write below is a
+  // conflict.
   const before = await find<Secret>(client, copyPath(name, ref));
   const secret = await find<Secret>(client, `${secretsPath(ref)}/${name}`);
   if (!secret) return;

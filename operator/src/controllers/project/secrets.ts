@@ -18,8 +18,8 @@ export interface EnsuredSecret {
 }
 
 /**
- * Makes the Secret `name` hold what `wanted` says, given what it holds. A Secret that our cache doesn't have yet is read
- * from the server, so that values made once are never made twice.
+ * Makes the Secret `name` hold what `wanted` says, given what it holds. A Secret that our cache doesn't have yet is
+ * read from the server, so that values made once are never made twice.
  */
 export async function ensureSecret(
   context: Context,

@@ -1,4 +1,7 @@
-/** The Project controller with a cache that is behind, against a real Kubernetes API. The engine only counts the databases that it is to make. */
+/**
+ * The Project controller with a cache that is behind, against a real Kubernetes API. The engine only counts the
+ * databases that it is to make.
+ */
 import { API_VERSION, FINALIZER, type Project } from '@slipway/crds';
 import { pino } from 'pino';
 import { suite } from 'uvu';

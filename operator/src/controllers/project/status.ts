@@ -47,7 +47,10 @@ export function statusOf(
   };
 }
 
-/** What others had changed and was put right, in words; of parts that were well before, as what never was can't have changed. */
+/**
+ * What others had changed and was put right, in words; of parts that were well before, as what never was can't have
+ * changed.
+ */
 export function driftsOf(project: Project, parts: readonly PartResult[]): string[] {
   return parts.flatMap((part) => {
     const drift = driftOf(part, conditionBefore(project, part.condition));

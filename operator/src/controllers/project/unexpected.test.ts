@@ -1,4 +1,7 @@
-/** The Project controller against a real Kubernetes API, where a step throws what nobody expected. The engine is one that throws on request. */
+/**
+ * The Project controller against a real Kubernetes API, where a step throws what nobody expected. The engine is one
+ * that throws on request.
+ */
 import { API_VERSION, type Project } from '@slipway/crds';
 import { pino } from 'pino';
 import { suite } from 'uvu';

@@ -1,6 +1,6 @@
 /**
- * The engine of one machine: each project is a database in the embedded Postgres, and one data plane serves them all. In:
- * a superuser's URL, the data plane's address. Out: the verbs of `Engine`.
+ * The engine of one machine: each project is a database in the embedded Postgres, and one data plane serves them all.
+ * In: a superuser's URL, the data plane's address. Out: the verbs of `Engine`.
  */
 import { availableServices, type OpenedServices } from '@slipway/crds';
 import type { Logger } from 'pino';

@@ -1,6 +1,6 @@
 /**
- * Keeps the way to the management API as the site's settings say. In: the caches of what is there. Out: an Ingress or HTTPRoute that is
- * put back when somebody changes it. Started by the engine of the operator that leads.
+ * Keeps the way to the management API as the site's settings say. In: the caches of what is there. Out: an Ingress or
+ * HTTPRoute that is put back when somebody changes it. Started by the engine of the operator that leads.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Site } from '@slipway/crds';

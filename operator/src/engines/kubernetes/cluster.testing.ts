@@ -1,4 +1,7 @@
-/** For tests on a real Kubernetes, which SLIPWAY_E2E_KUBECONFIG names: our resources in it, projects, and the caches of an engine. */
+/**
+ * For tests on a real Kubernetes, which SLIPWAY_E2E_KUBECONFIG names: our resources in it, projects, and the caches of
+ * an engine.
+ */
 import {
   customResourceDefinitions,
   DATA_NAMESPACE,
@@ -53,7 +56,10 @@ export async function prepareCluster(client: KubeClient): Promise<void> {
   }
 }
 
-/** A Project with its namespace, as the controller would have made it. Of a type that an operator that may run here leaves alone. */
+/**
+ * A Project with its namespace, as the controller would have made it. Of a type that an operator that may run here
+ * leaves alone.
+ */
 export async function newProject(
   client: KubeClient,
   ref: string,

@@ -1,6 +1,6 @@
 /**
- * Of which Secrets the engine needs the values in memory: those that it makes, to compare them with what is there. Pure. In: the site's
- * settings. Called once, for the operator's cache of Secrets.
+ * Of which Secrets the engine needs the values in memory: those that it makes, to compare them with what is there.
+ * Pure. In: the site's settings. Called once, for the operator's cache of Secrets.
  */
 import { DATA_NAMESPACE, DEPLOYED_SERVICES, PART_POSTGRES, type Site } from '@slipway/crds';
 import type { KubeObject } from '../../runtime/kube.js';

@@ -38,7 +38,10 @@ const siteForTests = (change: object = {}): Site =>
     }),
   );
 
-/** In the data plane's place, so that what it answers is in the test's hand: projects `silent` and `eb-silent` are not known to it. */
+/**
+ * In the data plane's place, so that what it answers is in the test's hand: projects `silent` and `eb-silent` are not
+ * known to it.
+ */
 async function startAnswering() {
   const server = createServer((request, response) => {
     response.writeHead(/^\/p\/(eb-)?silent\//.test(request.url ?? '') ? 404 : 200).end('{}');

@@ -1,6 +1,7 @@
 /**
- * The engine of a cluster: each project is a namespace with objects in it, its database in a Postgres cluster. In: the site's settings,
- * the caches of what is there. Out: the verbs of `Engine`, each composed of the parts in the folders beside this file.
+ * The engine of a cluster: each project is a namespace with objects in it, its database in a Postgres cluster. In: the
+ * site's settings, the caches of what is there. Out: the verbs of `Engine`, each composed of the parts in the folders
+ * beside this file.
  */
 import { availableServices, projectUrlByHost, type Site } from '@slipway/crds';
 import type { Logger } from 'pino';

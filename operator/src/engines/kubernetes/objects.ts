@@ -1,4 +1,7 @@
-/** What every object of a project on a cluster carries: its labels, and the Project that owns it, so that it goes with it. */
+/**
+ * What every object of a project on a cluster carries: its labels, and the Project that owns it, so that it goes with
+ * it.
+ */
 import { LABEL_MANAGED_BY, LABEL_PART, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
 import { type Owner, ownerReference } from '../../owner-reference.js';
 import type { DesiredObject } from './children/children.js';

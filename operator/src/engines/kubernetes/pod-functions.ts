@@ -1,6 +1,7 @@
 /**
- * On a cluster functions run in pods of their own, each project's in one of them. In: the URLs of the pods, the platform's token for them.
- * Out: the verbs of `FunctionEngine`, asked of the project's pod; and word of pods that came back without the disk that they had.
+ * On a cluster functions run in pods of their own, each project's in one of them. In: the URLs of the pods, the
+ * platform's token for them. Out: the verbs of `FunctionEngine`, asked of the project's pod; and word of pods that came
+ * back without the disk that they had.
  */
 import { FUNCTIONS_CONTROL_PORT, podOf } from '@slipway/crds';
 import type { Logger } from 'pino';
@@ -54,8 +55,9 @@ export class PodFunctions implements FunctionEngine {
   }
 
   /**
-   * A pod that was taken away keeps its disk, and is there again with it: of functions that were removed meanwhile it does not know.
-   * Those of projects that are in another pod now are let be: nobody asks for them here, and they are looked at again when the pods change.
+   * A pod that was taken away keeps its disk, and is there again with it: of functions that were removed meanwhile it
+   * does not know. Those of projects that are in another pod now are let be: nobody asks for them here, and they are
+   * looked at again when the pods change.
    */
   keepOnly(isWanted: (ref: string, name: string) => boolean): void {
     this.#isWanted = isWanted;

@@ -1,6 +1,7 @@
 /**
- * The site's logins to image registries, copied from the platform's namespace to where pods run. In: their names, the Kubernetes API. Out:
- * copies that follow their originals. Called for each project's namespace, and for that of the Postgres clusters that projects share.
+ * The site's logins to image registries, copied from the platform's namespace to where pods run. In: their names, the
+ * Kubernetes API. Out: copies that follow their originals. Called for each project's namespace, and for that of the
+ * Postgres clusters that projects share.
  */
 import { SYSTEM_NAMESPACE } from '@slipway/crds';
 import { isNotFound, type KubeClient, type KubeObject } from '../../runtime/kube.js';

@@ -1,6 +1,6 @@
 /**
- * Superuser sessions on the tenants' cluster: a small pool in the database `postgres`, and single ones into spares. Never
- * into a database that a tenant has: what a tenant plants there must not run with our rights.
+ * Superuser sessions on the tenants' cluster: a small pool in the database `postgres`, and single ones into spares.
+ * Never into a database that a tenant has: what a tenant plants there must not run with our rights.
  */
 import { databaseOf, scramOnly } from '@slipway/crds';
 import { BUILDING_PREFIX, literal } from '@slipway/project-database';
@@ -11,7 +11,9 @@ const CONNECTIONS = 6;
 const CONNECT_TIMEOUT_MS = 10_000;
 /** DROP DATABASE waits for a checkpoint, CREATE DATABASE for the disk. */
 const QUERY_TIMEOUT_MS = 120_000;
-/** Postgres ends a statement a little before nobody waits for it any more: else it would go on, and hold its connection. */
+/**
+ * Postgres ends a statement a little before nobody waits for it any more: else it would go on, and hold its connection.
+ */
 const STATEMENT_TIMEOUT_MS = QUERY_TIMEOUT_MS - 5_000;
 /** After it, whoever in a tenant's database holds what a statement of ours waits for is sent away. */
 const LOCK_PATIENCE_MS = 3_000;
@@ -113,6 +115,8 @@ const sentAway = (pid: number) => `
   SELECT datname, pg_terminate_backend(pid, 1000) FROM holders JOIN pg_stat_activity USING (pid)
   WHERE datname LIKE ${literal(databaseOf('%'))} AND cardinality(pg_blocking_pids(pid)) = 0`;
 
-/** `url` with another database; its host may be in the query, as a Unix socket's is, so that it is no URL of the web. */
+/**
+ * `url` with another database; its host may be in the query, as a Unix socket's is, so that it is no URL of the web.
+ */
 const withDatabase = (url: string, database: string) =>
   url.replace(/^(\w+:\/\/[^/]*\/)[^?]*/, `$1${encodeURIComponent(database)}`);

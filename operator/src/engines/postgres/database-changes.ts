@@ -1,6 +1,7 @@
 /**
- * Notices within seconds that somebody changed a project's roles or who may enter its database: Postgres tells nobody of that. In: a
- * server's sessions. Out: the ref of each project of which the print differs from the last look's. Called by the server.
+ * Notices within seconds that somebody changed a project's roles or who may enter its database: Postgres tells nobody
+ * of that. In: a server's sessions. Out: the ref of each project of which the print differs from the last look's.
+ * Called by the server.
  */
 import type { Logger } from 'pino';
 import { every } from '../../runtime/every.js';
@@ -8,7 +9,10 @@ import type { ClusterSessions } from './cluster-sessions.js';
 
 const LOOK_MS = 10_000;
 
-/** Of all that a project's login roles are, what they are members of, and its database's door. No password leaves the server. */
+/**
+ * Of all that a project's login roles are, what they are members of, and its database's door. No password leaves the
+ * server.
+ */
 const PRINTS = `
   SELECT coalesce(known.ref, split_part(a.rolname, '.', 2)) AS ref,
          md5(string_agg(md5(a::text || coalesce(m.groups, '')), '' ORDER BY a.rolname)

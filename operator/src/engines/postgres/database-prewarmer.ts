@@ -26,7 +26,10 @@ import type { ClusterSessions } from './cluster-sessions.js';
 const BACKGROUND_BUILDS = 2;
 const DEMAND_BUILDS = 3;
 const BACKOFF = { firstMs: 500, maxMs: 30_000 };
-/** Whoever took the last spare still needs the disk and a core for the rest of its provisioning: making the next one waits so long. */
+/**
+ * Whoever took the last spare still needs the disk and a core for the rest of its provisioning: making the next one
+ * waits so long.
+ */
 const PAUSE_AFTER_TAKE_MS = 300;
 /** What a former leader asked Postgres for may be done only after it has died, and after the first sweep. */
 const SWEEP_MS = 30_000;
@@ -159,14 +162,16 @@ export class DatabasePrewarmer {
   }
 
   /**
-   * A former leader may have made one after the start, and a take may have failed. Seen twice, as what is being taken now is gone by then,
-   * and as a leader that is one no more does not live to its second sweep, and so drops nothing of its successor's.
+   * A former leader may have made one after the start, and a take may have failed. Seen twice, as what is being taken
+   * now is gone by then, and as a leader that is one no more does not live to its second sweep, and so drops nothing of
+   * its successor's.
    */
   async #settleStrangers(): Promise<void> {
     const ready = new Set(this.#ready);
     const before = new Set([...ready, ...this.#builds.keys()]);
     const found = await this.#found();
-    // What another dropped or took is nobody's to be given; what became ready meanwhile may be found the next time only.
+    // What another dropped or took is nobody's to be given; what became ready meanwhile may be found the next time
+    // only.
     this.#ready = this.#ready.filter((id) => !ready.has(id) || found.includes(id));
     const strangers = found.filter((id) => !before.has(id) && !this.#ready.includes(id) && !this.#builds.has(id));
     const seen = this.#strangers;
@@ -178,7 +183,9 @@ export class DatabasePrewarmer {
     this.#pump();
   }
 
-  /** Drops half-made databases, spares of older versions, and roles that have no database; not what is being made now. */
+  /**
+   * Drops half-made databases, spares of older versions, and roles that have no database; not what is being made now.
+   */
   async #dropLeftovers(): Promise<void> {
     const isLeft = this.#notBeingMade();
     const { rows } = await this.#sessions.query(`
@@ -192,7 +199,10 @@ export class DatabasePrewarmer {
     await this.#dropRolesWithoutDatabase();
   }
 
-  /** Tells of what is asked for after this call, as soon as it is known: one that is made meanwhile has another name by then. */
+  /**
+   * Tells of what is asked for after this call, as soon as it is known: one that is made meanwhile has another name by
+   * then.
+   */
   #notBeingMade(): (id: string) => boolean {
     const before = new Set(this.#builds.keys());
     return (id) => !before.has(id) && !this.#builds.has(id);

@@ -1,7 +1,8 @@
 /**
- * Makes a project's database read-only while it is larger than its plan allows. In: a superuser's sessions, and whose each database is. What a
- * database is lies in its settings, so a restart forgets nothing. Its owner can undo a setting, and has to, to delete rows: so while the
- * database still grows, the sessions that write to it are ended. Called by the server; only where projects share it.
+ * Makes a project's database read-only while it is larger than its plan allows. In: a superuser's sessions, and whose
+ * each database is. What a database is lies in its settings, so a restart forgets nothing. Its owner can undo a
+ * setting, and has to, to delete rows: so while the database still grows, the sessions that write to it are ended.
+ * Called by the server; only where projects share it.
  */
 import type { Plan } from '@slipway/crds';
 import { databaseIdIn, ownerRole } from '@slipway/crds';
@@ -18,7 +19,10 @@ export const DATABASE_BYTES: Readonly<Record<Plan, number>> = {
   team: 32_000 * MB,
   enterprise: 128_000 * MB,
 };
-/** Databases that a transaction writes to are looked at each time; all others, whose writers were too quick to be seen, each thirtieth. */
+/**
+ * Databases that a transaction writes to are looked at each time; all others, whose writers were too quick to be seen,
+ * each thirtieth.
+ */
 const LOOK_MS = 2_000;
 const LOOKS_UNTIL_ALL = 30;
 /** Writable again below this share of the quota. */

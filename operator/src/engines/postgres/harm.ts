@@ -1,8 +1,9 @@
 /**
- * Decides which tenants' sessions harm a server that others share. In: what a look at the server found, and what earlier looks remembered.
- * Out: the sessions to end, each with a reason. Pure. Used by SessionWatch.
+ * Decides which tenants' sessions harm a server that others share. In: what a look at the server found, and what
+ * earlier looks remembered. Out: the sessions to end, each with a reason. Pure. Used by SessionWatch.
  *
- * A session is judged by what it takes from others, never by its age: a restore of half an hour holds few locks and moves on.
+ * A session is judged by what it takes from others, never by its age: a restore of half an hour holds few locks and
+ * moves on.
  */
 
 export interface TenantSession {
@@ -32,7 +33,10 @@ export interface TenantSession {
   hasTransactionId: boolean;
   /** Whole transactions ago that its own began. */
   age: number;
-  /** The reader of changes waits for its transaction to end, directly or through others, and the session itself waits for no lock. */
+  /**
+   * The reader of changes waits for its transaction to end, directly or through others, and the session itself waits
+   * for no lock.
+   */
   blocksReader: boolean;
   /** Differs from the last look's when the session did something: began a statement, copied rows, built an index. */
   progress: string;
@@ -52,7 +56,10 @@ export interface ServerLoad {
   /** Used share of the notification queue, and how much of it was used since the last look. */
   queueUsage: number;
   queueGrowth: number;
-  /** Bytes of log that a slot holds back though its connected reader has confirmed them (so for a transaction), and the most it may. */
+  /**
+   * Bytes of log that a slot holds back though its connected reader has confirmed them (so for a transaction), and the
+   * most it may.
+   */
   retainedWal: number;
   retainedWalLimit: number;
 }
@@ -72,10 +79,16 @@ export interface Harm {
   reason: HarmReason;
 }
 
-/** Of connections, locks, memory or temporary files: what one account's sessions may have, and what all may have before the largest account's are ended. */
+/**
+ * Of connections, locks, memory or temporary files: what one account's sessions may have, and what all may have before
+ * the largest account's are ended.
+ */
 const SHARE_OF_ONE = 0.25;
 const SHARE_OF_ALL = 0.7;
-/** Of the queue: from when on who floods it is ended, and from when on the oldest transaction, which may be the listener that keeps it. */
+/**
+ * Of the queue: from when on who floods it is ended, and from when on the oldest transaction, which may be the listener
+ * that keeps it.
+ */
 const SHARE_OF_QUEUE = 0.25;
 const MOST_OF_QUEUE = 0.75;
 /** Of the queue between two looks: more is a flood. A notification that an app sends takes a millionth. */
@@ -143,9 +156,9 @@ function largest(
 }
 
 /**
- * Sessions that fill the notification queue. It is kept by a listener in a transaction, and Postgres does not show who listens. So the
- * sessions of the databases that flood it are ended, senders and transactions alike; if that is not enough, the oldest transaction of
- * any database, those that wrote last, as a restore does.
+ * Sessions that fill the notification queue. It is kept by a listener in a transaction, and Postgres does not show who
+ * listens. So the sessions of the databases that flood it are ended, senders and transactions alike; if that is not
+ * enough, the oldest transaction of any database, those that wrote last, as a restore does.
  */
 function queueHolders(sessions: readonly TenantSession[], { queueUsage, queueGrowth }: ServerLoad): Harm[] {
   if (queueUsage < SHARE_OF_QUEUE) return [];
@@ -178,7 +191,8 @@ function stalled(sessions: readonly TenantSession[], load: ServerLoad, stalls: S
       stalls.set(keyOf(session), { since: now, progress: session.progress });
       return [];
     }
-    // A statement whose counters stand still may be in a phase that Postgres does not count, unless it waits for its client.
+    // A statement whose counters stand still may be in a phase that Postgres does not count, unless it waits for its
+    // client.
     const isQuiet = session.isIdleInTransaction || (session.showsProgress && session.waitsForClient);
     if (now - known.since < (isQuiet ? IDLE_PATIENCE_MS : STATEMENT_PATIENCE_MS)) return [];
     return [{ session, reason: session.blocksReader ? 'ReplicationBlocked' : 'WalRetained' }];

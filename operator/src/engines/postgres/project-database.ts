@@ -83,7 +83,10 @@ export async function isOf(observed: Observed, passwords: ProjectPasswords): Pro
   return matches.includes(true);
 }
 
-/** What puts right what has drifted; nothing when all is well. `open`: it is to take connections; else it is left as it is. */
+/**
+ * What puts right what has drifted; nothing when all is well. `open`: it is to take connections; else it is left as it
+ * is.
+ */
 export async function repairs(
   databaseId: string,
   observed: Observed,
@@ -101,9 +104,9 @@ export async function repairs(
 }
 
 /**
- * Ends the owner's sessions if its password is to be another and they hold all connection slots of the role: they may be a former owner's, and
- * nobody else could connect. The role can't log in until `repairs` gives it the password, so that a death in between is found by the next
- * reconcile.
+ * Ends the owner's sessions if its password is to be another and they hold all connection slots of the role: they may
+ * be a former owner's, and nobody else could connect. The role can't log in until `repairs` gives it the password, so
+ * that a death in between is found by the next reconcile.
  */
 export async function freeOwnersSlots(
   session: Session,
@@ -150,7 +153,10 @@ function driftOf(found: ObservedRole | undefined): string {
 
 const mayConnect = (databaseId: string) => [...LOGIN_ROLES.map((role) => role.name(databaseId)), REPLICATION_ROLE];
 
-/** An owner may open its database, put a limit on it, or make a template of it; the first two would harm what serves it, the last its removal. */
+/**
+ * An owner may open its database, put a limit on it, or make a template of it; the first two would harm what serves it,
+ * the last its removal.
+ */
 const restrictDatabase = (databaseId: string, open: boolean) => {
   const database = identifier(databaseOf(databaseId));
   return [

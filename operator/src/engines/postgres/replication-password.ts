@@ -1,6 +1,7 @@
 /**
- * The password of the role that reads changes in the Postgres cluster at `host`: derived from what is made once and kept in a Secret
- * of the platform's namespace, where the data plane reads it and no tenant does. In: the Kubernetes API. Called by engines.
+ * The password of the role that reads changes in the Postgres cluster at `host`: derived from what is made once and
+ * kept in a Secret of the platform's namespace, where the data plane reads it and no tenant does. In: the Kubernetes
+ * API. Called by engines.
  */
 import { randomBytes } from 'node:crypto';
 import { LABEL_MANAGED_BY, MANAGED_BY, REPLICATION_SECRET, SYSTEM_NAMESPACE } from '@slipway/crds';

@@ -1,6 +1,6 @@
 /**
- * Closes the database of a deleted project whose data is retained. In: a superuser's session elsewhere, the database id. May be cut short
- * anywhere and is done again from the start.
+ * Closes the database of a deleted project whose data is retained. In: a superuser's session elsewhere, the database
+ * id. May be cut short anywhere and is done again from the start.
  */
 import { databaseOf } from '@slipway/crds';
 import { identifier, LOGIN_ROLES, literal, retainRecord, shutDatabase, transaction } from '@slipway/project-database';

@@ -1,6 +1,6 @@
 /**
- * One Postgres server with the databases of projects in it, whatever runs it. In: a superuser's URL. Out: databases made, put
- * right and removed; a server that can't be reached is an outcome, not an exception. Called by engines.
+ * One Postgres server with the databases of projects in it, whatever runs it. In: a superuser's URL. Out: databases
+ * made, put right and removed; a server that can't be reached is an outcome, not an exception. Called by engines.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { databaseOf } from '@slipway/crds';
@@ -172,7 +172,10 @@ export class DatabaseServer {
     });
   }
 
-  /** Finds the project's database. The id that its Secret names counts only where neither a record nor a foreign database speaks against it. */
+  /**
+   * Finds the project's database. The id that its Secret names counts only where neither a record nor a foreign
+   * database speaks against it.
+   */
   async #find(ref: string, { databaseId: claimedId, passwords, former }: DatabaseClaim): Promise<Found> {
     const { own, isClaimAnothers } = await registeredDatabase(this.#sessions, ref, claimedId);
     if (own) return { ...own, observed: await observe(this.#named, own.databaseId) };
@@ -266,8 +269,9 @@ export class DatabaseServer {
   }
 
   /**
-   * Refuses new sessions of the role: a client that connects again at once would do the same harm again. DatabaseChanges notices this as
-   * it does any change of a role, so that a reconcile allows them again some seconds later, also if this process dies meanwhile.
+   * Refuses new sessions of the role: a client that connects again at once would do the same harm again.
+   * DatabaseChanges notices this as it does any change of a role, so that a reconcile allows them again some seconds
+   * later, also if this process dies meanwhile.
    */
   async #refuse(role: string): Promise<void> {
     for (let attempt = 1; ; attempt++) {
@@ -300,7 +304,10 @@ export class DatabaseServer {
   }
 }
 
-/** The lock table is full: the watch ends the session that fills it within a second, and the project is as well as it was. */
+/**
+ * The lock table is full: the watch ends the session that fills it within a second, and the project is as well as it
+ * was.
+ */
 const OUT_OF_SHARED_MEMORY = '53200';
 
 /** An error of our own code, which says nothing about Postgres: the reconcile reports it as unexpected. */

@@ -5,7 +5,9 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { canSetPriority, SessionPriority } from './session-priority.js';
 
-/** Changes of one session's niceness, of looks 200 ms apart at a session that uses `shares` of a processor between them. */
+/**
+ * Changes of one session's niceness, of looks 200 ms apart at a session that uses `shares` of a processor between them.
+ */
 async function changesOf(shares: number[]): Promise<string[]> {
   const changes: string[] = [];
   let at = 0;

@@ -1,7 +1,7 @@
 /**
- * Lowers the scheduling priority of tenants' sessions that keep a processor busy, so that short requests of others go first, and restores
- * it once they rest. In: the processor time that each session has used. Only where Postgres runs on this Linux machine and this process is
- * root: others can't restore a priority. Called by SessionWatch.
+ * Lowers the scheduling priority of tenants' sessions that keep a processor busy, so that short requests of others go
+ * first, and restores it once they rest. In: the processor time that each session has used. Only where Postgres runs on
+ * this Linux machine and this process is root: others can't restore a priority. Called by SessionWatch.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { setPriority } from 'node:os';
@@ -15,7 +15,9 @@ export interface SessionCpu {
 
 /** A tenth of the weight of normal priority: a session that holds a lock of the server still gets on with it. */
 const LOW = 10;
-/** Of a processor: a session may use this share for ever. More counts up to a debt, which then has to shrink to nothing. */
+/**
+ * Of a processor: a session may use this share for ever. More counts up to a debt, which then has to shrink to nothing.
+ */
 const FREE_SHARE = 0.25;
 const DEBT_MS = 250;
 const MOST_DEBT_MS = 2 * DEBT_MS;
@@ -47,7 +49,10 @@ export class SessionPriority {
   }
 }
 
-/** True if the server at `url` is reached by a Unix socket and this process may lower and restore the priority of others. */
+/**
+ * True if the server at `url` is reached by a Unix socket and this process may lower and restore the priority of
+ * others.
+ */
 export const canSetPriority = (url: string) =>
   process.platform === 'linux' && process.getuid?.() === 0 && /[?&]host=(%2F|\/)/i.test(url);
 
@@ -56,7 +61,8 @@ async function setNiceness(pid: number, niceness: number): Promise<void> {
   try {
     if (!(await readFile(`/proc/${pid}/cmdline`, 'utf8')).startsWith('postgres: ')) return;
     setPriority(pid, niceness);
-    // Each session of Postgres is a group of its own to the scheduler, which compares the groups' niceness where it makes such groups.
+    // Each session of Postgres is a group of its own to the scheduler, which compares the groups' niceness where it
+    // makes such groups.
     await writeFile(`/proc/${pid}/autogroup`, String(niceness));
   } catch {}
 }

@@ -62,7 +62,10 @@ async function owner({ postgres }: ReconcilerDeps, ref: string): Promise<pg.Clie
   return client;
 }
 
-/** A restore in one transaction: it is open all the time, has a transaction id and few locks, and copies rows now and then. */
+/**
+ * A restore in one transaction: it is open all the time, has a transaction id and few locks, and copies rows now and
+ * then.
+ */
 async function startRestore(deps: ReconcilerDeps) {
   const client = await owner(deps, 'neighbour');
   await client.query('DROP TABLE IF EXISTS restored; BEGIN; CREATE TABLE restored (n int)');

@@ -1,9 +1,10 @@
 /**
- * Ends tenants' sessions that harm everybody on a shared server, a few times a second. In: a superuser's URL. Out: a report of each
- * ended session. It has one connection of its own, which it opens before the server is full: Postgres keeps places for superusers.
- * Each look reads catalogs that all databases share, and their locks need entries in the lock table, which a tenant can fill. So the
- * connection stays in one transaction, which takes these locks at its first look. It is READ COMMITTED and writes nothing: between two
- * looks it has no snapshot and no transaction id, and holds back neither vacuum nor slots. Called by the server.
+ * Ends tenants' sessions that harm everybody on a shared server, a few times a second. In: a superuser's URL. Out: a
+ * report of each ended session. It has one connection of its own, which it opens before the server is full: Postgres
+ * keeps places for superusers. Each look reads catalogs that all databases share, and their locks need entries in the
+ * lock table, which a tenant can fill. So the connection stays in one transaction, which takes these locks at its first
+ * look. It is READ COMMITTED and writes nothing: between two looks it has no snapshot and no transaction id, and holds
+ * back neither vacuum nor slots. Called by the server.
  */
 import { databaseIdIn, ownerRole, scramOnly } from '@slipway/crds';
 import { literal } from '@slipway/project-database';
@@ -190,7 +191,10 @@ const NEXT_XID = 'pg_snapshot_xmax(pg_current_snapshot())::text::int8';
 export const MEMORY = `coalesce(
   substring(pg_read_file('/proc/' || a.pid || '/status', 0, 4000, true) FROM 'RssAnon:\\s*(\\d+)')::int8 * 1024, 0)`;
 
-/** Processor time in milliseconds, which Linux counts in hundredths of a second (fields 14 and 15); 0 where it does not tell. */
+/**
+ * Processor time in milliseconds, which Linux counts in hundredths of a second (fields 14 and 15); 0 where it does not
+ * tell.
+ */
 export const CPU = `coalesce((
   SELECT (fields[12]::int8 + fields[13]::int8) * 10 FROM string_to_array(
     substring(pg_read_file('/proc/' || a.pid || '/stat', 0, 1000, true) FROM '.*\\) (.*)'), ' ') fields), 0)`;

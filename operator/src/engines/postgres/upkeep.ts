@@ -1,5 +1,6 @@
 /**
- * What is done to a server again and again, as nobody tells when it is needed. In: a superuser's sessions. Called by the server.
+ * What is done to a server again and again, as nobody tells when it is needed. In: a superuser's sessions. Called by
+ * the server.
  */
 import { dropGoneRoles, dropIdleReplicationSlots, forgetGroupSettings } from '@slipway/project-database';
 import type { Logger } from 'pino';

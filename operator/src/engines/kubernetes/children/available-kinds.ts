@@ -1,6 +1,6 @@
 /**
- * Which of the kinds that not every cluster has this one serves, and lets the operator use. Asked once, at start: a CRD or a right that
- * comes later is seen by the next start.
+ * Which of the kinds that not every cluster has this one serves, and lets the operator use. Asked once, at start: a CRD
+ * or a right that comes later is seen by the next start.
  */
 import type { Logger } from 'pino';
 import { isNotFound, type KubeClient, KubeError } from '../../../runtime/kube.js';

@@ -1,4 +1,6 @@
-/** What others do to a project's objects on a real Kubernetes: each kind, deleted and edited, is put back and told of. */
+/**
+ * What others do to a project's objects on a real Kubernetes: each kind, deleted and edited, is put back and told of.
+ */
 import { namespaceOf, readSite, type Site, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';

@@ -1,7 +1,7 @@
 /**
- * The objects that projects are made of on a cluster: what is there, by watch, and what should be, by server-side apply. In: the
- * objects that a project wants. Out: writes where the live one differs, and words for what others had changed. In a steady state it
- * writes nothing. Called by every part of the Kubernetes engine.
+ * The objects that projects are made of on a cluster: what is there, by watch, and what should be, by server-side
+ * apply. In: the objects that a project wants. Out: writes where the live one differs, and words for what others had
+ * changed. In a steady state it writes nothing. Called by every part of the Kubernetes engine.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { FIELD_MANAGER, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
@@ -201,7 +201,10 @@ export class Children {
 
 const keyOf = (kind: string, namespace: string | undefined, name: string) => `${kind}/${namespace ?? ''}/${name}`;
 
-/** By its label, but that in a project's namespace none speaks for another project: its members may label what they make. */
+/**
+ * By its label, but that in a project's namespace none speaks for another project: its members may label what they
+ * make.
+ */
 export const projectOf = ({ labels, namespace }: KubeObject['metadata']): string[] => {
   const ref = labels?.[LABEL_PROJECT];
   if (!ref || (namespace?.startsWith(namespaceOf('')) && namespace !== namespaceOf(ref))) return [];

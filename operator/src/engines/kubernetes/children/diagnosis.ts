@@ -1,6 +1,7 @@
 /**
- * Why a Deployment or StatefulSet is not as it should be, in the words of its pods and of the API: pure. In: the workload and its pods,
- * as they were last seen. Out: an outcome; failed for what does not heal by itself soon. Called by whatever has pods.
+ * Why a Deployment or StatefulSet is not as it should be, in the words of its pods and of the API: pure. In: the
+ * workload and its pods, as they were last seen. Out: an outcome; failed for what does not heal by itself soon. Called
+ * by whatever has pods.
  */
 import type { KubeObject } from '../../../runtime/kube.js';
 import type { EngineOutcome } from '../../engine.js';
@@ -50,8 +51,9 @@ export function isUpToDate({ metadata, spec, status = {} }: Workload): boolean {
 const ENDED = new Set(['Succeeded', 'Failed']);
 
 /**
- * No pod of an older template serves beside those of an up-to-date one. Those that are leaving are in no count of the status, and serve
- * the connections that they have; one more than wanted is such a one, of which the watch has not told yet.
+ * No pod of an older template serves beside those of an up-to-date one. Those that are leaving are in no count of the
+ * status, and serve the connections that they have; one more than wanted is such a one, of which the watch has not told
+ * yet.
  */
 export function areAlone({ spec }: Workload, pods: readonly Pod[]): boolean {
   const running = pods.filter(({ status }) => !ENDED.has(status?.phase ?? ''));

@@ -1,7 +1,8 @@
 /**
- * How far a live object is from what was asked of it: pure. In: what is wanted and what is there. Out: the merge patch that makes the
- * one of the other, or undefined. The API server fills in what nobody asked for, and others may add their own, so a map of ours is in
- * a map of theirs; a list has exactly our items. Where all is ours (`exact`), nothing may be beside it; elsewhere nothing that is `forbidden`.
+ * How far a live object is from what was asked of it: pure. In: what is wanted and what is there. Out: the merge patch
+ * that makes the one of the other, or undefined. The API server fills in what nobody asked for, and others may add
+ * their own, so a map of ours is in a map of theirs; a list has exactly our items. Where all is ours (`exact`), nothing
+ * may be beside it; elsewhere nothing that is `forbidden`.
  */
 type Json = Record<string, unknown>;
 

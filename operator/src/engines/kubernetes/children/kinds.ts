@@ -1,6 +1,6 @@
 /**
- * The kinds of objects that a project is made of on a cluster: where the API serves each, and what of it is worth keeping in memory.
- * A kind that not every cluster serves is asked for by `available-kinds.ts` before it is watched.
+ * The kinds of objects that a project is made of on a cluster: where the API serves each, and what of it is worth
+ * keeping in memory. A kind that not every cluster serves is asked for by `available-kinds.ts` before it is watched.
  */
 import type { KubeObject } from '../../../runtime/kube.js';
 import { metadataOnly } from '../../../runtime/metadata-only.js';

@@ -1,4 +1,7 @@
-/** What a project's namespace may use in all, and what a container has that doesn't say: pure. In: the project, its plan's sizes. */
+/**
+ * What a project's namespace may use in all, and what a container has that doesn't say: pure. In: the project, its
+ * plan's sizes.
+ */
 import type { Site } from '@slipway/crds';
 import type { EngineProject } from '../../engine.js';
 import type { DesiredObject } from '../children/children.js';
@@ -7,8 +10,8 @@ import { childOf } from '../objects.js';
 /** For the quota and the limit range alike. */
 const NAME = 'project';
 /**
- * Those of the platform, of a Postgres and of the site's registries are two dozen at most; a function has eleven ConfigMaps, its versions.
- * As the API server writes them: from a thousand on it would say `1k`.
+ * Those of the platform, of a Postgres and of the site's registries are two dozen at most; a function has eleven
+ * ConfigMaps, its versions. As the API server writes them: from a thousand on it would say `1k`.
  */
 const COUNTS = { 'count/secrets': '60', 'count/configmaps': '600' };
 

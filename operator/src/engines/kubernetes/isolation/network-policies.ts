@@ -1,6 +1,6 @@
 /**
- * What may speak with a project's pods, and with whom they may speak: pure. Nothing passes but what is named here. In: the project,
- * and what a site blocks beyond private ranges.
+ * What may speak with a project's pods, and with whom they may speak: pure. Nothing passes but what is named here. In:
+ * the project, and what a site blocks beyond private ranges.
  */
 import {
   DATA_NAMESPACE,
@@ -123,8 +123,8 @@ const sharedPostgres = ({ region }: EngineProject) => ({
 });
 
 /**
- * Mail, sign-in providers and hooks are anywhere. By IPv4 alone: what enforces policies on a cluster without IPv6 may fail at a range
- * of it, and then holds nobody back.
+ * Mail, sign-in providers and hooks are anywhere. By IPv4 alone: what enforces policies on a cluster without IPv6 may
+ * fail at a range of it, and then holds nobody back.
  */
 const internet = (blocked: readonly string[]) => ({
   podSelector: parts(PART_AUTH),

@@ -1,7 +1,8 @@
 /**
- * Our Cluster against CloudNativePG's own CRD of RELEASE, on a real Kubernetes. Its controller is not run here: what is shown is that the
- * API server takes the object as it is, with no field that the CRD does not know. The CRD is served under another group meanwhile, as an
- * operator that runs on this cluster would otherwise take CloudNativePG to be there.
+ * Our Cluster against CloudNativePG's own CRD of RELEASE, on a real Kubernetes. Its controller is not run here: what is
+ * shown is that the API server takes the object as it is, with no field that the CRD does not know. The CRD is served
+ * under another group meanwhile, as an operator that runs on this cluster would otherwise take CloudNativePG to be
+ * there.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

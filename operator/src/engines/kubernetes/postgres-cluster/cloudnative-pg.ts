@@ -1,6 +1,7 @@
 /**
- * A Postgres cluster as CloudNativePG's `Cluster`, which does failover, upgrades and, where the site sets them up, backups: pure. In: what
- * is asked. Out: the objects to apply, in order, and what the Cluster says of itself. Fields as its API reference of v1 documents them.
+ * A Postgres cluster as CloudNativePG's `Cluster`, which does failover, upgrades and, where the site sets them up,
+ * backups: pure. In: what is asked. Out: the objects to apply, in order, and what the Cluster says of itself. Fields as
+ * its API reference of v1 documents them.
  */
 import { GROUP } from '@slipway/crds';
 import type { KubeObject } from '../../../runtime/kube.js';

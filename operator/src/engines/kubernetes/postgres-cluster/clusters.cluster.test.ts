@@ -1,4 +1,6 @@
-/** Postgres clusters on a real Kubernetes: its scheduler, volumes and pods. SLIPWAY_E2E_KUBECONFIG names the cluster. */
+/**
+ * Postgres clusters on a real Kubernetes: its scheduler, volumes and pods. SLIPWAY_E2E_KUBECONFIG names the cluster.
+ */
 import {
   ANNOTATION_ADDRESS,
   authenticatorRole,

@@ -1,7 +1,7 @@
 /**
- * All Postgres clusters of the installation: one that each region's small projects share, and own ones. In: projects, the site's
- * settings, the caches of what is there. Out: the database verbs of `Engine`. A project's database stays where it was made: the Secret
- * `project-database` says where, and its namespace. Called by the Kubernetes engine.
+ * All Postgres clusters of the installation: one that each region's small projects share, and own ones. In: projects,
+ * the site's settings, the caches of what is there. Out: the database verbs of `Engine`. A project's database stays
+ * where it was made: the Secret `project-database` says where, and its namespace. Called by the Kubernetes engine.
  */
 import {
   ANNOTATION_ADDRESS,

@@ -1,6 +1,6 @@
 /**
- * Makes one Postgres cluster be there, or puts it right. In: what is asked. Out: how far it is, and a superuser's URL once it takes
- * connections. Costs the API server nothing where all is as it should be. Called by `clusters.ts`.
+ * Makes one Postgres cluster be there, or puts it right. In: what is asked. Out: how far it is, and a superuser's URL
+ * once it takes connections. Costs the API server nothing where all is as it should be. Called by `clusters.ts`.
  */
 import { isNotFound, type KubeClient, type KubeObject } from '../../../runtime/kube.js';
 import type { EngineOutcome } from '../../engine.js';
@@ -48,7 +48,10 @@ export async function ensureCluster(
   return { outcome: await explained(client, children, request, outcome), restored };
 }
 
-/** Before anything of it is made: an empty Postgres of ours, and its Service, would take the place of one of CloudNativePG with data. */
+/**
+ * Before anything of it is made: an empty Postgres of ours, and its Service, would take the place of one of
+ * CloudNativePG with data.
+ */
 export async function theirsUnseen(
   client: KubeClient,
   children: Children,

@@ -1,6 +1,6 @@
 /**
- * Sessions into Postgres clusters, opened when first needed: one `DatabaseServer` each, begun anew where its address changed, the one
- * that nobody used for longest closed when there are too many. Called by `clusters.ts`.
+ * Sessions into Postgres clusters, opened when first needed: one `DatabaseServer` each, begun anew where its address
+ * changed, the one that nobody used for longest closed when there are too many. Called by `clusters.ts`.
  */
 import type { DatabaseServer } from '../../postgres/server.js';
 import { hostOf, type Place } from './place.js';

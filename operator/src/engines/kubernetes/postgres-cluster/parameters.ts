@@ -1,6 +1,6 @@
 /**
- * How a Postgres server is set up: for many small databases, logical replication, and the memory and volume that it has. Pure. In: its
- * size. Out: settings by name, and the rules of who may log in.
+ * How a Postgres server is set up: for many small databases, logical replication, and the memory and volume that it
+ * has. Pure. In: its size. Out: settings by name, and the rules of who may log in.
  */
 import { bytesOf } from './quantity.js';
 
@@ -14,7 +14,10 @@ export interface ServerSize {
 const MEBI = 2 ** 20;
 const GIBI = 2 ** 30;
 const PAGE = 8192;
-/** Of a connection that has read its catalogues: 3.4 MB of its own and 0.6 MB of page tables were measured, and some work on top. */
+/**
+ * Of a connection that has read its catalogues: 3.4 MB of its own and 0.6 MB of page tables were measured, and some
+ * work on top.
+ */
 const CONNECTION = 5 * MEBI;
 /** What the server itself needs beside its buffers. */
 const SERVER = 48 * MEBI;
@@ -40,9 +43,11 @@ export function parametersOf({ memory, storage, shared }: ServerSize): Record<st
     // One of each for every project whose changes somebody listens to.
     max_wal_senders: shared ? '100' : '20',
     max_replication_slots: shared ? '100' : '20',
-    // A tenant's session is ended before it holds a large share of the lock table: 64, the default, fills up between two looks.
+    // A tenant's session is ended before it holds a large share of the lock table: 64, the default, fills up between
+    // two looks.
     max_locks_per_transaction: shared ? '256' : '64',
-    // A listener in a transaction keeps the queue for all databases, and each listener reads all of it, from memory if it can.
+    // A listener in a transaction keeps the queue for all databases, and each listener reads all of it, from memory if
+    // it can.
     max_notify_queue_pages: String(Math.floor(Math.min(volume / 16, 128 * MEBI) / PAGE)),
     notify_buffers: '2MB',
     // Places that stay for the operator if tenants use up all others.
@@ -61,8 +66,9 @@ export function parametersOf({ memory, storage, shared }: ServerSize): Record<st
 const mebibytes = (bytes: number) => `${Math.floor(bytes / MEBI)}MB`;
 
 /**
- * Who may log in from where: the operator's superuser anywhere, all others to projects' databases alone, nobody without a password.
- * Logical replication names a database, so that the rule of `replication`, which is the physical one, refuses whoever would stream it all.
+ * Who may log in from where: the operator's superuser anywhere, all others to projects' databases alone, nobody without
+ * a password. Logical replication names a database, so that the rule of `replication`, which is the physical one,
+ * refuses whoever would stream it all.
  */
 export const accessRules = (superuser: string): string[] => [
   `host all ${superuser} all scram-sha-256`,

@@ -1,6 +1,6 @@
 /**
- * A Postgres cluster of one server as a StatefulSet of the official image: pure. In: what is asked. Out: the objects to apply, in order,
- * and what they say of themselves. Used where CloudNativePG is not served.
+ * A Postgres cluster of one server as a StatefulSet of the official image: pure. In: what is asked. Out: the objects to
+ * apply, in order, and what they say of themselves. Used where CloudNativePG is not served.
  */
 
 import type { DesiredObject } from '../children/children.js';
@@ -119,7 +119,8 @@ function podSpec({ place, size, site: { images } }: ClusterRequest) {
         env: environment(superuserSecretName(place)),
         ports: [{ name: 'postgres', containerPort: PORT, protocol: 'TCP' }],
         resources: { requests: { cpu: size.cpu, memory: size.memory }, limits: { memory: size.memory } },
-        // Without a liveness probe: one that recovers from a long log must be let be, and one that crashes ends by itself.
+        // Without a liveness probe: one that recovers from a long log must be let be, and one that crashes ends by
+        // itself.
         startupProbe: {
           exec: isReady,
           periodSeconds: 1,

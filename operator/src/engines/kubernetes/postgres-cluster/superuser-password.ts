@@ -1,6 +1,6 @@
 /**
- * The superusers' passwords of all Postgres clusters, derived from one key in the platform's namespace: so a Secret that somebody
- * deletes or edits comes back as it was, and the Postgres that was set up with it still takes it.
+ * The superusers' passwords of all Postgres clusters, derived from one key in the platform's namespace: so a Secret
+ * that somebody deletes or edits comes back as it was, and the Postgres that was set up with it still takes it.
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import { LABEL_MANAGED_BY, MANAGED_BY, SYSTEM_NAMESPACE } from '@slipway/crds';

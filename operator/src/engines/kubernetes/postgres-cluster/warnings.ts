@@ -1,4 +1,7 @@
-/** What the cluster's controllers said of an object in Events alone, as a StatefulSet whose pods are refused has no word of it in its status. */
+/**
+ * What the cluster's controllers said of an object in Events alone, as a StatefulSet whose pods are refused has no word
+ * of it in its status.
+ */
 import type { KubeClient } from '../../../runtime/kube.js';
 
 interface EventList {

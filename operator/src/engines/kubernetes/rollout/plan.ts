@@ -1,6 +1,7 @@
 /**
- * How new default images spread over projects: pure. In: how each project that runs them stands, as last seen. Out: who gets them now,
- * and what stops the others. Nothing is remembered between two plans: whoever makes the next one sees what came of this one.
+ * How new default images spread over projects: pure. In: how each project that runs them stands, as last seen. Out: who
+ * gets them now, and what stops the others. Nothing is remembered between two plans: whoever makes the next one sees
+ * what came of this one.
  */
 export interface Standing {
   ref: string;

@@ -1,4 +1,7 @@
-/** New default images on a real Kubernetes: its pods, its kubelet's refusals. SLIPWAY_E2E_KUBECONFIG names the cluster, which has the images. */
+/**
+ * New default images on a real Kubernetes: its pods, its kubelet's refusals. SLIPWAY_E2E_KUBECONFIG names the cluster,
+ * which has the images.
+ */
 import {
   API_VERSION,
   databaseOf,

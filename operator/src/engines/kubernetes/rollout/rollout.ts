@@ -1,6 +1,7 @@
 /**
- * Which images of auth and rest each project is to have: new default ones spread in batches and stop at the first failure. In: the
- * cached Deployments and pods. Out: a project's images, the condition that tells of them, and whose turn it is. Called by the services.
+ * Which images of auth and rest each project is to have: new default ones spread in batches and stop at the first
+ * failure. In: the cached Deployments and pods. Out: a project's images, the condition that tells of them, and whose
+ * turn it is. Called by the services.
  */
 import { LABEL_PART, LABEL_PROJECT, namespaceOf, PART_AUTH, PART_REST, type Site } from '@slipway/crds';
 import type { KubeObject } from '../../../runtime/kube.js';
@@ -53,7 +54,10 @@ export class Rollout {
     return plan.chosen.has(ref) ? told(this.#images, ROLLING_OUT) : told(this.#held(deployments), waiting(plan));
   }
 
-  /** Calls `listener` with a project when its turn has come, and with all that wait when a failure stops them or does no more. */
+  /**
+   * Calls `listener` with a project when its turn has come, and with all that wait when a failure stops them or does no
+   * more.
+   */
   onTurn(listener: (ref: string) => void): void {
     this.#children.onChange(() => {
       this.#gathering ??= setTimeout(() => {

@@ -1,6 +1,6 @@
 /**
- * Auth and rest in pods of a project's own. In: a project, its address, what its Secrets hold. Out: a part each that tells how it is,
- * and where it is asked for its health. Called by the engine, where the plan wants it so.
+ * Auth and rest in pods of a project's own. In: a project, its address, what its Secrets hold. Out: a part each that
+ * tells how it is, and where it is asked for its health. Called by the engine, where the plan wants it so.
  */
 import { DEPLOYED_SERVICES, LABEL_PART, namespaceOf, SECRETS, type Site } from '@slipway/crds';
 import { allDone } from '../../../runtime/all-done.js';

@@ -1,4 +1,7 @@
-/** The objects of one deployed service: its Secret, Deployment and Service. In: the project, its plan's sizes, its environment. Pure. */
+/**
+ * The objects of one deployed service: its Secret, Deployment and Service. In: the project, its plan's sizes, its
+ * environment. Pure.
+ */
 import { createHmac } from 'node:crypto';
 import { DEPLOYED_SERVICES, LABEL_PART, LABEL_PROJECT, type Site } from '@slipway/crds';
 import type { Owner } from '../../../owner-reference.js';

@@ -1,6 +1,6 @@
 /**
- * The environment of auth and rest, as docs/cluster-services.md lists it with the source of each variable: pure. In: what a project's
- * Secrets hold, and its address. Out: what may stand in a Deployment, and what goes into a Secret.
+ * The environment of auth and rest, as docs/cluster-services.md lists it with the source of each variable: pure. In:
+ * what a project's Secrets hold, and its address. Out: what may stand in a Deployment, and what goes into a Secret.
  */
 import { authAdminRole, authenticatorRole, DEPLOYED_SERVICES, databaseIdOf, SECRETS } from '@slipway/crds';
 import { authKeys, type JwtSecrets, restKeys } from './jwt-keys.js';

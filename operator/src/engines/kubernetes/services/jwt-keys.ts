@@ -1,6 +1,6 @@
 /**
- * A project's JWT secrets as auth and rest are told of them: pure. All three of a rotation are good; one signs. In: the secrets, and
- * the owner's own signing keys. Out: JSON for GOTRUE_JWT_KEYS and PGRST_JWT_SECRET.
+ * A project's JWT secrets as auth and rest are told of them: pure. All three of a rotation are good; one signs. In: the
+ * secrets, and the owner's own signing keys. Out: JSON for GOTRUE_JWT_KEYS and PGRST_JWT_SECRET.
  */
 import { createHash } from 'node:crypto';
 

@@ -1,6 +1,7 @@
 /**
- * How many connections a pod of auth or rest may hold, so that all pods of a project, and one more while they are replaced, stay within
- * what Postgres admits of their login role. In: how many pods there are to be. Out: the size of each one's pool.
+ * How many connections a pod of auth or rest may hold, so that all pods of a project, and one more while they are
+ * replaced, stay within what Postgres admits of their login role. In: how many pods there are to be. Out: the size of
+ * each one's pool.
  */
 import { CONNECTIONS_AS_AUTHENTICATOR } from '@slipway/crds';
 import { LOGIN_ROLES, type ProjectPasswords } from '@slipway/project-database';
