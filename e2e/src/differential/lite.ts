@@ -1,6 +1,6 @@
 /**
- * @supabase/lite as its users run it, `lite start`, on its Postgres driver and a Postgres of its own. In: the schema and the secret of
- * tokens. Out: where it answers, and a connection to its database.
+ * Runs @supabase/lite as its users do, by `lite start`, on its Postgres driver and a Postgres of its own. In: the
+ * schema and the secret of tokens. Out: its URL, and a connection to its database.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
