@@ -1,6 +1,6 @@
 /**
- * What a tenant's own database sends is bounded in bytes before it is gathered; a neighbour of the same process goes
- * on.
+ * Bounds on the bytes that a tenant's own database sends: they are enforced before a message is buffered, and a
+ * neighbour in the same process is not affected.
  */
 import pg from 'pg';
 import { suite } from 'uvu';

@@ -23,7 +23,7 @@ export const ANSWER_LIMITS = {
   loginBytes: MIB,
 };
 
-/** What is below it is not counted against the shared budgets: hot paths take nothing. */
+/** Bytes below which an answer is not counted against the shared budgets: hot paths reserve nothing. */
 export const COUNTED_FROM = MIB;
 
 interface Share {
@@ -39,7 +39,7 @@ const [byDatabase, byAccount, byProcess] = [
   new Map<string, number>(),
 ];
 
-/** What one answer takes of the budgets. Whoever makes it ends it. */
+/** The bytes that one answer reserves of the budgets. Its creator calls `end`. */
 export class HeldAnswer {
   readonly #shares: readonly Share[];
   #bytes = 0;
@@ -66,7 +66,10 @@ export class HeldAnswer {
     return true;
   }
 
-  /** What was received within the budgets and is kept on: nothing is refused, but there is less room for others. */
+  /**
+   * Counts an answer that was received within the budgets and waits to be sent. It is never refused, but leaves less
+   * room for others.
+   */
   keep(bytes: number): void {
     this.#add(bytes);
   }

@@ -14,7 +14,7 @@ export class MessageReader {
   private needed = HEADER_BYTES;
   /** The header of the message at hand was passed to `onHeader`. */
   private isAnnounced = false;
-  /** Of the message at hand, header and all, if not all of it is kept. */
+  /** Bytes of the current message to keep, header included, if not all of it is kept. */
   private keptBytes: number | undefined;
   /** Bytes of the message at hand that are still to come and are dropped. */
   private skipping = 0;

@@ -1,6 +1,5 @@
 /**
- * What may go wrong between a service and its database: values of three kinds, which each service turns into its
- * clients' words.
+ * Errors between a service and its database: values of three kinds, which each service turns into its clients' words.
  */
 
 /** Postgres refused a statement. The fields are those of its protocol; `message` is the primary one. */

@@ -1,7 +1,6 @@
 /**
- * What pools do when their Postgres admits no more connections: the others of this process give back those that do
- * nothing. In: pools as they open and end. A server that many projects share is sure to have been sized for fewer
- * connections than all of them could hold.
+ * Frees idle connections of other pools of this process when their Postgres accepts no more. In: pools as they open and
+ * end. A server that many projects share is sized for fewer connections than all of them could open.
  */
 import type { Login } from '../tenant.js';
 import { ConnectionError } from './errors.js';

@@ -1,5 +1,6 @@
 /**
- * What a hostile party learns that answers where a tenant's Postgres should be: a fake, as no Postgres of ours is one.
+ * A hostile server in the place of a tenant's Postgres learns no password. The server is a fake, as no Postgres of ours
+ * is hostile.
  */
 import { type AddressInfo, createServer } from 'node:net';
 import { ASKED_IN_THE_CLEAR } from '@slipway/crds';
@@ -44,27 +45,46 @@ for (const [who, open] of ways) {
   }
 }
 
-test('a session ends when the database sends data without a batch', async () => {
-  const message = (type: string, ...body: number[]) =>
-    Buffer.from([type.charCodeAt(0), 0, 0, 0, body.length + 4, ...body]);
-  const ready = message('Z', 0x49);
-  const answer = [message('1'), message('2'), message('C', 0), ready, message('D', 0, 0)];
+function message(type: string, ...body: number[]): Buffer {
+  const header = Buffer.alloc(5, type);
+  header.writeInt32BE(body.length + 4, 1);
+  return Buffer.concat([header, Buffer.from(body)]);
+}
+const READY = message('Z', 0x49);
+const ANSWER = [message('1'), message('2'), message('C', 0), READY];
+
+/** Opens a session to a server that sends `response` to the first batch; returns whether it is usable after that batch. */
+async function isUsableAfter(response: Buffer[]): Promise<boolean> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
     socket.once('data', () => {
-      socket.write(Buffer.concat([message('R', 0, 0, 0, 0), ready]));
-      socket.on('data', () => socket.write(Buffer.concat(answer)));
+      socket.write(Buffer.concat([message('R', 0, 0, 0, 0), READY]));
+      socket.on('data', () => socket.write(Buffer.concat(response)));
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   const login = { host: '127.0.0.1', port, database: 'p-first', user: 'authenticator', password: 'x' };
   const session = await Session.open(login, OPTIONS);
-  await session.run([{ text: 'select' }]);
-  const { usable } = session;
-  session.close();
-  server.close();
-  assert.is(usable, false);
+  try {
+    await session.run([{ text: 'select' }]);
+    return session.usable;
+  } finally {
+    session.close();
+    server.close();
+  }
+}
+
+test('a session ends when the database sends data without a batch', async () => {
+  assert.is(await isUsableAfter([...ANSWER, message('D', 0, 0)]), false);
+});
+
+test('notifications during a batch do not count against the size of its answer', async () => {
+  const large = Buffer.concat([Buffer.from('\0\0\0\x01flood\0'), Buffer.alloc(250_000, 'x'), Buffer.alloc(1)]);
+  const header = message('A').subarray(0, 5);
+  header.writeInt32BE(large.length + 4, 1);
+  const notifications = Array.from({ length: 300 }, () => [header, large]).flat();
+  assert.is(await isUsableAfter([...notifications, ...ANSWER]), true);
 });
 
 test.run();

@@ -22,7 +22,7 @@ export interface PoolLimits {
   waitingMs: number;
   idleMs: number;
   connectTimeoutMs: number;
-  /** Of each statement, unless a batch sets a shorter one for itself. */
+  /** Timeout of each statement, unless a batch sets a shorter one for itself. */
   statementTimeoutMs: number;
   statementsPerConnection: number;
 }
@@ -42,7 +42,7 @@ const DEFAULT_LIMITS: PoolLimits = {
  * Batches queue behind each other on a connection only while its present one is this young: a slow one delays nobody.
  */
 const SLOW_MS = 20;
-/** So many go to a connection however slow its last ones were. */
+/** Statements in flight that a connection always accepts, however slow its last ones were. */
 const LEAST_UNDERWAY = 4;
 const SWEEP_MS = 1_000;
 const CLOSE_GRACE_MS = 5_000;
@@ -53,7 +53,7 @@ const OPEN_AGAIN_MS = 1_000;
  * wait.
  */
 const FULL_LOOK_MS = { first: 100, most: 1_000 };
-/** What ended one connection mostly ends the others, a moment later: what is repeated is not sent on one of those. */
+/** Delay before a repetition: the failure that ended one connection mostly ends the others a moment later. */
 const REPEAT_AFTER_MS = 100;
 /** A connection that is silent for this long past the statement timeout is given up. */
 const SILENCE_GRACE_MS = 5_000;

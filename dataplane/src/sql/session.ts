@@ -44,7 +44,7 @@ export interface SessionOptions {
   statementTimeoutMs: number;
   /** Named statements kept prepared; the one used longest ago is closed for a new one. */
   maxStatements: number;
-  /** Of the budgets that the pool's sessions share. */
+  /** Reserves bytes of the budgets that the pool's sessions share. */
   holdAnswer(): HeldAnswer;
   onNotification(channel: string, payload: string): void;
   /** A batch has been answered: there is room for another. */
@@ -72,7 +72,7 @@ export class StaleStatementError extends Error {
   }
 }
 
-/** What Postgres says when names or types a prepared statement relied on have changed, or when its Parse never ran. */
+/** SQLSTATEs of a prepared statement whose names or types have changed, or whose Parse never ran. */
 const STALE_CODES = new Set([
   '0A000',
   '26000',
@@ -91,11 +91,12 @@ const STALE_CODES = new Set([
 const DUPLICATE_STATEMENT = '42P05';
 
 const UNKNOWN_PACE_MS = 5;
-/** Of the newest batch in the mean; one that was slow has lost nine parts in ten of it after 22 others. */
+/** Weight of the newest batch in the mean: after 22 others, a slow one has lost nine parts in ten of its weight. */
 const NEWEST_WEIGHT = 0.1;
 
 const DATA_ROW = 0x44;
 const ROW_DESCRIPTION = 0x54;
+const NOTIFICATION_RESPONSE = 0x41;
 
 const newResult = (): Result => ({ command: '', rows: [], fields: [] });
 
@@ -108,15 +109,15 @@ export class Session {
   private readonly statements = new Set<string>();
   private closed = false;
   /**
-   * Of the answer that is being received: its bytes so far, those of its data, and what it takes of the budgets once it
-   * is large.
+   * The answer that is being received: its bytes so far, the bytes of its data, and its share of the budgets once it is
+   * large.
    */
   private receivedBytes = 0;
   private keptBytes = 0;
   private held: HeldAnswer | undefined;
   /** When the last batch was answered. */
   idleSince = performance.now();
-  /** What a batch takes here: a mean, in which the latest weigh most. */
+  /** Mean duration of a batch on this connection, in ms; the latest weigh most. */
   paceMs = UNKNOWN_PACE_MS;
 
   private constructor(
@@ -248,9 +249,10 @@ export class Session {
     const { answerBytes, reportBytes } = ANSWER_LIMITS;
     const isData = type === DATA_ROW || type === ROW_DESCRIPTION;
     if (!isData && length > reportBytes) throw new AnswerTooLargeError(reportBytes);
+    // Notifications are part of no answer, and each is passed on at once.
+    if (type === NOTIFICATION_RESPONSE) return;
     if (this.batches.length === 0) {
       if (isData) throw new RangeError('data without a batch');
-      // A notification that comes between two batches is part of no answer.
       return;
     }
     this.receivedBytes += length;
@@ -309,8 +311,7 @@ export class Session {
       case 0x5a: // ReadyForQuery
         this.completeBatch();
         break;
-      case 0x41: {
-        // NotificationResponse
+      case NOTIFICATION_RESPONSE: {
         const { channel, payload } = decodeNotification(body);
         this.options.onNotification(channel, payload);
         break;
