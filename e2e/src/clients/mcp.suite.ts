@@ -199,6 +199,11 @@ export function walkMcp(test: Test, given: () => WalkedProject): void {
     }
   });
 
+  test('MCP over HTTP: a client that accepts JSON alone is served', async () => {
+    const { status, body } = await raw({ jsonrpc: '2.0', id: 1, method: 'ping' }, { accept: 'application/json' });
+    assert.equal([status, body], [200, { jsonrpc: '2.0', id: 1, result: {} }]);
+  });
+
   const REFUSED: [what: string, status: number, body: unknown, headers?: Record<string, string>, method?: string][] = [
     ['what is no JSON', 400, '{'],
     ['a batch', 400, [{ jsonrpc: '2.0', id: 1, method: 'ping' }]],
@@ -206,7 +211,6 @@ export function walkMcp(test: Test, given: () => WalkedProject): void {
     ['no version of JSON-RPC', 400, { id: 1, method: 'ping' }],
     ['an id that is null', 400, { jsonrpc: '2.0', id: null, method: 'ping' }],
     ['another type of content', 415, '{}', { 'content-type': 'text/plain' }],
-    ['a client that takes no events', 406, { jsonrpc: '2.0', id: 1, method: 'ping' }, { accept: 'application/json' }],
     ['a client that takes pages', 406, { jsonrpc: '2.0', id: 1, method: 'ping' }, { accept: 'text/html' }],
     ['no key', 401, { jsonrpc: '2.0', id: 1, method: 'ping' }, { apikey: '' }],
     ['a page of another site', 403, { jsonrpc: '2.0', id: 1, method: 'ping' }, { origin: 'https://evil.example' }],
