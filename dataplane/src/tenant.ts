@@ -10,7 +10,7 @@ export interface Login {
   password: string;
   /** The one that Postgres is about to take in its place. */
   nextPassword?: string | undefined;
-  /** Who owns the project, where that is known: the projects of one account share budgets. */
+  /** The account that owns the project, if it is known: the projects of one account share budgets. */
   account?: string | undefined;
 }
 
@@ -27,7 +27,7 @@ export interface Tenant {
   suspended: boolean;
   /** Where its auth and rest answer from. */
   placement: Placement;
-  /** What signs new tokens. */
+  /** The secret that signs new tokens. */
   jwtSecret: string;
   /** While secrets are rotated: what is about to sign, and what signed before. Their tokens are good as well. */
   otherJwtSecrets: readonly string[];
@@ -37,7 +37,7 @@ export interface Tenant {
   url: string;
   /** Where the one service answers that a program of its own runs; elsewhere each has its place below `url`. */
   serviceUrl?: string;
-  /** What its Secret `auth-config` holds, as text; read by auth, and its signing keys by the gateway. */
+  /** The Secret `auth-config`, as text. Auth reads it, and the gateway reads its signing keys. */
   authConfig?: Readonly<Record<string, string>>;
   type: ProjectType;
   plan: Plan;
@@ -45,13 +45,15 @@ export interface Tenant {
   services: ReadonlySet<ProjectService>;
   authenticator: Login;
   authAdmin: Login;
-  /** Who owns the database and all in it but schema `auth`: for migrations of what the owner may change itself. */
+  /**
+   * The owner of the database and of all in it but schema `auth`: runs migrations of schemas that the owner may change.
+   */
   owner: Login;
   /** The slot by which realtime reads the changes of its database. */
   replicationSlot: string;
 }
 
-/** Who calls: decided by the gateway from a verified token, never by the request itself. */
+/** The caller's identity: the gateway takes it from a verified token, never from the request itself. */
 export interface Caller {
   role: ApiRole;
   /** The verified token's payload as JSON text, as `request.jwt.claims` takes it. */

@@ -46,7 +46,7 @@ export const identityOf = ({ uid, gid }: Account): string[] => [
   '--clear-groups',
 ];
 
-/** What to put before a command so that it runs as `account`; nothing where there is none. */
+/** Returns the prefix that runs a command as `account`; empty without an account. */
 export const asAccount = (account: Account | undefined): string[] =>
   account ? ['setpriv', ...identityOf(account), '--'] : [];
 

@@ -1,4 +1,4 @@
-/** What the platform itself answers in place of a function, in the words of upstream's edge runtime. */
+/** Responses of the platform in place of a function, in the words of upstream's edge runtime. */
 import type { Refusal } from '../gateway/refusals.js';
 import type { EndReason } from './isolate.js';
 

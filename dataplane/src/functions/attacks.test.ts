@@ -1,7 +1,4 @@
-/**
- * What a hostile function tries, and what is tried on functions: each is refused or ended, and the neighbours answer
- * on.
- */
+/** Attacks by and on functions: each is rejected or ended, and the neighbours keep responding. */
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
@@ -74,7 +71,7 @@ const neighbourAnswers = async () => {
   assert.equal([response.status, await response.text()], [200, `alive ${CANARY}`]);
 };
 
-/** What an expression gives inside a function of another project, or the name of the error that it meets. */
+/** Returns the value of an expression inside a function of another project, or the name of the error that it throws. */
 async function attempt(expression: string): Promise<string> {
   const code = `import net from 'node:net'; import fs from 'node:fs'; import child from 'node:child_process';
     import { createRequire } from 'node:module'; import dns from 'node:dns/promises';
@@ -186,7 +183,7 @@ for (const [what, expression] of REFUSED) {
   });
 }
 
-/** Of all isolates that there are by then. */
+/** The sockets of all isolates that may exist by then. */
 const SOCKETS = `['/gateway', ...Array.from({ length: 300 }, (_, n) => '/' + n.toString(36)).flatMap((folder) => [folder + '/g', folder + '/s', folder + '/own/s'])]
   .map((name) => input.sockets + name).filter((path) => path !== server.addr.path)`;
 const ON_SOCKETS: [string, string][] = [
@@ -228,7 +225,10 @@ for (const [verb, attack] of ON_SOCKETS) {
 
 const HEAD = 'HTTP/1.1 200 OK\r\n';
 const FIVE = 'Content-Length: 5\r\n\r\ntaken';
-/** What its caller is given, or nothing where the answer breaks off; `later`: what comes when nobody has asked. */
+/**
+ * Raw responses of a function, and the status that its caller gets; none if the response breaks off. `later`: bytes
+ * sent without a request.
+ */
 const RAW: [what: string, answer: string, given: number | undefined, later?: string][] = [
   ['an answer', HEAD + FIVE, 200],
   ...['042', '000', '101', '600', '999'].map((status): [string, string, number] => [

@@ -12,7 +12,7 @@ const BYTES_PER_BLOCK = 512;
 const BYTES_PER_MEGABYTE = 1024 * 1024;
 const PATIENCE_MS = 15_000;
 
-/** What it takes on disk; while Deno writes it, files come and go. */
+/** Returns the folder's size on disk. Deno may write it meanwhile, so files come and go. */
 export async function megabytesOf(folder: string): Promise<number> {
   let blocks = 0;
   for (const entry of await readdir(folder, { withFileTypes: true }).catch(() => [])) {
@@ -31,7 +31,7 @@ export interface CacheToClean {
   deno: Deno;
   cache: string;
   account: Account | undefined;
-  /** Whose imports stay. */
+  /** The sources whose imports are kept. */
   sources: string[];
 }
 

@@ -17,7 +17,7 @@ export interface CallOptions {
   limits: FunctionLimits;
 }
 
-/** As upstream's, for whoever asks whether functions are run at all. */
+/** Upstream's path of the health check. */
 const HEALTH = '/_internal/health';
 
 export const answering =

@@ -23,7 +23,7 @@ export interface CheckOptions {
   account: Account | undefined;
   /** For all of it. */
   milliseconds: number;
-  /** What the cache may be. */
+  /** Limit of the cache, in MiB. */
   cacheMegabytes: number;
   /** Ends the process where it uses too much memory, after it said so. */
   watch?(process: Launched, tooLarge: (isShared: boolean) => void): void;

@@ -60,7 +60,7 @@ export function reachableFolder(folder: string, name: string): string {
 /** Deno takes no ranges of IPv6: the addresses of every host and the known ones of metadata services, one by one. */
 const DENIED_IPV6 = ['[::]', '[::1]', '[fd00:ec2::254]', '[fe80::a9fe:a9fe]'];
 
-/** Of IPv6 only what is one address can be denied: a range is left to the network's own policies. */
+/** Returns the addresses that Deno can deny. It takes no range of IPv6: those are left to network policies. */
 function denied(range: string): string[] {
   if (!range.includes(':')) return [range];
   return range.endsWith('/128') ? [`[${range.slice(0, -'/128'.length)}]`] : [];
@@ -81,7 +81,7 @@ export interface IsolateBounds {
   heapMegabytes: number;
   /** Addresses and IPv4 ranges beyond those that are private. */
   blockedAddresses: readonly string[];
-  /** Of this machine, as `--deny-net` takes them. */
+  /** Addresses of this machine, in the form of `--deny-net`. */
   ownAddresses: readonly string[];
 }
 
@@ -121,9 +121,9 @@ export interface DenoRun {
   cwd: string;
   cache: string;
   account: Account | undefined;
-  /** What it reads beside the folder that has the project's cache: for the sandbox, where there is one. */
+  /** Paths that the process reads besides the project's folder. Used by the sandbox. */
   readable?: readonly string[];
-  /** What it writes beside the project's cache. */
+  /** Paths that the process writes besides the project's cache. */
   writable?: readonly string[];
   /** For its standard input, which then stays open. */
   input?: string;

@@ -1,4 +1,4 @@
-/** What deploys that take long leave to others. */
+/** Slow deploys do not block those of others. */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -29,7 +29,7 @@ export interface DeployRequest {
 
 export type DeployOutcome =
   | { state: 'ready' }
-  /** What is served, if anything, is as it was. */
+  /** The deploy was rejected; the version that was served before stays. */
   | { state: 'refused'; problems: SourceProblem[] }
   /** `lost`: nothing is served in the meantime. */
   | { state: 'busy'; message: string; lost?: true };
@@ -162,7 +162,7 @@ export class Deployer {
     }
   }
 
-  /** What earlier versions imported may be most of a full cache: without that it is tried once more. */
+  /** Checks a source. If imports of earlier versions fill the cache, it removes them and checks again. */
   async #check(ref: string, source: string): Promise<SourceProblem[]> {
     const { store, deno, limits, watchdog } = this.#options;
     const { resolveMilliseconds, cacheMegabytes } = limits;

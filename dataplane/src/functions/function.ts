@@ -31,7 +31,7 @@ export interface FunctionSurroundings {
   started(isolate: Isolate, log: (message: string) => void): void;
 }
 
-/** What functions are found by. */
+/** Returns the key of a function in maps. */
 export const keyOf = (ref: string, name: string) => `${ref}/${name}`;
 
 const FIRST_BACKOFF_MS = 500;
@@ -46,7 +46,7 @@ export class EdgeFunction {
   #failures = 0;
   #notBefore = 0;
   #removed = false;
-  /** Of its environment. */
+  /** Number of changes of the environment. */
   #changes = 0;
 
   constructor(

@@ -53,7 +53,7 @@ export interface FunctionsOptions {
   ownAddresses?: AddressReader;
   /** The account that owns the project, where it is known: its projects share what one account may use. */
   owner?(ref: string): string | undefined;
-  /** What a project's owner has set, and the database's URL, as they are now. */
+  /** Returns the variables that the project's owner set, and the database's URL, as they are now. */
   environment(ref: string): Record<string, string>;
   log: Logger;
   limits?: Partial<FunctionLimits>;
@@ -129,7 +129,7 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
   };
 }
 
-/** What was deployed before this start; returns those of it that can't be read. */
+/** Restores what was deployed before this start. Returns the functions that can't be read. */
 async function restore({ store, functions, options }: Parts, make: DeployerOptions['make']) {
   const unreadable = new UnreadableFunctions();
   for (const stored of await store.all()) {
@@ -156,11 +156,11 @@ interface Parts {
   own: OwnAddresses;
 }
 
-/** What every function of this machine shares, made for one of them. */
+/** Returns what all functions of this machine share, made for one of them. */
 function surroundingsOf({ gateway, options, limits, deno, folders, functions, watchdog, store, shares, own }: Parts) {
   let running = 0;
   const owner = (ref: string) => options.owner?.(ref);
-  /** Of those that may give way, the function that has waited longest for a call does. */
+  /** Ends the function that has been idle for longest, among those that may give way. */
   const makeRoom = (mayGiveWay: (of: string) => boolean) => {
     const idle = [...functions.values()].filter(({ idleSince, ref }) => idleSince !== undefined && mayGiveWay(ref));
     idle.sort((a, b) => (a.idleSince as number) - (b.idleSince as number))[0]?.rest();

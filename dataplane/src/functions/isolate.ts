@@ -28,7 +28,7 @@ export interface IsolateOptions {
   /** The origin that its gateway's socket stands for, and the path there. */
   publicPlace: { origin: string; path: string };
   blockedAddresses: readonly string[];
-  /** Of this machine, when the isolate is started. */
+  /** Returns the machine's addresses at the start of the isolate. */
   ownAddresses(): readonly string[];
   source: string;
   cache: string;
@@ -56,7 +56,7 @@ export class Unavailable extends Error {
   }
 }
 
-/** What functions use together exceeds a share or the machine's memory. */
+/** The error of a call when all functions together exceed a share or the machine's memory. */
 export const noRoom = () => new Unavailable('NO_ROOM', 'Functions use too much memory together now', 2);
 
 /** To the public URL: each is a descriptor of ours. */

@@ -1,7 +1,7 @@
 /**
- * What stands between one project's processes and the files of the platform and of other projects, on this system. In:
- * who starts the platform, and what the system gives it. Out: the kind of isolation, and a sentence for whoever runs
- * the platform. Read at the start by the functions service and by `npm start`; builds will ask it too.
+ * Determines how this system isolates one project's processes from the files of the platform and of other projects. In:
+ * the account that starts the platform, and what the system grants it. Out: the kind of isolation, and a sentence for
+ * the administrator. Read at the start by the functions service and by `npm start`; builds will use it too.
  */
 import { accountOf, asAccount, hasManyIds, isRoot } from './account.js';
 import { canSandbox } from './sandbox.js';

@@ -1,18 +1,18 @@
-/** What a function may use, and how long things may take. One object, so that a test may bring a smaller one. */
+/** Limits and timeouts of functions. One object, so that a test may pass smaller ones. */
 import { availableParallelism, totalmem } from 'node:os';
 
 export interface FunctionLimits {
-  /** Of V8's old generation, in MiB: past it the isolate ends itself. */
+  /** MiB of V8's old generation: past it the isolate ends itself. */
   heapMegabytes: number;
-  /** Of the process, in MiB: past it the isolate is ended. Array buffers count here, and not in the heap. */
+  /** MiB of the process: past it the isolate is ended. Array buffers count here, and not in the heap. */
   residentMegabytes: number;
-  /** Of all isolates together, in MiB: past it the one with the most is ended. */
+  /** MiB of all isolates together: past it the largest is ended. */
   togetherMegabytes: number;
-  /** Of one project's isolates and deploy checks, in MiB: past it its largest is ended. */
+  /** MiB of one project's isolates and deploy checks: past it its largest is ended. */
   megabytesOfProject: number;
   /** The same of all projects of one account. */
   megabytesOfAccount: number;
-  /** Of the processes that check one source, in MiB: past it the deploy fails. */
+  /** MiB of the processes that check one source: past it the deploy fails. */
   checkMegabytes: number;
   /**
    * Cores that one project's isolates may use for long; beyond it they use up `cpuMillisecondsOfShare`, and then calls
@@ -36,7 +36,7 @@ export interface FunctionLimits {
    * To resolve and fetch what a function imports; it starts after that, and the operator waits longer than for both.
    */
   resolveMilliseconds: number;
-  /** Of what a project's functions import, in MiB on disk. */
+  /** MiB on disk of the packages that a project's functions import. */
   cacheMegabytes: number;
   /**
    * Functions of one project that are brought up at once: whoever deploys waits for each, and others' are to have their
@@ -44,7 +44,7 @@ export interface FunctionLimits {
    */
   deploysOfProject: number;
   deploysOfAccount: number;
-  /** Of all. */
+  /** Deploys of all projects at once. */
   deploys: number;
   /** Requests in one isolate at once; the next is refused. */
   concurrency: number;
@@ -54,12 +54,12 @@ export interface FunctionLimits {
   isolatesOfAccount: number;
   /** An isolate without a request for so long is ended. */
   idleMilliseconds: number;
-  /** What is kept of a function's log. */
+  /** Limits of a function's log. */
   logLines: number;
   logLineBytes: number;
-  /** Of all lines that are kept of one function. */
+  /** Bytes of all log lines of one function. */
   logBytes: number;
-  /** Of output that is read from one isolate a second; one that writes more is slowed down. */
+  /** Bytes of output that are read from one isolate per second; an isolate that writes more is slowed down. */
   logBytesPerSecond: number;
   /** How often CPU and memory are looked at. */
   lookMilliseconds: number;

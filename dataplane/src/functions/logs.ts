@@ -1,7 +1,4 @@
-/**
- * What a function wrote, the newest lines of it: a ring with a bound on lines, on the length of each, and on the bytes
- * of all.
- */
+/** The log of a function: a ring buffer of its newest lines, bounded in lines, in the length of each, and in bytes. */
 export interface LogLine {
   /** Grows by one a line; lines that fell out of the ring are missing. */
   sequence: number;
@@ -47,7 +44,7 @@ export class FunctionLog {
   }
 }
 
-/** What the object of a line takes beside its text. */
+/** Bytes of a line's object beside its text. */
 const LINE_BYTES = 128;
 /** Two bytes a character, as V8 keeps text that is not Latin-1. */
 const bytesOf = (text: string) => LINE_BYTES + 2 * text.length;

@@ -1,4 +1,4 @@
-/** What a function sends to the public URL, as whoever hands it on is told of it. */
+/** Requests of a function to the public URL, as the gateway receives them. */
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { startTestFunctions, type TestFunctions } from './testing.js';

@@ -24,7 +24,7 @@ for (const range of NOT_PUBLIC) {
 
 export type AddressReader = () => string[];
 
-/** Of all interfaces and both families, public ones included. */
+/** Returns the addresses of all interfaces and both families, public ones included. */
 export const readOwnAddresses: AddressReader = () =>
   Object.values(networkInterfaces())
     .flatMap((addresses = []) => addresses)

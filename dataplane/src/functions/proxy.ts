@@ -16,9 +16,9 @@ import type { FunctionLimits } from './limits.js';
 export interface ForwardRequest {
   /** With the query: what the function sees. */
   target: string;
-  /** Who the function takes itself to be. */
+  /** The host that the function sees as its own. */
   host: string;
-  /** Of the caller. */
+  /** The caller's IP address. */
   address: string;
   incoming: IncomingMessage;
   outgoing: ServerResponse;
@@ -51,7 +51,7 @@ class Carriage implements Dispatcher.DispatchHandler {
   #ended = false;
   #settled = false;
   #repeated = false;
-  /** Of the answer's body; NaN where it was not said. */
+  /** Length of the response's body; NaN if unknown. */
   #length = Number.NaN;
   #passed = 0;
 
@@ -178,12 +178,12 @@ class Carriage implements Dispatcher.DispatchHandler {
   }
 }
 
-/** Of a Unix socket that is gone, whose process is, in whose place is something else, or whose isolate has ended. */
+/** Error codes of a Unix socket that was removed or replaced, or whose isolate has ended. */
 const NOBODY_LISTENS = new Set<string | undefined>(['ENOENT', 'ECONNREFUSED', 'ENOTSOCK', 'UND_ERR_DESTROYED']);
 
 /**
- * Of an answer, before it is read on no more: whoever has sent all of it may end the connection, and what is unread be
- * lost.
+ * Bytes of a response that may wait unread. If more wait, reading stops: a sender that has sent everything may then
+ * close the connection, and the rest be lost.
  */
 const MAX_WAITING_BYTES = 256 * 1024;
 
@@ -206,7 +206,10 @@ function withBody(carried: ForwardRequest, send: (body: Body) => void): void {
 
 const streamOf = (incoming: IncomingMessage) => Readable.from(pieces(incoming), { objectMode: false });
 
-/** What is not taken is read by nobody: on its connection the answer is yet to leave, and another request may come. */
+/**
+ * Yields the body in pieces. The rest stays unread, as the response has yet to leave on its connection, and another
+ * request may follow.
+ */
 async function* pieces(incoming: IncomingMessage): AsyncGenerator<Buffer> {
   try {
     yield* incoming.iterator({ destroyOnReturn: false });

@@ -60,7 +60,7 @@ export function sandboxed(command: readonly string[], cwd: string, { readable, w
   return ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', SCRIPT, 'sh', ...given, cwd, ...command];
 }
 
-/** As fstab(5) has it. */
+/** Escapes a path as fstab(5) defines it. */
 const escaped = (place: string) =>
   place.replaceAll(/[\\\s#]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`);
 

@@ -90,7 +90,7 @@ export class Shares {
     }
   }
 
-  /** What is told to the caller whose function finds `full`. */
+  /** Returns the error for the caller of a function when `full` found no room. */
   refusal(holder: Holder): Unavailable {
     const message = `${WORDS.isolates[holder]} may run no more functions at once`;
     return new Unavailable(CODES[holder], message, BUSY_RETRY_SECONDS);

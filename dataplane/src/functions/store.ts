@@ -1,8 +1,8 @@
 /**
- * What was deployed, on disk, so that functions answer right after a start. The EdgeFunction resources are the truth;
- * this is what the operator last said, and it says it again. Layout: `<ref>/<name>/<version>/index.ts`,
- * `<ref>/<name>/current.json`, and `<ref>/.cache` for what the project's functions import. Written by rename, so a kill
- * leaves the old or the new.
+ * Stores deployed functions on disk, so that they respond right after a start. The EdgeFunction resources are the
+ * truth; the disk has the operator's last request, which the operator repeats. Layout:
+ * `<ref>/<name>/<version>/index.ts`, `<ref>/<name>/current.json`, and `<ref>/.cache` for packages that the project's
+ * functions import. Written by rename, so a kill leaves the old or the new.
  */
 import { createHash } from 'node:crypto';
 import { chown, lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -12,7 +12,7 @@ import { accountOf } from './account.js';
 export interface Deployment {
   version: number;
   verifyJwt: boolean;
-  /** Of the source. */
+  /** SHA-256 of the source. */
   digest: string;
 }
 
@@ -106,7 +106,7 @@ export class FunctionStore {
     await this.#closeCache(ref);
   }
 
-  /** Of all versions that there are, also those that are not served yet. */
+  /** Returns the folders of all versions, also of those that are not served yet. */
   async sources(ref: string): Promise<string[]> {
     const found: string[] = [];
     for (const name of await list(path.join(this.root, ref))) {
@@ -165,7 +165,7 @@ function ignoreMissing(error: NodeJS.ErrnoException): undefined {
   return undefined;
 }
 
-/** What a tenant reads in a status names no path of the machine. */
+/** Returns the error's text without paths of the machine: a tenant reads it in a status. */
 function withoutPath(error: unknown): string {
   const { code, syscall, message } = error as NodeJS.ErrnoException;
   return code === undefined ? message : `${code} at ${syscall ?? 'a file'}`;

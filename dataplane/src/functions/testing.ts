@@ -15,7 +15,7 @@ import type { LogLine } from './logs.js';
 export interface TestFunctions {
   home: string;
   service: FunctionsService;
-  /** Of a project's functions, without a slash at the end. */
+  /** Returns the URL of a project's functions, without a slash at the end. */
   url(ref: string): string;
   /** Each source is a version of its own. */
   deploy(

@@ -1,6 +1,6 @@
 /**
- * What became of requests that were not served: whom the gateway turned away for their key or token, and whom a service
- * did, for whoever looks for an attack; and what failed. Both are lines of the log, only so many in a second.
+ * Logs requests that were not served: those whose key or token the gateway or a service rejected, for whoever looks for
+ * an attack, and those that failed. Both are log lines, throttled per second.
  */
 import type { Logger } from 'pino';
 import type { ServiceAddress } from './address.js';
@@ -18,7 +18,7 @@ export interface Attempt {
   place: ServiceAddress;
   requestId: string;
   method: string;
-  /** Of the caller. */
+  /** The caller's IP address. */
   address: string;
 }
 
@@ -42,7 +42,7 @@ export class AttemptLog {
     this.#writeRefused({ reason: decision.refused, problem }, attempt);
   }
 
-  /** What a service answered itself: the role may not do this, the user's password is another. */
+  /** Records a rejection by the service itself: the role may not do this, or the user's password is wrong. */
   answered(status: number, attempt: Attempt): void {
     if (status === 401 || status === 403) this.#writeRefused({ reason: 'by-the-service', status }, attempt);
   }

@@ -26,7 +26,7 @@ interface Seen {
 }
 const seen: Seen[] = [];
 
-/** Of the pods and of the API: keeps what it was asked. */
+/** Stands for the pods and the API: records the requests it receives. */
 async function witness(incoming: IncomingMessage): Promise<string> {
   let body = '';
   for await (const chunk of incoming) body += chunk;

@@ -444,7 +444,7 @@ async function openTenant(ref: string): Promise<Tenant> {
   return tenant;
 }
 
-/** What a raw connection is answered, until it is closed or `enough` is in it. */
+/** Returns the response on a raw connection, up to its end or until `enough` matches. */
 function spoken(text: string, enough: RegExp): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(text));

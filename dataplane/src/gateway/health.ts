@@ -1,4 +1,4 @@
-/** What probes ask, at paths of the platform's own: under no project's address. */
+/** Serves health probes at paths of the platform's own, under no project's address. */
 import type { ServerResponse } from 'node:http';
 import { refuse, STARTING } from './refusals.js';
 

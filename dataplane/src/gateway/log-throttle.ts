@@ -3,16 +3,16 @@
  * How many more there were is told once it is over: a flood fills no disk, and hides nothing of other projects.
  */
 
-/** Of one project, and of all. */
+/** Lines per second of one project, and of all projects. */
 const LINES = 10;
 const ALL_LINES = 100;
 const WINDOW_MS = 1_000;
 
 export class LogThrottle {
-  /** Of the projects that have lines: no more than there are lines. */
+  /** Projects with lines in this second: never more than there are lines. */
   readonly #projects = new Map<string, { lines: number; leftOut: number }>();
   #lines = 0;
-  /** Of projects that have none. */
+  /** Lines dropped this second of projects without an entry. */
   #leftOut = 0;
   #turn: NodeJS.Timeout | undefined;
 

@@ -1,7 +1,6 @@
 /**
- * What Prometheus is told of requests: how many and how long, by service and class of status, so that the number of
- * series is the same however many projects there are. In: answers as they begin. Out: /metrics, at an address of its
- * own.
+ * Request metrics for Prometheus: count and duration by service and class of status, so that the number of series does
+ * not grow with projects. In: responses as they begin. Out: /metrics, at an address of its own.
  */
 import type { ServerResponse } from 'node:http';
 import { type ProjectService, serveMetrics } from '@slipway/crds';

@@ -1,7 +1,4 @@
-/**
- * What of a message goes on to the next server, and what belonged to one connection alone. Used by all that hand
- * requests on.
- */
+/** Separates the headers that a proxy forwards from those of one connection alone. Used by every proxy here. */
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 
 const OF_ONE_CONNECTION = new Set([
@@ -56,8 +53,8 @@ export const mayRepeat = (incoming: IncomingMessage) => !hasBody(incoming) && RE
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
 
 /**
- * Of other statuses node:http refuses some, which in the midst of an event ends the process, and takes 101 for another
- * protocol.
+ * True for statuses that node:http can forward. It throws on others within an event, which ends the process, and treats
+ * 101 as a protocol switch.
  */
 export const isAnswer = ({ statusCode = 0 }: Pick<IncomingMessage, 'statusCode'>) =>
   statusCode >= 200 && statusCode <= 599;

@@ -15,7 +15,7 @@ import {
 } from './upstream-client.js';
 
 export interface HandOnOptions {
-  /** What refusals call it. */
+  /** The service's name in refusals. */
   name: string;
   to: { socketPath: string } | ServiceAddress;
   /** On every request. */

@@ -1,4 +1,4 @@
-/** What the gateway itself answers, in the words that clients know from upstream: status, body and headers as data. */
+/** Refusals of the gateway itself, in the words that clients know from upstream: status, body and headers as data. */
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { type ProjectService, type ProjectType, whyUnavailable } from '@slipway/crds';
 import type { TokenProblem } from './tokens.js';
@@ -148,7 +148,7 @@ export const unavailable = (service: ProjectService, type: ProjectType): Refusal
   body: whyUnavailable(service, type),
 });
 
-/** As PostgREST says it: https://docs.postgrest.org/en/stable/references/errors.html#group-3-jwt */
+/** Formats the refusal as PostgREST does: https://docs.postgrest.org/en/stable/references/errors.html#group-3-jwt */
 export function restTokenRefusal(problem: TokenProblem): Refusal {
   if (problem.kind === 'role') {
     return {
@@ -173,7 +173,7 @@ const REST_WORDS = {
   claims: ['PGRST303', 'Parsing claims failed', null],
 } as const;
 
-/** As GoTrue says it; its own routes give it the status and shape of their API version. */
+/** Returns GoTrue's message. GoTrue's own routes add the status and shape of their API version. */
 export const authTokenMessage = ({ kind }: TokenProblem) =>
   `invalid JWT: unable to parse or verify signature, ${AUTH_WORDS[kind]}`;
 
@@ -192,7 +192,7 @@ const AUTH_WORDS = {
   role: 'token has invalid claims: role is not allowed',
 } as const;
 
-/** As Supabase's storage says it; `message` and `hint` are one there. */
+/** Formats the refusal as Supabase's storage does, where `message` and `hint` are one text. */
 export function storageRefusal({ status, body, headers }: Refusal): Refusal {
   const { message, detail, hint } = body as { message?: string; detail?: string; hint?: string };
   const words = [message ?? detail, hint].filter((part) => part !== undefined).join('. ');

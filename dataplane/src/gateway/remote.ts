@@ -126,7 +126,7 @@ class Remote implements Service {
     return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 80) };
   }
 
-  /** As clients know it, so that an address which the pod answers leads them back. */
+  /** Returns the path that clients used, so that a redirect from the pod leads them back. */
   #pathOf({ tenant, path, query }: ServiceRequest | UpgradeRequest): string {
     const place = `${new URL(tenant.url).pathname.replace(/\/$/, '')}/${this.#service}/v1${path}`;
     return query === '' ? place : `${place}?${query}`;

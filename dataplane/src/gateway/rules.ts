@@ -1,6 +1,6 @@
 /**
- * What the gateway does differently for each service: which routes ask for no key, how large and slow a request may be,
- * and whose words it refuses in.
+ * The gateway's rules for each service: which routes need no key, how large and slow a request may be, and in whose
+ * words it is refused.
  */
 import type { ProjectService } from '@slipway/crds';
 import {

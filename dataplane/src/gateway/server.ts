@@ -101,7 +101,7 @@ interface Entry {
   rules: ServiceRules;
 }
 
-/** Who calls, and the token that says so. */
+/** The caller, and the token that proves it. */
 interface Who {
   caller: Caller;
   token: string | undefined;

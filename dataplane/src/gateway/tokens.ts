@@ -1,7 +1,7 @@
 /**
- * Who calls, from a token that one of the project's JWT secrets or keys signed. In: a tenant and a token. Out: the
- * caller, or why not. A verified token is remembered until it expires or the tenant's keys change; what all of them
- * take is bounded.
+ * Verifies a token against the project's JWT secrets and keys. In: a tenant and a token. Out: the caller, or the reason
+ * for a rejection. A verified token is cached until it expires or the tenant's keys change; the cache is bounded in
+ * bytes.
  */
 import { API_ROLES, type ApiRole } from '@slipway/crds';
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose';
@@ -31,7 +31,7 @@ const MAX_TOKEN_LENGTH = 16 * 1024;
 
 /** Some 20,000 tokens of users as auth makes them. */
 const MOST_BYTES = 64 * 1024 * 1024;
-/** What Node 24 was seen to take for an entry beside its texts. */
+/** Bytes that Node 24 was measured to use for an entry beside its texts. */
 const ENTRY_BYTES = 512;
 /** Texts with a character beyond Latin-1 take two bytes for each. */
 const bytesOf = (token: string, { caller }: Remembered) => token.length + 2 * caller.claims.length + ENTRY_BYTES;
@@ -41,7 +41,7 @@ export class Tokens {
   /** The half that was not used since the last turn: a cheap stand-in for exact least-recently-used order. */
   #older = new Map<string, Remembered>();
 
-  /** Of the half that was used since the last turn. */
+  /** Bytes of the half that was used since the last turn. */
   #bytes = 0;
 
   constructor(private readonly mostBytes = MOST_BYTES) {}

@@ -44,7 +44,7 @@ export class ServiceTooSlow extends Error {}
 export class ServiceBusy extends Error {}
 
 export interface ForwardRequest {
-  /** What requests at once are counted by, and what errors name: `shop/rest`. */
+  /** The key of the in-flight limit, and the name in errors: `shop/rest`. */
   to: string;
   address: ServiceAddress | { socketPath: string };
   /** With the query. */

@@ -11,7 +11,7 @@ import { type Collection, CollectionWatch, type Page } from './watch.js';
 
 export interface Registry {
   tenant(ref: string): Tenant | undefined;
-  /** What the project's owner has set for its functions, and its database's URL. */
+  /** The variables that the project's owner set for its functions, and its database's URL. */
   environment(ref: string): Record<string, string>;
   /** The account that owns the project, as the Project names it. */
   owner(ref: string): string | undefined;

@@ -68,7 +68,7 @@ export interface TenantListener {
   onForget(ref: string): void;
   /** A project's keys, settings or passwords are others. */
   onChange(tenant: Tenant): void;
-  /** What functions find has changed. */
+  /** Called when the environment of a project's functions has changed. */
   onEnvironment?(ref: string): void;
 }
 
@@ -77,7 +77,7 @@ export class Tenants {
   readonly databases = new SecretsByRef((refs) => this.#review(refs));
   /** Optional: a project without one has every default. */
   readonly authConfigs = new SecretsByRef((refs) => this.#review(refs));
-  /** What owners set for their functions; no other service reads it. */
+  /** Variables that owners set for their functions; no other service reads them. */
   readonly environments = new SecretsByRef((refs) => {
     for (const ref of refs) this.listener.onEnvironment?.(ref);
   });
@@ -93,7 +93,7 @@ export class Tenants {
     return this.#tenants.get(ref);
   }
 
-  /** What a project's functions find, beside its address and keys. */
+  /** Returns the environment of a project's functions, without its address and keys. */
   environment(ref: string): Values {
     const url = this.databases.get(ref)?.[SECRETS.database.url];
     return { ...this.environments.get(ref), ...(url && { SUPABASE_DB_URL: url }) };
@@ -186,7 +186,7 @@ const otherSecrets = (keys: Values): string[] =>
 
 const NAMESPACE_PREFIX = namespaceOf('');
 
-/** Whose a Secret is follows from its namespace; a label could be written by anyone who may write Secrets somewhere. */
+/** Returns the project of a Secret, by its namespace: anyone who may write Secrets somewhere could write a label. */
 function refOf({ metadata: { namespace = '' } }: SecretObject): string | undefined {
   return namespace.startsWith(NAMESPACE_PREFIX) ? namespace.slice(NAMESPACE_PREFIX.length) : undefined;
 }

@@ -143,7 +143,7 @@ export class CollectionWatch<T extends WatchedObject> {
   }
 }
 
-/** Whoever calls us would swallow an error, and what was to be taken be missing for good. */
+/** Reports an error of `take` to `fail`: the caller would swallow it, and the object would be missing for good. */
 function takeOr(take: () => void, fail: (error: unknown) => void): void {
   try {
     take();

@@ -30,7 +30,7 @@ test.before(async () => {
 
 test.after(() => harness?.close());
 
-/** As it is written: fetch would resolve dots and refuse what is malformed. */
+/** Sends the path unchanged: fetch would resolve dots and reject malformed ones. */
 function raw(
   method: string,
   target: string,

@@ -7,7 +7,7 @@ import { removeContentOf } from './row-content.js';
 import { answer, as, ask, type StorageContext, send, withTimes } from './storage-context.js';
 
 const COLUMNS = 'id, name, owner, owner_id, public, type, file_size_limit, allowed_mime_types, created_at, updated_at';
-/** As upstream's route for one bucket shows it. */
+/** The columns that upstream's route for one bucket returns. */
 const COLUMNS_OF_ONE = 'id, name, owner, public, file_size_limit, allowed_mime_types, created_at, updated_at';
 export const MIME_TYPE = /^([a-z0-9!#$&^_.+-]+|\*)\/([a-z0-9!#$&^_.+*-]+)$/i;
 const UNITS: Readonly<Record<string, number>> = { b: 1, kb: 1000, mb: 1_000_000, gb: 1_000_000_000 };
@@ -164,7 +164,7 @@ function mimeTypes(value: unknown): string[] | null | undefined {
   return value as string[];
 }
 
-/** As Postgres writes an array; no type of the pattern above needs another escape. */
+/** Writes a Postgres array; no type of the pattern above needs another escape. */
 const textArray = (types: string[] | null | undefined): string | null =>
   types ? `{${types.map((type) => `"${type}"`).join(',')}}` : null;
 

@@ -46,7 +46,7 @@ export async function move(context: StorageContext): Promise<void> {
   answer(context, { message: 'Successfully moved', Id: found.id, Key: keyOf(target) });
 }
 
-/** What a bucket doesn't allow isn't moved into it either. */
+/** Checks that the target bucket allows the object that is moved. */
 async function checkTarget(context: StorageContext, target: ObjectPlace, object: FoundObject) {
   const rules = await bucketRules(context, target.bucket, 'object.move');
   allowedBytes(context, rules, typeOf(object), sizeOf(object));

@@ -1,7 +1,6 @@
 /**
- * What storage asks of a project's database, each in one round trip and one implicit transaction as whoever calls:
- * row-level security on `storage.objects` and `storage.buckets` decides. The schema is brought up to date on first
- * contact.
+ * Storage's queries of a project's database, each in one round trip and one implicit transaction as the caller:
+ * row-level security on `storage.objects` and `storage.buckets` decides. The schema is migrated on first contact.
  */
 import { type ApiRole, CONNECTIONS_AS_AUTHENTICATOR, scramOnly } from '@slipway/crds';
 import { migrateStorage, storageMigrations, unknownMigration } from '@slipway/project-database';
@@ -22,10 +21,10 @@ export type Row = Record<string, unknown>;
 
 /** Under the connection limit of the role, which REST shares. */
 const LIMITS = { connections: CONNECTIONS_AS_AUTHENTICATOR.storage, statementTimeoutMs: 30_000 };
-/** Of all projects together: beyond it, those that were asked for longest ago give up connections that do nothing. */
+/** Connections of all projects together. Beyond it, idle connections of the least recently used projects are closed. */
 const CONNECTIONS = 48;
 
-/** As on Supabase; what service_role asks may be maintenance. */
+/** Statement timeouts, as on Supabase; statements of service_role may be maintenance. */
 const STATEMENT_TIMEOUT: Record<ApiRole, string> = { anon: '3s', authenticated: '8s', service_role: '30s' };
 
 const SETTINGS = [
@@ -130,7 +129,9 @@ const roleStatement = (role: ApiRole): Statement => ({
   values: [role],
 });
 
-/** Who calls and what for, told to Postgres until the transaction ends or another is told. */
+/**
+ * Returns the statement that tells Postgres the caller and the operation, for the transaction or until the next one.
+ */
 export function identity({ incoming, path }: ServiceRequest, caller: Caller, operation: string): Statement {
   const { sub = '' } = JSON.parse(caller.claims) as { sub?: string };
   const values = [
@@ -148,7 +149,7 @@ export function identity({ incoming, path }: ServiceRequest, caller: Caller, ope
   return { name: 'storage-identity', text: IDENTITY, values };
 }
 
-/** Of one answer: what is said of an object may be large, and the project's owner may make it larger by SQL. */
+/** Bytes of one answer: the metadata of an object may be large, and the project's owner may make it larger by SQL. */
 const MOST_BYTES = 32 * 1024 * 1024;
 
 /**

@@ -55,8 +55,8 @@ const OPERATIONS: Readonly<Record<Access, string>> = {
 };
 
 /**
- * What a browser is told: never to guess another type than was said, and to run nothing that a file holds, as files of
- * one project may share their origin with others' and with the platform's pages.
+ * Returns the headers of a download. Browsers must not guess another type and run nothing of a file, as files of one
+ * project may share their origin with other projects and with the platform's pages.
  */
 export function headersOf({ query }: StorageContext, at: ObjectPlace, object: FoundObject): OutgoingHttpHeaders {
   const { metadata } = object;

@@ -1,9 +1,9 @@
-/** What storage refuses, in Supabase's words: a code, a status that is told in the body, and a message. */
+/** Storage's errors, in Supabase's words: a code, a status in the body, and a message. */
 import { AnswerTooLargeError, ConnectionError, DatabaseError, PoolBusyError } from '../sql/errors.js';
 
 export class StorageError extends Error {
   constructor(
-    /** What the body says; most are sent as HTTP 400, as clients of old expect. */
+    /** The status in the body; most are sent as HTTP 400, as old clients expect. */
     readonly status: number,
     readonly code: string,
     message: string,
@@ -67,10 +67,10 @@ export const tooManyOpenBytes = (most: number) =>
 export const invalidToken = (message: string) => new StorageError(400, 'InvalidJWT', message);
 export const invalidSignature = () => new StorageError(400, 'InvalidSignature', 'Invalid signature');
 
-/** What the database says of an answer that would be too large. */
+/** Prefix of the database's error for an answer that would be too large. */
 export const ANSWER_TOO_LARGE = 'answer too large: ';
 
-/** What the database said, in storage's words; what is none of ours goes on to the gateway. */
+/** Translates a database's error into storage's words. Other errors go on to the gateway. */
 export function storageError(error: unknown): unknown {
   if (error instanceof PoolBusyError) return new StorageError(503, 'SlowDown', error.message);
   if (error instanceof AnswerTooLargeError) return new StorageError(500, 'DatabaseError', error.message);

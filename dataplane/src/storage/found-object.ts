@@ -6,7 +6,7 @@ import { as, type StorageContext, send } from './storage-context.js';
 
 export interface FoundObject {
   id: string;
-  /** As the row has it, whatever its owner wrote. Only `contentOf` makes a place of it. */
+  /** The column's value, whatever the owner wrote. Only `contentOf` turns it into a path. */
   version: unknown;
   created_at: string;
   updated_at: string;
@@ -39,12 +39,12 @@ export async function foundObject(
   return object;
 }
 
-/** Of one request: an object may be replaced again and again. */
+/** Reads in one request: an object may be replaced again and again. */
 const MOST_READS = 5;
 
 /**
- * What `use` makes of an object and its content. An upload removes at once the content that it replaces: where that
- * happens between the two, the version that is there now is used.
+ * Returns the result of `use` for an object and its content. An upload deletes the content that it replaces at once: if
+ * that happens between the two, the new version is used.
  */
 export async function ofObject<T>(
   context: StorageContext,

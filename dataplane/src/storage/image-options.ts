@@ -35,7 +35,7 @@ function whole(query: URLSearchParams, name: string, least: number, most: number
   return value;
 }
 
-/** What a client asks to be signed with an address, checked, as a query; empty: no image is to be made. */
+/** Returns the checked image options of a signed URL as a query; empty without options. */
 export function transformText(transform: unknown): string {
   if (typeof transform !== 'object' || transform === null) return '';
   const query = new URLSearchParams();

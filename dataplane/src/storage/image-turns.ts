@@ -8,7 +8,7 @@ import { StorageError } from './errors.js';
 
 const AT_ONCE = 2;
 const MOST_WAITING = 64;
-/** Of one project: its images are not to take the places of all others'. */
+/** Waiting images of one project: it must not occupy the places of all others. */
 const MOST_WAITING_OF_PROJECT = 48;
 
 interface Waiting {
@@ -55,7 +55,7 @@ export class ImageTurns {
     });
   }
 
-  /** Of those that came first, one whose project has none under way: who asks for many keeps no others waiting. */
+  /** Starts the oldest image of a project that has none in progress, so that a project with many delays no others. */
   #next(): void {
     const next = this.#waiting.find(({ ref }) => !this.#underWay.includes(ref)) ?? this.#waiting[0];
     if (!next) return;

@@ -135,7 +135,7 @@ export function createStorageService({ directory, s3, limits: given, projects, l
   };
 }
 
-/** What stands behind the prefix, or in the place of its `*`; undefined: the path is another's. */
+/** Returns the path after the prefix, or in the place of its `*`; undefined if the path does not match. */
 function restOf(path: string, prefix: string): string | undefined {
   const star = prefix.indexOf('*');
   if (star !== -1) {

@@ -1,4 +1,4 @@
-/** What a request says as JSON, small and an object. */
+/** Reads a small JSON object from a request's body. */
 import type { IncomingMessage } from 'node:http';
 import { readBody } from '../request-body.js';
 import { invalidRequest } from './errors.js';

@@ -6,7 +6,7 @@ export interface ObjectPlace {
   name: string;
 }
 
-/** What S3 calls safe; of it follows that no name holds a backslash, NUL or any other control character. */
+/** Names that S3 calls safe; none has a backslash, NUL or another control character. */
 const BUCKET = /^[\w!.*'() &$@=;:+,?-]{1,100}$/;
 const KEY = /^[\w/!.*'() &$@=;:+,?-]{1,1024}$/;
 

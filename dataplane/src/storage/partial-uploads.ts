@@ -20,7 +20,7 @@ export const PARTIALS = 'uploads';
 export const FINISHED = 'finished-uploads';
 
 export interface PartialState {
-  /** Who began it: nobody else may go on. */
+  /** The user who began it: nobody else may continue it. */
   by: string;
   bucket: string;
   name: string;
@@ -30,12 +30,13 @@ export interface PartialState {
   metadata: Record<string, string | null>;
   created: string;
   /**
-   * Of the content that it becomes, since it is whole: from then on that is there already, or what came is still here.
+   * Version of the content, once the upload is complete: from then on the content exists, or the received bytes are
+   * still here.
    */
   version?: string;
 }
 
-/** What is decided about an upload before it is made. */
+/** The decisions about an upload before it is created. */
 export type Beginning = Omit<PartialState, 'size' | 'metadata' | 'created' | 'version'>;
 
 const STATE = '.json';
@@ -50,7 +51,9 @@ export class PartialUploads extends DataStore {
   constructor(
     private readonly folder: string,
     private readonly limits: StorageLimits,
-    /** What the server can't know: whose project, and what was decided about the upload that is being made. */
+    /**
+     * Returns what the tus server can't know: the project, and the decisions about the upload that is being created.
+     */
     private readonly context: () => {
       ref: string;
       beginning: Beginning | undefined;
@@ -159,14 +162,14 @@ export class PartialUploads extends DataStore {
     return offset === size;
   }
 
-  /** Of what is whole. */
+  /** Chooses the version of a complete upload. */
   async chooseVersion(id: string): Promise<string> {
     const version = randomUUID();
     await this.#change(id, { version });
     return version;
   }
 
-  /** Of what became an object. */
+  /** Removes the state of an upload that became an object. */
   async finish(id: string): Promise<void> {
     const target = this.#finished(id);
     await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
@@ -215,7 +218,10 @@ async function read(file: string): Promise<string | undefined> {
   }
 }
 
-/** Of one project. An upload is its two files: it expires with the first, which was written when it began. */
+/**
+ * Removes a project's expired uploads. An upload is its two files: it expires with the first, which was written when it
+ * began.
+ */
 export async function removeExpired(folder: string, now: number): Promise<void> {
   for (const kind of [PARTIALS, FINISHED]) {
     for (const name of await readdir(path.join(folder, kind)).catch(() => [])) {

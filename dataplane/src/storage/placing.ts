@@ -19,10 +19,10 @@ export interface BucketRules {
   allowed_mime_types: string[] | null;
 }
 
-/** What an upload is of, as far as it is known before its content came. */
+/** The description of an upload, as far as it is known before its content arrives. */
 export interface Placement extends ObjectPlace {
   caller: Caller;
-  /** Of whom the object will be. */
+  /** The object's future owner. */
   owner: string | undefined;
   upsert: boolean;
   operation: string;
@@ -88,7 +88,7 @@ export async function mayPlace(
   throw accessDenied();
 }
 
-/** What a bucket allows, whether or not the caller may see it. */
+/** Returns the bucket's rules, whether or not the caller may see the bucket. */
 export async function bucketRules(context: StorageContext, bucket: string, operation: string): Promise<BucketRules> {
   const asked = rows('rules', 'select file_size_limit, allowed_mime_types from storage.buckets where id = $1', [
     bucket,
@@ -123,8 +123,8 @@ export function checkType({ allowed_mime_types: allowed }: BucketRules, mimetype
 }
 
 /**
- * What a bucket's rules may call a type: as it is, and by its group. Of several in a list, browsers take the last that
- * they know.
+ * Returns the names that a bucket's rules may give a type: the type itself and its group. Of several types in a list,
+ * browsers take the last that they know.
  */
 function patternsOf(mimetype: string): [essence: string, group: string] | [] {
   const essence = (mimetype.split(';', 1)[0] as string).trim().toLowerCase();
@@ -137,7 +137,10 @@ export const newContent = ({ request: { tenant } }: StorageContext): ContentPlac
   version: randomUUID(),
 });
 
-/** What doesn't fit divides by nothing, which undoes all that is sent with it. */
+/**
+ * Returns a statement that fails, by a division by zero, if the object does not fit the bucket's rules. That undoes
+ * everything sent with it.
+ */
 function fits(bucket: string, size: number, mimetype: string): Statement {
   const [essence = null, group = null] = patternsOf(mimetype);
   return statement(
@@ -151,7 +154,7 @@ function fits(bucket: string, size: number, mimetype: string): Statement {
 }
 const DIVISION_BY_ZERO = '22012';
 
-/** As `place`, where `mayPlace` wasn't asked before: it is only for what is refused, to say why in the same words. */
+/** Like `place`, without `mayPlace` before: used for uploads that are rejected, to say why in the same words. */
 export async function placeUnasked(
   context: StorageContext,
   placement: Placement,
@@ -185,7 +188,7 @@ export async function place(...named: Parameters<typeof nameContent>): Promise<s
   }
 }
 
-/** As `place`, but keeps what was refused. May be repeated where its answer was lost. */
+/** Like `place`, but keeps the content of a rejected upload. It may be repeated if its answer was lost. */
 export async function nameContent(
   context: StorageContext,
   placement: Placement,

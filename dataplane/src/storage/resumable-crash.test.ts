@@ -276,7 +276,7 @@ test('a database that is away keeps an upload that is whole waiting, with a stat
   assert.is(String(await contentOf('patient')), '0123456789');
 });
 
-/** Of content. */
+/** Returns the newest content. */
 async function newest(): Promise<string> {
   const folder = path.join(directory, 'crash', 'content');
   const found = await readdir(folder, { recursive: true, withFileTypes: true });

@@ -93,7 +93,7 @@ export class Resumable {
     return this.#current.getStore() as Current;
   }
 
-  /** Of uploads, as the client wrote it: whichever way it came, it finds back. */
+  /** Returns the URL of uploads as the client wrote it, so that the client finds its way back by any route. */
   #address(): string {
     const [address = ''] = (this.#now().context.request.incoming.url ?? '').split('?', 1);
     return address.replace(/\/+$/, '');
@@ -131,8 +131,8 @@ export class Resumable {
   }
 
   /**
-   * What may succeed later is answered as locked: to any other failure of a HEAD clients begin anew, and send again all
-   * that came.
+   * Finishes the upload. A failure that may pass is answered as locked: after any other failure of HEAD, clients begin
+   * anew and send everything again.
    */
   async #finishOrLock(id: string): Promise<void> {
     try {
@@ -191,7 +191,7 @@ export class Resumable {
     throw error;
   }
 
-  /** What was removed since is to be sent again by whoever has it. */
+  /** Checks that the object still exists. If it was removed, the client has to send it again. */
   async #checkNamed(id: string, state: PartialState): Promise<void> {
     if (await this.#wasNamed(state)) return;
     await this.#partials.remove(id);
@@ -260,7 +260,7 @@ interface Answer {
   body: string;
 }
 
-/** As the tus server and its stores throw them: what they say is for the client. */
+/** True for errors of the tus server and its stores: their text is for the client. */
 const isAnswer = (error: unknown): error is Answer =>
   typeof (error as Answer).status_code === 'number' && typeof (error as Answer).body === 'string';
 

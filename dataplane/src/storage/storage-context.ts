@@ -9,13 +9,13 @@ import type { ForeignIdLog } from './row-content.js';
 import type { UploadsAtOnce } from './uploads-at-once.js';
 
 export interface StorageLimits {
-  /** Of one object, whatever its bucket allows. */
+  /** Bytes of one object, whatever its bucket allows. */
   fileBytes: number;
-  /** Of one project: those whose bytes are being received now. */
+  /** Uploads of one project whose bytes are being received. */
   uploadsAtOnce: number;
-  /** Of one project: resumable uploads that are neither whole nor expired. */
+  /** Resumable uploads of one project that are neither complete nor expired. */
   openUploads: number;
-  /** Of one project: what those may come to have, each its length, or before that is said as much as it is allowed. */
+  /** Bytes that those uploads of a project may reach: the length of each, or its limit while the length is unknown. */
   openUploadBytes: number;
 }
 
@@ -51,7 +51,7 @@ export async function send({ databases, request }: StorageContext, statements: S
   return pool.batch(statements);
 }
 
-/** As the caller: row-level security decides. */
+/** Runs a query as the caller: row-level security decides. */
 export async function ask<T = Row>(context: StorageContext, operation: string, asked: Statement): Promise<T[]> {
   return lastRows<T>(await send(context, as(context, context.request.caller, operation, asked)));
 }

@@ -585,7 +585,7 @@ test('an object that is replaced while it is read is read, made an image of, and
   );
 });
 
-/** What Node says of files that nobody closed, once it has looked for them. */
+/** Returns Node's warnings about files that nobody closed, after a garbage collection. */
 async function leftOpen(): Promise<string[]> {
   const said: string[] = [];
   const hear = ({ message }: Error) => said.push(message);

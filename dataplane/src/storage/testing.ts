@@ -20,11 +20,11 @@ export interface StorageHarness {
 }
 
 export interface StorageProject extends TestProject {
-  /** Of its storage service. */
+  /** URL of the project's storage service. */
   storageUrl: string;
-  /** As its owner. */
+  /** Runs a query as the project's owner. */
   sql(text: string): Promise<Record<string, unknown>[]>;
-  /** As the service role, or as a user. */
+  /** Returns a client of the service role, or of a user. */
   client(sub?: string): Promise<StorageClient>;
   token(sub: string): Promise<string>;
   /** With a key of the service role unless the headers say otherwise. */

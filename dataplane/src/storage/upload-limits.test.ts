@@ -16,7 +16,7 @@ import { type StorageHarness, type StorageProject, startStorageHarness } from '.
 let harness: StorageHarness;
 let project: StorageProject;
 let other: StorageProject;
-/** Of a gateway that lets nobody stand still for long. */
+/** A storage behind a gateway with short timeouts. */
 let impatient: StorageHarness;
 
 test.before(async () => {

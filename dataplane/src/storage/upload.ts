@@ -22,7 +22,7 @@ import { signed, verified } from './signed-token.js';
 import { answer, type StorageContext } from './storage-context.js';
 
 const DEFAULT_TYPE = 'application/octet-stream';
-/** As much is taken before anybody is asked whether it may come: to take it back costs less than to ask first. */
+/** Bytes that are received before the caller's permission is checked: to delete them costs less than to check first. */
 const UNASKED_BYTES = 1024 * 1024;
 /** For so long. Who is slower is asked for meanwhile: who may not upload isn't to take the places of those who may. */
 const UNASKED_MS = 2_000;
@@ -53,7 +53,9 @@ export async function uploadSigned(context: StorageContext, at: ObjectPlace): Pr
   answer(context, { Id: id, Key: keyOf(at) });
 }
 
-/** Whoever signed was asked for the right to; whoever brings the token needs none. */
+/**
+ * Returns the placement of a signed upload. The signer's permission was checked; the holder of the token needs none.
+ */
 export async function signedPlacement(
   context: StorageContext,
   at: ObjectPlace,
@@ -187,7 +189,7 @@ async function receiveForm(
   };
 }
 
-/** What says it is a form but has no boundary is none. */
+/** Returns the form's parser. A form without a boundary is rejected. */
 function formOf(config: busboy.BusboyConfig): busboy.Busboy {
   try {
     return busboy(config);

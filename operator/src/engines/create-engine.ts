@@ -159,7 +159,7 @@ const fullReporter =
     if (project) events.record(project, 'Warning', 'DatabaseFull', message);
   };
 
-/** Who wants to hear of projects. */
+/** Listeners for project changes. */
 class Listeners {
   readonly #all: ((ref: string) => void)[] = [];
 

@@ -1,6 +1,6 @@
 /**
- * What every engine must do. In: an engine that is started, and how to look at what it made. Run by each engine's own
- * test.
+ * The contract of every engine. In: a started engine, and how to inspect the objects that it made. Run by each engine's
+ * own test.
  */
 
 import { databaseOf, ownerRole, type Region } from '@slipway/crds';
@@ -13,13 +13,13 @@ export interface EngineUnderTest {
   engine: Engine;
   /** The database's address for this test's own clients. */
   login(ref: string, role: string, password: string): pg.ClientConfig;
-  /** What is left of `ref`, by name: databases, roles, objects. */
+  /** Lists leftovers of `ref` by name: databases, roles, objects. */
   leftovers(ref: string): Promise<string[]>;
   /** Where projects are asked for; without it, eu-central. */
   region?: Region;
 }
 
-/** As the controller would tell of it. */
+/** Returns the project as the controller describes it to an engine. */
 export const projectNamed = (ref: string, region: Region = 'eu-central'): EngineProject => ({
   ref,
   uid: `uid-${ref}`,

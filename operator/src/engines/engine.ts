@@ -1,7 +1,6 @@
 /**
- * What drives a project's parts: databases in the embedded Postgres, or objects on a cluster. Few coarse verbs, each
- * idempotent and safe to be cut short anywhere: called again, it goes on. `engine.suite.ts` is what every engine must
- * pass.
+ * An engine provisions a project's parts: databases in the embedded Postgres, or objects on a cluster. Its few coarse
+ * verbs are idempotent and safe to interrupt: a second call continues. Every engine passes `engine.suite.ts`.
  */
 import type { Placement, Plan, ProjectStatus, Region } from '@slipway/crds';
 import type { ProjectPasswords } from '@slipway/project-database';
@@ -24,10 +23,10 @@ export type EngineOutcome<T = undefined> =
  */
 export const DATABASE_MOVE_UNSUPPORTED = 'DatabaseMoveUnsupported';
 
-/** What an engine knows of a project. */
+/** The part of a Project that an engine needs. */
 export interface EngineProject {
   ref: string;
-  /** Of the Project, which owns what is made for it. */
+  /** The uid of the Project, which owns the objects made for it. */
   uid: string;
   owner: string;
   region: Region;
@@ -49,7 +48,7 @@ export interface DatabaseAddress {
   publicAddress: string;
 }
 
-/** What shows that a database under a project's name is that project's. */
+/** Proves that a database under a project's name belongs to that project. */
 export interface DatabaseClaim {
   /** The id in the project's Secret, from which the names in Postgres come. */
   databaseId: string;
@@ -100,7 +99,7 @@ export interface ServicesOutcome {
 }
 
 export interface Engine {
-  /** What keeps a project to its own in its namespace, before anything runs there. */
+  /** Isolates the project's namespace, before anything runs there. */
   ensureIsolation(project: EngineProject): Promise<EngineOutcome>;
   /** Known before there is a database, as it goes into the Secret that comes first. */
   databaseAddress(project: EngineProject): DatabaseAddress;

@@ -9,7 +9,7 @@ import type { FunctionOutcome, FunctionRequest } from './function-engine.js';
 /** Fetching what a function imports takes its time; the data plane gives up before this. */
 const PATIENCE_MS = 180_000;
 const CONNECT_MS = 5_000;
-/** What is known without any work: who says nothing for so long is away. */
+/** Timeout of a request that needs no work: a service without a response by then counts as unavailable. */
 const LOOK_PATIENCE_MS = 5_000;
 
 /** A Unix socket, or a port that asks for a token. */

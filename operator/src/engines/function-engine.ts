@@ -1,7 +1,4 @@
-/**
- * What runs the functions of projects. Each verb is idempotent: called again for what is so already, it changes
- * nothing.
- */
+/** Runs the functions of projects. Each verb is idempotent: a repeated call changes nothing. */
 import type { EdgeFunctionStatus } from '@slipway/crds';
 
 export interface FunctionRequest {
@@ -30,6 +27,6 @@ export interface FunctionEngine {
   removeFunction(ref: string, name: string): Promise<void>;
   /** Tells of functions that the engine was given and has lost. */
   onLost?(listener: LossListener): void;
-  /** What the engine serves of times when it was not told of removals, and is not wanted, it removes. */
+  /** Deletes functions that were removed while the engine was unreachable. */
   keepOnly?(isWanted: (ref: string, name: string) => boolean): void;
 }

@@ -19,7 +19,7 @@ interface Probe {
 }
 
 const isOk = ({ status }: Answer) => status === 200;
-/** Who refuses a token is there; the root itself may be shut by its owner. */
+/** True if a service answered: it rejected the token, or its owner closed the root path. */
 const isThere = (answer: Answer) => isTokenAccepted(answer) || (answer.status < 500 && answer.status !== 404);
 
 const PROBES: Readonly<Record<ProjectService, Probe>> = {

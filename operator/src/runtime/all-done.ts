@@ -1,6 +1,6 @@
 /**
- * What all of `work` resolved to; or, when none of it goes on any more, the first failure. What went on after its
- * reconcile had failed would meet the next one at the same objects.
+ * Like `Promise.all`, but rejects only after every promise has settled: work that outlived its reconcile would meet the
+ * next one at the same objects.
  */
 export async function allDone<T extends readonly unknown[]>(
   work: {

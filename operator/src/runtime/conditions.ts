@@ -19,5 +19,5 @@ export function withCondition(
 export const isTrue = (conditions: readonly Condition[] | undefined, type: string) =>
   conditions?.find((condition) => condition.type === type)?.status === 'True';
 
-/** As `metav1.Time` has it: whole seconds, UTC. */
+/** Formats a date as `metav1.Time` does: whole seconds, UTC. */
 export const timestamp = (date: Date) => `${date.toISOString().slice(0, 19)}Z`;

@@ -31,7 +31,7 @@ export const unexpectedMessage = (step: string) =>
   `the step "${step}" failed unexpectedly and is retried; ` +
   'the log of the operator has the error under "reconcile failed unexpectedly"';
 
-/** As an outcome of a step. */
+/** The outcome of a step that failed unexpectedly. */
 export const unexpectedOutcome = (step: string) =>
   ({ state: 'failed', reason: REASON_UNEXPECTED_ERROR, message: unexpectedMessage(step), retry: true }) as const;
 

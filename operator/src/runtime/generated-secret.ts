@@ -9,7 +9,7 @@ export interface KeptSecret {
   namespace: string;
   name: string;
   labels: Record<string, string>;
-  /** What is to be in it beside what is held; of values that are there already, those stay. */
+  /** Returns the values to add to the current ones; existing values are kept. */
   make(held: Record<string, string>): Record<string, string>;
 }
 

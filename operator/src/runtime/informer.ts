@@ -22,7 +22,10 @@ export interface InformerOptions<T> {
   labelSelector?: string;
   /** The values under which an object is found, by the index's name. */
   indexes?: Record<string, (object: T) => string[]>;
-  /** What of an object is kept; who hears of changes hears of no other part. Without it, all. */
+  /**
+   * Returns the part of an object that the cache keeps; listeners see changes of that part alone. Default: the whole
+   * object.
+   */
   keep?: (object: T) => T;
   metrics: Metrics;
   log: Logger;
@@ -100,7 +103,7 @@ export class Informer<T extends KubeObject> {
     return [...keys].map((key) => this.#objects.get(key) as T);
   }
 
-  /** What a write of our own answered: known at once, without waiting for the watch to tell. */
+  /** Stores the result of our own write at once, without waiting for the watch. */
   learn(object: T): void {
     const known = this.get(object.metadata.name, object.metadata.namespace);
     if (!known || known.metadata.uid !== object.metadata.uid || !isNewer(object, known)) return;
@@ -242,7 +245,7 @@ export class Informer<T extends KubeObject> {
   }
 }
 
-/** Who manages which field is most of an object's bytes, and nobody here reads it. */
+/** Removes `managedFields`: most of an object's bytes, and no code here reads them. */
 function withoutManagers<T extends KubeObject>(object: T): T {
   const { managedFields, ...metadata } = object.metadata as KubeObject['metadata'] & { managedFields?: unknown };
   return managedFields === undefined ? object : { ...object, metadata };

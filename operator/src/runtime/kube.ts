@@ -26,13 +26,13 @@ export interface KubeObject {
   };
 }
 
-/** What the API server answered instead of success. */
+/** An error response of the API server. */
 export class KubeError extends Error {
   constructor(
     readonly status: number,
     readonly reason: string,
     message: string,
-    /** What was asked for, in the plural: `secrets`. */
+    /** The requested resource, in the plural: `secrets`. */
     readonly resource: string,
   ) {
     super(message);
@@ -50,7 +50,7 @@ export interface KubeRequest {
   path: string;
   query?: Record<string, string>;
   body?: unknown;
-  /** Of the body; without it JSON, and for a PATCH a merge patch. */
+  /** Content type of the body. Default: JSON, and for a PATCH a merge patch. */
   contentType?: string;
   signal?: AbortSignal;
 }

@@ -1,5 +1,6 @@
 /**
- * Of an object that nobody here reads: that it is there, and whose it is. As small whatever is in it. Called by caches.
+ * Reduces an object that no code here reads to its metadata: that it exists, and its project. Its size does not depend
+ * on its content. Called by caches.
  */
 import { LABEL_PROJECT } from '@slipway/crds';
 import type { KubeObject } from './kube.js';

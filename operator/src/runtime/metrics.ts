@@ -1,4 +1,6 @@
-/** What Prometheus is told. One registry an operator, so that several can run in one process, as tests do. */
+/**
+ * Metrics for Prometheus. Each operator has a registry of its own, so that several can run in one process, as tests do.
+ */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { RequestObserver } from './kube.js';
 import type { QueueObserver } from './work-queue.js';

@@ -1,7 +1,7 @@
 /**
- * What the API server refuses until somebody changes something, in its own words. In: what a request threw. Out: reason
- * and words; undefined for all that may go otherwise at the next try. Of a Secret only who refused is told, as a
- * webhook may quote what is in it.
+ * Recognizes requests that the API server refuses until somebody changes something. In: the error of a request. Out:
+ * reason and message; undefined if a retry may succeed. Of a refused Secret only the refusing party is named, as a
+ * webhook may quote its content.
  */
 import { KubeError } from './kube.js';
 
@@ -33,7 +33,7 @@ export function refusalOf(error: unknown): Refusal | undefined {
   return { reason, words: resource === 'secrets' ? whoRefused(error) : message.slice(0, QUOTE_LENGTH) };
 }
 
-/** As an outcome, `what` before the words. What is no refusal is thrown on, to be tried again. */
+/** Returns the refusal as an outcome, with `what` before the message. Rethrows any other error, for a retry. */
 export function refusedOutcome(error: unknown, what: string) {
   const refusal = refusalOf(error);
   if (!refusal) throw error;

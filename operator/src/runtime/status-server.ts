@@ -1,4 +1,4 @@
-/** What an operator tells of itself over HTTP: /healthz (it runs), /readyz (its caches are filled), /metrics. */
+/** The operator's HTTP endpoints: /healthz (it runs), /readyz (its caches are filled), /metrics. */
 import { rm } from 'node:fs/promises';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { Metrics } from './metrics.js';

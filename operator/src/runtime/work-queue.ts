@@ -80,7 +80,7 @@ export class WorkQueue {
     });
   }
 
-  /** Whoever took `key` is through with it. */
+  /** Marks `key` as processed. */
   done(key: string): void {
     const again = this.#working.get(key);
     this.#working.delete(key);

@@ -54,7 +54,7 @@ export class Launcher {
     }
   }
 
-  /** What still runs is ended with it, and nothing more is started. */
+  /** Ends all processes, and starts no more. */
   close(): void {
     this.#isClosed = true;
     if (this.#process?.connected) this.#process.disconnect();

@@ -17,7 +17,8 @@ process.on('message', (order: Order) => {
 process.once('disconnect', () => process.exit());
 
 /**
- * What the system refuses at once, for want of memory as for want of room for the arguments, costs the others nothing.
+ * Starts a process or reports the failure: a command that the system rejects at once, for lack of memory or too many
+ * arguments, affects no other.
  */
 function startOrSay(order: Extract<Order, { order: 'start' }>): void {
   try {

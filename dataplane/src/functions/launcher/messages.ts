@@ -1,4 +1,4 @@
-/** What `launcher.ts` and the process that it has in `main.ts` say to each other. */
+/** Messages between `launcher.ts` and its process in `main.ts`. */
 
 export interface Command {
   command: string;

@@ -30,7 +30,7 @@ const settingsAt = (port: number) => ({
 });
 const s3At = (port: number) => new S3Store(settingsAt(port), local);
 
-/** Who doesn't know of storage puts something where storage keeps its content, and looks whether it is there. */
+/** Objects of other programs in the places where storage keeps its content, and how to look for them. */
 const others = {
   files: {
     async put(name: string): Promise<void> {

@@ -53,10 +53,10 @@ export interface ContentStore {
   removeProject(ref: string): Promise<void>;
 }
 
-/** As the definition of a project has it. */
+/** The form of a ref, as the Project's definition has it. */
 export const REF = new RegExp(`^(?=.{1,${REF_MAX_LENGTH}}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?$`);
 
-/** As randomUUID() writes it, for regular expressions. */
+/** The form that randomUUID() writes, for regular expressions. */
 export const UUID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 export const VERSION = new RegExp(`^${UUID}$`);
 

@@ -52,6 +52,6 @@ function giveBack({ buffer, byteLength }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
-/** Who went away before anybody listened says so no more. */
+/** True for a source that was destroyed before anybody listened: it emits no more events. */
 export const isBroken = (source: Readable) => source.destroyed && !source.readableEnded;
 export const brokenOff = () => new Error('the client went away before its upload was complete');

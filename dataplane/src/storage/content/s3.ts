@@ -43,12 +43,12 @@ export interface S3Settings {
 
 const CONNECT_MS = 5_000;
 /**
- * Of a connection on which nothing moves: longer than the gateway lets a client stand still, behind whom content may
+ * Timeout of a connection on which nothing moves: longer than the gateway's for a client, behind which content may
  * wait.
  */
 const STILL_MS = 120_000;
 
-/** What one request to S3 may delete. */
+/** Keys that one request to S3 may delete. */
 const DELETE_AT_ONCE = 1000;
 
 export class S3Store implements ContentStore {

@@ -22,7 +22,7 @@ interface ReconcilerDeps {
   stop(): Promise<void>;
 }
 
-/** What it serves is what it was last told. */
+/** Serves the functions of the last requests, from memory. */
 class Remembering implements FunctionEngine {
   readonly served = new Map<string, FunctionRequest>();
   answer: FunctionOutcome = { state: 'ready' };

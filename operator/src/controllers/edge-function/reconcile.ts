@@ -19,7 +19,7 @@ import { addressKey, BY_ADDRESS, type FunctionReconcilerDeps, functionPath, refO
 import { describeProblems, type Finding, type Found, statusOf } from './status.js';
 import { chosen, ensureVersions, pruneVersions, type Version } from './versions.js';
 
-/** What is well is said to the engine again about this often, in case it has lost it. */
+/** Interval at which a healthy function is sent to the engine again, in case the engine lost it. */
 const RESYNC_MS = 120_000;
 
 export async function reconcileFunction(

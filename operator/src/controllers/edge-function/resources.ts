@@ -16,7 +16,7 @@ export const addressKey = ({ metadata, spec }: EdgeFunction) => `${metadata.name
 /** All functions of one project. */
 export const BY_NAMESPACE = 'namespace';
 
-/** As the cache keeps it: without its code, of which only the size is known. */
+/** An EdgeFunction in the cache: without its code, of which only the size is kept. */
 export interface KnownFunction extends EdgeFunction {
   codeBytes?: number;
 }
@@ -46,7 +46,7 @@ export interface FunctionReconcilerDeps {
   functions: Informer<KnownFunction>;
   statuses: StatusWriter<KnownFunction>;
   projects: Informer<Project>;
-  /** What projects have beyond the availability matrix. */
+  /** Services that the settings open beyond the availability matrix. */
   openedServices: OpenedServices;
   events: EventRecorder;
   log: Logger;

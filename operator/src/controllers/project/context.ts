@@ -1,4 +1,4 @@
-/** What one reconcile of a Project works with, and what its steps return. */
+/** The input of one reconcile of a Project, and the outcomes of its steps. */
 import type { Placement, Project } from '@slipway/crds';
 import type { Logger } from 'pino';
 import type { Engine, EngineOutcome, EnginePart, EngineProject, Services } from '../../engines/engine.js';

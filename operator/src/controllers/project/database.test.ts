@@ -26,7 +26,7 @@ interface Context {
 const REF = `t${process.pid.toString(36)}-elsewhere`;
 const test = suite<Context>('passwords of a database');
 
-/** As the engine of a cluster has it for another plan: the database is all that was asked for, but for its place. */
+/** Behaves like a cluster's engine after a change of plan: the database is as requested, but in another place. */
 class Elsewhere extends EmbeddedEngine {
   isElsewhere = false;
 

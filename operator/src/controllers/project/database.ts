@@ -109,14 +109,11 @@ const claimOf = (project: Project, values: Values) => ({
 export const existed = ({ status }: Project) =>
   isTrue(status?.conditions, 'DatabaseReady') || status?.url !== undefined || wasSuspended(status);
 
-/** What is to stand still has it all the same. */
+/** True for a suspended project: it has its database all the same. */
 const wasSuspended = (status: Project['status']) =>
   status?.conditions?.some(({ type, reason }) => type === 'DatabaseReady' && reason === 'Suspended') === true;
 
-/**
- * What is held, and new passwords beside those that are there where a rotation is asked for. One that has begun is
- * finished.
- */
+/** Adds new passwords beside the current ones if a rotation is requested. A rotation that has begun is finished. */
 function withNext(held: Values, asked: number | undefined): Values {
   const isBegun = PASSWORDS.some(({ next }) => held[next] !== undefined);
   const isNew = !held[names.ownerPassword];

@@ -8,7 +8,7 @@ import type { Secret } from './resources.js';
 
 const READ = new Set<string>([SECRETS.keys.name, SECRETS.database.name, SECRETS.auth.name]);
 
-/** What is not is read from the server when it is needed. */
+/** True for Secrets that the cache keeps whole; others are read from the server when they are needed. */
 export const isKept = (name: string) => READ.has(name);
 
 export const keepOfSecrets =

@@ -20,7 +20,7 @@ const signs = (secret: string | undefined, key: string | undefined) => {
       .digest('base64url') === signature
   );
 };
-/** As a Secret is updated: what is undefined goes. */
+/** Applies a change as an update of the Secret does: undefined values are removed. */
 const applied = (before: Values, change: Values): Values =>
   Object.fromEntries(Object.entries({ ...before, ...change }).filter(([, value]) => value !== undefined));
 const after = (before: Values, wanted: KeyWishes) => applied(before, wantedKeys(before, wanted));

@@ -19,7 +19,7 @@ export interface KeyWishes {
   now: Date;
 }
 
-/** What the Secret is to hold, given what it holds. */
+/** Returns the content that the Secret needs, given its current content. */
 export function wantedKeys(held: Values, wishes: KeyWishes): Values {
   const current = held[names.jwtSecret] || (wishes.own ?? newSecret());
   return {

@@ -36,7 +36,7 @@ export async function ensureNamespace(context: Context): Promise<StepOutcome> {
   return { state: 'failed', reason: 'NamespaceTaken', message, retry: true };
 }
 
-/** What was made, or what was there before. */
+/** Returns the namespace, created or existing. */
 async function create({ project, ref, deps }: Context): Promise<Namespace> {
   const metadata = { name: namespaceOf(ref), labels: ourLabels(ref), ownerReferences: ownersOf(project) };
   try {

@@ -1,6 +1,4 @@
-/**
- * What an admin does to a Project that is there: credentials rotated, suspended, its data retained; and what drifts.
- */
+/** An administrator's operations on a Project: rotate credentials, suspend, retain data; and repair of drift. */
 import { createHmac } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
@@ -278,7 +276,7 @@ for (const [what, drift] of Object.entries(drifts)) {
 }
 
 /**
- * What the operator of an earlier release left of a project: passwords in the Secret and no id, so that the names come
+ * Leaves a project as the operator of an earlier release did: passwords in the Secret and no id, so that names come
  * from the ref.
  */
 async function ofAnEarlierRelease(deps: ReconcilerDeps, ref: string): Promise<void> {

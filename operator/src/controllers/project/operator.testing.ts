@@ -18,11 +18,11 @@ export interface ReconcilerDeps {
   postgres: TestPostgres;
   dataplane: Server;
   operator: Operator;
-  /** What the data plane answers with. */
+  /** The data plane's response. */
   answer: { status: number; to?: ((request: IncomingMessage) => number) | undefined };
 }
 
-/** Of all that this process makes. */
+/** Prefix of all names that this process creates. */
 export const run = `t${process.pid.toString(36)}`;
 const made = new Set<string>();
 

@@ -52,7 +52,7 @@ const STAGES: readonly (readonly Step[])[] = [
   [{ name: 'rotation', condition: CREDENTIALS_CURRENT, advisory: true, run: finishRotation }],
 ];
 
-/** What is well is looked at again about this often, so that what others changed is put right. */
+/** Interval at which a healthy project is reconciled again, to repair what others changed. */
 const RESYNC_MS = 180_000;
 
 export async function reconcileProject(deps: ReconcilerDeps, ref: string): Promise<Outcome> {

@@ -13,7 +13,7 @@ type Annotations = (values: Values) => Record<string, string>;
 
 export interface EnsuredSecret {
   values: Values;
-  /** As it was; undefined where there was none. */
+  /** The Secret before the change; undefined if there was none. */
   before: Secret | undefined;
 }
 

@@ -22,7 +22,7 @@ export interface PartResult {
 const RESTORED = 'Restored';
 const RESTORING = 'Restoring';
 const SUSPENDED = 'Suspended';
-/** What stands still with a suspended project; its namespace and its keys stay as they are. */
+/** Conditions that a suspended project pauses; its namespace and its keys stay as they are. */
 const STANDING_STILL = new Set(['DatabaseReady', 'ServicesReady', 'AuthReady', 'RestReady']);
 
 /** `keepServices`: a step failed before anything looked at the services, so their last known state stays. */
@@ -47,10 +47,7 @@ export function statusOf(
   };
 }
 
-/**
- * What others had changed and was put right, in words; of parts that were well before, as what never was can't have
- * changed.
- */
+/** Describes drift that was repaired. Only parts that were well before count: others had nothing to change. */
 export function driftsOf(project: Project, parts: readonly PartResult[]): string[] {
   return parts.flatMap((part) => {
     const drift = driftOf(part, conditionBefore(project, part.condition));
@@ -88,7 +85,7 @@ export function deletingStatus(project: Project, message: string, now: Date): Pr
 
 const isReady = ({ outcome }: PartResult) => outcome?.state === 'ready';
 
-/** What served before and doesn't now is in error, not being provisioned. */
+/** Returns the phase. A project that served before and does not now is in error, not provisioning. */
 function phaseOf({ spec, status }: Project, bad: StepOutcome | undefined): Phase {
   if (bad?.state === 'failed') return 'error';
   if (spec.suspend) return 'suspended';
@@ -145,7 +142,7 @@ function conditionOf(project: Project, part: PartResult): NewCondition {
   return { type, status, reason: reasonOf(outcome), message: messageOf(outcome) };
 }
 
-/** What was put back is told until something else happens to the part, or the spec changes. */
+/** Keeps the message of a repair until the part or the spec changes. */
 function restorationOf(project: Project, part: PartResult): NewCondition | undefined {
   const { condition: type, outcome } = part;
   if (!outcome || outcome.state === 'failed') return undefined;

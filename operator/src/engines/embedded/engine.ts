@@ -27,9 +27,12 @@ export interface EmbeddedEngineSettings {
   dataplaneUrl: string;
   /** The address of a project's services, for its status. */
   projectUrl(ref: string): string;
-  /** What projects have beyond the availability matrix. */
+  /** Services that the settings open beyond the availability matrix. */
   openedServices?: OpenedServices;
-  /** Of the role that reads changes for realtime, in the Postgres at `host`; without it that role can't log in. */
+  /**
+   * Returns the password of the role that reads changes for realtime, in the Postgres at `host`; without it that role
+   * can't log in.
+   */
   replicationPassword?: (host: string) => Promise<string>;
   /** Told of each project whose roles or database somebody changed. */
   onDatabaseChange?: (ref: string) => void;

@@ -25,7 +25,7 @@ import { servedKinds } from './children/available-kinds.js';
 import { Children } from './children/children.js';
 
 export const clusterKubeconfig = process.env.SLIPWAY_E2E_KUBECONFIG;
-/** What a test file says that has none. */
+/** The line that a test file prints without a cluster. */
 export const SKIPPED = '# skipped: no cluster; SLIPWAY_E2E_KUBECONFIG names the kubeconfig of one';
 
 const PROJECTS = '/apis/slipway.dev/v1alpha1/projects';
@@ -95,7 +95,7 @@ export async function removeShared(client: KubeClient, region: Region): Promise<
   await deleteAndWait(client, `${core}/persistentvolumeclaims/data-${name}-0`);
 }
 
-/** As the operator has them. */
+/** Returns the caches that the operator has. */
 export async function watchCluster(client: KubeClient) {
   const shared = { client, metrics: new Metrics(), log: silentLog };
   const labelled = { ...shared, labelSelector: LABEL_PROJECT };

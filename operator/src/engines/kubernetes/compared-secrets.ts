@@ -1,5 +1,5 @@
 /**
- * Of which Secrets the engine needs the values in memory: those that it makes, to compare them with what is there.
+ * Selects the Secrets whose values the engine needs in memory: those that it makes, to compare them with the live ones.
  * Pure. In: the site's settings. Called once, for the operator's cache of Secrets.
  */
 import { DATA_NAMESPACE, DEPLOYED_SERVICES, PART_POSTGRES, type Site } from '@slipway/crds';

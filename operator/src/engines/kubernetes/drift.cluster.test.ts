@@ -1,8 +1,7 @@
 /**
- * What others do to a healthy project on a real Kubernetes, with the operator at work: each of its objects, deleted and
- * edited, is put back, and the Project's status and an Event say so. SLIPWAY_E2E_KUBECONFIG names the cluster, which
- * has the images of auth and rest. An operator that is installed there does the work; where none is, one of the test's
- * own.
+ * Drift of a healthy project on a real Kubernetes with a running operator: each object, deleted and edited, is
+ * restored, and the Project's status and an Event report it. SLIPWAY_E2E_KUBECONFIG names the cluster, which has the
+ * images of auth and rest. An installed operator is used; without one the test starts its own.
  */
 import { createHmac } from 'node:crypto';
 import { createServer, type Server } from 'node:http';

@@ -39,7 +39,7 @@ export interface KubernetesEngineSettings {
   rollout: Rollout;
   /** Where the shared data plane answers. */
   dataplaneUrl: string;
-  /** Of the role that reads changes for realtime, in the Postgres at `host`. */
+  /** Returns the password of the role that reads changes for realtime, in the Postgres at `host`. */
   replicationPassword(host: string): Promise<string>;
   /** Told of each project whose roles or database somebody changed. */
   onDatabaseChange(ref: string): void;
@@ -186,7 +186,7 @@ export class KubernetesEngine implements Engine {
 const copyOf = (project: EngineProject, name: string) =>
   childOf(project, { apiVersion: 'v1', kind: 'Secret', name, component: 'isolation', body: {} }).metadata;
 
-/** What is wrong with a part is told by the part. */
+/** Waits for a part; the part itself reports its problem. */
 function waitingFor({ condition, outcome }: EnginePart): EngineOutcome<never> {
   const message = `waiting for ${condition.replace(/Ready$/, '').toLowerCase()}`;
   const lookAgainMs = outcome.state === 'progressing' ? outcome.lookAgainMs : LOOK_AGAIN_MS;

@@ -1,5 +1,5 @@
 /**
- * What every Service has that the operator makes. What the API server fills in is named: only so a change of it is
+ * Fields of every Service that the operator makes. API defaults are set explicitly, as only then a change of them is
  * seen.
  */
 export const INNER_SERVICE = { type: 'ClusterIP', sessionAffinity: 'None', internalTrafficPolicy: 'Cluster' } as const;

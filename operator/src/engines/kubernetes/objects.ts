@@ -1,6 +1,6 @@
 /**
- * What every object of a project on a cluster carries: its labels, and the Project that owns it, so that it goes with
- * it.
+ * Metadata of every object of a project on a cluster: its labels, and the Project as its owner, so that both are
+ * deleted together.
  */
 import { LABEL_MANAGED_BY, LABEL_PART, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
 import { type Owner, ownerReference } from '../../owner-reference.js';
@@ -20,7 +20,7 @@ export interface ChildSpec {
   apiVersion: string;
   kind: string;
   name: string;
-  /** Of what it is a part: `auth`, `isolation`. */
+  /** The component that it belongs to: `auth`, `isolation`. */
   component: string;
   /** Without it, the project's own. */
   namespace?: string;

@@ -122,7 +122,7 @@ export class PodFunctions implements FunctionEngine {
   }
 }
 
-/** What `ask` said, for so long. One that failed said nothing. */
+/** Caches the result of `ask` for `milliseconds`. A failure is not cached. */
 function seldom(ask: () => Promise<string>, milliseconds: number): () => Promise<string> {
   let asked: { said: Promise<string>; at: number } | undefined;
   return () => {

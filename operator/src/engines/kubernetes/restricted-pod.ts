@@ -1,7 +1,7 @@
 /**
- * What the pods of projects have in common: no rights, no root, nothing to write but what is mounted. In: the account,
- * and how long they take to end. Out: parts of a pod's spec that pod security admits as `restricted`. Pure; used by
- * services and Postgres alike.
+ * The pod spec that all pods of projects share: no rights, no root, nothing writable but mounts. In: the account, and
+ * the grace period. Out: parts of a pod's spec that pod security admits as `restricted`. Pure; used by services and
+ * Postgres alike.
  */
 import type { Site } from '@slipway/crds';
 

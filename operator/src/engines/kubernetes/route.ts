@@ -1,7 +1,7 @@
 /**
- * What leads requests for a host to a program of the platform: an Ingress or an HTTPRoute, beside the program's
- * Service. `<ref>.<domain>` leads to the gateway, the domain itself to the management API. Pure, but for
- * `routeOutcome`, which reads what the Gateway said.
+ * Routes requests for a host to a program of the platform: an Ingress or an HTTPRoute, beside the program's Service.
+ * `<ref>.<domain>` leads to the gateway, the domain itself to the management API. Pure, but for `routeOutcome`, which
+ * reads the Gateway's status.
  */
 import {
   LABEL_MANAGED_BY,

@@ -10,8 +10,7 @@ import type { ClusterSessions } from './cluster-sessions.js';
 const LOOK_MS = 10_000;
 
 /**
- * Of all that a project's login roles are, what they are members of, and its database's door. No password leaves the
- * server.
+ * A digest of a project's login roles, their memberships and the access to its database. No password leaves the server.
  */
 const PRINTS = `
   SELECT coalesce(known.ref, split_part(a.rolname, '.', 2)) AS ref,

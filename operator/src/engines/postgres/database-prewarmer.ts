@@ -26,12 +26,9 @@ import type { ClusterSessions } from './cluster-sessions.js';
 const BACKGROUND_BUILDS = 2;
 const DEMAND_BUILDS = 3;
 const BACKOFF = { firstMs: 500, maxMs: 30_000 };
-/**
- * Whoever took the last spare still needs the disk and a core for the rest of its provisioning: making the next one
- * waits so long.
- */
+/** Delay before the next spare is made: the project that took the last one still needs the disk and a core. */
 const PAUSE_AFTER_TAKE_MS = 300;
-/** What a former leader asked Postgres for may be done only after it has died, and after the first sweep. */
+/** Interval of the sweep: requests of a former leader may finish only after its death, and after the first sweep. */
 const SWEEP_MS = 30_000;
 const SWEEP = 'dropping what was left half made';
 
@@ -131,7 +128,7 @@ export class DatabasePrewarmer {
     }
   }
 
-  /** What can't be dropped now is dropped before the next is made. */
+  /** Drops a database that is half made; on failure, before the next one is made. */
   #clean(id: string): Promise<void> {
     return dropDatabase(this.#sessions, BUILDING_PREFIX + id, spareRef(id)).catch((error: Error) => {
       this.#log.warn({ why: error.message }, 'a half-made spare database is left for the next sweep');
@@ -151,7 +148,7 @@ export class DatabasePrewarmer {
       });
   }
 
-  /** What can't be dropped now keeps nobody from a database. */
+  /** Drops leftovers. A failure keeps no project from its database. */
   async #sweep(): Promise<void> {
     await this.#dropLeftovers().catch((error: Error) => this.#log.warn({ why: error.message }, `${SWEEP} failed`));
   }

@@ -27,7 +27,7 @@ const LOOK_MS = 2_000;
 const LOOKS_UNTIL_ALL = 30;
 /** Writable again below this share of the quota. */
 const ENOUGH_ROOM = 0.95;
-/** What deleting rows may add: maps of free space and of visibility. */
+/** Growth that deleting rows may cause: maps of free space and of visibility. */
 const GROWTH = 16 * MB;
 const MARK = 'slipway.database_full';
 
@@ -45,7 +45,7 @@ export interface Housed {
 }
 
 export class DatabaseSizes {
-  /** Of databases that are too large, the smallest size since. */
+  /** The smallest size of each database that is too large, since it became so. */
   readonly #least = new Map<string, number>();
   #looks = 0;
   #end: (() => void) | undefined;

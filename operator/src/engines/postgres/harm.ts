@@ -11,7 +11,7 @@ export interface TenantSession {
   /** With `pid`, one session and no later one of the same number. */
   startedAt: string;
   database: string;
-  /** Of the project's owner, whose projects have one share together. */
+  /** The account that owns the project; its projects share one budget. */
   account: string;
   role: string;
   /** Logged in as `db_url` does. */
@@ -80,20 +80,20 @@ export interface Harm {
 }
 
 /**
- * Of connections, locks, memory or temporary files: what one account's sessions may have, and what all may have before
- * the largest account's are ended.
+ * Shares of connections, locks, memory or temporary files: the most that one account's sessions may have, and the most
+ * that all may have before those of the largest account are ended.
  */
 const SHARE_OF_ONE = 0.25;
 const SHARE_OF_ALL = 0.7;
 /**
- * Of the queue: from when on who floods it is ended, and from when on the oldest transaction, which may be the listener
- * that keeps it.
+ * Shares of the queue: above the first the sender is ended, above the second the session with the oldest transaction,
+ * which may be the listener that blocks the queue.
  */
 const SHARE_OF_QUEUE = 0.25;
 const MOST_OF_QUEUE = 0.75;
-/** Of the queue between two looks: more is a flood. A notification that an app sends takes a millionth. */
+/** Share of the queue that counts as a flood between two looks. One notification of an app takes a millionth. */
 const FLOOD = 0.005;
-/** Of what a slot may hold back, after which Postgres gives it up. */
+/** Share of the WAL that a slot may hold back, after which Postgres invalidates the slot. */
 const SHARE_OF_WAL = 0.5;
 /** How long others wait for a transaction that does nothing, and for one whose statement shows no progress. */
 const IDLE_PATIENCE_MS = 5_000;

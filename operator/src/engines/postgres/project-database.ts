@@ -1,4 +1,4 @@
-/** What a project's database and roles are, seen from outside of it, and what must be done to put them right. */
+/** The state of a project's database and roles, seen from outside of it, and the statements that repair it. */
 import { databaseOf, REPLICATION_ROLE } from '@slipway/crds';
 import {
   createRole,
@@ -84,8 +84,8 @@ export async function isOf(observed: Observed, passwords: ProjectPasswords): Pro
 }
 
 /**
- * What puts right what has drifted; nothing when all is well. `open`: it is to take connections; else it is left as it
- * is.
+ * Returns the repairs of drift; none if all is well. `open`: the database accepts connections; otherwise that is left
+ * as it is.
  */
 export async function repairs(
   databaseId: string,

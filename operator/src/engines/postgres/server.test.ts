@@ -172,7 +172,7 @@ test('a database that a backup restored without the record is its project’s by
   assert.is(await server.recordedId('restored'), id);
 });
 
-/** As the releases before opaque names left a retained database: names by the ref, the owner in the comment. */
+/** Makes a retained database as releases before opaque names did: names by the ref, the owner in the comment. */
 async function retainedByAnEarlierRelease(context: Context, ref: string): Promise<void> {
   const { server } = context;
   const asked = request(ref, ref);

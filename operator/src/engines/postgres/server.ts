@@ -35,13 +35,13 @@ import { type EndedSession, SessionWatch } from './session-watch.js';
 import { startUpkeep } from './upkeep.js';
 
 export interface DatabaseServerSettings {
-  /** As superuser. */
+  /** URL of a superuser. */
   adminUrl: string;
   /** How many databases are kept ready for who comes next; 0: each is made when it is asked for. */
   spares: number;
   /** All in it are of one project: whoever may use the server may have them. */
   ofOne: boolean;
-  /** Of the role that reads changes for realtime; without it that role can't log in. */
+  /** Returns the password of the role that reads changes for realtime; without it that role can't log in. */
   replicationPassword?: (() => Promise<string | undefined>) | undefined;
   /** Told of each project whose roles or database somebody changed. */
   onChange?: ((ref: string) => void) | undefined;
@@ -54,7 +54,7 @@ export interface DatabaseServerSettings {
 
 /** DROP DATABASE waits for a checkpoint: many at once would leave no connection to who wants a database. */
 const REMOVALS = 2;
-/** Of a spare that another took or that is gone: the next may be there. */
+/** Tries for a spare, as another project may take it, or it may be deleted. */
 const SPARE_TRIES = 3;
 /** Harm that a client can do again within one look at the sessions. */
 const REFUSED_AFTER = new Set<HarmReason>([
@@ -93,7 +93,7 @@ export class DatabaseServer {
   readonly #watch: SessionWatch | undefined;
   /** The project of each database. */
   readonly #projects = new Map<string, Housed>();
-  /** As `#watch`. */
+  /** Undefined where `#watch` is. */
   readonly #sizes: DatabaseSizes | undefined;
   readonly #refusing = new Set<string>();
   #endUpkeep: (() => void) | undefined;

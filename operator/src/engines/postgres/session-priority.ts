@@ -15,9 +15,7 @@ export interface SessionCpu {
 
 /** A tenth of the weight of normal priority: a session that holds a lock of the server still gets on with it. */
 const LOW = 10;
-/**
- * Of a processor: a session may use this share for ever. More counts up to a debt, which then has to shrink to nothing.
- */
+/** Share of a processor that a session may use for ever. More adds to a debt, which then has to shrink to nothing. */
 const FREE_SHARE = 0.25;
 const DEBT_MS = 250;
 const MOST_DEBT_MS = 2 * DEBT_MS;

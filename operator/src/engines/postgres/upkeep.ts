@@ -1,6 +1,6 @@
 /**
- * What is done to a server again and again, as nobody tells when it is needed. In: a superuser's sessions. Called by
- * the server.
+ * Maintenance of a server at intervals, as no event tells when it is needed. In: a superuser's sessions. Called by the
+ * server.
  */
 import { dropGoneRoles, dropIdleReplicationSlots, forgetGroupSettings } from '@slipway/project-database';
 import type { Logger } from 'pino';
@@ -8,7 +8,7 @@ import { every } from '../../runtime/every.js';
 import type { ClusterSessions } from './cluster-sessions.js';
 
 const SLOTS_MS = 60_000;
-/** As Postgres' idle_replication_slot_timeout, after which it gives a slot up. */
+/** The same as Postgres' idle_replication_slot_timeout, after which it invalidates a slot. */
 const SLOT_IDLE_SECONDS = 600;
 const GONE_ROLES_MS = 600_000;
 /** PostgREST reads the settings of the groups when it starts or reloads, and gives them to each transaction. */
@@ -26,7 +26,7 @@ export function startUpkeep(sessions: ClusterSessions, log: Logger): () => void 
   };
 }
 
-/** What the data plane left behind when it was killed. */
+/** Drops replication slots that a killed data plane left behind. */
 async function dropSlots(sessions: ClusterSessions, log: Logger): Promise<void> {
   const slots = await dropIdleReplicationSlots(sessions, SLOT_IDLE_SECONDS);
   if (slots.length > 0) log.info({ slots }, 'replication slots that nobody reads were dropped');

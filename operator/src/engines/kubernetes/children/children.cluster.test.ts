@@ -1,6 +1,4 @@
-/**
- * What others do to a project's objects on a real Kubernetes: each kind, deleted and edited, is put back and told of.
- */
+/** Drift on a real Kubernetes: each kind of object, deleted and edited by others, is restored and reported. */
 import { namespaceOf, readSite, type Site, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';

@@ -30,7 +30,7 @@ export interface ChildrenOptions {
   optional?: readonly Kind[];
 }
 
-/** What was asked for when the object was last applied. */
+/** The spec that was last applied to the object. */
 const ANNOTATION_APPLIED = 'slipway.dev/applied';
 const BY_PROJECT = 'project';
 /** A write of ours that the watch has not told of in this time was undone meanwhile. */
@@ -190,7 +190,7 @@ export class Children {
     for (const ref of projectOf(object.metadata)) for (const listener of this.#listeners) listener(ref);
   }
 
-  /** What the watch tells of may be from before our write. */
+  /** Records an event of the watch, which may be older than our write. */
   #told(key: string, before: KubeObject | undefined, after: KubeObject | undefined): void {
     const written = this.#untold.get(key);
     if (!written) return;

@@ -31,7 +31,7 @@ interface Problem {
 const ready: EngineOutcome = { state: 'ready', value: undefined };
 /** Changes of the pods are told by their watch; this is for what no object tells. */
 const LOOK_AGAIN_MS = 5_000;
-/** What is quoted of others' words. */
+/** Characters of a foreign message that are quoted. */
 const QUOTE_LENGTH = 240;
 /** Restarts after which a container that is not ready counts as one that does not start. */
 const RESTARTS = 2;
@@ -142,7 +142,7 @@ function containerProblem(name: string, container: ContainerStatus): Problem | u
 const pullError = (message: string) =>
   message.replace(/^Back-off pulling image "[^"]*": /, '').replace(/^ErrImagePull: /, '');
 
-/** What the API said when the controller wanted a pod. */
+/** Returns the API's error for a pod that the controller could not create. */
 function refusal(name: string, { status }: Workload): Problem | undefined {
   const failure = status?.conditions?.find(({ type, status: is }) => type === 'ReplicaFailure' && is === 'True');
   const said = failure?.message ?? '';

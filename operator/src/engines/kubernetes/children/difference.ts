@@ -28,7 +28,10 @@ interface Strict {
 }
 const NONE: ReadonlySet<string> = new Set();
 
-/** Of `metadata` ours are the marks alone; the strictness is that of what the object says beside it. */
+/**
+ * Compares an object with its specification. In `metadata` only our labels and annotations count; the strictness is for
+ * the rest.
+ */
 export function objectDifference(wanted: Json, live: Json, { exact, filled, forbidden }: Strictness): Json | undefined {
   const { apiVersion: _apiVersion, kind: _kind, metadata, ...rest } = wanted;
   const { name: _name, namespace: _namespace, ...marks } = metadata as Json;

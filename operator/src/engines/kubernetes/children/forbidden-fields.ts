@@ -1,7 +1,7 @@
 /**
- * What somebody may add to a Deployment or StatefulSet, so that its pods run something else, elsewhere, or not at all,
- * and to a Service, so that others reach it, or it leads to others: the fields that the API server leaves out where
- * nothing is said. What it fills in is named in the objects themselves. Called by `kinds.ts`.
+ * Fields that somebody could add to a Deployment or StatefulSet so that its pods run something else, elsewhere, or not
+ * at all, and to a Service so that others reach it or it leads elsewhere: the fields that the API server leaves empty
+ * by default. Fields with defaults are set in the objects themselves. Called by `kinds.ts`.
  */
 const WORKLOAD = ['paused', 'minReadySeconds', 'ordinals'];
 

@@ -13,7 +13,7 @@ export interface Kind {
   plural: string;
   /** Its `spec` or `data` is wholly ours: what is in it beyond what we asked for was put there by somebody. */
   exact: boolean;
-  /** Of that, what the API server fills in where nothing is said. */
+  /** Fields among those that the API server fills with defaults. */
   filled: readonly string[];
   /** Fields that nothing fills in, and that are not to be there unless we say so. */
   forbidden: ReadonlySet<string>;
@@ -57,7 +57,7 @@ export const OPTIONAL_KINDS: readonly Kind[] = [
 
 const rootOf = (apiVersion: string) => (apiVersion === 'v1' ? '/api/v1' : `/apis/${apiVersion}`);
 
-/** Of all objects of the kind, in all namespaces. */
+/** Returns the path of all objects of the kind, in all namespaces. */
 export const pathOfKind = ({ apiVersion, plural }: Kind) => `${rootOf(apiVersion)}/${plural}`;
 
 export function pathOf({ apiVersion, plural }: Kind, name: string, namespace: string | undefined): string {
@@ -65,7 +65,7 @@ export function pathOf({ apiVersion, plural }: Kind, name: string, namespace: st
   return `${rootOf(apiVersion)}/${place}${plural}/${name}`;
 }
 
-/** What is kept of an object: hundreds of each are in memory. */
+/** Returns how the cache reduces an object: hundreds of each are in memory. */
 export function keepOf(kind: Kind): (object: KubeObject) => KubeObject {
   if (kind.kind === 'Pod') return keepOfPod;
   // The code of functions is in ConfigMaps of ours as well, and people may make any number of them.
@@ -76,7 +76,7 @@ export function keepOf(kind: Kind): (object: KubeObject) => KubeObject {
   };
 }
 
-/** As much of a pod as tells why it doesn't run. */
+/** The part of a pod that tells why it does not run. */
 export interface Pod extends KubeObject {
   status?: {
     phase?: string;

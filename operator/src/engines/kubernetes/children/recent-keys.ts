@@ -1,4 +1,4 @@
-/** What is remembered of so many keys at most, the oldest forgotten first; with `ms`, each for so long at most. */
+/** Remembers a bounded number of keys and evicts the oldest first; with `ms`, each entry expires after that time. */
 export class RecentKeys<V> {
   readonly #entries = new Map<string, { value: V; at: number }>();
   readonly #most: number;

@@ -1,7 +1,6 @@
 /**
- * What keeps a project to its own: its namespace's marks, quota, limits and network policies. In: a project and where
- * its database is. Out: the objects as they should be, and words for what had been changed. Called by the engine before
- * anything runs there.
+ * Isolates a project: labels of its namespace, quota, limits and network policies. In: a project and the place of its
+ * database. Out: the desired objects, and a description of drift. Called by the engine before anything runs there.
  */
 import { DATA_NAMESPACE, LABEL_PART, namespaceOf, type Site } from '@slipway/crds';
 import { allDone } from '../../../runtime/all-done.js';

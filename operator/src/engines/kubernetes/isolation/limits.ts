@@ -1,6 +1,6 @@
 /**
- * What a project's namespace may use in all, and what a container has that doesn't say: pure. In: the project, its
- * plan's sizes.
+ * The quota of a project's namespace, and the default limits of its containers: pure. In: the project, its plan's
+ * sizes.
  */
 import type { Site } from '@slipway/crds';
 import type { EngineProject } from '../../engine.js';

@@ -1,6 +1,6 @@
 /**
- * What may speak with a project's pods, and with whom they may speak: pure. Nothing passes but what is named here. In:
- * the project, and what a site blocks beyond private ranges.
+ * Network policies of a project's pods: pure. Only the connections named here are allowed. In: the project, and the
+ * addresses that a site blocks beyond private ranges.
  */
 import {
   DATA_NAMESPACE,

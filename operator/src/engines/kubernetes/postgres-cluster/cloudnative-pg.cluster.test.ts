@@ -104,7 +104,7 @@ function testOn(kubeconfig: string, crd: Definition): void {
   test.run();
 }
 
-/** Of `found` what `wanted` names: the CRD has defaults beside. */
+/** Returns the fields of `found` that `wanted` names: the CRD has defaults beside. */
 function pick(found: unknown, wanted: unknown): unknown {
   if (Array.isArray(found) && Array.isArray(wanted)) return found.map((item, index) => pick(item, wanted[index]));
   if (typeof found !== 'object' || typeof wanted !== 'object' || !found || !wanted) return found;

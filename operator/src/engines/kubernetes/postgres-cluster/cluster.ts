@@ -1,4 +1,4 @@
-/** What is asked of a Postgres cluster, whichever way it is run. */
+/** A Postgres cluster, however it is run. */
 import { LABEL_PROJECT, type Site } from '@slipway/crds';
 import type { DesiredObject } from '../children/children.js';
 import { metadataOf, metadataOfKept, type Place } from './place.js';

@@ -46,7 +46,7 @@ export interface PostgresClustersOptions {
   site: Site;
   client: KubeClient;
   children: Children;
-  /** Of the role that reads changes for realtime, in the Postgres at `host`. */
+  /** Returns the password of the role that reads changes for realtime, in the Postgres at `host`. */
   replicationPassword(host: string): Promise<string>;
   /** Told of each project whose roles or database somebody changed. */
   onChange(ref: string): void;
@@ -59,7 +59,7 @@ const PORT = 5432;
 /** A handful of projects made at once wait for none. */
 const SHARED_SPARES = 5;
 const FIRST_REGION: Region = 'eu-central';
-/** Of what projects share nobody's change brings the next look. */
+/** Interval between looks at shared objects: no event about them starts a reconcile of a project. */
 const SHARED_LOOK_MS = 10_000;
 const SHARED_FIRST_LOOK_MS = 500;
 /** It listens already, and the way to it is about to be open. */
@@ -74,7 +74,7 @@ export class PostgresClusters {
   /** Regions whose shared cluster is kept right. */
   readonly #regions = new Set<Region>([FIRST_REGION]);
   readonly #ensuring = new Map<string, Promise<EngineOutcome>>();
-  /** What was put right and is yet to be told. */
+  /** Repairs that are not reported yet. */
   readonly #restored = new Map<string, Set<string>>();
   /** Those that were not ready when last looked at: since when. */
   readonly #waitingSince = new Map<string, number>();

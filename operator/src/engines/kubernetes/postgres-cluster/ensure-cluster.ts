@@ -21,7 +21,7 @@ import { warningOf } from './warnings.js';
 
 export interface EnsuredCluster {
   outcome: EngineOutcome;
-  /** What others had changed, in words. */
+  /** Descriptions of drift that was repaired. */
   restored: string[];
 }
 
@@ -86,7 +86,7 @@ const isOurs = (children: Children, place: Place) =>
 
 type Wanted = Pick<ClusterRequest, 'place' | 'suspended'>;
 
-/** As the caches have it. */
+/** Returns the state of the cluster, as the caches have it. */
 export function clusterOutcome(children: Children, { place, suspended }: Wanted): EngineOutcome {
   const { namespace, name } = place;
   if (isTheirs(children, place)) {

@@ -15,11 +15,11 @@ const MEBI = 2 ** 20;
 const GIBI = 2 ** 30;
 const PAGE = 8192;
 /**
- * Of a connection that has read its catalogues: 3.4 MB of its own and 0.6 MB of page tables were measured, and some
- * work on top.
+ * Memory of a connection that has read its catalogs: 3.4 MB of its own and 0.6 MB of page tables were measured, plus
+ * some for its work.
  */
 const CONNECTION = 5 * MEBI;
-/** What the server itself needs beside its buffers. */
+/** Memory of the server beside its buffers. */
 const SERVER = 48 * MEBI;
 const LEAST_CONNECTIONS = 20;
 
@@ -66,9 +66,9 @@ export function parametersOf({ memory, storage, shared }: ServerSize): Record<st
 const mebibytes = (bytes: number) => `${Math.floor(bytes / MEBI)}MB`;
 
 /**
- * Who may log in from where: the operator's superuser anywhere, all others to projects' databases alone, nobody without
- * a password. Logical replication names a database, so that the rule of `replication`, which is the physical one,
- * refuses whoever would stream it all.
+ * Returns the rules of pg_hba.conf: the operator's superuser may log in anywhere, all others only to projects'
+ * databases, and nobody without a password. Logical replication names a database, so the rule `replication`, which is
+ * for physical replication, rejects anyone who would stream everything.
  */
 export const accessRules = (superuser: string): string[] => [
   `host all ${superuser} all scram-sha-256`,

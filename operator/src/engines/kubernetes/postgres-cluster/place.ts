@@ -17,9 +17,9 @@ import type { EngineProject } from '../../engine.js';
 
 export interface Place {
   namespace: string;
-  /** Of the cluster, and of the Service that leads to it. */
+  /** The name of the cluster, and of the Service that leads to it. */
   name: string;
-  /** Whose own it is; undefined: projects share it. */
+  /** The project that owns it; undefined: projects share it. */
   project?: Owner & { retain: boolean };
 }
 
@@ -51,7 +51,7 @@ export function metadataOf({ namespace, name: cluster, project }: Place, name: s
   };
 }
 
-/** Of one without which the data is lost: it does not go with a Project that retains. */
+/** Metadata of an object that holds data: it is not deleted with a Project that retains. */
 export function metadataOfKept(place: Place, name: string) {
   const { ownerReferences, ...metadata } = metadataOf(place, name);
   return place.project?.retain || !ownerReferences ? metadata : { ...metadata, ownerReferences };
@@ -66,7 +66,7 @@ export const labelsOf = ({ name, project }: Place): Record<string, string> => ({
   ...(project ? { [LABEL_PROJECT]: project.ref, 'app.kubernetes.io/instance': project.ref } : {}),
 });
 
-/** What its pods are found by. */
+/** The labels that select its pods. */
 export const podSelector = ({ name }: Place) => ({
   'app.kubernetes.io/name': 'postgres',
   [LABEL_CLUSTER]: name,

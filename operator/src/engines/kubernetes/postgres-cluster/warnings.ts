@@ -1,6 +1,6 @@
 /**
- * What the cluster's controllers said of an object in Events alone, as a StatefulSet whose pods are refused has no word
- * of it in its status.
+ * Reads warnings that the cluster's controllers report in Events alone: a StatefulSet whose pods are refused has no
+ * message in its status.
  */
 import type { KubeClient } from '../../../runtime/kube.js';
 

@@ -8,7 +8,7 @@ export interface Standing {
   /** Whether it has the new images; they may not run yet. */
   isCurrent: boolean;
   state: 'well' | 'underway' | 'failed';
-  /** Of a failure. */
+  /** The reason of a failure. */
   why?: string;
 }
 

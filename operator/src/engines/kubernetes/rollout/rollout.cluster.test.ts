@@ -102,7 +102,7 @@ class Keeper {
     this.#work = this.#work.then(() => this.#keep(ref));
   }
 
-  /** What is told of its images: the reason. */
+  /** Returns the reported reason for its images. */
   told(ref: string): string | undefined {
     const outcome = this.#told.get(ref)?.outcome;
     return outcome?.state === 'ready' ? 'Ready' : outcome?.state === 'failed' ? outcome.reason : outcome?.reason;

@@ -9,7 +9,7 @@ import { ANNOTATION_IMAGE, Rollout, type Seen } from './rollout.js';
 const test = suite('whose Deployments a rollout goes by');
 const NEW = 'slipway/auth:2';
 
-/** Of `image`, with pods that do not become ready. */
+/** Makes a workload of `image` whose pods do not become ready. */
 const failing = (ref: string, image: string, place: { namespace?: string; name?: string } = {}): Workload => ({
   metadata: {
     name: place.name ?? 'auth',

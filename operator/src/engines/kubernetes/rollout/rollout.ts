@@ -23,7 +23,7 @@ const LOOK_AGAIN_MS = 60_000;
 /** Changes come in swarms. */
 const GATHER_MS = 50;
 
-/** What it sees of the cluster. */
+/** The part of the cluster's objects that it reads. */
 export type Seen = Pick<Children, 'all' | 'get' | 'list' | 'onChange'>;
 
 type Deployments = Partial<Record<Part, Workload>>;
@@ -42,7 +42,7 @@ export class Rollout {
     this.#batch = rollout.batch;
   }
 
-  /** What the project is to run, and what is to be said of it. */
+  /** Returns the images that the project should run, and the report about them. */
   of(ref: string): { images: Images; part: EnginePart } {
     const deployments = this.#deploymentsOf(ref);
     const told = (images: Images, outcome: EngineOutcome) => ({

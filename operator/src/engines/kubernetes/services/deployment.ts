@@ -28,7 +28,7 @@ export interface ServiceRequest {
 
 /** Changing its value replaces the pods: they read their environment when they start. */
 const ANNOTATION_ENVIRONMENT = 'slipway.dev/environment';
-/** As upstream's images are built. */
+/** The user id in upstream's images. */
 const ACCOUNT = 1000;
 /** Until every proxy has heard that a pod is leaving. */
 const LEAVE_SECONDS = 3;

@@ -12,7 +12,7 @@ export interface JwtSecrets {
 
 type Jwk = Record<string, unknown>;
 
-/** What only who signs may have of a key. */
+/** The private members of a JWK. */
 const PRIVATE_PARTS = new Set(['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth']);
 
 /** By what a token names the secret that signed it. */
@@ -47,7 +47,7 @@ function sharedKeys({ current, next, previous }: JwtSecrets): Jwk[] {
   }));
 }
 
-/** What is no list of keys counts as absent, as everywhere; auth's settings tell the owner. */
+/** Parses a list of keys. Anything else counts as absent, as everywhere; auth's settings report it to the owner. */
 function parse(ownKeys: string | undefined): Jwk[] {
   try {
     const keys: unknown = JSON.parse(ownKeys ?? '[]');

@@ -14,7 +14,7 @@ export const LISTENING = 1;
 export const limitOf = (part: keyof ProjectPasswords) =>
   LOGIN_ROLES.find((role) => role.part === part)?.connectionLimit as number;
 
-/** What the shared data plane's pods hold of the role that rest logs in with, wherever rest runs. */
+/** Connections that the shared data plane's pods open with rest's login role, wherever rest runs. */
 export const heldByDataPlane = Object.values(CONNECTIONS_AS_AUTHENTICATOR).reduce((sum, count) => sum + count, 0);
 
 export const authPool = (replicas: number) => share(limitOf('authAdmin'), replicas);
