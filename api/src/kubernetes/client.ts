@@ -133,21 +133,22 @@ export class Kubernetes {
   }
 
   /**
-   * Puts what `rewrite` makes of a Secret's content in its place, and says so; false where there is no Secret, or
-   * `rewrite` returns undefined. A conflict (409) rejects it: somebody else has changed the Secret meanwhile.
+   * Replaces a Secret's content by the result of `rewrite`, unless that is undefined. Rejects with a conflict (409) if
+   * somebody else has changed the Secret meanwhile.
    */
   async rewriteSecret(
     ref: string,
     name: string,
     rewrite: (content: Record<string, string>) => Record<string, string> | undefined,
-  ): Promise<boolean> {
+  ): Promise<'missing' | 'unchanged' | 'rewritten'> {
     const request = { name, namespace: namespaceOf(ref) };
     const secret = await unlessMissing(this.call((options) => this.core.readNamespacedSecret(request, options)));
-    const content = secret && rewrite(contentOf(secret));
-    if (!content) return false;
+    if (!secret) return 'missing';
+    const content = rewrite(contentOf(secret));
+    if (!content) return 'unchanged';
     const body = { ...secret, data: dataOf(content) };
     await this.call((options) => this.core.replaceNamespacedSecret({ ...request, body }, options));
-    return true;
+    return 'rewritten';
   }
 
   /** Merges into a Secret that exists; false where there is none. */

@@ -53,12 +53,16 @@ export class GitTokenUpkeep implements OnApplicationBootstrap, OnApplicationShut
   private async encryptAll(): Promise<void> {
     const named = [...this.cache.all()].filter(({ spec }) => spec.source?.tokenSecretRef?.name === SECRETS.git.name);
     const retained = await this.kubernetes.retainedNamespaces();
-    const refs = [...named.map(({ metadata }) => metadata.name), ...retained.map(({ ref }) => ref)];
+    const isWithSecret = new Set(named.map(({ metadata }) => metadata.name));
+    const refs = [...isWithSecret, ...retained.map(({ ref }) => ref)];
     let [encrypted, failed] = [0, 0];
     for (const ref of refs) {
       if (this.closed) return;
       try {
-        if (await this.secrets.encryptGitTokenAnew(ref)) encrypted += 1;
+        const outcome = await this.secrets.encryptGitTokenAnew(ref);
+        if (outcome === 'rewritten') encrypted += 1;
+        // The operator may restore it from its copy, with the key before.
+        if (outcome === 'missing' && isWithSecret.has(ref)) throw new Error('the Secret is missing');
       } catch (error) {
         failed += 1;
         this.log.warn({ err: error, ref }, 'Git token not encrypted anew; tried again in an hour');

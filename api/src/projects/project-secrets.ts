@@ -55,8 +55,8 @@ export class SecretsOfProjects {
     return this.put(project, SECRETS.git.name, { [SECRETS.git.token]: sealed });
   }
 
-  /** Encrypts the stored token with the current key; false where it is, or there is none. */
-  encryptGitTokenAnew(ref: string): Promise<boolean> {
+  /** Encrypts the stored token with the current key, unless it is. */
+  encryptGitTokenAnew(ref: string): ReturnType<Kubernetes['rewriteSecret']> {
     const place = `${ref}/${SECRETS.git.name}`;
     return this.kubernetes.rewriteSecret(ref, SECRETS.git.name, (content) => {
       const sealed = content[SECRETS.git.token];
