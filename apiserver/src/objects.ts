@@ -36,5 +36,5 @@ export interface KubeObject extends JsonObject {
 /** A copy that may be changed: cheaper than structuredClone, and what is stored is JSON anyway. */
 export const copy = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 
-/** As metav1.Time writes it: whole seconds, UTC. */
+/** Formats a date as metav1.Time does: whole seconds, UTC. */
 export const timestamp = (date: Date) => `${date.toISOString().slice(0, 19)}Z`;

@@ -22,7 +22,7 @@ export interface ApiServerSettings {
   encryptionKeys: EncryptionKeys;
   tokens: readonly TokenUser[];
   log: Logger;
-  /** Of connections; for tests. */
+  /** Limits on connections; for tests. */
   limits?: Partial<ConnectionLimits> | undefined;
   /** Called when it can't go on: the tables were changed by another. */
   onFatal?: (error: Error) => void;

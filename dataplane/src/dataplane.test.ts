@@ -71,7 +71,7 @@ const answersAt = ({ url }: TestProject, status: number) =>
     () => false,
   );
 
-/** As the operator does it. */
+/** Publishes a project as the operator does. */
 async function publish(project: TestProject): Promise<TestProject> {
   const { ref, authenticator, authAdmin, owner } = project;
   const namespace = namespaceOf(ref);

@@ -1,6 +1,6 @@
 /**
- * What answers at a project's URL, and the port for people. In: requests; projects, from the Kubernetes API. Out:
- * answers of the projects' services (auth, rest), and of the API for all else. Started by its own main.ts.
+ * The data plane: serves projects' URLs, and the port for people. In: requests; projects, from the Kubernetes API. Out:
+ * responses of the projects' services (auth, rest), and of the API for all other paths. Started by its own main.ts.
  */
 import { KubeConfig } from '@kubernetes/client-node';
 import { hasProjectHosts, projectUrlOf } from '@slipway/crds';
@@ -156,7 +156,10 @@ const realtimeOf = (
 const remoteFunctionsOf = ({ pods }: DataplaneSettings): Services =>
   pods.functions.length > 0 ? { functions: createRemoteService({ service: 'functions', urls: pods.functions }) } : {};
 
-/** Of the pods that have what functions ask for. A function may wait as long for another as a caller may for it. */
+/**
+ * Forwards requests to the gateway for pods that run functions. A function may wait as long for another as a caller may
+ * for it.
+ */
 function gatewayAt(url: string) {
   const { hostname: host, port } = new URL(url);
   const to = { host, port: Number(port || 80) };

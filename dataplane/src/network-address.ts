@@ -1,4 +1,4 @@
-/** What callers' addresses say of whom they are, for limits that count by caller. */
+/** Groups IP addresses by network, for limits that count by caller. */
 import { createHash } from 'node:crypto';
 
 /** One customer's IPv6 addresses are as many as they like: they count as one by their network, the first 64 bits. */

@@ -31,7 +31,7 @@ export interface ServiceRequest {
 /** A request to change the protocol, decided as any other; the service answers on the socket itself. */
 export interface UpgradeRequest extends Omit<ServiceRequest, 'outgoing' | 'tokenProblem' | 'refusal'> {
   socket: Duplex;
-  /** What came behind the request's headers. */
+  /** Bytes that followed the request's headers. */
   head: Buffer;
 }
 

@@ -24,7 +24,7 @@ export interface DataplaneSettings {
   trustedProxies?: BlockList | undefined;
   /** The Unix socket that management routes are handed on to; undefined: the API is elsewhere. */
   apiSocket: string | undefined;
-  /** Of services that run in pods of their own, the URL of each pod. */
+  /** URLs of the pods of services that run in pods of their own. */
   pods: Readonly<Record<keyof typeof POD_URLS_SETTINGS, readonly string[]>>;
   /** Undefined: the service account of the pod. */
   kubeconfig: string | undefined;

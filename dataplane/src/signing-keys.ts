@@ -18,7 +18,7 @@ export interface VerificationKey {
 export interface SigningKeys {
   signing: { id: string; algorithm: Algorithm; key: KeyObject } | undefined;
   verification: ReadonlyMap<string, VerificationKey>;
-  /** What anyone may see of them. */
+  /** The public form of the keys. */
   published: object[];
 }
 
@@ -71,7 +71,7 @@ function describe(jwk: Jwk, which: string): { id: string; algorithm: Algorithm; 
   return { id: jwk.kid, algorithm, signs: operations.includes('sign') };
 }
 
-/** What the library says of a key that it can't read may quote it. */
+/** Imports a key. The library's error may quote the key, so it is not shown. */
 function imported(read: () => KeyObject, which: string): KeyObject {
   try {
     return read();

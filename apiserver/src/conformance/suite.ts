@@ -2,7 +2,7 @@ import { suite, type Test } from 'uvu';
 import { widgets } from './definition.js';
 import type { Json, Target } from './target.js';
 
-/** What the cases of one run share: a namespace and a definition of its own. */
+/** Objects that the cases of one run share: a namespace and a definition of its own. */
 export interface Fixture {
   target: Target;
   namespace: string;

@@ -12,7 +12,7 @@ interface Refusal {
   code: number;
   reason?: string;
   message: string;
-  /** Of the Status, when the case is about it. */
+  /** The details of the Status, when the case is about them. */
   details?: Json;
 }
 

@@ -10,13 +10,13 @@ import { merge, removeUnowned } from './merge.js';
 import { objectSchema } from './merge-type.js';
 
 export interface ApplyRequest {
-  /** What is stored, or undefined when the apply creates the object. */
+  /** The stored object; undefined if the apply creates it. */
   live: JsonObject | undefined;
   /** Without fields that the endpoint ignores: `status` on the object itself, all else on the status subresource. */
   applied: JsonObject;
   manager: string;
   force: boolean;
-  /** Of the request, e.g. `v1` or `slipway.dev/v1alpha1`. */
+  /** The apiVersion of the request, e.g. `v1` or `slipway.dev/v1alpha1`. */
   apiVersion: string;
   /** '' for the object itself, or `status`. */
   subresource: string;

@@ -6,7 +6,7 @@ import { paths } from './field-set.js';
 import { applyServerSide, trackUpdate } from './index.js';
 import { managersOf } from './managers.js';
 
-/** Of this process alone, as the real server may be shared. */
+/** The API group of this process alone, as the real server may be shared. */
 const GROUP = `fieldtest-${process.pid}.slipway.dev`;
 const API_VERSION = `${GROUP}/v1`;
 const text: JsonSchema = { type: 'string' };
@@ -58,7 +58,7 @@ interface Step {
   spec: JsonObject;
   metadata?: JsonObject;
   conflict?: string;
-  /** What is stored after it, where that is not what was sent. */
+  /** The stored object, if it differs from the sent one. */
   stored?: JsonObject;
   owners?: Record<string, string[]>;
 }

@@ -17,7 +17,7 @@ export interface Manager {
 const UPDATERS_KEPT = 10;
 const ANCIENT = 'ancient-changes';
 
-/** What nobody owns: the server's own fields, and the places that are in every object. */
+/** Fields without a manager: the server's own, and those that every object has. */
 const UNTRACKED: FieldSet = parseFields({
   'f:apiVersion': {},
   'f:kind': {},
@@ -37,7 +37,7 @@ const UNTRACKED: FieldSet = parseFields({
 
 export const tracked = (fields: FieldSet) => difference(fields, UNTRACKED);
 
-/** Who is told apart: an applier has one entry whatever the version, an updater one for each. */
+/** True if two entries are of the same manager: an applier has one entry for all versions, an updater one for each. */
 export function isSameManager(a: Omit<Manager, 'fields' | 'time'>, b: Omit<Manager, 'fields' | 'time'>): boolean {
   return (
     a.manager === b.manager &&

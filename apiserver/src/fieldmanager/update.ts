@@ -13,9 +13,9 @@ import {
 import { objectSchema } from './merge-type.js';
 
 export interface UpdateRequest {
-  /** What is stored, or undefined on create. */
+  /** The stored object; undefined on create. */
   before: JsonObject | undefined;
-  /** What is about to be stored (already defaulted and pruned); its managedFields are what the client sent. */
+  /** The object to be stored, defaulted and pruned; its managedFields are the client's. */
   after: JsonObject;
   manager: string;
   apiVersion: string;

@@ -1,4 +1,4 @@
-/** Who calls: a bearer token of the tokens file. There is no authorization: whoever holds a token may do everything. */
+/** Authenticates by the bearer tokens of the tokens file. There is no authorization: every token may do everything. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { unauthorized } from '../status.js';

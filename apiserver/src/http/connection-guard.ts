@@ -11,7 +11,8 @@ export interface ConnectionLimits {
   own: number;
   others: number;
   /**
-   * Of these, without a token. One more ends the oldest, so that a client which answers promptly always gets through.
+   * Connections without a token. One more ends the oldest, so that a client that sends its request promptly always gets
+   * through.
    */
   ownPending: number;
   othersPending: number;

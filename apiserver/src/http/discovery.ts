@@ -1,4 +1,4 @@
-/** What is served: groups, versions and resources. Made anew only when a definition changed. */
+/** Discovery: the served groups, versions and resources. Computed again only after a definition changed. */
 import { createHash } from 'node:crypto';
 import { openApiDocuments } from '../openapi/index.js';
 import type { Registry } from '../resources/registry.js';

@@ -22,7 +22,7 @@ export function includeObject(text: string | null): IncludeObject {
 const inVersion = ({ apiVersion }: Resource, object: KubeObject): KubeObject =>
   object.apiVersion === apiVersion ? object : { ...object, apiVersion };
 
-/** As it is stored where that is what was asked for, so that it is serialised once in its life. */
+/** Returns the stored text of an object in the stored version, so that each version of it is serialized once. */
 export const plainJson = (resource: Resource, { object, json }: StoredObject): string =>
   object.apiVersion === resource.apiVersion ? json : JSON.stringify(inVersion(resource, object));
 

@@ -3,7 +3,7 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import type { Socket } from 'node:net';
 import { badRequest, failure } from '../status.js';
 
-/** As the real server's. */
+/** The limit of the real server. */
 const MAX_BODY_BYTES = 3 * 1024 * 1024;
 
 export interface Request {

@@ -1,6 +1,6 @@
 import type { JsonSchema } from '../schema/json-schema.js';
 
-/** What all objects share, by the names that Kubernetes gives these schemas. */
+/** Schemas that all objects share, by their names in Kubernetes. */
 const META = 'io.k8s.apimachinery.pkg.apis.meta.v1';
 
 /** OpenAPI's way of pointing at a shared schema and describing the place. */

@@ -1,4 +1,4 @@
-/** What a JSON Patch may cost. */
+/** The limits on the cost of a JSON Patch. */
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { type JsonPatchOperation, JsonPatchTooLarge, jsonPatch, MAX_COPIED_BYTES } from './json-patch.js';

@@ -16,7 +16,7 @@ export class JsonPatchError extends Error {}
 /** The copies that the patch asks for are larger than the budget. */
 export class JsonPatchTooLarge extends Error {}
 
-/** Of all `copy` operations of one patch, as JSON; as the real server has it. */
+/** Bytes of JSON that all `copy` operations of one patch may copy; the real server's limit. */
 export const MAX_COPIED_BYTES = 3 * 2 ** 20;
 
 /** More operations than this are refused, as by the real server. */

@@ -11,7 +11,7 @@ import { namespace } from './builtin/namespace.js';
 import { secret } from './builtin/secret.js';
 import { ALL_VERBS, apiVersionOf, type Resource, storageName } from './resource.js';
 
-/** What a kind's own file says of it; names and schema are with the OpenAPI documents. */
+/** The part of a kind that its own file defines; names and schema come from the OpenAPI documents. */
 export type BuiltinKind = Pick<Resource, 'columns' | 'strategy'> & Partial<Resource> & { kind: string };
 
 const KINDS: readonly BuiltinKind[] = [namespace, secret, configMap, event, lease, customResourceDefinition];

@@ -35,7 +35,7 @@ export function decode(resource: Resource, value: unknown, decoding: Decoding): 
   return value as KubeObject;
 }
 
-/** What is empty here is as if it were left out; managedFields mean something when empty. */
+/** Removes empty fields, which count as absent; managedFields have a meaning when empty. */
 function dropEmpty(metadata: JsonObject): void {
   for (const field of ['labels', 'annotations', 'finalizers', 'ownerReferences']) {
     const value = metadata[field];

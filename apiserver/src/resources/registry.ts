@@ -29,7 +29,7 @@ export class Registry {
     return this.#served.get(apiVersionOf(group, version))?.get(plural);
   }
 
-  /** Of the kind that an owner reference names. */
+  /** Returns the kind that an owner reference names. */
   findKind(apiVersion: string, kind: string): Resource | undefined {
     for (const resource of this.#served.get(apiVersion)?.values() ?? []) if (resource.kind === kind) return resource;
     return undefined;

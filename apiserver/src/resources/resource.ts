@@ -1,4 +1,4 @@
-/** What the server must know of a resource in one version to serve it: its names, schema, columns and rules. */
+/** A resource in one version, as the server needs it: its names, schema, columns and rules. */
 import type { KubeObject } from '../objects.js';
 import type { CompiledSchema, FieldError, JsonObject, JsonSchema } from '../schema/index.js';
 
@@ -12,13 +12,13 @@ export interface Column {
   cell(object: KubeObject, now: number): unknown;
 }
 
-/** What is particular to a kind. Each is called with objects that may be changed, `old` excepted. */
+/** Hooks of a kind. Each is called with objects that it may change, `old` excepted. */
 export interface Strategy {
   /** Fills what the server sets itself, before validation. */
   prepareCreate?(object: KubeObject): void;
   prepareUpdate?(object: KubeObject, old: KubeObject): void;
   validate?(object: KubeObject, old?: KubeObject): FieldError[];
-  /** What the wire format's types refuse: words of a 400, or undefined. */
+  /** Returns the message of a 400 if the object does not fit the wire format's types. */
   decode?(object: JsonObject): string | undefined;
   /** Selectable fields beside metadata.name and metadata.namespace. */
   fields?(object: KubeObject): Record<string, string>;

@@ -47,7 +47,7 @@ export interface Written {
   created: boolean;
 }
 
-/** What became of an object that was to be deleted. */
+/** The outcome of a deletion. */
 export interface Deleted {
   stored: StoredObject;
   gone: boolean;
@@ -208,7 +208,7 @@ export class Writes {
     return { stored, created };
   }
 
-  /** What an update comes to, whichever way the new state was made. */
+  /** Completes an update, however the new state was computed. */
   #replace(
     target: WriteTarget,
     current: StoredObject,
@@ -409,7 +409,7 @@ function mergeParts({ resource, subresource }: WriteTarget, old: KubeObject, inc
   return incoming;
 }
 
-/** What no update may change, whatever the client sent. */
+/** Restores metadata that no update may change, whatever the client sent. */
 function keepServerMetadata(metadata: ObjectMeta, old: ObjectMeta): void {
   metadata.uid = old.uid;
   metadata.creationTimestamp = old.creationTimestamp;

@@ -14,7 +14,7 @@ export interface CompiledSchema {
   prune(object: JsonObject): string[];
   /** Fills defaults in place, and drops nulls where the schema allows none. */
   applyDefaults(object: JsonObject): void;
-  /** What is wrong with the whole object; `old` is the stored one, for transition rules. Skips metadata. */
+  /** Validates the whole object but its metadata; `old` is the stored one, for transition rules. */
   validate(object: JsonObject, old?: JsonObject): FieldError[];
 }
 

@@ -15,7 +15,7 @@ const required = (field: string, detail = ''): FieldError => ({ type: 'FieldValu
 const text = (value: unknown) => (typeof value === 'string' ? value : '');
 const object = (value: unknown): JsonObject => (isObject(value) ? value : {});
 
-/** What is wrong with a CustomResourceDefinition, after its defaults were set (`old` on update). */
+/** Validates a CustomResourceDefinition whose defaults are set (`old` on update). */
 export function validateCustomResourceDefinition(crd: JsonObject, old?: JsonObject): FieldError[] {
   const spec = object(crd.spec);
   const versions = (Array.isArray(spec.versions) ? spec.versions : []).map(object);

@@ -4,7 +4,7 @@ import { SCHEMA_CASES } from './definition-cases.js';
 import { errorText, invalid, type JsonObject, validateCustomResourceDefinition, validateObjectMeta } from './index.js';
 import { referenceServer } from './reference-server.js';
 
-/** Of this process alone, as the real server may be shared. */
+/** The API group of this process alone, as the real server may be shared. */
 const GROUP = `definitiontest-${process.pid}.slipway.dev`;
 const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
 

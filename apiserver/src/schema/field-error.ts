@@ -1,6 +1,6 @@
 /**
- * What is wrong with a field, in the words of the Kubernetes API (`k8s.io/apimachinery/pkg/util/validation/field`),
- * and the Status that carries such errors to a client. Every validator returns these; the edge sends `invalid(…)`.
+ * Errors of fields, in the words of the Kubernetes API (`k8s.io/apimachinery/pkg/util/validation/field`), and the
+ * Status that carries them to a client. Every validator returns these; the edge sends `invalid(…)`.
  */
 export type FieldErrorType =
   | 'FieldValueNotFound'

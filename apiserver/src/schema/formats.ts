@@ -64,7 +64,10 @@ function isEmail(text: string): boolean {
   return (atoms(local) || /^"([^"\\]|\\.)*"$/.test(local)) && atoms(text.slice(at + 1));
 }
 
-/** As Go's `url.ParseRequestURI`: absolute, or an absolute path; no spaces or control characters. */
+/**
+ * True for a URI as defined by Go's `url.ParseRequestURI`: absolute, or an absolute path; no spaces or control
+ * characters.
+ */
 function isUri(text: string): boolean {
   if (text === '' || /[\u0000-\u0020\u007f]/.test(text) || /%(?![0-9a-fA-F]{2})/.test(text)) return false;
   return text.startsWith('/') || /^[a-zA-Z][a-zA-Z0-9+.-]*:/.test(text);

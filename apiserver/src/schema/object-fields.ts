@@ -17,5 +17,5 @@ export const METADATA_FIELDS: ReadonlySet<string> = new Set([
   'managedFields',
 ]);
 
-/** What every object has, whether or not its schema says so. */
+/** Fields of every object, whether or not its schema names them. */
 export const OBJECT_FIELDS: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata']);

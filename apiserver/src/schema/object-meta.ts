@@ -18,7 +18,7 @@ const invalidValue = (field: string, badValue: unknown, detail: string): FieldEr
   detail,
 });
 
-/** What is wrong with `metadata`, as it is after generateName was resolved and the namespace set; `old` on update. */
+/** Validates `metadata` with its generateName resolved and its namespace set; `old` on update. */
 export function validateObjectMeta(metadata: JsonObject, rules: MetadataRules, old?: JsonObject): FieldError[] {
   return [
     ...nameErrors(metadata, rules),

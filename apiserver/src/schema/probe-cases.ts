@@ -1,6 +1,6 @@
 /**
- * What a real kube-apiserver answers, case by case: the table that `validate.test.ts` holds our code, and the real
- * server, to.
+ * Responses of a real kube-apiserver, case by case: the table that `validate.test.ts` compares our code, and the real
+ * server, with.
  */
 import type { JsonObject, JsonSchema } from './json-schema.js';
 
@@ -97,7 +97,7 @@ export interface ProbeCase {
   refused?: string[];
   /** Whether the answer also says that rules were not checked. */
   rulesSkipped?: true;
-  /** What is kept, where that is not what was sent. */
+  /** The stored object, if it differs from the sent one. */
   stored?: JsonObject;
   /** Paths that are dropped with a warning. */
   unknown?: string[];

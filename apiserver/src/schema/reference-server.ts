@@ -46,7 +46,7 @@ function caller(config: KubeConfig, agent: Agent): Call {
   };
 }
 
-/** What is not served yet is answered in plain text. */
+/** Parses a response. A path that is not served yet is answered in plain text. */
 const readObject = (text: string) => (text.startsWith('{') ? (JSON.parse(text) as JsonObject) : { message: text });
 
 /** Makes a CustomResourceDefinition and waits until its resources are served. */

@@ -22,7 +22,7 @@ export function structuralErrors(schema: JsonSchema, field: string): FieldError[
 const TYPES = ['array', 'boolean', 'integer', 'number', 'object', 'string'];
 const LIST_TYPES = ['atomic', 'set', 'map'];
 const REASONS = ['FieldValueDuplicate', 'FieldValueForbidden', 'FieldValueInvalid', 'FieldValueRequired'];
-/** What a schema inside allOf, anyOf, oneOf or not may not say. */
+/** Keywords that a schema inside allOf, anyOf, oneOf or not must not have. */
 const FORBIDDEN_IN_COMBINATORS = [
   'type',
   'title',

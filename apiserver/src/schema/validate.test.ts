@@ -4,7 +4,7 @@ import { compileSchema, errorText, type JsonObject, type JsonSchema, SchemaError
 import { PROBE_CASES, PROBE_SCHEMA, type ProbeCase } from './probe-cases.js';
 import { type Call, establish, referenceServer } from './reference-server.js';
 
-/** Of this process alone, as the real server may be shared. */
+/** The API group of this process alone, as the real server may be shared. */
 const GROUP = `schematest-${process.pid}.slipway.dev`;
 const PROBES = `/apis/${GROUP}/v1/probes`;
 const NOT_CHECKED =

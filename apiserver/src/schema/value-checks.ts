@@ -31,7 +31,7 @@ export function compileChecks(schema: JsonSchema): Check {
   };
 }
 
-/** What Go's API server calls the kind of a decoded value; numbers beyond 64 bits are no integers to it. */
+/** Returns the kind that Go's API server gives a decoded value; it counts numbers beyond 64 bits as no integers. */
 function typeName(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';

@@ -27,7 +27,7 @@ export class Collection {
     return this.#sorted;
   }
 
-  /** As `list`, at an earlier revision; undefined when the history does not reach back to it. */
+  /** Returns the list at an earlier revision; undefined if the history does not reach back to it. */
   listAt(revision: number, namespace?: string): readonly StoredObject[] | undefined {
     const from = this.history.after(revision);
     if (from === undefined) return undefined;

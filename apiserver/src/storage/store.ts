@@ -21,7 +21,7 @@ export interface Place {
   name: string;
 }
 
-/** What a write comes to: a new version, its removal, or nothing at all. */
+/** The result of a write: a new version, a removal, or no change. */
 export type Decision = { put: KubeObject } | { remove: KubeObject } | { keep: StoredObject };
 
 interface Waiting {
@@ -37,7 +37,7 @@ export interface StoreSettings {
 }
 
 export class Store {
-  /** Of the last commit. */
+  /** The revision of the last commit. */
   revision = 0;
   /** Called for each committed change, in order. */
   readonly observers = new Set<(change: Change) => void>();

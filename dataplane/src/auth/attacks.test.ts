@@ -34,7 +34,7 @@ async function confirmed(email = app.newEmail()) {
   return { supabase, email, userId: data.user?.id as string };
 }
 
-/** What an answer looks like when its ids, times and addresses are left out. */
+/** Returns an answer without its ids, times and addresses. */
 const shape = (value: unknown): unknown =>
   Array.isArray(value)
     ? value.map(shape)

@@ -196,7 +196,7 @@ const ADMIN_MFA: Record<string, Step> = {
   deleteFactor: ({ userId, factorId: id }) => app.admin().mfa.deleteFactor({ userId, id }),
 };
 
-/** What isn't here says so by its code. */
+/** Methods whose routes do not exist here, and their error codes. */
 const ABSENT: Record<string, [Step, string]> = {
   signInWithSSO: [({ supabase }) => supabase.auth.signInWithSSO({ domain: 'example.com' }), 'saml_provider_disabled'],
   signInWithWeb3: [
@@ -205,7 +205,7 @@ const ABSENT: Record<string, [Step, string]> = {
     'web3_provider_disabled',
   ],
 };
-/** What linkIdentity calls for a provider's page. */
+/** Methods that linkIdentity calls for a provider's page. */
 const INSIDE = ['linkIdentityOAuth'];
 /** Ways of the two above and of passkeys, which need a wallet or an authenticator before they ask us. */
 const NEED_A_DEVICE = ['signInWithEthereum', 'signInWithSolana', 'signInWithPasskey', 'registerPasskey'];

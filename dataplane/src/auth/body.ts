@@ -55,7 +55,7 @@ function checkStorable(name: string, value: string): void {
   if (!value.isWellFormed()) throw validationFailed(`${name} holds half of a surrogate pair, which cannot be stored`);
 }
 
-/** Of a query or a form. */
+/** Parses a query or a form. */
 export function parametersOf(encoded: string): URLSearchParams {
   const parameters = new URLSearchParams(encoded);
   for (const [name, value] of parameters) checkStorable(name, value);
@@ -96,7 +96,7 @@ export function object(body: Body, name: string): Record<string, unknown> | unde
 
 const EMAIL = /^[^\s@<>()[\]\\,;:"]+@[^\s@<>()[\]\\,;:"]+\.[^\s@<>()[\]\\,;:".]+$/;
 
-/** As it is stored: in lower case. */
+/** Returns the address as it is stored: in lower case. */
 export function validEmail(email: string): string {
   if (email.length > 255 || !EMAIL.test(email) || email.includes('..')) {
     throw validationFailed('Unable to validate email address: invalid format');
@@ -104,7 +104,7 @@ export function validEmail(email: string): string {
   return email.toLowerCase();
 }
 
-/** As it is stored: digits alone. */
+/** Returns the phone number as it is stored: digits alone. */
 export function validPhone(phone: string): string {
   const digits = phone.replace(/^\+/, '').replaceAll(' ', '');
   if (!/^[1-9]\d{1,14}$/.test(digits)) throw validationFailed('Invalid phone number format (E.164 required)');

@@ -17,7 +17,7 @@ const some = (table: string, condition: string, values: Statement['values'] = []
   values,
 });
 
-/** What ended more than a day ago is looked at by nothing any more. */
+/** Deletes rows that ended more than a day ago: no code reads them any more. */
 const stale = ({ sessions: { timeboxSeconds, inactivitySeconds, single } }: AuthConfig): Statement[] => [
   some('refresh_tokens', "revoked and updated_at < now() - interval '24 hours'"),
   some('sessions', "not_after < now() - interval '24 hours'"),

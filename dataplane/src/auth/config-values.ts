@@ -39,7 +39,7 @@ export const url: Reader<string> = (text) => {
 const UNITS = { h: 3600, m: 60, s: 1, ms: 0.001 };
 const DURATION = /^(\d+(\.\d+)?(h|ms|m|s))+$/;
 
-/** As Go writes durations: `24h`, `1h30m`. In seconds. */
+/** Reads a duration as Go writes it, `24h` or `1h30m`, in seconds. */
 export const duration: Reader<number> = (text) => {
   if (text === '0') return 0;
   if (!DURATION.test(text)) throw new Error('it must be a duration such as 24h or 1h30m');

@@ -42,7 +42,7 @@ export class ConfigReader {
     return this.read<T | undefined>(name, undefined, reader);
   }
 
-  /** What stands between `prefix` and `suffix` in the names of settings, in lower case. */
+  /** Returns the parts of setting names between `prefix` and `suffix`, in lower case. */
   namesBetween(prefix: string, suffix: string): string[] {
     const names = Object.keys(this.values).filter((key) => key.startsWith(PREFIX + prefix) && key.endsWith(suffix));
     return names.map((key) => key.slice((PREFIX + prefix).length, -suffix.length).toLowerCase());

@@ -1,4 +1,4 @@
-/** What every route of auth is given, and who calls it. */
+/** The input of every auth route, and the caller. */
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Logger } from 'pino';
 import { authTokenMessage } from '../gateway/refusals.js';

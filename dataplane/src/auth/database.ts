@@ -18,7 +18,7 @@ interface Entry {
 
 /** Under the connection limit of the role, and what one project's sign-ins need. */
 const LIMITS = { connections: 4, statementTimeoutMs: 10_000 };
-/** Of all projects together: beyond it, those that were asked for longest ago give up connections that do nothing. */
+/** Connections of all projects together. Beyond it, idle connections of the least recently used projects are closed. */
 const CONNECTIONS = 48;
 const UNDEFINED_TABLE = '42P01';
 

@@ -1,6 +1,4 @@
-/**
- * What auth refuses, as values: a status, upstream's error code, and a message. Only the router turns them into HTTP.
- */
+/** Auth's errors as values: a status, upstream's error code, and a message. Only the router turns them into HTTP. */
 export class AuthError extends Error {
   constructor(
     readonly status: number,

@@ -4,7 +4,7 @@
  */
 export interface FairLimits {
   atOnce: number;
-  /** Of one project. */
+  /** Jobs of one project that run at once. */
   atOnceOfOne: number;
   waiting: number;
   waitingOfOne: number;
@@ -37,7 +37,7 @@ export class FairQueue {
     }
   }
 
-  /** What waits is never run. */
+  /** Drops the jobs that wait. */
   drop(): void {
     this.#waiting.clear();
     this.#waitingInAll = 0;

@@ -1,6 +1,6 @@
 /**
- * What is kept between the two halves of a sign-in that leaves this server (PKCE, OAuth): made when it begins, given up
- * when it is completed or too old.
+ * State between the two halves of a sign-in that leaves this server (PKCE, OAuth): created when it begins, deleted when
+ * it is completed or too old.
  */
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
 import type { Statement } from '../sql/pool.js';

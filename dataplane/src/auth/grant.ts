@@ -1,4 +1,4 @@
-/** What a client gets for having signed in: access token, refresh token, user. */
+/** The response to a sign-in: access token, refresh token, user. */
 import { createHmac, sign } from 'node:crypto';
 import { signingKeysOf } from '../signing-keys.js';
 import type { Tenant } from '../tenant.js';

@@ -15,7 +15,7 @@ let server: Server;
 let hookUrl: string;
 const secret = randomBytes(32);
 const SECRETS = `v1,whsec_${secret.toString('base64')}`;
-/** What the hook server was asked, by kind, and what it answers. */
+/** Requests that the hook server received, by kind, and its responses. */
 let asked: Json[] = [];
 let answer: (input: Json) => { status?: number; body?: unknown; headers?: Record<string, string> };
 
@@ -44,7 +44,7 @@ test.after(async () => {
   await harness?.close();
 });
 
-/** As https://www.standardwebhooks.com has it. */
+/** Verifies a signature as defined by https://www.standardwebhooks.com. */
 function isSigned(headers: Record<string, string>, body: string): boolean {
   const content = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;
   const expected = `v1,${createHmac('sha256', secret).update(content).digest('base64')}`;

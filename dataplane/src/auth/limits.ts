@@ -1,4 +1,4 @@
-/** What may be done how often, by whom: each limit by its name, with the amount that the project's settings give it. */
+/** Rate limits of auth: each by its name, with the amount from the project's settings. */
 
 import { networkOf } from '../network-address.js';
 import type { ServiceRequest } from '../service.js';

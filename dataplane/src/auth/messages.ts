@@ -17,7 +17,7 @@ interface Ask {
   redirectTo: string | null;
 }
 
-/** Of a sign-up: by mail or by text. */
+/** Asks a new user to confirm the address, by mail or by text. */
 export async function askToConfirm(context: Context, ask: Ask & { userId: string; address: Address }): Promise<void> {
   const known = await findUser(context.pool, byId(ask.userId));
   if (known === undefined) return;
@@ -33,7 +33,7 @@ const KEPT_AS: Readonly<Record<MailedToUser, TokenType>> = {
 };
 export type MailedToUser = 'signup' | 'invite' | 'recovery' | 'magiclink';
 
-/** What the session will have been made by, when the link is followed with PKCE. */
+/** The authentication method of the session, if the link is followed with PKCE. */
 const METHOD_OF: Readonly<Record<MailedToUser, string>> = {
   signup: 'email/signup',
   invite: 'invite',

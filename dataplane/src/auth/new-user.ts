@@ -9,7 +9,7 @@ import { AUDIENCE } from './session.js';
 
 export interface NewIdentity {
   provider: string;
-  /** Who they are there; the user's own id for e-mail and phone. */
+  /** The user's id at the provider; for e-mail and phone, the user's own id. */
   providerId: string;
   data: Record<string, unknown>;
 }
@@ -24,12 +24,12 @@ export interface NewUser {
   role: string;
   appMetadata: Record<string, unknown>;
   userMetadata: Record<string, unknown>;
-  /** What they said of themselves as they signed up: the identity of their address keeps it. */
+  /** The metadata given at sign-up; the identity of the address keeps it. */
   signUpData?: Record<string, unknown>;
   bannedUntil: Date | null;
   anonymous?: boolean;
   invited?: boolean;
-  /** Of another provider; addresses have theirs without it. */
+  /** The identity at another provider; identities of addresses are derived. */
   identity?: NewIdentity;
 }
 
@@ -47,7 +47,7 @@ export const ordinaryUser = (id: string, rest: Partial<NewUser> & Pick<NewUser, 
   ...rest,
 });
 
-/** What upstream puts into the metadata of those who sign up with an address. */
+/** Returns the metadata that upstream gives users who sign up with an address. */
 export const addressMetadata = (user: {
   id: string;
   email?: string | null;
@@ -111,7 +111,7 @@ function derived(user: NewUser): { appMetadata: Record<string, unknown>; identit
   return { appMetadata: { ...named, ...user.appMetadata }, identities };
 }
 
-/** Of the address that they signed up with. */
+/** Returns the identity of the address that the user signed up with. */
 export const firstIdentity = (user: NewUser): NewIdentity => derived(user).identities[0] as NewIdentity;
 
 export function insertUser(user: NewUser): Statement[] {

@@ -1,4 +1,7 @@
-/** What a project's settings may lead to on a cluster: real servers on this machine stand for what is inside of it. */
+/**
+ * Outgoing requests that a project's settings may cause on a cluster: real servers on this machine stand for those
+ * inside the cluster.
+ */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';

@@ -1,4 +1,4 @@
-/** What a new password must hold, from the project's settings; in upstream's words for those that don't. */
+/** Rules for new passwords, from the project's settings, with upstream's messages. */
 
 import type { AuthConfig } from './config.js';
 import { validationFailed, weakPassword } from './errors.js';

@@ -14,7 +14,7 @@ const COST = 10;
 const CONCURRENCY = Math.max(1, availableParallelism() - 1);
 const queue = new FairQueue({ atOnce: CONCURRENCY, atOnceOfOne: CONCURRENCY, waiting: 1_000, waitingOfOne: 200 });
 
-/** Of no password that anyone knows: what a login of nobody is checked against, so that it takes as long. */
+/** A hash of an unknown password. A login of an unknown user is checked against it, so that it takes as long. */
 const nobodysHash = bcryptHash(randomBytes(24).toString('hex'), COST);
 
 function bounded<T>(ref: string, work: () => Promise<T>): Promise<T> {

@@ -1,4 +1,4 @@
-/** What a used code or link changes: the address it was sent to is its user's. */
+/** Applies a used code or link: the address that received it is proven to be the user's. */
 import { otpExpired } from './errors.js';
 import { clearToken, type TokenType, type UsedToken } from './one-time-token.js';
 import type { Work } from './transaction.js';

@@ -68,8 +68,8 @@ function matcherOf(glob: string): Matcher {
 }
 
 /**
- * As an address has it once it is gone to: scheme and host in lower case, without the port that goes without saying,
- * and letters beyond ASCII as they are written on the way.
+ * Normalizes scheme and host as a browser does: lower case, no default port, letters beyond ASCII in their encoded
+ * form.
  */
 function withHeadAsGone(glob: string): string {
   const [, scheme = '', rest = glob] = /^([a-z][a-z0-9+.-]*:)(.*)$/is.exec(glob) ?? [];

@@ -9,7 +9,7 @@ export interface Session {
   amr: { method: string; timestamp: number }[];
 }
 
-/** Who asks, as sessions keep it for the user's own information. */
+/** The caller's device, as sessions store it for the user's own information. */
 export interface Device {
   address: string | null;
   userAgent: string;
@@ -68,8 +68,8 @@ export const selectSignedIn = (id: string): Statement => ({
 });
 
 /**
- * Whoever was banned or deleted since they were looked up gets no session. The user is locked: else a session that is
- * made while the password changes would neither see the new one nor be among those that end with the old.
+ * Inserts a session, unless the user was banned or deleted meanwhile. It locks the user: otherwise a session that is
+ * created while the password changes would neither see the new password nor end with the old one.
  */
 const INSERT_SESSION = `
 insert into auth.sessions (id, user_id, created_at, updated_at, aal, user_agent, ip)

@@ -45,7 +45,7 @@ export async function signedInUser({ request, pool }: Context): Promise<SignedIn
   return { ...rest, secondFactor: tokenAal === 'aal2' && aal === 'aal2' };
 }
 
-/** Who has a second factor must have shown it before they change how they sign in. */
+/** Rejects a user with a second factor who has not used it: required before changes of sign-in methods. */
 export function requireSecondFactor({ user, secondFactor }: SignedInUser, status: number, message: string): void {
   if (hasVerifiedFactor(user) && !secondFactor) throw insufficientAal(status, message);
 }

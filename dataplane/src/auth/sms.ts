@@ -26,7 +26,7 @@ export function requirePhone({ config }: Context): void {
   }
 }
 
-/** Who it is about is looked up once it is its turn: what users say of themselves is not held meanwhile. */
+/** Queues a text message. Its user is looked up when its turn comes, so that the queue holds no user data. */
 export const textLater = (context: Context, { userId, ...message }: Omit<TextMessage, 'user'> & { userId: string }) =>
   context.outbox.post({
     ref: context.request.tenant.ref,

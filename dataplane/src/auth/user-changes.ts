@@ -28,7 +28,10 @@ const rethrow = (error: unknown): never => {
   throw error;
 };
 
-/** What a stranger who knew the old password had under way ends with it, all sessions but `keptSession` included. */
+/**
+ * Sets the password. All sessions but `keptSession` end, with everything that somebody with the old password had in
+ * progress.
+ */
 export function setPassword(id: string, hash: string, keptSession: string | null): Statement[] {
   return [
     {
@@ -65,7 +68,7 @@ where id = $1::uuid`,
   { text: 'delete from auth.one_time_tokens where user_id = $1::uuid', values: [id] },
 ];
 
-/** As proven: a user without an identity for their address gets one, and is nobody anonymous any more. */
+/** Sets a proven address: a user without an identity for it gets one, and is no longer anonymous. */
 export const setEmail = (id: string, email: string) => setAddress(id, 'email', email);
 export const setPhone = (id: string, phone: string) => setAddress(id, 'phone', phone);
 

@@ -1,4 +1,4 @@
-/** What a client may try on realtime: each is refused in upstream's words, and nobody hears what is not for them. */
+/** Attacks by clients of realtime: each is rejected in upstream's words, and no client receives messages of others. */
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Tenant } from '../tenant.js';

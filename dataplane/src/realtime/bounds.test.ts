@@ -1,7 +1,4 @@
-/**
- * What clients and owners send is bounded in depth and bytes, and what waited for an answer does nothing once its
- * channel has ended.
- */
+/** Bounds on depth and bytes of what clients and owners send. A channel that ended ignores late answers. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { authenticatorRole, replicationSlotOf } from '@slipway/crds';
 import { pino } from 'pino';
@@ -288,7 +285,7 @@ test('who leaves while a first presence is decided is not present', async ({ har
   assert.equal(witness.events('presence_diff'), []);
 });
 
-/** So many messages, and no index to read them by, that it takes a while to find the last. */
+/** Writes so many messages, without an index, that finding the last one takes a while. */
 async function fillWithPast(harness: RealtimeHarness, tenant: Tenant, topic: string): Promise<void> {
   await harness.sql(tenant, POLICIES);
   await harness.sql(

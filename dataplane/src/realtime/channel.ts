@@ -34,7 +34,7 @@ export class Channel {
   /** Messages of the database that were replayed, or came while others were: each is told once. */
   readonly #toldIds = new Set<string>();
   #replays = false;
-  /** Of the project's budget, in bytes. */
+  /** Bytes of the project's budget. */
   readonly #held = { join: 0, presence: 0 };
 
   constructor(

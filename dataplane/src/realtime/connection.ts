@@ -26,7 +26,7 @@ const TOPIC_PREFIX = 'realtime:';
 /** A peer that does not read does not read that it is closed either. */
 const CLOSE_PATIENCE_MS = 2_000;
 
-/** Whose API key opened the socket, and that key. */
+/** The caller whose API key opened the socket, and that key. */
 export interface Opener {
   caller: Caller;
   token: string | undefined;
@@ -62,7 +62,7 @@ export class Connection {
     return this.#channels.size;
   }
 
-  /** Who a channel speaks for that brings no token. */
+  /** The identity of channels that bring no token. */
   get caller(): Caller {
     return this.opener.caller;
   }

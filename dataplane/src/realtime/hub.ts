@@ -44,7 +44,7 @@ export class Hub {
   readonly events: RateLimit;
   readonly presenceEvents: RateLimit;
   readonly held: Budget;
-  /** Of messages that wait for one before them. */
+  /** Budget of messages that wait for an earlier one. */
   readonly waiting: Budget;
   readonly #joins: RateLimit;
   readonly #connections = new Set<Connection>();

@@ -1,4 +1,4 @@
-/** Who a channel speaks for, and telling Postgres so for the length of one transaction. */
+/** The identity of a channel, and the statement that sets it in Postgres for one transaction. */
 import type { ApiRole } from '@slipway/crds';
 import type { Tokens } from '../gateway/tokens.js';
 import { TokenProblem } from '../gateway/tokens.js';
@@ -18,7 +18,7 @@ export class Refused {
     readonly code: string,
     readonly message: string,
   ) {}
-  /** As a join is answered. */
+  /** The reason in the reply to a join. */
   get reason(): string {
     return `${this.code}: ${this.message}`;
   }

@@ -1,6 +1,5 @@
 /**
- * What a project may use of realtime, by its plan: upstream's quotas. Data; who enforces each says so in upstream's
- * words.
+ * Limits of realtime by plan: upstream's quotas. Data; the code that enforces a limit reports it in upstream's words.
  */
 import type { Plan } from '@slipway/crds';
 
@@ -12,15 +11,16 @@ export interface RealtimeLimits {
   /** Broadcasts, from clients, REST and the database together. */
   eventsPerSecond: number;
   presenceEventsPerSecond: number;
-  /** Of a broadcast's or a presence's payload. */
+  /** Bytes of the payload of a broadcast or a presence. */
   payloadBytes: number;
   /**
-   * Of all that its channels keep: what they were joined with, and what they track. And of what waits on all of them.
+   * Bytes of everything that the project's channels keep: join parameters and tracked presences. The same bytes again
+   * for messages that wait on all of them.
    */
   heldBytes: number;
-  /** Of what one topic tracks, which each who joins it is sent in one message. */
+  /** Bytes of the presences of one topic, which each client that joins receives in one message. */
   presenceBytes: number;
-  /** Of a change: a larger record is cut to its small values. */
+  /** Bytes of a change: a larger record is cut to its small values. */
   recordBytes: number;
 }
 
@@ -65,9 +65,9 @@ export const LIMITS: Readonly<Record<Plan, RealtimeLimits>> = {
 
 /** The largest message that is read off a socket at all: any plan's payload and what is around it. */
 export const MAX_MESSAGE_BYTES = 3200 * KIB;
-/** Of what joins a channel: its wishes and its token. */
+/** Bytes of a join: its configuration and its token. */
 export const MAX_JOIN_BYTES = 64 * KIB;
-/** What may wait for a client that reads slowly, one message apart; beyond it its socket is closed with SLOW_CLIENT. */
+/** Bytes that may wait for a slow client, one message apart; beyond it the socket is closed with SLOW_CLIENT. */
 export const MAX_BUFFERED_BYTES = 8 * KIB * KIB;
 /** Close codes of ours: 1013 is "try again later" (RFC 6455 registry). */
 export const SLOW_CLIENT = { code: 1013, reason: 'client reads too slowly' } as const;
@@ -102,7 +102,7 @@ export class RateLimit {
   }
 }
 
-/** What may be held at once: `take` says whether `count` more fit; fewer always do. */
+/** A budget: `take` returns false if `count` more do not fit. A negative count frees. */
 export class Budget {
   private held = 0;
 

@@ -1,7 +1,7 @@
 /**
- * Who is present on one topic: what each channel tracks, under its key. Out: states and differences as Phoenix words
- * them, in JSON text. Kept as text too: parsed, a payload may take ten times what was sent, and each who joins is sent
- * all of it.
+ * The presences of one topic: what each channel tracks, under its key. Out: states and differences in Phoenix's form,
+ * as JSON text. They are stored as text too: parsed, a payload may take ten times its size, and each client that joins
+ * receives all of it.
  */
 import { randomBytes } from 'node:crypto';
 

@@ -10,7 +10,7 @@ import { type RawSocket, REPLICATION_PASSWORD, type RealtimeHarness, realtimeSui
 
 const test = realtimeSuite('realtime through faults');
 
-/** What a Postgres says that is not ready yet: the code is what counts. */
+/** The response of a Postgres that is not ready yet: only the code counts. */
 const SAID = Buffer.from('SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0');
 const STARTING = Buffer.concat([Buffer.from([0x45, 0, 0, 0, SAID.length + 4]), SAID]);
 

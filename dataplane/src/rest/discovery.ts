@@ -1,4 +1,4 @@
-/** What may be asked: OPTIONS of a table or function, and the root's description of those that the caller may use. */
+/** Describes the API: OPTIONS of a table or function, and the root's description of those that the caller may use. */
 import type { ServiceRequest } from '../service.js';
 import type { Catalogue } from './catalogue/catalogue.js';
 import { RestError } from './errors.js';
@@ -80,7 +80,7 @@ select json_build_object(
 )::text
 from pg_catalog.pg_namespace n where n.nspname = $1 and pg_catalog.has_schema_privilege(n.oid, 'USAGE')`;
 
-/** As the caller: its role's privileges decide. */
+/** Returns what the caller's role may access. */
 async function accessibleTo(
   catalogue: Catalogue,
   schema: string,

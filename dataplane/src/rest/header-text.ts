@@ -1,4 +1,4 @@
-/** What a project's own functions may put into a response's head: nothing that frames the message or breaks a line. */
+/** Filters response headers that a project's functions set: nothing that frames the message or breaks a line. */
 
 const FRAMING: ReadonlySet<string> = new Set(['connection', 'content-length', 'transfer-encoding', 'upgrade']);
 const TOKEN = /^[!#$%&'*+\-.^_`|~\w]+$/;

@@ -1,10 +1,10 @@
-/** Who calls and how, told to Postgres for the length of one transaction: what policies and functions read. */
+/** Sets the caller's identity in Postgres for one transaction: what policies and functions read. */
 import type { IncomingMessage } from 'node:http';
 import type { ApiRole } from '@slipway/crds';
 import type { Statement } from '../sql/pool.js';
 import type { Caller } from '../tenant.js';
 
-/** As on Supabase; a statement of service_role may be maintenance. */
+/** Statement timeouts, as on Supabase; a statement of service_role may be maintenance. */
 const STATEMENT_TIMEOUT: Record<ApiRole, string> = { anon: '3s', authenticated: '8s', service_role: '30s' };
 
 /** A function may ask for a time of its own, not for more than this. */
@@ -31,7 +31,7 @@ export interface Circumstances {
   searchPath: string;
   path: string;
   readOnly: boolean;
-  /** Of the function that is called, if it says. */
+  /** Timeout of the called function, if it has its own. */
   timeoutMs: number | null | undefined;
   timezone: string | undefined;
 }
@@ -56,7 +56,10 @@ export function identityStatement(
   return { name: 'identity-timezone', text: TEXT_WITH_TIMEZONE, values: [...values, timezone] };
 }
 
-/** As JSON. Always told: a setting that was set once is an empty text afterwards, which is none. */
+/**
+ * Returns the cookies as JSON. They are always set: a setting that was set once is an empty text afterwards, which is
+ * no JSON.
+ */
 function cookiesOf(header: string | undefined): string {
   if (header === undefined) return '{}';
   const pairs = header.split(';').map((pair) => {

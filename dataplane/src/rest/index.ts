@@ -24,7 +24,7 @@ import { TenantDatabases } from './tenant-databases.js';
 
 export interface RestOptions extends Partial<SettingsSource> {
   connectionsPerProject?: number;
-  /** Of all projects together. */
+  /** Connections of all projects together. */
   connections?: number;
 }
 
@@ -56,7 +56,7 @@ export function createRestService({
 
 const NO_BODY = Buffer.alloc(0);
 
-/** Of these one reads the catalogue; others may find that somebody has just begun to. */
+/** Attempts: one of them reads the catalog; others may find that another request has just begun to. */
 const ATTEMPTS = 3;
 
 /** Names that nothing is known of are answered only after the catalogue has been read anew. */
@@ -120,10 +120,12 @@ function errorAnswer(error: RestError, { incoming }: ServiceRequest, { isVerbose
   };
 }
 
-/** Of a large answer. A client that takes nothing of it for so long is gone. */
+/** Timeout of a large response that the client does not read. */
 const STILL_MS = 60_000;
 
-/** What waits here for a client that reads slowly leaves less room for the project's next large answers. */
+/**
+ * Counts a large response until it is sent: what waits for a slow client leaves less room for the project's next ones.
+ */
 function holdUntilSent(outgoing: ServerResponse, bytes: number, held: HeldAnswer): void {
   if (outgoing.destroyed) return;
   held.keep(bytes);

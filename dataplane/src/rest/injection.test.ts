@@ -68,7 +68,7 @@ class Dice {
 }
 
 const dice = new Dice();
-/** What belongs here, or now and then what does not. */
+/** Returns a usual value, or now and then a hostile one. */
 const at = (...usual: string[]) => (dice.chance(0.2) ? dice.one(HOSTILE) : dice.one(usual));
 const column = () => at('id', 'title', 'data', 'tags', 'words', 'during', 'author_id', 'shout');
 const path = () => (dice.chance(0.3) ? `->${at('a', '0', 'b')}${dice.chance(0.5) ? `->>${at('0', 'k')}` : ''}` : '');
@@ -197,7 +197,7 @@ function request(): { method: string; path: string; headers: Record<string, stri
   return { method, path: `/${table}?${query([...columns, ...conflict, ...where])}`, headers: head, body };
 }
 
-/** What is left of a statement when names and literals, each whole and quoted, are taken out of it. */
+/** Returns a statement without its quoted names and literals. */
 const bare = (text: string) =>
   text.replace(/"(?:[^"]|"")*"/g, '""').replace(/E'(?:[^'\\]|''|\\.)*'|'(?:[^']|'')*'/gs, "''");
 

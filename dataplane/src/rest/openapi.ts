@@ -3,7 +3,7 @@ import type { Catalogue, Column, FunctionParameter, FunctionRow, Table } from '.
 import { isToOne } from './catalogue/relationships.js';
 import { COMMON_PARAMETERS, references } from './openapi-parameters.js';
 
-/** What a role may use. */
+/** The tables and functions that a role may use. */
 export interface Accessible {
   tables: { name: string; select: boolean; insert: boolean; update: boolean; delete: boolean }[];
   functions: string[];
@@ -135,7 +135,7 @@ function foreignKeyNote({ name }: Column, { relationships }: Table): string[] {
   return [`This is a Foreign Key to \`${target.name}.${foreign}\`.<fk table='${target.name}' column='${foreign}'/>`];
 }
 
-/** As JSON where the type is JSON's own, else the expression's text without its cast. */
+/** Returns the default as JSON for JSON's own types, else the expression's text without its cast. */
 function defaultOf({ default: expression, type }: Column): unknown {
   if (expression === null) return undefined;
   const name = bare(type);

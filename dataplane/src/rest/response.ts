@@ -86,7 +86,7 @@ function bodyOf({ request }: CompiledRequest, { body }: Result): Buffer | undefi
   return Buffer.from(body.subarray(2).toString('latin1'), 'hex');
 }
 
-/** What Postgres would do, in its own words. */
+/** Returns Postgres' query plan. */
 export function planAnswer({ request }: CompiledRequest, lines: (Buffer | null)[]): Answer {
   const body = Buffer.from(lines.map((line) => line?.toString() ?? '').join('\n'));
   const headers = { 'Content-Type': contentType(request.representation) };

@@ -38,7 +38,7 @@ test.after(() => rest.close());
 const bob = (method: string, path: string, asked: Asked = {}) =>
   rest.ask(method, path, { role: 'authenticated', sub: BOB, ...asked });
 
-/** As Bob: what is asked, and what he gets to see, which is nothing of Ann's. */
+/** Requests of Bob, and his responses, which contain nothing of Ann's. */
 const READS: [why: string, path: string, body: unknown, headers?: Record<string, string>][] = [
   ['rows themselves', '/notes?select=id', [{ id: 3 }]],
   ['rows by their key', '/notes?id=eq.1', []],

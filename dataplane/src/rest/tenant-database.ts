@@ -1,6 +1,6 @@
 /**
- * What the service holds for one project: its pool, its catalogue and the requests compiled against it. The catalogue
- * is read again when Postgres notifies of DDL, when connections were lost, and before an unknown name is answered.
+ * The state of one project: its pool, its catalog and its compiled requests. The catalog is read again when Postgres
+ * notifies of DDL, after lost connections, and before an unknown name is answered.
  */
 import { createHash } from 'node:crypto';
 import { AnswerTooLargeError, DatabaseError, Pool, type PoolLimits } from '../sql/pool.js';
@@ -25,7 +25,7 @@ const MAX_SHAPE_LENGTH = 16_384;
 
 export interface PreparedRequest {
   compiled: CompiledRequest;
-  /** Of its statement; one a role, as Postgres plans row-level security by role. */
+  /** Name of its statement; one for each role, as Postgres plans row-level security by role. */
   name: string;
 }
 

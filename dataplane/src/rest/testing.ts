@@ -45,7 +45,7 @@ export interface Told {
 export interface RestHarness {
   postgres: TestPostgres;
   url: string;
-  /** As superuser. */
+  /** Runs SQL as superuser. */
   sql(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>;
   client(role: ApiRole, sub?: string): SupabaseClient;
   fetch(path: string, init?: RequestInit & { role?: ApiRole; sub?: string }): Promise<Response>;

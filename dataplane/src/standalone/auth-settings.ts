@@ -58,7 +58,7 @@ export function readAuthSettings(values: Readonly<Record<string, string | undefi
   };
 }
 
-/** What upstream has a choice of, and we have not: its value, and what each other one is answered by. */
+/** Lists upstream's options that this service has not: the fixed value of each, and the response to other values. */
 function otherwise(environment: Environment, serviceUrl: string): Ignored[] {
   const verify = new URL(`${serviceUrl}/verify`).pathname;
   const fixed: Record<string, (value: string) => boolean> = {

@@ -12,7 +12,7 @@ let program: Program;
 const NEXT = 'the secret that is about to sign, 32 characters long';
 const PREVIOUS = 'the secret that has signed before, as long';
 
-/** What the operator sets; see docs/cluster-services.md. */
+/** The variables that the operator sets; see docs/cluster-services.md. */
 const environmentOf = ({ authAdmin, jwtSecret, url }: TestProject): Record<string, string> => ({
   GOTRUE_API_HOST: '127.0.0.1',
   GOTRUE_API_PORT: '0',

@@ -9,7 +9,7 @@ export class Environment {
 
   constructor(private readonly values: Readonly<Record<string, string | undefined>>) {}
 
-  /** Of the first of these names that has a value. */
+  /** Returns the value of the first of these names that has one. */
   optional(...names: string[]): string | undefined {
     for (const name of names) this.#read.add(name);
     return names.map((name) => this.values[name]).find((value) => value !== undefined && value !== '');

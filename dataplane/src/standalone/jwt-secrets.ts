@@ -1,6 +1,6 @@
 /**
- * What tokens are verified with, as upstream's variables say it: a secret, a JWK or several. In: the text. Out: shared
- * secrets by text, and the asymmetric keys as the data plane reads them. Errors name the variable, never what it holds.
+ * Reads the keys that verify tokens from upstream's variables: a secret, a JWK or several. In: the text. Out: shared
+ * secrets by text, and the asymmetric keys as the data plane reads them. Errors name the variable, never its value.
  */
 export interface JwtSecrets {
   /** Signs new tokens, where anything here does. */
@@ -18,7 +18,7 @@ interface Jwk {
 
 const MIN_LENGTH = 32;
 
-/** Of GOTRUE_JWT_KEYS and the secret beside them, which verifies too, and signs where no key does. */
+/** Reads GOTRUE_JWT_KEYS and the secret beside them, which verifies too, and signs if no key does. */
 export function fromKeys(keys: Jwk[], name: string, secret?: string): JwtSecrets {
   const shared = keys.filter(({ kty }) => kty === 'oct').map((jwk) => ({ text: textOf(jwk, name), signs: signs(jwk) }));
   const signing = shared.find(({ signs }) => signs)?.text;

@@ -7,7 +7,10 @@ export interface Running {
   close(): Promise<void>;
 }
 
-/** As the first process of a container it has no default answer to a signal: it must listen from the beginning. */
+/**
+ * Runs a program as the first process of a container: such a process has no default reaction to signals, so it listens
+ * from the beginning.
+ */
 export async function runProgram(name: string, start: () => Promise<Running>): Promise<void> {
   let running: Running | undefined;
   const stop = () => {

@@ -19,7 +19,7 @@ export interface ServiceSettings {
   adminListen: string | undefined;
   tenant: Tenant;
   options: RestOptions;
-  /** Who calls without a token; undefined: nobody may. */
+  /** The identity of callers without a token; undefined: they are rejected. */
   anonymous: Caller | undefined;
   logLevel: Level;
   /** Settings that count as absent, and why. */
@@ -129,7 +129,7 @@ function tenantOf(environment: Environment, own: string): Tenant {
 /** Without a secret no token is good, and none may be verified by an empty one. */
 const unknowable = () => randomBytes(32).toString('hex');
 
-/** What the owner keeps in the database stands above what is said here, unless PGRST_DB_CONFIG says otherwise. */
+/** Returns the options. The owner's settings in the database override them, unless PGRST_DB_CONFIG says otherwise. */
 function optionsOf(environment: Environment): RestOptions {
   const given: Partial<Record<RestSetting, string>> = {};
   for (const name of REST_SETTINGS) {

@@ -23,7 +23,7 @@ const SCHEMA = `
   create schema api; grant usage on schema api to anon; create table api.things (id int); grant select on api.things to anon;
 `;
 
-/** What the operator sets; see docs/cluster-services.md. */
+/** The variables that the operator sets; see docs/cluster-services.md. */
 const environmentOf = ({ authenticator, jwtSecret, url }: TestProject): Record<string, string> => ({
   PGRST_LOG_LEVEL: 'info',
   PGRST_SERVER_HOST: '127.0.0.1',

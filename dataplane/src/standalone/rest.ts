@@ -8,7 +8,7 @@ import { type Running, runProgram } from './program.js';
 import { readServiceSettings } from './rest-settings.js';
 import { createServiceServer } from './server.js';
 
-/** As PostgREST says it where there is no anonymous role. */
+/** PostgREST's response if there is no anonymous role. */
 const NO_TOKEN: Refusal = {
   status: 401,
   body: { code: 'PGRST302', details: null, hint: null, message: 'Anonymous access is disabled' },

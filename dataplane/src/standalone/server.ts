@@ -21,7 +21,7 @@ import type { Caller, Tenant } from '../tenant.js';
 export interface ServedAlone {
   tenant: Tenant;
   service: Service;
-  /** Who calls without a token; undefined: such requests are refused with `noToken`. */
+  /** The identity of callers without a token; undefined: their requests are refused with `noToken`. */
   anonymous: Caller | undefined;
   /** Undefined: the service is told of a token that is no good, and answers itself. */
   refusalOf: ((problem: TokenProblem | 'no-token') => Refusal) | undefined;

@@ -57,7 +57,7 @@ export async function stop({ process, ended }: Program): Promise<Ended> {
   return ended;
 }
 
-/** As a URL; the folder of a Unix socket is its host. */
+/** Returns the login as a URL; the folder of a Unix socket is its host. */
 export const urlOf = ({ host, port, database, user, password }: Login) =>
   `postgres://${encodeURIComponent(user)}:${password}@/${database}?host=${encodeURIComponent(host)}&port=${port}`;
 

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 const PATIENCE_MS = 120_000;
 const POLL_MS = 5;
 
-/** What `look` returns once it is truthy; a test that waits in vain fails and says for what. */
+/** Returns the first truthy result of `look`; a test that waits in vain fails and names `what`. */
 export async function until<T>(look: () => Promise<T> | T, what: string): Promise<NonNullable<T>> {
   const end = Date.now() + PATIENCE_MS;
   for (;;) {

@@ -7,7 +7,7 @@ import { base64Problem } from '../base64.js';
 const KEY = /^[-._a-zA-Z0-9]+$/;
 const KEY_WORDS =
   "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-/** Of one object's data. */
+/** Bytes of one object's data. */
 const MAX_BYTES = 1024 * 1024;
 
 export function dataErrors(data: unknown, field = 'data'): FieldError[] {

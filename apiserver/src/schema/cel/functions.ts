@@ -27,7 +27,7 @@ function expressionOf(pattern: string): RE2JS {
   return compiled;
 }
 
-/** What `matches` calls are renamed to: the engine's own runs on a backtracking matcher. */
+/** The name that calls of `matches` get: the engine's own runs on a backtracking matcher. */
 export const LINEAR_MATCHES = 'matchesInLinearTime';
 
 function registerExpressions(environment: Environment): void {

@@ -108,7 +108,7 @@ interface Wanted {
   known: FoundUser | undefined;
 }
 
-/** Whose link it is: somebody who is there, or who is made for it. */
+/** Returns the user of the link: an existing one, or one that is created for it. */
 async function subject(context: Context, body: Body, { type, email, known }: Wanted) {
   const data = object(body, 'data');
   if (type === 'invite') return { userId: await invited(context, email, data), verifies: 'invite' };

@@ -162,7 +162,7 @@ async function passwordHash({ config, request }: Context, body: Body): Promise<s
   return hashPassword(request.tenant.ref, password);
 }
 
-/** As Go writes durations: `24h`, `1h30m`, or `none`. */
+/** Parses a duration as Go writes it: `24h`, `1h30m`, or `none`. */
 function bannedUntil(text: string | undefined): Date | null | undefined {
   if (text === undefined) return undefined;
   if (text === 'none') return null;
@@ -188,7 +188,7 @@ export async function deleteUser({ request, pool }: Context, name: string): Prom
   return { status: 200, body: {} };
 }
 
-/** Who they were can't be read any more, but what refers to them still does. */
+/** Makes the user's personal data unreadable, and keeps the rows that refer to the user. */
 function softDelete(id: string) {
   const hashed = (column: string) => `encode(sha256((id::text || ${column})::bytea), 'base64')`;
   return [

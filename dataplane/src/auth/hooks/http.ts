@@ -10,7 +10,7 @@ import { readBounded } from '../read-bounded.js';
 import type { HookOutput } from './invoke.js';
 import type { HookTarget } from './target.js';
 
-/** Of all tries together. */
+/** Timeout of all tries together. */
 const TIMEOUT_MS = 5000;
 const TRIES = 3;
 const BACK_OFF_MS = 2000;

@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { FairQueue } from '../fair-queue.js';
 
 const LIMITS = { atOnce: 16, atOnceOfOne: 4, waiting: 1_000, waitingOfOne: 500 };
-/** Whoever stops waits no longer for what is on its way. */
+/** Time that a shutdown waits for mails in progress. */
 const CLOSE_MS = 10_000;
 
 interface Message {

@@ -13,7 +13,7 @@ import { presentable, type User } from '../user.js';
 import { sendBySmtp } from './smtp.js';
 import { escapeHtml, escapeSubject, fillTemplate, type MailName } from './texts.js';
 
-/** What /verify is asked with, and which text goes with it. */
+/** The types of /verify, and the template of each. */
 const TEXT_OF = {
   signup: 'confirmation',
   invite: 'invite',
@@ -30,7 +30,7 @@ export interface Letter {
   to: string;
   token: OneTimeToken;
   redirectTo: string;
-  /** Of a change of address alone. */
+  /** The new address, for a change of address alone. */
   newEmail?: string;
   /** The change goes to both addresses; the hook is told of both at once, as upstream does. */
   tokenNew?: OneTimeToken;

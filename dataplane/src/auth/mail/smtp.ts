@@ -11,7 +11,7 @@ export interface Mail {
 }
 
 const TIMEOUT_MS = 10_000;
-/** Of all of it: a server that says a word now and then is never silent. */
+/** Timeout of a whole delivery: a server that sends a byte now and then is never silent. */
 const PATIENCE_MS = 30_000;
 const IMPLICIT_TLS_PORT = 465;
 

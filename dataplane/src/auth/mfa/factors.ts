@@ -100,7 +100,7 @@ delete from auth.mfa_factors where user_id = $1::uuid and status = 'unverified'
   values: [userId, seconds],
 });
 
-/** Of the user who calls: others' factors are not there. */
+/** Returns the caller's factor; factors of others count as missing. */
 export async function ownFactor({ pool }: Context, userId: string, id: string): Promise<StoredFactor> {
   if (!isUuid(id)) throw notFound('validation_failed', 'factor_id must be an UUID');
   const [result] = await pool.batch([

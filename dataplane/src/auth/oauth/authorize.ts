@@ -67,7 +67,7 @@ export function enabledProvider({ config }: Context, name: string | null): Provi
   throw validationFailed(`Unsupported provider: ${why}`);
 }
 
-/** What only this server knows of a state: so that neither has to be kept. */
+/** Derives the secrets of a flow from its state, so that neither has to be stored. */
 export function flowSecret({ request }: Context, state: string): { nonce: string; verifier: string } {
   const derived = (purpose: string) =>
     createHmac('sha256', request.tenant.jwtSecret).update(`oauth ${purpose} ${state}`).digest('base64url');

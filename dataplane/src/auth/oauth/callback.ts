@@ -146,7 +146,7 @@ update auth.flow_state set user_id = $2::uuid, provider_access_token = $3, provi
   values: [state, userId, token, refreshToken ?? null],
 });
 
-/** What is left of a flow that has ended, and of all that nobody came back to. */
+/** Deletes the state of a flow that has ended, and of abandoned ones. */
 async function tidy({ pool, log, request }: Context, state: string | null, pkce: boolean): Promise<void> {
   const ended = isUuid(state) ? state : null;
   try {

@@ -16,11 +16,11 @@ import { confirm, endSessions, forgetTokens, readUser, setProviders, setUserMeta
 import type { ProviderConfig } from './config.js';
 
 export interface Person {
-  /** Who they are at the provider. */
+  /** The user's id at the provider. */
   id: string;
   email: string | undefined;
   emailVerified: boolean;
-  /** What is kept of them, under upstream's names. */
+  /** The claims that are stored, under upstream's names. */
   data: Record<string, unknown>;
 }
 
@@ -123,8 +123,8 @@ const isVouchedFor = ({ email, identities }: User): boolean =>
   );
 
 /**
- * Whoever signed up first with an address that wasn't theirs keeps nothing of it: no password, no other address, no
- * session, no identity, nothing that they began.
+ * Removes everything that an unproven account began: password, other addresses, sessions, identities. Whoever signed up
+ * first with the address may not own it.
  */
 const forgetUnproven = (id: string): Statement[] => [
   {
@@ -172,7 +172,7 @@ async function refuseUntilProven(context: Context, id: string, { name }: Provide
   );
 }
 
-/** Who was nobody has the provider's address from now, if it is proven and free. */
+/** Gives an anonymous user the provider's address, if it is proven and free. */
 async function adoptAddress({ pool }: Context, userId: string, { email, emailVerified }: Person): Promise<Statement[]> {
   const free = email !== undefined && emailVerified && (await findUser(pool, byAddress({ email }))) === undefined;
   return [

@@ -1,4 +1,7 @@
-/** What upstream has and this does not: refused by its name, so that nobody looks for a mistake of their own. */
+/**
+ * Routes that upstream has and this service does not: each is refused by its name, so that nobody looks for a mistake
+ * of their own.
+ */
 import { AuthError, notFound } from '../errors.js';
 
 const FEATURES: readonly [prefix: string, code: string, what: string][] = [

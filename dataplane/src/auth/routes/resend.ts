@@ -68,7 +68,7 @@ function resendText(context: Context, body: Body, type: (typeof PHONE_TYPES)[num
 const later = (context: Context, kind: string, send: () => Promise<void>) =>
   context.outbox.post({ ref: context.request.tenant.ref, kind, send });
 
-/** Who is changing an address: by the present e-mail, or by the phone number that they want. */
+/** Returns the user who is changing an address: found by the current e-mail, or by the new phone number. */
 async function changing({ pool }: Context, kind: 'email' | 'phone', address: string): Promise<User | undefined> {
   const condition = kind === 'email' ? "u.email = $1 and u.email_change <> ''" : 'u.phone_change = $1';
   const [result] = await pool.batch([

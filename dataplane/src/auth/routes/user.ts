@@ -49,7 +49,7 @@ export async function updateUser(context: Context): Promise<Answer> {
   return ok(user);
 }
 
-/** What a user may say of themselves: these members and no other. An address that they have already is no change. */
+/** Reads the changes that a user may request: these members and no others. The current address is no change. */
 function parameters({ config }: Context, body: Body, { user }: SignedInUser): Changes {
   if (body.app_metadata) throw forbidden('not_admin', 'Updating app_metadata requires admin privileges');
   const [email, phone] = [emailMember(body), phoneMember(body)];

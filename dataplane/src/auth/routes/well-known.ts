@@ -1,4 +1,4 @@
-/** What verifiers of tokens ask for: the public keys, and where they are. */
+/** Endpoints for verifiers of tokens: the public keys, and their address. */
 import { signingKeysOf } from '../../signing-keys.js';
 import type { Answer, Context } from '../context.js';
 import { issuerOf } from '../grant.js';

@@ -169,7 +169,7 @@ export async function sessionOf(supabase: SupabaseClient) {
   return data.session;
 }
 
-/** What a redirect carries, in its fragment and its query. */
+/** Returns the parameters of a redirect, from its fragment and its query. */
 export function landing(location: string | null) {
   assert.ok(location);
   const url = new URL(location as string);

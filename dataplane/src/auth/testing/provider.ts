@@ -17,7 +17,7 @@ export interface Person {
 export interface Provider {
   issuer: string;
   settings: Record<string, string>;
-  /** Who is at the browser from now on. */
+  /** The person at the browser. */
   person: Person;
   /** Follows the address that auth sent the browser to; out: where the provider sends it back to. */
   visit(authorizationUrl: string): Promise<string>;

@@ -37,7 +37,7 @@ interface Subscription {
 /** The last subscriber may be back in a moment; making a slot costs more than reading on. */
 const LINGER_MS = 60_000;
 const RETRY_MS = 500;
-/** Of tables whose changes were seen. A table whose description was forgotten is looked up once more. */
+/** Descriptions of tables whose changes were seen. An evicted one is read again. */
 const MOST_DESCRIPTIONS = 10_000;
 /** From a commit in the log until others see it. */
 const VISIBLE_MS = 1;
@@ -169,7 +169,7 @@ export class Changes {
     }
   }
 
-  /** What is to be sent, in order; nothing is sent before all is known, so that trying again doubles nothing. */
+  /** Returns the sends, in order. Nothing is sent before everything is known, so that a retry sends nothing twice. */
   async #prepare(changes: readonly Change[]): Promise<(() => void)[]> {
     const asked: Asked = new Map();
     const deliveries: Delivery[] = [];
@@ -275,7 +275,10 @@ const describe = ({ event, schema, table, filter = '' }: ChangeWish, why: string
 class Delivery {
   readonly #seen = new Map<string, boolean | 'failed'>();
   readonly identities: ReadonlyMap<string, NonNullable<Channel['identity']>>;
-  /** Whose wish it is now: a token may change while Postgres is asked, and then the answer is not of it. */
+  /**
+   * Current subscriptions with the identity of their channel: a token may change during a query, whose answer is then
+   * discarded.
+   */
   readonly #wanting: readonly (Subscription & { key: string; role: NonNullable<Channel['identity']>['role'] })[];
 
   constructor(

@@ -6,7 +6,7 @@ import type { ApiRole } from '@slipway/crds';
 import type { Change } from './stream.js';
 import type { Column, Table } from './tables.js';
 
-/** Of a change that is too large, values of at most so many bytes are kept. */
+/** Bytes of a value that is kept when its change is too large. */
 const SMALL_VALUE_BYTES = 64;
 
 export interface View {
@@ -91,7 +91,7 @@ export function jsonOf(text: string | null, typeName: string): string {
   return JSON.stringify(text);
 }
 
-/** Of `{1,"a b",NULL,{…}}`. https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO */
+/** Parses an array such as `{1,"a b",NULL,{…}}`. https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO */
 function arrayOf(text: string, elementType: string): string {
   let at = 0;
   const read = (): string => {

@@ -19,7 +19,7 @@ export type ReplicationLogin = (host: string) => Promise<string>;
 export interface Change {
   type: 'INSERT' | 'UPDATE' | 'DELETE';
   relation: Relation;
-  /** Of its transaction, as the log has it: 32 bits. */
+  /** The transaction's id in the log: 32 bits. */
   xid: number;
   committedAt: Date;
   record: Tuple | undefined;
@@ -62,7 +62,7 @@ export class ChangeStream {
   #delivering = false;
   /** The transaction that is being read. */
   #transaction = { finalLsn: 0n, committedAt: new Date(0), xid: 0, index: 0 };
-  /** What has been taken over from the log: the `index` first changes of the transaction that commits at `finalLsn`. */
+  /** The position in the log: the first `index` changes of the transaction that commits at `finalLsn` are processed. */
   #taken = { finalLsn: 0n, index: 0 };
   #confirmed = 0n;
   /** Since it was read for a while. */

@@ -1,5 +1,5 @@
 /**
- * What Postgres' catalogue says of a published table now: columns, keys, who may read them, whether row-level security
+ * Reads a published table's description from Postgres' catalog: columns, keys, readers, and whether row-level security
  * is on.
  */
 import { API_ROLES, type ApiRole } from '@slipway/crds';
@@ -7,9 +7,9 @@ import type { Pool } from '../../sql/pool.js';
 
 export interface Column {
   name: string;
-  /** As `columns` of a change names it: `int8`, `_text`. */
+  /** The name of the type in a change's `columns`: `int8`, `_text`. */
   typeName: string;
-  /** As SQL takes it, with its schema. */
+  /** The name of the type in SQL, with its schema. */
   sqlType: string;
   isEnum: boolean;
   isPrimaryKey: boolean;

@@ -1,6 +1,6 @@
 /**
- * Who may read a changed row: each identity is asked for it by its primary key, under row-level security. In: rows of
- * one table, and identities. Out: which rows each may see. One round trip asks for many identities.
+ * Decides who may read a changed row: each identity queries it by its primary key, under row-level security. In: rows
+ * of one table, and identities. Out: the rows that each may see. One round trip checks many identities.
  */
 import type { Statement } from '../../sql/pool.js';
 import { DatabaseError, type Pool, type Result } from '../../sql/pool.js';

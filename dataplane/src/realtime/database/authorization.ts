@@ -1,7 +1,7 @@
 /**
- * What a caller may do on a private topic, asked of the policies on `realtime.messages` as upstream asks them: a
- * message is put there, read or written as the caller, and all of it rolled back. In: a caller and a topic. Out: what
- * is allowed.
+ * Checks a caller's permissions on a private topic by the policies on `realtime.messages`, as upstream does: a message
+ * is inserted, read or written as the caller, and all of it rolled back. In: a caller and a topic. Out: the
+ * permissions.
  */
 import { DatabaseError, type Pool, type Queryable } from '../../sql/pool.js';
 import type { Caller } from '../../tenant.js';

@@ -17,7 +17,7 @@ export interface DatabaseMessage {
 }
 
 export const NOTIFICATIONS = 'realtime';
-/** Of all that is read at once; what comes after it is dropped. */
+/** Bytes of messages that are read at once; the rest is dropped. */
 const MAX_READ_BYTES = 32 * 1024 * 1024;
 /** For notifications that a broken connection swallowed. */
 const LOOK_MS = 10_000;
@@ -47,7 +47,7 @@ export class MessageFeed {
 
   constructor(
     private readonly pool: Pool,
-    /** Of one message: what is larger is dropped, as it is of a client's. */
+    /** Bytes of one message: a larger one is dropped, as one of a client's is. */
     private readonly payloadBytes: number,
     private readonly deliver: (message: DatabaseMessage) => void,
     private readonly onFailure: (error: Error) => void,
@@ -116,7 +116,7 @@ export interface Replay {
   since: number;
   /** Messages at most. */
   limit: number;
-  /** Of one message at most. */
+  /** Bytes of one message at most. */
   payloadBytes: number;
 }
 

@@ -1,6 +1,6 @@
-/** What a client asks for when it joins a channel. In: the payload of phx_join. Out: a checked, complete wish. */
+/** Parses a client's join. In: the payload of phx_join. Out: a checked, complete configuration. */
 export interface ChangeWish {
-  /** What is said here, as the client said it: the answer repeats it. */
+  /** The parameters as the client sent them: the reply repeats them. */
   params: Fields;
   /** Names the same wish of any client, so that one frame serves all who have it. */
   id: number;

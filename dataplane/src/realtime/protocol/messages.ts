@@ -21,7 +21,7 @@ export interface Incoming {
   event: string;
   ref: string | null;
   joinRef: string | null;
-  /** Of a binary broadcast: itself. */
+  /** The binary broadcast itself. */
   payload: unknown;
   broadcast?: UserBroadcast;
   bytes: number;
@@ -102,7 +102,7 @@ export class Broadcast {
   readonly #frames = new Map<Version, Frame | undefined>();
 
   private constructor(
-    /** As clients know it: `realtime:<name>`. */
+    /** The topic as clients know it: `realtime:<name>`. */
     private readonly topic: string,
     /** Known as bytes (from a client of 2.0.0) or as JSON text of the whole payload. */
     private readonly content: UserBroadcast | string,

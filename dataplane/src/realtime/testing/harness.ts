@@ -16,9 +16,9 @@ import type { Version } from '../protocol/messages.js';
 export interface RealtimeHarness {
   cluster: TestCluster;
   project(ref: string, plan?: Tenant['plan']): Promise<Tenant>;
-  /** As the owner of the project. */
+  /** Runs SQL as the owner of the project. */
   sql(tenant: Tenant, text: string, values?: unknown[]): Promise<Record<string, unknown>[]>;
-  /** As superuser, in the database `postgres`. */
+  /** Runs SQL as superuser, in the database `postgres`. */
   admin(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>;
   url(tenant: Tenant): string;
   client(tenant: Tenant, options?: Partial<RealtimeClientOptions> & { token?: string }): RealtimeClient;
@@ -131,7 +131,7 @@ async function query(login: pg.ClientConfig, text: string, values: unknown[]): P
   }
 }
 
-/** What came, in order; messages of 2.0.0 as arrays, of 1.0.0 as objects, binary ones as bytes. */
+/** Records received messages in order: of 2.0.0 as arrays, of 1.0.0 as objects, binary ones as bytes. */
 export class RawSocket {
   readonly received: unknown[] = [];
   closed: { code: number; reason: string } | undefined;

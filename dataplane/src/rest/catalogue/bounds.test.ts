@@ -1,4 +1,4 @@
-/** What a project's owner writes into the catalogue is read within bounds of number and bytes. */
+/** Bounds on the number and bytes of catalog objects that a project's owner creates. */
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { Pool } from '../../sql/pool.js';

@@ -1,6 +1,4 @@
-/**
- * What the exposed schemas hold, as planning asks for it: tables, their columns and keys, how they relate, functions.
- */
+/** The exposed schemas as planning needs them: tables, their columns and keys, relationships, functions. */
 import { identifier } from '../statement/writer.js';
 import { type KeyRow, keysOfViews, type ViewRow } from './keys.js';
 import { type Relationship, relate } from './relationships.js';
@@ -10,7 +8,7 @@ export interface Column {
   name: string;
   /** Its number in its table, as keys name it. */
   number: number;
-  /** As a cast writes it, quoted where needed. */
+  /** The type as a cast writes it, quoted if needed. */
   type: string;
   /** Without its modifier: `text`, `jsonb`, `_int4`. */
   base: string;
@@ -58,7 +56,7 @@ export interface FunctionRow {
   returnsTable: { schema: string; name: string } | null;
   /** The media type whose domain it returns. */
   media: { type: string; isBytes: boolean } | null;
-  /** What its own `set statement_timeout` says, in milliseconds. */
+  /** The function's own `set statement_timeout`, in milliseconds. */
   timeoutMs: number | null;
 }
 
@@ -142,7 +140,7 @@ export class Catalogue {
     return this.functions.get(keyOf(schema, name)) ?? [];
   }
 
-  /** What names are searched in while a request to one exposed schema runs. */
+  /** Returns the search path of a request to one exposed schema. */
   searchPath(schema: string): string {
     const known = this.searchPaths.get(schema);
     if (known !== undefined) return known;

@@ -7,7 +7,7 @@ export interface KeyRow {
   kind: 'p' | 'u' | 'f';
   relation: number;
   columns: number[];
-  /** What a foreign key refers to. */
+  /** The table that a foreign key refers to. */
   foreign: number | null;
   foreignColumns: number[] | null;
 }

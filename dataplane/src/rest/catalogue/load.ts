@@ -8,7 +8,7 @@ import { arrayLiteral } from '../statement/writer.js';
 import { Catalogue, type CatalogueRows } from './catalogue.js';
 import { type RestSettings, restSettings, type SettingsSource } from './settings.js';
 
-/** What of a database is read at most. A project with more gets no REST API, and its requests learn why. */
+/** Limits on what is read of a database. A project beyond them gets no REST API, and its requests are told why. */
 export interface CatalogueLimits {
   /** Tables and views of the exposed schemas. */
   relations: number;
@@ -23,7 +23,7 @@ const LIMITS: CatalogueLimits = { relations: 10_000, functions: 10_000, bytes: 1
 const MOST_TEXT = 4_000;
 const text = (expression: string) => `left(${expression}, ${MOST_TEXT})`;
 
-/** Of the login role in this database, then of the role, then of the database. */
+/** Reads settings of the login role in this database, then of the role, then of the database. */
 const SETTINGS = /* sql */ `
 select coalesce(json_object_agg(key, value), '{}')::text from (
   select distinct on (key) key, ${text('value')} as value

@@ -37,7 +37,7 @@ export interface JunctionRelationship extends Common {
 export interface ComputedRelationship extends Common {
   cardinality: 'computed-one' | 'computed-many';
   routine: TableName;
-  /** Whose row the function takes. */
+  /** The table whose row the function takes. */
   origin: TableName;
 }
 
@@ -131,7 +131,7 @@ function endsWithin(exposed: ReadonlyMap<number, RelationRow>, views: ViewKeys):
 const MAX_COMBINATIONS = 64;
 /** Views through which one key is seen: relationships are of each at one end with each at the other. */
 const MAX_ENDS = 100;
-/** Of one project. What is beyond could not be embedded: few databases have a hundred. */
+/** Relationships of one project. Those beyond can't be embedded: few databases have a hundred. */
 const MAX_LINKS = 20_000;
 
 function combinations(choices: number[][]): number[][] {

@@ -1,7 +1,6 @@
 /**
- * What a project's owner has set for REST inside its database: PostgREST's `pgrst.…` settings, of the login role or of
- * the database. In: names and values as the database has them. Out: settings, where one that makes no sense is as if it
- * were not set.
+ * Settings for REST that a project's owner stores in the database: PostgREST's `pgrst.…`, of the login role or of the
+ * database. In: names and values from the database. Out: settings; a malformed value counts as absent.
  */
 import type { RestSetting } from '@slipway/crds';
 
@@ -24,7 +23,7 @@ export interface RestSettings {
 export interface SettingsSource {
   /** Schemas that requests may name unless a project's owner says otherwise; the first is the default. */
   schemas: readonly string[];
-  /** What holds where the owner has set nothing. */
+  /** Settings that apply unless the owner has set others. */
   given: Partial<Record<RestSetting, string>>;
   /** Whether what the owner has set in the database counts. */
   fromDatabase: boolean;

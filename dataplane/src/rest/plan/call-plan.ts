@@ -30,7 +30,10 @@ export function planCall(
   return { routine, wholeBody: isUnnamed(routine) };
 }
 
-/** Of the only parameter: what is given, by the empty name as well, is the whole body, as in PostgREST. */
+/**
+ * True if the only parameter has no name: the whole body is its value, also when it is given by the empty name, as in
+ * PostgREST.
+ */
 const isUnnamed = ({ parameters }: FunctionRow) => parameters.length === 1 && parameters[0]?.name === '';
 
 function accepts(routine: FunctionRow, names: string[], bodyType: Body['type'] | undefined): boolean {

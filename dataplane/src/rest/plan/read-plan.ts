@@ -23,7 +23,7 @@ export interface ReadNode {
 }
 
 export interface EmbedNode {
-  /** What the rest of the request, and the result, call it. */
+  /** The name of the embedded resource in the request and in the result. */
   name: string;
   relationship: Relationship;
   join: 'inner' | 'left';

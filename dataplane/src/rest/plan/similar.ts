@@ -30,7 +30,7 @@ function best(name: string, candidates: readonly string[], least: number, letter
   return found?.candidate;
 }
 
-/** Of letters, digits, commas and spaces; a dash stands for either end. */
+/** Returns the runs of letters, digits, commas and spaces; a dash stands for either end. */
 function runsOf(name: string, letters: number): string[] {
   const text = `-${name.toLowerCase().replaceAll(/[^\p{L}\p{N}, ]/gu, '')}-`;
   return Array.from({ length: Math.max(1, text.length - letters + 1) }, (_, at) => text.slice(at, at + letters));

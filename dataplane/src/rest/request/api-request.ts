@@ -13,7 +13,7 @@ import { isRange, type Parameters } from './query-string.js';
 export type Target = { kind: 'root' } | { kind: 'table' | 'function'; name: string };
 export type Action = 'read' | 'insert' | 'update' | 'delete' | 'put' | 'call' | 'describe' | 'info';
 
-/** What of a request decides its statement, values of the query apart; equal outlines share one. */
+/** The part of a request that decides its statement, without the values of the query; equal outlines share one. */
 export interface Outline {
   action: Action;
   method: string;
@@ -25,7 +25,7 @@ export interface Outline {
   prefer: string;
 }
 
-/** What the caller asked for; how it is represented is decided when it is known what is answered. */
+/** A parsed request. Its representation is decided once the result's type is known. */
 export interface ApiRequest extends Outline {
   preferences: Preferences;
   parameters: Parameters;

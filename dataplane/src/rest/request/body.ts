@@ -1,6 +1,4 @@
-/**
- * What a body looks like, told before it goes to Postgres as it came: valid JSON, an object or an array, and its keys.
- */
+/** Describes a body before Postgres gets it unchanged: valid JSON, an object or an array, and its keys. */
 import { invalidBody } from '../errors.js';
 import { csvRows } from './csv.js';
 
@@ -8,11 +6,11 @@ export interface Body {
   /** The text that Postgres expands: the body as sent, or what a form or a CSV says. */
   bytes: Buffer;
   form: 'empty' | 'object' | 'array' | 'other';
-  /** Of the object, or of each of the array's objects. */
+  /** Keys of the object, or of each of the array's objects. */
   keys: string[];
   /** It is an object, or each of the array's is one with these keys. */
   isUniform: boolean;
-  /** As a function's only parameter takes it. */
+  /** The type by which a function's only parameter takes it. */
   type: 'json' | 'text' | 'xml' | 'bytea';
 }
 

@@ -1,4 +1,4 @@
-/** What a query string says, as data: the words that parsing gives to planning. */
+/** The syntax tree of a query string, which parsing gives to planning. */
 
 /** A column with an optional path into its JSON. */
 export interface Field {
@@ -24,7 +24,7 @@ export const AGGREGATES = ['avg', 'count', 'max', 'min', 'sum'] as const;
 
 export interface Aggregate {
   name: (typeof AGGREGATES)[number];
-  /** Of its result. */
+  /** The cast of its result. */
   cast: string | undefined;
 }
 
@@ -114,7 +114,7 @@ export interface Filter {
 export type Condition = Filter | { kind: 'tree'; negated: boolean; operator: 'and' | 'or'; members: Condition[] };
 
 export interface OrderTerm {
-  /** Of an embedded resource, not of the resource itself. */
+  /** Name of an embedded resource; undefined: the resource itself. */
   relation: string | undefined;
   field: Field;
   direction: 'asc' | 'desc' | undefined;
@@ -131,7 +131,7 @@ export interface QueryString {
   select: SelectItem[];
   conditions: At<Condition>[];
   order: At<OrderTerm[]>[];
-  /** Of embedded resources; those of the resource itself are the request's range. */
+  /** Limits of embedded resources; those of the resource itself are the request's range. */
   limits: At<{ limit: number | undefined; offset: number }>[];
   columns: string[] | undefined;
   onConflict: string[] | undefined;

@@ -3,7 +3,7 @@ import { RestError } from '../errors.js';
 
 export type Media = 'array' | 'object' | 'csv' | 'openapi' | 'custom' | 'plan';
 
-/** What a project's own aggregate makes of the rows, or a function's result is already. */
+/** A media type that a project's own aggregate makes of the rows, or a function returns. */
 export interface CustomMedia {
   type: string;
   isBytes: boolean;
@@ -20,11 +20,11 @@ export interface Representation {
   media: Media;
   stripNulls: boolean;
   custom?: CustomMedia;
-  /** What Postgres would do to give this representation, in its stead. */
+  /** Set if the query plan of this representation is requested instead. */
   plan?: Plan;
 }
 
-/** What this request may be answered with beside the media types that are always there. */
+/** Media types that this request may be answered with, beside those that always exist. */
 export interface Offers {
   root?: boolean;
   plan?: boolean;

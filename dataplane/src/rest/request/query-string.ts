@@ -31,7 +31,7 @@ function decode(text: string): string {
   }
 }
 
-/** Of the resource itself: read for each request, as they vary within one shape. */
+/** True for the range of the resource itself: read for each request, as ranges vary within one shape. */
 export const isRange = (name: string) => name === 'limit' || name === 'offset';
 
 export function parseQueryString(parameters: Parameters, isCall: boolean): QueryString {

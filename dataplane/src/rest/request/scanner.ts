@@ -64,7 +64,7 @@ export class Scanner {
     return result;
   }
 
-  /** What `read` reads, or nothing and back where it began. */
+  /** Returns the result of `read`, or undefined with the position restored. */
   attempt<T>(read: () => T | undefined): T | undefined {
     const begin = this.at;
     const result = read();

@@ -12,7 +12,7 @@ import {
 import { arrayLiteral, identifier, type Writer } from './writer.js';
 
 const JSON_TYPES: ReadonlySet<string> = new Set(['json', 'jsonb']);
-/** What `to_tsvector` takes. */
+/** Types that `to_tsvector` accepts. */
 const SEARCHABLE_TYPES: ReadonlySet<string> = new Set(['text', 'varchar', 'bpchar', 'json', 'jsonb']);
 const PATTERNS: ReadonlySet<string> = new Set(['like', 'ilike']);
 

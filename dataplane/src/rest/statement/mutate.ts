@@ -78,8 +78,8 @@ function bodySql(writer: Writer, { table, columns, bodyIsArray, missingDefaults 
 }
 
 /**
- * Of the columns that are written alone: a row of the whole table would hold a null for each other one, which the
- * domain of one may refuse. A domain may also say how its values are read from JSON.
+ * Returns the rows to write, with the written columns alone: a row of the whole table would hold a null for each other
+ * one, which the domain of one may refuse. A domain may also define how its values are read from JSON.
  */
 function rowsOf(table: Table, columns: string[], json: string, rows: string): string {
   const known = columns.flatMap((name) => table.columns.get(name) ?? []);
@@ -99,7 +99,7 @@ function withDefaults(table: Table, columns: string[], array: string): string {
   return `(select jsonb_agg(jsonb_build_object(${pairs.join(', ')}) || element) from jsonb_array_elements(${array}) element)`;
 }
 
-/** Of names that the catalogue knows; always with backslashes escaped, whatever the session's settings say. */
+/** Quotes a name of the catalog; backslashes are always escaped, whatever the session's settings say. */
 const literal = (name: string) => `E'${name.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 
 function returningSql(mutation: Mutation): string {

@@ -11,7 +11,7 @@ export const RESULT_COLUMNS = ['body', 'rows', 'total', 'inserted', 'keys', 'sta
 export interface ResultParts {
   /** Statements whose names may be read: `pgrst_source as (…)`. */
   with: string[];
-  /** What selects the rows of the body. */
+  /** The query of the body's rows. */
   rows: string;
   representation: Representation;
   routine: FunctionRow | undefined;
