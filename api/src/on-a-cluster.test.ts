@@ -1,4 +1,4 @@
-/** What is different on a cluster: projects have host names, an ingress is in front, and pods begin in any order. */
+/** Differences on a cluster: projects have host names, an ingress is in front, and pods start in any order. */
 import { ownerRole, readSite, SECRETS } from '@slipway/crds';
 import { freePort } from '@slipway/postgres';
 import { SignJWT } from 'jose';

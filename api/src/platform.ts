@@ -1,4 +1,4 @@
-/** What every feature may ask for by injection and what is made before Nest is: settings, log, database, cluster. */
+/** Providers that every feature may inject, made before Nest: settings, log, database, cluster. */
 import { MikroORM } from '@mikro-orm/postgresql';
 import { type DynamicModule, Module } from '@nestjs/common';
 import type { Logger } from 'pino';

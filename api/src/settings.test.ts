@@ -14,7 +14,7 @@ function file(name: string, content: string): string {
   return at;
 }
 
-/** As a pod of the API has them: its Secret's keys as files, and the site's settings. */
+/** The environment of an API pod: its Secret's keys as files, and the site's settings. */
 const POD = {
   SLIPWAY_LISTEN: '0.0.0.0:8080',
   SLIPWAY_SITE: file('site.yaml', 'publicUrl: https://slipway.example.com\n'),

@@ -1,4 +1,4 @@
-/** What the API must be told to run: read once from the environment by `main.ts`, or given by a test. */
+/** The API's settings: read once from the environment by `main.ts`, or given by a test. */
 import { readFileSync } from 'node:fs';
 import {
   API_RATE_LIMIT_SETTING,
@@ -44,7 +44,7 @@ export interface ApiSettings extends Installation {
   logLevel: string;
 }
 
-/** What an account may use. */
+/** Limits of an account. */
 export interface Allowances {
   plans: readonly string[];
   types: readonly string[];
@@ -62,7 +62,7 @@ export interface AccountSettings {
    * appear later.
    */
   setupCode(): string | undefined;
-  /** What an account may use for which no administrator chose anything. */
+  /** Limits of accounts for which no administrator set any. */
   defaults: Allowances;
 }
 

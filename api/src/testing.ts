@@ -143,7 +143,7 @@ function call(
   });
 }
 
-/** What the operator writes, and what a person does with kubectl. */
+/** Plays the operator's writes, and a person's with kubectl. */
 function operatorOf(kubeconfig: string, postgres: pg.ClientConfig) {
   const config = new KubeConfig();
   config.loadFromFile(kubeconfig);

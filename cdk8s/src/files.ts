@@ -72,7 +72,7 @@ function base(): Files {
   return new Map(all.map(([file, text]) => [`base/${file}`, text]));
 }
 
-/** What a site adds that has more than every cluster has, or wants more of the platform. */
+/** Components that a site adds, for features that not every cluster has or needs. */
 function component(name: string, chartsOf: (app: App) => Chart[], patches: Patch[] = []): Files {
   const files = written(chartsOf(new App()));
   const resources = files.map(([file]) => file);

@@ -1,4 +1,4 @@
-/** What the charts and the overlays name, beyond what programs share. */
+/** Names in the charts and the overlays that programs do not share. */
 import { SYSTEM_NAMESPACE } from '@slipway/crds';
 
 export { API_SECRET, POSTGRES_SECRET } from '@slipway/crds';
@@ -13,7 +13,7 @@ export const IMAGES = ['operator', 'api', 'dataplane'] as const;
 /** Without a tag: an overlay chooses the registry and the tag by kustomize's `images`. */
 export const imageOf = (image: (typeof IMAGES)[number]) => `slipway/${image}`;
 export const PORT = 8080;
-/** Of the programs whose PORT is for people. */
+/** Metrics port of programs whose PORT is for people. */
 export const METRICS_PORT = 9090;
 
 export const NAME_LABEL = 'app.kubernetes.io/name';

@@ -1,7 +1,4 @@
-/**
- * What every pod of the platform has in common: nobody's rights, a root file system that can't be written, spread over
- * nodes.
- */
+/** The pod spec that all pods of the platform share: no rights, a read-only root file system, spread over nodes. */
 import type { V1Container, V1PodSpec, V1Volume, V1VolumeMount } from '@kubernetes/client-node';
 import { selectorOf } from './names.js';
 

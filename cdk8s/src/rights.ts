@@ -1,7 +1,6 @@
 /**
- * What each program may do at the Kubernetes API, and nothing else: each rule is used (e2e/src/roles.cluster.test.ts
- * compares them with the API server's audit log). Cluster-wide is only what concerns the projects' namespaces, which
- * come and go.
+ * The programs' rights at the Kubernetes API, and no more: each rule is used (e2e/src/roles.cluster.test.ts compares
+ * them with the API server's audit log). Cluster-wide rules concern only the projects' namespaces, which come and go.
  */
 import type { V1PolicyRule } from '@kubernetes/client-node';
 import { GROUP, OPERATOR_LEASE, REPLICATION_SECRET, SECRETS, SYSTEM_NAMESPACE } from '@slipway/crds';
@@ -102,7 +101,7 @@ const tenants = [may(GROUP, ['projects'], ['list', 'watch']), may(CORE, ['secret
 
 const dataplane: Rights = { cluster: tenants, namespaced: {} };
 
-/** Whoever has the replication password can read every tenant's changes. */
+/** Realtime's rights. A holder of the replication password can read every tenant's changes. */
 const realtime: Rights = {
   cluster: tenants,
   namespaced: { [SYSTEM_NAMESPACE]: [may(CORE, ['secrets'], ['get'], [REPLICATION_SECRET.name])] },
@@ -110,7 +109,7 @@ const realtime: Rights = {
 
 const storage: Rights = { cluster: tenants, namespaced: {} };
 
-/** What owners entrust to their functions is read where those run, and nowhere else. */
+/** Rights of the pods of functions: they alone read the variables that owners set. */
 const functions: Rights = {
   cluster: [
     may(GROUP, ['projects'], ['list', 'watch']),
@@ -121,7 +120,7 @@ const functions: Rights = {
 
 export const RIGHTS: Record<Account, Rights> = { operator, api, dataplane, realtime, storage, functions };
 
-/** What only a site needs that has the operator of this name, or this API: a component of its own for each. */
+/** Rights that only sites with this operator or API need: a component for each. */
 export const OPTIONAL_RIGHTS: Record<string, Rights> = {
   'cloudnative-pg': { cluster: [may('postgresql.cnpg.io', ['clusters'], APPLY)], namespaced: {} },
   'gateway-api': {

@@ -4,7 +4,7 @@
  */
 import { PLANS, PROJECT_TYPES } from '@slipway/crds';
 
-/** What `manifests/base` begins with: all defaults, at a name that every machine knows as itself. */
+/** The site of `manifests/base`: all defaults, at a name that every machine resolves to itself. */
 export const BASE_SITE = `# What this site chooses: docs/cluster.md has every setting. Programs check it at their start.
 publicUrl: http://slipway.localhost
 `;
@@ -26,7 +26,7 @@ const smallPlans = (placementOf: (plan: string) => string) =>
     ]),
   );
 
-/** As on one machine: whoever reaches these clusters is the one who installed them. */
+/** Accounts as on one machine: the users of these clusters are those who installed them. */
 const accounts = { registration: 'open', plans: PLANS, types: PROJECT_TYPES, maxProjects: 1000 };
 
 /** kind, with its ports 80 and 443 led to the ingress controller: all that one computer holds. */

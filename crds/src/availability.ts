@@ -60,6 +60,6 @@ export const whyUnavailable = (service: ProjectService, type: ProjectType): { me
     : {}),
 });
 
-/** What a project of that type and plan has in an installation that opens `opened`. */
+/** Returns the services of a project of that type and plan in an installation that opens `opened`. */
 export const availableServices = (type: ProjectType, plan: Plan, opened: OpenedServices): readonly ProjectService[] =>
   PROJECT_SERVICES.filter((name) => MATRIX[type][plan].includes(name) || opened[type]?.includes(name));

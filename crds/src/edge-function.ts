@@ -2,15 +2,13 @@ import Type from 'typebox';
 import type { KubernetesObject, ResourceDefinition } from './resource.js';
 import { Conditions, oneOf } from './schema.js';
 
-/**
- * What a project's functions may hold of the Kubernetes API's memory: the API refuses more, and so does the operator.
- */
+/** Limits on the Kubernetes API's memory that a project's functions use: the API and the operator reject more. */
 export const FUNCTION_BUDGET = {
   functionsOfProject: 100,
   codeBytesOfProject: 16 * 1024 * 1024,
-  /** Of all projects of one account. */
+  /** Bytes of code of all projects of one account. */
   codeBytesOfAccount: 64 * 1024 * 1024,
-  /** Of versions beside the newest and the served one, for one function and for a whole project. */
+  /** Bytes of versions beside the newest and the served one, of one function and of a whole project. */
   oldVersionBytes: 4 * 1024 * 1024,
   oldVersionBytesOfProject: 16 * 1024 * 1024,
 } as const;

@@ -1,7 +1,6 @@
 /**
- * What every program knows of the installation it is part of. In: the environment. Out: its public address, the
- * services that it opens, and where a project is: on a cluster from the site's settings, on one machine from variables.
- * Read once, at start.
+ * The installation that a program belongs to. In: the environment. Out: its public address, the services that it opens,
+ * and the place of projects: on a cluster from the site's settings, on one machine from variables. Read once, at start.
  */
 import { readFileSync } from 'node:fs';
 import { type OpenedServices, openedServices, SHARED_SERVICES_SETTING } from './availability.js';
@@ -19,11 +18,11 @@ import {
 export const PUBLIC_URL_SETTING = 'SLIPWAY_PUBLIC_URL';
 
 export interface Installation extends ProjectPlaces {
-  /** What people type. Without a slash at the end. */
+  /** The URL that people type, without a slash at the end. */
   publicUrl: string;
   /** Origins whose pages may call the management API, beside its own. */
   corsOrigins?: readonly string[];
-  /** What projects have beyond the availability matrix. */
+  /** Services that the settings open beyond the availability matrix. */
   openedServices: OpenedServices;
   /** Undefined: one machine. */
   site: Site | undefined;

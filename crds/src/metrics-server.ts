@@ -4,7 +4,7 @@
  */
 import { createServer } from 'node:http';
 
-/** As prom-client's registries are. */
+/** The part of prom-client's registry that is used. */
 export interface MetricsRegistry {
   readonly contentType: string;
   metrics(): Promise<string>;

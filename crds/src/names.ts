@@ -34,7 +34,7 @@ export const API_SECRET = {
 } as const;
 /** The one-time code with which the first administrator registers. The operator makes the Secret. */
 export const SETUP_SECRET = { name: 'slipway-setup', code: 'code' } as const;
-/** What who deploys functions to their pods shows: only the operator, which makes it, and the API have it. */
+/** The bearer token of the functions control port: only the operator, which makes it, and the API have it. */
 export const FUNCTIONS_SECRET = { name: PROGRAMS.functions, token: 'token' } as const;
 /** Where a pod of functions is told which to serve; the URLs of those pods name the port for calls. */
 export const FUNCTIONS_CONTROL_PORT = 8081;
@@ -52,7 +52,7 @@ export const DATA_NAMESPACE = 'slipway-data';
 export const sharedClusterOf = (region: string) => `shared-${region}`;
 /** The ConfigMap of `Site`, in SYSTEM_NAMESPACE. */
 export const SITE_CONFIG = { name: 'slipway-site', key: 'site.yaml' } as const;
-/** Whose fields of an applied object are ours. */
+/** The manager of our fields in applied objects. */
 export const FIELD_MANAGER = 'slipway-operator';
 
 /** The longest ref. `p-<ref>` and the role names of projects of earlier releases stay under 63 characters. */

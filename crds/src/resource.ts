@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox';
 import { GROUP, VERSION } from './names.js';
 
-/** What our programs read of `metadata`. */
+/** The part of `metadata` that our programs read. */
 export interface ObjectMeta {
   name: string;
   namespace?: string;

@@ -7,7 +7,7 @@
 export const ASKED_IN_THE_CLEAR =
   'the server asks for a password in the clear: it must ask by SCRAM (scram-sha-256 in pg_hba.conf)';
 
-/** What `pg` does when it is asked; its types tell neither these nor the connection. */
+/** Methods by which `pg` answers a password request; its types declare neither them nor the connection. */
 const ANSWERS = ['_handleAuthCleartextPassword', '_handleAuthMD5Password'] as const;
 
 interface Connecting {

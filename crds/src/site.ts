@@ -1,7 +1,6 @@
 /**
- * What a site chooses about its cluster: one object, kept in the ConfigMap `slipway-site` and read by every program at
- * start. In: its YAML. Out: the whole of it with defaults, or an error that names each field that is wrong and what it
- * must be.
+ * A site's settings of its cluster: one object in the ConfigMap `slipway-site`, read by every program at start. In: its
+ * YAML. Out: all settings with defaults, or an error that names each wrong field and its valid values.
  */
 import Type from 'typebox';
 import { Value } from 'typebox/value';

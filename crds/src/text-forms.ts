@@ -6,7 +6,7 @@
 
 export interface TextForm {
   pattern: string;
-  /** What a value must be. */
+  /** The form of a value, in words. */
   words: string;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What an object carries that a Project owns: deleting the Project deletes it. Used by the controllers and the
+ * Metadata of an object that a Project owns: deleting the Project deletes it. Used by the controllers and the
  * Kubernetes engine.
  */
 import { API_VERSION, type OwnerReference } from '@slipway/crds';

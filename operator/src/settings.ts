@@ -16,18 +16,18 @@ export interface SharedSettings {
 /** On a cluster all else is what the site chose. */
 export interface ClusterSettings extends SharedSettings {
   site: Site;
-  /** Of the pods that run functions, the URL of each; none: this installation runs no functions. */
+  /** URLs of the pods that run functions; none: this installation runs no functions. */
   functionsUrls?: readonly string[];
 }
 
 export interface MachineSettings extends SharedSettings {
-  /** What people type: `http://localhost:4000`. */
+  /** The URL that people type: `http://localhost:4000`. */
   publicUrl: string;
   /** Undefined: projects are at paths of the public URL. */
   projectsDomain?: string | undefined;
   adminDatabaseUrl: string;
   databasePublicAddress: string;
-  /** What projects have beyond the availability matrix. */
+  /** Services that the settings open beyond the availability matrix. */
   openedServices?: OpenedServices;
   /** The Unix socket at which the data plane takes functions; undefined: this installation runs none. */
   functionsSocket?: string | undefined;

@@ -46,7 +46,7 @@ export function clientOf(kubeconfig: string): Promise<KubeClient> {
 export const adminUrl = ({ socket, port }: TestPostgres) =>
   `postgresql://slipway:test-superuser@/postgres?host=${encodeURIComponent(socket)}&port=${port}`;
 
-/** What `look` returns once it is truthy; three minutes are for pods on a machine that does much else. */
+/** Returns the first truthy result of `look`, within three minutes: pods on a busy machine are slow. */
 export async function until<T>(look: () => Promise<T> | T, what: string): Promise<NonNullable<T>> {
   const end = Date.now() + 180_000;
   for (;;) {

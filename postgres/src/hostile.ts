@@ -12,7 +12,7 @@ export interface HostilePostgres {
   port: number;
   /** How many logged in, or tried to. */
   asked(): number;
-  /** What came after the question. */
+  /** Bytes that arrived after the password request. */
   caught(): Buffer;
   close(): Promise<void>;
 }

@@ -20,7 +20,7 @@ export interface PostgresOptions {
   /** TCP port; loopback unless `listen` says otherwise. */
   port: number;
   listen?: string;
-  /** Of SUPERUSER; set by the first start. */
+  /** Password of SUPERUSER; set by the first start. */
   password: string;
   /** Further settings, by name. */
   settings?: Record<string, string>;

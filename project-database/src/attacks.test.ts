@@ -1,6 +1,4 @@
-/**
- * What a tenant may try with its own roles, on the platform and on its neighbour: each is refused, and harms nobody.
- */
+/** Attacks of a tenant with its own roles on the platform and on its neighbour: each is rejected and harms nobody. */
 import type pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -38,7 +36,7 @@ async function refusal(client: pg.Client, sql: string): Promise<string> {
 }
 
 const DENIED = '42501';
-/** As the owner, whose SQL the query route and db_url run. */
+/** Attacks as the owner, whose SQL the query route and db_url run. */
 const refused: [string, string, string][] = [
   ['run a program', `COPY (SELECT 1) TO PROGRAM 'id'`, DENIED],
   ['read from a program', `CREATE TEMP TABLE t (x text); COPY t FROM PROGRAM 'id'`, DENIED],
@@ -134,7 +132,7 @@ for (const [what, sql, code] of refused) {
   });
 }
 
-/** As run_sql of MCP reads: by the authenticator's login as service_role, in one statement. */
+/** Reads as MCP's run_sql does: by the authenticator's login as service_role, in one statement. */
 const AUTH_SECRETS = `
   SELECT quote_ident(nspname) || '.' || quote_ident(relname) AS name FROM pg_class
   JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = 'auth' AND relkind IN ('r', 'p', 'v', 'm')`;

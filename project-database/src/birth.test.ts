@@ -1,4 +1,4 @@
-/** What a moving app's SQL expects of a project before its first request succeeds. */
+/** Objects that a moving app's SQL expects in a project before its first request succeeds. */
 import type pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';

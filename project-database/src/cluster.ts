@@ -1,6 +1,6 @@
 /**
- * What all projects' databases share: group roles without login, and no way in for PUBLIC. In: a superuser's session in
- * any database that no tenant owns. Called by the operator's engine at start; running it again changes nothing.
+ * Objects that all projects' databases share: group roles without login, and no access for PUBLIC. In: a superuser's
+ * session in any database that no tenant owns. Called by the operator's engine at start; idempotent.
  */
 import { API_ROLES, REPLICATION_ROLE, REST_SETTINGS } from '@slipway/crds';
 import { ownersRole } from './owners.js';
@@ -48,7 +48,7 @@ const groupAttributes = (role: string) =>
   `NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION ${role === 'service_role' ? 'BYPASSRLS' : 'NOBYPASSRLS'} PASSWORD NULL`;
 
 /**
- * What REST reads of a project's database its owner may set there; Postgres asks for a grant, as it does not know these
+ * Grants owners the settings that REST reads of their database; Postgres requires a grant, as it does not know these
  * names.
  */
 const ownersSettings = (owners: string) =>

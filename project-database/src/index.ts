@@ -1,6 +1,6 @@
 /**
- * What a project's database holds at birth: roles, schemas, grants, and the `auth` schema's migrations. In: superuser
- * sessions, passwords. Out: databases. Used by the operator's engine; the data plane uses `migrateAuth`.
+ * Creates a project's database: roles, schemas, grants, and the `auth` schema's migrations. In: superuser sessions,
+ * passwords. Out: databases. Used by the operator's engine; the data plane uses `migrateAuth`.
  */
 export { authMigrations, type Migration } from './auth/index.js';
 export { forgetGroupSettings, openReplication, prepareCluster } from './cluster.js';

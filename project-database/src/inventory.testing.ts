@@ -10,6 +10,6 @@ export const PROJECT_INVENTORY = {
   databases: `SELECT coalesce('p-' || known.ref, datname) FROM pg_database ${KNOWN('substr(datname, 3)')} WHERE datname LIKE 'p-%'`,
   roles: `SELECT split_part(rolname, '.', 1) || '.' || coalesce(known.ref, ${ROLE_ID}) FROM pg_roles ${KNOWN(ROLE_ID)}
     WHERE rolname LIKE '%.%' AND rolname NOT LIKE '%.spare\\_%'`,
-  /** What the server says of its databases; one without a database is a leak. */
+  /** The server's records of databases; one without a database is a leak. */
   records: 'SELECT ref FROM slipway.databases',
 } as const;

@@ -1,4 +1,4 @@
-/** As under CloudNativePG, whose server was made with a superuser named `postgres`. */
+/** Groups of owners as under CloudNativePG, whose superuser is named `postgres`. */
 import { databaseOf, ownerRole } from '@slipway/crds';
 import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
 import pg from 'pg';

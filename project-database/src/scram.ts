@@ -6,7 +6,7 @@ const ITERATIONS = 4096;
 const derive = promisify(pbkdf2);
 const hmac = (key: Buffer, text: string) => createHmac('sha256', key).update(text).digest();
 
-/** What goes into `ALTER ROLE … PASSWORD`. `password` is ASCII, so that SASLprep would leave it as it is. */
+/** Returns the verifier for `ALTER ROLE … PASSWORD`. `password` is ASCII, so that SASLprep would not change it. */
 export async function scramVerifier(password: string, salt: Buffer = randomBytes(16)): Promise<string> {
   const salted = await derive(password, salt, ITERATIONS, 32, 'sha256');
   const storedKey = createHash('sha256').update(hmac(salted, 'Client Key')).digest();

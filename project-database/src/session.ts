@@ -1,4 +1,4 @@
-/** What this package needs of a Postgres connection; `pg`'s Client and Pool both are one. */
+/** A Postgres connection as this package uses it; `pg`'s Client and Pool both are one. */
 export interface Session {
   query(sql: string): Promise<{ rows: Record<string, unknown>[] }>;
 }

@@ -37,7 +37,7 @@ const defaultPrivileges = (role: string) =>
       `ALTER DEFAULT PRIVILEGES FOR ROLE ${identifier(role)} IN SCHEMA public GRANT ALL ON ${kind} TO ${OWNERS}, ${API_ROLES.join(', ')}`,
   );
 
-/** As superuser, in the spare. */
+/** Statements that a superuser runs in the spare. */
 const ownership = (ref: string) => [
   ...defaultPrivileges(ownerRole(ref)),
   ...defaultPrivileges(OWNERS),
@@ -57,7 +57,7 @@ const databaseAccess = (database: string, ref: string) => [
   `ALTER DATABASE ${identifier(database)} ALLOW_CONNECTIONS true`,
 ];
 
-/** What stands for the group of owners is no part of the version. */
+/** Replaces the name of the owners' group, which is no part of the version. */
 const asUsual = (sql: string) => sql.replaceAll(OWNERS, USUAL_OWNERS_ROLE);
 
 const SCHEMA_VERSION = createHash('sha256')
@@ -96,7 +96,8 @@ export async function ensureTemplate(admin: Session, connect: Connect): Promise<
 }
 
 /**
- * Of a spare in the making, which is dropped after a crash: what takes it waits for the disk, and so for all before it.
+ * Returns the statements without waiting for the disk: a half-made spare is dropped after a crash. The transaction that
+ * assigns it waits, and so for all before it.
  */
 const unhurried = (statements: readonly string[]) => transaction(['SET LOCAL synchronous_commit = off', ...statements]);
 

@@ -1,6 +1,6 @@
 /**
- * What only a superuser can put into a database, made once in a template: extensions, event triggers, and what PUBLIC
- * must not see. Nothing here runs with more rights than its caller's.
+ * Objects that only a superuser can create, made once in a template: extensions, event triggers, and what PUBLIC must
+ * not see. Nothing here runs with more rights than its caller's.
  */
 import { API_ROLES } from '@slipway/crds';
 import { OWNERS } from './owners.js';
@@ -8,7 +8,7 @@ import { identifier } from './session.js';
 
 const apiRoles = API_ROLES.join(', ');
 
-/** As on Supabase; a project's owner may create any other trusted extension. */
+/** Supabase's default extensions; a project's owner may create any other trusted one. */
 const EXTENSIONS = ['uuid-ossp', 'pgcrypto'];
 
 /** Tells who serves the database over REST that its catalogue changed. */

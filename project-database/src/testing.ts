@@ -8,7 +8,7 @@ import { buildSpare, ensureTemplate, newSpareId, takeSpare } from './spare.js';
 
 export interface TestProjects {
   postgres: TestPostgres;
-  /** As superuser. */
+  /** A superuser's connection. */
   admin: pg.Client;
   /** Makes a project's database; each role's password is `<part>-of-<ref>`. */
   create(ref: string): Promise<void>;

@@ -1,7 +1,7 @@
 /**
- * What the Kubernetes API must hold before the programs start: our resources' definitions and our namespace. Applied at
- * each start, so that a new release brings its own. By plain requests: a client library would cost the supervisor more
- * memory than all it does.
+ * Applies our resources' definitions and our namespace to the Kubernetes API before the programs start, at each start,
+ * so that a new release brings its own. By plain requests: a client library would cost the supervisor more memory than
+ * all else.
  */
 import { request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';

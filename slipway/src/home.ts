@@ -15,7 +15,7 @@ export interface Home {
   kubeconfig: string;
   secrets: string;
   tls: string;
-  /** What each program is given, in files of its own. */
+  /** Folder of each program's own files. */
   programs: string;
   logs: string;
   /** Compiled code of the programs, so that the next start is faster. */

@@ -47,7 +47,7 @@ async function rows(connect: Connect, database: string, sql: string) {
   }
 }
 
-/** As an earlier release left it: each kind of object that its migrations made. */
+/** An earlier release's database: each kind of object that its migrations made. */
 const TABLES = `
   SET ROLE slipway_apiserver;
   CREATE TABLE kube.objects (name text COLLATE "C" PRIMARY KEY, value text, sealed bytea, revision bigint NOT NULL,

@@ -1,4 +1,4 @@
-/** Who may log in to the two Postgres servers of this machine from where, and the settings of the platform's own. */
+/** Access to the two Postgres servers of this machine, and the settings of the platform's own. */
 import { REPLICATION_ROLE } from '@slipway/crds';
 import { SUPERUSER } from '@slipway/postgres';
 import { type Connect, PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';

@@ -12,7 +12,7 @@ const REASONS: Record<string, (where: string) => string> = {
   EEXIST: (where) => `there is a file where a folder should be${where}: set SLIPWAY_HOME to another folder`,
 };
 
-/** What went wrong, in one line. */
+/** Returns the error in one line. */
 export function inOneLine(error: unknown): string {
   const { message, code, path } = error as NodeJS.ErrnoException;
   const reason = REASONS[code ?? ''] ?? (/No space left on device/.test(message) ? REASONS.ENOSPC : undefined);

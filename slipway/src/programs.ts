@@ -1,4 +1,4 @@
-/** What each program is given: its own secrets and addresses, and nothing else of this process's environment. */
+/** The environment of each program: its own secrets and addresses, and nothing else of this process's environment. */
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,4 +1,4 @@
-/** What a person sees of a start: each step with its time, and what happens later, one line each. */
+/** Progress of a start for a person: each step with its time, and later events, one line each. */
 export interface Progress {
   step<T>(title: string, work: () => Promise<T>): Promise<T>;
   say(text: string): void;

@@ -10,7 +10,7 @@ import { writeAtomically } from './atomic-file.js';
 import type { Home } from './home.js';
 import { StartProblem } from './problem.js';
 
-/** Who has a token of its own for the Kubernetes API; `admin` is the person with the kubeconfig. */
+/** Users of the Kubernetes API with a token of their own; `admin` is the person with the kubeconfig. */
 export const KUBERNETES_USERS = ['admin', 'supervisor', 'operator', 'api', 'dataplane'] as const;
 export type KubernetesUser = (typeof KUBERNETES_USERS)[number];
 

@@ -1,5 +1,5 @@
 /**
- * What a person may set, read once from the environment by `main.ts` and checked here; everything else follows from it.
+ * A person's settings, read once from the environment by `main.ts` and checked here; everything else follows from them.
  */
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
@@ -31,13 +31,13 @@ export interface Settings {
   kubernetesHost: string;
   postgresHost: string;
   ports: { people: number; kubernetes: number; postgres: number };
-  /** What people type, without a slash at the end. */
+  /** The URL that people type, without a slash at the end. */
   publicUrl: string;
   /** True while only this machine can reach the platform. Registration is open by default only then. */
   localOnly: boolean;
-  /** Who may register, in the form of SLIPWAY_REGISTRATION. */
+  /** The registration policy, in the form of SLIPWAY_REGISTRATION. */
   registration: string;
-  /** As they were set, for the programs that read them. */
+  /** Variables that are passed on unchanged to the programs that read them. */
   passedOn: Readonly<Record<string, string>>;
   logLevel: string;
 }

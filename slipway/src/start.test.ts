@@ -142,7 +142,7 @@ test('every secret that a start makes is its starter’s alone', async () => {
   assert.is.not(key, await readFile(path.join(home, 'secrets', 'api-keys.json'), 'utf8'));
 });
 
-/** What the program writes to standard error: one line, and status 1. */
+/** Returns the program's standard error, which is one line, with status 1. */
 async function failingStart(environment: Record<string, string>, args: string[] = []): Promise<string> {
   const main = fileURLToPath(new URL('./main.js', import.meta.url));
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], {

@@ -1,4 +1,4 @@
-/** What a start ends with: where everything is, and three commands that show it works. */
+/** The text at the end of a start: addresses, and three commands that show that it works. */
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import { isolation } from '@slipway/dataplane/functions/isolation.js';

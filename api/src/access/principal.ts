@@ -1,16 +1,19 @@
-/** Who asks, and what they may: made by the bearer strategy, read by guards and services. */
+/** The caller and their rights: made by the bearer strategy, read by guards and services. */
 import { type Account, accountOf } from '../accounts/account.schema.js';
 import type { User } from '../accounts/user.entity.js';
 import { type Scope, withoutAdministration } from './scopes.js';
 
 export interface Principal {
   user: Account;
-  /** What an administrator allowed the account; null: the installation's default. */
+  /** Limits that an administrator set for the account; null: the installation's default. */
   allowed: { plans: readonly string[] | null; types: readonly string[] | null; maxProjects: number | null };
   scopes: readonly Scope[];
   /** The only projects that it may see, when it is limited to some. */
   projectIds: readonly number[] | null;
-  /** Of the personal access token that it came with, which is the parent of all that it makes; null: a user token. */
+  /**
+   * Id of the personal access token of the request, which is the parent of all tokens that it creates; null: a user
+   * token.
+   */
   tokenId: number | null;
   /**
    * The session of the user token that it came with; null: a personal access token, or a user token of an earlier

@@ -1,4 +1,4 @@
-/** What a token may be allowed to do. A user token, from logging in, may do all of it. */
+/** Scopes of tokens. A user token, from logging in, has them all. */
 export const SCOPES = {
   'account:read': 'read the account (/auth/me)',
   'tokens:read': 'list personal access tokens',

@@ -10,7 +10,7 @@ export interface InvitationRow {
   used_at: Date | string | null;
 }
 
-/** Of administrators. */
+/** Invitations by administrators. */
 export const MOST_INVITATIONS = 1000;
 /** Those that addresses of a listed mail domain asked for, for a day each: of all, of one network, of one address. */
 const MOST_REQUESTED = { inAll: 10_000, ofNetwork: 50, ofAddress: 3 };

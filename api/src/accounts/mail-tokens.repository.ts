@@ -8,14 +8,14 @@ export type MailPurpose = 'verify' | 'reset';
 export interface MailToken {
   id: number;
   userId: number;
-  /** Of the account, now. */
+  /** The account's current address. */
   email: string;
   /** Where the link was sent. */
   address: string;
 }
 
 const LASTS_SECONDS: Record<MailPurpose, number> = { verify: 24 * 3600, reset: 3600 };
-/** Of one account and purpose: a further one ends the oldest. A link that was sent before stays good. */
+/** Links of one account and purpose: a further one ends the oldest. A link that was sent before stays valid. */
 const TOKENS_PER_USER = 10;
 
 const hashOf = (token: string) => createHash('sha256').update(token).digest();

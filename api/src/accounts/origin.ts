@@ -6,7 +6,7 @@ import { networkOf } from './rate-limit.js';
 export interface Origin {
   /** An IPv4 address, or the first 48 bits of an IPv6 address. */
   network: string;
-  /** What the client calls itself, bounded and on one line. */
+  /** The client's User-Agent, bounded and on one line. */
   userAgent: string;
 }
 

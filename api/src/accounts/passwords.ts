@@ -7,7 +7,7 @@ import { retryLater } from '../http/problem.js';
 const ARGON2ID = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 const AT_ONCE = 2;
 const MAY_WAIT = 100;
-/** Of one network, so that it can't fill the queue for all others. */
+/** Waiting passwords of one network, so that it can't fill the queue for all others. */
 const MAY_WAIT_OF_ONE = 10;
 
 @Injectable()

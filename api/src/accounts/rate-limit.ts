@@ -26,7 +26,7 @@ export class RateLimit {
     return 0;
   }
 
-  /** What was taken turned out not to count. */
+  /** Returns a taken unit that turned out not to count. */
   giveBack(key: string): void {
     const full = this.fullAgain.get(key);
     if (full !== undefined) this.keep(key, full - this.interval);

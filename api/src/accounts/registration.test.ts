@@ -1,4 +1,4 @@
-/** Who may register, by the setting, and how the first administrator comes to be. */
+/** Registration under each setting, and the appointment of the first administrator. */
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { startMailbox } from '../mail/mailbox.testing.js';

@@ -1,4 +1,4 @@
-/** What administrators do with accounts and invitations. Called by the controller, which has checked the scope. */
+/** Administration of accounts and invitations. Called by the controller, which has checked the scope. */
 import { Injectable } from '@nestjs/common';
 import type { Principal } from '../access/principal.js';
 import { normalEmail } from '../accounts/account.schema.js';

@@ -1,4 +1,4 @@
-/** What administrators may do, and that nobody else may. */
+/** Rights of administrators, which no other account has. */
 import { ANNOTATION_RETAINED_FOR, LABEL_PROJECT, LABEL_RETAINED } from '@slipway/crds';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';

@@ -18,7 +18,7 @@ const POOL = { min: 0, max: 10, idleTimeoutMillis: 30_000 };
 
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
-/** Whoever starts programs starts this one anew then. */
+/** Time after which a start fails; whatever starts programs then starts it again. */
 const PATIENCE_MS = 120_000;
 
 /**

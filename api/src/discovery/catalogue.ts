@@ -1,4 +1,4 @@
-/** What can be chosen for a project: regions, plans and backend types. */
+/** Choices for a project: regions, plans and backend types. */
 import { availableServices, type OpenedServices, PLANS, PROJECT_TYPES, type ProjectType, REGIONS } from '@slipway/crds';
 import Type from 'typebox';
 import { Nullable, oneOf } from '../http/schema.js';

@@ -81,7 +81,7 @@ export class FunctionDeploys {
     return versions.find(({ version }) => version === object.status?.deployedVersion)?.digest === digestOf(code);
   }
 
-  /** As it is once the operator is done with the change, or with a later one. */
+  /** Returns the resource once the operator has processed this change or a later one. */
   private async whenSeen(ref: string, patched: SeenFunction, signal: AbortSignal): Promise<SeenFunction> {
     const deadline = performance.now() + PATIENCE_MS;
     for (let wait = LOOK.firstMs; ; wait = Math.min(wait * LOOK.factor, LOOK.maxMs)) {

@@ -13,7 +13,7 @@ const DEADLINE_MS = 5_000;
 export class FunctionLogs {
   constructor(@Inject(SETTINGS) private readonly settings: ApiSettings) {}
 
-  /** Of a function that was never deployed there are none. */
+  /** Reads the log. A function that was never deployed has none. */
   async read(ref: string, name: string, { after = 0, limit = 100 }: LogQuery): Promise<LogLine[]> {
     const { functionsSocket, functionsPods } = this.settings;
     if (!functionsSocket && !functionsPods) {
@@ -39,7 +39,7 @@ const WHY: Readonly<Record<number, string>> = {
   401: 'the pod that runs functions has another token than this API: a Secret slipway-functions that was made again reaches both within minutes',
 };
 
-/** Of the data plane that runs the project's functions. */
+/** Returns the address of the data plane that runs the project's functions. */
 function placeOf({ functionsSocket: socketPath, functionsPods }: ApiSettings, ref: string): RequestOptions {
   if (socketPath) return { socketPath };
   const { urls, token } = functionsPods as NonNullable<ApiSettings['functionsPods']>;

@@ -14,7 +14,7 @@ export type SeenFunction = EdgeFunction & {
 /** Without its code, of which only the size is kept. */
 export type SizedFunction = SeenFunction & { codeBytes: number };
 
-/** Of functions or versions, each of which may have a mebibyte of code. */
+/** Functions or versions in one page; each may have a mebibyte of code. */
 const PAGE = 8;
 
 const AT = { group: GROUP, version: VERSION, plural: 'edgefunctions' };

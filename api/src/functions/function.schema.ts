@@ -1,4 +1,4 @@
-/** What goes over the wire for an edge function. */
+/** JSON schemas of edge functions. */
 import Type from 'typebox';
 import { Id, Nullable, oneOf, Time } from '../http/schema.js';
 

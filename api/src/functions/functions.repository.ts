@@ -7,7 +7,7 @@ import { Injectable } from '@nestjs/common';
 
 export interface FunctionRow {
   id: number;
-  /** Of the resource. */
+  /** Name of the resource. */
   name: string;
   uid: string;
 }

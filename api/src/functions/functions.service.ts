@@ -139,7 +139,7 @@ export class FunctionsService {
     return this.logs.read(project.metadata.name, object.spec.name, query);
   }
 
-  /** Of the project that the caller may see: an id of another project's function is as one that never was. */
+  /** Finds a function of the project. The id of another project's function counts as unknown. */
   private async find(caller: Principal, projectId: number, id: number): Promise<Found> {
     const { project } = await this.projects.find(caller, projectId);
     const row = await this.rows.byId(projectId, id);

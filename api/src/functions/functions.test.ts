@@ -39,7 +39,7 @@ const call = (method: string, path: string, json?: unknown, as = token) =>
 const at = () => ({ group: GROUP, version: VERSION, plural: 'edgefunctions', namespace: `p-${ref}` });
 const resources = async () => (await objects.listNamespacedCustomObject(at())).items as EdgeFunction[];
 
-/** As the operator does it, once the resource is as `when` says. */
+/** Writes the status as the operator does, once the resource satisfies `when`. */
 async function answer(name: string, when: (object: EdgeFunction) => boolean, status: object): Promise<void> {
   const all = await until(resources, (found) => found.some((object) => object.spec.name === name && when(object)));
   const { metadata } = all.find(({ spec }) => spec.name === name) as EdgeFunction;
@@ -150,7 +150,7 @@ test('a deploy or a rollback while the project is being deleted is a conflict', 
   await api.operator.patch(ending.ref, { metadata: { finalizers: null } });
 });
 
-/** As the operator keeps one. */
+/** Stores a version as the operator does. */
 async function keepVersion(name: string, version: number, code: string): Promise<void> {
   const { metadata } = (await resources()).find(({ spec }) => spec.name === name) as EdgeFunction;
   const labels = { [LABEL_FUNCTION]: metadata.uid as string, [LABEL_FUNCTION_VERSION]: String(version) };

@@ -10,7 +10,7 @@ import { ProjectCache } from '../kubernetes/project-cache.js';
 
 const FRESH_MS = 1000;
 const DATABASE_DEADLINE_MS = 2000;
-/** What a lease lasts where it does not say. */
+/** Duration of a lease that does not name one. */
 const LEASE_SECONDS = 15;
 
 @Injectable()
@@ -68,7 +68,7 @@ export class HealthService {
   }
 }
 
-/** What `look` found, looked for at most once a second however many ask. */
+/** Caches the result of `look` for a second, for all callers. */
 function recently<T>(look: () => Promise<T>): () => Promise<T> {
   let last: { at: number; found: Promise<T> } | undefined;
   return () => {

@@ -1,4 +1,4 @@
-/** What Kubernetes' probes ask: no part of the API that people use, so neither documented nor logged with it. */
+/** Endpoints for Kubernetes' probes: no part of the public API, so neither documented nor logged with it. */
 import type { FastifyInstance } from 'fastify';
 
 /**

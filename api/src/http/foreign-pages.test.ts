@@ -1,6 +1,5 @@
 /**
- * What a page of a foreign site reaches of the management API through its reader's browser, and how browsers treat its
- * responses.
+ * Access of a foreign site's page to the management API through its reader's browser, and how browsers treat responses.
  */
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';

@@ -1,6 +1,6 @@
 /**
- * What Prometheus is told of requests: how many and how long, by method, route and class of status; a route is one of
- * those that the API has, so the number of series is bounded. Read at an address of its own.
+ * Request metrics for Prometheus: count and duration by method, route and class of status. Routes are those of the API,
+ * so the number of series is bounded. Served at an address of its own.
  */
 import { serveMetrics } from '@slipway/crds';
 import type { FastifyInstance } from 'fastify';

@@ -1,6 +1,4 @@
-/**
- * What a browser may do with the API's responses. In: a path. Out: headers, constant for documents and for all else.
- */
+/** Security headers of responses. In: a path. Out: headers, constant for documents and for all else. */
 
 const OF_EVERY_RESPONSE = {
   'x-content-type-options': 'nosniff',

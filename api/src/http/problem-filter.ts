@@ -27,7 +27,7 @@ export function answerProblem(exception: unknown, request: FastifyRequest, reply
     .send(JSON.stringify(problem.document(pathOf(request))));
 }
 
-/** What the caller is told of it; the log has the cause of what is no fault of theirs. */
+/** Returns the Problem for the caller, and logs the cause if it is not the caller's fault. */
 export function loggedProblem(exception: unknown, request: FastifyRequest, log: Logger): Problem {
   const problem = toProblem(exception, request);
   if (problem.status >= 500)

@@ -19,7 +19,7 @@ export interface RouteOptions {
    * personal access token; otherwise a bearer token with this scope.
    */
   access: 'none' | 'apikey' | 'user' | Scope;
-  /** What a request takes of its account's budget (`request-limits.ts`). Default: 1. */
+  /** Units of its account's budget that a request takes (`request-limits.ts`). Default: 1. */
   cost?: number;
   params?: TObject;
   query?: TObject;
@@ -31,8 +31,7 @@ export interface RouteOptions {
   /** Answers without content beside it, by status. */
   emptyAnswers?: Record<number, string>;
   /**
-   * What can go wrong beyond what follows from the above, by status; with the kind for the example, where a status has
-   * many.
+   * Problems beyond those that follow from the above, by status; with the kind for the example, if a status has many.
    */
   problems?: Record<number, string | { kind: ProblemKind; text: string }>;
   /**

@@ -57,7 +57,7 @@ function fieldErrors(errors: TLocalizedValidationError[], schema: TSchema): Fiel
   return [...byField].slice(0, 100).map(([field, messages]) => ({ field, message: [...messages].join(', or ') }));
 }
 
-/** Of a union's branches only what differs from "not null" tells a person something. */
+/** False for errors of a union that tell nothing: those of its `null` branch. */
 function isTelling(error: TLocalizedValidationError) {
   // `boolean` is said of a field that is not known, beside the error that names it.
   if (error.keyword === 'anyOf' || error.keyword === 'boolean') return false;
@@ -65,8 +65,8 @@ function isTelling(error: TLocalizedValidationError) {
 }
 
 /**
- * Of a field that may be an object or an array: that it is not of the form that was not sent. Where it is neither, the
- * object is asked for.
+ * True for the error of a union of object and array that is about the form that was not sent. If neither was sent, the
+ * object is requested.
  */
 function isOfOtherForm(error: TLocalizedValidationError, all: TLocalizedValidationError[]): boolean {
   if (error.keyword !== 'type') return false;
@@ -99,7 +99,7 @@ function spread(error: TLocalizedValidationError, schema: TSchema): FieldError[]
 }
 
 const DESCRIBED = new Set(['pattern', 'minProperties']);
-/** What a pattern stands for, in the words of its description: a long one tells a person nothing. */
+/** Returns the description of a pattern: a long pattern tells a person nothing. */
 function described(error: TLocalizedValidationError, schema: TSchema): string | undefined {
   const description = nodesTo(error, schema).findLast((node) => node.description !== undefined)?.description;
   return description && `is not of the form that is wanted: ${description}`;

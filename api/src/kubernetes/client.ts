@@ -216,7 +216,7 @@ const contentOf = ({ data = {} }: V1Secret): Record<string, string> =>
 const dataOf = (content: Record<string, string>): Record<string, string> =>
   Object.fromEntries(Object.entries(content).map(([key, value]) => [key, Buffer.from(value).toString('base64')]));
 
-/** Of a `Status` what it says to people. */
+/** Returns the message of a `Status`. */
 function messageOf({ body }: ApiException<unknown>): string {
   try {
     const status = (typeof body === 'string' ? JSON.parse(body) : body) as { message?: string };
@@ -226,7 +226,7 @@ function messageOf({ body }: ApiException<unknown>): string {
   }
 }
 
-/** What the server said, without the body of the request or its headers, which may carry secrets. */
+/** Returns the error without the request's body and headers, which may carry secrets. */
 const reason = (error: unknown) =>
   error instanceof ApiException ? new Error(`the Kubernetes API answered ${error.code}`) : error;
 

@@ -25,9 +25,7 @@ export class AccountMail implements OnApplicationShutdown {
   /** Apart, so that links which a stranger asks for keep no notice from being sent. */
   private readonly toOne = { link: new RateLimit(20, 0.5), notice: new RateLimit(30, 0.5) };
   readonly isConfigured: boolean;
-  /**
-   * What mails call the platform, and where their links lead: the configured address, whatever a request's headers say.
-   */
+  /** The platform's address in mails and their links: the configured one, whatever a request's headers say. */
   readonly publicUrl: string;
 
   constructor(

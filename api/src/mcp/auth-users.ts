@@ -12,7 +12,7 @@ export interface AuthAccess {
   serviceRoleKey: string;
 }
 
-/** What the auth service said, for the one who asked. */
+/** The auth service's error, for the caller. */
 export class AuthRefusal extends Error {}
 
 const DEADLINE_MS = 10_000;

@@ -1,4 +1,7 @@
-/** What list_tables and get_table_schema ask the project's database; names come in as literals, quoted by `literal`. */
+/**
+ * Queries of list_tables and get_table_schema on the project's database; names are inserted as literals, quoted by
+ * `literal`.
+ */
 
 const literal = (text: string) => `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 

@@ -1,4 +1,4 @@
-/** What GET /projects/{id}/mcp answers, and the envelope of what is posted there. */
+/** Schemas of GET /projects/{id}/mcp, and of the envelope of messages. */
 import Type from 'typebox';
 import { oneOf } from '../http/schema.js';
 import { TOOL_NAMES } from './tools.js';

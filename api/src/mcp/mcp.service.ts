@@ -1,4 +1,4 @@
-/** Who may speak MCP with a project, and one exchange of it. */
+/** Proves an MCP client's right to a project, and serves one message. */
 import {
   createMcpHandler,
   isLegacyRequest,

@@ -370,7 +370,7 @@ test('an SQL error is a result that says what Postgres said, and the next call w
   assert.not((await call('run_sql', { sql: 'select 1' })).isError);
 });
 
-/** What a client reads, and the log has, where a query throws `error`. */
+/** Returns the client's response and the log entry when a query throws `error`. */
 async function failing(
   error: unknown,
 ): Promise<{ text: string; log: { err: { message: string }; request: string }[] }> {

@@ -1,13 +1,13 @@
 /**
- * What is posted to MCP, before the SDK sees it: pure. In: any JSON value. Out: a JSON-RPC message that the SDK serves,
- * or the answer that says in words of ours what is wrong with it. The SDK would quote its validator.
+ * Validates a posted message before the SDK sees it: pure. In: any JSON value. Out: a JSON-RPC message that the SDK
+ * serves, or a response in our own words that says what is wrong. The SDK would quote its validator.
  */
 import { SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/server';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { RpcMessage } from './mcp.schema.js';
 
-/** Of JSON-RPC 2.0, section 5.1. */
+/** Error codes of JSON-RPC 2.0, section 5.1. */
 const INVALID_REQUEST = -32600;
 const INVALID_PARAMS = -32602;
 
@@ -34,7 +34,7 @@ export function messageOf(posted: unknown): Type.Static<typeof RpcMessage> | Res
   return posted;
 }
 
-/** Who says nothing of itself gets the newest revision that begins with `initialize`. */
+/** Parameters of a client that sends none: the newest revision that begins with `initialize`. */
 const SILENT_CLIENT = {
   protocolVersion: SUPPORTED_PROTOCOL_VERSIONS[0],
   capabilities: {},
@@ -44,7 +44,7 @@ const SILENT_CLIENT = {
 const refusal = (status: number, id: unknown, code: number, message: string) =>
   Response.json({ jsonrpc: '2.0', id: id ?? null, error: { code, message } }, { status });
 
-/** As far as it can be told. */
+/** Returns the message's id; null if it has none. */
 function idOf(posted: unknown): unknown {
   const id = (posted as { id?: unknown } | null | undefined)?.id;
   return typeof id === 'string' || Number.isInteger(id) ? id : null;

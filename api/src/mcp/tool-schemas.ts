@@ -1,6 +1,6 @@
 /**
- * What each tool takes and gives, as JSON Schema: what clients see in tools/list, and what calls and answers are held
- * to.
+ * JSON Schemas of each tool's input and output: clients see them in tools/list, and calls and results are validated by
+ * them.
  */
 import Type from 'typebox';
 

@@ -54,7 +54,7 @@ interface ToolDefinition<Input extends TObject, Output extends TObject> {
   run(args: Static<Input>): Promise<Static<Output>>;
 }
 
-/** Of a result's text: a client that shows it to a model need not show all. */
+/** Bytes of a result's text: a client that shows it to a model need not show all. */
 const TEXT_LIMIT = 1024 * 1024;
 const READS: ToolAnnotations = {
   readOnlyHint: true,

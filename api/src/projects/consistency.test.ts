@@ -1,7 +1,4 @@
-/**
- * What holds when requests meet one another: names, limits, Secrets and ids, on a real Kubernetes API and a real
- * Postgres.
- */
+/** Consistency of concurrent requests: names, limits, Secrets and ids, on a real Kubernetes API and a real Postgres. */
 
 import { pino } from 'pino';
 import { test } from 'uvu';

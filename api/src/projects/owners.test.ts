@@ -1,4 +1,4 @@
-/** Who owns a Project that kubectl applied or changed: an account, decided once, by its id. */
+/** Ownership of a Project that kubectl applied or changed: by an account, decided once, by its id. */
 import { setHeaderOptions } from '@kubernetes/client-node';
 import { ownerRole } from '@slipway/crds';
 import pg from 'pg';
@@ -208,7 +208,7 @@ const secret = async (ref: string, name: string) => {
   const { data = {} } = await api.operator.core.readNamespacedSecret({ namespace: `p-${ref}`, name });
   return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
 };
-/** As the operator does once every verifier takes the next secret. */
+/** Completes a rotation, as the operator does once every verifier accepts the next secret. */
 async function rotated(ref: string, name: string, key: string, number: number | undefined) {
   const body = { data: { [key]: Buffer.from(String(number)).toString('base64') } };
   await api.operator.core.patchNamespacedSecret(

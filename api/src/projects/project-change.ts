@@ -1,7 +1,4 @@
-/**
- * What a PATCH asks for, as a merge patch of the Project's spec: pure, and null where a setting goes back to its
- * default.
- */
+/** Translates a PATCH into a merge patch of the Project's spec: pure. A setting that returns to its default is null. */
 import { SECRETS } from '@slipway/crds';
 import { invalid } from '../http/problem.js';
 import type { ProjectChange } from './project.schema.js';
@@ -37,7 +34,7 @@ export function specPatch(change: ProjectChange): Patch {
   });
 }
 
-/** Of names and values: each project's are kept by the Kubernetes API, in memory where that is ours. */
+/** Bytes of names and values: the Kubernetes API keeps each project's, in memory if it is ours. */
 const MAX_ENV_BYTES = 64 * 1024;
 
 export function boundedVariables(given: NonNullable<ProjectChange['env_vars']>): Record<string, string> {

@@ -7,7 +7,7 @@ import { MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 import { Problem } from '../http/problem.js';
 
-/** What the spec of a Project says, and the generation that it says it in. */
+/** The part of a Project's spec that the API stores, and its generation. */
 export interface SeenSpec {
   owner: string;
   name: string;
@@ -20,7 +20,7 @@ export interface Assignment {
   id: number;
   ref: string;
   ownerId: number;
-  /** Of the account. */
+  /** Address of the account. */
   email: string;
   /** Null: no account owned it before. */
   lastOwnerId: number | null;
@@ -209,8 +209,8 @@ export class ProjectOwnersRepository {
   }
 
   /**
-   * What a deleted Project leaves: its data, if it was to be retained; or nothing, also of what was retained for its
-   * owner before.
+   * Records what a deleted Project leaves: its retained data, or nothing, which also ends earlier retention for its
+   * owner.
    */
   async noteRemoval(id: number): Promise<void> {
     await this.rows(

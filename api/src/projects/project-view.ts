@@ -14,7 +14,7 @@ export interface ProjectSecrets {
 
 export const nameOf = ({ spec, metadata }: Project) => spec.name ?? metadata.name;
 export const ownerOf = ({ spec }: Project) => spec.owner.trim().toLowerCase();
-/** What the API's own tables keep of a spec. */
+/** Returns the part of a spec that the API's tables store. */
 export const specOf = (project: SeenProject): SeenSpec => ({
   owner: ownerOf(project),
   name: nameOf(project),

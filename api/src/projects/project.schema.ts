@@ -1,4 +1,4 @@
-/** What goes over the wire for a project. */
+/** JSON schemas of projects. */
 import {
   BRANCH,
   COMMAND,

@@ -15,7 +15,7 @@ export interface ProjectRow {
   ownerId: number | null;
   /** The address in `spec.owner`, in lower case, as of `generation`. */
   owner: string;
-  /** Of the Project, that this row agrees with; null: no program that knows of owners by id has looked at it. */
+  /** Generation of the Project that this row matches; null: no program that knows owners by id has looked at it. */
   generation: number | null;
   /** `spec.owner` is to become the account's address. */
   followOwner: boolean;

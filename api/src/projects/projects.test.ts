@@ -234,7 +234,7 @@ const TAKEN: Record<Setting, string[]> = {
   install_command: ['npm ci', 'true'],
 };
 
-/** What both doors say to `value`: to kubectl's change of the resource, and to the change over REST. */
+/** Returns the responses to `value` by kubectl's change of the resource, and by the change over REST. */
 async function atBothDoors(setting: Setting, value: string) {
   const { ada, id, ref } = await doors;
   const kubectl = await api.operator.patch(ref, { spec: PLACES[setting](value) }).then(

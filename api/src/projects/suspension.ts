@@ -1,4 +1,4 @@
-/** What needs a project that runs is refused while its owner, or whoever runs the platform, wants it to stand still. */
+/** Rejects requests that need a running project while its owner or an administrator has suspended it. */
 import type { Project } from '@slipway/crds';
 import { Problem } from '../http/problem.js';
 import { isSuspended } from './project-view.js';

@@ -6,7 +6,7 @@
  */
 import type { Connection, Submittable } from 'pg';
 
-/** Of a statement what is kept of its rows; of all statements, in bytes of JSON, what is kept of rows and columns. */
+/** Limits of a query's result: rows of one statement; bytes of JSON of rows and columns of all statements. */
 export interface Limits {
   rows: number;
   keptBytes: number;
@@ -27,7 +27,7 @@ export interface StatementOutcome {
   truncated: boolean;
 }
 
-/** Of `pg`'s connection what its own queries call. */
+/** The methods of `pg`'s connection that its own queries call. */
 interface Wire {
   parse(message: { text: string; types: number[] }): void;
   bind(message: object): void;
@@ -46,7 +46,7 @@ export class BoundedQuery implements Submittable {
   private readonly outcomes: StatementOutcome[] = [];
   private current = empty();
   private kept = 0;
-  /** Of the names of the columns, which each row has with it once it is JSON. */
+  /** Bytes of the columns' names, which each row repeats in JSON. */
   private nameBytes = 0;
 
   constructor(

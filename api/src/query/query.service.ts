@@ -30,7 +30,7 @@ const AT_ONCE_PER_PROJECT = 4;
 /** They share the authenticator's connections with the data plane: CONNECTIONS_AS_AUTHENTICATOR has the share. */
 const READS_AT_ONCE_PER_PROJECT = 2;
 const AT_ONCE = 32;
-/** Of a password that is replaced while somebody logs in with it. */
+/** Readings of a password that is replaced during a login. */
 const MOST_READINGS = 10;
 
 @Injectable()

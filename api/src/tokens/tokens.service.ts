@@ -106,7 +106,7 @@ function projectsWithin(caller: Principal, wished: number[] | undefined): number
   return ids && [...new Set(ids)];
 }
 
-/** What is within the caller's own rights descends to what is as well, so the token alone is looked at. */
+/** Rejects rights beyond the caller's. Tokens descend from tokens, so a check of the direct parent suffices. */
 function refuseWider(caller: Principal, { scopes, projectIds }: Token): void {
   const scopesOfIt = lackingScopes(caller, scopes);
   const projectsOfIt = lackingProjects(caller, projectIds ?? null);

@@ -8,7 +8,7 @@ import { TOKENS_PER_USER } from './tokens.service.js';
 const api = await startTestApi();
 test.after(() => api.close());
 
-/** What an account that is no administrator may. */
+/** Scopes of an account that is no administrator. */
 const SCOPES = withoutAdministration(ALL_SCOPES);
 const create = async (token: string, json: object = {}) => (await api.call('POST', '/tokens', { token, json })).body;
 

@@ -1,8 +1,8 @@
 /**
- * What no role can say, as projects' namespaces come and go: the programs write in those alone, the operator also what
- * the platform's two namespaces need of it; no namespace is made another's or less secure, and no pod may more than
- * `restricted` allows or runs as an account. So a program that somebody took over reaches no node, and runs nothing as
- * another account. What is in projects' namespaces is in its hands.
+ * Admission policies for rules that roles can't express, as projects' namespaces come and go. Programs write in projects'
+ * namespaces alone; the operator also writes what the platform's two namespaces need. No program may give a namespace to
+ * another project or make it less secure, and no pod may do more than `restricted` allows or run as another account. So
+ * an attacker who took over a program reaches no node and no other account, but controls the projects' namespaces.
  */
 import { DATA_NAMESPACE, LABEL_PROJECT, namespaceOf, PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { Chart } from 'cdk8s';
@@ -31,7 +31,7 @@ const PLACES: Policy = {
     place: `variables.isNamespace ? request.name : request.namespace`,
     before: `oldObject == null ? {} : ${labelsOf('oldObject')}`,
     after: `object == null ? {} : ${labelsOf('object')}`,
-    /** Of the namespace, or the one that the object is in. */
+    /** Labels of the namespace, or of the object's namespace. */
     labels: `variables.isNamespace ? (object != null ? variables.after : variables.before) : ${labelsOf('namespaceObject')}`,
     isProjects: `variables.place.startsWith('${namespaceOf('')}') && variables.place == '${namespaceOf('')}' + variables.labels[${PROJECT}].orValue('')`,
     isOperator: `request.userInfo.username == '${accountName(PROGRAMS.operator)}'`,

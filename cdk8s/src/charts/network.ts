@@ -1,7 +1,7 @@
 /**
- * Who may talk to whom: nobody, but for what is named here. The address of the API server differs from cluster to
- * cluster, so it is reached by its port. Nodes (the kubelet's probes, controllers on the host's network) are never
- * refused by policies.
+ * Network policies of the platform: all traffic that is not named here is denied. The API server's address differs from
+ * cluster to cluster, so it is allowed by its port. Policies never apply to nodes (the kubelet's probes, controllers on
+ * the host's network).
  */
 import {
   DATA_NAMESPACE,
@@ -58,7 +58,7 @@ const PLATFORM_DATABASE: Egress[number] = {
   to: [{ podSelector: { matchLabels: selectorOf(PROGRAMS.postgres) } }],
   ports: POSTGRES,
 };
-/** As the Service has it, and as the server itself has it. */
+/** Port of the Service, and of the server itself. */
 const API_SERVER: Egress[number] = { ports: tcp(443, 6443) };
 /** Where code of tenants runs: Deno can be told what is private of IPv4 alone, so nothing else of IPv6 is let out. */
 const API_SERVER_BY_IPV4: Egress[number] = { to: [{ ipBlock: { cidr: '0.0.0.0/0' } }], ports: tcp(443, 6443) };
@@ -162,7 +162,7 @@ export class Network extends Chart {
   }
 }
 
-/** Of programs that a site adds. `outwards`: S3, wherever on the internet it is. */
+/** Policies of programs that a site adds. `outwards`: allows S3, wherever on the internet it is. */
 export class AddedNetwork extends Chart {
   constructor(scope: Construct, account: AddedAccount, { outwards = false } = {}) {
     super(scope, 'network');

@@ -77,7 +77,7 @@ export const podUrls = (service: PodService, pods: number): V1EnvVar => ({
   ).join(','),
 });
 
-/** What is shown to the pods of functions: theirs, and the API's, which reads logs. */
+/** The token of the pods of functions: mounted in theirs, and in the API's, which reads logs. */
 export const functionsToken: { volume: V1Volume; mount: V1VolumeMount; env: V1EnvVar } = {
   volume: { name: 'functions-token', secret: { secretName: FUNCTIONS_SECRET.name, defaultMode: 0o440 } },
   mount: { name: 'functions-token', mountPath: TOKEN_FOLDER, readOnly: true },

@@ -1,4 +1,4 @@
-/** Who the programs are at the Kubernetes API. Its token is mounted where a Deployment says so, and nowhere else. */
+/** The programs' accounts at the Kubernetes API. A token is mounted only where a Deployment names it. */
 import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';

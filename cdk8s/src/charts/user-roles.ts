@@ -1,6 +1,6 @@
 /**
- * What people who are admin, edit or view in a cluster or a namespace may do with our resources: added to those roles
- * by their labels.
+ * Rights on our resources of people who are admin, edit or view in a cluster or a namespace: added to those roles by
+ * their labels.
  */
 import { customResourceDefinitions, GROUP } from '@slipway/crds';
 import { Chart } from 'cdk8s';

@@ -32,7 +32,7 @@ export class Cable {
     for (const socket of this.#sockets) socket.unpipe().pause();
   }
 
-  /** What was open when it was cut stays dead. */
+  /** Reconnects. Connections that were open at the cut stay dead. */
   mend(): void {
     this.#isCut = false;
     this.#end();

@@ -1,7 +1,7 @@
 /**
- * What becomes of projects while everything around the operator fails, whatever engine drives them. In: a stage, which
- * has a real API server, how an operator is started there, and how to look at all that stands under some project's
- * name. SEED=<number> repeats a run's choices.
+ * Chaos: projects while everything around the operator fails, with any engine. In: a stage, which has a real API
+ * server, a way to start operators there, and an inventory of everything under some project's name. SEED=<number>
+ * repeats a run's choices.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OPERATOR_LEASE, type Project, type ProjectSpec, SYSTEM_NAMESPACE } from '@slipway/crds';
@@ -17,21 +17,21 @@ import { Operators } from './operators.testing.js';
 export type Inventory = Record<string, string[]>;
 
 export interface Stage {
-  /** Of the real API server. */
+  /** Kubeconfig of the real API server. */
   kubeconfig: string;
   client: KubeClient;
-  /** Of an operator, but for what each has of its own. */
+  /** Environment of each operator, without its own part. */
   operatorEnvironment: Record<string, string>;
-  /** What projects ask for, in turn. */
+  /** Specs of projects, in turn. */
   specs: Partial<ProjectSpec>[];
   restartApiServer(): Promise<void>;
   /** All that stands under the name of some project, or is shared by them and must not grow. */
   inventory(): Promise<Inventory>;
-  /** What there is when these projects are all that there are, and healthy. */
+  /** Returns the inventory of these projects, if they are all, and healthy. */
   expected(projects: Project[]): Inventory;
 }
 
-/** What is made and deleted while something fails. */
+/** Creations and deletions during a failure. */
 interface Load {
   creations: number;
   atOnce: number;
@@ -244,7 +244,7 @@ class Scene {
     });
   }
 
-  /** Whoever does not lead is about to, should it be necessary. */
+  /** Waits until all operators are ready: those that do not lead can take over. */
   async allReady(): Promise<void> {
     await until('the operators to be ready', async () => this.operators.areReady, START_MS);
   }

@@ -187,7 +187,7 @@ function url(request: IncomingMessage) {
   return { pathname, query };
 }
 
-/** Of one connection, not of what is said on it (RFC 9110, 7.6.1). */
+/** Removes headers of one connection (RFC 9110, 7.6.1). */
 function withoutHop({
   connection: _,
   'keep-alive': __,

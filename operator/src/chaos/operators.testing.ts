@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 const PROGRAM = fileURLToPath(new URL('../main.js', import.meta.url));
 const END_MS = 10_000;
 const RESTART_MS = 100;
-/** What is kept of what they said, for a test that fails. */
+/** Characters of output kept for a failing test. */
 const SAID_LIMIT = 30_000;
 
 export class Operators {

@@ -1,7 +1,6 @@
 /**
- * What an installation on a cluster needs before anybody can use it: the platform's secrets, and its database with the
- * API's role. In: the Kubernetes API, later Postgres. Looked at again and again, first until it is done, then now and
- * then. Started by the operator that leads.
+ * Prepares an installation on a cluster: the platform's secrets, and its database with the API's role. In: the
+ * Kubernetes API, later Postgres. Repeated until it is done, then at intervals. Started by the operator that leads.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PLATFORM_ROLES, preparePlatformDatabase } from '@slipway/project-database';

@@ -20,9 +20,9 @@ import { generatedSecret } from '../runtime/generated-secret.js';
 import type { KubeClient } from '../runtime/kube.js';
 
 export interface PlatformSecrets {
-  /** As administrator. */
+  /** URL of the administrator. */
   adminUrl: string;
-  /** As the API's own role. */
+  /** URL of the API's own role. */
   apiUrl: string;
 }
 
@@ -65,7 +65,7 @@ export async function platformSecrets(client: KubeClient): Promise<PlatformSecre
   return { adminUrl, apiUrl: api[API_SECRET.databaseUrl] as string };
 }
 
-/** Of these, one that has served is enough. */
+/** Number of pods to list: one that has served is enough. */
 const LOOK_AT = '500';
 
 /**
@@ -97,7 +97,7 @@ function madeBeforeData(
   return Object.fromEntries(missing.map((key) => [key, (make[key] as () => string)()]));
 }
 
-/** What is shown to the pods that run functions by who deploys to them. */
+/** Returns the token by which a client deploys functions to their pods. */
 export async function functionsToken(client: KubeClient): Promise<string> {
   const { name, token } = FUNCTIONS_SECRET;
   const make = () => ({ [token]: newSecret() });
@@ -105,7 +105,7 @@ export async function functionsToken(client: KubeClient): Promise<string> {
   return kept[token] as string;
 }
 
-/** Of the Postgres that the manifests bring. */
+/** Returns the URL of the Postgres that the manifests bring. */
 const urlOfOurs = (password: string) =>
   `postgresql://postgres:${encodeURIComponent(password)}@${PROGRAMS.postgres}.${SYSTEM_NAMESPACE}.svc:5432/postgres`;
 

@@ -1,8 +1,8 @@
 import { OWNERS } from '../owners.js';
 
 /**
- * What the project's owner, a member of the group of owners, may do in schema `auth`: read and write the data, refer
- * to it, and put triggers on it; not change its shape. The three API roles get nothing here.
+ * Rights of the project's owner, a member of the group of owners, in schema `auth`: read and write the data, refer to
+ * it, and add triggers; not change its shape. The three API roles get nothing here.
  */
 export const grants = /* sql */ `
 grant usage on schema auth to ${OWNERS}, anon, authenticated, service_role;

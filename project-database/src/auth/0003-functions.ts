@@ -1,4 +1,7 @@
-/** Who calls, for policies: read from the claims that the data plane sets for the length of one transaction. */
+/**
+ * Functions that return the caller's identity for policies, from the claims that the data plane sets for one
+ * transaction.
+ */
 export const functions = /* sql */ `
 create function auth.jwt() returns jsonb language sql stable as $$
   select coalesce(

@@ -1,8 +1,7 @@
 import { OWNERS } from '../owners.js';
 
 /**
- * What upstream added in the summer of 2026: recovery codes of second factors, users that a company's directory keeps
- * (SCIM).
+ * Upstream's additions of summer 2026: recovery codes of second factors, and users from a company's directory (SCIM).
  */
 export const recoveryCodesAndScim = /* sql */ `
 alter type auth.factor_type add value if not exists 'recovery_code';

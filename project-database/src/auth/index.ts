@@ -8,7 +8,7 @@ import { functions } from './0003-functions.js';
 import { recoveryCodesAndScim } from './0004-recovery-codes-and-scim.js';
 
 export interface Migration {
-  /** What `auth.schema_migrations` holds of it: never changes. */
+  /** The version in `auth.schema_migrations`: never changes. */
   version: string;
   sql: string;
 }

@@ -1,4 +1,4 @@
-/** What a moving app's policies and triggers call: the topic that is asked for, and broadcasts from the database. */
+/** Functions that a moving app's policies and triggers call: the requested topic, and broadcasts from the database. */
 export const functions = /* sql */ `
 create function realtime.topic() returns text language sql stable as $$
   select nullif(current_setting('realtime.topic', true), '')::text

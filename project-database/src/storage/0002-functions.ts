@@ -1,8 +1,6 @@
 import { OWNERS } from '../owners.js';
 
-/**
- * What a moving app's policies call, and the listing of a folder that clients ask for, each with its caller's rights.
- */
+/** Functions that a moving app's policies call, and the listing of a folder, each with its caller's rights. */
 export const functions = /* sql */ `
 create function storage.foldername(name text) returns text[] language sql immutable as $$
   select (string_to_array(name, '/'))[1 : array_length(string_to_array(name, '/'), 1) - 1]
