@@ -1,4 +1,4 @@
-/** What every bench is given, and what it hands back. */
+/** The input and the result of every bench. */
 import type { Plan } from './measure/rounds.js';
 
 export interface BenchContext {
@@ -7,9 +7,9 @@ export interface BenchContext {
   only: string | undefined;
   /** Another checkout, built, that `releases` measures this one against. */
   before: string | undefined;
-  /** Of this process: PATH says where programs are looked for, and what is started inherits it. */
+  /** Environment of this process: its PATH is searched for programs, and child processes inherit it. */
   environment: NodeJS.ProcessEnv;
-  /** Of a real Kubernetes API server, where there is one. */
+  /** Kubeconfig of a real Kubernetes API server; undefined: there is none. */
   kubeconfig: string | undefined;
   /** Tells what is being done. */
   say(text: string): void;

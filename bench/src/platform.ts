@@ -76,7 +76,7 @@ export class Platform {
     };
   }
 
-  /** What its users' tokens are signed with. */
+  /** Returns the secret that signs the tokens of the project's users. */
   async jwtSecret({ ref }: ProjectView): Promise<string> {
     const { name, jwtSecret } = SECRETS.keys;
     return (await this.#secret(ref, name))(jwtSecret);

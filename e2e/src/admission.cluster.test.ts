@@ -1,6 +1,6 @@
 /**
- * What manifests/base/admission.yaml lets the programs do, judged by a real API server: under other names, so that no
- * installation meets it.
+ * The admission policies of manifests/base/admission.yaml on a real API server: under other names, so that they affect
+ * no installation.
  */
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -88,7 +88,7 @@ if (cluster) {
     await run(['delete', 'namespace', OURS, ANOTHERS, SYSTEM, DATA, '--ignore-not-found']);
   });
 
-  /** As the program, with every right that a role can give. Undefined: it is let. */
+  /** Requests as the program, with every right that a role can give. Returns the refusal; undefined: it was allowed. */
   const asked = async (program: Program, args: string[], input?: unknown): Promise<string | undefined> => {
     const as = [`--as=system:serviceaccount:admission-test:${program}`, '--as-group=system:masters'];
     try {

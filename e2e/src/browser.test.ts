@@ -22,7 +22,7 @@ const attacking = (attempts: Record<string, string>) => `<!doctype html><body><s
 
 const WORKER = "self.addEventListener('fetch', (event) => event.respondWith(new Response('owned')));";
 
-/** What a tenant can answer through REST: a page, and a script with a header that widens a service worker's scope. */
+/** SQL that makes REST answer a page, and a script with a header that widens a service worker's scope. */
 const attackSql = (anonKey: string) => {
   const page = attacking({
     worker: `await navigator.serviceWorker.register('worker?apikey=${anonKey}', { scope: '/' });

@@ -36,7 +36,7 @@ if (cluster) {
   }
 }
 
-/** What the site says that projects of the plan are made of. */
+/** Returns the parts of a project of the plan, by the site's settings. */
 function partsOf({ site }: ClusterPlatform, plan: Plan): string[] {
   const { placement, ownDatabase } = site.plans[plan];
   return [
@@ -57,7 +57,7 @@ async function runningParts({ config }: ClusterPlatform, ref: string): Promise<s
   return ready.map(({ metadata }) => metadata?.name ?? '').sort();
 }
 
-/** What of the project is outside of its namespace. */
+/** Lists the project's objects outside of its namespace. */
 async function leftOnCluster({ config }: ClusterPlatform, ref: string): Promise<string[]> {
   const ingresses = await config.makeApiClient(NetworkingV1Api).listNamespacedIngress({ namespace: SYSTEM_NAMESPACE });
   const volumes = await config.makeApiClient(CoreV1Api).listPersistentVolume();

@@ -21,7 +21,7 @@ const LONGEST_ROUND_MS = 5_000;
 
 const seed = Number(process.env.SEED) || newSeed();
 
-/** What was acknowledged: only that may be asked for afterwards. */
+/** Acknowledged writes: only these may be expected afterwards. */
 interface Acknowledged {
   project: ProjectView;
   rows: number[];

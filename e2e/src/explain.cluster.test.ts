@@ -1,4 +1,4 @@
-/** What `kubectl explain` says of our resources, on a real cluster: something of every field. */
+/** The texts of `kubectl explain` for our resources, on a real cluster: every field has one. */
 import { customResourceDefinitions } from '@slipway/crds';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';

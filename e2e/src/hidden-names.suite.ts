@@ -1,8 +1,7 @@
 /**
- * What a login of one project can read about the other projects of its Postgres server: nothing that names a project or
- * its owner. The tests read every relation of the system catalogs as a tenant, so that a view of a later Postgres
- * release is read too. One suite, for every platform there is. In: a project, and neighbours that are in use, suspended
- * and retained.
+ * A login of one project can read nothing that names another project of its Postgres server, or its owner. The tests
+ * read every relation of the system catalogs as a tenant, so that a view of a later Postgres release is read too. One
+ * suite for every platform. In: a project, and neighbours that are in use, suspended and retained.
  */
 import { type Plan, replicationSlotOf } from '@slipway/crds';
 import pg from 'pg';

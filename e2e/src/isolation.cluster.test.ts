@@ -27,7 +27,7 @@ if (cluster) {
   );
 }
 
-/** Of every pod that the platform made, and what each was started with. */
+/** Returns the logs and arguments of every pod that the platform made. */
 async function podsLogs(kubeconfig: string): Promise<Place[]> {
   const all = ['-l', 'app.kubernetes.io/part-of=slipway'];
   const listed = await kubectl(kubeconfig, ['get', 'pods', '-A', ...all, '-o', 'json']);

@@ -1,7 +1,7 @@
 /**
- * What one customer may try on another and on the platform, through the public addresses alone. Each line is refused,
- * and afterwards the neighbour is whole. One suite, for every platform there is. The roles inside Postgres have a
- * longer table of their own beside project-database.
+ * Attacks of one customer on another and on the platform, through the public addresses alone. Each is rejected, and the
+ * neighbour is whole afterwards. One suite for every platform. The roles inside Postgres have a longer table of their
+ * own beside project-database.
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -28,69 +28,65 @@ export type Place = readonly [name: string, text: string];
 
 export interface Attacked {
   platform: Platform;
-  /** Of the customers' projects. */
+  /** Plan of the customers' projects. */
   plan: Plan;
   /** Databases of the tenants' Postgres that are nobody's project. */
   databases: string[];
-  /** What the platform wrote: logs, arguments of processes. */
+  /** Returns everything that the platform wrote: logs, arguments of processes. */
   written(): Promise<Place[]>;
   /** Secrets of the platform's own, which none of these may hold. */
   secrets(): Promise<string[]>;
 }
 
-interface ReconcilerDeps extends Attacked {
+interface Scene extends Attacked {
   /** The name of the superuser of the tenants' Postgres. */
   superuser: string;
   mallory: Customer;
   victim: Customer;
-  /** Of a user who signed up at the victim's project. */
+  /** Token of a user who signed up at the victim's project. */
   victimUserToken: string;
 }
 
 /** Registers the tests; `start` is called before the first, and what it resolves with is there until `close`. */
-export function attack(
-  test: Test,
-  start: () => Promise<Attacked>,
-  close: () => Promise<void>,
-): { world: ReconcilerDeps } {
-  const world = {} as ReconcilerDeps;
+export function attack(test: Test, start: () => Promise<Attacked>, close: () => Promise<void>): { scene: Scene } {
+  const scene = {} as Scene;
   test.before(async () => {
-    Object.assign(world, await start());
-    await populate(world);
+    Object.assign(scene, await start());
+    await populate(scene);
   });
   test.after(close);
-  overDatabaseUrl(test, world);
-  bySql(test, world);
-  withTokens(test, world);
-  atTheApi(test, world);
-  inBrowsers(test, world);
-  asNoisyNeighbour(test, world);
+  overDatabaseUrl(test, scene);
+  bySql(test, scene);
+  withTokens(test, scene);
+  atTheApi(test, scene);
+  inBrowsers(test, scene);
+  asNoisyNeighbour(test, scene);
   hiddenNames(test, {
     get platform() {
-      return world.platform;
+      return scene.platform;
     },
     get plan() {
-      return world.plan;
+      return scene.plan;
     },
-    login: () => login(world, world.mallory),
+    login: () => login(scene, scene.mallory),
   });
-  afterwards(test, world);
-  return { world };
+  afterwards(test, scene);
+  return { scene };
 }
 
-async function populate(world: ReconcilerDeps): Promise<void> {
-  world.superuser = (await world.platform.admin()).user as string;
-  [world.mallory, world.victim] = await Promise.all([customer(world, 'mallory'), customer(world, 'victim')]);
-  const { person, project } = world.victim;
+async function populate(scene: Scene): Promise<void> {
+  scene.superuser = (await scene.platform.admin()).user as string;
+  [scene.mallory, scene.victim] = await Promise.all([customer(scene, 'mallory'), customer(scene, 'victim')]);
+  const { person, project } = scene.victim;
   await person.query(project.id, TODOS_SQL);
-  const signedUp = await clientOf(project, world.platform.network).auth.signUp({
+  const signedUp = await clientOf(project, scene.platform.network).auth.signUp({
     email: 'eve@example.com',
     password: 'a long password',
   });
-  world.victimUserToken = signedUp.data.session?.access_token as string;
-  const written = await world.platform.network.fetch(`${project.postgrest_url}/todos`, {
+  scene.victimUserToken = signedUp.data.session?.access_token as string;
+  const written = await scene.platform.network.fetch(`${project.postgrest_url}/todos`, {
     method: 'POST',
-    headers: bearer(project.anon_key, world.victimUserToken),
+    headers: bearer(project.anon_key, scene.victimUserToken),
     body: JSON.stringify({ task: 'secret of the victim' }),
   });
   assert.is(written.status, 201);
@@ -122,28 +118,28 @@ function forge(header: object, claims: object, secret?: string): string {
 const inAnHour = () => Math.floor(Date.now() / 1000) + 3600;
 // ——— over db_url ———
 
-function overDatabaseUrl(test: Test, world: ReconcilerDeps): void {
+function overDatabaseUrl(test: Test, scene: Scene): void {
   const codeOf = async (change: Partial<Login> = {}) =>
-    connectCode({ ...(await login(world, world.mallory)), ...change });
+    connectCode({ ...(await login(scene, scene.mallory)), ...change });
 
   test('db_url reaches its own database', async () => {
     assert.is(await codeOf(), 'connected');
   });
 
   test('db_url does not reach the neighbour’s database', async () => {
-    assert.is(await codeOf({ database: databaseOf(idOf(world.victim)) }), '42501');
+    assert.is(await codeOf({ database: databaseOf(idOf(scene.victim)) }), '42501');
   });
 
   test('db_url does not reach a database that is no project’s', async () => {
     // pg_hba.conf knows no such pair.
-    for (const database of world.databases) assert.is(await codeOf({ database }), '28000', database);
+    for (const database of scene.databases) assert.is(await codeOf({ database }), '28000', database);
   });
 
   for (const [what, role] of [
-    ['the superuser', () => world.superuser],
-    ['the neighbour', () => ownerRole(idOf(world.victim))],
-    ['its own authenticator', () => authenticatorRole(idOf(world.mallory))],
-    ['the owner of its accounts', () => authAdminRole(idOf(world.mallory))],
+    ['the superuser', () => scene.superuser],
+    ['the neighbour', () => ownerRole(idOf(scene.victim))],
+    ['its own authenticator', () => authenticatorRole(idOf(scene.mallory))],
+    ['the owner of its accounts', () => authAdminRole(idOf(scene.mallory))],
     ['a shared role', () => 'service_role'],
   ] as const) {
     test(`the password of db_url does not log in ${what}`, async () => {
@@ -153,7 +149,7 @@ function overDatabaseUrl(test: Test, world: ReconcilerDeps): void {
   }
 }
 
-const login = (world: ReconcilerDeps, { project }: Customer) => world.platform.network.postgres(project.db_url);
+const login = (scene: Scene, { project }: Customer) => scene.platform.network.postgres(project.db_url);
 
 async function connectCode(as: Login): Promise<string> {
   const client = new pg.Client(as);
@@ -203,14 +199,14 @@ const SQL_ATTACKS: [string, (victimId: string, superuser: string) => string][] =
   ],
 ];
 
-function bySql(test: Test, world: ReconcilerDeps): void {
+function bySql(test: Test, scene: Scene): void {
   for (const [what, statement] of SQL_ATTACKS) {
-    const sql = () => statement(idOf(world.victim), world.superuser);
+    const sql = () => statement(idOf(scene.victim), scene.superuser);
 
     test(`SQL over the query route can not ${what}`, async () => {
-      const { status, body } = await world.mallory.person.call<{ sqlstate: string }>(
+      const { status, body } = await scene.mallory.person.call<{ sqlstate: string }>(
         'POST',
-        `/projects/${world.mallory.project.id}/query`,
+        `/projects/${scene.mallory.project.id}/query`,
         { sql: sql() },
       );
       assert.is(status, 400);
@@ -218,7 +214,7 @@ function bySql(test: Test, world: ReconcilerDeps): void {
     });
 
     test(`SQL over db_url can not ${what}`, async () => {
-      const client = new pg.Client(await login(world, world.mallory));
+      const client = new pg.Client(await login(scene, scene.mallory));
       await client.connect();
       try {
         const code = await client.query(sql()).then(
@@ -233,50 +229,50 @@ function bySql(test: Test, world: ReconcilerDeps): void {
   }
 
   test('nothing that one query sets is there for the next', async () => {
-    await world.mallory.person.query(
-      world.mallory.project.id,
+    await scene.mallory.person.query(
+      scene.mallory.project.id,
       `SET search_path = evil; SET ROLE anon; PREPARE p AS SELECT 1`,
     );
-    const { rows } = await world.mallory.person.query(
-      world.mallory.project.id,
+    const { rows } = await scene.mallory.person.query(
+      scene.mallory.project.id,
       `SELECT current_user::text AS name, (SELECT count(*)::int FROM pg_prepared_statements) AS prepared`,
     );
-    assert.equal(rows, [{ name: ownerRole(idOf(world.mallory)), prepared: 0 }]);
+    assert.equal(rows, [{ name: ownerRole(idOf(scene.mallory)), prepared: 0 }]);
   });
 }
 
 // ——— tokens at the data plane ———
 
-function withTokens(test: Test, world: ReconcilerDeps): void {
-  const service = () => ({ role: 'service_role', iss: 'slipway', ref: world.victim.project.ref, exp: inAnHour() });
+function withTokens(test: Test, scene: Scene): void {
+  const service = () => ({ role: 'service_role', iss: 'slipway', ref: scene.victim.project.ref, exp: inAnHour() });
   const TOKENS: [string, () => string][] = [
     ['signed by nobody (alg none)', () => forge({ alg: 'none' }, service())],
     ['signed by nobody (alg nOnE)', () => forge({ alg: 'nOnE' }, service(), '')],
     ['with no alg at all', () => forge({}, service(), 'x')],
     ['signed with another key', () => forge({ alg: 'HS256' }, service(), 'another secret of enough characters')],
     ['signed with an empty key', () => forge({ alg: 'HS256' }, service(), '')],
-    ['signed with the anon key as the secret', () => forge({ alg: 'HS256' }, service(), world.victim.project.anon_key)],
-    ['that says RS256 over an HMAC', () => forge({ alg: 'RS256' }, service(), world.victim.project.anon_key)],
+    ['signed with the anon key as the secret', () => forge({ alg: 'HS256' }, service(), scene.victim.project.anon_key)],
+    ['that says RS256 over an HMAC', () => forge({ alg: 'RS256' }, service(), scene.victim.project.anon_key)],
     ['whose kid is a path', () => forge({ alg: 'HS256', kid: '../../../../dev/null' }, service(), '')],
     ['whose key comes with it', () => forge({ alg: 'HS256', jwk: { kty: 'oct', k: 'eA' } }, service(), 'x')],
-    ['that is the neighbour’s service_role key', () => world.mallory.project.service_role_key],
-    ['that is the neighbour’s anon key', () => world.mallory.project.anon_key],
-    ['that is a personal access token', () => world.victim.person.token],
+    ['that is the neighbour’s service_role key', () => scene.mallory.project.service_role_key],
+    ['that is the neighbour’s anon key', () => scene.mallory.project.anon_key],
+    ['that is a personal access token', () => scene.victim.person.token],
     ['that is no token', () => 'x.y.z'],
   ];
 
   for (const [what, token] of TOKENS) {
     test(`REST refuses a token ${what}`, async () => {
-      for (const headers of [bearer(token()), bearer(world.victim.project.anon_key, token())]) {
-        const response = await world.platform.network.fetch(`${world.victim.project.postgrest_url}/todos`, { headers });
+      for (const headers of [bearer(token()), bearer(scene.victim.project.anon_key, token())]) {
+        const response = await scene.platform.network.fetch(`${scene.victim.project.postgrest_url}/todos`, { headers });
         assert.is(response.status, 401, JSON.stringify(headers));
         assert.not.match(await response.text(), /secret of the victim/);
       }
     });
 
     test(`auth's admin routes refuse a token ${what}`, async () => {
-      const response = await world.platform.network.fetch(`${world.victim.project.project_url}/auth/v1/admin/users`, {
-        headers: bearer(world.victim.project.anon_key, token()),
+      const response = await scene.platform.network.fetch(`${scene.victim.project.project_url}/auth/v1/admin/users`, {
+        headers: bearer(scene.victim.project.anon_key, token()),
       });
       assert.ok([401, 403].includes(response.status), String(response.status));
       assert.not.match(await response.text(), /eve@example\.com/);
@@ -286,7 +282,7 @@ function withTokens(test: Test, world: ReconcilerDeps): void {
   test('no key at all is 401, on REST and on auth', async () => {
     for (const route of ['rest/v1/todos', 'auth/v1/user', 'auth/v1/admin/users']) {
       assert.is(
-        (await world.platform.network.fetch(`${world.victim.project.project_url}/${route}`)).status,
+        (await scene.platform.network.fetch(`${scene.victim.project.project_url}/${route}`)).status,
         401,
         route,
       );
@@ -294,15 +290,15 @@ function withTokens(test: Test, world: ReconcilerDeps): void {
   });
 
   test('the anon key and a user’s token are refused on admin routes', async () => {
-    for (const token of [world.victim.project.anon_key, world.victimUserToken]) {
+    for (const token of [scene.victim.project.anon_key, scene.victimUserToken]) {
       for (const [method, route] of [
         ['GET', 'admin/users'],
         ['POST', 'admin/users'],
         ['DELETE', 'admin/users/00000000-0000-0000-0000-000000000000'],
       ] as const) {
-        const response = await world.platform.network.fetch(`${world.victim.project.project_url}/auth/v1/${route}`, {
+        const response = await scene.platform.network.fetch(`${scene.victim.project.project_url}/auth/v1/${route}`, {
           method,
-          headers: bearer(world.victim.project.anon_key, token),
+          headers: bearer(scene.victim.project.anon_key, token),
         });
         assert.ok([401, 403].includes(response.status), `${method} ${route}: ${response.status}`);
       }
@@ -310,9 +306,9 @@ function withTokens(test: Test, world: ReconcilerDeps): void {
   });
 
   test('what users say of themselves never chooses their role', async () => {
-    const client = clientOf(world.mallory.project, world.platform.network);
-    await world.mallory.person.query(
-      world.mallory.project.id,
+    const client = clientOf(scene.mallory.project, scene.platform.network);
+    await scene.mallory.person.query(
+      scene.mallory.project.id,
       'create table private (id int); alter table private enable row level security',
     );
     const signedUp = await client.auth.signUp({
@@ -329,8 +325,8 @@ function withTokens(test: Test, world: ReconcilerDeps): void {
   });
 
   test('a token for a data plane is refused by the platform, service_role keys included', async () => {
-    for (const token of [world.victim.project.service_role_key, world.victim.project.anon_key, world.victimUserToken]) {
-      const response = await world.platform.network.fetch(`${world.platform.url}/projects`, {
+    for (const token of [scene.victim.project.service_role_key, scene.victim.project.anon_key, scene.victimUserToken]) {
+      const response = await scene.platform.network.fetch(`${scene.platform.url}/projects`, {
         headers: { authorization: `Bearer ${token}` },
       });
       assert.is(response.status, 401);
@@ -340,8 +336,8 @@ function withTokens(test: Test, world: ReconcilerDeps): void {
 
 // ——— the platform's own routes ———
 
-/** What a browser would do with a project's responses, and what pages of foreign sites are answered. */
-function inBrowsers(test: Test, world: ReconcilerDeps): void {
+/** Tests how a browser treats a project's responses, and responses to pages of foreign sites. */
+function inBrowsers(test: Test, scene: Scene): void {
   const HEADERS = [
     { 'Content-Type': 'text/html' },
     { 'Service-Worker-Allowed': '/' },
@@ -352,7 +348,7 @@ function inBrowsers(test: Test, world: ReconcilerDeps): void {
   ];
 
   test('a project’s response changes nothing of an origin or site that it shares', async () => {
-    const { person, project } = world.mallory;
+    const { person, project } = scene.mallory;
     await person.query(
       project.id,
       `create function hostile() returns text language plpgsql as $$ begin
@@ -362,7 +358,7 @@ function inBrowsers(test: Test, world: ReconcilerDeps): void {
     );
     const url = `${project.project_url}/rest/v1/rpc/hostile`;
     const response = await until('the function is known', async () => {
-      const answer = await world.platform.network.fetch(url, { headers: { apikey: project.anon_key } });
+      const answer = await scene.platform.network.fetch(url, { headers: { apikey: project.anon_key } });
       return answer.status === 200 ? answer : undefined;
     });
     const { headers } = response;
@@ -375,14 +371,14 @@ function inBrowsers(test: Test, world: ReconcilerDeps): void {
   });
 
   test('a link with a project’s key opens nothing', async () => {
-    const { project } = world.mallory;
+    const { project } = scene.mallory;
     const url = `${project.project_url}/rest/v1/rpc/hostile?apikey=${project.anon_key}`;
-    assert.is((await world.platform.network.fetch(url)).status, 401);
+    assert.is((await scene.platform.network.fetch(url)).status, 401);
   });
 
   test('a page of a project or of a foreign site writes and reads nothing at the API', async () => {
-    const origins = ['null', 'https://evil.example', new URL(world.mallory.project.project_url).origin];
-    const { url, network } = world.platform;
+    const origins = ['null', 'https://evil.example', new URL(scene.mallory.project.project_url).origin];
+    const { url, network } = scene.platform;
     for (const origin of origins.filter((each) => each !== new URL(url).origin)) {
       const body = JSON.stringify({ email: `${randomUUID()}@example.com`, password: 'a long password' });
       const headers = { origin, 'content-type': 'application/json' };
@@ -394,7 +390,7 @@ function inBrowsers(test: Test, world: ReconcilerDeps): void {
   });
 }
 
-function atTheApi(test: Test, world: ReconcilerDeps): void {
+function atTheApi(test: Test, scene: Scene): void {
   /** These ask for a key of the project, and no account: whoever has none is told only that. */
   const KEYED_ROUTES = ['POST /projects/{id}/mcp'];
 
@@ -407,25 +403,25 @@ function atTheApi(test: Test, world: ReconcilerDeps): void {
    * take.
    */
   async function routesOfOneProject() {
-    const document = await (await world.platform.network.fetch(`${world.platform.url}/openapi.json`)).json();
+    const document = await (await scene.platform.network.fetch(`${scene.platform.url}/openapi.json`)).json();
     const { paths } = document as { paths: Record<string, Record<string, Operation>> };
     return Object.entries(paths)
       .filter(([route]) => /^\/projects\/\{id\}(\/|$)/.test(route))
       .flatMap(([route, operations]) =>
         Object.entries(operations).map(([method, { requestBody }]) => ({
           method: method.toUpperCase(),
-          route: route.replace('{id}', String(world.victim.project.id)).replaceAll(/\{\w+\}/g, '1'),
+          route: route.replace('{id}', String(scene.victim.project.id)).replaceAll(/\{\w+\}/g, '1'),
           body: Object.values(requestBody?.content['application/json']?.examples ?? {})[0]?.value,
         })),
       );
   }
 
   test('every route of a neighbour’s project is 404, as if it were not there', async () => {
-    const { body: missing } = await world.mallory.person.call<{ detail: string }>('GET', '/projects/2147483647');
+    const { body: missing } = await scene.mallory.person.call<{ detail: string }>('GET', '/projects/2147483647');
     const routes = await routesOfOneProject();
     assert.ok(routes.length >= 15, 'the document lists the routes');
     for (const { method, route, body } of routes) {
-      const answer = await world.mallory.person.call<{ detail: string }>(method, route, body);
+      const answer = await scene.mallory.person.call<{ detail: string }>(method, route, body);
       if (KEYED_ROUTES.includes(`${method} ${route.replace(/\d+/, '{id}')}`)) {
         assert.is(answer.status, 401, `${method} ${route}`);
         continue;
@@ -433,25 +429,25 @@ function atTheApi(test: Test, world: ReconcilerDeps): void {
       assert.is(answer.status, 404, `${method} ${route}`);
       assert.is(answer.body.detail.replaceAll(/\d+/g, ''), missing.detail.replaceAll(/\d+/g, ''));
     }
-    const { body: listed } = await world.mallory.person.call<ProjectView[]>('GET', '/projects');
+    const { body: listed } = await scene.mallory.person.call<ProjectView[]>('GET', '/projects');
     assert.equal(
       listed.map(({ id }) => id),
-      [world.mallory.project.id],
+      [scene.mallory.project.id],
     );
   });
 
   test('a token of few scopes is refused elsewhere, by the name of the scope that it lacks', async () => {
-    const { body: token } = await world.victim.person.call<{ token: string }>('POST', '/tokens', {
+    const { body: token } = await scene.victim.person.call<{ token: string }>('POST', '/tokens', {
       name: 'reader',
       scopes: ['projects:read'],
     });
     for (const [method, route, body, scope] of [
       ['POST', '/projects', { name: 'more' }, 'projects:write'],
-      ['DELETE', `/projects/${world.victim.project.id}`, undefined, 'projects:delete'],
-      ['POST', `/projects/${world.victim.project.id}/query`, { sql: 'select 1' }, 'database:query'],
+      ['DELETE', `/projects/${scene.victim.project.id}`, undefined, 'projects:delete'],
+      ['POST', `/projects/${scene.victim.project.id}/query`, { sql: 'select 1' }, 'database:query'],
       ['POST', '/tokens', { name: 'grown' }, 'tokens:write'],
     ] as const) {
-      const response = await world.platform.network.fetch(`${world.platform.url}${route}`, {
+      const response = await scene.platform.network.fetch(`${scene.platform.url}${route}`, {
         method,
         headers: { authorization: `Bearer ${token.token}`, 'content-type': 'application/json' },
         ...(body ? { body: JSON.stringify(body) } : {}),
@@ -462,10 +458,10 @@ function atTheApi(test: Test, world: ReconcilerDeps): void {
   });
 
   test('the Kubernetes API answers nobody without its token', async () => {
-    const { clusters } = parse(await readFile(world.platform.kubeconfig, 'utf8'));
+    const { clusters } = parse(await readFile(scene.platform.kubeconfig, 'utf8'));
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
     try {
-      for (const token of [undefined, 'x', world.mallory.person.token, world.mallory.project.service_role_key]) {
+      for (const token of [undefined, 'x', scene.mallory.person.token, scene.mallory.project.service_role_key]) {
         const response = await fetch(`${clusters[0].cluster.server}/apis/${API_VERSION}/projects`, {
           headers: token ? { authorization: `Bearer ${token}` } : {},
         });
@@ -480,14 +476,14 @@ function atTheApi(test: Test, world: ReconcilerDeps): void {
 
 // ——— noisy neighbours ———
 
-function asNoisyNeighbour(test: Test, world: ReconcilerDeps): void {
+function asNoisyNeighbour(test: Test, scene: Scene): void {
   test('endless queries and a flood of connections are bounded, and the neighbour is served meanwhile', async () => {
     const endless = Array.from({ length: 16 }, () =>
-      world.mallory.person.call('POST', `/projects/${world.mallory.project.id}/query`, { sql: 'select pg_sleep(3)' }),
+      scene.mallory.person.call('POST', `/projects/${scene.mallory.project.id}/query`, { sql: 'select pg_sleep(3)' }),
     );
     const flood = await Promise.all(
       Array.from({ length: 60 }, async () => {
-        const client = new pg.Client(await login(world, world.mallory));
+        const client = new pg.Client(await login(scene, scene.mallory));
         return client.connect().then(
           () => client,
           () => undefined,
@@ -497,11 +493,11 @@ function asNoisyNeighbour(test: Test, world: ReconcilerDeps): void {
     const held = flood.filter((client) => client !== undefined);
     try {
       assert.ok(held.length < 60, 'the role’s limit of connections holds');
-      const read = await world.platform.network.fetch(`${world.victim.project.postgrest_url}/todos?select=task`, {
-        headers: bearer(world.victim.project.anon_key, world.victimUserToken),
+      const read = await scene.platform.network.fetch(`${scene.victim.project.postgrest_url}/todos?select=task`, {
+        headers: bearer(scene.victim.project.anon_key, scene.victimUserToken),
       });
       assert.equal(await read.json(), [{ task: 'secret of the victim' }]);
-      assert.is(await connectCode(await login(world, world.victim)), 'connected');
+      assert.is(await connectCode(await login(scene, scene.victim)), 'connected');
     } finally {
       await Promise.all(held.map((client) => client.end()));
     }
@@ -512,13 +508,13 @@ function asNoisyNeighbour(test: Test, world: ReconcilerDeps): void {
 
 // ——— afterwards ———
 
-function afterwards(test: Test, world: ReconcilerDeps): void {
+function afterwards(test: Test, scene: Scene): void {
   test('after all of it the neighbour’s row is there, and both projects are healthy', async () => {
-    const read = await world.platform.network.fetch(`${world.victim.project.postgrest_url}/todos?select=task`, {
-      headers: bearer(world.victim.project.anon_key, world.victimUserToken),
+    const read = await scene.platform.network.fetch(`${scene.victim.project.postgrest_url}/todos?select=task`, {
+      headers: bearer(scene.victim.project.anon_key, scene.victimUserToken),
     });
     assert.equal(await read.json(), [{ task: 'secret of the victim' }]);
-    for (const { person, project } of [world.mallory, world.victim]) await person.untilHealthy(project.id);
+    for (const { person, project } of [scene.mallory, scene.victim]) await person.untilHealthy(project.id);
   });
 
   test('no key, password or token of all this is in a log, a resource, an event or a process’s arguments', async () => {
@@ -532,31 +528,31 @@ function afterwards(test: Test, world: ReconcilerDeps): void {
     const password = canary('password');
     const account = { email: `${randomUUID()}@example.com`, password };
     for (const route of ['/auth/register', '/auth/login']) {
-      const { status } = await world.victim.person.call('POST', route, account);
+      const { status } = await scene.victim.person.call('POST', route, account);
       assert.ok(status < 300, `${route}: ${status}`);
     }
-    const created = await world.victim.person.call<ProjectView>('POST', '/projects', {
+    const created = await scene.victim.person.call<ProjectView>('POST', '/projects', {
       name: 'canary',
-      plan: world.plan,
+      plan: scene.plan,
       jwt_secret: planted.jwt,
     });
     assert.is(created.status, 201);
-    const changed = await world.victim.person.call('PATCH', `/projects/${created.body.id}`, {
+    const changed = await scene.victim.person.call('PATCH', `/projects/${created.body.id}`, {
       github_token: planted.git,
       env_vars: { CANARY: planted.env },
       slack_webhook: planted.slack,
     });
     assert.is(changed.status, 200, JSON.stringify(changed.body));
-    const third = (await world.victim.person.untilHealthy(created.body.id)) as Customer['project'];
-    const secrets = [world.mallory.project, world.victim.project, third].flatMap((project) => [
+    const third = (await scene.victim.person.untilHealthy(created.body.id)) as Customer['project'];
+    const secrets = [scene.mallory.project, scene.victim.project, third].flatMap((project) => [
       project.anon_key,
       project.service_role_key,
       project.webhook_secret,
       loginOf(project.db_url).password,
     ]);
-    secrets.push(...Object.values(planted), password, world.mallory.person.token, world.victim.person.token);
-    secrets.push(world.victimUserToken, 'a long password', ...(await world.secrets()));
-    const places = [...(await world.written()), ...(await resources(world.platform))];
+    secrets.push(...Object.values(planted), password, scene.mallory.person.token, scene.victim.person.token);
+    secrets.push(scene.victimUserToken, 'a long password', ...(await scene.secrets()));
+    const places = [...(await scene.written()), ...(await resources(scene.platform))];
     assert.ok(places.length > 0, 'there is something to read');
     for (const [place, text] of places) {
       for (const secret of secrets) assert.not.ok(text.includes(secret), `${place} holds ${secret.slice(0, 12)}…`);

@@ -11,7 +11,7 @@ import { processTree } from './processes.js';
 
 let platform: RunningPlatform;
 
-const { world } = attack(
+const { scene } = attack(
   test,
   async () => {
     platform = await startPlatform();
@@ -30,12 +30,12 @@ const { world } = attack(
 
 test('what is kept for a project is unreadable in the files of Postgres', async () => {
   const [plain, env, git] = [randomUUID(), randomUUID(), randomUUID()];
-  const { status } = await world.victim.person.call('PATCH', `/projects/${world.victim.project.id}`, {
+  const { status } = await scene.victim.person.call('PATCH', `/projects/${scene.victim.project.id}`, {
     github_token: git,
     env_vars: { CANARY: env },
   });
   assert.is(status, 200);
-  await world.victim.person.query(world.victim.project.id, `create table seen as select '${plain}' as mark`);
+  await scene.victim.person.query(scene.victim.project.id, `create table seen as select '${plain}' as mark`);
   const admin = new pg.Client(await platform.admin());
   await admin.connect();
   await admin.query('CHECKPOINT').finally(() => admin.end());
@@ -46,7 +46,7 @@ test('what is kept for a project is unreadable in the files of Postgres', async 
     const file = path.join(entry.parentPath, entry.name);
     const bytes = await readFile(file).catch(() => Buffer.alloc(0));
     if (bytes.includes(plain)) found++;
-    for (const secret of [env, git, world.victim.project.service_role_key]) {
+    for (const secret of [env, git, scene.victim.project.service_role_key]) {
       assert.not.ok(bytes.includes(secret), `${file} holds a secret`);
     }
   }

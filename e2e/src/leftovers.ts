@@ -1,4 +1,4 @@
-/** What stands in Postgres under a project's name. */
+/** Lists a project's objects in Postgres. */
 
 import { databaseOf } from '@slipway/crds';
 import { PROJECT_INVENTORY } from '@slipway/project-database/inventory.testing.js';

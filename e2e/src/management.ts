@@ -4,7 +4,7 @@ import type { Plan } from '@slipway/crds';
 import type { Platform } from './platform.js';
 import { until } from './until.js';
 
-/** As long as a project takes that needs pods, on a machine that does much else. */
+/** Time for a project with pods to become healthy on a busy machine. */
 const HEALTHY_PATIENCE_MS = 180_000;
 
 export interface ProjectView {

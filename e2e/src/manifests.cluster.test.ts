@@ -43,7 +43,7 @@ if (cluster) {
     });
   }
 
-  /** What the server says of those that it would not take, or would with a warning. */
+  /** Returns the server's messages for objects that it rejects, or accepts with a warning. */
   const refused = async (objects: string): Promise<string[]> => {
     const count = parseAllDocuments(objects).length;
     const said = await run(['apply', '--dry-run=server', '--warnings-as-errors', '-f', '-'], objects).catch(

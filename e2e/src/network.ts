@@ -21,7 +21,7 @@ export interface Login extends ClientConfig {
   database: string;
 }
 
-/** Of a platform on this machine: as its addresses say. */
+/** Reaches a platform on this machine, by its addresses. */
 export const directly: Network = {
   fetch: globalThis.fetch,
   WebSocket: globalThis.WebSocket,

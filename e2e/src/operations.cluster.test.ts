@@ -1,6 +1,6 @@
 /**
- * What an admin does to a project that is in use, on a real cluster: with pods of its own, and with a Postgres of its
- * own.
+ * Operations of an administrator on a project in use, on a real cluster: with pods of its own, and with a Postgres of
+ * its own.
  */
 import { test } from 'uvu';
 import { givenCluster } from './cluster/given.js';

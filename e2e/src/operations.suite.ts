@@ -1,6 +1,6 @@
 /**
- * What an admin does to a project that is in use, by fields of its Project: credentials rotated, suspended, retained.
- * One suite, for every platform there is. An app that goes on asking meanwhile tells whether anything was refused.
+ * Operations of an administrator on a project in use, by fields of its Project: rotate credentials, suspend, retain.
+ * One suite for every platform. An app that keeps sending requests detects any refusal.
  */
 import { databaseOf, type Plan } from '@slipway/crds';
 import pg from 'pg';

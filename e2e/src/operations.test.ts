@@ -1,4 +1,4 @@
-/** What an admin does to a project that is in use, on one machine. */
+/** Operations of an administrator on a project in use, on one machine. */
 import { test } from 'uvu';
 import { operations } from './operations.suite.js';
 import { type RunningPlatform, startPlatform } from './platform.js';

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 
 export const PEERS = fileURLToPath(new URL('../../bench/peers/', import.meta.url));
 
-/** What npm says when it can not reach the registry that it is set up with. */
+/** npm's messages when its registry is unreachable. */
 const UNREACHABLE =
   /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED)\b/;
 

@@ -21,9 +21,9 @@ export interface PlatformPlace {
   port: number;
 }
 
-/** What tests ask of a platform, wherever it runs. */
+/** A platform as tests use it, wherever it runs. */
 export interface Platform {
-  /** Of the management API. */
+  /** URL of the management API. */
   url: string;
   /** An administrator's. */
   kubeconfig: string;
@@ -36,9 +36,9 @@ export interface Platform {
 export interface RunningPlatform extends Platform, PlatformPlace {
   /** Process id of the supervisor. */
   pid: number;
-  /** What it printed so far. */
+  /** Returns the output so far. */
   output(): string;
-  /** As Ctrl-C does. */
+  /** Stops it as Ctrl-C does. */
   stop(): Promise<void>;
   /** Every process of it at once, with no chance to write anything down. */
   kill(): Promise<void>;

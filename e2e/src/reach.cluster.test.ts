@@ -1,6 +1,6 @@
 /**
- * What somebody reaches who has a shell in a tenant's pod: of each kind that the platform makes, every pair. The
- * addresses are real: whoever may is shown to reach them.
+ * Connections from a shell in a tenant's pod: every pair of each kind of pod and target that the platform makes. The
+ * addresses are real: a witness that may connect proves it.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
@@ -35,7 +35,7 @@ const PROGRAM_PORT = 8080;
 /** A pod that is nobody's, in a namespace without policies: to see that an address answers those who may ask. */
 const OUTSIDER = { namespace: 'slipway-e2e-outsider', name: 'outsider', speaks: 'node' } as const;
 
-interface ReconcilerDeps {
+interface Scene {
   platform: ClusterPlatform;
   places: Places;
   person: Management;
@@ -51,8 +51,8 @@ type Witness = 'gateway' | 'operator' | 'outsider';
 
 interface Target {
   name: string;
-  at(world: ReconcilerDeps): Promise<Address> | Address;
-  /** Who is shown to reach it. */
+  at(scene: Scene): Promise<Address> | Address;
+  /** The witness that can connect. */
   witness?: Witness;
 }
 
@@ -132,21 +132,21 @@ const FORBIDDEN: Target[] = [
 
 interface Source {
   name: string;
-  shell(world: ReconcilerDeps): Promise<Pod>;
-  /** What is there for it alone, or for those whose database is elsewhere. */
+  shell(scene: Scene): Promise<Pod>;
+  /** Targets that only this pod, or pods with their database elsewhere, may not reach. */
   alsoForbidden: Target[];
   needs: Target[];
-  /** Of what is forbidden to all others, what it has. */
+  /** Targets that this pod alone may reach. */
   has?: Target[];
 }
 
 const service = (owner: 'starter' | 'pro', name: string, whose: string): Source => ({
   name: `${name} of a project ${whose}`,
-  shell: ({ places, ...world }) => places.shell(namespaceOf(world[owner].ref), part(name), 'node', name),
+  shell: ({ places, ...scene }) => places.shell(namespaceOf(scene[owner].ref), part(name), 'node', name),
   alsoForbidden: owner === 'pro' ? [sharedPostgres] : [],
   needs: [
     owner === 'pro' ? ownPostgres : { ...sharedPostgres, name: 'its Postgres' },
-    { name: 'its Postgres by name', at: (world) => ({ host: postgresName(owner, world), port: POSTGRES_PORT }) },
+    { name: 'its Postgres by name', at: (scene) => ({ host: postgresName(owner, scene), port: POSTGRES_PORT }) },
   ],
 });
 
@@ -188,7 +188,7 @@ const SOURCES: Source[] = [
   },
 ];
 
-const postgresName = (owner: 'starter' | 'pro', { pro }: ReconcilerDeps) =>
+const postgresName = (owner: 'starter' | 'pro', { pro }: Scene) =>
   owner === 'pro' ? `${PART_POSTGRES}.${namespaceOf(pro.ref)}.svc` : `${shared}.${DATA_NAMESPACE}.svc`;
 
 /** IPv4 addresses of this machine, which on the test cluster is the node; elsewhere a machine that runs the nodes. */
@@ -199,24 +199,24 @@ function machineAddresses(): string[] {
 
 const cluster = givenCluster();
 if (cluster) {
-  const world = {} as ReconcilerDeps;
+  const scene = {} as Scene;
   test.before(async () => {
-    await populate(world, await startOnCluster(cluster.kubeconfig, cluster.overlay));
+    await populate(scene, await startOnCluster(cluster.kubeconfig, cluster.overlay));
   });
-  test.after(() => leave(world));
-  for (const source of SOURCES) fromShell(source, world);
+  test.after(() => leave(scene));
+  for (const source of SOURCES) fromShell(source, scene);
   for (const target of [...FORBIDDEN, sharedPostgres, nameServer]) {
-    if (target.witness) witnessed(target, target.witness, world);
+    if (target.witness) witnessed(target, target.witness, scene);
   }
 }
 
 /** One attempt at all addresses, and a test for each. */
-function fromShell(source: Source, world: ReconcilerDeps): void {
+function fromShell(source: Source, scene: Scene): void {
   const forbidden = [...FORBIDDEN, ...source.alsoForbidden].filter((target) => !source.has?.includes(target));
   const targets = [...forbidden, ...source.needs];
   let attempted: Promise<Outcome[]> | undefined;
   const outcomeOf = async (target: Target) => {
-    attempted ??= attemptAll(world, await source.shell(world), targets);
+    attempted ??= attemptAll(scene, await source.shell(scene), targets);
     return (await attempted)[targets.indexOf(target)];
   };
   for (const target of source.needs) {
@@ -231,36 +231,36 @@ function fromShell(source: Source, world: ReconcilerDeps): void {
   }
 }
 
-async function attemptAll(world: ReconcilerDeps, pod: Pod, targets: Target[]): Promise<Outcome[]> {
-  const addresses = await Promise.all(targets.map((target) => target.at(world)));
-  return await attempts(world.platform.kubeconfig, pod, addresses);
+async function attemptAll(scene: Scene, pod: Pod, targets: Target[]): Promise<Outcome[]> {
+  const addresses = await Promise.all(targets.map((target) => target.at(scene)));
+  return await attempts(scene.platform.kubeconfig, pod, addresses);
 }
 
-function witnessed(target: Target, witness: Witness, world: ReconcilerDeps): void {
+function witnessed(target: Target, witness: Witness, scene: Scene): void {
   const programs = { gateway: PROGRAMS.dataplane, operator: PROGRAMS.operator };
   test(`${target.name} answers the ${witness}, who may reach it`, async () => {
     const pod =
       witness === 'outsider'
         ? OUTSIDER
-        : await world.places.shell(SYSTEM_NAMESPACE, program(programs[witness]), 'node');
-    assert.equal(await attemptAll(world, pod, [target]), ['connected']);
+        : await scene.places.shell(SYSTEM_NAMESPACE, program(programs[witness]), 'node');
+    assert.equal(await attemptAll(scene, pod, [target]), ['connected']);
   });
 }
 
-/** What is made is noted at once, so that it is removed even where the rest can not be made. */
-async function populate(world: ReconcilerDeps, platform: ClusterPlatform): Promise<void> {
-  world.platform = platform;
-  world.places = new Places(platform.config);
-  world.person = await Management.register(platform);
-  world.listener = createServer((socket) => socket.destroy()).listen(0, '0.0.0.0');
-  await once(world.listener, 'listening');
+/** Creates the objects. Each is noted at once, so that it is removed even if a later one fails. */
+async function populate(scene: Scene, platform: ClusterPlatform): Promise<void> {
+  scene.platform = platform;
+  scene.places = new Places(platform.config);
+  scene.person = await Management.register(platform);
+  scene.listener = createServer((socket) => socket.destroy()).listen(0, '0.0.0.0');
+  await once(scene.listener, 'listening');
   const plans: ['starter' | 'pro' | 'neighbour', Plan][] = [
     ['starter', 'starter'],
     ['pro', 'pro'],
     ['neighbour', 'pro'],
   ];
-  for (const [name, plan] of plans) world[name] = await world.person.createProject(`reach-${name}`, plan);
-  const healthy = plans.map(([name]) => world.person.untilHealthy(world[name].id));
+  for (const [name, plan] of plans) scene[name] = await scene.person.createProject(`reach-${name}`, plan);
+  const healthy = plans.map(([name]) => scene.person.untilHealthy(scene[name].id));
   await Promise.all([...healthy, placeOutsider(platform)]);
 }
 
@@ -276,10 +276,10 @@ async function placeOutsider({ kubeconfig, site }: ClusterPlatform): Promise<voi
   await kubectl(kubeconfig, ['wait', '-n', namespace, `pod/${name}`, '--for=condition=Ready', '--timeout=120s']);
 }
 
-async function leave({ platform, person, listener, ...world }: Partial<ReconcilerDeps>): Promise<void> {
+async function leave({ platform, person, listener, ...scene }: Partial<Scene>): Promise<void> {
   listener?.close();
   if (platform === undefined) return;
-  const ids = [world.starter, world.pro, world.neighbour].flatMap((project) => project?.id ?? []);
+  const ids = [scene.starter, scene.pro, scene.neighbour].flatMap((project) => project?.id ?? []);
   await Promise.all(ids.map((id) => person?.call('DELETE', `/projects/${id}`)));
   await Promise.all(ids.map((id) => person?.untilGone(id)));
   await kubectl(platform.kubeconfig, ['delete', 'namespace', OUTSIDER.namespace, '--ignore-not-found']);

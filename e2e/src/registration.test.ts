@@ -1,7 +1,4 @@
-/**
- * Who may register on one machine that only loopback reaches, and on one that the network reaches, as a person meets
- * it.
- */
+/** Registration on a machine that only loopback reaches, and on one that the network reaches, as a person meets it. */
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

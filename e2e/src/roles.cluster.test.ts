@@ -15,7 +15,7 @@ import { KUBE, testClusterKubeconfig } from './cluster/test-cluster.js';
 import { leadWholeLives } from './cluster/whole-life.js';
 import { kubectl } from './kubectl.js';
 
-/** What the API server lets everyone who is signed in do: ask what there is. */
+/** Roles of everyone who is signed in: discovery. */
 const EVERYONES = /"system:(discovery|basic-user|public-info-viewer)"/;
 const OURS = new RegExp(`RoleBinding "slipway-[a-z]+(/${SYSTEM_NAMESPACE})?"`);
 

@@ -69,14 +69,14 @@ const RULES: Record<string, Access> = {
 
 const CANARY = 'canary of the victim';
 const ROW = 'row of the victim';
-/** Of a function that each change of the owner works on. */
+/** A function that each change of the owner works on. */
 const FUNCTION = { name: 'walked', code: "Deno.serve(() => new Response('hello'));" };
 
 interface Operation {
   rule: string;
   method: string;
   path: string;
-  /** Of the first example. */
+  /** Body of the first example. */
   body: unknown;
   /** That a personal access token needs. */
   scope: string | undefined;
@@ -288,7 +288,7 @@ async function documented(platform: Platform): Promise<Operation[]> {
   );
 }
 
-/** What one caller gets of one operation, and that nothing of the victim's is in a response to anyone but its owner. */
+/** Checks one caller's response to one operation, and that only the owner sees data of the victim. */
 async function check(walked: Walked, operation: Operation, caller: Caller): Promise<void> {
   const { platform, project } = walked;
   const access = RULES[operation.rule] as Access;

@@ -54,7 +54,7 @@ interface Populated {
   token: string;
   /** The service_role key of the project. */
   key: string;
-  /** What schemathesis.toml names: what is kept, and what may go. */
+  /** Values of schemathesis.toml's names: objects to keep, and objects that may be deleted. */
   ids: Record<string, number | string | undefined>;
 }
 

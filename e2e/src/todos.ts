@@ -24,7 +24,7 @@ export const TODOS_SQL = `
   alter publication supabase_realtime add table todos;
 `;
 
-/** What supabase-js is given. */
+/** The settings of supabase-js. */
 export type AppAddress = Pick<ProjectView, 'project_url' | 'anon_key'>;
 
 /** The options keep a client's session in memory alone, as in a server or a test. */

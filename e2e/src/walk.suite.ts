@@ -17,7 +17,7 @@ import { until } from './until.js';
 
 const WAIT = '--timeout=180s';
 
-/** What differs between projects of a plan that a walk should see. */
+/** Differences between projects of a plan that a walk should see. */
 export interface Walked {
   plan: Plan;
   /** In a test's name: how projects of the plan run here. */

@@ -1,4 +1,4 @@
-/** What the leading operator tells Prometheus, read through the API server. */
+/** Reads the leading operator's Prometheus metrics through the API server. */
 
 import { CoreV1Api } from '@kubernetes/client-node';
 import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
@@ -15,7 +15,7 @@ export interface OperatorSample {
   requests: Map<string, number>;
 }
 
-/** Of the operator that leads; the others have the same caches and write nothing. */
+/** Samples the operator that leads; the others have the same caches and write nothing. */
 export async function sampleOperator({ config }: ClusterPlatform): Promise<OperatorSample> {
   const api = config.makeApiClient(CoreV1Api);
   const labelSelector = `app.kubernetes.io/name=${PROGRAMS.operator}`;
@@ -54,7 +54,7 @@ function single(text: string, name: string): number {
   return Number(found[1]);
 }
 
-/** What was asked between two samples of one pod. */
+/** Returns the requests between two samples of one pod. */
 export function requestsBetween(before: OperatorSample, after: OperatorSample): Record<string, number> {
   if (before.pod !== after.pod) throw new Error(`the leader changed from ${before.pod} to ${after.pod}`);
   const grown = [...after.requests].map(([key, count]) => [key, count - (before.requests.get(key) ?? 0)] as const);

@@ -1,4 +1,4 @@
-/** What the operator asks of the Kubernetes API while nothing happens, and its memory, with many pooled projects. */
+/** The operator's requests to the Kubernetes API while nothing happens, and its memory, with many pooled projects. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClusterPlatform } from '@slipway/e2e/cluster/platform.js';
 import type { Management } from '@slipway/e2e/management.js';

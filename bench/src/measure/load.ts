@@ -6,7 +6,7 @@ import { Generator } from './generator.js';
 import type { RequestTemplate } from './request-template.js';
 
 export interface LoadJob {
-  /** Of the project: `http://127.0.0.1:4000/p/<ref>`. */
+  /** URL of the project: `http://127.0.0.1:4000/p/<ref>`. */
   baseUrl: string;
   scenario:
     | { kind: 'template'; template: RequestTemplate }
@@ -20,7 +20,7 @@ export interface LoadRun {
   seconds: number;
 }
 
-/** What one run saw. Latencies in milliseconds; pgbench tells no percentiles. */
+/** The result of one run. Latencies in milliseconds; pgbench reports no percentiles. */
 export interface Sample {
   requests: number;
   perSecond: number;

@@ -1,4 +1,4 @@
-/** What Linux tells of a process and all that it started: processor time and memory. Elsewhere: nothing. */
+/** Reads processor time and memory of a process and its children from Linux. On other systems it returns nothing. */
 import { readdir, readFile } from 'node:fs/promises';
 
 /** The kernel's unit of processor time; 100 a second on every Linux that Node runs on. */

@@ -1,6 +1,6 @@
 /**
- * What a load generator asks for. `{random}` becomes a whole number between `lowest` and `highest`, `{unique}` one that
- * no request of this run has had.
+ * The request of a load generator. `{random}` becomes a whole number between `lowest` and `highest`, `{unique}` one
+ * that no request of this run has had.
  */
 export interface RequestTemplate {
   method: string;

@@ -1,5 +1,5 @@
 /**
- * What Node can do: stock `ws`, each message sent on to every other socket, nothing else. A process of its own. In,
+ * The limit of Node: stock `ws`, each message forwarded to every other socket, nothing else. A process of its own. In,
  * over IPC: settings. Out: the port.
  */
 import type { AddressInfo } from 'node:net';

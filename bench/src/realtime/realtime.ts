@@ -21,7 +21,7 @@ const AT_MOST_OF_BARE_P95 = 1.5;
 const SLIPWAY = 'slipway';
 const BARE = 'bare ws';
 
-/** What a socket says to be one of a broadcast's subscribers. */
+/** The message that makes a socket one of a broadcast's subscribers. */
 export const JOIN = JSON.stringify(['1', '1', 'realtime:bench', 'phx_join', { config: {} }]);
 
 export const realtime: Bench = async (context) => {

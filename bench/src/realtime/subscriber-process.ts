@@ -104,7 +104,7 @@ async function run(asked: SubscribersRun): Promise<Deliveries> {
   return { deliveries, perSecond: deliveries / (elapsed / 1000), p50: percentile(0.5), p95: percentile(0.95), missing };
 }
 
-/** Whoever says nothing for a minute is taken to be gone. */
+/** Sends heartbeats: a client that is silent for a minute is disconnected. */
 async function beat(): Promise<void> {
   deliveries = 0;
   for (const { socket } of subscribers) socket.send('[null,"beat","phoenix","heartbeat",{}]');
@@ -113,7 +113,7 @@ async function beat(): Promise<void> {
 }
 
 const MESSAGE = Buffer.from(JSON.stringify(PAYLOAD));
-/** As realtime-js sends a broadcast in version 2.0.0; to the bare server any bytes are the same. */
+/** A broadcast as realtime-js sends it in version 2.0.0; to the bare server any bytes are the same. */
 const FRAME = Buffer.concat([Buffer.from([3, 1, 1, 14, 1, 0, 1]), Buffer.from('12realtime:benche'), MESSAGE]);
 
 async function send(): Promise<void> {

@@ -4,10 +4,10 @@ import { fileURLToPath } from 'node:url';
 import type { Login } from '../rest/database.js';
 
 export interface SubscribersJob {
-  /** Of the socket, with its key. */
+  /** URL of the socket, with its key. */
   url: string;
   sockets: number;
-  /** What each socket says first, its token among it; none: the bare server asks for nothing. */
+  /** The first message of each socket, with its token; none: the bare server needs none. */
   joins: string[];
   /** Whether each waits until it is told that changes come. */
   waitsForChanges: boolean;
@@ -16,7 +16,7 @@ export interface SubscribersJob {
 }
 
 export type SubscribersRun =
-  /** As fast as all have it, a few under way. */
+  /** The load: `flood` sends as fast as all receive, with a few messages in flight. */
   | { kind: 'flood'; seconds: number }
   | { kind: 'paced'; seconds: number; perSecond: number }
   | { kind: 'changes'; seconds: number; perSecond: number };

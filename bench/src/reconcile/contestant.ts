@@ -24,7 +24,7 @@ export interface Run {
   /** The backlog that it finds when it starts. */
   startPerSecond: number;
   startCpuMicros: number;
-  /** What changes while it runs. */
+  /** Changes during the run. */
   changesPerSecond: number;
   changesCpuMicros: number;
   pssMiB: number;

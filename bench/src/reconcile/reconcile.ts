@@ -1,7 +1,6 @@
 /**
- * What an operator costs: contestants over 2,000 resources of Projects' shape, each in a process of its own, on the
- * same API server in turn. First the start over a backlog, then changes as they come, then the memory that it has by
- * then.
+ * The cost of an operator: contestants over 2,000 resources of Projects' shape, each in a process of its own, on the
+ * same API server in turn. First the start over a backlog, then changes as they come, then the memory by then.
  */
 import { fileURLToPath } from 'node:url';
 import { KubeConfig } from '@kubernetes/client-node';

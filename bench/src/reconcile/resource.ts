@@ -38,7 +38,7 @@ function definition() {
 const CONDITIONS = ['Ready', 'NamespaceReady', 'IsolationReady', 'KeysReady', 'DatabaseReady', 'ServicesReady'];
 const SERVICES = ['auth', 'rest', 'realtime', 'storage', 'functions'];
 
-/** As a Project is that its owner made over REST. */
+/** Returns a resource like a Project that its owner made over REST. */
 export function widget(name: string): Widget {
   return {
     apiVersion: `${RESOURCE_GROUP}/${RESOURCE_VERSION}`,
@@ -48,7 +48,7 @@ export function widget(name: string): Widget {
   };
 }
 
-/** As a healthy Project's, but that it is of no generation. */
+/** Returns the status of a healthy Project, without a generation. */
 export function healthyStatus(name: string): object {
   const url = `http://localhost:4000/p/${name}`;
   const condition = { status: 'True', reason: 'Ready', message: 'ready', observedGeneration: 1 };

@@ -1,5 +1,5 @@
 /**
- * What Node can do: node:http and stock `pg`, one Sync a request, nothing checked but the token's bytes. A process of
+ * The limit of Node: node:http and stock `pg`, one Sync a request, nothing checked but the token's bytes. A process of
  * its own. In, over IPC: settings, later a pool size at any time. Out: the port.
  */
 import { createServer, type IncomingMessage } from 'node:http';

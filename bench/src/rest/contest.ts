@@ -17,7 +17,7 @@ export interface Unable {
 
 export interface OperationResult {
   operation: string;
-  /** Of those that have a pool of their own. */
+  /** Pool sizes of contestants that have a pool. */
   poolSizes: Record<string, number>;
   measured: Measured[];
   ratios: Ratio[];

@@ -11,7 +11,7 @@ import { fill, LITE_ROWS_PER_REQUEST, onLoopback, SCHEMA, type Session } from '.
 import { startLiteOnSqlite } from './lite.js';
 import { loadJob, OPERATIONS } from './operations.js';
 
-/** What its own migrations would bring; on Postgres it has none. */
+/** Roles that lite's own migrations would create; on Postgres it has none. */
 const ROLES = 'create role anon; create role authenticated; create role service_role bypassrls;';
 const GRANTS = 'grant usage on schema auth to public; grant all on todos, albums, tracks to authenticated;';
 

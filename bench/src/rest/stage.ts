@@ -22,14 +22,14 @@ export const LITE = '@supabase/lite';
 export const POSTRUST = 'postrust-server';
 export const PGBENCH = 'pgbench';
 
-/** Who answers requests. */
+/** A contestant's server. */
 export interface Server {
   name: string;
   project: Project;
   session: Session;
   /** Roots of process trees whose processor time is told. */
   processes(): Record<string, number>;
-  /** Of one whose connections to Postgres are as many as it is told. */
+  /** Sets the number of its connections to Postgres, for a contestant that takes one. */
   setPoolSize?(size: number): Promise<unknown>;
 }
 
@@ -41,7 +41,7 @@ export interface Stage {
   pgbench: Pgbench | undefined;
   postgres: number;
   statements: Record<string, PlannedStatement[]>;
-  /** Who is missing, and what that needs. */
+  /** Contestants that are missing, and what each needs. */
   missing: string[];
 }
 
@@ -131,7 +131,7 @@ async function startPostrust(
 const SAMPLE_ID = 7123;
 const SAMPLE_UNIQUE = 1;
 
-/** What the data plane sends for each kind of request, with the places where one request differs from the next. */
+/** Records the data plane's messages for each kind of request, with the places where requests differ. */
 async function recordAll(platform: Platform, role: string, project: Project, session: Session) {
   const scripts = {} as Record<OperationName, { statements: PlannedStatement[]; body: string | undefined }>;
   for (const { name, template, expectedStatuses } of OPERATIONS) {

@@ -1,6 +1,6 @@
 /**
- * What Node can do: bodies streamed to files, renamed when they are whole, and streamed back; asks nobody and knows
- * nothing. A process of its own. In, over IPC: its folder. Out: the port.
+ * The limit of Node: bodies streamed to files, renamed when they are whole, and streamed back, without any check. A
+ * process of its own. In, over IPC: its folder. Out: the port.
  */
 import { createWriteStream } from 'node:fs';
 import { mkdir, open, rename, rm } from 'node:fs/promises';

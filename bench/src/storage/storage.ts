@@ -18,14 +18,14 @@ import { type Growth, growthWhile } from './memory.js';
 import { type TransferJob, Transfers } from './transfers.js';
 
 const AT_LEAST_OF_BARE = 0.8;
-/** As one object of the largest: what several at once need is a fraction of each. */
+/** Limit of memory growth: one object of the largest size. Several at once need a fraction of each. */
 const GROWTH_AT_MOST_MIB = 100;
 const SLIPWAY = 'slipway';
 const BARE = 'bare streaming';
 const MEMORY = 'memory';
 /**
- * Of both: memory where there is such a file system. On a disk, its pace and what it does long after files were removed
- * would be measured.
+ * Folder of both contestants: in memory if there is such a file system. A disk's pace, and its work after files were
+ * removed, would be measured otherwise.
  */
 const FILES = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 const KB = 1000;

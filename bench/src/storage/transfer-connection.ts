@@ -11,7 +11,7 @@ export interface TransferAnswer {
   status: number;
   /** Whether the body was what was expected, where anything was. */
   matches: boolean;
-  /** Of what was not expected: its beginning. */
+  /** The beginning of an unexpected response. */
   text: string;
 }
 

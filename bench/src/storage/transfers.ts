@@ -7,7 +7,7 @@ import { Generator } from '../measure/generator.js';
 export interface TransferJob {
   direction: 'upload' | 'download';
   bytes: number;
-  /** What an object's name is put behind: `http://127.0.0.1:4000/p/<ref>/storage/v1/object/bench/`. */
+  /** Prefix of objects' URLs: `http://127.0.0.1:4000/p/<ref>/storage/v1/object/bench/`. */
   baseUrl: string;
   headers: Record<string, string>;
   /** How all that was uploaded is removed after each run: a method and a path. */

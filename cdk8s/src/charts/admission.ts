@@ -1,8 +1,9 @@
 /**
- * Admission policies for rules that roles can't express, as projects' namespaces come and go. Programs write in projects'
- * namespaces alone; the operator also writes what the platform's two namespaces need. No program may give a namespace to
- * another project or make it less secure, and no pod may do more than `restricted` allows or run as another account. So
- * an attacker who took over a program reaches no node and no other account, but controls the projects' namespaces.
+ * Admission policies for rules that roles can't express, as projects' namespaces come and go. Programs write in
+ * projects' namespaces alone; the operator also writes what the platform's two namespaces need. No program may give a
+ * namespace to another project or make it less secure, and no pod may do more than `restricted` allows or run as
+ * another account. So an attacker who took over a program reaches no node and no other account, but controls the
+ * projects' namespaces.
  */
 import { DATA_NAMESPACE, LABEL_PROJECT, namespaceOf, PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import { Chart } from 'cdk8s';

@@ -53,7 +53,9 @@ function message(type: string, ...body: number[]): Buffer {
 const READY = message('Z', 0x49);
 const ANSWER = [message('1'), message('2'), message('C', 0), READY];
 
-/** Opens a session to a server that sends `response` to the first batch; returns whether it is usable after that batch. */
+/**
+ * Opens a session to a server that sends `response` to the first batch; returns whether it is usable after that batch.
+ */
 async function isUsableAfter(response: Buffer[]): Promise<boolean> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);

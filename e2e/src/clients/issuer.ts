@@ -6,7 +6,7 @@ import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
 const AUDIENCE = 'the-app';
 
 export interface Issuer {
-  /** Of the auth service, where it is the provider `company`. */
+  /** Settings of the auth service with this issuer as the provider `company`. */
   settings: Record<string, string>;
   idToken(claims: JWTPayload): Promise<string>;
   close(): void;

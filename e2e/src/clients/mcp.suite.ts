@@ -34,7 +34,7 @@ interface Answer {
 }
 
 export function walkMcp(test: Test, given: () => WalkedProject): void {
-  /** As a person copies it from the page of the project into a desktop client. */
+  /** Returns the settings that a person copies from the project's page into a desktop client. */
   async function details(): Promise<McpDetails & { url: string; headers: Record<string, string> }> {
     const { person, project } = given();
     const { status, body } = await person.call<McpDetails>('GET', `/projects/${project.id}/mcp`);

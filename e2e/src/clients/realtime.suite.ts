@@ -12,7 +12,7 @@ import { until } from '../until.js';
 import { type Inventory, Recorder } from './recorder.js';
 import type { WalkedProject } from './walked-project.js';
 
-/** What is a property of a function's type: what the client was given, or has of its own. */
+/** Properties of a client with a function's type that are no methods: its options, or its own. */
 type Given = 'fetch' | 'encode' | 'decode' | 'heartbeatCallback' | 'reconnectAfterMs' | 'transport';
 
 const CLIENT: Inventory<Omit<RealtimeClient, Given>> = {

@@ -3,7 +3,7 @@
  * holds to be whole, and the clients as the walk uses them. Out: the methods that nobody called.
  */
 
-/** What is callable of a class as its types have it: `_` begins what is the client's own affair. */
+/** The public methods of a class by its types: names with `_` are internal. */
 export type MethodsOf<Client> = Exclude<
   { [Name in keyof Client]: Client[Name] extends (...args: never[]) => unknown ? Name : never }[keyof Client],
   `_${string}` | symbol | number

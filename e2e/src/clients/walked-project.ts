@@ -1,4 +1,4 @@
-/** What the walks of the clients are given: a project on any platform, and who owns it. */
+/** The input of the clients' walks: a project on any platform, and its owner. */
 import { randomUUID } from 'node:crypto';
 import { CoreV1Api, KubeConfig } from '@kubernetes/client-node';
 import { LABEL_PROJECT, namespaceOf, type Plan, SECRETS } from '@slipway/crds';
@@ -9,7 +9,7 @@ export interface WalkedProject {
   platform: Platform;
   person: Management;
   project: ProjectView;
-  /** Of the key, as every client of a service is given it. */
+  /** Returns the headers of a key, as every client of a service gets them. */
   headers(key: string): Record<string, string>;
   /** An access token of a new user. */
   userToken(): Promise<string>;
@@ -50,7 +50,7 @@ export async function projectToWalk(platform: Platform, plan: Plan): Promise<Wal
   };
 }
 
-/** What a client answered, where that is no error. */
+/** The data of a client's successful result. */
 type Data<Answer> = Answer extends { error: null; data: infer Given } ? NonNullable<Given> : never;
 
 export function good<Answer extends { data: unknown; error: unknown }>(answer: Answer): Data<Answer> {

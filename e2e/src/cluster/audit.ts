@@ -1,7 +1,7 @@
 /**
- * What the programs asked of the Kubernetes API, by its audit log, held against the rights that the manifests give
- * them. In: the log (a line of JSON for each request) and `RIGHTS`. Out: what was refused, what was allowed by others'
- * roles, and which rights nobody used.
+ * Compares the programs' requests in the Kubernetes API's audit log with the rights that the manifests give them. In:
+ * the log (a line of JSON for each request) and `RIGHTS`. Out: requests that were refused, or allowed by others' roles,
+ * and rights that no request used.
  */
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';

@@ -31,12 +31,12 @@ export interface ClusterStage extends Stage {
 }
 
 const OPERATOR = 'deployment/slipway-operator';
-/** Of a region whose Postgres is made when the platform is. */
+/** A region whose Postgres is made with the platform. */
 const REGION = 'eu-central';
 const SPARES = 5;
 /** Longer than a run. */
 const TOKEN_DURATION = '2h';
-/** What only a killed server leaves: its port is not free at once. */
+/** Attempts at a start: a killed server's port is not free at once. */
 const STARTS = 5;
 
 export async function startClusterStage({ kubeconfig, overlay }: GivenCluster): Promise<ClusterStage> {
@@ -103,7 +103,7 @@ const KINDS = {
   ingresses: '/apis/networking.k8s.io/v1/ingresses',
   quotas: '/api/v1/resourcequotas',
 };
-/** Of these a project has several; none may be of a project that is gone. */
+/** Kinds of a project's objects; none may be of a deleted project. */
 const ALL_KINDS = [
   ...Object.values(KINDS),
   '/api/v1/secrets',

@@ -14,7 +14,7 @@ export const tagOf = (target: string) => `slipway/${target}:dev`;
 const RECORD = { name: 'slipway-test-images', namespace: 'default' };
 
 export interface ImageStore {
-  /** What the images' own bases need, before the first of them. */
+  /** Prepares the base of the images, before the first of them. */
   prepare(): Promise<void>;
   build(target: string, tag: string): Promise<void>;
 }
@@ -45,7 +45,7 @@ export async function loadImages(
   else await api.createNamespacedConfigMap({ namespace: RECORD.namespace, body });
 }
 
-/** What is installed already runs older images of the same names. */
+/** Restarts installed programs, which run older images of the same names. */
 async function restartPrograms(kubeconfig: string): Promise<void> {
   const inSystem = ['-n', SYSTEM_NAMESPACE];
   const programs = await kubectl(kubeconfig, [...inSystem, 'get', 'deployments,statefulsets', '-o', 'name']);

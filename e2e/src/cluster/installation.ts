@@ -41,7 +41,7 @@ export async function uninstall(root: string, kubeconfig: string, overlay: strin
 
 const overlayIn = (root: string, overlay: string) => path.join(root, 'manifests', 'overlays', overlay);
 
-/** What an administrator would look at. */
+/** Returns what an administrator would look at. */
 async function described(inSystem: (...args: string[]) => Promise<string>): Promise<string> {
   const looks = [
     ['get', 'pods', '-o', 'wide'],

@@ -9,7 +9,7 @@ import { run } from './run.js';
 import { DOCKERFILE } from './sources.js';
 
 const NAME = 'slipway';
-/** As docs/cluster.md has it. */
+/** The ingress controller of docs/cluster.md. */
 const INGRESS_CONTROLLER =
   'https://raw.githubusercontent.com/kubernetes/ingress-nginx/main/deploy/static/provider/kind/deploy.yaml';
 

@@ -10,11 +10,11 @@ import { kubectl } from '../kubectl.js';
 const MARK = { annotation: 'slipway.dev/made-by', value: 'tests' };
 const MARK_COMMAND = ['annotate', 'namespace', SYSTEM_NAMESPACE, `${MARK.annotation}=${MARK.value}`, '--overwrite'];
 
-/** As much of a cluster as tells whose it is. */
+/** The part of a cluster that tells who uses it. */
 export interface Found {
-  /** Of the platform's namespace; undefined: it has none. */
+  /** Annotations of the platform's namespace; undefined: it has none. */
   annotations: Readonly<Record<string, string>> | undefined;
-  /** What is in that namespace, as kubectl names it: `deployment.apps/slipway-operator`. */
+  /** Objects in that namespace, as kubectl names them: `deployment.apps/slipway-operator`. */
   objects: readonly string[];
   /** Names of all Projects. */
   projects: readonly string[];
@@ -22,9 +22,7 @@ export interface Found {
   dataNamespace: boolean;
 }
 
-/**
- * Of these, those of our names can't be made again as they were. A volume goes with its namespace, whatever its name.
- */
+/** Kinds whose objects of our names can't be restored. A volume goes with its namespace, whatever its name. */
 const KINDS = ['deployments', 'statefulsets', 'secrets', 'persistentvolumeclaims'];
 const VOLUME = 'persistentvolumeclaim/';
 const PROJECTS = `projects.${GROUP}`;

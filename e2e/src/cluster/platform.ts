@@ -12,7 +12,7 @@ import { ROOT } from './find.js';
 import { install } from './installation.js';
 import { clusterNetwork } from './network.js';
 
-/** Of projects that ask for no other. */
+/** The region of projects that name none. */
 const REGION = 'eu-central';
 
 export interface ClusterPlatform extends Platform {
@@ -52,7 +52,7 @@ export async function startOnCluster(kubeconfig: string, overlay = 'test', root 
   }
 }
 
-/** Of the Postgres that the region's projects share. */
+/** Returns a superuser's URL of the Postgres that the region's projects share. */
 async function superuserUrl(config: KubeConfig, database: string): Promise<string> {
   const cluster = sharedClusterOf(REGION);
   const api = config.makeApiClient(CoreV1Api);

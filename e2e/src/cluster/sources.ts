@@ -1,7 +1,4 @@
-/**
- * What the images are made of: one hash of every file that images/Dockerfile copies. Called before a build, which it
- * may spare.
- */
+/** Hashes every file that images/Dockerfile copies. Called before a build, which it may spare. */
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';

@@ -7,8 +7,8 @@ export interface Told {
 }
 
 /**
- * What clients act upon. Lengths, dates and what caches or proxies are told follow from these, or are each server's
- * own.
+ * Headers that clients act upon. Lengths, dates and headers for caches or proxies follow from these, or are each
+ * server's own.
  */
 export const HEADERS = [
   'content-type',

@@ -21,7 +21,7 @@ export interface Lite {
 
 const DATABASE = 'lite';
 
-/** What a project's database has at birth. */
+/** SQL of a project's database at birth. */
 const AT_BIRTH = `
   create role anon; create role authenticated; create role service_role bypassrls;
   alter default privileges in schema public grant all on tables to anon, authenticated, service_role;

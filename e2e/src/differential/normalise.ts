@@ -1,4 +1,4 @@
-/** What two servers can not tell alike: ids, times, tokens. What stands for one says of which form it was. */
+/** Replaces values that differ between two servers: ids, times, tokens. The replacement names the value's form. */
 import type { Service } from './case.js';
 
 /** A table's rows are the same on both sides, to the letter. */

@@ -8,7 +8,7 @@ export const PAGE = new URL('../../../docs/compatibility/lite.md', import.meta.u
 const SERVICES: readonly Service[] = ['rest', 'auth', 'storage'];
 const RIGHT: Record<Verdict['right'], string> = { ours: 'ours', lite: 'lite', both: 'both' };
 
-/** What a difference is of; undefined: nobody has said which is right. */
+/** Returns the verdict on each difference; undefined: nobody has said which is right. */
 export const verdictsOf = ({ differences, ...outcome }: Outcome): Map<string, string | undefined> =>
   new Map(
     differences.map((difference) => [

@@ -15,7 +15,7 @@ export interface Side {
   url: string;
   database: Query;
   tokens: Tokens;
-  /** What earlier answers of the service were taken for. */
+  /** Values taken from earlier responses of the service. */
   variables: Record<string, string>;
 }
 

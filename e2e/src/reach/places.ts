@@ -12,7 +12,7 @@ export class Places {
     this.#api = config.makeApiClient(CoreV1Api);
   }
 
-  /** Of a Service. */
+  /** Returns the address of a Service. */
   async service(namespace: string, name: string, port: number): Promise<Address> {
     const { spec } = await this.#api.readNamespacedService({ namespace, name });
     // A headless one has no address: its pods have.
@@ -21,7 +21,7 @@ export class Places {
     return await this.pod(namespace, labels.join(), port);
   }
 
-  /** Of a running pod itself. */
+  /** Returns the address of a running pod. */
   async pod(namespace: string, labels: string, port: number): Promise<Address> {
     const { status } = await this.#running(namespace, labels);
     return { host: status?.podIP as string, port };

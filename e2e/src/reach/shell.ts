@@ -44,7 +44,7 @@ for address; do attempt $at $address & at=$((at + 1)); done
 wait
 `;
 
-/** Of each address, in their order. */
+/** Returns the outcome for each address, in their order. */
 export async function attempts(kubeconfig: string, pod: Pod, addresses: readonly Address[]): Promise<Outcome[]> {
   const { namespace, name, container, speaks } = pod;
   const asked = addresses.map(({ host, port }) => `${host} ${port}`);

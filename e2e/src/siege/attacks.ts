@@ -61,7 +61,7 @@ async function heldUntilEnd(client: pg.Client, signal: AbortSignal): Promise<voi
   }
 }
 
-/** As many as a caller can send, a few at a time. */
+/** Sends as many requests as a caller can, a few at a time. */
 function byRequests(count: number, request: (attacker: Attacker, n: number) => Promise<Response>) {
   return async (attacker: Attacker, signal: AbortSignal): Promise<void> => {
     let next = 0;

@@ -1,6 +1,6 @@
 /**
- * What was acknowledged, by name: afterwards it must be there. What was asked for without an answer may be there. In:
- * attempts and acknowledgements, of one name one after another. Used by each part of the load.
+ * Acknowledged writes by name, which must exist afterwards, and unanswered ones, which may. In: attempts and
+ * acknowledgements, of one name one after another. Used by each part of the load.
  */
 export class Kept {
   readonly #entries = new Map<string, { acknowledged: boolean; possible: Set<string> }>();
@@ -20,7 +20,7 @@ export class Kept {
     return [...this.#entries].filter(([, { acknowledged }]) => acknowledged).map(([name]) => name);
   }
 
-  /** What is wrong with what was found under `name`. */
+  /** Returns the problem with the value found under `name`. */
   problem(name: string, found: string | undefined): string | undefined {
     const entry = this.#entries.get(name);
     if (found === undefined) return entry?.acknowledged ? `${name} was acknowledged and is lost` : undefined;

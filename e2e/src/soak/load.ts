@@ -10,7 +10,7 @@ export interface Part {
   step(): Promise<void>;
   /** Afterwards: in words, what was acknowledged and is not there. */
   lost(): Promise<string[]>;
-  /** What it counted, in words. */
+  /** Its counts, in words. */
   readonly summary: string;
 }
 

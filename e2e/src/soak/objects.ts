@@ -7,7 +7,7 @@ import { type Part, Wrong } from './load.js';
 
 const MOST_BYTES = 200_000;
 const LARGE_BYTES = 3_000_000;
-/** Of uploads: larger ones take several writes, so that a kill meets one in the middle. */
+/** Share of large uploads: they take several writes, so that a kill meets one in the middle. */
 const LARGE = 0.05;
 const REPLACING = 0.2;
 const AT_ONCE = 4;

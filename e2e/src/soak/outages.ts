@@ -9,14 +9,14 @@ export type MayFail = Partial<Record<Kind, readonly Failure[]>>;
 export interface Outage {
   of: string;
   mayFail: MayFail;
-  /** Whose requests alone are concerned: undefined, everyone's. */
+  /** The only project that is affected; undefined: all. */
   ref: string | undefined;
   from: number;
   /** When it was back; Infinity until then. */
   to: number;
 }
 
-/** So many answers in a row, of each kind and project, make it back. */
+/** Successful responses in a row, of each kind and project, that end an outage. */
 const BACK_AFTER = 3;
 const PROJECTS_OWN: readonly Kind[] = ['REST', 'auth', 'storage', 'functions', 'realtime'];
 

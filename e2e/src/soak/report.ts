@@ -1,7 +1,4 @@
-/**
- * What the soak saw, in lines for people: latencies of each kind of request, and what each kill did. Nothing here is
- * asserted.
- */
+/** Reports the soak for people: latencies of each kind of request, and the effect of each kill. It asserts nothing. */
 import type { Outage, Outages } from './outages.js';
 import { KINDS, type Request, type Requests } from './requests.js';
 

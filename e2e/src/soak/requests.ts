@@ -34,8 +34,8 @@ export interface Request {
 const HANG_MS = 30_000;
 
 /**
- * Of a tool that was called while the database or the Kubernetes API is away: a result in MCP's terms, and no status of
- * HTTP's.
+ * The result of an MCP tool while the database or the Kubernetes API is unavailable: an error in MCP's terms, without
+ * an HTTP status.
  */
 const AWAY = /(does not accept connections now|does not answer|was lost)\. Try again\.".*"isError":true/;
 

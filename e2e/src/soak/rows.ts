@@ -20,7 +20,7 @@ export class Rows implements Part {
   readonly #apps: readonly App[];
   readonly #random: () => number;
   readonly #kept = new Kept();
-  /** What Ann wrote, by the project's ref. */
+  /** Rows that Ann wrote, by the project's ref. */
   readonly byAnn = new Map<string, Written[]>();
   #count = 0;
 

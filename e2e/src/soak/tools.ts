@@ -1,4 +1,4 @@
-/** What else is asked of the platform: MCP's run_sql in each project, and the Kubernetes API as an admin does. */
+/** Further requests to the platform: MCP's run_sql in each project, and the Kubernetes API as an admin. */
 import { CoreV1Api, KubeConfig } from '@kubernetes/client-node';
 import { LABEL_PROJECT, namespaceOf } from '@slipway/crds';
 import type { Network } from '../network.js';

@@ -1,6 +1,6 @@
 /**
- * What is killed, what may fail until it is back, and how: everything else goes on without a failed request. The table
- * in docs/operations.md is made of this. Called by the soak.
+ * The processes to kill, which requests may fail until each is back, and how: no other request fails. The table in
+ * docs/operations.md is made of this. Called by the soak.
  */
 import { readFile, realpath } from 'node:fs/promises';
 import path from 'node:path';
@@ -18,7 +18,7 @@ export interface Stage {
   apps: readonly App[];
   calls: Calls;
   random: () => number;
-  /** As a person does who finds that it ended. */
+  /** Starts it again, as a person does who finds that it ended. */
   startAgain(): Promise<void>;
 }
 
@@ -35,14 +35,14 @@ export interface Victim {
 
 export interface Target {
   pid: number;
-  /** Whose requests alone are concerned. */
+  /** The only project whose requests may fail. */
   ref?: string;
   /** Resolves once something is there in its place. */
   replaced(): Promise<unknown>;
 }
 
 const ALL_GONE: readonly Failure[] = ['no connection', 502, 503];
-/** Of what needs a row: a connection that broke, or one that can't be had yet. */
+/** Failures of requests that need a row while the database is unavailable: a broken connection, or none. */
 const DATABASE_GONE: MayFail = {
   REST: [503],
   auth: [503],

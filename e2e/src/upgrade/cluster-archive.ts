@@ -13,7 +13,7 @@ import { kubectl } from '../kubectl.js';
 import { until } from '../until.js';
 import { compress, decompress } from './archive.js';
 
-/** Of the test cluster, without credentials, on loopback. */
+/** The test cluster's etcd, without credentials, on loopback. */
 const ETCD = 'http://127.0.0.1:12379/v3/kv';
 /** Where the test cluster's volumes are folders. */
 const VOLUMES = '/tmp/hostpath_pv';
@@ -26,7 +26,7 @@ const KEPT = [
   /^\/registry\/(persistentvolumes|slipway\.dev)\//,
   /^\/registry\/apiextensions\.k8s\.io\/customresourcedefinitions\/[^/]+\.slipway\.dev$/,
 ];
-/** What the cluster makes anew, with the addresses, nodes and certificates that it has then. */
+/** Objects that a cluster makes anew, with the addresses, nodes and certificates that it has then. */
 const MADE_ANEW =
   /^\/registry\/(pods|events|leases|endpoints|endpointslices|services\/.*|ipaddresses|configmaps\/[^/]+\/kube-root-ca\.crt)(\/|$)/;
 

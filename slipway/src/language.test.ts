@@ -1,4 +1,7 @@
-/** Comments and docs fit into 120 columns. Biome wraps code; strings, tables and code blocks may be longer. */
+/**
+ * Rules of language that a program can check: the first words of doc comments, and 120 columns of comments and docs.
+ * Biome wraps code; strings, tables and code blocks may be longer.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -22,9 +25,22 @@ const read = (file: string) => readFileSync(path.join(root, file), 'utf8');
 /** Keeps the line numbers. */
 const emptied = (text: string) => text.replaceAll(/[^\n]/g, '');
 
+const sources = workspaces.flatMap((folder) => filesIn(`${folder}/src`, '.ts'));
+assert.ok(sources.length > 100);
+
+/** First words that put off the thing that a comment describes: an editor's tooltip shows the first sentence alone. */
+const PUTS_OFF = /^(?:What|Who|Whoever|Whose|Of|That which|So many|As)\b/;
+
+test('every doc comment begins with the thing that it describes', () => {
+  const found = sources.flatMap((file) =>
+    [...read(file).matchAll(/^[ \t]*\/\*\*[\s*]*(.{1,40})/gm)]
+      .filter(([, text = '']) => PUTS_OFF.test(text))
+      .map(([, text]) => `${file}: ${text}`),
+  );
+  assert.equal(found, []);
+});
+
 test('every comment fits into 120 columns', () => {
-  const sources = workspaces.flatMap((folder) => filesIn(`${folder}/src`, '.ts'));
-  assert.ok(sources.length > 100);
   const commentsOf = (text: string) => text.replaceAll(/^(?!\s*(\/\*\*|\*|\/\/)(\s|$)).*$|^.*biome-ignore.*$/gm, '');
   const long = sources.flatMap((file) => longLines(file, commentsOf(read(file))));
   assert.equal(long, []);
