@@ -120,7 +120,7 @@ const telling = (services: Services, log: Logger): Pick<RegistryOptions, 'onChan
   },
   onForget: (ref) => {
     for (const service of Object.values(services)) {
-      service.forget(ref).catch((error: unknown) => log.error({ err: error, ref }, 'a service did not let go'));
+      service.forget(ref).catch((error: unknown) => log.error({ err: error, ref }, 'service shutdown timed out'));
     }
   },
 });

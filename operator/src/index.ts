@@ -51,7 +51,7 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
     name: OPERATOR_LEASE,
     identity: settings.identity ?? processIdentity(),
     onLost: () => {
-      log.error('the lease is lost: another operator may lead');
+      log.error('lease lost: another operator may lead');
       metrics.leading.set(0);
       lost.resolve();
     },

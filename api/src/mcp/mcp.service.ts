@@ -34,7 +34,7 @@ export class McpService {
     if (body instanceof Response) return body;
     // The SDK answers these itself; of what it quotes of the message the log needs no more than the beginning.
     const onerror = ({ message }: Error) =>
-      this.log.warn({ request: asked.request.id, error: message.slice(0, 200) }, 'the MCP SDK did not serve a message');
+      this.log.warn({ request: asked.request.id, error: message.slice(0, 200) }, 'MCP message not served');
     const serverOf = () => {
       const server = this.tools.serverOf(asked);
       server.server.onerror = onerror;

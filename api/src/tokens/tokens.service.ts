@@ -88,7 +88,7 @@ export class TokensService {
     this.noting.add(id);
     this.tokens
       .touch(id, now)
-      .catch((error: unknown) => this.log.warn({ err: error, token: id }, 'the use of a token could not be noted'))
+      .catch((error: unknown) => this.log.warn({ err: error, token: id }, 'token use not recorded'))
       .finally(() => this.noting.delete(id));
   }
 }

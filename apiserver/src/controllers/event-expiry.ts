@@ -29,7 +29,7 @@ export class EventExpiry {
 
   start(): void {
     this.#timer = setInterval(() => {
-      this.sweep(Date.now()).catch((error) => this.#log.warn({ reason: error.message }, 'events could not be expired'));
+      this.sweep(Date.now()).catch((error) => this.#log.warn({ reason: error.message }, 'events not expired'));
     }, INTERVAL_MS).unref();
   }
 

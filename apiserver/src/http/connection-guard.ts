@@ -126,7 +126,7 @@ export class ConnectionGuard {
 
   #say(): void {
     this.#report = undefined;
-    if (this.#ended > 0) this.log.warn({ connections: this.#ended }, 'connections without a token ended');
+    if (this.#ended > 0) this.log.warn({ connections: this.#ended }, 'connections without a token closed');
     this.#ended = 0;
   }
 }

@@ -80,7 +80,7 @@ async function answer(
 
 function refuse(request: Request, error: unknown, log: Logger): void {
   const known = error instanceof ApiError;
-  if (!known) log.error({ err: error, method: request.method, path: request.path }, 'a request failed');
+  if (!known) log.error({ err: error, method: request.method, path: request.path }, 'request failed');
   const refusal = known ? error : failure(500, 'InternalError', 'Internal error occurred');
   endConnection(request);
   const { code } = refusal.status;

@@ -28,7 +28,7 @@ export class RefusalLog {
     this.#lines++;
     const reason = incoming.headers.authorization === undefined ? 'no-token' : 'unknown-token';
     const address = incoming.socket.remoteAddress;
-    this.log.info({ method, path: path.slice(0, MAX_PATH_LENGTH), reason, address }, 'a caller was refused');
+    this.log.info({ method, path: path.slice(0, MAX_PATH_LENGTH), reason, address }, 'caller rejected');
   }
 
   close(): void {
@@ -39,7 +39,7 @@ export class RefusalLog {
   #begin(): void {
     this.#turn = undefined;
     this.#lines = 0;
-    if (this.#leftOut > 0) this.log.info({ leftOut: this.#leftOut }, 'more callers were refused in the same second');
+    if (this.#leftOut > 0) this.log.info({ leftOut: this.#leftOut }, 'more callers rejected in the same second');
     this.#leftOut = 0;
   }
 }

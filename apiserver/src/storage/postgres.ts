@@ -107,7 +107,7 @@ export class Postgres {
     // A connection whose state is in doubt must not keep the lock.
     client.end().catch(() => {});
     if (this.#closed) return;
-    this.#log.warn('the connection to Postgres is lost: writes are refused until it is back');
+    this.#log.warn('Postgres connection lost: writes are rejected until it is restored');
     void this.#reconnect();
   }
 
@@ -119,10 +119,10 @@ export class Postgres {
         const revision = await readRevision(client);
         if (this.#closed) return void (await client.end());
         this.#adopt(client);
-        this.#log.info('connected to Postgres again');
+        this.#log.info('Postgres connection restored');
         return this.onReconnected(revision);
       } catch (error) {
-        this.#log.warn({ reason: (error as Error).message }, 'Postgres does not answer');
+        this.#log.warn({ reason: (error as Error).message }, 'Postgres unreachable');
       }
     }
   }

@@ -160,7 +160,7 @@ export class Store {
         this.#apply(batch);
         for (const { resolve, change } of batch) resolve(change.stored);
       } catch (error) {
-        this.#log.error({ reason: (error as Error).message, writes: batch.length }, 'a commit failed');
+        this.#log.error({ reason: (error as Error).message, writes: batch.length }, 'commit failed');
         this.#inDoubt = batch;
         this.#refuse([...batch, ...this.#waiting.splice(0)]);
       }

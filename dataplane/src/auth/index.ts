@@ -104,7 +104,7 @@ export function createAuthService({ log, attempts, outbound = anywhere }: AuthOp
     if (found === undefined) {
       found = readAuthConfig(tenant.authConfig);
       for (const { key, message } of found.problems) {
-        log.warn({ ref: tenant.ref, key, reason: message }, 'a setting of a project counts as absent');
+        log.warn({ ref: tenant.ref, key, reason: message }, 'malformed setting of a project ignored');
       }
       settingsOf.set(tenant, found);
     }
@@ -168,19 +168,19 @@ function namedRoute(method: string, path: string): Route | undefined {
 function asAuthError(error: unknown, { requestId, tenant }: ServiceRequest, log: Logger): AuthError {
   if (error instanceof AuthError) return error;
   if (error instanceof AnswerTooLargeError) {
-    log.info({ requestId, ref: tenant.ref, code: error.code }, 'answer of a database too large');
+    log.info({ requestId, ref: tenant.ref, code: error.code }, 'database answer too large');
     return new AuthError(500, 'unexpected_failure', `Database error (SQLSTATE ${error.code})`);
   }
   if (error instanceof PoolBusyError || error instanceof ConnectionError) {
-    log.warn({ requestId, ref: tenant.ref, reason: error.message }, 'auth could not reach a database');
+    log.warn({ requestId, ref: tenant.ref, reason: error.message }, 'auth database unreachable');
     return new AuthError(503, 'unexpected_failure', 'The database is not available; try again in a moment');
   }
   if (error instanceof DatabaseError) {
     // Mostly a trigger of the project's own. Its message may hold what callers who haven't signed in must not see.
-    log.info({ requestId, ref: tenant.ref, code: error.code }, 'a database refused a statement of auth');
+    log.info({ requestId, ref: tenant.ref, code: error.code }, 'auth statement rejected');
     return new AuthError(500, 'unexpected_failure', `Database error (SQLSTATE ${error.code})`);
   }
-  log.error({ err: error, requestId, ref: tenant.ref }, 'auth failed');
+  log.error({ err: error, requestId, ref: tenant.ref }, 'auth request failed');
   return new AuthError(500, 'unexpected_failure', 'Unexpected failure, please check server logs for more information');
 }
 

@@ -44,7 +44,7 @@ export async function startFunctionsControl(
     answer(controlled, incoming).then(
       (said) => send(outgoing, said),
       (error: unknown) => {
-        log.error({ err: error }, 'a request of the platform for a function failed');
+        log.error({ err: error }, 'function request of the platform failed');
         send(outgoing, { status: 500, body: { message: 'it failed; the data plane’s log says why' } });
       },
     );
@@ -63,7 +63,7 @@ function bearing(token: () => string, log: Logger): (incoming: IncomingMessage) 
     try {
       return timingSafeEqual(digest(headers.authorization ?? ''), digest(`Bearer ${token()}`));
     } catch (error) {
-      log.error({ err: error }, 'the token of the platform can not be read');
+      log.error({ err: error }, 'platform token not readable');
       return false;
     }
   };

@@ -143,7 +143,7 @@ export class Deployer {
     await store.commit(ref, name, deployment);
     functions.set(keyOf(ref, name), target);
     unreadable.forget(ref, name);
-    log.info({ ref, function: name, version }, 'a function is deployed');
+    log.info({ ref, function: name, version }, 'function deployed');
     return outcome;
   }
 

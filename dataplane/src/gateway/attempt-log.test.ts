@@ -61,7 +61,7 @@ test('of a flood of failures in one second ten are named and the others counted,
   attempts.close();
   assert.equal(
     lines.map(({ msg, leftOut }) => leftOut ?? msg),
-    [...Array(10).fill('a service is away'), 'a caller was refused', 990],
+    [...Array(10).fill('a service is away'), 'caller rejected', 990],
   );
   assert.is(lines[0]?.ref, 'shop');
   assert.match(JSON.stringify(lines[0]?.err), /it is away/);

@@ -66,7 +66,7 @@ export class AttemptLog {
   }
 
   #writeRefused(why: object, attempt: Attempt): void {
-    if (this.#refused.take(attempt.ref)) this.log.info({ ...fieldsOf(attempt), ...why }, 'a caller was refused');
+    if (this.#refused.take(attempt.ref)) this.log.info({ ...fieldsOf(attempt), ...why }, 'caller rejected');
   }
 }
 

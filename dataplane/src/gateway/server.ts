@@ -131,7 +131,7 @@ export function createGateway(options: GatewayOptions): Server {
     // As where another answer has not left yet: whoever asks for more on its connection is given none of it. Not warned
     // of, as nothing bounds how often callers bring it about.
     gateway.onUpgrade(incoming, socket, head).catch((error: unknown) => {
-      options.log.debug({ err: error }, 'an upgrade could not be decided');
+      options.log.debug({ err: error }, 'upgrade request failed');
       socket.destroy();
     });
   });
@@ -301,7 +301,7 @@ class Gateway {
       return;
     }
     if (outgoing.destroyed && !outgoing.writableFinished) {
-      this.options.log.debug({ err: error, requestId: attempt.requestId }, 'a caller went away');
+      this.options.log.debug({ err: error, requestId: attempt.requestId }, 'caller disconnected');
       return;
     }
     const { words, refusal } = failureOf(error, entry.name);
@@ -384,7 +384,7 @@ function failureOf(error: unknown, service: string): { words: string; refusal: R
   if (error instanceof ServiceUnreachable) return { words: 'a service is away', refusal: serviceDown(service) };
   if (error instanceof ServiceTooSlow) return { words: 'a service is too slow', refusal: serviceTooSlow(service) };
   if (error instanceof ServiceBusy) return { words: 'a service has too much to do', refusal: serviceBusy(service) };
-  return { words: 'a request failed', refusal: FAILED };
+  return { words: 'request failed', refusal: FAILED };
 }
 
 function refusalFor(decision: Refused, rules: ServiceRules): Refusal {

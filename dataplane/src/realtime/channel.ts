@@ -128,7 +128,7 @@ export class Channel {
     };
     const work = (this.#work ?? Promise.resolve())
       .then(run)
-      .catch((error: Error) => this.hub.log.error({ err: error, ref: this.hub.tenant.ref }, 'a channel failed to end'))
+      .catch((error: Error) => this.hub.log.error({ err: error, ref: this.hub.tenant.ref }, 'channel shutdown failed'))
       .finally(() => {
         this.#waiting--;
         this.hub.waiting.take(-bytes);
@@ -139,7 +139,7 @@ export class Channel {
 
   #fail(error: Error): void {
     const isDatabase = [ConnectionError, DatabaseError, PoolBusyError].some((kind) => error instanceof kind);
-    if (!isDatabase) this.hub.log.error({ err: error, ref: this.hub.tenant.ref }, 'a channel failed');
+    if (!isDatabase) this.hub.log.error({ err: error, ref: this.hub.tenant.ref }, 'channel failed');
     this.shutDown(isDatabase ? 'Realtime was unable to connect to the project database' : 'Unknown Error on Channel');
   }
 
@@ -148,7 +148,7 @@ export class Channel {
     try {
       outcome = await this.#enter(message);
     } catch (error) {
-      this.hub.log.warn({ why: (error as Error).message, ref: this.hub.tenant.ref }, 'a join failed');
+      this.hub.log.warn({ why: (error as Error).message, ref: this.hub.tenant.ref }, 'join failed');
       outcome = new Refused('UnableToConnectToProject', 'Realtime was unable to connect to the project database');
     }
     if (this.#state === 'ended') return this.#topic?.remove(this);

@@ -49,7 +49,7 @@ export class Connection {
         this.#onMessage(data as Buffer, isBinary);
       } catch (error) {
         // Thrown on, it would end this process, with the sockets of all projects.
-        hub.log.error({ err: error, ref: hub.tenant.ref }, 'a message could not be taken');
+        hub.log.error({ err: error, ref: hub.tenant.ref }, 'message not processed');
         this.close(FAILED);
       }
     });

@@ -83,7 +83,7 @@ export class Hub {
         if (!this.events.take()) return;
         this.find(topic, isPrivate)?.broadcast(Broadcast.of(`realtime:${topic}`, event, payload, { id }));
       },
-      (error) => log.warn({ why: error.message, ref: tenant.ref }, 'messages of a database could not be read yet'),
+      (error) => log.warn({ why: error.message, ref: tenant.ref }, 'messages of a database not readable yet'),
     );
     this.changes = new Changes({
       tenant,

@@ -26,7 +26,7 @@ await runProgram('auth', async () => startAuth(process.env));
 async function startAuth(environment: NodeJS.ProcessEnv): Promise<Running> {
   const { tenant, listen: at, logLevel, ignored } = readAuthSettings(environment);
   const log = pino({ level: logLevel });
-  for (const { name, reason } of ignored) log.warn({ name, reason }, 'a setting counts as absent');
+  for (const { name, reason } of ignored) log.warn({ name, reason }, 'malformed setting ignored');
   await migrate(tenant.authAdmin, log);
   const service = createAuthService({ log });
   const server = createServiceServer({ tenant, service, anonymous: undefined, refusalOf: undefined, log });
@@ -62,7 +62,7 @@ async function connected(login: Login, log: Logger): Promise<pg.Client> {
       await client.end().catch(() => undefined);
       const reason = (error as Error).message;
       if (attempt === ATTEMPTS) throw new Error(`the database of GOTRUE_DB_DATABASE_URL can not be reached: ${reason}`);
-      log.warn({ reason, attempt }, 'the database can not be reached yet');
+      log.warn({ reason, attempt }, 'database not reachable yet');
       await wait(BETWEEN_MS);
     }
   }

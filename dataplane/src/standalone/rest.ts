@@ -20,7 +20,7 @@ await runProgram('rest', async () => startRest(process.env));
 async function startRest(environment: NodeJS.ProcessEnv): Promise<Running> {
   const { tenant, options, anonymous, logLevel, ignored, ...at } = readServiceSettings(environment);
   const log = pino({ level: logLevel });
-  for (const { name, reason } of ignored) log.warn({ name, reason }, 'a setting counts as absent');
+  for (const { name, reason } of ignored) log.warn({ name, reason }, 'malformed setting ignored');
   const service = createRestService(options);
   const server = createServiceServer({
     tenant,

@@ -89,6 +89,6 @@ function fail(error: unknown, { log, tenant }: ServedAlone, requestId: string, o
   if ((error as { status?: unknown } | null)?.status === 413) return refuse(outgoing, BODY_TOO_LARGE);
   if (outgoing.destroyed && !outgoing.writableFinished) return;
   const down = error instanceof ConnectionError || error instanceof PoolBusyError;
-  log.error({ err: error, requestId }, down ? 'the database can not be reached' : 'a request failed');
+  log.error({ err: error, requestId }, down ? 'database not reachable' : 'request failed');
   refuse(outgoing, down ? serviceDown([...tenant.services].join()) : FAILED);
 }

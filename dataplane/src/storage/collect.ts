@@ -59,7 +59,7 @@ async function collectProject({ content, files, databases, log, now }: Collectio
     const unnamed = await unnamedOf(databases, tenant, old);
     await content.remove(ref, unnamed);
     for (const version of unnamed) await rm(path.join(files.folder, ref, 'tmp', version), { force: true });
-    if (unnamed.length > 0) log.info({ ref, files: unnamed.length }, 'content that no object names was removed');
+    if (unnamed.length > 0) log.info({ ref, files: unnamed.length }, 'unreferenced content removed');
     old = [];
   };
   for await (const { version, modified } of content.versions(ref)) {
@@ -93,6 +93,6 @@ async function collectGone({ content, files, log, now }: Collection, ref: string
   } else if (now - mtimeMs > GONE_MS) {
     await content.removeProject(ref);
     await files.removeProject(ref);
-    log.info({ ref }, 'the files of a project that is gone were removed');
+    log.info({ ref }, 'files of a deleted project removed');
   }
 }

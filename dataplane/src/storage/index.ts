@@ -103,7 +103,7 @@ export function createStorageService({ directory, s3, limits: given, projects, l
     if (!projects?.complete()) return;
     const { tenant } = projects;
     const work = () => collect({ content, files, databases, tenant, log, now: Date.now() });
-    collecting = collecting.then(work).catch((error: unknown) => log.warn({ err: error }, 'nothing was collected'));
+    collecting = collecting.then(work).catch((error: unknown) => log.warn({ err: error }, 'content collection failed'));
   }, COLLECT_MS).unref();
 
   async function dispatch(request: ServiceRequest): Promise<void> {
@@ -123,7 +123,7 @@ export function createStorageService({ directory, s3, limits: given, projects, l
       dispatch(request).catch((error: unknown) => {
         const known = storageError(error);
         if (!(known instanceof StorageError)) throw error;
-        if (known.status >= 500) log.warn({ err: error, requestId: request.requestId }, 'storage could not answer');
+        if (known.status >= 500) log.warn({ err: error, requestId: request.requestId }, 'storage request failed');
         refuse(request, known);
       }),
     forget: (ref) => databases.forget(ref),

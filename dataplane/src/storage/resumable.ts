@@ -140,7 +140,7 @@ export class Resumable {
     } catch (error) {
       if (isAnswer(error) || !isPassing(error)) throw error;
       const { requestId } = this.#now().context.request;
-      this.log.warn({ err: error, requestId }, 'a resumable upload that is whole could not become an object');
+      this.log.warn({ err: error, requestId }, 'complete resumable upload not stored as an object');
       throw notYetFinished();
     }
   }
@@ -211,7 +211,7 @@ export class Resumable {
   #answerTo(error: unknown): Answer {
     const { status_code, body } = answerTo(error);
     const { requestId } = this.#now().context.request;
-    if (status_code >= 500) this.log.warn({ err: error, requestId }, 'storage could not answer');
+    if (status_code >= 500) this.log.warn({ err: error, requestId }, 'storage request failed');
     return { status_code, body };
   }
 

@@ -134,7 +134,7 @@ function onMachine(settings: MachineSettings, deps: EngineWorld): InstalledEngin
     onChange: (listener) => databases.add(listener),
     // Fills up the spares before anyone asks; if Postgres isn't there yet, the first reconcile tries again.
     begin: () => {
-      engine.start().catch((error: Error) => log.warn({ why: error.message }, 'the engine is not ready yet'));
+      engine.start().catch((error: Error) => log.warn({ why: error.message }, 'engine not ready yet'));
     },
     close: async () => {
       await engine.close();

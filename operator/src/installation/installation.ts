@@ -47,12 +47,12 @@ export class PlatformInstallation {
     for (let failures = 0; !signal.aborted; ) {
       try {
         await prepare(this.#options.client);
-        if (failures > 0) log.info('the platform database is ready');
+        if (failures > 0) log.info('platform database ready');
         failures = 0;
         this.#prepared.resolve();
       } catch (error) {
         failures += 1;
-        log.warn({ why: wordsOf(error) }, 'the platform database is not ready yet');
+        log.warn({ why: wordsOf(error) }, 'platform database not ready yet');
       }
       const wait = failures === 0 ? LOOK_AGAIN_MS : delayOf(BACKOFF, failures);
       await sleep(wait, undefined, { signal, ref: false }).catch(() => {});

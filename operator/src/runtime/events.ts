@@ -42,7 +42,7 @@ export class EventRecorder {
     this.#waiting += 1;
     this.#tail = this.#tail
       .then(() => this.#write(object, type, reason, message.slice(0, MESSAGE_LIMIT)))
-      .catch((error: Error) => this.#options.log.warn({ why: error.message, reason }, 'an Event was not written'))
+      .catch((error: Error) => this.#options.log.warn({ why: error.message, reason }, 'Event not written'))
       .finally(() => {
         this.#waiting -= 1;
       });

@@ -135,7 +135,7 @@ export class Informer<T extends KubeObject> {
       if (this.#stop.signal.aborted) return 'closed';
       if (isGone(error)) this.#version = undefined;
       const why = error instanceof Error ? error.message : String(error);
-      log.warn({ resource, why }, 'watch broke and is begun again');
+      log.warn({ resource, why }, 'watch broken and restarted');
       return isGone(error) ? 'gone' : 'error';
     }
   }
@@ -235,7 +235,7 @@ export class Informer<T extends KubeObject> {
       try {
         listener(change);
       } catch (error) {
-        this.#options.log.error({ resource: this.#options.resource, error }, 'a listener failed');
+        this.#options.log.error({ resource: this.#options.resource, error }, 'listener failed');
       }
     }
   }

@@ -172,7 +172,7 @@ export class LeaderElection {
   }
 
   #failed(error: Error): false {
-    this.#options.log.warn({ why: error.message }, 'the lease could not be written');
+    this.#options.log.warn({ why: error.message }, 'lease not written');
     return false;
   }
 

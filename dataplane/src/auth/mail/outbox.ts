@@ -27,7 +27,7 @@ export class Outbox {
     const { ref, kind } = message;
     const sent = this.#queue
       .run(ref, () => this.#send(message))
-      .catch(() => this.log.warn({ ref, kind }, 'a message was dropped: too many are waiting'))
+      .catch(() => this.log.warn({ ref, kind }, 'message dropped: too many are waiting'))
       .finally(() => this.#sending.delete(sent));
     this.#sending.add(sent);
   }
@@ -37,7 +37,7 @@ export class Outbox {
     await Promise.race([Promise.all(this.#sending), pause(CLOSE_MS, undefined, { ref: false })]);
     const left = this.#sending.size;
     this.#queue.drop();
-    if (left > 0) this.log.warn({ left }, 'messages were left unsent');
+    if (left > 0) this.log.warn({ left }, 'messages left unsent');
   }
 
   async #send({ ref, kind, send }: Message): Promise<void> {

@@ -159,6 +159,6 @@ delete from auth.flow_state where (id = $1::uuid and (not $2::boolean or auth_co
       },
     ]);
   } catch (error) {
-    log.info({ ref: request.tenant.ref, reason: (error as Error).message }, 'ended flows were not removed');
+    log.info({ ref: request.tenant.ref, reason: (error as Error).message }, 'ended flows not removed');
   }
 }

@@ -77,7 +77,7 @@ export class Launcher {
   }
 
   #complain(why: string): void {
-    this.log.error({ why }, 'the process that starts functions');
+    this.log.error({ why }, 'function launcher failed');
   }
 
   #over(child: ChildProcess, why: string): void {

@@ -68,7 +68,7 @@ export class Changes {
     // From now on it counts, so that the stream is not stopped while its wishes are looked at.
     this.#subscriptions.set(channel, []);
     this.#enter(channel, wishes).catch((error: Error) => {
-      this.#options.log.warn({ why: error.message, ref: this.#options.tenant.ref }, 'a subscription failed');
+      this.#options.log.warn({ why: error.message, ref: this.#options.tenant.ref }, 'subscription failed');
       this.#tell(channel, 'error', 'Unable to subscribe to changes: the database can not be read now');
       if (this.#subscriptions.has(channel)) channel.end('phx_error');
     });
@@ -163,7 +163,7 @@ export class Changes {
         for (const send of await this.#prepare(changes)) send();
         return;
       } catch (error) {
-        this.#options.log.warn({ why: (error as Error).message }, 'changes could not be checked yet');
+        this.#options.log.warn({ why: (error as Error).message }, 'changes not checked yet');
         await pause(RETRY_MS);
       }
     }

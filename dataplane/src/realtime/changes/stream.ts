@@ -90,7 +90,7 @@ export class ChangeStream {
     this.#ready.reject(new Error('stopped'));
     await this.#running;
     if (this.#hasSlot)
-      await this.#dropSlot().catch(() => this.log.warn({ slot: this.#slot }, 'a slot was left behind'));
+      await this.#dropSlot().catch(() => this.log.warn({ slot: this.#slot }, 'replication slot left behind'));
   }
 
   async #run(): Promise<void> {
@@ -146,7 +146,7 @@ export class ChangeStream {
   }
 
   #onFailure(error: Error): void {
-    this.log.warn({ why: error.message, slot: this.#slot }, 'changes of a database can not be read now');
+    this.log.warn({ why: error.message, slot: this.#slot }, 'changes of a database not readable now');
     this.events.onTrouble(error);
     if (error instanceof TooManyRelations) return this.#lose();
     if (!(error instanceof DatabaseError) || AWAY.test(error.code)) return;

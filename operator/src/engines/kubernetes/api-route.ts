@@ -34,7 +34,7 @@ export class ApiRoute {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       await this.children.ensure(route).catch((error: Error) => {
-        this.log.warn({ why: error.message }, 'the route to the API could not be made');
+        this.log.warn({ why: error.message }, 'route to the API not created');
       });
       await sleep(LOOK_MS, undefined, { signal, ref: false }).catch(() => {});
     }

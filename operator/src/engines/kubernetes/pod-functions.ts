@@ -96,7 +96,7 @@ export class PodFunctions implements FunctionEngine {
     this.#disks.set(url, disk);
     // What was deployed before this operator led is asked for by its first reconciles.
     if (before !== undefined && disk !== before) {
-      this.#options.log.warn({ pod: url }, 'a pod lost its functions: they are deployed again');
+      this.#options.log.warn({ pod: url }, 'functions of a pod lost: they are deployed again');
       for (const listener of this.#listeners) listener((ref) => podOf(ref, this.#options.urls) === url);
     }
     if (!this.#tidy.has(disk) && (await this.#removeUnwanted(url, pod))) this.#tidy.add(disk);

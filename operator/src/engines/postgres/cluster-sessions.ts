@@ -56,7 +56,7 @@ export class ClusterSessions {
     const pool = new pg.Pool({ ...this.#settings, max, Client: ScramClient });
     // Of one that is in use: its query tells. Without a listener the process would end.
     pool.on('connect', (client) => client.on('error', () => {}));
-    pool.on('error', (error) => this.#log.warn({ why: error.message }, 'a connection to Postgres broke'));
+    pool.on('error', (error) => this.#log.warn({ why: error.message }, 'Postgres connection lost'));
     return pool;
   }
 
@@ -82,7 +82,7 @@ export class ClusterSessions {
       const { rows } = await this.#warden.query(sentAway(pid));
       if (rows.length > 0) this.#log.warn({ databases: rows.map(({ datname }) => datname) }, HELD_UP);
     } catch (error) {
-      this.#log.warn({ why: (error as Error).message }, 'who holds up the platform could not be sent away');
+      this.#log.warn({ why: (error as Error).message }, 'harmful sessions not ended');
     }
   }
 

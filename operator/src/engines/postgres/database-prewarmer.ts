@@ -117,7 +117,7 @@ export class DatabasePrewarmer {
       else this.#ready.push(id);
     } catch (error) {
       this.#failures += 1;
-      this.#log.warn({ why: (error as Error).message }, 'a spare database could not be made');
+      this.#log.warn({ why: (error as Error).message }, 'spare database not created');
       // Who waits gets the reason now and comes back with a delay of its own.
       this.#waiters.shift()?.reject(error as Error);
       await this.#clean(id);
@@ -131,7 +131,7 @@ export class DatabasePrewarmer {
   /** Drops a database that is half made; on failure, before the next one is made. */
   #clean(id: string): Promise<void> {
     return dropDatabase(this.#sessions, BUILDING_PREFIX + id, spareRef(id)).catch((error: Error) => {
-      this.#log.warn({ why: error.message }, 'a half-made spare database is left for the next sweep');
+      this.#log.warn({ why: error.message }, 'half-made spare database left for the next sweep');
     });
   }
 

@@ -167,7 +167,7 @@ export class DatabaseServer {
       if (statements.length > 0) await this.#named.query(transaction(statements));
       if (needed.length === 0) return named(request, found, ready);
       const restored = needed.map(({ drift }) => drift);
-      this.#settings.log.info({ ref, restored }, 'the database had drifted and was put right');
+      this.#settings.log.info({ ref, restored }, 'database drift repaired');
       return named(request, found, { ...ready, restored });
     });
   }
@@ -297,7 +297,7 @@ export class DatabaseServer {
     } catch (error) {
       if (isDefect(error)) throw error;
       const { code, message } = error as { code?: string; message: string };
-      this.#settings.log.warn({ code, why: message }, 'Postgres refused');
+      this.#settings.log.warn({ code, why: message }, 'Postgres statement rejected');
       if (code === OUT_OF_SHARED_MEMORY) throw new TransientError(explain(code), { cause: error });
       return { state: 'failed', reason: 'PostgresUnavailable', message: explain(code), retry: true };
     }

@@ -77,7 +77,7 @@ export class SessionWatch {
       this.#client = undefined;
       await client?.end().catch(() => {});
       if (this.#isClosed) return;
-      if (!this.#pause) this.log.warn({ why: (error as Error).message }, 'sessions of tenants can not be watched');
+      if (!this.#pause) this.log.warn({ why: (error as Error).message }, 'tenant sessions not watched');
       this.#pause = Math.min(this.#pause * 2 || LOOK_MS, LONGEST_PAUSE_MS);
       this.#pausedUntil = performance.now() + this.#pause;
     }

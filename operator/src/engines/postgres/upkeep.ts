@@ -29,10 +29,10 @@ export function startUpkeep(sessions: ClusterSessions, log: Logger): () => void 
 /** Drops replication slots that a killed data plane left behind. */
 async function dropSlots(sessions: ClusterSessions, log: Logger): Promise<void> {
   const slots = await dropIdleReplicationSlots(sessions, SLOT_IDLE_SECONDS);
-  if (slots.length > 0) log.info({ slots }, 'replication slots that nobody reads were dropped');
+  if (slots.length > 0) log.info({ slots }, 'unused replication slots dropped');
 }
 
 async function forgetSettings(sessions: ClusterSessions, log: Logger): Promise<void> {
   const statements = await forgetGroupSettings(sessions);
-  if (statements.length > 0) log.warn({ statements }, 'a project had put settings on roles that all share');
+  if (statements.length > 0) log.warn({ statements }, 'settings of a project on shared roles removed');
 }

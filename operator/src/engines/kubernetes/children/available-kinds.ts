@@ -34,7 +34,7 @@ async function isAllowed(client: KubeClient, kind: Kind, log: Logger): Promise<b
     return true;
   } catch (error) {
     if (!(error instanceof KubeError) || error.status !== 403) throw error;
-    log.warn({ kind: kind.kind }, 'this cluster serves the kind, and the operator has no right to use it');
+    log.warn({ kind: kind.kind }, 'kind served, but the operator has no right to use it');
     return false;
   }
 }

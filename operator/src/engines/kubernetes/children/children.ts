@@ -163,7 +163,7 @@ export class Children {
   }
 
   #say({ kind, metadata }: DesiredObject, what: 'deleted' | 'edited'): string {
-    this.#log.warn({ kind, name: metadata.name, namespace: metadata.namespace, what }, 'a child was put back');
+    this.#log.warn({ kind, name: metadata.name, namespace: metadata.namespace, what }, 'object restored');
     return `${kind} ${metadata.name}, which was ${what}`;
   }
 
