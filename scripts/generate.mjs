@@ -3,7 +3,13 @@
  * @supabase/lite.
  */
 import { spawnSync } from 'node:child_process';
+import { helpOr } from './help.mjs';
 import { nodeBinary, prepare, root } from './prepare.mjs';
+
+helpOr(`npm run generate [-- lite]
+
+Writes manifests/, the table of settings in docs/cluster.md and docs/compatibility.md. lite also runs each request
+against @supabase/lite and writes docs/compatibility/lite.md.`);
 
 prepare();
 const commands = [

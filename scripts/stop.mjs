@@ -1,3 +1,3 @@
 import { runNode } from './prepare.mjs';
 
-runNode(['slipway/dist/main.js', 'stop']);
+runNode(['slipway/dist/main.js', 'stop', ...process.argv.slice(2)]);

@@ -10,7 +10,13 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
+import { helpOr } from './help.mjs';
 import { nodeBinary, prepare, root } from './prepare.mjs';
+
+helpOr(`npm test [-- part-of-a-path …] [--any-cluster]
+
+Runs the test files whose path contains one of the parts, or all and the linter. Those named *cluster.test.js need a
+real Kubernetes cluster; with --any-cluster that may be the one that KUBECONFIG names, or a new one of kind's.`);
 
 /** A file that takes longer than this hangs. On a cluster programs start slowly, and much is waited for. */
 const FILE_TIMEOUT_MS = 20 * 60_000;

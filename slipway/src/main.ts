@@ -14,6 +14,7 @@ npm run admin -- appoint <address>
                     makes an account of the one that runs an administrator
 npm run admin -- accounts
                     lists its accounts
+npm run admin       lists all commands for accounts
 
 Settings, by environment variable:
 ${SETTINGS_HELP}`;
@@ -77,9 +78,13 @@ function fail(error: unknown): never {
 // A terminal that is gone is no reason to end.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
-const [command = 'start'] = process.argv.slice(2);
-if (command === '--help' || command === 'help') process.stdout.write(HELP);
-else if (command === 'stop') await stop().catch(fail);
+const [command = 'start', ...words] = process.argv.slice(2);
+// Before anything else: help for a command must not run the command.
+if (command === 'help' || [command, ...words].some((word) => word === '--help' || word === '-h')) {
+  process.stdout.write(HELP);
+} else if (command !== 'admin' && words.length > 0) {
+  fail(new StartProblem(`${command} takes no "${words[0]}": npm start -- --help lists the commands`));
+} else if (command === 'stop') await stop().catch(fail);
 else if (command === 'start') await start().catch(fail);
 else if (command === 'admin') process.exitCode = await administer().catch(fail);
-else fail(new StartProblem(`there is no "${command}": npm start -- --help tells what there is`));
+else fail(new StartProblem(`there is no "${command}": npm start -- --help lists the commands`));

@@ -1,11 +1,12 @@
 /** Starts that can't work: each must end with one clear line that names the fix. */
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { freePort, installedBinaries } from '@slipway/postgres';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -120,7 +121,21 @@ test('data of a newer Postgres is left alone', async () => {
 test('an unknown word on the command line is named', async () => {
   assert.is(
     await failingStart({ SLIPWAY_HOME: home }, ['begin']),
-    'slipway: there is no "begin": npm start -- --help tells what there is',
+    'slipway: there is no "begin": npm start -- --help lists the commands',
+  );
+});
+
+for (const words of [['--help'], ['-h'], ['stop', '--help'], ['stop', '-h'], ['admin', '--help'], ['start', '-h']])
+  test(`${words.join(' ')} prints help and does nothing else`, async () => {
+    const main = fileURLToPath(new URL('./main.js', import.meta.url));
+    const { stdout } = await promisify(execFile)(process.execPath, [main, ...words], { env: { SLIPWAY_HOME: home } });
+    assert.match(stdout, /^\nnpm start +starts the platform[\s\S]*npm stop[\s\S]*SLIPWAY_PORT/);
+  });
+
+test('a word too many is named', async () => {
+  assert.is(
+    await failingStart({ SLIPWAY_HOME: home }, ['stop', 'now']),
+    'slipway: stop takes no "now": npm start -- --help lists the commands',
   );
 });
 
