@@ -1,0 +1,37 @@
+export { type Backoff, delayOf } from './backoff.js';
+export {
+  type ConcurrencyBounds,
+  ConcurrencyLimit,
+  ConcurrencyLimitReached,
+  type ReachedBound,
+} from './concurrency-limit.js';
+export { Counts, type Share } from './counts.js';
+export { isDnsName } from './dns-name.js';
+export { EndedConnections } from './ended-connections.js';
+export { flush, namesIn, replaceFile, unlessMissing } from './files.js';
+export { type Hang, readHangs, recordHang } from './hang-record.js';
+export { runInTurns, type Steps } from './in-turns.js';
+export { countValues, type JsonBound, JsonRefusal, ONE_TURN, parseJson } from './json.js';
+export { jsonSteps, parseJsonInTurns } from './json-in-turns.js';
+export { endRequests, listen, listenOptions } from './listening.js';
+export { LOG_LEVELS, logLevelOf } from './log-level.js';
+export { LogThrottle } from './log-throttle.js';
+export { LONG_TURN_MESSAGE, LONG_TURN_MS } from './long-turns.js';
+export { type MetricsRegistry, serveMetrics } from './metrics-server.js';
+export { isLoopback, networkOf } from './networks.js';
+export { readBounded } from './read-bounded.js';
+export { NOT_PUBLIC, NOT_PUBLIC_IPV6 } from './reserved-addresses.js';
+export { dropRest } from './rest-of-request.js';
+export { type Running, runProgram } from './run-program.js';
+export { isSameSecret } from './same-secret.js';
+export {
+  type Environment,
+  fileSettingOf,
+  LISTEN_FORM,
+  METRICS_FORM,
+  optionalSettingOf,
+  type SettingForm,
+  settingOf,
+} from './settings.js';
+export { type Rate, TokenBucket, TokenBuckets } from './token-bucket.js';
+export { HANG_MS, HUNG_EXIT_CODE, startWatchdog, underWay } from './watchdog.js';

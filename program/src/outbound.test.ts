@@ -1,0 +1,73 @@
+/** Tests outgoing connections, with real servers on this machine in place of servers inside a cluster. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { AddressRefused, outboundTo, publicAddresses, publicOnly } from './outbound.js';
+
+async function startInside() {
+  let reached = 0;
+  const server = createTcpServer((socket) => {
+    reached += 1;
+    socket.destroy();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return { port: (server.address() as AddressInfo).port, reached: () => reached, close: () => server.close() };
+}
+
+test('a public address is allowed unless the site blocks it', () => {
+  const allows = publicAddresses(['9.9.9.0/24', '2620:fe::/48']);
+  for (const address of ['8.8.8.8', '1.1.1.1', '2606:4700::1111']) assert.ok(allows(address), address);
+  const refused = [
+    ...['10.96.0.1', '127.0.0.1', '169.254.169.254', '192.168.1.1', '172.31.0.1', '100.64.0.1', '0.0.0.0', '9.9.9.9'],
+    ...['192.0.0.8', '198.18.0.1', '224.0.0.1', '255.255.255.255', 'localhost', ''],
+    ...['::1', '::', '::ffff:10.0.0.1', '::ffff:8.8.8.8', '64:ff9b::a00:1', '2002:a00:1::1', 'fd00::1', 'fe80::1'],
+    ...['2620:fe::fe', 'ff02::1', '2001:db8::1'],
+  ];
+  for (const address of refused) assert.not.ok(allows(address), address);
+});
+
+test('the error for a blocked address that is not a CIDR names the address', () => {
+  assert.throws(() => publicOnly(['10.0.0.0/99']), /blockedAddresses of the site: 10\.0\.0\.0\/99 is no CIDR/);
+});
+
+test('an address of the cluster is never connected to, in any notation or through any name', async () => {
+  const inside = await startInside();
+  const outbound = publicOnly([]);
+  for (const host of ['127.0.0.1', 'localhost', '2130706433', '0x7f.1', '[::ffff:127.0.0.1]', '0.0.0.0']) {
+    const why = await outbound.fetch(`http://${host}:${inside.port}/`).then(
+      () => undefined,
+      ({ cause }: Error) => cause,
+    );
+    assert.instance(why, AddressRefused, host);
+    const refusal = await outbound.connect(host.replace(/[[\]]/g, ''), inside.port, 5_000).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    assert.instance(refusal, AddressRefused, host);
+  }
+  assert.is(inside.reached(), 0);
+  await outbound.close();
+  inside.close();
+});
+
+test('allowed addresses can be reached by name and by address, and a name resolves only to allowed ones', async () => {
+  const server = createServer((_, response) => response.end('reached'));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const outbound = outboundTo((address) => address === '127.0.0.1');
+  for (const host of ['127.0.0.1', 'localhost']) {
+    assert.is(await (await outbound.fetch(`http://${host}:${port}/`)).text(), 'reached');
+    const socket = await outbound.connect(host, port, 5_000);
+    assert.is(socket?.remoteAddress, '127.0.0.1');
+    socket?.destroy();
+  }
+  await outbound.close();
+  server.closeAllConnections();
+  server.close();
+});
+
+test.run();
