@@ -1,0 +1,10 @@
+export { type Account, accountOf, asAccount, isReachable, isRoot, systemProgram } from './account.js';
+export { type Confinement, confined } from './confinement.js';
+export { installedDeno, SHARED_HOME } from './installed-deno.js';
+export { type IsolationKind, isolationKind, isolationOn, type System } from './isolation.js';
+export { Launched, Launcher } from './launcher/launcher.js';
+export { memoryOf, type Watched, watchMemory } from './memory-watch.js';
+export { removeFolder } from './removed-folder.js';
+export { canSandbox, type SandboxFiles, sandboxed } from './sandbox.js';
+export { type Sealed, type SealedLimits, type Sealing, sealed, sealing } from './sealed.js';
+export { canFilterSockets, filteredSockets, hasNameServersByIPv6 } from './seccomp/sockets.js';
