@@ -1,0 +1,11 @@
+export { BuildLogs, type BuildLogWriter, type LogSection } from './build-logs.js';
+export { ContentStoreClient, publishTo } from './content-store/client.js';
+export { type PublishGrant, signGrant } from './content-store/grants.js';
+export { contentStoreServer } from './content-store/server.js';
+export { contentTypeOf } from './content-types.js';
+export { ENCODINGS, type Encoding } from './encodings.js';
+export { type DeploymentLimits, OutputRefused } from './output.js';
+export { previewName, refOfPreview, refOfSite } from './preview-names.js';
+export { type HeaderRule, isPlaceholder, type RedirectRule } from './rules.js';
+export { type LivePointer, SiteReader } from './site-reader.js';
+export { type Deployment, type KeptOutputs, type Manifest, type ManifestFile, type Published, Sites } from './sites.js';
