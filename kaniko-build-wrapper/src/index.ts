@@ -1,0 +1,33 @@
+/**
+ * Builds a frontend project: clones, installs and builds in sealed processes. In: a request, event handlers and a
+ * signal. Out: the folder of the output. The operator calls it. It knows nothing about Kubernetes and hosting.
+ */
+
+export { type Credentials, fetchCredentials } from './credentials.js';
+export { allowedAddresses } from './egress/allowed-networks.js';
+export { type EgressProxy, startEgressProxy } from './egress/proxy.js';
+export {
+  type CloneOrder,
+  CONTEXT,
+  type Ending,
+  IMAGE,
+  markOf,
+  ORDER_FILE,
+  type PublishOrder,
+  readEnding,
+  WORKSPACE,
+} from './pod/order.js';
+export { Redactor } from './redactor.js';
+export {
+  type BuildEvents,
+  BuildFailed,
+  type BuildLimits,
+  type BuildRequest,
+  type BuildResult,
+  type BuildSettings,
+  type Detected,
+  type Step,
+  Unneeded,
+} from './request.js';
+export { runBuild } from './run-build.js';
+export { missingWall } from './walls.js';
