@@ -5,7 +5,7 @@
 #
 #   --prefix PREFIX  names are PREFIX/TARGET:TAG; such as registry.example.com/slipway (default: slipway)
 #   --tag TAG        (default: dev)
-#   TARGET           operator, api, dataplane, auth, rest (default: all)
+#   TARGET           operator, api, dataplane, auth, rest, builder (default: all)
 #
 # Kaniko builds one from the same files:
 #   /kaniko/executor --context dir:///workspace --dockerfile images/Dockerfile --target api --destination PREFIX/api:TAG
@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' images/build.sh; }
 die() { printf 'images/build.sh: %s\n' "$*" >&2; exit 2; }
 
-all=(operator api dataplane auth rest)
+all=(operator api dataplane auth rest builder)
 targets=()
 prefix=slipway
 tag=dev
@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
     --help | -h) usage; exit ;;
     --prefix) prefix=${2:?--prefix needs a value}; shift ;;
     --tag) tag=${2:?--tag needs a value}; shift ;;
-    -*) die "unknown option $1; --help tells" ;;
+    -*) die "unknown option $1; --help lists the options" ;;
     *) [[ " ${all[*]} " == *" $1 "* ]] || die "no target $1; there are ${all[*]}"; targets+=("$1") ;;
   esac
   shift

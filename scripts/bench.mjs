@@ -1,4 +1,4 @@
-/** `npm run bench [-- name …]`: runs the benches, which install the peers that are measured beside the platform. */
+/** `npm run bench [-- name …]`: runs the benches. They install the programs that the platform is compared with. */
 import { helpOr } from './help.mjs';
 import { prepare, runNode } from './prepare.mjs';
 

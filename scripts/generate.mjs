@@ -1,6 +1,6 @@
 /**
- * `npm run generate`: writes what is made of code and of other pages. `npm run generate -- lite` also asks
- * @supabase/lite.
+ * `npm run generate`: writes the files that are generated from code and from other pages. `npm run generate -- lite`
+ * also sends requests to @supabase/lite.
  */
 import { spawnSync } from 'node:child_process';
 import { helpOr } from './help.mjs';

@@ -1,6 +1,6 @@
 /**
- * What each npm script needs before its own work, from a fresh clone on: packages, a new enough Node, compiled code.
- * Runs on any Node from 18 on and needs nothing installed.
+ * Prepares each npm script, from a fresh clone on: packages, a new enough Node, compiled code. Runs on any Node from 18
+ * on and needs no packages.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs';
@@ -17,7 +17,7 @@ const fail = (text) => {
   process.exit(1);
 };
 
-/** Runs `work`, and says what it was and how long it took. */
+/** Runs `work`, and prints its name and duration. */
 function step(title, work) {
   const begin = Date.now();
   work();
@@ -41,7 +41,7 @@ function isNewEnough(version) {
   return major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1]);
 }
 
-/** This Node where it is new enough, else the one that npm brought. */
+/** Path of this Node if it is new enough, else of the one that npm installed. */
 export function nodeBinary() {
   if (isNewEnough(process.versions.node)) return process.execPath;
   const binary = path.join(root, 'node_modules', `node-${process.platform}-${process.arch}`, 'bin', 'node');
@@ -54,7 +54,7 @@ export function nodeBinary() {
 
 function install() {
   if (isInstalled()) return;
-  // `npm ci` begins by removing everything, which a platform that runs from this folder would not survive.
+  // `npm ci` first deletes all packages, which would break a platform that runs from this folder.
   const isFirst = !existsSync(path.join(root, 'node_modules', '.package-lock.json'));
   const command = isFirst ? ['ci'] : ['install', '--no-save'];
   step('packages installed', () =>
@@ -67,7 +67,7 @@ function compile() {
   step('code compiled', () => mustRun(nodeBinary(), [tsc, '-b'], 'the code does not compile'));
 }
 
-/** Packages and compiled code; two scripts started at once in one folder take turns. */
+/** Installs packages and compiles. Two scripts that start at once in one folder take turns. */
 export function prepare() {
   const release = takeTurn();
   try {
@@ -83,7 +83,7 @@ const POLL_MS = 200;
 
 function takeTurn() {
   const own = String(process.pid);
-  for (let told = false; ; told = true) {
+  for (let isReported = false; ; isReported = true) {
     try {
       const file = openSync(TURN_FILE, 'wx');
       writeSync(file, own);
@@ -95,18 +95,18 @@ function takeTurn() {
         release();
       };
     } catch (error) {
-      if (error.code !== 'EEXIST') return fail(`${TURN_FILE} can not be written: ${error.message}`);
+      if (error.code !== 'EEXIST') return fail(`${TURN_FILE} cannot be written: ${error.message}`);
     }
-    if (!isHeld()) rmSync(TURN_FILE, { force: true });
-    else if (!told) say(`… waiting for another script that prepares this folder (${TURN_FILE})`);
+    if (!isLocked()) rmSync(TURN_FILE, { force: true });
+    else if (!isReported) say(`… waiting for another script that prepares this folder (${TURN_FILE})`);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, POLL_MS);
   }
 }
 
-function isHeld() {
+function isLocked() {
   try {
     const holder = Number(readFileSync(TURN_FILE, 'utf8'));
-    // Its number is written a moment after the file is made.
+    // The process id is written a moment after the file is created.
     if (!holder) return Date.now() - statSync(TURN_FILE).mtimeMs < 5_000;
     process.kill(holder, 0);
     return true;
@@ -115,14 +115,15 @@ function isHeld() {
   }
 }
 
-/** Runs a compiled or plain script in place of this one: same terminal, same signals, same exit status. */
+/** Runs a compiled or plain script in place of this one, with the same terminal, signals and exit status. */
 export function runNode(args, env = {}) {
   const child = spawn(nodeBinary(), ['--enable-source-maps', '--disable-warning=ExperimentalWarning', ...args], {
     cwd: root,
     stdio: 'inherit',
     env: { ...process.env, ...env },
   });
-  // A Ctrl-C reaches the child by the terminal too; it takes the two as one, and this process stays until it has ended.
+  // A Ctrl-C also reaches the child through the terminal. The child treats both signals as one, and this process waits
+  // for its exit.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('error', (error) => fail(error.message));
   child.on('exit', (code, signal) => process.exit(signal ? 1 : code));

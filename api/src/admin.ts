@@ -1,8 +1,8 @@
-/** The program behind `npm run admin`: one command on the platform database that SLIPWAY_DATABASE_URL names. */
+/** Program of `npm run admin`: runs one command on the platform database at SLIPWAY_DATABASE_URL. */
 import pg from 'pg';
 import { runCommand } from './administration/commands.js';
 import { connectionOf } from './database/platform-database.js';
-import { databaseUrl } from './settings.js';
+import { databaseUrl } from './settings/settings.js';
 
 try {
   const url = databaseUrl(process.env);

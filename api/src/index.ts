@@ -1,12 +1,13 @@
 /**
- * The management API: what people and programs ask over REST becomes Project resources in the Kubernetes API, and what
- * these say is shown. In: settings. Out: a server on a port or a Unix socket. Started by `main.ts`, and by tests.
+ * Management API. Turns REST requests into Project resources in the Kubernetes API, and shows their state. In:
+ * settings. Out: a server on a port or a Unix socket. Started by `main.ts` and by tests.
  */
 import 'reflect-metadata';
 import { rm } from 'node:fs/promises';
 import { Module } from '@nestjs/common';
 import { NestFactory, Reflector } from '@nestjs/core';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { listenOptions } from '@slipway/program';
 import type { FastifyInstance } from 'fastify';
 import { type Logger, pino } from 'pino';
 import { AccessModule } from './access/access.module.js';
@@ -14,6 +15,7 @@ import { AccountsModule } from './accounts/accounts.module.js';
 import { serveLinkPage } from './accounts/link-page.js';
 import { AdministrationModule } from './administration/administration.module.js';
 import { openPlatformDatabase } from './database/platform-database.js';
+import { DeploysModule } from './deploys/deploys.module.js';
 import { DiscoveryModule } from './discovery/discovery.module.js';
 import { FunctionsModule } from './functions/functions.module.js';
 import { HealthModule } from './health/health.module.js';
@@ -26,18 +28,18 @@ import { serveOpenApi } from './http/openapi.js';
 import { ProblemFilter } from './http/problem-filter.js';
 import { RequestLimits } from './http/request-limits.js';
 import { RouteInterceptor } from './http/route-interceptor.js';
-import { Kubernetes, kubeConfig } from './kubernetes/client.js';
+import { connect, Kubernetes } from './kubernetes/client.js';
 import { ProjectCache } from './kubernetes/project-cache.js';
 import { MailModule } from './mail/mail.module.js';
 import { McpModule } from './mcp/mcp.module.js';
 import { type Platform, PlatformModule } from './platform.js';
 import { ProjectsModule } from './projects/projects.module.js';
 import { QueryModule } from './query/query.module.js';
-import type { ApiSettings } from './settings.js';
+import type { ApiSettings } from './settings/settings.js';
 import { TokensModule } from './tokens/tokens.module.js';
 
-export type { ApiSettings } from './settings.js';
-export { settingsFromEnvironment } from './settings.js';
+export type { ApiSettings } from './settings/settings.js';
+export { settingsFromEnvironment } from './settings/settings.js';
 
 @Module({})
 class AppModule {}
@@ -45,22 +47,22 @@ class AppModule {}
 export async function startApi(settings: ApiSettings): Promise<{ close(): Promise<void> }> {
   const log = pino({ level: settings.logLevel, base: { program: 'api' }, redact: REDACTED });
   const orm = await openPlatformDatabase(settings.databaseUrl, log);
-  const config = kubeConfig(settings.kubeconfig);
-  const kubernetes = new Kubernetes(config);
-  const cache = new ProjectCache(kubernetes, log);
+  const client = await connect(settings.kubeconfig);
+  const kubernetes = new Kubernetes(client);
+  const cache = new ProjectCache(client, log);
   try {
     await cache.start();
     const limits = new RequestLimits(settings.requestLimits);
     const app = await serve({ settings, log, orm, kubernetes, cache, limits });
     log.info({ listen: settings.listen }, 'the API serves');
-    return { close: () => closeAll([() => app.close(), () => cache.stop(), () => orm.close(), () => config.close()]) };
+    return { close: () => closeAll([() => app.close(), () => cache.stop(), () => orm.close(), () => client.close()]) };
   } catch (error) {
-    await closeAll([() => cache.stop(), () => orm.close(true), () => config.close()]);
+    await closeAll([() => cache.stop(), () => orm.close(true), () => client.close()]);
     throw error;
   }
 }
 
-/** A second line of defence: nothing logs these on purpose. */
+/** Fields that the logger redacts, as a second line of defence: no code logs them on purpose. */
 const REDACTED = [
   '*.password',
   '*.token',
@@ -85,6 +87,7 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
     ProjectsModule,
     QueryModule,
     FunctionsModule,
+    DeploysModule,
     McpModule,
     DiscoveryModule,
     HealthModule,
@@ -99,6 +102,18 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
       abortOnError: false,
     },
   );
+  try {
+    await prepare(app, platform);
+    if (socket) await rm(socket, { force: true });
+    await app.getHttpAdapter().getInstance().listen(listenOptions(settings.listen));
+  } catch (error) {
+    await app.close();
+    throw error;
+  }
+  return app;
+}
+
+async function prepare(app: NestFastifyApplication, { settings, log }: Platform): Promise<void> {
   app.useGlobalFilters(new ProblemFilter(log));
   app.useGlobalInterceptors(new RouteInterceptor(app.get(Reflector)));
   const origins = allowedOrigins(settings);
@@ -116,22 +131,12 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
   serveProbes(fastify, () => app.get(HealthService).isReady());
   if (settings.metricsListen) await startMetrics(fastify, settings.metricsListen);
   await app.init();
-  if (socket) await rm(socket, { force: true });
-  await fastify.listen(listenAt(settings.listen));
-  return app;
 }
 
 const EXPOSED = ['Link', 'X-Total-Count', 'X-Request-Id', 'Retry-After', 'WWW-Authenticate'];
 
-/** `host:port` has a number at its end; a path of a socket has a slash. */
+/** Parses a listen address: `host:port` ends with a number, the path of a socket has a slash. */
 const socketPath = (listen: string) => (listen.includes('/') ? listen : undefined);
-
-function listenAt(listen: string): { path: string } | { port: number; host: string } {
-  if (socketPath(listen)) return { path: listen };
-  const [, host = '', port = ''] = /^(.*):(\d+)$/.exec(listen) ?? [];
-  if (!host) throw new Error('SLIPWAY_LISTEN must be host:port, or the path of a Unix socket');
-  return { port: Number(port), host: host.replace(/^\[|\]$/g, '') };
-}
 
 const nestLogger = (log: Logger) => ({
   log: (message: unknown) => log.debug(String(message)),

@@ -1,12 +1,15 @@
-/** Differences on a cluster: projects have host names, an ingress is in front, and pods start in any order. */
-import { ownerRole, readSite, SECRETS } from '@slipway/crds';
-import { freePort } from '@slipway/postgres';
+/**
+ * Tests the API as on a cluster: projects have host names, an ingress is in front of the API, and pods start in any
+ * order.
+ */
+import { ownerRole, readSite, SECRETS } from '@slipway/installation';
+import { freePort, until } from '@slipway/testing';
 import { SignJWT } from 'jose';
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { openPlatformDatabase } from './database/platform-database.js';
-import { register, startTestApi, type TestApi, until } from './testing.js';
+import { register, secretsOf, startTestApi, type TestApi } from './testing.js';
 
 const PUBLIC_URL = 'https://slipway.example.com';
 const metricsListen = `127.0.0.1:${await freePort()}`;
@@ -32,7 +35,7 @@ const suspend = (suspended: boolean, phase: 'suspended' | 'healthy') =>
   api.operator.patch(ref, { spec: { suspend: suspended } }).then(() => api.operator.setStatus(ref, { phase }));
 const query = () => api.call('POST', `/projects/${id}/query`, { token, json: { sql: 'select 1' } });
 
-test('a project is at a host name of its own, and what belongs to the platform at the platform’s', async () => {
+test('a project has its own host name, and routes of the platform have the platform’s host name', async () => {
   const { body } = await api.call('GET', `/projects/${id}`, { token });
   assert.is(body.project_url, `https://${ref}.slipway.example.com`);
   assert.is(body.postgrest_url, `https://${ref}.slipway.example.com/rest/v1`);
@@ -50,9 +53,9 @@ test('a project is at a host name of its own, and what belongs to the platform a
   assert.ok(types.find((type) => type.id === 'shared')?.services.includes('storage'));
 });
 
-test('attempts to log in are counted by the address that the ingress saw, whatever a caller says before it', async () => {
+test('logins are limited by the address that the ingress appended, not by one that the caller sent', async () => {
   let attempts = 0;
-  // Each with an e-mail address of its own, by which they are counted too.
+  // Each attempt has its own e-mail address, as attempts are limited by address too.
   const attempt = async (forwarded: string) => {
     const json = { email: `nobody${attempts++}@example.com`, password: 'wrong password' };
     return (await api.call('POST', '/auth/login', { json, headers: { 'x-forwarded-for': forwarded } })).status;
@@ -63,7 +66,7 @@ test('attempts to log in are counted by the address that the ingress saw, whatev
   assert.is(await attempt('192.0.2.1, 192.0.2.2'), 401);
 });
 
-test('a suspended project shows it, and runs neither SQL nor functions until it is resumed', async () => {
+test('a suspended project reports its suspension, and rejects SQL and functions until it is resumed', async () => {
   await suspend(true, 'suspended');
   const shown = await until(
     () => api.call('GET', `/projects/${id}/status`, { token }),
@@ -86,7 +89,7 @@ test('a suspended project shows it, and runs neither SQL nor functions until it 
   await until(query, ({ status }) => status === 200);
 });
 
-test('while secrets are rotated MCP takes the service_role key of each of them, and of no other', async () => {
+test('MCP accepts the service_role keys of both secrets during a rotation', async () => {
   const { nextJwtSecret, previousJwtSecret, jwtSecret, name } = SECRETS.keys;
   const secrets = [
     'the-secret-that-signs-now-of-32-bytes',
@@ -94,7 +97,7 @@ test('while secrets are rotated MCP takes the service_role key of each of them, 
     'the-one-that-was',
   ];
   const [current, next, previous] = secrets as [string, string, string];
-  await api.operator.core.deleteNamespacedSecret({ name, namespace: `p-${ref}` });
+  await api.operator.client.delete(`${secretsOf(ref)}/${name}`);
   const values = { [jwtSecret]: current, [nextJwtSecret]: next, [previousJwtSecret]: previous };
   await api.operator.secret(ref, name, { ...values, [SECRETS.keys.serviceRoleKey]: 'the-key-as-it-is' });
   const ping = async (apikey: string) => {
@@ -111,7 +114,7 @@ test('while secrets are rotated MCP takes the service_role key of each of them, 
   assert.is(await ping(await signed('service_role', 'a secret of nobody here')), 401);
 });
 
-test('a Secret that a Project names and that is not one of ours is not shown', async () => {
+test('a Secret that a Project refers to is not shown if the platform did not create it', async () => {
   await api.operator.secret(ref, 'somebody-elses', { PASSWORD: 'canary' });
   await api.operator.patch(ref, {
     spec: {
@@ -127,13 +130,13 @@ test('a Secret that a Project names and that is not one of ours is not shown', a
   assert.equal([body.env_vars, body.slack_webhook], [{}, null]);
 });
 
-test('probes are answered: that it runs, and whether it can answer', async () => {
+test('the probes report that the API runs, and whether it is ready', async () => {
   assert.equal((await api.call('GET', '/healthz')).body, { ok: true });
   assert.is((await api.call('GET', '/readyz')).status, 200);
   assert.is((await api.call('GET', '/health')).status, 503);
 });
 
-test('requests are counted by route and class of status, and read at an address of their own', async () => {
+test('the metrics count requests by route and status class, and have an address of their own', async () => {
   await api.call('GET', `/projects/${id}`, { token });
   await api.call('GET', '/nowhere');
   const text = await (await fetch(`http://${metricsListen}/metrics`)).text();
@@ -142,7 +145,7 @@ test('requests are counted by route and class of status, and read at an address 
   assert.not.match(text, new RegExp(`${ref}|route="/projects/${id}`));
 });
 
-test('a database that is not there yet, nor its role, is waited for, and the log says so', async () => {
+test('the API waits at start for a database or role that does not exist yet, and logs this', async () => {
   const { host, port } = api.cluster.postgres.admin();
   const lines: string[] = [];
   const tries = (count: number) =>
@@ -161,11 +164,11 @@ test('a database that is not there yet, nor its role, is waited for, and the log
   const orm = await opening;
   assert.equal(await orm.em.execute('select count(*)::int as count from platform.users'), [{ count: 0 }]);
   await orm.close();
-  assert.match(lines[0] as string, /can not be used yet/);
+  assert.match(lines[0] as string, /platform database not ready/);
   assert.not.match(lines.join(''), /canary/);
 });
 
-test('a database that is there and can not be used is not waited for', async () => {
+test('the API fails to start if its database exists but can’t be used', async () => {
   const { host, port } = api.cluster.postgres.admin();
   await api.admin.query(`create role reader login password 'x'`);
   const url = `postgresql://reader:x@/postgres?host=${encodeURIComponent(String(host))}&port=${port}`;

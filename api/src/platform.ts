@@ -1,14 +1,12 @@
-/** Providers that every feature may inject, made before Nest: settings, log, database, cluster. */
+/** Providers that every feature may inject, created before Nest: settings, log, database, cluster. */
 import { MikroORM } from '@mikro-orm/postgresql';
 import { type DynamicModule, Module } from '@nestjs/common';
 import type { Logger } from 'pino';
 import { RequestLimits } from './http/request-limits.js';
 import { Kubernetes } from './kubernetes/client.js';
 import { ProjectCache } from './kubernetes/project-cache.js';
-import type { ApiSettings } from './settings.js';
-
-export const SETTINGS = Symbol('settings');
-export const LOG = Symbol('log');
+import { LOG, SETTINGS } from './settings/injected.js';
+import type { ApiSettings } from './settings/settings.js';
 
 export interface Platform {
   settings: ApiSettings;

@@ -1,43 +1,34 @@
 /**
- * For tests: the API over a Kubernetes API server and a Postgres of its own. No operator runs here: where a test needs
- * what an operator writes, it writes that itself with `operator`, as the operator would; the end-to-end suite runs the
- * real one.
+ * A test API on its own Kubernetes API server and Postgres. No operator runs here: tests write its results with
+ * `operator`; the end-to-end suite runs the real one.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { startTestApiServer } from '@slipway/apiserver/testing.js';
 import {
-  CoordinationV1Api,
-  CoreV1Api,
-  CustomObjectsApi,
-  KubeConfig,
-  setHeaderOptions,
-  V1MicroTime,
-} from '@kubernetes/client-node';
-import { startTestApiServer } from '@slipway/apiserver';
+  API_VERSION,
+  customResourceDefinitions,
+  type Project,
+  type ProjectSpec,
+  type ProjectStatus,
+} from '@slipway/crds';
 import {
   API_ROLES,
-  API_VERSION,
   authenticatorRole,
-  customResourceDefinitions,
-  GROUP,
   LABEL_PROJECT,
   namespaceOf,
   OPERATOR_LEASE,
   ownerRole,
-  type Project,
-  type ProjectSpec,
-  type ProjectStatus,
   SECRETS,
   SYSTEM_NAMESPACE,
-  VERSION,
-} from '@slipway/crds';
+} from '@slipway/installation';
+import { KubeClient, loadKubeConfig } from '@slipway/kubernetes';
 import pg from 'pg';
 import { type ApiSettings, startApi } from './index.js';
-import { UNRESTRICTED } from './settings.js';
-
-const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
+import { PROJECTS } from './kubernetes/client.js';
+import { UNRESTRICTED } from './settings/settings.js';
 
 export interface Answer {
   status: number;
@@ -51,7 +42,7 @@ export interface CallOptions {
   json?: unknown;
   body?: string;
   headers?: Record<string, string>;
-  /** Closes the connection. */
+  /** Closes the connection when it aborts. */
   signal?: AbortSignal;
 }
 
@@ -80,6 +71,7 @@ export async function startTestApi(chosen: Partial<ApiSettings> = {}) {
     ...chosen,
   };
   let api = await startApi(settings);
+  const client = await KubeClient.connect(await loadKubeConfig(cluster.kubeconfig));
   const platform = new pg.Client({ ...cluster.postgres.admin(), database: 'platform' });
   await platform.connect();
   const agent = new Agent({ keepAlive: false });
@@ -88,11 +80,14 @@ export async function startTestApi(chosen: Partial<ApiSettings> = {}) {
     cluster,
     folder,
     admin,
-    /** The platform database, as superuser. */
+    /** The platform database, with a login as superuser. */
     platform,
-    operator: operatorOf(cluster.kubeconfig, cluster.postgres.admin()),
+    /** Returns the rows of a statement in the platform database. */
+    onPlatform: async (sql: string, values: unknown[] = []): Promise<Record<string, unknown>[]> =>
+      (await platform.query(sql, values)).rows,
+    operator: operatorOf(client, cluster.postgres.admin()),
     call: (method: string, url: string, options?: CallOptions) => call(agent, settings.listen, method, url, options),
-    /** Ends the API and starts it anew over the same data. */
+    /** Stops the API and starts it again with the same data. */
     async restart() {
       await api.close();
       api = await startApi(settings);
@@ -101,6 +96,7 @@ export async function startTestApi(chosen: Partial<ApiSettings> = {}) {
       await api.close();
       await admin.end();
       await platform.end();
+      await client.close();
       await cluster.close();
       await rm(folder, { recursive: true, force: true });
     },
@@ -143,30 +139,20 @@ function call(
   });
 }
 
-/** Plays the operator's writes, and a person's with kubectl. */
-function operatorOf(kubeconfig: string, postgres: pg.ClientConfig) {
-  const config = new KubeConfig();
-  config.loadFromFile(kubeconfig);
-  const objects = config.makeApiClient(CustomObjectsApi);
-  const core = config.makeApiClient(CoreV1Api);
-  const leases = config.makeApiClient(CoordinationV1Api);
-  const merge = setHeaderOptions('Content-Type', 'application/merge-patch+json');
-
+/** Writes resources in place of the operator, or of a user of kubectl. */
+function operatorOf(client: KubeClient, postgres: pg.ClientConfig) {
+  const at = (name: string) => `${PROJECTS}/${name}`;
   const apply = (name: string, spec: ProjectSpec): Promise<Project> =>
-    objects.createClusterCustomObject({
-      ...PROJECTS,
-      body: { apiVersion: API_VERSION, kind: 'Project', metadata: { name }, spec },
-    });
-  const get = (name: string): Promise<Project> => objects.getClusterCustomObject({ ...PROJECTS, name });
-  const patch = (name: string, body: object): Promise<Project> =>
-    objects.patchClusterCustomObject({ ...PROJECTS, name, body }, merge);
+    client.create<Project>(PROJECTS, { apiVersion: API_VERSION, kind: 'Project', metadata: { name }, spec });
+  const get = (name: string): Promise<Project> => client.get(at(name));
+  const patch = (name: string, body: object): Promise<Project> => client.patch(at(name), body);
   const setStatus = (name: string, status: ProjectStatus): Promise<Project> =>
-    objects.patchClusterCustomObjectStatus({ ...PROJECTS, name, body: { status } }, merge);
-  const remove = (name: string) => objects.deleteClusterCustomObject({ ...PROJECTS, name });
+    client.patch(`${at(name)}/status`, { status });
+  const remove = (name: string) => client.delete(at(name));
 
   async function secret(ref: string, name: string, stringData: Record<string, string>) {
     const metadata = { name, namespace: namespaceOf(ref), labels: { [LABEL_PROJECT]: ref } };
-    await core.createNamespacedSecret({ namespace: namespaceOf(ref), body: { metadata, stringData } });
+    await client.create<object>(secretsOf(ref), { metadata, stringData });
   }
 
   async function makeAuthenticator(admin: pg.Client, ref: string) {
@@ -187,7 +173,7 @@ function operatorOf(kubeconfig: string, postgres: pg.ClientConfig) {
     await inside.end();
   }
 
-  /** A database of its own, with the roles of the owner and of the data plane, and what service_role may do there. */
+  /** Creates a project's database with its roles and the grants of service_role. */
   async function provision(ref: string) {
     const { host, port } = postgres;
     const admin = new pg.Client(postgres);
@@ -197,9 +183,8 @@ function operatorOf(kubeconfig: string, postgres: pg.ClientConfig) {
     await admin.query(`revoke connect on database "p-${ref}" from public`);
     await makeAuthenticator(admin, ref);
     await admin.end();
-    await core
-      .createNamespace({ body: { metadata: { name: namespaceOf(ref), labels: { [LABEL_PROJECT]: ref } } } })
-      .catch(() => undefined);
+    const metadata = { name: namespaceOf(ref), labels: { [LABEL_PROJECT]: ref } };
+    await client.create<object>('/api/v1/namespaces', { metadata }).catch(() => undefined);
     const { keys, database } = SECRETS;
     await secret(ref, keys.name, {
       [keys.jwtSecret]: 'j'.repeat(32),
@@ -234,31 +219,23 @@ function operatorOf(kubeconfig: string, postgres: pg.ClientConfig) {
 
   async function lead(renewTime = new Date()) {
     const namespace = SYSTEM_NAMESPACE;
-    await core.createNamespace({ body: { metadata: { name: namespace } } }).catch(() => undefined);
-    const spec = { holderIdentity: 'test', leaseDurationSeconds: 600, renewTime: new V1MicroTime(renewTime) };
-    const body = { metadata: { name: OPERATOR_LEASE, namespace }, spec };
-    await leases
-      .createNamespacedLease({ namespace, body })
-      .catch(() => leases.patchNamespacedLease({ name: OPERATOR_LEASE, namespace, body: { spec } }, merge));
+    await client.create<object>('/api/v1/namespaces', { metadata: { name: namespace } }).catch(() => undefined);
+    const leases = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+    // A Lease has microseconds.
+    const microseconds = renewTime.toISOString().replace('Z', '000Z');
+    const spec = { holderIdentity: 'test', leaseDurationSeconds: 600, renewTime: microseconds };
+    await client
+      .create<object>(leases, { metadata: { name: OPERATOR_LEASE }, spec })
+      .catch(() => client.patch(`${leases}/${OPERATOR_LEASE}`, { spec }));
   }
 
-  return { apply, get, patch, setStatus, remove, secret, provision, lead, core };
+  return { apply, get, patch, setStatus, remove, secret, provision, lead, client };
 }
 
-/** Asks until `accept` accepts; the deadline is only there so that a test that fails ends. */
-export async function until<T>(ask: () => Promise<T>, accept: (answer: T) => boolean): Promise<T> {
-  const deadline = Date.now() + 20_000;
-  for (;;) {
-    const answer = await ask();
-    if (accept(answer)) return answer;
-    if (Date.now() > deadline) throw new Error(`still: ${JSON.stringify(answer)?.slice(0, 500)}`);
-    // A loop without a pause uses up the machine's ports.
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
+export const secretsOf = (ref: string) => `/api/v1/namespaces/${namespaceOf(ref)}/secrets`;
 
 let people = 0;
-/** Somebody new, logged in. */
+/** Registers a new account and logs it in. */
 export async function register(api: Pick<TestApi, 'call'>): Promise<{ email: string; token: string }> {
   people += 1;
   const email = `person${people}@example.com`;

@@ -1,4 +1,4 @@
-/** A certificate authority of one's own and a server certificate by it, for a machine that has no other. */
+/** Makes a certificate authority and a server certificate, for a machine without certificates. */
 import 'reflect-metadata';
 import { webcrypto as crypto } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -9,13 +9,13 @@ const YEARS_MS = 10 * 365 * DAY_MS;
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 
 export interface Certificates {
-  /** PEM. */
+  /** Certificate of the authority in PEM. */
   ca: string;
   cert: string;
   key: string;
 }
 
-/** @param hosts names and addresses that the server is reached at */
+/** @param hosts names and addresses of the server */
 export async function makeCertificates(hosts: readonly string[], now = new Date()): Promise<Certificates> {
   const authority = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
   const server = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);

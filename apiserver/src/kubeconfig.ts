@@ -1,4 +1,4 @@
-/** The kubeconfig of a server of ours: JSON, which is YAML too. */
+/** Returns the kubeconfig for this API server as JSON, which is valid YAML. */
 export function kubeconfigOf({ url, ca, token }: { url: string; ca: string; token: string }): string {
   const name = 'slipway';
   return `${JSON.stringify(

@@ -1,4 +1,4 @@
-/** Puts the parts together: store, registry, controllers, and the listener in front of them. */
+/** Assembles the server: store, registry, controllers and the listener. */
 import type { Logger } from 'pino';
 import { Definitions } from './controllers/definitions.js';
 import { EventExpiry } from './controllers/event-expiry.js';
@@ -22,9 +22,9 @@ export interface ApiServerSettings {
   encryptionKeys: EncryptionKeys;
   tokens: readonly TokenUser[];
   log: Logger;
-  /** Limits on connections; for tests. */
+  /** Limits on connections. Only tests set them. */
   limits?: Partial<ConnectionLimits> | undefined;
-  /** Called when it can't go on: the tables were changed by another. */
+  /** Called when the server can't continue, because another process changed the tables. */
   onFatal?: (error: Error) => void;
 }
 
@@ -48,12 +48,12 @@ async function serve(store: Store, settings: ApiServerSettings): Promise<ApiServ
   const { log, tls, tokens } = settings;
   const registry = new Registry(store);
   const writes = new Writes(store);
-  const parts = [store, registry, writes, log] as const;
+  const parts = { store, registry, writes, log };
   const controllers = [
-    new Namespaces(...parts),
-    new Definitions(...parts),
-    new GarbageCollector(...parts),
-    new EventExpiry(...parts),
+    new Namespaces(parts),
+    new Definitions(parts),
+    new GarbageCollector(parts),
+    new EventExpiry(parts),
   ];
   store.onFatal = settings.onFatal ?? (() => {});
   for (const controller of controllers) await controller.start();
@@ -64,7 +64,7 @@ async function serve(store: Store, settings: ApiServerSettings): Promise<ApiServ
   const listener = await listen({ ...settings.listen, tls, authentication, routing, log, limits });
   const { host } = settings.listen;
   const url = `https://${host.includes(':') ? `[${host}]` : host}:${listener.port}`;
-  log.info({ url }, 'serving');
+  log.info({ url }, 'server started');
   return {
     url,
     close: async () => {
@@ -75,7 +75,7 @@ async function serve(store: Store, settings: ApiServerSettings): Promise<ApiServ
   };
 }
 
-/** A watch of a resource that isn't defined any more would never hear of its next definition. */
+/** Ends watches of resources whose definition was deleted. They would never get events of a later definition. */
 function endWatchesOfUndefined({ store, watches }: Routing): void {
   store.observers.add(({ type, stored }) => {
     if (type !== 'DELETED' || stored.resource !== DEFINITIONS) return;

@@ -1,52 +1,45 @@
-/** The settings, read from the environment once. Each problem names its variable and what to do. */
-import { readFileSync } from 'node:fs';
+/** The settings, read once from the environment. Each error names the variable and the fix. */
+
+import {
+  type Environment,
+  fileSettingOf,
+  listenOptions,
+  logLevelOf,
+  type SettingForm,
+  settingOf,
+} from '@slipway/program';
 import type { TokenUser } from './http/authentication.js';
 import type { EncryptionKeys } from './storage/encryption.js';
 
-const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
-
-type Environment = Readonly<Record<string, string | undefined>>;
+const DATABASE_URL: SettingForm = {
+  pattern: /./,
+  like: 'postgresql://user:password@/platform?host=/run/postgres&port=4002',
+};
+const ADDRESS: SettingForm = { pattern: /^\[?[^\]]+?\]?:\d{1,5}$/, like: '127.0.0.1:4001' };
 
 export function readSettings(environment: Environment) {
-  const required = (name: string): string => {
-    const value = environment[name];
-    if (!value) throw new Error(`${name} is not set`);
-    return value;
-  };
-  const file = (name: string): string => {
-    const path = required(name);
-    try {
-      return readFileSync(path, 'utf8');
-    } catch (error) {
-      throw new Error(`${name}: ${path} can't be read: ${(error as Error).message}`);
-    }
-  };
   const json = (name: string): unknown => {
     try {
-      return JSON.parse(file(name));
+      return JSON.parse(fileSettingOf(environment, name));
     } catch (error) {
-      // The parser's own words may quote the file, which is secret.
+      // The parser's message may quote the file, which is secret.
       if (error instanceof SyntaxError) throw new Error(`${name}: the file is not JSON`);
       throw error;
     }
   };
-  const level = environment.SLIPWAY_LOG_LEVEL || 'info';
-  if (!LEVELS.includes(level))
-    throw new Error(`SLIPWAY_LOG_LEVEL is "${level}"; it must be one of ${LEVELS.join(', ')}`);
+  const level = logLevelOf(environment);
   return {
-    listen: address(required('SLIPWAY_LISTEN')),
-    databaseUrl: required('SLIPWAY_DATABASE_URL'),
+    listen: address(environment),
+    databaseUrl: settingOf(environment, 'SLIPWAY_DATABASE_URL', DATABASE_URL),
     encryptionKeys: encryptionKeys(json('SLIPWAY_ENCRYPTION_KEYS')),
     tokens: tokens(json('SLIPWAY_TOKENS')),
-    tls: { cert: file('SLIPWAY_TLS_CERT'), key: file('SLIPWAY_TLS_KEY') },
+    tls: { cert: fileSettingOf(environment, 'SLIPWAY_TLS_CERT'), key: fileSettingOf(environment, 'SLIPWAY_TLS_KEY') },
     level,
   };
 }
 
-function address(text: string): { host: string; port: number } {
-  const [, host, port] = /^\[?([^\]]+?)\]?:(\d{1,5})$/.exec(text) ?? [];
-  if (!host || Number(port) > 65_535) throw new Error(`SLIPWAY_LISTEN is "${text}"; it must be host:port`);
-  return { host, port: Number(port) };
+function address(environment: Environment): { host: string; port: number } {
+  return listenOptions(settingOf(environment, 'SLIPWAY_LISTEN', ADDRESS)) as { host: string; port: number };
 }
 
 function encryptionKeys(value: unknown): EncryptionKeys {
@@ -62,7 +55,8 @@ function tokens(value: unknown): TokenUser[] {
     typeof entry?.token === 'string' && entry.token.length >= 16 && typeof entry.user === 'string';
   if (!Array.isArray(value) || value.length === 0 || !value.every(isToken)) {
     throw new Error(
-      'SLIPWAY_TOKENS: the file must hold a list of {"token": "<16 characters or more>", "user": "<name>", "groups": []}',
+      'SLIPWAY_TOKENS: the file must hold a list of ' +
+        '{"token": "<16 characters or more>", "user": "<name>", "groups": []}',
     );
   }
   return value.map(({ token, user, groups }) => ({ token, user, groups: groups ?? [] }));

@@ -1,4 +1,7 @@
-/** The errors that a client may see: each is a Status in the real server's words. Thrown anywhere, sent by `http/`. */
+/**
+ * The errors that a client may see. Each is a Status with the real server's message. Any module throws them, and
+ * `http/` sends them.
+ */
 import type { JsonObject } from './schema/json-schema.js';
 
 export interface ResourceName {

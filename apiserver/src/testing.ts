@@ -1,10 +1,10 @@
-/** For tests: an API server of one's own over a Postgres of its own, both gone at close. */
+/** For tests: an API server with its own Postgres. Closing it removes both. */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
 import { type Logger, pino } from 'pino';
 import { makeCertificates } from './certificate.js';
 import type { ConnectionLimits } from './http/connection-guard.js';
@@ -15,7 +15,7 @@ export interface TestApiServer {
   /** Path of a kubeconfig file. */
   kubeconfig: string;
   url: string;
-  /** PEM. */
+  /** Certificate of the authority in PEM. */
   ca: string;
   token: string;
   postgres: TestPostgres;

@@ -1,6 +1,6 @@
 /**
- * @dot-i/k8s-operator at work, as its README shows it. In, over IPC: how many widgets there are to bring up to date, first and each time
- * again. Out: a message each time when so many are.
+ * An operator of @dot-i/k8s-operator, written as its README shows. In, over IPC: the number of widgets to reconcile,
+ * again for each round. Out: a message when that number of widgets is reconciled.
  */
 import dotI from '@dot-i/k8s-operator';
 

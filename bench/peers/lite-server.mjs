@@ -1,5 +1,6 @@
 /**
- * @supabase/lite behind the HTTP server that its own command line uses. In, over IPC: driver, url, schema, secret. Out: the port.
+ * @supabase/lite behind the HTTP server of its own command line. In, over IPC: driver, url, schema, secret. Out: the
+ * port.
  */
 import { once } from 'node:events';
 import { serve } from '@hono/node-server';
@@ -19,7 +20,7 @@ const app = new App({
   auth: { enabled: true, jwt_secret: jwtSecret, email: { enable_confirmations: false } },
 });
 await app.ensureSystemSchema();
-// On Postgres it has no migrations of its own: there people bring their schema.
+// On Postgres it applies no migrations of its own: there the user brings the schema.
 if (driver === 'postgres') await connection.driver.unsafe(schema);
 else await app.connection.createMigrator(schema).migrate();
 

@@ -1,7 +1,7 @@
 /**
- * `node bench/dist/main.js [name …] [--rounds=5] [--seconds=3] [--only=part] [--before=folder]`: runs the benches that
- * are named, or all, one after another; prints tables and writes JSON. A run of one part alone (`--only=insert`) is
- * printed and not written.
+ * `node bench/dist/main.js [name …] [--rounds=5] [--seconds=3] [--only=part] [--before=folder]`: runs the named
+ * benches, or all, one after another; prints tables and writes JSON. A run of one part (`--only=insert`) prints its
+ * table and writes no JSON.
  */
 import { parseArgs } from 'node:util';
 import { installPeers } from '@slipway/e2e/peers.js';
@@ -32,8 +32,8 @@ const BENCHES: Record<string, Bench> = {
   'lite-drivers': liteDrivers,
 };
 /**
- * Run when no name is given: of the others one needs a cluster, one another checkout, and one answers a question that
- * is answered once.
+ * Names of the benches that run if none is named. Of the others, one needs a cluster, one needs another checkout, and
+ * one answers a question that needs no second run.
  */
 const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile', 'realtime', 'functions', 'storage'];
 
@@ -53,7 +53,7 @@ const context: BenchContext = {
     connections: 32,
     rounds: atLeastOne('rounds', options.rounds ?? '5'),
     seconds: atLeastOne('seconds', options.seconds ?? '3'),
-    // By then V8 has compiled a request's path; those whose pool size was tried have run for as long before.
+    // By then V8 has compiled a request's path. Servers whose pool size was tried have already run for as long.
     warmUpSeconds: 8,
   },
   only: options.only,

@@ -1,6 +1,6 @@
 /**
- * The other programs that are measured: packages of their own lockfile, so that none of them is a dependency of the
- * platform.
+ * The programs that Slipway is compared with. Their packages have a lockfile of their own, so that none of them is a
+ * dependency of the platform.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -24,7 +24,9 @@ export interface Program {
 
 export const startLite = (settings: LiteSettings) => startProgram(peerScript('lite-server.mjs'), settings);
 
-/** Starts a server that takes its settings over IPC and answers with its port. It ends when the channel does. */
+/**
+ * Starts a server that gets its settings over IPC and answers with its port. The server exits when the channel closes.
+ */
 export async function startProgram(script: string, settings: object): Promise<Program> {
   const child = fork(script, { stdio: ['ignore', 2, 2, 'ipc'] });
   child.send(settings);

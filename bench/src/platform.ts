@@ -1,10 +1,13 @@
-/** A platform of the benches' own, fresh and gone at close, and what they ask of it. */
+/** A new platform for one bench, deleted when it closes, with the operations that benches need. */
+
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CoreV1Api, KubeConfig } from '@kubernetes/client-node';
-import { authenticatorRole, databaseIdOf, namespaceOf, SECRETS } from '@slipway/crds';
+import type { ProjectType } from '@slipway/crds';
 import { Management, type ProjectView } from '@slipway/e2e/management.js';
 import { type RunningPlatform, startPlatform } from '@slipway/e2e/platform.js';
+import { authenticatorRole, databaseIdOf, namespaceOf, SECRETS } from '@slipway/installation';
+import type { Secret } from '@slipway/kubernetes';
+import { withClient } from '@slipway/kubernetes/testing.js';
 import { children } from './measure/processes.js';
 import type { Login } from './rest/database.js';
 import { type Project, SUPABASE_REST_PATH } from './rest/dataset.js';
@@ -26,7 +29,7 @@ export class Platform {
     this.#management = management;
   }
 
-  /** `main`: the one-machine program of another checkout; undefined: this one's. */
+  /** `main`: the one-machine program of another checkout; undefined: that of this checkout. */
   static async start(environment: Record<string, string> = {}, main?: string): Promise<Platform> {
     const running = await startPlatform(undefined, environment, main);
     try {
@@ -38,10 +41,11 @@ export class Platform {
   }
 
   /**
-   * Resolves once the project's status is healthy. Many who ask often would measure themselves: they ask less often.
+   * Resolves once the project's status is healthy. With many projects at once, pass a longer `pollMs`: frequent polls
+   * would themselves become the load.
    */
-  async createProject(pollMs = POLL_MS): Promise<ProjectView> {
-    const { id } = await this.#management.createProject(`bench-${randomUUID().slice(0, 8)}`);
+  async createProject(pollMs = POLL_MS, type?: ProjectType): Promise<ProjectView> {
+    const { id } = await this.#management.createProject(`bench-${randomUUID().slice(0, 8)}`, undefined, type);
     const deadline = Date.now() + HEALTHY_TIMEOUT_MS;
     for (;;) {
       const { body } = await this.#management.call<{ status: string }>('GET', `/projects/${id}/status`);
@@ -63,7 +67,7 @@ export class Platform {
     await this.#management.query(project.id, sql);
   }
 
-  /** How the data plane logs in to the project's database. */
+  /** Returns the address and the password of the data plane's login in the project's database. */
   async authenticatorLogin({ ref }: ProjectView): Promise<Login> {
     const { name, ...keys } = SECRETS.database;
     const value = await this.#secret(ref, name);
@@ -82,13 +86,13 @@ export class Platform {
     return (await this.#secret(ref, name))(jwtSecret);
   }
 
-  /** By loopback's address, as no name server should be part of a measurement. */
+  /** Uses the loopback address, so that no name server is part of a measurement. */
   served({ ref, anon_key }: ProjectView): Project {
     const baseUrl = `http://127.0.0.1:${this.running.port}/p/${ref}`;
     return { baseUrl, restPath: SUPABASE_REST_PATH, anonKey: anon_key };
   }
 
-  /** Process ids of what the supervisor runs, by program; `postgres` is the one with the projects' databases. */
+  /** Process ids of the programs that the supervisor runs; `postgres` is the one with the projects' databases. */
   async programs(): Promise<Record<string, number>> {
     const programs: Record<string, number> = {};
     for (const { pid, commandLine } of await children(this.running.pid)) {
@@ -99,9 +103,8 @@ export class Platform {
   }
 
   async #secret(ref: string, name: string): Promise<(key: string) => string> {
-    const config = new KubeConfig();
-    config.loadFromFile(this.running.kubeconfig);
-    const secret = await config.makeApiClient(CoreV1Api).readNamespacedSecret({ name, namespace: namespaceOf(ref) });
+    const path = `/api/v1/namespaces/${namespaceOf(ref)}/secrets/${name}`;
+    const secret = await withClient(this.running.kubeconfig, (client) => client.get<Secret>(path));
     return (key) => Buffer.from(secret.data?.[key] ?? '', 'base64').toString();
   }
 

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { readSite } from '@slipway/crds';
+import { readSite } from '@slipway/installation';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { parse, parseAllDocuments, stringify } from 'yaml';
@@ -13,7 +13,7 @@ const manifests = fileURLToPath(new URL('../../manifests', import.meta.url));
 const files = manifestFiles();
 const STALE = 'stale: run `npm run generate`';
 
-test('manifests/ has the files that cdk8s/src generates, and no others', () => {
+test('manifests/ has the files that cdk8s/src generates, and no other files', () => {
   const stored = GENERATED.flatMap((folder) =>
     readdirSync(path.join(manifests, folder), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
@@ -39,25 +39,25 @@ test('every kustomization names each file of its folder', () => {
   }
 });
 
-test('no program may do everything: no rule has a wildcard, and none lets it give itself more', () => {
+test('no rule of a program has a wildcard, or allows the program to extend its own rights', () => {
   const rules = Object.values(RIGHTS).flatMap(({ cluster, namespaced }) =>
     [cluster, ...Object.values(namespaced)].flat(),
   );
-  const said = rules.flatMap(({ apiGroups = [], resources = [], verbs }) => [...apiGroups, ...resources, ...verbs]);
+  const listed = rules.flatMap(({ apiGroups = [], resources = [], verbs }) => [...apiGroups, ...resources, ...verbs]);
   assert.equal(
-    said.filter(
+    listed.filter(
       (word) => word.includes('*') || ['bind', 'escalate', 'impersonate', 'roles', 'clusterroles'].includes(word),
     ),
     [],
   );
 });
 
-test('every container of the platform runs as nobody, without rights, on a root file system that can not be written', () => {
+test('every container of the platform runs as nobody, without capabilities, on a read-only root file system', () => {
   const pods = [...files]
     .filter(([file]) => /^(base|components)\//.test(file) && !file.endsWith('site.yaml'))
     .flatMap(([, text]) => parseAllDocuments(text).map((document) => document.toJS()))
     .flatMap(({ spec }) => spec?.template?.spec ?? []);
-  assert.is(pods.length, 8);
+  assert.is(pods.length, 10);
   for (const { securityContext, containers } of pods) {
     assert.is(securityContext.runAsNonRoot, true);
     assert.ok(securityContext.runAsUser > 0);
@@ -72,7 +72,7 @@ test('every container of the platform runs as nobody, without rights, on a root 
   }
 });
 
-test('the pod that runs tenants’ functions is let to no IPv6 address but those of pods that it needs', () => {
+test('the pod of tenants’ functions may reach IPv6 addresses only of pods that it needs', () => {
   const { spec } = parse(files.get('components/functions/network.yaml') as string);
   assert.ok(spec.egress.length > 0);
   for (const { to } of spec.egress) {
@@ -84,11 +84,11 @@ test('the pod that runs tenants’ functions is let to no IPv6 address but those
   }
 });
 
-test('the programs take the settings of every installation', () => {
+test('the programs accept the settings of every installation', () => {
   for (const site of [BASE_SITE, stringify(KIND_SITE), stringify(TEST_SITE)]) assert.ok(readSite(site).publicUrl);
 });
 
-test('an overlay changes the settings that the base has, by the same name', () => {
+test('an overlay replaces the settings of the base under the same name', () => {
   for (const overlay of ['kind', 'test']) {
     const { configMapGenerator } = parse(files.get(`overlays/${overlay}/kustomization.yaml`) as string);
     const [{ behavior, name }] = configMapGenerator;

@@ -1,16 +1,34 @@
 /**
- * Every file of manifests/ but the CRDs, as a map from its path to its text: a kustomize base, components, and
- * overlays. In: the charts and the sites. Called by `generate.ts`, which writes them, and by the test that compares.
+ * Returns every file of manifests/ without the CRDs, as a map from path to text: a kustomize base, components, and
+ * overlays. In: the charts and the sites. Called by `generate.ts`, which writes the files, and by the test that
+ * compares them.
  */
-import type { V1EnvVar, V1Volume, V1VolumeMount } from '@kubernetes/client-node';
-import { PROGRAMS, SITE_CONFIG, SYSTEM_NAMESPACE } from '@slipway/crds';
+
+import { PROGRAMS, SITE_CONFIG, SYSTEM_NAMESPACE } from '@slipway/installation';
+import type { V1EnvVar, V1Volume, V1VolumeMount } from '@slipway/kubernetes/models.js';
 import { App, type Chart, Testing } from 'cdk8s';
 import { stringify } from 'yaml';
 import { Admission } from './charts/admission.js';
+import { BuildsNamespace } from './charts/builds-namespace.js';
 import { Namespaces } from './charts/namespaces.js';
-import { AddedNetwork, CloudNativePgNetwork, MailNetwork, Network, PlatformPostgresNetwork } from './charts/network.js';
+import {
+  AddedNetwork,
+  BuildsNetwork,
+  CloudNativePgNetwork,
+  MailNetwork,
+  Network,
+  PlatformPostgresNetwork,
+} from './charts/network.js';
 import { PlatformPostgres } from './charts/platform-postgres.js';
-import { AddedPrograms, functionsToken, Programs, podUrls, smtp } from './charts/programs.js';
+import {
+  AddedPrograms,
+  BuildEgress,
+  functionsToken,
+  hostingToken,
+  Programs,
+  podUrls,
+  smtp,
+} from './charts/programs.js';
 import { OptionalRights, ProgramRights } from './charts/rights.js';
 import { ServiceAccounts } from './charts/service-accounts.js';
 import { UserRoles } from './charts/user-roles.js';
@@ -19,7 +37,7 @@ import { BASE_SITE, KIND_SITE, TEST_SITE } from './sites.js';
 
 export type Files = Map<string, string>;
 
-/** The folders that hold these files and no others. */
+/** Folders with generated files alone. */
 export const GENERATED = ['base', 'components', 'overlays'];
 
 const HEADER = '# Generated from cdk8s/src by `npm run generate`. Do not edit.\n';
@@ -42,7 +60,8 @@ export function manifestFiles(): Files {
     ...storage('storage', { replicas: 1, volume: '50Gi' }),
     ...storage('storage-s3', { replicas: 2 }),
     ...functions(),
-    ...component('mail', (app) => [new MailNetwork(app)], [told('api', smtp.env, smtp)]),
+    ...hosting(),
+    ...component('mail', (app) => [new MailNetwork(app)], [withSettings('api', smtp.env, smtp)]),
     ...overlay('kind', KIND_SITE),
     ...overlay('test', TEST_SITE),
   ]);
@@ -82,7 +101,7 @@ function component(name: string, chartsOf: (app: App) => Chart[], patches: Patch
   );
 }
 
-/** With a hash in its name, so that changed settings roll the programs. */
+/** Named with a hash, so that changed settings restart the programs. */
 const siteGenerator = (behavior?: 'replace') => ({
   name: SITE_CONFIG.name,
   namespace: SYSTEM_NAMESPACE,
@@ -90,16 +109,16 @@ const siteGenerator = (behavior?: 'replace') => ({
   files: [SITE_CONFIG.key],
 });
 
-type Said = typeof KIND_SITE | typeof TEST_SITE;
+type OverlaySite = typeof KIND_SITE | typeof TEST_SITE;
 
-function overlay(name: 'kind' | 'test', said: Said): Files {
-  const text = yaml(said);
+function overlay(name: 'kind' | 'test', settings: OverlaySite): Files {
+  const text = yaml(settings);
   const listed = kustomization('Kustomization', {
     resources: ['../../base'],
-    components: ['../../components/storage', '../../components/functions'],
+    components: ['storage', 'functions', 'hosting'].map((name) => `../../components/${name}`),
     configMapGenerator: [siteGenerator('replace')],
     images: IMAGES.map((image) => ({ name: imageOf(image), newTag: 'dev' })),
-    patches: [...SMALL, ...(name === 'kind' ? [INGRESS_NGINX] : [])],
+    patches: [...SMALL, name === 'kind' ? INGRESS_NGINX : TEST_NETWORK],
   });
   return new Map([
     [`overlays/${name}/kustomization.yaml`, listed],
@@ -112,7 +131,7 @@ interface Patch {
   patch: string;
 }
 
-/** Storage, its bytes on a volume or, without one, in S3. */
+/** Storage, with files on a volume or in S3. */
 const storage = (name: string, pods: { replicas: number; volume?: string }) =>
   component(
     name,
@@ -122,7 +141,7 @@ const storage = (name: string, pods: { replicas: number; volume?: string }) =>
       new AddedNetwork(app, 'storage', { outwards: pods.volume === undefined }),
       new AddedPrograms(app, 'storage', pods),
     ],
-    [told('dataplane', [podUrls('storage', pods.replicas)])],
+    [withSettings('dataplane', [podUrls('storage', pods.replicas)])],
   );
 
 const FUNCTIONS_PODS = 1;
@@ -136,15 +155,38 @@ const functions = () =>
       new AddedPrograms(app, 'functions', { replicas: FUNCTIONS_PODS, volume: '10Gi' }),
     ],
     [
-      told('dataplane', [podUrls('functions', FUNCTIONS_PODS)]),
-      told('operator', [podUrls('functions', FUNCTIONS_PODS)]),
-      told('api', [podUrls('functions', FUNCTIONS_PODS), functionsToken.env], functionsToken),
+      withSettings('dataplane', [podUrls('functions', FUNCTIONS_PODS)]),
+      withSettings('operator', [podUrls('functions', FUNCTIONS_PODS)]),
+      withSettings('api', [podUrls('functions', FUNCTIONS_PODS), functionsToken.env], functionsToken),
     ],
   );
 
-/** A program of the base with more in its environment, and a volume. */
-function told(
-  program: 'dataplane' | 'operator' | 'api',
+const HOSTING_PODS = 1;
+/** Sites: deployments and build logs are on the volume. Builds run in a namespace of their own. */
+const hosting = () =>
+  component(
+    'hosting',
+    (app) => [
+      new ServiceAccounts(app, ['hosting', 'egress']),
+      new ProgramRights(app, ['hosting']),
+      new OptionalRights(app, 'hosting', 'builds-rights'),
+      new AddedNetwork(app, 'hosting'),
+      new BuildsNamespace(app),
+      new BuildsNetwork(app),
+      new BuildEgress(app),
+      new AddedPrograms(app, 'hosting', { replicas: HOSTING_PODS, volume: '50Gi' }),
+    ],
+    [
+      withSettings('dataplane', [podUrls('hosting', HOSTING_PODS)]),
+      withSettings('operator', [podUrls('hosting', HOSTING_PODS)]),
+      withSettings('egress', [podUrls('hosting', HOSTING_PODS)]),
+      withSettings('api', [podUrls('hosting', HOSTING_PODS), hostingToken.env], hostingToken),
+    ],
+  );
+
+/** A program of the base with additional variables and a volume. */
+function withSettings(
+  program: 'dataplane' | 'operator' | 'api' | 'egress',
   env: V1EnvVar[],
   more?: { volume: V1Volume; mount: V1VolumeMount },
 ): Patch {
@@ -165,7 +207,7 @@ const smaller = (name: string, cpu: string, memory: string) => ({
   patch: yaml([operation('replace', resourcesAt, { cpu, memory })]),
 });
 const SMALL = [
-  smaller('slipway-(operator|api|dataplane|realtime|storage|functions)', '25m', '64Mi'),
+  smaller('slipway-(operator|api|dataplane|realtime|storage|functions|hosting|build-egress)', '25m', '64Mi'),
   smaller(PROGRAMS.postgres, '50m', '128Mi'),
 ];
 /** Its namespace is known there, and needs no label. */
@@ -178,7 +220,17 @@ const INGRESS_NGINX = {
   ]),
 };
 
-/** For a site that puts the `url` of its own Postgres into the Secret slipway-postgres. */
+/** The node of the test cluster has the registry of images and git servers. */
+const TEST_NETWORK = {
+  target: { kind: 'NetworkPolicy', name: PROGRAMS.egress },
+  patch: yaml([
+    operation('add', '/spec/egress/-', {
+      to: TEST_SITE.outbound.allowedNetworks.map((cidr) => ({ ipBlock: { cidr } })),
+    }),
+  ]),
+};
+
+/** For a site that sets `url` of the Secret slipway-postgres to its own Postgres. */
 function externalPostgres(): Files {
   const removed = (kind: string, apiVersion: string) => ({
     patch: yaml({

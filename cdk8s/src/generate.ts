@@ -1,6 +1,5 @@
 /**
- * Writes manifests/ anew, but for the CRDs, and the table in docs/cluster.md:
- * `node cdk8s/dist/generate.js <the repository>`.
+ * Writes manifests/ without the CRDs, and the table in docs/cluster.md: `node cdk8s/dist/generate.js <the repository>`.
  */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';

@@ -5,6 +5,7 @@ import type {
   V1Deployment,
   V1Namespace,
   V1PodDisruptionBudget,
+  V1ResourceQuota,
   V1Role,
   V1RoleBinding,
   V1Service,
@@ -12,7 +13,7 @@ import type {
   V1StatefulSet,
   V1ValidatingAdmissionPolicy,
   V1ValidatingAdmissionPolicyBinding,
-} from '@kubernetes/client-node';
+} from '@slipway/kubernetes/models.js';
 import { ApiObject, type Chart } from 'cdk8s';
 
 /** client-node renames the field `from`, so policies have types of their own. */
@@ -45,6 +46,7 @@ interface Kinds {
   Deployment: ['apps/v1', V1Deployment];
   StatefulSet: ['apps/v1', V1StatefulSet];
   PodDisruptionBudget: ['policy/v1', V1PodDisruptionBudget];
+  ResourceQuota: ['v1', V1ResourceQuota];
   ClusterRole: ['rbac.authorization.k8s.io/v1', V1ClusterRole];
   ClusterRoleBinding: ['rbac.authorization.k8s.io/v1', V1ClusterRoleBinding];
   Role: ['rbac.authorization.k8s.io/v1', V1Role];
@@ -61,6 +63,7 @@ const API_VERSIONS: { [Kind in keyof Kinds]: Kinds[Kind][0] } = {
   Deployment: 'apps/v1',
   StatefulSet: 'apps/v1',
   PodDisruptionBudget: 'policy/v1',
+  ResourceQuota: 'v1',
   ClusterRole: 'rbac.authorization.k8s.io/v1',
   ClusterRoleBinding: 'rbac.authorization.k8s.io/v1',
   Role: 'rbac.authorization.k8s.io/v1',
@@ -77,7 +80,7 @@ interface Metadata {
   annotations?: Record<string, string>;
 }
 
-/** Adds an object to a chart, under a name of its own choosing. */
+/** Adds an object to a chart, with a generated name. */
 export function add<Kind extends keyof Kinds>(
   chart: Chart,
   kind: Kind,

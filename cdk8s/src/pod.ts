@@ -1,5 +1,5 @@
 /** The pod spec that all pods of the platform share: no rights, a read-only root file system, spread over nodes. */
-import type { V1Container, V1PodSpec, V1Volume, V1VolumeMount } from '@kubernetes/client-node';
+import type { V1Container, V1PodSpec, V1Volume, V1VolumeMount } from '@slipway/kubernetes/models.js';
 import { selectorOf } from './names.js';
 
 export const TMP: { volume: V1Volume; mount: V1VolumeMount } = {
@@ -13,7 +13,7 @@ export const containerSecurity: NonNullable<V1Container['securityContext']> = {
   capabilities: { drop: ['ALL'] },
 };
 
-/** `user`: who the image runs as; what is mounted is readable for its group. */
+/** `user`: user id of the image. Mounted files are readable for its group. */
 export const podSecurity = (user: number): NonNullable<V1PodSpec['securityContext']> => ({
   runAsNonRoot: true,
   runAsUser: user,
@@ -23,7 +23,7 @@ export const podSecurity = (user: number): NonNullable<V1PodSpec['securityContex
   seccompProfile: { type: 'RuntimeDefault' },
 });
 
-/** Not two on one node as long as there is another. */
+/** No two pods share a node while another node has room. */
 export const spread = (name: string): NonNullable<V1PodSpec['topologySpreadConstraints']> => [
   {
     maxSkew: 1,

@@ -1,9 +1,12 @@
 /**
- * The programs' rights at the Kubernetes API, and no more: each rule is used (e2e/src/roles.cluster.test.ts compares
- * them with the API server's audit log). Cluster-wide rules concern only the projects' namespaces, which come and go.
+ * The programs' rights at the Kubernetes API, and no others: each rule is used (e2e/src/roles.cluster.test.ts compares
+ * the rules with the API server's audit log). Cluster-wide rules concern only projects' namespaces, which are created
+ * at run time.
  */
-import type { V1PolicyRule } from '@kubernetes/client-node';
-import { GROUP, OPERATOR_LEASE, REPLICATION_SECRET, SECRETS, SYSTEM_NAMESPACE } from '@slipway/crds';
+
+import { GROUP } from '@slipway/crds';
+import { BUILDS_NAMESPACE, OPERATOR_LEASE, REPLICATION_SECRET, SECRETS, SYSTEM_NAMESPACE } from '@slipway/installation';
+import type { V1PolicyRule } from '@slipway/kubernetes/models.js';
 import type { Account } from './names.js';
 
 export interface Rights {
@@ -26,8 +29,8 @@ const may = (group: string, resources: string[], verbs: string[], resourceNames?
 
 const READ = ['get', 'list', 'watch'];
 /**
- * Followed by watch and applied server-side, which is a patch and may be a create. What is not deleted goes with its
- * namespace.
+ * Objects that the operator watches and applies server-side, which is a patch and may be a create. Those that it does
+ * not delete are deleted with their namespace.
  */
 const APPLY = ['list', 'watch', 'create', 'patch'];
 const KEEP = [...APPLY, 'delete'];
@@ -38,11 +41,13 @@ const operator: Rights = {
     may(GROUP, ['projects/status'], ['patch']),
     may(GROUP, ['edgefunctions'], ['get', 'list', 'watch', 'patch']),
     may(GROUP, ['edgefunctions/status'], ['patch']),
+    may(GROUP, ['builds'], ['list', 'watch', 'delete']),
+    may(GROUP, ['builds/status'], ['patch']),
     may(CORE, ['namespaces'], [...READ, 'create', 'patch', 'delete']),
-    // By label and in namespaces that come and go: neither can be said by resourceNames.
+    // By label, and in namespaces that are created at run time: resourceNames can express neither.
     may(CORE, ['secrets'], [...READ, 'create', 'patch', 'delete']),
     may(CORE, ['configmaps'], KEEP),
-    // Whether one of that name is another's is asked before a Postgres is made.
+    // Read before a Postgres is created, to see whether the name belongs to another Service.
     may(CORE, ['services'], ['get', ...KEEP]),
     may(CORE, ['resourcequotas', 'limitranges'], APPLY),
     may(CORE, ['pods', 'persistentvolumeclaims'], ['list', 'watch']),
@@ -55,7 +60,7 @@ const operator: Rights = {
   namespaced: {
     [SYSTEM_NAMESPACE]: [
       may(NETWORKING, ['ingresses'], ['create', 'patch', 'delete']),
-      // Whether every gateway takes a key, while keys are rotated.
+      // Reads whether every gateway accepts a new key during a rotation.
       may('discovery.k8s.io', ['endpointslices'], ['list']),
       may(COORDINATION, ['leases'], ['create']),
       may(COORDINATION, ['leases'], ['get', 'update'], [OPERATOR_LEASE]),
@@ -63,7 +68,7 @@ const operator: Rights = {
   },
 };
 
-/** The Secrets of projects that are shown over REST, that are written, and those whose setting may be taken back. */
+/** The Secrets of projects that REST shows, that it writes, and whose setting it removes. */
 const shown = [
   SECRETS.keys.name,
   SECRETS.database.name,
@@ -76,15 +81,20 @@ const removable = [SECRETS.env.name, SECRETS.git.name, SECRETS.notifications.nam
 const api: Rights = {
   cluster: [
     may(GROUP, ['projects'], [...READ, 'create', 'patch', 'delete']),
-    may(GROUP, ['edgefunctions'], ['get', 'list', 'create', 'patch', 'delete']),
+    may(GROUP, ['edgefunctions'], [...READ, 'create', 'patch', 'delete']),
+    may(GROUP, ['builds'], ['get', 'list', 'create', 'patch']),
+    // The ticket of a build is deleted once its credentials were read.
+    may(GROUP, ['builds/status'], ['patch']),
     may(CORE, ['configmaps'], ['list']),
-    // Listed for whom data of deleted projects is retained, before an account is deleted.
+    // Events: a Project was given to another account, or no account owns it.
+    may(CORE, ['events'], ['create']),
+    // Listed before an account is deleted, to find the retained data of its deleted projects.
     may(CORE, ['namespaces'], ['create', 'list']),
-    // The Git token is read where it is encrypted with a new key.
+    // Git credentials are read when one of two is written, and when they are encrypted with a new key.
     may(CORE, ['secrets'], ['get'], [...shown, SECRETS.git.name]),
     may(CORE, ['secrets'], ['update', 'delete'], removable),
     may(CORE, ['secrets'], ['patch'], [SECRETS.keys.name]),
-    // What is created has no name yet that a rule could name: charts/admission.ts says which.
+    // A rule can't name an object that does not exist yet: charts/admission.ts limits the names.
     may(CORE, ['secrets'], ['create']),
   ],
   namespaced: {
@@ -93,8 +103,8 @@ const api: Rights = {
 };
 
 /**
- * A list or watch with a field selector for one name counts as of that name. The settings of auth are read wherever a
- * token is verified, as the project's public keys for it are among them (dataplane/src/signing-keys.ts).
+ * A list or watch with a field selector for one name counts as a request for that name. The auth settings are read
+ * wherever a token is verified, as they contain the project's public keys (dataplane/src/identity/signing-keys.ts).
  */
 const watched = [SECRETS.keys.name, SECRETS.database.name, SECRETS.auth.name];
 const tenants = [may(GROUP, ['projects'], ['list', 'watch']), may(CORE, ['secrets'], ['list', 'watch'], watched)];
@@ -109,6 +119,12 @@ const realtime: Rights = {
 
 const storage: Rights = { cluster: tenants, namespaced: {} };
 
+/** Rights of the pods of sites: what they serve needs no Secret. */
+const hosting: Rights = { cluster: [may(GROUP, ['projects'], ['list', 'watch'])], namespaced: {} };
+
+/** The egress proxy of builds does not use the API server. */
+const egress: Rights = { cluster: [], namespaced: {} };
+
 /** Rights of the pods of functions: they alone read the variables that owners set. */
 const functions: Rights = {
   cluster: [
@@ -118,11 +134,27 @@ const functions: Rights = {
   namespaced: {},
 };
 
-export const RIGHTS: Record<Account, Rights> = { operator, api, dataplane, realtime, storage, functions };
+export const RIGHTS: Record<Account, Rights> = {
+  operator,
+  api,
+  dataplane,
+  realtime,
+  storage,
+  functions,
+  hosting,
+  egress,
+};
 
 /** Rights that only sites with this operator or API need: a component for each. */
 export const OPTIONAL_RIGHTS: Record<string, Rights> = {
   'cloudnative-pg': { cluster: [may('postgresql.cnpg.io', ['clusters'], APPLY)], namespaced: {} },
+  hosting: {
+    // Reads whether the nodes' runtimes support user namespaces.
+    cluster: [may(CORE, ['nodes'], ['list'])],
+    namespaced: {
+      [BUILDS_NAMESPACE]: [may('batch', ['jobs'], [...READ, 'create', 'delete']), may(CORE, ['pods/log'], ['get'])],
+    },
+  },
   'gateway-api': {
     cluster: [may('gateway.networking.k8s.io', ['httproutes'], ['list', 'watch'])],
     namespaced: {

@@ -1,8 +1,9 @@
 /**
- * The table of a site's settings in docs/cluster.md, out of the schema that the programs check them by. Called by
- * `generate.ts` and its test.
+ * Generates the table of a site's settings in docs/cluster.md from the schema with which the programs check them.
+ * Called by `generate.ts` and its test.
  */
-import { PLANS, Site } from '@slipway/crds';
+import { PLANS } from '@slipway/crds';
+import { Site } from '@slipway/installation';
 
 interface Schema {
   type?: string;
@@ -13,10 +14,10 @@ interface Schema {
   required?: string[];
 }
 
-const BEGIN = '<!-- The table below is generated from crds/src/site.ts by `npm run generate`. -->\n';
+const BEGIN = '<!-- The table below is generated from installation/src/site.ts by `npm run generate`. -->\n';
 const END = '<!-- End of the generated table. -->';
 
-/** In: the page as it is. Out: the page with the table as it should be. */
+/** Returns the page with the current table. */
 export function withSettingsTable(page: string): string {
   const from = page.indexOf(BEGIN);
   const to = page.indexOf(END);
@@ -29,7 +30,7 @@ function settingsTable(): string {
   return `| setting | default | meaning |\n| --- | --- | --- |\n${rows.join('')}`;
 }
 
-/** `isThere`: whether what these settings are of is there when nobody says anything of it. */
+/** `isThere`: whether the object of these settings exists by default. */
 function rowsOf({ properties = {}, required = [] }: Schema, path: string, isThere = true): string[][] {
   return Object.entries(properties).flatMap(([name, field]) => {
     if (path === 'plans.') return name === PLANS[0] ? rowsOf(field, 'plans.*plan*.') : [];
@@ -40,7 +41,7 @@ function rowsOf({ properties = {}, required = [] }: Schema, path: string, isTher
   });
 }
 
-/** A part in asterisks stands for any. */
+/** A part in asterisks stands for any name. */
 const code = (path: string) => `\`${path.replace('*plan*', '<plan>')}\``;
 
 function defaultOf(path: string, field: Schema): string {
@@ -57,7 +58,7 @@ function ownDatabaseDefaults(): string {
 }
 
 function meaningOf({ description = '', enum: values }: Schema): string {
-  const unsaid = (values ?? []).filter((value) => !description.includes(value));
-  const choice = unsaid.length > 0 ? ` One of ${(values ?? []).map((value) => `\`${value}\``).join(', ')}.` : '';
+  const undescribed = (values ?? []).filter((value) => !description.includes(value));
+  const choice = undescribed.length > 0 ? ` One of ${(values ?? []).map((value) => `\`${value}\``).join(', ')}.` : '';
   return `${description}${choice}`.replaceAll('<', '&lt;').replaceAll('|', '\\|');
 }

@@ -9,7 +9,7 @@ interface Schema {
   additionalProperties?: Schema;
 }
 
-/** Every field below, as `kubectl explain` names it: lists and maps have no name of their own. */
+/** Returns every field below `schema` with its name in `kubectl explain`, which skips lists and maps. */
 function fields(schema: Schema, path: string): [string, Schema][] {
   const inner = schema.items ?? schema.additionalProperties;
   if (inner) return fields(inner, path);

@@ -1,7 +1,7 @@
 import { stringify } from 'yaml';
 import { customResourceDefinitions } from './index.js';
 
-/** Each CRD as a YAML file, and the kustomization that names them. */
+/** Returns each CRD as a YAML file, and a kustomization that lists the files. */
 export function manifestFiles(): { file: string; yaml: string }[] {
   const header = '# Generated from crds/src by `npm run generate`. Do not edit.\n';
   const crds = customResourceDefinitions.map((crd) => ({

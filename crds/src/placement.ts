@@ -1,3 +1,3 @@
-/** Where a project's auth and rest run: in pods of its own, or in the data plane that all share. */
+/** Where a project's auth and REST services run: in the project's own pods, or in the shared data plane. */
 export const PLACEMENTS = ['deployments', 'pooled'] as const;
 export type Placement = (typeof PLACEMENTS)[number];

@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox';
 import { GROUP, VERSION } from './names.js';
 
-/** The part of `metadata` that our programs read. */
+/** The fields of `metadata` that our programs read. */
 export interface ObjectMeta {
   name: string;
   namespace?: string;
@@ -37,7 +37,7 @@ export interface PrinterColumn {
   name: string;
   type: 'string' | 'date' | 'integer' | 'boolean';
   jsonPath: string;
-  /** 0: always shown; 1: only by `-o wide`. */
+  /** 0: always shown. 1: shown only with `-o wide`. */
   priority?: 0 | 1;
 }
 
@@ -55,7 +55,7 @@ export interface ResourceDefinition {
   columns: readonly PrinterColumn[];
 }
 
-/** The CustomResourceDefinition (apiextensions.k8s.io/v1) of `definition`, as plain JSON. */
+/** Returns the CustomResourceDefinition (apiextensions.k8s.io/v1) of `definition` as plain JSON. */
 export function customResourceDefinition(definition: ResourceDefinition) {
   const { kind, plural, singular, shortNames, scope, description, spec, status, validations, columns } = definition;
   const manifest = {
@@ -95,7 +95,7 @@ export function customResourceDefinition(definition: ResourceDefinition) {
   return JSON.parse(JSON.stringify(manifest)) as typeof manifest;
 }
 
-/** TypeBox writes a map as `patternProperties`; Kubernetes wants `additionalProperties`. */
+/** Converts maps: TypeBox writes `patternProperties`, and Kubernetes requires `additionalProperties`. */
 function structural(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(structural);
   if (schema === null || typeof schema !== 'object') return schema;

@@ -1,12 +1,14 @@
 /**
- * The forms of a project's texts, the same over REST and over kubectl. In: nothing. Out: patterns, each with the words
- * for a person, used by project.ts and by the API's schema. JavaScript (flag u) and RE2 must read a pattern alike: no
- * lookaround, `\x00` for `\u0000`, and no `\s`, which means more in JavaScript.
+ * The syntax of a project's text fields, the same over REST and over kubectl. In: nothing. Out: patterns, each with a
+ * description for people. project.ts and the API's schema use them.
+ *
+ * JavaScript (flag u) and RE2 must interpret a pattern in the same way. So it has no lookaround, `\x00` instead of
+ * `\u0000`, and no `\s`, which matches more in JavaScript.
  */
 
 export interface TextForm {
   pattern: string;
-  /** The form of a value, in words. */
+  /** Describes the syntax for people. */
   words: string;
 }
 
@@ -16,13 +18,23 @@ const PATH = `([/?#][^${UNSEEN}]*)?`;
 const SSH_USER = `[^${UNSEEN}/?#@:\\\\-][^${UNSEEN}/?#@:\\\\]*`;
 const SHORT_SSH = `[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^${UNSEEN}-][^${UNSEEN}]*`;
 
-/** Only ssh may name a user: a user name over http may be a token, as it is on GitHub. */
+/**
+ * The URL of a repository. Only an ssh URL may have a user name: over http a user name may be a token, as on GitHub.
+ */
 export const REPO_URL: TextForm = {
   pattern: `^((https?|git)://${HOST}${PATH}|ssh://(${SSH_USER}@)?${HOST}${PATH}|${SHORT_SSH})$`,
   words: 'an http(s) or git URL without a user name, password or token in it, or an ssh one without a password',
 };
 
-/** Not an option of git's. */
+/** The URLs that a build can clone. REST accepts no others. The resource still accepts the URLs of earlier releases. */
+export const CLONED_URL: TextForm = {
+  pattern: `^(https://${HOST}${PATH}|ssh://(${SSH_USER}@)?${HOST}${PATH}|${SHORT_SSH})$`,
+  words:
+    'an https URL without a user name, password or token in it, or an ssh one without a password; http:// and git:// ' +
+    'are not encrypted, so write https:// or ssh://',
+};
+
+/** The name of a branch, which must not look like an option of git. */
 export const BRANCH: TextForm = {
   pattern: '^[A-Za-z0-9_][A-Za-z0-9_./-]*$',
   words: 'a branch of letters, digits and `_ . / -` that begins with a letter, a digit or `_`',
@@ -30,10 +42,11 @@ export const BRANCH: TextForm = {
 
 const CHARACTER = '[^\\x00-\\x1f\\x7f/]';
 const NO_DOT = '[^\\x00-\\x1f\\x7f/.]';
-/** A step of a path that isn't `..`. */
+/** Pattern of one step of a path, except `..`. */
 const STEP = `(\\.|\\.?${NO_DOT}${CHARACTER}*|\\.\\.${CHARACTER}+)`;
 
-export const OUTPUT_DIR: TextForm = {
+/** The folder in the repository to publish or to build. */
+export const REPOSITORY_FOLDER: TextForm = {
   pattern: `^${STEP}(/${STEP}?)*$`,
   words: 'a folder within the repository: a path that does not begin with `/` and has no step `..`',
 };

@@ -1,23 +1,26 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { PatchStrategy, setHeaderOptions } from '@kubernetes/client-node';
-import { FINALIZER, GROUP, LABEL_PROJECT, namespaceOf, SECRETS, VERSION } from '@slipway/crds';
-import { freePort } from '@slipway/postgres';
+import { FINALIZER, GROUP, VERSION } from '@slipway/crds';
+import { LABEL_PROJECT, namespaceOf, SECRETS } from '@slipway/installation';
+import type { KubeClient } from '@slipway/kubernetes';
+import { startTestKubernetes, type TestKubernetes } from '@slipway/kubernetes/testing.js';
+import { recordHang } from '@slipway/program';
+import { freePort, until } from '@slipway/testing';
 import { createClient } from '@supabase/supabase-js';
 import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { startTestKubernetes, type TestKubernetes } from './testing/kubernetes.js';
 import { startTestCluster, type TestCluster, type TestProject } from './testing/project.js';
-import { until } from './testing/until.js';
 
-const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
+const PROJECTS = `/apis/${GROUP}/${VERSION}/projects`;
 const refs = ['first', 'second'].map((name) => `${name}-${randomBytes(4).toString('hex')}`) as [string, string];
 
 let kubernetes: TestKubernetes;
-let core: TestKubernetes['core'];
-let custom: TestKubernetes['custom'];
+let kube: KubeClient;
 let cluster: TestCluster;
 let program: ChildProcess;
 let publicUrl: string;
@@ -26,7 +29,7 @@ let second: TestProject;
 
 test.before(async () => {
   kubernetes = await startTestKubernetes();
-  ({ core, custom } = kubernetes);
+  kube = kubernetes.client;
   cluster = await startTestCluster();
   const port = await freePort();
   publicUrl = `http://localhost:${port}`;
@@ -39,32 +42,28 @@ test.before(async () => {
 test.after(async () => {
   program?.kill();
   for (const ref of refs) {
-    const name = { ...PROJECTS, name: ref };
-    const body = { metadata: { finalizers: null } };
-    await custom.patchClusterCustomObject(
-      { ...name, body },
-      setHeaderOptions('Content-Type', PatchStrategy.MergePatch),
-    );
-    await custom.deleteClusterCustomObject(name).catch(() => undefined);
-    await core.deleteNamespace({ name: namespaceOf(ref) });
+    await kube.patch(`${PROJECTS}/${ref}`, { metadata: { finalizers: null } });
+    await kube.delete(`${PROJECTS}/${ref}`).catch(() => undefined);
+    await kube.delete(`/api/v1/namespaces/${namespaceOf(ref)}`);
   }
   await cluster?.close();
   await kubernetes?.close();
 });
 
-function start(port: number): ChildProcess {
+function start(port: number, more: Record<string, string> = {}): ChildProcess {
   return fork(fileURLToPath(new URL('./main.js', import.meta.url)), {
     env: {
-      KUBECONFIG: kubernetes.file,
+      KUBECONFIG: kubernetes.kubeconfig,
       SLIPWAY_PUBLIC_URL: `http://localhost:${port}`,
       SLIPWAY_LISTEN: `127.0.0.1:${port}`,
       SLIPWAY_API_SOCKET: '/nonexistent/api.sock',
       SLIPWAY_LOG_LEVEL: 'error',
+      ...more,
     },
   });
 }
 
-/** Whether auth answers so there: before the program listens nobody does. */
+/** True once auth responds at the URL; before the program listens, connections fail. */
 const answersAt = ({ url }: TestProject, status: number) =>
   fetch(`${url}/auth/v1/health`).then(
     (answer) => answer.status === status,
@@ -75,11 +74,11 @@ const answersAt = ({ url }: TestProject, status: number) =>
 async function publish(project: TestProject): Promise<TestProject> {
   const { ref, authenticator, authAdmin, owner } = project;
   const namespace = namespaceOf(ref);
-  await core.createNamespace({ body: { metadata: { name: namespace } } });
+  await kube.create<object>('/api/v1/namespaces', { metadata: { name: namespace } });
   const secret = (name: string, stringData: Record<string, string>) =>
-    core.createNamespacedSecret({
-      namespace,
-      body: { metadata: { name, labels: { [LABEL_PROJECT]: ref } }, stringData },
+    kube.create<object>(`/api/v1/namespaces/${namespace}/secrets`, {
+      metadata: { name, labels: { [LABEL_PROJECT]: ref } },
+      stringData,
     });
   const { keys, database } = SECRETS;
   await secret(keys.name, {
@@ -98,7 +97,7 @@ async function publish(project: TestProject): Promise<TestProject> {
   const metadata = { name: ref, finalizers: [FINALIZER] };
   const spec = { owner: 'al@example.com' };
   const body = { apiVersion: `${GROUP}/${VERSION}`, kind: 'Project', metadata, spec };
-  await custom.createClusterCustomObject({ ...PROJECTS, body });
+  await kube.create<object>(PROJECTS, body);
   return project;
 }
 
@@ -112,10 +111,11 @@ async function asOwner({ owner }: TestProject, sql: string): Promise<void> {
   await session.end();
 }
 
-test('users of a project sign up and see their own rows and no others', async () => {
+test('users of a project sign up and see only their own rows', async () => {
   await asOwner(
     first,
-    `create table public.notes (id bigint generated always as identity primary key, user_id uuid default auth.uid(), body text);
+    `create table public.notes (id bigint generated always as identity primary key,
+       user_id uuid default auth.uid(), body text);
      alter table public.notes enable row level security;
      create policy own on public.notes using (user_id = auth.uid()) with check (user_id = auth.uid())`,
   );
@@ -134,7 +134,7 @@ test('users of a project sign up and see their own rows and no others', async ()
   assert.is(all.data?.length, 2);
 });
 
-test('no key or token of one project opens anything of another', async () => {
+test('a key or token of one project is rejected by every service of another project', async () => {
   const { data } = await client(first).auth.signUp({ email: 'cy@example.com', password: 'correct horse' });
   for (const token of [first.anonKey, first.serviceRoleKey, data.session?.access_token as string]) {
     for (const path of ['/rest/v1/', '/auth/v1/user', '/auth/v1/admin/users']) {
@@ -146,13 +146,29 @@ test('no key or token of one project opens anything of another', async () => {
   }
 });
 
-test('a project that is being deleted is gone from its address', async () => {
-  await custom.deleteClusterCustomObject({ ...PROJECTS, name: second.ref });
+test('a project that hung two earlier runs gets 503 from the start, and other projects are served', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'slipway-test-'));
+  const record = path.join(folder, 'hangs.json');
+  for (const _ of [1, 2]) recordHang(record, { at: Date.now(), project: first.ref, operation: 'rest request' });
+  const port = await freePort();
+  const restarted = start(port, { SLIPWAY_HANG_RECORD: record });
+  const at = (project: TestProject) => ({ ...project, url: `http://localhost:${port}/p/${project.ref}` });
+  await until(() => answersAt(at(second), 200), 'the neighbour to be served');
+  await until(async () => {
+    const refused = await fetch(`${at(first).url}/auth/v1/health`);
+    return refused.status === 503 && ((await refused.json()) as { code?: string }).code === 'project_paused';
+  }, 'the project to be paused');
+  restarted.kill();
+  rmSync(folder, { recursive: true });
+});
+
+test('a request for a project that is being deleted gets 404', async () => {
+  await kube.delete(`${PROJECTS}/${second.ref}`);
   await until(() => answersAt(second, 404), 'the project to be gone');
   assert.is((await fetch(`${first.url}/auth/v1/health`)).status, 200);
 });
 
-test('the program ends when the one that started it is gone', async () => {
+test('the program exits when its parent process exits', async () => {
   const port = await freePort();
   const child = start(port);
   await new Promise((resolve) => child.once('message', resolve));
@@ -161,7 +177,7 @@ test('the program ends when the one that started it is gone', async () => {
   assert.is(await ended, 'SIGKILL');
 });
 
-test('a setting that is missing or wrong is named in one line', async () => {
+test('a missing or invalid setting is named in one line', async () => {
   const child = fork(fileURLToPath(new URL('./main.js', import.meta.url)), {
     env: { SLIPWAY_LISTEN: '127.0.0.1:1', SLIPWAY_PUBLIC_URL: 'localhost' },
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],

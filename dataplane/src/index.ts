@@ -1,38 +1,47 @@
 /**
- * The data plane: serves projects' URLs, and the port for people. In: requests; projects, from the Kubernetes API. Out:
- * responses of the projects' services (auth, rest), and of the API for all other paths. Started by its own main.ts.
+ * Data plane: serves the projects' URLs at the public port. In: requests, and projects from the Kubernetes API. Out:
+ * responses of the projects' services (such as auth and rest), and of the API for all other paths. Started by main.ts.
  */
-import { KubeConfig } from '@kubernetes/client-node';
-import { hasProjectHosts, projectUrlOf } from '@slipway/crds';
+import type { Server } from 'node:http';
+import { CertificateFolder } from '@slipway/certificates';
+import { hasProjectHosts, projectsHostOf, projectUrlOf } from '@slipway/installation';
+import { KubeClient, loadKubeConfig } from '@slipway/kubernetes';
+import { endRequests, listen, readHangs } from '@slipway/program';
+import { anywhere, publicOnly } from '@slipway/program/outbound.js';
+import { BuildLogs, contentStoreServer, Sites } from '@slipway/sites';
 import { type Logger, pino } from 'pino';
-import { createAuthService } from './auth/index.js';
-import { anywhere, publicOnly } from './auth/outbound.js';
-import { startFunctionsControl } from './functions/control.js';
-import { createFunctionsService } from './functions/index.js';
-import { LIMITS as FUNCTION_LIMITS } from './functions/limits.js';
-import { comesFrom } from './gateway/client-address.js';
-import { createDeployedServices } from './gateway/deployed.js';
-import { createManagement } from './gateway/management.js';
+import { hostCheck } from './gateway/host-check.js';
 import { startMetrics } from './gateway/metrics.js';
-import { proxyRequest } from './gateway/proxy-request.js';
-import { serviceDown } from './gateway/refusals.js';
-import { createRemoteService } from './gateway/remote.js';
+import { createPlainPort } from './gateway/plain-port.js';
 import { createGateway } from './gateway/server.js';
-import type { UpstreamLimits } from './gateway/upstream-client.js';
-import { endRequests, listen } from './listening.js';
-import { functionsAddress } from './network-address.js';
-import { createRealtimeService, ReaderShares } from './realtime/index.js';
-import { replicationPasswordFrom } from './realtime/replication-password.js';
-import { type Registry, type RegistryOptions, startRegistry } from './registry/index.js';
-import { createRestService } from './rest/index.js';
-import type { Service, Services } from './service.js';
+import { createTlsServer } from './gateway/tls.js';
+import { comesFrom } from './http/client-address.js';
+import { serviceDown } from './http/refusals.js';
+import { type Registry, type RegistryOptions, startRegistry } from './projects/index.js';
+import { PausedProjects } from './projects/paused-projects.js';
+import { createAuthService } from './services/auth/index.js';
+import { startFunctionsControl } from './services/functions/control.js';
+import { createFunctionsService } from './services/functions/index.js';
+import { LIMITS as FUNCTION_LIMITS } from './services/functions/limits.js';
+import { functionsAddress } from './services/functions/network-address.js';
+import { createHosting } from './services/hosting/index.js';
+import { createRealtimeService, ReaderShares } from './services/realtime/index.js';
+import { replicationPasswordFrom } from './services/realtime/replication-password.js';
+import { createRestService } from './services/rest/index.js';
+import type { Hosting, Service, Services } from './services/service.js';
+import { createStorageService } from './services/storage/index.js';
 import type { DataplaneSettings } from './settings.js';
-import { createStorageService } from './storage/index.js';
+import { createDeployedServices } from './upstreams/deployed.js';
+import { createManagement } from './upstreams/management.js';
+import { proxyRequest } from './upstreams/proxy-request.js';
+import { createRemoteService } from './upstreams/remote.js';
+import { createRemoteSites } from './upstreams/remote-sites.js';
+import type { UpstreamLimits } from './upstreams/upstream-client.js';
 
 export type { DataplaneSettings } from './settings.js';
 
 export interface Dataplane {
-  /** Where it listens: an address, or the path of a socket. */
+  /** Address or socket path to listen at. */
   url: string;
   close(): Promise<void>;
 }
@@ -40,66 +49,64 @@ export interface Dataplane {
 export async function startDataplane(settings: DataplaneSettings): Promise<Dataplane> {
   const { installation } = settings;
   const log = pino({ level: settings.logLevel });
-  const kubeConfig = kubeConfigOf(settings);
+  const client = await KubeClient.connect(await loadKubeConfig(settings.kubeconfig));
   const services: Services = {
     auth: authOf(settings, log),
     rest: createRestService(),
-    realtime: realtimeOf(settings, log, kubeConfig, () => registry),
+    realtime: realtimeOf(settings, log, client, () => registry),
     ...storageOf(settings, log, () => registry),
     ...remoteFunctionsOf(settings),
   };
   const functions = await functionsOf(settings, log, () => registry);
   if (functions) services.functions = functions;
   const registry = startRegistry({
-    kubeConfig,
+    client,
     installation,
     log,
+    sitesAlone: settings.siteStore !== undefined,
     ...telling(services, log),
     ...(functions && { onEnvironment: (ref: string) => functions.refresh(ref) }),
   });
   const deployed = createDeployedServices();
+  const sites = await sitesOf(settings, log);
   const management = createManagement(settings.apiSocket, installation.publicUrl);
   const { metrics, stopMetrics } = await startMetrics(settings.metricsListen);
   const server = createGateway({
-    publicUrl: installation.publicUrl,
-    projectsDomain: installation.projectsDomain,
-    allowedHosts: installation.site ? undefined : settings.allowedHosts,
-    trustedProxies: settings.trustedProxies,
+    ...reachedBy(settings),
     tenant: registry.tenant,
     complete: () => registry.complete,
     services,
+    paused: new PausedProjects(settings.hangRecord ? readHangs(settings.hangRecord) : []),
+    hosting: sites.hosting,
     deployed,
-    behindIngress: installation.site !== undefined,
-    rateLimit: settings.rateLimit,
     management,
     metrics,
     log,
   });
-
-  const outwards = settings.functions?.gatewayUrl === undefined ? undefined : gatewayAt(settings.functions.gatewayUrl);
-  functions?.onGatewayRequest((incoming, outgoing, ref) => {
-    const address = functionsAddress(ref);
-    comesFrom(incoming, address);
-    if (outwards) outwards.forward(incoming, outgoing, { of: ref, address });
-    else server.emit('request', incoming, outgoing);
-  });
+  const outwards = forwardCalls(settings, functions, server);
   const control =
     functions && settings.functions && (await startFunctionsControl(settings.functions.control, functions, log));
 
+  const encrypted = encryptedPorts(settings, server, log);
+
   const close = async () => {
-    // Sockets end when their service does: the server would wait for them.
-    await Promise.all([endRequests(server), services.realtime?.close()]);
+    encrypted.close();
+    // Services close their sockets, for which the server would otherwise wait.
+    await Promise.all([endRequests(server, ...encrypted.fronts), services.realtime?.close()]);
     control?.close();
     control?.closeAllConnections();
     outwards?.close();
+    sites.close();
     management.close();
     stopMetrics();
     await registry.close();
     await Promise.all([...Object.values(services), ...Object.values(deployed)].map((service) => service.close()));
+    await client.close();
   };
   try {
     const url = await listen(server, settings.listen);
-    log.info({ url }, 'the data plane serves');
+    await encrypted.listen();
+    log.info({ url }, 'data plane started');
     return { url, close };
   } catch (error) {
     await close();
@@ -107,12 +114,66 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   }
 }
 
-function kubeConfigOf({ kubeconfig }: DataplaneSettings): KubeConfig {
-  const config = new KubeConfig();
-  if (kubeconfig === undefined) config.loadFromCluster();
-  else config.loadFromFile(kubeconfig);
-  return config;
+/** Ports of HTTPS, and of plain HTTP beside it, as far as the settings have them. */
+function encryptedPorts(settings: DataplaneSettings, gateway: Server, log: Logger) {
+  const { tls, installation, allowedHosts = [], trustedProxies } = settings;
+  if (tls === undefined) return { fronts: [], listen: async () => undefined, close: () => undefined };
+  const folder = new CertificateFolder(tls.folder);
+  const server = createTlsServer(gateway, { folder, files: tls.files, trustedProxies, log });
+  const { publicUrl } = installation;
+  const answersFor = hostCheck({ publicUrl, projectsHost: projectsHostOf(installation), allowedHosts });
+  const plain = createPlainPort({ folder, publicUrl, answersFor, log });
+  return {
+    fronts: [server],
+    listen: async () => {
+      log.info({ url: await listen(server, tls.listen) }, 'https port opened');
+      if (tls.plainListen !== undefined) log.info({ url: await listen(plain, tls.plainListen) }, 'http port opened');
+    },
+    close: () => {
+      plain.close();
+      plain.closeAllConnections();
+    },
+  };
 }
+
+interface SitePlace {
+  hosting: Hosting | undefined;
+  close(): void;
+}
+
+/**
+ * Serves sites whose files are on this machine or in their own pods. If builds run elsewhere, opens the store for them.
+ */
+async function sitesOf({ sites, siteStore, pods }: DataplaneSettings, log: Logger): Promise<SitePlace> {
+  const hosting = pods.hosting.length > 0 ? createRemoteSites(pods.hosting, log) : hostingOf(sites, log);
+  if (!siteStore || sites === undefined) return { hosting, close: () => hosting?.close() };
+  const store = await contentStoreServer({
+    sites: new Sites(sites),
+    logs: new BuildLogs(siteStore.logs),
+    token: siteStore.token,
+    onError: (err, ref) => log.error({ err, ref }, 'site store request failed'),
+  });
+  await listen(store, siteStore.listen);
+  const close = () => {
+    hosting?.close();
+    store.close();
+    store.closeAllConnections();
+  };
+  return { hosting, close };
+}
+
+const hostingOf = (folder: string | undefined, log: Logger) =>
+  folder === undefined ? undefined : createHosting({ folder, log });
+
+/** Returns the settings of the gateway that depend on the way of requests: proxies, ingress and rate limit. */
+const reachedBy = ({ installation, allowedHosts, trustedProxies, rateLimit }: DataplaneSettings) => ({
+  publicUrl: installation.publicUrl,
+  projectsDomain: installation.projectsDomain,
+  allowedHosts: installation.site ? undefined : allowedHosts,
+  trustedProxies,
+  behindIngress: installation.site !== undefined,
+  rateLimit,
+});
 
 const telling = (services: Services, log: Logger): Pick<RegistryOptions, 'onChange' | 'onForget'> => ({
   onChange: (tenant) => {
@@ -125,40 +186,51 @@ const telling = (services: Services, log: Logger): Pick<RegistryOptions, 'onChan
   },
 });
 
-/** The registry comes after the services, which it tells of projects that went. */
+/** Starts the registry after the services, which it notifies of deleted projects. */
 function storageOf({ storage, pods }: DataplaneSettings, log: Logger, registry: () => Registry): Services {
   if (pods.storage.length > 0) return { storage: createRemoteService({ service: 'storage', urls: pods.storage }) };
   if (!storage) return {};
-  const projects = { tenant: (ref: string) => registry().tenant(ref), complete: () => registry().complete };
+  const projects = { tenant: (ref: string) => registry().backend(ref), complete: () => registry().complete };
   return { storage: createStorageService({ ...storage, projects, log }) };
 }
 
 /**
- * On one machine, whoever may write a project's settings is trusted with addresses; on a cluster they would be ours.
+ * Addresses that outgoing requests may reach. On one machine, everybody who may write a project's settings is trusted
+ * with all; on a cluster, an address could be the platform's.
  */
 const authOf = ({ installation: { site } }: DataplaneSettings, log: Logger): Service =>
   createAuthService({ log, outbound: site ? publicOnly(site.blockedAddresses) : anywhere });
 
-const realtimeOf = (
-  { pods }: DataplaneSettings,
-  log: Logger,
-  kubeConfig: KubeConfig,
-  registry: () => Registry,
-): Service =>
+const realtimeOf = ({ pods }: DataplaneSettings, log: Logger, client: KubeClient, registry: () => Registry): Service =>
   pods.realtime.length > 0
     ? createRemoteService({ service: 'realtime', urls: pods.realtime })
     : createRealtimeService({
         log,
-        replication: replicationPasswordFrom(kubeConfig),
+        replication: replicationPasswordFrom(client),
         shares: new ReaderShares((ref) => registry().owner(ref)),
       });
+
+/** Leads requests of functions for the public URL to the gateway, this one or that of other pods. */
+function forwardCalls(
+  { functions: settings }: DataplaneSettings,
+  functions: Awaited<ReturnType<typeof functionsOf>>,
+  gateway: Server,
+) {
+  const outwards = settings?.gatewayUrl === undefined ? undefined : gatewayAt(settings.gatewayUrl);
+  functions?.onGatewayRequest((incoming, outgoing, ref) => {
+    const address = functionsAddress(ref);
+    comesFrom(incoming, address);
+    if (outwards) outwards.forward(incoming, outgoing, { of: ref, address });
+    else gateway.emit('request', incoming, outgoing);
+  });
+  return outwards;
+}
 
 const remoteFunctionsOf = ({ pods }: DataplaneSettings): Services =>
   pods.functions.length > 0 ? { functions: createRemoteService({ service: 'functions', urls: pods.functions }) } : {};
 
 /**
- * Forwards requests to the gateway for pods that run functions. A function may wait as long for another as a caller may
- * for it.
+ * Forwards requests to the gateway for function pods. A function may wait for another as long as a caller for it.
  */
 function gatewayAt(url: string) {
   const { hostname: host, port } = new URL(url);
@@ -166,7 +238,10 @@ function gatewayAt(url: string) {
   return proxyRequest({ name: 'gateway', to, headers: {}, unreachable: serviceDown('gateway'), limits: OUTWARDS });
 }
 
-/** In all as many as isolates can have that each are of another project, so that none waits for others. */
+/**
+ * Limits for requests of functions to the public URL. The pool has a connection for each isolate, so that no project
+ * waits for another.
+ */
 const OUTWARDS: Partial<UpstreamLimits> = {
   atOncePerService: 128,
   atOnce: 128 * FUNCTION_LIMITS.isolates,
@@ -181,7 +256,7 @@ async function functionsOf({ functions, installation }: DataplaneSettings, log: 
     publicUrl: installation.publicUrl,
     ...(hasProjectHosts(installation) && { projectUrl: (ref) => projectUrlOf(installation, ref) }),
     ...(installation.site && { blockedAddresses: installation.site.blockedAddresses }),
-    tenant: (ref) => registry().tenant(ref),
+    tenant: (ref) => registry().backend(ref),
     environment: (ref) => registry().environment(ref),
     owner: (ref) => registry().owner(ref),
     log,

@@ -10,20 +10,21 @@ test.after(() => rmSync(folder, { recursive: true, force: true }));
 const site = path.join(folder, 'site.yaml');
 writeFileSync(site, 'publicUrl: https://slipway.example.com\n');
 
-test('on a cluster a site and an address to listen at are all that is needed', () => {
+test('the data plane on a cluster requires only a site and an address to listen at', () => {
   const settings = readSettings({ SLIPWAY_SITE: site, SLIPWAY_LISTEN: '0.0.0.0:8080' });
   assert.is(settings.installation.publicUrl, 'https://slipway.example.com');
   assert.ok(settings.installation.site);
   assert.equal([settings.apiSocket, settings.kubeconfig, settings.metricsListen], [undefined, undefined, undefined]);
 });
 
-test('the pods of realtime are a list', () => {
+test('the setting with the pods of realtime is a list', () => {
   const SLIPWAY_REALTIME_URLS = 'http://realtime-0:8080, http://realtime-1:8080';
   const { pods } = readSettings({ SLIPWAY_SITE: site, SLIPWAY_LISTEN: '0.0.0.0:8080', SLIPWAY_REALTIME_URLS });
-  assert.equal(pods, { realtime: ['http://realtime-0:8080', 'http://realtime-1:8080'], storage: [], functions: [] });
+  const realtime = ['http://realtime-0:8080', 'http://realtime-1:8080'];
+  assert.equal(pods, { realtime, storage: [], functions: [], hosting: [] });
 });
 
-test('the token of functions is the one that is in its file when it is asked for', () => {
+test('the token of functions is read from its file at each use', () => {
   const file = path.join(folder, 'token');
   writeFileSync(file, `${'first '.repeat(6)}\n`);
   const { functions } = readSettings({
@@ -42,15 +43,35 @@ test('the token of functions is the one that is in its file when it is asked for
   assert.match(token(), /^second /);
 });
 
+test('the store of sites needs a folder of sites, a folder for logs, and a token of 32 characters', () => {
+  const SLIPWAY_HOSTING_TOKEN = path.join(folder, 'hosting-token');
+  writeFileSync(SLIPWAY_HOSTING_TOKEN, 'first '.repeat(6));
+  const environment = {
+    SLIPWAY_SITE: site,
+    SLIPWAY_LISTEN: '0.0.0.0:8080',
+    SLIPWAY_HOSTING_STORE: '0.0.0.0:8081',
+    SLIPWAY_HOSTING_TOKEN,
+    SLIPWAY_SITES_DIR: '/data/sites',
+    SLIPWAY_BUILDS_DIR: '/data/builds',
+  };
+  const { siteStore } = readSettings(environment);
+  assert.equal([siteStore?.listen, siteStore?.logs], ['0.0.0.0:8081', '/data/builds/logs']);
+  writeFileSync(SLIPWAY_HOSTING_TOKEN, 'short');
+  assert.throws(() => siteStore?.token(), /SLIPWAY_HOSTING_TOKEN: the file must hold at least 32 characters/);
+  for (const variable of ['SLIPWAY_SITES_DIR', 'SLIPWAY_BUILDS_DIR'])
+    assert.throws(() => readSettings({ ...environment, [variable]: '' }), new RegExp(`${variable} is not set`));
+});
+
 for (const [variable, value] of [
   ['SLIPWAY_LISTEN', '8080'],
   ['SLIPWAY_API_SOCKET', 'api.sock'],
   ['SLIPWAY_METRICS_LISTEN', '9090'],
+  ['SLIPWAY_SITES_DIR', 'sites'],
   ['SLIPWAY_REALTIME_URLS', 'http://realtime-0:8080,realtime-1:8080'],
   ['SLIPWAY_STORAGE_URLS', 'storage-0:8080'],
   ['SLIPWAY_PUBLIC_URL', 'https://other.example.com'],
 ] as const) {
-  test(`${variable}=${value} is refused with its name`, () => {
+  test(`${variable}=${value} is rejected with its name`, () => {
     const environment = { SLIPWAY_SITE: site, SLIPWAY_LISTEN: '0.0.0.0:8080', [variable]: value };
     assert.throws(
       () => readSettings(environment),

@@ -1,6 +1,8 @@
-/** The data plane's settings from the environment: read once, checked, with the wrong variable named. */
+/** Settings of the data plane from the environment: read once and checked; an error names the invalid variable. */
+
 import { readFileSync } from 'node:fs';
 import type { BlockList } from 'node:net';
+import path from 'node:path';
 import {
   ALLOWED_HOSTS_SETTING,
   type Installation,
@@ -10,130 +12,177 @@ import {
   readPodUrls,
   readTrustedProxies,
   TRUSTED_PROXIES_SETTING,
-} from '@slipway/crds';
-import type { S3Settings } from './storage/content/s3.js';
+} from '@slipway/installation';
+import {
+  type Environment,
+  fileSettingOf,
+  LISTEN_FORM,
+  logLevelOf,
+  METRICS_FORM,
+  optionalSettingOf,
+  type SettingForm,
+  settingOf,
+} from '@slipway/program';
+import type { ControlPlace } from './services/functions/control.js';
+import type { S3Settings } from './services/storage/content/s3.js';
 
 export interface DataplaneSettings {
-  /** `host:port`, or the path of a Unix socket. */
+  /** Address to listen at: `host:port`, or the path of a Unix socket. */
   listen: string;
-  /** Where people and projects are, and on a cluster the site's settings. */
+  /** Public URL and projects' domain, and on a cluster the site's settings. */
   installation: Installation;
-  /** Host names that a one-machine platform answers for, beside localhost, the public URL's and projects'. */
+  /** Host names of a one-machine platform, besides localhost, the public URL's and projects'. */
   allowedHosts?: readonly string[];
-  /** Reverse proxies whose X-Forwarded-For counts; undefined: none. */
+  /** Reverse proxies whose X-Forwarded-For is trusted; undefined: none. */
   trustedProxies?: BlockList | undefined;
-  /** The Unix socket that management routes are handed on to; undefined: the API is elsewhere. */
+  /** Unix socket to which management routes are forwarded; undefined: the API runs elsewhere. */
   apiSocket: string | undefined;
-  /** URLs of the pods of services that run in pods of their own. */
+  /** URLs of the pods of services that run in their own pods. */
   pods: Readonly<Record<keyof typeof POD_URLS_SETTINGS, readonly string[]>>;
-  /** Undefined: the service account of the pod. */
+  /** Path of a kubeconfig; undefined: the service account of the pod. */
   kubeconfig: string | undefined;
   /**
-   * Requests a second of one address to one project; 0: no limit; undefined: the default, from which loopback is
-   * spared.
+   * Requests in a second from one address to one project; 0: no limit; undefined: the default, which exempts loopback.
    */
   rateLimit: number | undefined;
   /** Undefined: this data plane runs no storage service. */
   storage: { directory: string; s3: S3Settings | undefined } | undefined;
+  /** Undefined: this data plane serves plain HTTP alone, as behind an ingress or a proxy. */
+  tls?: TlsSettings | undefined;
+  /** Folder of the sites' deployments; undefined: this data plane serves no sites. */
+  sites?: string | undefined;
+  /** Store through which builds on other machines publish to that folder; undefined: builds run on this machine. */
+  siteStore?: SiteStoreSettings | undefined;
   /** Undefined: this data plane runs no functions. */
   functions: FunctionsSettings | undefined;
-  /** `host:port` at which Prometheus reads metrics; undefined: none are kept. */
+  /** `host:port` of the metrics; undefined: no metrics are collected. */
   metricsListen: string | undefined;
+  /** Path of the file that records projects for which the data plane hung; undefined: not recorded. */
+  hangRecord?: string | undefined;
   logLevel: string;
 }
 
+export interface TlsSettings {
+  /** `host:port` of HTTPS. */
+  listen: string;
+  /** `host:port` of plain HTTP, for challenges and redirects; undefined: there is none. */
+  plainListen: string | undefined;
+  /** Folder of the certificates that the operator orders. */
+  folder: string;
+  /** Files in PEM that are used in place of those. */
+  files: { certificate: string; key: string } | undefined;
+}
+
+export interface SiteStoreSettings {
+  /** `host:port`. */
+  listen: string;
+  /** Folder of build logs. */
+  logs: string;
+  /** Returns the present token of the platform. */
+  token(): string;
+}
+
 export interface FunctionsSettings {
-  /** Where deployed functions are kept. */
+  /** Folder of deployed functions. */
   home: string;
-  /**
-   * Where the platform's programs deploy them: a Unix socket, or `host:port` for those who show the token, as it is
-   * then.
-   */
-  control: { socket: string } | { listen: string; token(): string };
-  /** Where calls of functions to the public URL are carried; undefined: they are answered here. */
+  control: ControlPlace;
+  /** URL to which calls of functions to the public URL are forwarded; undefined: they are served here. */
   gatewayUrl: string | undefined;
 }
 
-const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
-
-export function readSettings(environment: Record<string, string | undefined>): DataplaneSettings {
-  const text = (name: string, pattern: RegExp, example: string) => {
-    const value = environment[name];
-    if (value === undefined || value === '') throw new Error(`${name} is not set: it is like ${example}`);
-    if (!pattern.test(value)) throw new Error(`${name} is ${JSON.stringify(value)}: it is like ${example}`);
-    return value;
-  };
+export function readSettings(environment: Environment): DataplaneSettings {
   const pods = (service: keyof typeof POD_URLS_SETTINGS) =>
     readPodUrls(POD_URLS_SETTINGS[service], environment[POD_URLS_SETTINGS[service]]);
-  const logLevel = environment.SLIPWAY_LOG_LEVEL || 'info';
-  if (!LOG_LEVELS.includes(logLevel)) throw new Error(`SLIPWAY_LOG_LEVEL is one of ${LOG_LEVELS.join(', ')}`);
   return {
-    listen: text('SLIPWAY_LISTEN', /^(\/.+|.+:\d{1,5})$/, '127.0.0.1:4000 or the path of a Unix socket'),
+    listen: settingOf(environment, 'SLIPWAY_LISTEN', LISTEN_FORM),
     installation: readInstallation(environment),
     allowedHosts: readAllowedHosts(environment[ALLOWED_HOSTS_SETTING]),
     trustedProxies: readTrustedProxies(environment[TRUSTED_PROXIES_SETTING]),
-    apiSocket: environment.SLIPWAY_API_SOCKET ? text('SLIPWAY_API_SOCKET', /^\//, '/run/slipway/api.sock') : undefined,
-    pods: { realtime: pods('realtime'), storage: pods('storage'), functions: pods('functions') },
+    apiSocket: optionalSettingOf(environment, 'SLIPWAY_API_SOCKET', pathLike('/run/slipway/api.sock')),
+    pods: {
+      realtime: pods('realtime'),
+      storage: pods('storage'),
+      functions: pods('functions'),
+      hosting: pods('hosting'),
+    },
     kubeconfig: environment.KUBECONFIG || undefined,
-    rateLimit: rateLimit(environment.SLIPWAY_RATE_LIMIT),
+    rateLimit: rateLimit(environment),
     storage: storage(environment.SLIPWAY_STORAGE_DIR, environment.SLIPWAY_STORAGE_S3),
+    tls: tls(environment),
+    sites: optionalSettingOf(environment, 'SLIPWAY_SITES_DIR', pathLike('/var/lib/slipway/sites')),
+    siteStore: siteStore(environment),
     functions: functions(environment),
-    metricsListen: environment.SLIPWAY_METRICS_LISTEN
-      ? text('SLIPWAY_METRICS_LISTEN', /^[^/]+:\d{1,5}$/, '0.0.0.0:9090')
-      : undefined,
-    logLevel,
+    metricsListen: optionalSettingOf(environment, 'SLIPWAY_METRICS_LISTEN', METRICS_FORM),
+    hangRecord: optionalSettingOf(environment, 'SLIPWAY_HANG_RECORD', pathLike('/var/lib/slipway/hangs.json')),
+    logLevel: logLevelOf(environment),
   };
 }
 
-function functions(environment: Record<string, string | undefined>): FunctionsSettings | undefined {
-  const {
-    SLIPWAY_FUNCTIONS_DIR: home,
-    SLIPWAY_FUNCTIONS_SOCKET: socket,
-    SLIPWAY_FUNCTIONS_CONTROL: listen,
-    SLIPWAY_DATAPLANE_URL: gatewayUrl,
-  } = environment;
+const pathLike = (like: string): SettingForm => ({ pattern: /^\//, like });
+const DATAPLANE_URL: SettingForm = { pattern: /^http:\/\/[^/?#@\s]+\/?$/, like: 'http://slipway-dataplane' };
+
+function functions(environment: Environment): FunctionsSettings | undefined {
+  const { SLIPWAY_FUNCTIONS_DIR: home, SLIPWAY_FUNCTIONS_SOCKET: socket } = environment;
+  const listen = optionalSettingOf(environment, 'SLIPWAY_FUNCTIONS_CONTROL', { ...METRICS_FORM, like: '0.0.0.0:8081' });
   if (!home && !socket && !listen) return undefined;
-  if (!home) throw new Error('SLIPWAY_FUNCTIONS_DIR is not set: it is like /var/lib/slipway/functions');
+  if (!home) throw new Error('SLIPWAY_FUNCTIONS_DIR is not set. Set a path such as /var/lib/slipway/functions');
   if (!listen) {
-    if (!socket) throw new Error('SLIPWAY_FUNCTIONS_SOCKET is not set: it is like /run/slipway/functions.sock');
+    if (!socket) throw new Error('SLIPWAY_FUNCTIONS_SOCKET is not set. Set a path such as /run/slipway/functions.sock');
     return { home, control: { socket }, gatewayUrl: undefined };
   }
-  if (!/^[^/]+:\d{1,5}$/.test(listen)) {
-    throw new Error(`SLIPWAY_FUNCTIONS_CONTROL is ${JSON.stringify(listen)}: it is like 0.0.0.0:8081`);
-  }
-  if (!gatewayUrl) throw new Error('SLIPWAY_DATAPLANE_URL is not set: it is like http://slipway-dataplane');
-  if (!/^http:\/\/[^/?#@]+\/?$/.test(gatewayUrl) || !URL.canParse(gatewayUrl)) {
-    throw new Error(`SLIPWAY_DATAPLANE_URL is ${JSON.stringify(gatewayUrl)}: it is like http://slipway-dataplane`);
-  }
-  const { SLIPWAY_FUNCTIONS_TOKEN: file } = environment;
-  if (!file) throw new Error('SLIPWAY_FUNCTIONS_TOKEN is not set: it is the path of a file');
-  // Read again for each request: the Secret that is mounted there may be replaced.
-  const token = () => functionsToken(file);
+  const gatewayUrl = settingOf(environment, 'SLIPWAY_DATAPLANE_URL', DATAPLANE_URL);
+  if (!URL.canParse(gatewayUrl))
+    throw new Error(`SLIPWAY_DATAPLANE_URL is no URL. Set one such as ${DATAPLANE_URL.like}`);
+  // Read for each request, because the mounted Secret may be replaced.
+  const token = () => tokenOf(environment, 'SLIPWAY_FUNCTIONS_TOKEN');
   token();
   return { home, control: { listen, token }, gatewayUrl };
 }
 
-function functionsToken(file: string): string {
-  let token: string;
-  try {
-    token = readFileSync(file, 'utf8').trim();
-  } catch (error) {
-    throw new Error(`SLIPWAY_FUNCTIONS_TOKEN: ${file} can not be read (${(error as NodeJS.ErrnoException).code})`);
-  }
-  if (token.length < 32) throw new Error('SLIPWAY_FUNCTIONS_TOKEN: the file must hold at least 32 characters');
+function tls(environment: Environment): TlsSettings | undefined {
+  const port = { ...METRICS_FORM, like: '0.0.0.0:443' };
+  const listen = optionalSettingOf(environment, 'SLIPWAY_HTTPS_LISTEN', port);
+  if (listen === undefined) return undefined;
+  const certificate = optionalSettingOf(environment, 'SLIPWAY_CERTIFICATE', pathLike('/etc/ssl/slipway.pem'));
+  return {
+    listen,
+    plainListen: optionalSettingOf(environment, 'SLIPWAY_HTTP_LISTEN', { ...port, like: '0.0.0.0:80' }),
+    folder: settingOf(environment, 'SLIPWAY_CERTIFICATES_DIR', pathLike('/var/lib/slipway/certificates')),
+    files: certificate === undefined ? undefined : { certificate, key: keyOf(environment) },
+  };
+}
+
+const keyOf = (environment: Environment): string =>
+  settingOf(environment, 'SLIPWAY_CERTIFICATE_KEY', pathLike('/etc/ssl/private/slipway.key'));
+
+function siteStore(environment: Environment): SiteStoreSettings | undefined {
+  const form = { ...METRICS_FORM, like: '0.0.0.0:8081' };
+  const listen = optionalSettingOf(environment, 'SLIPWAY_HOSTING_STORE', form);
+  if (listen === undefined) return undefined;
+  settingOf(environment, 'SLIPWAY_SITES_DIR', pathLike('/var/lib/slipway/sites'));
+  const builds = settingOf(environment, 'SLIPWAY_BUILDS_DIR', pathLike('/var/lib/slipway/builds'));
+  // Read for each request, because the mounted Secret may be replaced.
+  const token = () => tokenOf(environment, 'SLIPWAY_HOSTING_TOKEN');
+  token();
+  return { listen, logs: path.join(builds, 'logs'), token };
+}
+
+function tokenOf(environment: Environment, variable: string): string {
+  const token = fileSettingOf(environment, variable);
+  if (token.length < 32) throw new Error(`${variable}: the file must hold at least 32 characters`);
   return token;
 }
 
-function rateLimit(text: string | undefined): number | undefined {
-  if (text === undefined || text === '') return undefined;
-  if (!/^\d{1,9}$/.test(text)) throw new Error(`SLIPWAY_RATE_LIMIT is ${JSON.stringify(text)}: it is like 1000`);
-  return Number(text);
+function rateLimit(environment: Environment): number | undefined {
+  const text = optionalSettingOf(environment, 'SLIPWAY_RATE_LIMIT', { pattern: /^\d{1,9}$/, like: '1000' });
+  return text === undefined ? undefined : Number(text);
 }
 
-/** A folder, and the path of a JSON file that says which S3 holds the files, if not that folder. */
+/** Folder, and the path of a JSON file that describes the S3 of the content, if any. */
 function storage(directory: string | undefined, s3: string | undefined): DataplaneSettings['storage'] {
   if (!directory) {
-    if (s3) throw new Error('SLIPWAY_STORAGE_DIR is not set: with SLIPWAY_STORAGE_S3 it is where uploads are gathered');
+    if (s3)
+      throw new Error('SLIPWAY_STORAGE_DIR is not set. With SLIPWAY_STORAGE_S3 it is the folder of incomplete uploads');
     return undefined;
   }
   if (!directory.startsWith('/')) throw new Error('SLIPWAY_STORAGE_DIR must be an absolute path');
@@ -143,15 +192,15 @@ function storage(directory: string | undefined, s3: string | undefined): Datapla
 const S3_FIELDS = ['bucket', 'region', 'accessKeyId', 'secretAccessKey'] as const;
 
 function s3Settings(file: string): S3Settings {
-  let said: Record<string, unknown>;
+  let json: Record<string, unknown>;
   try {
-    said = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
+    json = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
   } catch (error) {
     throw new Error(
       `SLIPWAY_STORAGE_S3: ${file} can not be read as JSON (${(error as NodeJS.ErrnoException).code ?? 'syntax'})`,
     );
   }
-  const missing = S3_FIELDS.find((field) => typeof said[field] !== 'string' || said[field] === '');
+  const missing = S3_FIELDS.find((field) => typeof json[field] !== 'string' || json[field] === '');
   if (missing) throw new Error(`SLIPWAY_STORAGE_S3: the file has no ${missing}`);
-  return { ...(said as unknown as S3Settings), endpoint: said.endpoint as string | undefined };
+  return { ...(json as unknown as S3Settings), endpoint: json.endpoint as string | undefined };
 }

@@ -1,4 +1,4 @@
-/** Pages of a tenant and of a foreign site attack a one-machine platform in a real browser. */
+/** Tests attacks on a one-machine platform in a real browser, from pages of a tenant and of a foreign site. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
@@ -8,21 +8,25 @@ import { type Browser, isBrowserInstalled, startBrowser } from './browser.js';
 import { Management, type ProjectView } from './management.js';
 import { type RunningPlatform, startPlatform } from './platform.js';
 
-/** Tries each of `attempts` and leaves what came of them in the document's title. */
+/** Makes a page that runs each of `attempts`, and reports the results in the document's title. */
 const attacking = (attempts: Record<string, string>) => `<!doctype html><body><script>(async () => {
   const results = {};
   const attempts = {${Object.entries(attempts)
     .map(([name, body]) => `${name}: async () => {${body}}`)
     .join(',')}};
   for (const [name, attempt] of Object.entries(attempts)) {
-    try { results[name] = String(await attempt()); } catch (error) { results[name] = 'refused: ' + error.name + ' ' + error.message; }
+    try {
+      results[name] = String(await attempt());
+    } catch (error) {
+      results[name] = 'refused: ' + error.name + ' ' + error.message;
+    }
   }
   document.title = JSON.stringify(results);
 })()</script>`;
 
 const WORKER = "self.addEventListener('fetch', (event) => event.respondWith(new Response('owned')));";
 
-/** SQL that makes REST answer a page, and a script with a header that widens a service worker's scope. */
+/** SQL of REST functions that respond with a page, and with a script whose header widens a service worker's scope. */
 const attackSql = (anonKey: string) => {
   const page = attacking({
     worker: `await navigator.serviceWorker.register('worker?apikey=${anonKey}', { scope: '/' });
@@ -73,9 +77,9 @@ if (isBrowserInstalled) {
     await platform?.remove();
   });
 
-  test('a page of a project reaches nothing else on the shared origin', async () => {
+  test('a page of a project can’t access anything else on the shared origin', async () => {
     const page = await browser.context.newPage();
-    // Stands for any way in which a page comes with a key. The worker's script is fetched without it.
+    // Stands for any way in which a page could get a key. The worker's script is fetched without the key.
     await page.setExtraHTTPHeaders({ apikey: mallory.anon_key });
     await page.goto(`${mallory.project_url}/rest/v1/rpc/page?apikey=${mallory.anon_key}`);
     assert.equal(succeededOf(await resultsOf(page)), []);
@@ -86,7 +90,7 @@ if (isBrowserInstalled) {
     assert.match(await textAt(`${victim.project_url}/auth/v1/health`), /GoTrue/);
   });
 
-  test('the documentation runs under its own policy', async () => {
+  test('the documentation page works under its own content security policy', async () => {
     const page = await browser.context.newPage();
     const errors: string[] = [];
     page.on('console', (message) => void (message.type() === 'error' && errors.push(message.text())));
@@ -96,7 +100,7 @@ if (isBrowserInstalled) {
     await page.close();
   });
 
-  test('a page of a foreign site can not register at a loopback platform, and reads nothing of it', async () => {
+  test('a page of a foreign site can neither register at a loopback platform nor read from it', async () => {
     const email = 'planted@example.com';
     const body = `JSON.stringify({ email: '${email}', password: 'a long password' })`;
     const post = (mode: string, type: string) => `const answer = await fetch('${platform.url}/auth/register',
@@ -109,7 +113,7 @@ if (isBrowserInstalled) {
       docs: `return (await fetch('${platform.url}/openapi.json')).status;`,
     });
     assert.equal(succeededOf(results), []);
-    // The address is free, so no request above made an account of it.
+    // The address is unused, so no request above made an account with it.
     const { status } = await fetch(`${platform.url}/auth/register`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -118,7 +122,7 @@ if (isBrowserInstalled) {
     assert.is(status, 201);
   });
 
-  test('a name that its owner resolves to this machine opens no page of the platform', async () => {
+  test('a foreign host name that resolves to this machine opens no page of the platform', async () => {
     const page = await browser.context.newPage();
     const at = `http://rebound.test:${platform.port}`;
     for (const path of ['/docs', '/openapi.json', `/p/${victim.ref}/auth/v1/health`]) {
@@ -134,7 +138,8 @@ if (isBrowserInstalled) {
     await page.close();
   });
 } else {
-  test('a browser is installed', () => console.log(`# skipped: pages in a real browser, as Chromium is not installed`));
+  test('the browser for these tests is installed', () =>
+    console.log(`# skipped: pages in a real browser, as Chromium is not installed`));
 }
 
 /** Runs the attempts on a page of another origin. */

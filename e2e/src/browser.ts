@@ -1,4 +1,4 @@
-/** A real browser for tests: Debian's Chromium, in a profile of its own, driven by playwright-core. */
+/** A real browser for tests: Debian's Chromium with a temporary profile, driven by playwright-core. */
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ export interface Browser {
   close(): Promise<void>;
 }
 
-/** `hosts`: names that resolve to this machine, as an attacker's DNS server would answer. */
+/** `hosts` are names that resolve to this machine, as an attacker's DNS server could make them. */
 export async function startBrowser(hosts: readonly string[] = []): Promise<Browser> {
   const profile = await mkdtemp(path.join(tmpdir(), 'slipway-browser-'));
   const context = await chromium.launchPersistentContext(profile, {

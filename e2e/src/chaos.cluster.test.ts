@@ -1,6 +1,5 @@
 /**
- * The chaos suite on a real cluster: operators of this test's own in the place of the installed ones, with their
- * rights.
+ * Runs the chaos suite on a real cluster. The suite's own operators replace the installed ones, with the same rights.
  */
 
 import { chaosSuite } from '@slipway/operator/chaos/chaos.suite.js';

@@ -1,6 +1,5 @@
 /**
- * Every client of Supabase through its whole public API on a real cluster, in a project with pods of its own; and
- * MCP's.
+ * Walks through the public API of every Supabase client and of MCP, on a real cluster, in a project with its own pods.
  */
 import { test } from 'uvu';
 import { walkAll } from './clients/all.suite.js';
@@ -25,7 +24,7 @@ if (cluster) {
     await platform?.close();
   });
 
-  // Auth asks nobody there who is not on the internet, as an issuer on this machine is not.
+  // On a cluster, auth sends requests only to the internet, so an issuer on this machine is left out.
   walkAll(
     test,
     () => walked,

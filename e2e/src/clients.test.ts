@@ -1,4 +1,4 @@
-/** Every client of Supabase, directly and as supabase-js, through its whole public API on one machine; and MCP's. */
+/** Walks through the public API of every Supabase client, directly and as supabase-js, and of MCP, on one machine. */
 import { test } from 'uvu';
 import { walkAll } from './clients/all.suite.js';
 import { type Issuer, startIssuer } from './clients/issuer.js';

@@ -1,20 +1,22 @@
 /**
- * Every example of YAML in README.md and docs/: objects are what a real API server takes, a kustomization builds into
- * such, and a site's settings are what the programs take.
+ * Tests every YAML example in README.md and docs/. A real API server must accept the objects and the output of
+ * kustomizations, and the programs must accept the settings of a site.
  */
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { customResourceDefinitions, readSite } from '@slipway/crds';
+import { customResourceDefinitions } from '@slipway/crds';
+import { readSite } from '@slipway/installation';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { parseAllDocuments } from 'yaml';
 import { ROOT } from './cluster/find.js';
 import { givenCluster } from './cluster/given.js';
+import { uninstallLeftOver } from './cluster/installation.js';
 import { kubectl } from './kubectl.js';
 
 interface Example {
-  /** `docs/cluster.md:42`. */
+  /** For example `docs/cluster.md:42`. */
   where: string;
   text: string;
 }
@@ -28,7 +30,7 @@ async function examples(): Promise<Example[]> {
   return found.flat();
 }
 
-/** Blocks of YAML, and what a shell's here-document gives to `kubectl apply -f -`. */
+/** Returns the YAML blocks, and the here-documents that a shell block passes to `kubectl apply -f -`. */
 function examplesIn(page: string, text: string): Example[] {
   const blocks = text.matchAll(/^( *)```yaml\n([\s\S]*?)^ *```/gm);
   const piped = text.matchAll(/^( *)kubectl apply -f - <<(?:'?)END(?:'?)\n([\s\S]*?)^ *END$/gm);
@@ -47,33 +49,35 @@ if (cluster) {
   const all = await examples();
   const site = all.find(isSite);
 
+  // If Slipway is installed, a dry run is an update, and Kubernetes rejects most updates of a StatefulSet.
   test.before(async () => {
+    await uninstallLeftOver(ROOT, cluster.kubeconfig, cluster.overlay);
     const definitions = { apiVersion: 'v1', kind: 'List', items: customResourceDefinitions };
     await run(['apply', '-f', '-'], JSON.stringify(definitions));
     const names = customResourceDefinitions.map(({ metadata }) => `crd/${metadata.name}`);
     await run(['wait', '--for=condition=Established', ...names, '--timeout=30s']);
   });
 
-  test('the documentation has an example of each kind of file that a site writes', () => {
+  test('the documentation has an example of each kind of file that an administrator writes', () => {
     assert.ok(site && all.some(isKustomization));
     assert.ok(all.some(({ text }) => text.includes('kind: Project')));
   });
 
   for (const example of all) {
     if (isSite(example)) {
-      test(`${example.where} are settings that the programs take`, () => {
+      test(`the programs accept ${example.where} as settings`, () => {
         assert.ok(readSite(example.text));
       });
     } else if (isKustomization(example)) {
-      test(`${example.where} is a kustomization of objects that the API server takes`, async () => {
+      test(`the API server accepts the kustomization ${example.where}`, async () => {
         await taken(await built(example));
       });
     } else {
-      test(`${example.where} is what the API server takes`, () => taken(example.text));
+      test(`the API server accepts ${example.where}`, () => taken(example.text));
     }
   }
 
-  /** In namespaces that are there, if only for this. */
+  /** Applies the objects as a dry run, in namespaces that are made for this if they are missing. */
   const taken = async (objects: string): Promise<void> => {
     const namespaces = parseAllDocuments(objects).map((document) => document.getIn(['metadata', 'namespace']));
     const made: string[] = [];
@@ -89,7 +93,9 @@ if (cluster) {
     }
   };
 
-  /** In a folder of its own beside manifests/, as the page says, and with that page's settings. */
+  /**
+   * Builds the kustomization in a temporary folder beside manifests/, as the page says, and with that page's settings.
+   */
   const built = async ({ text }: Example): Promise<string> => {
     const folder = await mkdtemp(path.join(tmpdir(), 'slipway-site-'));
     try {

@@ -1,5 +1,6 @@
-/** The texts of `kubectl explain` for our resources, on a real cluster: every field has one. */
+/** Checks on a real cluster that `kubectl explain` has a text for every field of our resources. */
 import { customResourceDefinitions } from '@slipway/crds';
+import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { givenCluster } from './cluster/given.js';
@@ -7,7 +8,10 @@ import { kubectl } from './kubectl.js';
 
 const cluster = givenCluster();
 
-/** The paths of all fields below, out of what `--recursive` prints: a line each, indented by two for each step down. */
+/**
+ * Parses the output of `--recursive` into the paths of all fields. It has one field a line, indented by two for each
+ * level.
+ */
 function pathsOf(resource: string, printed: string): string[] {
   const trail: string[] = [resource];
   return [...printed.matchAll(/^((?: {2})+)(\w+)\t</gm)].map(([, indent = '', name = '']) => {
@@ -18,8 +22,8 @@ function pathsOf(resource: string, printed: string): string[] {
 }
 
 async function isDescribed(kubeconfig: string, path: string): Promise<boolean> {
-  const said = await kubectl(kubeconfig, ['explain', path]);
-  const [, text = ''] = /^DESCRIPTION:\n([\s\S]*?)(?:\nFIELDS:|$)/m.exec(said) ?? [];
+  const output = await kubectl(kubeconfig, ['explain', path]);
+  const [, text = ''] = /^DESCRIPTION:\n([\s\S]*?)(?:\nFIELDS:|$)/m.exec(output) ?? [];
   return text.trim() !== '' && !text.includes('<empty>');
 }
 
@@ -32,7 +36,9 @@ if (cluster) {
       await kubectl(kubeconfig, ['wait', '--for=condition=Established', `crd/${crd.metadata.name}`, '--timeout=30s']);
       const silent: string[] = [];
       for (const part of [`${singular}.spec`, `${singular}.status`]) {
-        const paths = [part, ...pathsOf(part, await kubectl(kubeconfig, ['explain', part, '--recursive']))];
+        // The API server publishes the fields of a new resource some time after it serves the resource.
+        const tree = () => kubectl(kubeconfig, ['explain', part, '--recursive']).catch(() => undefined);
+        const paths = [part, ...pathsOf(part, await until(tree, `${part} to be published`))];
         assert.ok(paths.length > 1);
         for (const path of paths) if (!(await isDescribed(kubeconfig, path))) silent.push(path);
       }

@@ -1,9 +1,10 @@
 /**
- * A login of one project can read nothing that names another project of its Postgres server, or its owner. The tests
- * read every relation of the system catalogs as a tenant, so that a view of a later Postgres release is read too. One
- * suite for every platform. In: a project, and neighbours that are in use, suspended and retained.
+ * Checks that a login of one project can't read the name of another project on its Postgres server, or of its owner.
+ * The tests read every relation of the system catalogs as a tenant, so they also cover views of a later Postgres
+ * release. One suite for every platform. In: a project, and neighbours that are in use, suspended and retained.
  */
-import { type Plan, replicationSlotOf } from '@slipway/crds';
+import { type Plan } from '@slipway/crds';
+import { replicationSlotOf } from '@slipway/installation';
 import pg from 'pg';
 import type { Test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -16,12 +17,12 @@ import { clientOf, heardBy, TODOS_SQL } from './todos.js';
 export interface Watched {
   platform: Platform;
   plan: Plan;
-  /** How the tenant that looks around logs in. */
+  /** The login of the tenant that reads the catalogs. */
   login(): Promise<Login>;
 }
 
 const WAIT = '--timeout=180s';
-/** The catalogs hold passwords and statistics that no tenant may read. */
+/** SQLSTATE of a query for catalogs with passwords and statistics, which a tenant can't read. */
 const INSUFFICIENT_PRIVILEGE = '42501';
 const SUFFIX = 'hiddenneighbour';
 
@@ -34,7 +35,7 @@ export function hiddenNames(test: Test, watched: Watched): void {
     await Promise.allSettled(open.map((each) => each.end()));
   });
 
-  test('neighbours with telling names are in use, suspended and retained', async () => {
+  test('neighbours with recognisable names are in use, suspended and retained', async () => {
     const { platform, plan } = watched;
     owner = await Management.register(platform, `owner.of-${SUFFIX}@example.com`);
     for (const state of ['used', 'suspended', 'retained']) {
@@ -45,7 +46,7 @@ export function hiddenNames(test: Test, watched: Watched): void {
     await owner.query(used.id, TODOS_SQL);
     const listener = clientOf(used, platform.network);
     open.push({ end: () => listener.removeAllChannels() });
-    // Before the transaction: a slot waits for those that are open.
+    // Before the transaction, because a new slot waits for open transactions.
     await heardBy(listener);
     const session = new pg.Client(await platform.network.postgres(used.db_url));
     session.on('error', () => undefined);
@@ -74,7 +75,7 @@ export function hiddenNames(test: Test, watched: Watched): void {
     assert.ok(scan.relations > 150, `${scan.relations} relations were read`);
     assert.ok(
       scan.rows.some(({ relation, row }) => relation === 'pg_catalog.pg_database' && row.includes(own)),
-      'its own database is found, so the search works',
+      'the search finds the tenant’s own database',
     );
     assert.equal(
       scan.rows.filter(({ row }) => named.some((name) => row.includes(name))),
@@ -82,7 +83,7 @@ export function hiddenNames(test: Test, watched: Watched): void {
     );
   });
 
-  test('the replication slot of a neighbour that listens is there, under an opaque name', async () => {
+  test('the replication slot of a listening neighbour has an opaque name', async () => {
     const admin = new pg.Client(await watched.platform.admin());
     await admin.connect();
     const { rows } = await admin.query('select slot_name as name from pg_replication_slots').finally(() => admin.end());
@@ -95,11 +96,11 @@ export function hiddenNames(test: Test, watched: Watched): void {
 
 interface Scan {
   relations: number;
-  /** The rows that hold one of the words. */
+  /** The rows that contain one of the words. */
   rows: { relation: string; row: string }[];
 }
 
-/** The words are parameters: as text they would stand in the reader's own row of pg_stat_activity. */
+/** The words are parameters, because as text they would be in the reader's own row of pg_stat_activity. */
 async function readCatalogs(login: Login, words: string[]): Promise<Scan> {
   const client = new pg.Client(login);
   await client.connect();
@@ -110,7 +111,9 @@ async function readCatalogs(login: Login, words: string[]): Promise<Scan> {
       from pg_class join pg_namespace on pg_namespace.oid = relnamespace
       where nspname in ('pg_catalog', 'information_schema') and relkind in ('r', 'v', 'm') order by 1`);
     for (const { name } of relations) {
-      const sql = `select t::text as row from ${name} t where exists (select from unnest($1::text[]) w where t::text like '%' || w || '%')`;
+      const sql =
+        `select t::text as row from ${name} t ` +
+        "where exists (select from unnest($1::text[]) w where t::text like '%' || w || '%')";
       const found = await client.query<{ row: string }>(sql, [words]).catch((error) => {
         if (error.code !== INSUFFICIENT_PRIVILEGE) throw error;
       });

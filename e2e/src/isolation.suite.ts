@@ -1,11 +1,13 @@
 /**
- * Attacks of one customer on another and on the platform, through the public addresses alone. Each is rejected, and the
- * neighbour is whole afterwards. One suite for every platform. The roles inside Postgres have a longer table of their
- * own beside project-database.
+ * Tests attacks of one customer on another and on the platform, through public addresses only. Each attack is rejected,
+ * and the neighbour is unchanged afterwards. Every platform runs this suite. project-database has more attacks on the
+ * roles inside Postgres.
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { API_VERSION, authAdminRole, authenticatorRole, databaseOf, ownerRole, type Plan } from '@slipway/crds';
+import { API_VERSION, type Plan } from '@slipway/crds';
+import { authAdminRole, authenticatorRole, databaseOf, ownerRole } from '@slipway/installation';
+import { until } from '@slipway/testing';
 import pg from 'pg';
 import type { Test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -16,25 +18,24 @@ import { Management, type ProjectView } from './management.js';
 import { databaseIdOf, type Login, loginOf } from './network.js';
 import type { Platform } from './platform.js';
 import { clientOf, TODOS_SQL } from './todos.js';
-import { until } from './until.js';
 
 export interface Customer {
   person: Management;
   project: ProjectView & { webhook_secret: string };
 }
 
-/** Something that people may read, and its name. */
+/** A text that people can read, and its name. */
 export type Place = readonly [name: string, text: string];
 
 export interface Attacked {
   platform: Platform;
   /** Plan of the customers' projects. */
   plan: Plan;
-  /** Databases of the tenants' Postgres that are nobody's project. */
+  /** Databases of the tenants' Postgres that belong to no project. */
   databases: string[];
-  /** Returns everything that the platform wrote: logs, arguments of processes. */
+  /** Returns everything that the platform wrote: logs and arguments of processes. */
   written(): Promise<Place[]>;
-  /** Secrets of the platform's own, which none of these may hold. */
+  /** Returns the platform's own secrets, which none of these texts may contain. */
   secrets(): Promise<string[]>;
 }
 
@@ -47,7 +48,7 @@ interface Scene extends Attacked {
   victimUserToken: string;
 }
 
-/** Registers the tests; `start` is called before the first, and what it resolves with is there until `close`. */
+/** Registers the tests. `start` runs before the first test. Its result is used until `close`. */
 export function attack(test: Test, start: () => Promise<Attacked>, close: () => Promise<void>): { scene: Scene } {
   const scene = {} as Scene;
   test.before(async () => {
@@ -98,7 +99,7 @@ async function customer({ platform, plan }: Attacked, name: string): Promise<Cus
   return { person, project: project as Customer['project'] };
 }
 
-/** The id from which the names of its database and roles come. */
+/** Returns the id in the names of the customer's database and roles. */
 const idOf = ({ project }: Customer) => databaseIdOf(loginOf(project.db_url));
 
 const bearer = (apikey: string, token = apikey) => ({
@@ -109,7 +110,7 @@ const bearer = (apikey: string, token = apikey) => ({
 
 const encode = (part: unknown) => Buffer.from(JSON.stringify(part)).toString('base64url');
 
-/** A token as its sender likes it: any header, any claims, signed with any secret or with none. */
+/** Makes a token with any header and claims, signed with any secret or none. */
 function forge(header: object, claims: object, secret?: string): string {
   const content = `${encode({ typ: 'JWT', ...header })}.${encode(claims)}`;
   return `${content}.${secret === undefined ? '' : createHmac('sha256', secret).update(content).digest('base64url')}`;
@@ -122,16 +123,16 @@ function overDatabaseUrl(test: Test, scene: Scene): void {
   const codeOf = async (change: Partial<Login> = {}) =>
     connectCode({ ...(await login(scene, scene.mallory)), ...change });
 
-  test('db_url reaches its own database', async () => {
+  test('db_url connects to its own database', async () => {
     assert.is(await codeOf(), 'connected');
   });
 
-  test('db_url does not reach the neighbour’s database', async () => {
+  test('db_url does not connect to the neighbour’s database', async () => {
     assert.is(await codeOf({ database: databaseOf(idOf(scene.victim)) }), '42501');
   });
 
-  test('db_url does not reach a database that is no project’s', async () => {
-    // pg_hba.conf knows no such pair.
+  test('db_url does not connect to a database that belongs to no project', async () => {
+    // pg_hba.conf has no rule for such a pair of login and database.
     for (const database of scene.databases) assert.is(await codeOf({ database }), '28000', database);
   });
 
@@ -163,7 +164,7 @@ async function connectCode(as: Login): Promise<string> {
   }
 }
 
-// ——— SQL, over the query route and over db_url alike ———
+// ——— SQL, over the query route and over db_url ———
 
 const SQL_ATTACKS: [string, (victimId: string, superuser: string) => string][] = [
   ['run a program', () => `COPY (SELECT 1) TO PROGRAM 'id'`],
@@ -181,20 +182,23 @@ const SQL_ATTACKS: [string, (victimId: string, superuser: string) => string][] =
   ['make a superuser', () => 'CREATE ROLE evil SUPERUSER LOGIN'],
   ['make itself a superuser', () => 'ALTER ROLE CURRENT_USER SUPERUSER'],
   ['bypass row-level security', () => 'ALTER ROLE CURRENT_USER BYPASSRLS'],
-  ['dial the server itself with dblink', () => 'CREATE EXTENSION dblink SCHEMA extensions'],
-  ['dial the server itself with postgres_fdw', () => 'CREATE EXTENSION postgres_fdw'],
+  ['connect to the server itself with dblink', () => 'CREATE EXTENSION dblink SCHEMA extensions'],
+  ['connect to the server itself with postgres_fdw', () => 'CREATE EXTENSION postgres_fdw'],
   [
-    'dial the server itself with a subscription',
+    'connect to the server itself with a subscription',
     () => `CREATE SUBSCRIPTION s CONNECTION 'host=127.0.0.1' PUBLICATION p`,
   ],
   ['run Python', () => 'CREATE EXTENSION plpython3u'],
-  ['pin the log with a slot', () => `SELECT pg_create_logical_replication_slot('evil', 'pgoutput')`],
+  ['retain the log with a slot', () => `SELECT pg_create_logical_replication_slot('evil', 'pgoutput')`],
   ['read passwords', () => 'SELECT rolpassword FROM pg_authid'],
-  ['watch the others', () => 'SELECT query FROM pg_stat_activity'],
-  ['drop the neighbour', (id) => `DROP DATABASE ${pg.escapeIdentifier(databaseOf(id))}`],
-  ['open the neighbour', (id) => `GRANT CONNECT ON DATABASE ${pg.escapeIdentifier(databaseOf(id))} TO PUBLIC`],
+  ['see the queries of others', () => 'SELECT query FROM pg_stat_activity'],
+  ['drop the neighbour’s database', (id) => `DROP DATABASE ${pg.escapeIdentifier(databaseOf(id))}`],
   [
-    'plant an event trigger',
+    'open the neighbour’s database',
+    (id) => `GRANT CONNECT ON DATABASE ${pg.escapeIdentifier(databaseOf(id))} TO PUBLIC`,
+  ],
+  [
+    'make an event trigger',
     () => 'CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION extensions.pgrst_ddl_watch()',
   ],
 ];
@@ -203,7 +207,7 @@ function bySql(test: Test, scene: Scene): void {
   for (const [what, statement] of SQL_ATTACKS) {
     const sql = () => statement(idOf(scene.victim), scene.superuser);
 
-    test(`SQL over the query route can not ${what}`, async () => {
+    test(`SQL over the query route cannot ${what}`, async () => {
       const { status, body } = await scene.mallory.person.call<{ sqlstate: string }>(
         'POST',
         `/projects/${scene.mallory.project.id}/query`,
@@ -213,7 +217,7 @@ function bySql(test: Test, scene: Scene): void {
       assert.is(body.sqlstate, '42501');
     });
 
-    test(`SQL over db_url can not ${what}`, async () => {
+    test(`SQL over db_url cannot ${what}`, async () => {
       const client = new pg.Client(await login(scene, scene.mallory));
       await client.connect();
       try {
@@ -228,7 +232,7 @@ function bySql(test: Test, scene: Scene): void {
     });
   }
 
-  test('nothing that one query sets is there for the next', async () => {
+  test('a setting of one query does not affect the next query', async () => {
     await scene.mallory.person.query(
       scene.mallory.project.id,
       `SET search_path = evil; SET ROLE anon; PREPARE p AS SELECT 1`,
@@ -246,23 +250,23 @@ function bySql(test: Test, scene: Scene): void {
 function withTokens(test: Test, scene: Scene): void {
   const service = () => ({ role: 'service_role', iss: 'slipway', ref: scene.victim.project.ref, exp: inAnHour() });
   const TOKENS: [string, () => string][] = [
-    ['signed by nobody (alg none)', () => forge({ alg: 'none' }, service())],
-    ['signed by nobody (alg nOnE)', () => forge({ alg: 'nOnE' }, service(), '')],
-    ['with no alg at all', () => forge({}, service(), 'x')],
+    ['without a signature (alg none)', () => forge({ alg: 'none' }, service())],
+    ['without a signature (alg nOnE)', () => forge({ alg: 'nOnE' }, service(), '')],
+    ['without an alg', () => forge({}, service(), 'x')],
     ['signed with another key', () => forge({ alg: 'HS256' }, service(), 'another secret of enough characters')],
     ['signed with an empty key', () => forge({ alg: 'HS256' }, service(), '')],
     ['signed with the anon key as the secret', () => forge({ alg: 'HS256' }, service(), scene.victim.project.anon_key)],
-    ['that says RS256 over an HMAC', () => forge({ alg: 'RS256' }, service(), scene.victim.project.anon_key)],
+    ['with RS256 in the header of an HMAC', () => forge({ alg: 'RS256' }, service(), scene.victim.project.anon_key)],
     ['whose kid is a path', () => forge({ alg: 'HS256', kid: '../../../../dev/null' }, service(), '')],
-    ['whose key comes with it', () => forge({ alg: 'HS256', jwk: { kty: 'oct', k: 'eA' } }, service(), 'x')],
+    ['that contains its key', () => forge({ alg: 'HS256', jwk: { kty: 'oct', k: 'eA' } }, service(), 'x')],
     ['that is the neighbour’s service_role key', () => scene.mallory.project.service_role_key],
     ['that is the neighbour’s anon key', () => scene.mallory.project.anon_key],
     ['that is a personal access token', () => scene.victim.person.token],
-    ['that is no token', () => 'x.y.z'],
+    ['that is not a token', () => 'x.y.z'],
   ];
 
   for (const [what, token] of TOKENS) {
-    test(`REST refuses a token ${what}`, async () => {
+    test(`REST rejects a token ${what}`, async () => {
       for (const headers of [bearer(token()), bearer(scene.victim.project.anon_key, token())]) {
         const response = await scene.platform.network.fetch(`${scene.victim.project.postgrest_url}/todos`, { headers });
         assert.is(response.status, 401, JSON.stringify(headers));
@@ -270,7 +274,7 @@ function withTokens(test: Test, scene: Scene): void {
       }
     });
 
-    test(`auth's admin routes refuse a token ${what}`, async () => {
+    test(`auth's admin routes reject a token ${what}`, async () => {
       const response = await scene.platform.network.fetch(`${scene.victim.project.project_url}/auth/v1/admin/users`, {
         headers: bearer(scene.victim.project.anon_key, token()),
       });
@@ -279,7 +283,7 @@ function withTokens(test: Test, scene: Scene): void {
     });
   }
 
-  test('no key at all is 401, on REST and on auth', async () => {
+  test('a request without a key gets 401, from REST and from auth', async () => {
     for (const route of ['rest/v1/todos', 'auth/v1/user', 'auth/v1/admin/users']) {
       assert.is(
         (await scene.platform.network.fetch(`${scene.victim.project.project_url}/${route}`)).status,
@@ -289,7 +293,7 @@ function withTokens(test: Test, scene: Scene): void {
     }
   });
 
-  test('the anon key and a user’s token are refused on admin routes', async () => {
+  test('the anon key and a user’s token are rejected on admin routes', async () => {
     for (const token of [scene.victim.project.anon_key, scene.victimUserToken]) {
       for (const [method, route] of [
         ['GET', 'admin/users'],
@@ -305,7 +309,7 @@ function withTokens(test: Test, scene: Scene): void {
     }
   });
 
-  test('what users say of themselves never chooses their role', async () => {
+  test('a user’s own metadata never sets the role', async () => {
     const client = clientOf(scene.mallory.project, scene.platform.network);
     await scene.mallory.person.query(
       scene.mallory.project.id,
@@ -324,7 +328,7 @@ function withTokens(test: Test, scene: Scene): void {
     assert.is((await client.from('private').insert({ id: 1 })).error?.code, '42501');
   });
 
-  test('a token for a data plane is refused by the platform, service_role keys included', async () => {
+  test('the management API rejects tokens for the data plane, including service_role keys', async () => {
     for (const token of [scene.victim.project.service_role_key, scene.victim.project.anon_key, scene.victimUserToken]) {
       const response = await scene.platform.network.fetch(`${scene.platform.url}/projects`, {
         headers: { authorization: `Bearer ${token}` },
@@ -347,7 +351,7 @@ function inBrowsers(test: Test, scene: Scene): void {
     { 'X-Accel-Redirect': '/internal' },
   ];
 
-  test('a project’s response changes nothing of an origin or site that it shares', async () => {
+  test('a project’s response can’t change state of a shared origin or site', async () => {
     const { person, project } = scene.mallory;
     await person.query(
       project.id,
@@ -357,10 +361,10 @@ function inBrowsers(test: Test, scene: Scene): void {
        end $$; notify pgrst, 'reload schema'`,
     );
     const url = `${project.project_url}/rest/v1/rpc/hostile`;
-    const response = await until('the function is known', async () => {
+    const response = await until(async () => {
       const answer = await scene.platform.network.fetch(url, { headers: { apikey: project.anon_key } });
       return answer.status === 200 ? answer : undefined;
-    });
+    }, 'the function is known');
     const { headers } = response;
     for (const name of ['clear-site-data', 'x-accel-redirect']) assert.is(headers.get(name), null, name);
     assert.not.match(headers.get('set-cookie') ?? '', /domain/i);
@@ -370,13 +374,13 @@ function inBrowsers(test: Test, scene: Scene): void {
     assert.is(headers.get('x-content-type-options'), 'nosniff');
   });
 
-  test('a link with a project’s key opens nothing', async () => {
+  test('a link with a project’s key is rejected', async () => {
     const { project } = scene.mallory;
     const url = `${project.project_url}/rest/v1/rpc/hostile?apikey=${project.anon_key}`;
     assert.is((await scene.platform.network.fetch(url)).status, 401);
   });
 
-  test('a page of a project or of a foreign site writes and reads nothing at the API', async () => {
+  test('a page of a project or of a foreign site can neither write nor read at the API', async () => {
     const origins = ['null', 'https://evil.example', new URL(scene.mallory.project.project_url).origin];
     const { url, network } = scene.platform;
     for (const origin of origins.filter((each) => each !== new URL(url).origin)) {
@@ -391,16 +395,25 @@ function inBrowsers(test: Test, scene: Scene): void {
 }
 
 function atTheApi(test: Test, scene: Scene): void {
-  /** These ask for a key of the project, and no account: whoever has none is told only that. */
+  /**
+   * Routes that need a key of the project instead of an account. A response to a request without a key reveals nothing
+   * else.
+   */
   const KEYED_ROUTES = ['POST /projects/{id}/mcp'];
 
   interface Operation {
+    parameters?: { in: string; name: string; required?: boolean }[];
     requestBody?: { content: Record<string, { examples?: Record<string, { value: unknown }> }> };
   }
 
+  function queryOf(parameters: NonNullable<Operation['parameters']>): string {
+    const required = parameters.filter((each) => each.in === 'query' && each.required);
+    return required.length === 0 ? '' : `?${required.map(({ name }) => `${name}=x`).join('&')}`;
+  }
+
   /**
-   * Each route under /projects/{id} that the API's document has, for the victim's project, with a body that it would
-   * take.
+   * Returns each route under /projects/{id} in the API's document, for the victim's project, with a valid body and
+   * query.
    */
   async function routesOfOneProject() {
     const document = await (await scene.platform.network.fetch(`${scene.platform.url}/openapi.json`)).json();
@@ -408,15 +421,16 @@ function atTheApi(test: Test, scene: Scene): void {
     return Object.entries(paths)
       .filter(([route]) => /^\/projects\/\{id\}(\/|$)/.test(route))
       .flatMap(([route, operations]) =>
-        Object.entries(operations).map(([method, { requestBody }]) => ({
+        Object.entries(operations).map(([method, { parameters = [], requestBody }]) => ({
           method: method.toUpperCase(),
-          route: route.replace('{id}', String(scene.victim.project.id)).replaceAll(/\{\w+\}/g, '1'),
+          route:
+            route.replace('{id}', String(scene.victim.project.id)).replaceAll(/\{\w+\}/g, '1') + queryOf(parameters),
           body: Object.values(requestBody?.content['application/json']?.examples ?? {})[0]?.value,
         })),
       );
   }
 
-  test('every route of a neighbour’s project is 404, as if it were not there', async () => {
+  test('every route of a neighbour’s project returns 404, like the route of a missing project', async () => {
     const { body: missing } = await scene.mallory.person.call<{ detail: string }>('GET', '/projects/2147483647');
     const routes = await routesOfOneProject();
     assert.ok(routes.length >= 15, 'the document lists the routes');
@@ -436,7 +450,7 @@ function atTheApi(test: Test, scene: Scene): void {
     );
   });
 
-  test('a token of few scopes is refused elsewhere, by the name of the scope that it lacks', async () => {
+  test('a token without the scope is rejected with the name of the missing scope', async () => {
     const { body: token } = await scene.victim.person.call<{ token: string }>('POST', '/tokens', {
       name: 'reader',
       scopes: ['projects:read'],
@@ -457,7 +471,7 @@ function atTheApi(test: Test, scene: Scene): void {
     }
   });
 
-  test('the Kubernetes API answers nobody without its token', async () => {
+  test('the Kubernetes API rejects requests without a token', async () => {
     const { clusters } = parse(await readFile(scene.platform.kubeconfig, 'utf8'));
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
     try {
@@ -465,7 +479,7 @@ function atTheApi(test: Test, scene: Scene): void {
         const response = await fetch(`${clusters[0].cluster.server}/apis/${API_VERSION}/projects`, {
           headers: token ? { authorization: `Bearer ${token}` } : {},
         });
-        // A real API server tells whoever brings no token at all that such may not.
+        // A real API server responds 403 to a request without any token.
         assert.ok(response.status === 401 || (!token && response.status === 403), String(response.status));
       }
     } finally {
@@ -477,7 +491,7 @@ function atTheApi(test: Test, scene: Scene): void {
 // ——— noisy neighbours ———
 
 function asNoisyNeighbour(test: Test, scene: Scene): void {
-  test('endless queries and a flood of connections are bounded, and the neighbour is served meanwhile', async () => {
+  test('endless queries and a flood of connections are limited, and the neighbour is still served', async () => {
     const endless = Array.from({ length: 16 }, () =>
       scene.mallory.person.call('POST', `/projects/${scene.mallory.project.id}/query`, { sql: 'select pg_sleep(3)' }),
     );
@@ -490,26 +504,26 @@ function asNoisyNeighbour(test: Test, scene: Scene): void {
         );
       }),
     );
-    const held = flood.filter((client) => client !== undefined);
+    const open = flood.filter((client) => client !== undefined);
     try {
-      assert.ok(held.length < 60, 'the role’s limit of connections holds');
+      assert.ok(open.length < 60, 'the role’s connection limit applies');
       const read = await scene.platform.network.fetch(`${scene.victim.project.postgrest_url}/todos?select=task`, {
         headers: bearer(scene.victim.project.anon_key, scene.victimUserToken),
       });
       assert.equal(await read.json(), [{ task: 'secret of the victim' }]);
       assert.is(await connectCode(await login(scene, scene.victim)), 'connected');
     } finally {
-      await Promise.all(held.map((client) => client.end()));
+      await Promise.all(open.map((client) => client.end()));
     }
     const statuses = (await Promise.all(endless)).map(({ status }) => status);
-    assert.ok(statuses.includes(429), `more at once than a project may run are refused: ${statuses}`);
+    assert.ok(statuses.includes(429), `queries above the project’s concurrency limit are refused: ${statuses}`);
   });
 }
 
 // ——— afterwards ———
 
 function afterwards(test: Test, scene: Scene): void {
-  test('after all of it the neighbour’s row is there, and both projects are healthy', async () => {
+  test('the neighbour’s row is unchanged and both projects are healthy after all attacks', async () => {
     const read = await scene.platform.network.fetch(`${scene.victim.project.postgrest_url}/todos?select=task`, {
       headers: bearer(scene.victim.project.anon_key, scene.victimUserToken),
     });
@@ -517,7 +531,7 @@ function afterwards(test: Test, scene: Scene): void {
     for (const { person, project } of [scene.mallory, scene.victim]) await person.untilHealthy(project.id);
   });
 
-  test('no key, password or token of all this is in a log, a resource, an event or a process’s arguments', async () => {
+  test('no key, password or token is in a log, a resource, an event or a process’s arguments', async () => {
     const canary = (field: string) => `canary-${field}-${randomUUID()}`;
     const planted = {
       jwt: canary('jwt'),
@@ -544,6 +558,7 @@ function afterwards(test: Test, scene: Scene): void {
     });
     assert.is(changed.status, 200, JSON.stringify(changed.body));
     const third = (await scene.victim.person.untilHealthy(created.body.id)) as Customer['project'];
+    await callWebhooks(scene, third);
     const secrets = [scene.mallory.project, scene.victim.project, third].flatMap((project) => [
       project.anon_key,
       project.service_role_key,
@@ -553,11 +568,25 @@ function afterwards(test: Test, scene: Scene): void {
     secrets.push(...Object.values(planted), password, scene.mallory.person.token, scene.victim.person.token);
     secrets.push(scene.victimUserToken, 'a long password', ...(await scene.secrets()));
     const places = [...(await scene.written()), ...(await resources(scene.platform))];
-    assert.ok(places.length > 0, 'there is something to read');
+    assert.ok(places.length > 0, 'the platform has written something');
     for (const [place, text] of places) {
       for (const secret of secrets) assert.not.ok(text.includes(secret), `${place} holds ${secret.slice(0, 12)}…`);
     }
   });
+}
+
+/** Calls the webhook. Its token is in the URL of the request. */
+async function callWebhooks({ platform }: Scene, { id, webhook_secret }: Customer['project']): Promise<void> {
+  const address = `${platform.url}/projects/${id}/deploy?token=${webhook_secret}`;
+  for (const [url, status] of [
+    [address, 400],
+    [`${address}x`, 401],
+  ] as const) {
+    const body = `payload=${'x'.repeat(512 * 1024)}`;
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const response = await platform.network.fetch(url, { method: 'POST', headers, body });
+    assert.is(response.status, status, await response.text());
+  }
 }
 
 async function resources({ kubeconfig }: Platform): Promise<Place[]> {

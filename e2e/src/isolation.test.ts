@@ -1,4 +1,4 @@
-/** The attacks of one customer on another on one machine, and what its files tell. */
+/** Tests attacks of one customer on another on one machine, and that its files contain no secret. */
 import { randomUUID } from 'node:crypto';
 import { readdir, readFile, realpath } from 'node:fs/promises';
 import path from 'node:path';
@@ -28,7 +28,7 @@ const { scene } = attack(
   },
 );
 
-test('what is kept for a project is unreadable in the files of Postgres', async () => {
+test('a project’s secrets are unreadable in the files of Postgres', async () => {
   const [plain, env, git] = [randomUUID(), randomUUID(), randomUUID()];
   const { status } = await scene.victim.person.call('PATCH', `/projects/${scene.victim.project.id}`, {
     github_token: git,
@@ -50,7 +50,7 @@ test('what is kept for a project is unreadable in the files of Postgres', async 
       assert.not.ok(bytes.includes(secret), `${file} holds a secret`);
     }
   }
-  assert.ok(found > 0, 'what is not encrypted is found: the files are those that were written');
+  assert.ok(found > 0, 'unencrypted text is found, so these are the right files');
 });
 
 async function logs(): Promise<Place[]> {

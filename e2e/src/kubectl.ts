@@ -1,12 +1,12 @@
-/** The stock kubectl of this machine, against a platform. */
+/** Runs the kubectl of this machine against a platform. */
 import { spawn, spawnSync } from 'node:child_process';
 
 export const kubectlIsThere = spawnSync('kubectl', ['version', '--client']).status === 0;
 
-/** Runs kubectl; resolves with what it printed, or fails with what it said. */
+/** Runs kubectl. Resolves with its output, and rejects with its error output. */
 export function kubectl(kubeconfig: string, args: string[], input = ''): Promise<string> {
   return new Promise((resolve, reject) => {
-    // With a cache folder of its own a new server's discovery is never an old one's.
+    // A separate cache folder prevents reading another server's discovery.
     const child = spawn('kubectl', ['--kubeconfig', kubeconfig, '--cache-dir', `${kubeconfig}.cache`, ...args]);
     let output = '';
     let problem = '';

@@ -1,18 +1,18 @@
 /** Lists a project's objects in Postgres. */
 
-import { databaseOf } from '@slipway/crds';
+import { databaseOf } from '@slipway/installation';
 import { PROJECT_INVENTORY } from '@slipway/project-database/inventory.testing.js';
 import pg from 'pg';
 import type { Platform } from './platform.js';
 
-/** Databases and roles of `ref` that are there, as its ref names them, and those that the server has no record of. */
+/** Returns the existing databases and roles of `ref`, named by the ref, and those without a record. */
 export async function databaseObjectsOf(platform: Platform, ref: string): Promise<string[]> {
   const { databases, roles } = await allProjectObjects(platform);
   const isIts = (name: string) => name === databaseOf(ref) || name.endsWith(`.${ref}`) || /^[^.]*[.-]db_/.test(name);
   return [...databases, ...roles].filter(isIts);
 }
 
-/** Every database and role that belongs to some project, as its ref names it; spares are nobody's. */
+/** Returns every database and role of a project, named by its ref. Spares belong to no project. */
 export async function allProjectObjects(platform: Platform): Promise<{ databases: string[]; roles: string[] }> {
   const client = new pg.Client(await platform.admin());
   await client.connect();

@@ -1,10 +1,10 @@
-/** A person's own client of the management API: registered, with a personal access token. */
+/** A person's client of the management API, with a registered account and a personal access token. */
 import { randomUUID } from 'node:crypto';
-import type { Plan } from '@slipway/crds';
+import type { Plan, ProjectType } from '@slipway/crds';
+import { until } from '@slipway/testing';
 import type { Platform } from './platform.js';
-import { until } from './until.js';
 
-/** Time for a project with pods to become healthy on a busy machine. */
+/** Maximum milliseconds until a project with pods is healthy on a busy machine. */
 const HEALTHY_PATIENCE_MS = 180_000;
 
 export interface ProjectView {
@@ -28,6 +28,11 @@ export interface Answer<T> {
 
 type At = Pick<Platform, 'url' | 'network'>;
 
+/** Addresses of the accounts that were registered at each platform. */
+const registered = new WeakMap<At, Set<string>>();
+
+export const registeredAt = (platform: At): ReadonlySet<string> => registered.get(platform) ?? new Set();
+
 export class Management {
   readonly email: string;
   readonly #platform: At;
@@ -39,17 +44,17 @@ export class Management {
     this.#token = token;
   }
 
-  /** Registers an account, and goes on with a personal access token of it. */
+  /** Registers an account, and uses a personal access token of it. */
   static async register(
     platform: At,
     email = `${randomUUID()}@example.com`,
     password: string = randomUUID(),
     scopes?: string[],
   ): Promise<Management> {
-    const registered = await call<{ token: string }>(platform, 'POST', '/auth/register', { email, password });
-    if (registered.status !== 201)
-      throw new Error(`register answered ${registered.status}: ${JSON.stringify(registered.body)}`);
-    const person = new Management(platform, email, registered.body.token);
+    const answer = await call<{ token: string }>(platform, 'POST', '/auth/register', { email, password });
+    if (answer.status !== 201) throw new Error(`register answered ${answer.status}: ${JSON.stringify(answer.body)}`);
+    registered.set(platform, new Set([...registeredAt(platform), email]));
+    const person = new Management(platform, email, answer.body.token);
     const created = await person.call<{ token: string }>('POST', '/tokens', {
       name: 'test',
       ...(scopes ? { scopes } : {}),
@@ -59,7 +64,7 @@ export class Management {
     return person;
   }
 
-  /** Uses a personal access token that exists. */
+  /** Uses an existing personal access token. */
   static withToken(platform: At, email: string, token: string): Management {
     return new Management(platform, email, token);
   }
@@ -72,21 +77,21 @@ export class Management {
     return call(this.#platform, method, path, body, this.#token);
   }
 
-  /** Creates a project; an answer other than 201 is an error. */
-  async createProject(name: string, plan?: Plan): Promise<ProjectView> {
-    const wish = { name, ...(plan ? { plan } : {}) };
-    const { status, body } = await this.call<ProjectView>('POST', '/projects', wish);
+  /** Creates a project. Throws if the status is not 201. */
+  async createProject(name: string, plan?: Plan, type?: ProjectType): Promise<ProjectView> {
+    const spec = { name, ...(plan && { plan }), ...(type && { backend_type: type }) };
+    const { status, body } = await this.call<ProjectView>('POST', '/projects', spec);
     if (status !== 201) throw new Error(`POST /projects answered ${status}: ${JSON.stringify(body)}`);
     return body;
   }
 
   async untilHealthy(id: number, patience = HEALTHY_PATIENCE_MS): Promise<ProjectView> {
     await until(
-      `project ${id} is healthy`,
       async () => {
         const { body } = await this.call<{ status: string }>('GET', `/projects/${id}/status`);
-        return body.status === 'healthy' || undefined;
+        return body.status === 'healthy';
       },
+      `project ${id} is healthy`,
       patience,
     );
     return (await this.call<ProjectView>('GET', `/projects/${id}`)).body;
@@ -103,11 +108,11 @@ export class Management {
 
   async untilGone(id: number): Promise<void> {
     await until(
-      `project ${id} is gone`,
       async () => {
         const { status } = await this.call('GET', `/projects/${id}`);
-        return status === 404 || undefined;
+        return status === 404;
       },
+      `project ${id} is deleted`,
       HEALTHY_PATIENCE_MS,
     );
   }
@@ -135,7 +140,7 @@ async function call<T>(
     });
   const text = await response.text();
   if (text !== '' && !response.headers.get('content-type')?.includes('json')) {
-    throw new Error(`${method} ${path} answered ${response.status} and no JSON: ${text.slice(0, 200)}`);
+    throw new Error(`${method} ${path} responded ${response.status} without JSON: ${text.slice(0, 200)}`);
   }
   return { status: response.status, body: (text ? JSON.parse(text) : undefined) as T };
 }

@@ -1,12 +1,13 @@
-/** Every kustomization that manifests/ holds, judged by a real API server: each object is one that it would take. */
+/** Checks every kustomization in manifests/ with a real API server, which must accept each object. */
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { DATA_NAMESPACE, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { BUILDS_NAMESPACE, DATA_NAMESPACE, SYSTEM_NAMESPACE } from '@slipway/installation';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { parseAllDocuments, stringify } from 'yaml';
 import { ROOT } from './cluster/find.js';
 import { givenCluster } from './cluster/given.js';
+import { uninstallLeftOver } from './cluster/installation.js';
 import { kubectl } from './kubectl.js';
 
 const MANIFESTS = path.join(ROOT, 'manifests');
@@ -16,9 +17,11 @@ if (cluster) {
   const run = (args: string[], input?: string) => kubectl(cluster.kubeconfig, args, input);
   const made: string[] = [];
 
-  // A dry run makes no namespace for what comes after it.
+  // If Slipway is installed, a dry run is an update, and Kubernetes rejects most updates of a StatefulSet. A dry run
+  // also makes no namespace for the objects after it.
   test.before(async () => {
-    for (const namespace of [SYSTEM_NAMESPACE, DATA_NAMESPACE]) {
+    await uninstallLeftOver(ROOT, cluster.kubeconfig, cluster.overlay);
+    for (const namespace of [SYSTEM_NAMESPACE, DATA_NAMESPACE, BUILDS_NAMESPACE]) {
       if ((await run(['get', 'namespace', namespace, '--ignore-not-found'])) !== '') continue;
       await run(['create', 'namespace', namespace]);
       made.push(namespace);
@@ -29,14 +32,14 @@ if (cluster) {
   });
 
   for (const folder of ['base', 'overlays/kind', 'overlays/test']) {
-    test(`the API server would take all of manifests/${folder}`, async () => {
+    test(`the API server accepts all objects of manifests/${folder}`, async () => {
       const objects = await run(['kustomize', path.join(MANIFESTS, folder)]);
       assert.equal(await refused(objects), []);
     });
   }
 
   for (const component of await readdir(path.join(MANIFESTS, 'components'))) {
-    test(`the API server would take the base with the component ${component}`, async () => {
+    test(`the API server accepts the base with the component ${component}`, async () => {
       const objects = await withComponent(component);
       assert.is.not(objects, await run(['kustomize', path.join(MANIFESTS, 'base')]));
       assert.equal(await refused(objects), []);
@@ -46,15 +49,15 @@ if (cluster) {
   /** Returns the server's messages for objects that it rejects, or accepts with a warning. */
   const refused = async (objects: string): Promise<string[]> => {
     const count = parseAllDocuments(objects).length;
-    const said = await run(['apply', '--dry-run=server', '--warnings-as-errors', '-f', '-'], objects).catch(
+    const output = await run(['apply', '--dry-run=server', '--warnings-as-errors', '-f', '-'], objects).catch(
       (error: Error) => error.message,
     );
-    const lines = said.trim().split('\n');
+    const lines = output.trim().split('\n');
     const taken = lines.filter((line) => line.endsWith('(server dry run)'));
     return taken.length === count ? [] : lines.filter((line) => !taken.includes(line));
   };
 
-  /** A kustomization names bases by relative paths alone, so this one is beside them for a moment. */
+  /** A kustomization can name bases only by relative paths, so this one is temporarily beside them. */
   const withComponent = async (component: string): Promise<string> => {
     const parent = path.join(ROOT, 'e2e', 'dist');
     await mkdir(parent, { recursive: true });

@@ -1,10 +1,13 @@
-import { CoreV1Api, KubeConfig } from '@kubernetes/client-node';
-import { LABEL_PROJECT } from '@slipway/crds';
+import { LABEL_PROJECT } from '@slipway/installation';
+import type { KubeObject } from '@slipway/kubernetes';
+import { withClient } from '@slipway/kubernetes/testing.js';
 
-/** Names of the namespaces that belong to some project. */
+/** Returns the names of the namespaces that belong to a project. */
 export async function namespacesOfProjects(kubeconfig: string): Promise<string[]> {
-  const config = new KubeConfig();
-  config.loadFromFile(kubeconfig);
-  const { items } = await config.makeApiClient(CoreV1Api).listNamespace({ labelSelector: LABEL_PROJECT });
-  return items.map(({ metadata }) => metadata?.name ?? '').sort();
+  const names: string[] = [];
+  const request = { path: '/api/v1/namespaces', query: { labelSelector: LABEL_PROJECT } };
+  await withClient(kubeconfig, (client) =>
+    client.eachOf<KubeObject>(request, ({ metadata }) => void names.push(metadata.name)),
+  );
+  return names.sort();
 }

@@ -1,15 +1,15 @@
 /**
- * How a platform's addresses are reached from the process of a test. In: what the API answered. Used by every client in
- * the tests.
+ * Connects the process of a test to a platform's addresses. In: addresses from the API. Out: requests and sockets.
+ * Every client in the tests uses it.
  */
-import { databaseIdIn } from '@slipway/crds';
+import { databaseIdIn } from '@slipway/installation';
 import type { ClientConfig } from 'pg';
 
 export interface Network {
   fetch: typeof globalThis.fetch;
-  /** For realtime-js. */
+  /** The WebSocket class for realtime-js. */
   WebSocket: typeof globalThis.WebSocket;
-  /** The login that a `postgresql://` URL holds, at an address that is reached from here. */
+  /** Returns the login in a `postgresql://` URL, with an address that can be reached from here. */
   postgres(url: string): Promise<Login>;
 }
 
@@ -21,14 +21,14 @@ export interface Login extends ClientConfig {
   database: string;
 }
 
-/** Reaches a platform on this machine, by its addresses. */
+/** Network of a platform on this machine, to which tests connect directly. */
 export const directly: Network = {
   fetch: globalThis.fetch,
   WebSocket: globalThis.WebSocket,
   postgres: async (url) => loginOf(url),
 };
 
-/** The id from which the names of a project's database and roles come. */
+/** Returns the id in the names of a project's database and roles. */
 export const databaseIdOf = ({ database }: Pick<Login, 'database'>) => databaseIdIn(database);
 
 export function loginOf(url: string): Login {

@@ -1,21 +1,26 @@
-/** The walk on one machine, and what outlives its stop. */
-import { CustomObjectsApi, KubeConfig } from '@kubernetes/client-node';
-import { API_VERSION, type EdgeFunction, GROUP, namespaceOf, VERSION } from '@slipway/crds';
+/** Runs the walk on one machine, and tests the state after a stop. */
+
+import { API_VERSION, type EdgeFunction, GROUP, VERSION } from '@slipway/crds';
+import { namespaceOf } from '@slipway/installation';
+import { withClient } from '@slipway/kubernetes/testing.js';
+import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { databaseObjectsOf } from './leftovers.js';
 import { Management } from './management.js';
 import { type RunningPlatform, startPlatform } from './platform.js';
 import { TODOS_SQL } from './todos.js';
-import { until } from './until.js';
 import { walk } from './walk.suite.js';
 
 const FUNCTION = { name: 'hello', code: "Deno.serve(() => new Response('hello'));" };
 
 let platform: RunningPlatform;
 
+/** Variable that scripts/start.mjs sets after ten minutes of installing. */
+const PREPARED = { SLIPWAY_PREPARED_MS: '600000' };
+
 test.before(async () => {
-  platform = await startPlatform();
+  platform = await startPlatform(undefined, PREPARED);
 });
 
 test.after(async () => {
@@ -26,9 +31,14 @@ walk(test, () => platform, {
   plan: 'free',
   how: 'on one machine',
   observed: async (ref) => {
-    // Its database, and its three roles.
+    // The project's database, and its three roles.
     assert.is((await databaseObjectsOf(platform, ref)).length, 4);
   },
+});
+
+test('the printed time until ready starts with npm start, and includes the work of its script', () => {
+  const [, seconds] = /Slipway is ready \(([\d.]+) s after npm start\)/.exec(platform.output()) ?? [];
+  assert.ok(Number(seconds) > 600 && Number(seconds) < 800, seconds);
 });
 
 test('a stop and a start keep accounts, tokens, projects and rows', async () => {
@@ -42,7 +52,7 @@ test('a stop and a start keep accounts, tokens, projects and rows', async () => 
   assert.equal((await person.query(project.id, 'select task from todos')).rows, [{ task: 'stay' }]);
 });
 
-test('what is not open to shared projects is refused by the name of the setting: over REST, in the status of what is applied, and at the project’s address', async () => {
+test('a closed service is rejected with its setting: over REST, in the status and at the project’s URL', async () => {
   const person = await Management.register(platform);
   const project = await person.untilHealthy((await person.createProject('closed')).id);
   const setting = /functions is not available here.*SLIPWAY_SERVICES_SHARED=functions/;
@@ -50,16 +60,13 @@ test('what is not open to shared projects is refused by the name of the setting:
   assert.is(made.status, 403);
   assert.match(made.body.detail, setting);
 
-  const config = new KubeConfig();
-  config.loadFromFile(platform.kubeconfig);
-  const objects = config.makeApiClient(CustomObjectsApi);
-  const at = { group: GROUP, version: VERSION, namespace: namespaceOf(project.ref), plural: 'edgefunctions' };
+  const path = `/apis/${GROUP}/${VERSION}/namespaces/${namespaceOf(project.ref)}/edgefunctions`;
   const body = { apiVersion: API_VERSION, kind: 'EdgeFunction', metadata: { name: 'hello' }, spec: FUNCTION };
-  await objects.createNamespacedCustomObject({ ...at, body });
-  const status = await until('its status says so', async () => {
-    const found: EdgeFunction = await objects.getNamespacedCustomObject({ ...at, name: 'hello' });
+  await withClient(platform.kubeconfig, (client) => client.create<object>(path, body));
+  const status = await until(async () => {
+    const found = await withClient(platform.kubeconfig, (client) => client.get<EdgeFunction>(`${path}/hello`));
     return found.status?.phase === 'error' ? found.status : undefined;
-  });
+  }, 'the status of the closed service');
   assert.match(status.message ?? '', setting);
 
   for (const service of ['storage', 'functions']) {

@@ -1,7 +1,7 @@
 /**
- * Programs that do what the platform does, to measure and compare with: packages of their own lockfile, so that none of
- * them is a dependency of the platform. In: nothing. Out: the folder in which they are installed, once they are. Used
- * by tests here and the benches.
+ * Installs programs like the platform's, to measure them and compare with them. They have a separate lockfile, so none
+ * of them is a dependency of the platform. In: nothing. Out: their folder, once they are installed. Tests here and the
+ * benches use it.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,13 +11,15 @@ import { fileURLToPath } from 'node:url';
 
 export const PEERS = fileURLToPath(new URL('../../bench/peers/', import.meta.url));
 
-/** npm's messages when its registry is unreachable. */
-const UNREACHABLE =
-  /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED)\b/;
+/** npm's error codes when its registry is unreachable. */
+const UNREACHABLE = new RegExp(
+  '\\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|' +
+    'ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED)\\b',
+);
 
 export class UnreachableRegistry extends Error {}
 
-/** Installs what is not there yet; without a registry the error is an UnreachableRegistry. */
+/** Installs missing packages. Throws UnreachableRegistry without a registry. */
 export async function installPeers(): Promise<void> {
   if (await areInstalled()) return;
   process.stderr.write('installing the peers\n');
@@ -25,14 +27,14 @@ export async function installPeers(): Promise<void> {
     cwd: PEERS,
     stdio: ['ignore', 2, 'pipe'],
   });
-  let said = '';
+  let output = '';
   npm.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    said = (said + text).slice(-10_000);
+    output = (output + text).slice(-10_000);
   });
   const [status] = await once(npm, 'close');
   if (status === 0) return;
-  const message = `the peers in bench/peers could not be installed:\n${said}`;
-  throw UNREACHABLE.test(said) ? new UnreachableRegistry(message) : new Error(message);
+  const message = `the peers in bench/peers could not be installed:\n${output}`;
+  throw UNREACHABLE.test(output) ? new UnreachableRegistry(message) : new Error(message);
 }
 
 async function areInstalled(): Promise<boolean> {

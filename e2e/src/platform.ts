@@ -1,19 +1,19 @@
 /**
- * The one-machine program on free ports in a home of its own, as a person starts it. In: nothing, or the home of an
- * earlier one. Out: its addresses, and ways to end it. Used by the tests here and the benches.
+ * Runs the one-machine program on free ports in a temporary home, as a person starts it. In: nothing, or the home of an
+ * earlier one. Out: its addresses, and functions to end it. Tests here and the benches use it.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, lstat, mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
+import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { freePort } from '@slipway/postgres';
+import { freePort, isAlive, until } from '@slipway/testing';
 import type { ClientConfig } from 'pg';
 import { directly, type Network } from './network.js';
-import { isAlive, processTree } from './processes.js';
-import { until } from './until.js';
+import { processTree, send } from './processes.js';
 
+const POSTGRES_FOLDERS = ['postgres', 'platform-postgres'];
 const START_PATIENCE_MS = 120_000;
 
 export interface PlatformPlace {
@@ -21,28 +21,28 @@ export interface PlatformPlace {
   port: number;
 }
 
-/** A platform as tests use it, wherever it runs. */
+/** A platform as tests use it, on one machine or a cluster. */
 export interface Platform {
   /** URL of the management API. */
   url: string;
-  /** An administrator's. */
+  /** An administrator's kubeconfig. */
   kubeconfig: string;
   network: Network;
-  /** A superuser's connection to the Postgres that projects share, to look where no client can. */
+  /** Returns a superuser's connection to the Postgres that projects share, for checks that no client can make. */
   admin(database?: string): Promise<ClientConfig>;
 }
 
-/** On one machine. */
+/** A platform on one machine. */
 export interface RunningPlatform extends Platform, PlatformPlace {
   /** Process id of the supervisor. */
   pid: number;
   /** Returns the output so far. */
   output(): string;
-  /** Stops it as Ctrl-C does. */
+  /** Stops the platform as Ctrl-C does. */
   stop(): Promise<void>;
-  /** Every process of it at once, with no chance to write anything down. */
+  /** Kills every process of the platform at once, without a chance to write anything. */
   kill(): Promise<void>;
-  /** Stops it and removes its home. */
+  /** Stops the platform and removes its home. */
   remove(): Promise<void>;
 }
 
@@ -52,24 +52,40 @@ export async function newPlace(): Promise<PlatformPlace> {
   return { home, port: await freePort(3) };
 }
 
+/** The home of an earlier release, or of an earlier start, keeps its own data. */
+const isEmpty = async (home: string) => (await readdir(home)).length === 0;
+
+/** Puts the data of both Postgres servers into `data`, and shares Node's compiled code within a run of tests. */
+async function useShared(home: string, shared: string, data: string): Promise<void> {
+  for (const name of POSTGRES_FOLDERS) {
+    await symlink(await mkdtemp(path.join(data, 'slipway-e2e-')), path.join(home, name));
+  }
+  const cache = path.join(shared, 'compile-cache');
+  await mkdir(cache, { recursive: true });
+  await symlink(cache, path.join(home, 'cache'));
+}
+
 const MAIN = fileURLToPath(new URL('../../slipway/dist/main.js', import.meta.url));
 
-/** Runs the program, this checkout's or the `main` of another; resolves once it says that it is ready. */
+/** Runs the program, of this checkout or the `main` of another. Resolves once the program reports that it is ready. */
 export async function startPlatform(
   place?: PlatformPlace,
   environment: Record<string, string> = {},
   main = MAIN,
 ): Promise<RunningPlatform> {
   const { home, port } = place ?? (await newPlace());
+  await mkdir(temporaryFolder(home), { recursive: true, mode: 0o711 });
+  const { SLIPWAY_TEST_SHARED: shared, SLIPWAY_TEST_DATA: data } = process.env;
+  if (shared && data && (await isEmpty(home))) await useShared(home, shared, data);
   const program = run(main, { home, port }, environment);
   const { child, output } = program;
   try {
     await until(
-      'ready',
       async () => {
         if (child.exitCode !== null || child.signalCode) throw new Error(`the platform ended:\n${output()}`);
-        return output().includes('Slipway is ready') || undefined;
+        return output().includes('Slipway is ready');
       },
+      'ready',
       START_PATIENCE_MS,
     );
   } catch (error) {
@@ -106,9 +122,15 @@ export async function startPlatform(
 
 function run(main: string, { home, port }: PlatformPlace, environment: Record<string, string>) {
   const child = fork(main, {
-    env: { PATH: process.env.PATH, SLIPWAY_HOME: home, SLIPWAY_PORT: String(port), ...environment },
+    env: {
+      PATH: process.env.PATH,
+      TMPDIR: temporaryFolder(home),
+      SLIPWAY_HOME: home,
+      SLIPWAY_PORT: String(port),
+      ...environment,
+    },
     execArgv: ['--enable-source-maps', '--disable-warning=ExperimentalWarning'],
-    // With a channel, so that it ends when the test does, however that ends.
+    // With an IPC channel, the program ends when the test ends for any reason.
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
   let text = '';
@@ -128,28 +150,23 @@ async function adminLogin(home: string): Promise<{ host: string; user: string; p
   return { host: socket, user: 'slipway', password };
 }
 
-/** All at once: each is stopped first, so that none sees another's end and acts on it. */
+/** Kills all processes at once. Each is stopped first, so that none can react to another's end. */
 async function killTree(child: ChildProcess): Promise<void> {
   if (!child.pid) return;
   let tree = await processTree(child.pid);
   for (const pid of tree) send(pid, 'SIGSTOP');
   tree = await processTree(child.pid);
   for (const pid of tree) send(pid, 'SIGKILL');
-  await until('every process is gone', async () => (tree.some(isAlive) ? undefined : true));
+  await until(() => !tree.some(isAlive), 'every process has ended');
 }
 
-function send(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal);
-  } catch {
-    // Gone meanwhile.
-  }
-}
+/** The TMPDIR of the platform, which has its sockets. A killed platform leaves them behind. */
+export const temporaryFolder = (home: string) => `${home}.tmp`;
 
 async function removeHome(home: string): Promise<void> {
-  for (const folder of ['postgres', 'platform-postgres'].map((name) => path.join(home, name))) {
+  for (const folder of POSTGRES_FOLDERS.map((name) => path.join(home, name))) {
     const elsewhere = (await lstat(folder).catch(() => undefined))?.isSymbolicLink() && (await realpath(folder));
     if (elsewhere) await rm(elsewhere, { recursive: true, force: true });
   }
-  await rm(home, { recursive: true, force: true });
+  for (const folder of [home, temporaryFolder(home)]) await rm(folder, { recursive: true, force: true });
 }

@@ -1,7 +1,4 @@
-/**
- * Choices by numbers such as the operator's `randomFrom` gives, which a seed repeats. Used by the tests that choose at
- * random.
- */
+/** Random choices from numbers like those of the operator's `randomFrom`, which a seed repeats. */
 
 export const oneOf = <T>(random: () => number, items: readonly T[]): T =>
   items[Math.floor(random() * items.length)] as T;

@@ -1,10 +1,11 @@
 /**
- * Connections from a shell in a tenant's pod: every pair of each kind of pod and target that the platform makes. The
- * addresses are real: a witness that may connect proves it.
+ * Opens connections from a shell in a tenant's pod, for every pair of a kind of pod and a target that the platform
+ * makes. For each target, a witness that may connect proves that the address is real.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { type Plan } from '@slipway/crds';
 import {
   DATA_NAMESPACE,
   DEPLOYED_SERVICES,
@@ -15,11 +16,10 @@ import {
   PART_AUTH,
   PART_POSTGRES,
   PART_REST,
-  type Plan,
   PROGRAMS,
   SYSTEM_NAMESPACE,
   sharedClusterOf,
-} from '@slipway/crds';
+} from '@slipway/installation';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { givenCluster } from './cluster/given.js';
@@ -32,22 +32,26 @@ import { type Address, attempts, type Outcome, type Pod } from './reach/shell.js
 const REGION = 'eu-central';
 const POSTGRES_PORT = 5432;
 const PROGRAM_PORT = 8080;
-/** A pod that is nobody's, in a namespace without policies: to see that an address answers those who may ask. */
+/**
+ * A pod outside of the platform, in a namespace without policies. It proves that an address responds to allowed
+ * clients.
+ */
 const OUTSIDER = { namespace: 'slipway-e2e-outsider', name: 'outsider', speaks: 'node' } as const;
 
 interface Scene {
   platform: ClusterPlatform;
   places: Places;
   person: Management;
-  /** On the shared Postgres, and on one of its own. */
+  /** One project on the shared Postgres, and one with its own. */
   starter: ProjectView;
   pro: ProjectView;
   neighbour: ProjectView;
-  /** A port that this machine listens at, at all its addresses. */
+  /** A port at all addresses of this machine. */
   listener: Server;
 }
 
-type Witness = 'gateway' | 'operator' | 'outsider';
+const WITNESSES = ['gateway', 'operator', 'outsider'] as const;
+type Witness = (typeof WITNESSES)[number];
 
 interface Target {
   name: string;
@@ -61,7 +65,7 @@ const program = (name: string) => `app.kubernetes.io/name=${name}`;
 const shared = sharedClusterOf(REGION);
 
 const sharedPostgres: Target = {
-  name: 'the Postgres that others of the region share',
+  name: 'the Postgres that projects of the region share',
   at: ({ places }) => places.service(DATA_NAMESPACE, shared, POSTGRES_PORT),
   witness: 'gateway',
 };
@@ -108,7 +112,7 @@ const FORBIDDEN: Target[] = [
   kubernetesApi,
   kubernetesApiServer,
   atSystem('database', PROGRAMS.postgres, POSTGRES_PORT, 'operator'),
-  // No pod may reach it but the ingress controller's: the walks through it are the witness.
+  // Only pods of the ingress controller can connect. Tests through the Ingress are the witness.
   atSystem('API', PROGRAMS.api, 80),
   gateway,
   atSystem('realtime', PROGRAMS.realtime, PROGRAM_PORT, 'gateway'),
@@ -119,7 +123,7 @@ const FORBIDDEN: Target[] = [
     at: ({ places }) => places.pod(SYSTEM_NAMESPACE, program(PROGRAMS.operator), PROGRAM_PORT),
   },
   { name: 'the node’s kubelet', at: ({ places }) => places.kubelet(), witness: 'outsider' },
-  // Answered by clouds alone.
+  // Only clouds have this address.
   { name: 'the cloud’s metadata', at: () => ({ host: '169.254.169.254', port: 80 }) },
   ...machineAddresses().map(
     (host): Target => ({
@@ -133,10 +137,10 @@ const FORBIDDEN: Target[] = [
 interface Source {
   name: string;
   shell(scene: Scene): Promise<Pod>;
-  /** Targets that only this pod, or pods with their database elsewhere, may not reach. */
+  /** Targets that this pod may not reach, although other pods may. */
   alsoForbidden: Target[];
   needs: Target[];
-  /** Targets that this pod alone may reach. */
+  /** Targets that only this pod may reach. */
   has?: Target[];
 }
 
@@ -183,7 +187,7 @@ const SOURCES: Source[] = [
     shell: ({ places }) => places.shell(SYSTEM_NAMESPACE, program(PROGRAMS.functions), 'node'),
     alsoForbidden: [sharedPostgres],
     needs: [gateway, kubernetesApi, kubernetesApiServer, nameServer],
-    // A pod is not kept from itself.
+    // A pod can always connect to itself.
     has: [gateway, kubernetesApi, kubernetesApiServer, ...functions],
   },
 ];
@@ -191,7 +195,7 @@ const SOURCES: Source[] = [
 const postgresName = (owner: 'starter' | 'pro', { pro }: Scene) =>
   owner === 'pro' ? `${PART_POSTGRES}.${namespaceOf(pro.ref)}.svc` : `${shared}.${DATA_NAMESPACE}.svc`;
 
-/** IPv4 addresses of this machine, which on the test cluster is the node; elsewhere a machine that runs the nodes. */
+/** Returns the IPv4 addresses of this machine: the node of the test cluster, or else a machine that runs the nodes. */
 function machineAddresses(): string[] {
   const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   return all.filter(({ family, internal }) => family === 'IPv4' && !internal).map(({ address }) => address);
@@ -200,57 +204,75 @@ function machineAddresses(): string[] {
 const cluster = givenCluster();
 if (cluster) {
   const scene = {} as Scene;
+  const witnessed = [...FORBIDDEN, sharedPostgres, nameServer];
+  const all = [
+    ...SOURCES.map((source) => fromShell(source, scene)),
+    ...WITNESSES.map((witness) => fromWitness(witness, witnessed, scene)),
+  ];
   test.before(async () => {
     await populate(scene, await startOnCluster(cluster.kubeconfig, cluster.overlay));
+    for (const { begin } of all) begin();
   });
   test.after(() => leave(scene));
-  for (const source of SOURCES) fromShell(source, scene);
-  for (const target of [...FORBIDDEN, sharedPostgres, nameServer]) {
-    if (target.witness) witnessed(target, target.witness, scene);
-  }
 }
 
-/** One attempt at all addresses, and a test for each. */
-function fromShell(source: Source, scene: Scene): void {
-  const forbidden = [...FORBIDDEN, ...source.alsoForbidden].filter((target) => !source.has?.includes(target));
-  const targets = [...forbidden, ...source.needs];
-  let attempted: Promise<Outcome[]> | undefined;
-  const outcomeOf = async (target: Target) => {
-    attempted ??= attemptAll(scene, await source.shell(scene), targets);
-    return (await attempted)[targets.indexOf(target)];
+interface Attempts {
+  begin(): void;
+  outcomeOf(target: Target): Promise<Outcome | undefined>;
+}
+
+/** Tries all addresses from one pod, in one process. All pods start together, because a timeout takes long. */
+function attemptsFrom(scene: Scene, pod: () => Promise<Pod> | Pod, targets: Target[]): Attempts {
+  let attempted = Promise.resolve<Outcome[]>([]);
+  return {
+    begin: () => {
+      attempted = attemptAll(scene, pod, targets);
+      // The tests report a failure. Without tests nobody awaits it.
+      attempted.catch(() => undefined);
+    },
+    outcomeOf: async (target) => (await attempted)[targets.indexOf(target)],
   };
+}
+
+async function attemptAll(scene: Scene, pod: () => Promise<Pod> | Pod, targets: Target[]): Promise<Outcome[]> {
+  const addresses = await Promise.all(targets.map((target) => target.at(scene)));
+  return await attempts(scene.platform.kubeconfig, await pod(), addresses);
+}
+
+function fromShell(source: Source, scene: Scene): Attempts {
+  const forbidden = [...FORBIDDEN, ...source.alsoForbidden].filter((target) => !source.has?.includes(target));
+  const made = attemptsFrom(scene, () => source.shell(scene), [...forbidden, ...source.needs]);
   for (const target of source.needs) {
     test(`${source.name} reaches ${target.name}`, async () => {
-      assert.is(await outcomeOf(target), 'connected');
+      assert.is(await made.outcomeOf(target), 'connected');
     });
   }
   for (const target of forbidden) {
     test(`${source.name} does not reach ${target.name}`, async () => {
-      assert.is(await outcomeOf(target), 'silence');
+      assert.is(await made.outcomeOf(target), 'silence');
     });
   }
+  return made;
 }
 
-async function attemptAll(scene: Scene, pod: Pod, targets: Target[]): Promise<Outcome[]> {
-  const addresses = await Promise.all(targets.map((target) => target.at(scene)));
-  return await attempts(scene.platform.kubeconfig, pod, addresses);
-}
-
-function witnessed(target: Target, witness: Witness, scene: Scene): void {
+function fromWitness(witness: Witness, all: Target[], scene: Scene): Attempts {
   const programs = { gateway: PROGRAMS.dataplane, operator: PROGRAMS.operator };
-  test(`${target.name} answers the ${witness}, who may reach it`, async () => {
-    const pod =
-      witness === 'outsider'
-        ? OUTSIDER
-        : await scene.places.shell(SYSTEM_NAMESPACE, program(programs[witness]), 'node');
-    assert.equal(await attemptAll(scene, pod, [target]), ['connected']);
-  });
+  const targets = all.filter((target) => target.witness === witness);
+  const pod = () =>
+    witness === 'outsider' ? OUTSIDER : scene.places.shell(SYSTEM_NAMESPACE, program(programs[witness]), 'node');
+  const made = attemptsFrom(scene, pod, targets);
+  for (const target of targets) {
+    test(`${target.name} responds to the ${witness}, which may connect`, async () => {
+      assert.is(await made.outcomeOf(target), 'connected');
+    });
+  }
+  return made;
 }
 
-/** Creates the objects. Each is noted at once, so that it is removed even if a later one fails. */
+/** Creates the objects. Each is recorded at once, so that it is removed even if a later one fails. */
 async function populate(scene: Scene, platform: ClusterPlatform): Promise<void> {
   scene.platform = platform;
-  scene.places = new Places(platform.config);
+  scene.places = new Places(platform.kubeconfig);
   scene.person = await Management.register(platform);
   scene.listener = createServer((socket) => socket.destroy()).listen(0, '0.0.0.0');
   await once(scene.listener, 'listening');

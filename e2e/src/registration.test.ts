@@ -1,11 +1,11 @@
-/** Registration on a machine that only loopback reaches, and on one that the network reaches, as a person meets it. */
+/** Tests registration on a machine that only loopback reaches, and on one that the network reaches. */
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { newPlace, type PlatformPlace, type RunningPlatform, startPlatform } from './platform.js';
+import { newPlace, type PlatformPlace, type RunningPlatform, startPlatform, temporaryFolder } from './platform.js';
 
 const run = promisify(execFile);
 const ELSEWHERE = { SLIPWAY_HOST: '0.0.0.0' };
@@ -22,12 +22,12 @@ async function register({ url }: RunningPlatform, email: string, code?: string) 
 
 const admin = ({ home, port }: PlatformPlace, ...words: string[]) =>
   run(process.execPath, [fileURLToPath(new URL('../../slipway/dist/main.js', import.meta.url)), 'admin', ...words], {
-    env: { PATH: process.env.PATH, SLIPWAY_HOME: home, SLIPWAY_PORT: String(port) },
+    env: { PATH: process.env.PATH, TMPDIR: temporaryFolder(home), SLIPWAY_HOME: home, SLIPWAY_PORT: String(port) },
   });
 
 const printedCode = ({ output }: RunningPlatform) => /setup code[\s\S]*?\n {2}([\w-]{40,})\n/.exec(output())?.[1];
 
-test('a platform that the network reaches registers nobody without the setup code that its start printed', async () => {
+test('a platform on the network registers an account only with the printed setup code', async () => {
   const place = await newPlace();
   let platform = await startPlatform(place, ELSEWHERE);
   try {
@@ -52,7 +52,7 @@ test('a platform that the network reaches registers nobody without the setup cod
   }
 });
 
-test('a loopback platform registers without a code, and a command on the server appoints an administrator', async () => {
+test('a loopback platform registers without a code, and an admin command appoints an administrator', async () => {
   const place = await newPlace();
   const platform = await startPlatform(place);
   try {

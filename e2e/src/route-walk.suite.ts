@@ -1,6 +1,7 @@
 /**
- * Every operation of `/openapi.json`, called by every kind of caller. RULES says whose each operation is; an operation
- * without a rule fails, so that a new route can't be forgotten. In: a platform. One suite, for every platform there is.
+ * Calls every operation of `/openapi.json` as every kind of caller. RULES defines who may call each operation. An
+ * operation without a rule fails, so that a new route can't be forgotten. In: a platform. Every platform runs this
+ * suite.
  */
 import { randomUUID } from 'node:crypto';
 import type { Test } from 'uvu';
@@ -9,9 +10,13 @@ import { Management, type ProjectView } from './management.js';
 import type { Platform } from './platform.js';
 
 /**
- * public: everybody; account: an account, about itself; session: the same, but never by a personal access token; owned:
- * the owner of the project or token in the path, for others it does not exist; administrator: administrators; key: a
- * key of the project.
+ * The callers that an operation allows.
+ * - public: everybody
+ * - account: an account, for its own data
+ * - session: like account, but not with a personal access token
+ * - owned: the owner of the project or token in the path; for others it does not exist
+ * - administrator: administrators
+ * - key: a key of the project, or a ticket of a build
  */
 type Access = 'public' | 'account' | 'session' | 'owned' | 'administrator' | 'key';
 
@@ -28,6 +33,7 @@ const RULES: Record<string, Access> = {
   'PATCH /projects/{id}': 'owned',
   'DELETE /projects/{id}': 'owned',
   'GET /projects/{id}/status': 'owned',
+  'GET /projects/{id}/env': 'owned',
   'POST /projects/{id}/reprovision': 'owned',
   'POST /projects/{id}/query': 'owned',
   'GET /projects/{id}/functions': 'owned',
@@ -39,8 +45,23 @@ const RULES: Record<string, Access> = {
   'GET /projects/{id}/functions/{funcId}/versions': 'owned',
   'POST /projects/{id}/functions/{funcId}/rollback': 'owned',
   'GET /projects/{id}/functions/{funcId}/logs': 'owned',
+  'POST /projects/{id}/deploy': 'owned',
+  'POST /projects/{id}/frontend/deploy': 'owned',
+  'GET /projects/{id}/build-logs': 'owned',
+  'GET /projects/{id}/builds': 'owned',
+  'DELETE /projects/{id}/build-cache': 'owned',
+  'GET /projects/{id}/previews': 'owned',
+  'DELETE /projects/{id}/previews': 'owned',
+  'GET /projects/{id}/builds/{buildId}': 'owned',
+  'GET /projects/{id}/builds/{buildId}/logs': 'owned',
+  'POST /projects/{id}/builds/{buildId}/cancel': 'owned',
+  'POST /projects/{id}/builds/{buildId}/redeploy': 'owned',
+  'POST /projects/{id}/builds/{buildId}/rollback': 'owned',
+  'POST /projects/{id}/deploy-key': 'owned',
   'GET /projects/{id}/mcp': 'owned',
   'POST /projects/{id}/mcp': 'key',
+  'POST /builds/{ref}/{build}/credentials': 'key',
+  'GET /': 'public',
   'GET /regions': 'public',
   'GET /plans': 'public',
   'GET /backend-types': 'public',
@@ -65,11 +86,12 @@ const RULES: Record<string, Access> = {
   'DELETE /admin/invitations/{id}': 'administrator',
   'GET /admin/projects/unassigned': 'administrator',
   'POST /admin/projects/{ref}/owner': 'administrator',
+  'PATCH /admin/projects/{ref}': 'administrator',
 };
 
 const CANARY = 'canary of the victim';
 const ROW = 'row of the victim';
-/** A function that each change of the owner works on. */
+/** A function for the owner's operations. */
 const FUNCTION = { name: 'walked', code: "Deno.serve(() => new Response('hello'));" };
 
 interface Operation {
@@ -78,7 +100,7 @@ interface Operation {
   path: string;
   /** Body of the first example. */
   body: unknown;
-  /** That a personal access token needs. */
+  /** The scope that a personal access token needs. */
   scope: string | undefined;
 }
 
@@ -93,7 +115,7 @@ interface Caller {
   name: string;
   headers(operation: Operation): Promise<Record<string, string>>;
   expected: Record<Access, Expected>;
-  /** By operation, where it differs. */
+  /** Exceptions by operation. */
   except?: Record<string, Expected>;
 }
 
@@ -103,13 +125,13 @@ interface Walked {
   platform: Platform;
   owner: Management;
   project: ProjectView;
-  /** Ids in paths, of the victim's. */
-  ids: { id: number; funcId: number; tokenId: number; sessionId: number };
+  /** Ids of the victim's objects, for paths. */
+  ids: { id: number; siteId: number; funcId: number; tokenId: number; sessionId: number };
   document: Operation[];
   callers: Caller[];
 }
 
-/** `administrator` registers an account with administrator's rights, with a token of these scopes. */
+/** `administrator` registers an account with administrator's rights, and a token with these scopes. */
 export function walkRoutes(
   test: Test,
   platform: () => Platform,
@@ -123,19 +145,19 @@ export function walkRoutes(
     walked = await prepare(platform(), document, await administrator([...scopes]));
   });
 
-  test('every operation of the document has a rule, and every rule an operation', () => {
+  test('every operation of the OpenAPI document has a rule, and every rule has an operation', () => {
     assert.equal(walked.document.map(({ rule }) => rule).sort(), Object.keys(RULES).sort());
   });
 
   for (const index of CALLERS.keys()) {
-    test(`every operation rejects or allows caller ${CALLERS[index]} by its rule`, async () => {
+    test(`every operation allows or rejects the caller ${CALLERS[index]} by its rule`, async () => {
       const caller = walked.callers[index] as Caller;
       assert.is(caller.name, CALLERS[index]);
       for (const operation of walked.document) await check(walked, operation, caller);
     });
   }
 
-  test('the project is as it was after all of that', async () => {
+  test('the project is unchanged after the calls of all callers', async () => {
     const { owner, project } = walked;
     const now = await owner.untilHealthy(project.id);
     for (const key of ['name', 'ref', 'anon_key', 'service_role_key', 'db_url'] as const)
@@ -148,20 +170,20 @@ export function walkRoutes(
     );
   });
 
-  test('every operation allows the owner what is theirs', async () => {
+  test('every operation allows the project’s owner', async () => {
     const { owner, document } = walked;
     const own: Caller = {
       name: 'owner',
       headers: async () => bearer(owner.token),
       expected: { public: 'allowed', account: 'allowed', session: 403, owned: 'allowed', administrator: 403, key: 401 },
     };
-    // What a DELETE takes away, those after it would miss.
+    // DELETE comes last, because other operations need the object.
     const last = document.toSorted((a, b) => Number(a.method === 'DELETE') - Number(b.method === 'DELETE'));
     for (const operation of last.toSorted((a, b) => depth(a) - depth(b))) await check(walked, operation, own);
   });
 }
 
-/** Deletions from the innermost resource outwards, after everything else. */
+/** Deletes the innermost resources first, after everything else. */
 const depth = ({ method, path }: Operation) => (method === 'DELETE' ? 100 - path.split('/').length : 0);
 
 const CALLERS = [
@@ -220,7 +242,7 @@ async function prepare(platform: Platform, document: Operation[], administrator:
       name: 'token of other projects',
       headers: async () => bearer(limited.token),
       expected: { ...base, account: 'allowed', session: 403, owned: 404, administrator: 403 },
-      // A token of the same account, with more projects.
+      // A token of the same account that is limited to other projects.
       except: { 'DELETE /tokens/{id}': 403, 'POST /projects': 403, 'POST /tokens': 'allowed' },
     },
     {
@@ -241,11 +263,24 @@ async function prepare(platform: Platform, document: Operation[], administrator:
   ];
   const ids = {
     id: project.id,
+    siteId: (await deployedSite(owner)) ?? project.id,
     funcId: fn.id,
     tokenId: token.id,
     sessionId: (await signedIn(platform, email, password)).id,
   };
   return { platform, owner, project, ids, document, callers };
+}
+
+/** Returns a site with a build, or undefined if this installation has no sites. */
+async function deployedSite(owner: Management): Promise<number | undefined> {
+  const body = { name: 'walked-site', backend_type: 'frontend' };
+  const { status, body: site } = await owner.call<{ id: number; code?: string }>('POST', '/projects', body);
+  if (status === 400 && site.code === 'backend_type_unavailable') return undefined;
+  assert.is(status, 201, JSON.stringify(site));
+  await owner.untilHealthy(site.id);
+  await created(owner, 'PATCH', `/projects/${site.id}`, { repo_url: 'https://git.invalid/site.git' });
+  await created(owner, 'POST', `/projects/${site.id}/deploy`);
+  return site.id;
 }
 
 async function created<T>(person: Management, method: string, path: string, body?: unknown): Promise<T> {
@@ -254,7 +289,7 @@ async function created<T>(person: Management, method: string, path: string, body
   return answer.body;
 }
 
-/** A user token, and the id of its session. */
+/** Returns a user token, and the id of its session. */
 async function signedIn(platform: Platform, email: string, password: string): Promise<{ token: string; id: number }> {
   const json = { 'content-type': 'application/json' };
   const login = await platform.network.fetch(`${platform.url}/auth/login`, {
@@ -288,7 +323,7 @@ async function documented(platform: Platform): Promise<Operation[]> {
   );
 }
 
-/** Checks one caller's response to one operation, and that only the owner sees data of the victim. */
+/** Checks one caller's response to one operation. Checks also that only the owner sees data of the victim. */
 async function check(walked: Walked, operation: Operation, caller: Caller): Promise<void> {
   const { platform, project } = walked;
   const access = RULES[operation.rule] as Access;
@@ -305,17 +340,22 @@ async function check(walked: Walked, operation: Operation, caller: Caller): Prom
   const what = `${operation.rule} by ${caller.name}: ${response.status} ${text.slice(0, 300)}`;
   if (expected !== 'allowed') assert.is(response.status, expected, what);
   else if (access === 'public') assert.ok(response.status < 500, what);
-  // A wrong password in the body is a 401 too.
+  // A wrong password in the body returns 401 too.
   else if (access === 'session') assert.ok(response.status < 500 && !/[Tt]he token|a token/.test(text), what);
   else assert.ok(response.status < 500 && ![401, 403].includes(response.status), what);
   if (caller.name === 'owner') return;
   for (const secret of [CANARY, ROW, project.ref, project.service_role_key, project.db_url])
-    assert.not.ok(text.includes(secret), `${operation.rule} shows ${caller.name} what is the owner's`);
+    assert.not.ok(text.includes(secret), `${operation.rule} shows ${caller.name} data of the owner`);
 }
 
-function addressed({ ids }: Walked, { path }: Operation): string {
+const OF_SITES = /^\/projects\/\{id\}\/(deploy|deploy-key|build-logs|build-cache|builds|previews)(\/|$)/;
+
+function addressed({ ids }: Walked, { path, method }: Operation): string {
   if (path.startsWith('/tokens/')) return path.replace('{id}', String(ids.tokenId));
   if (path.startsWith('/auth/sessions/')) return path.replace('{id}', String(ids.sessionId));
   if (!path.startsWith('/projects/')) return path.replaceAll(/\{\w+\}/g, '2147483647');
-  return path.replace('{id}', String(ids.id)).replace('{funcId}', String(ids.funcId));
+  const id = OF_SITES.test(path) ? ids.siteId : ids.id;
+  const address = path.replace('{id}', String(id)).replace('{buildId}', '1').replace('{funcId}', String(ids.funcId));
+  // The only route whose query has a required parameter.
+  return method === 'DELETE' && path.endsWith('/previews') ? `${address}?branch=next` : address;
 }

@@ -1,4 +1,4 @@
-/** Every operation, called by every kind of caller, on one machine, where the first account is the administrator's. */
+/** Calls every operation as every kind of caller, on one machine, where the first account is the administrator's. */
 import { test } from 'uvu';
 import { Management } from './management.js';
 import { type RunningPlatform, startPlatform } from './platform.js';

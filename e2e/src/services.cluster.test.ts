@@ -1,9 +1,11 @@
 /**
- * Storage and edge functions on a real cluster, in the platform's pods for them: what people do with both, and what
- * outlives those pods.
+ * Tests storage and edge functions on a real cluster, in the platform's pods for them: their use, and data that
+ * survives these pods.
  */
 import { randomBytes } from 'node:crypto';
-import { type Plan, PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { type Plan } from '@slipway/crds';
+import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/installation';
+import { until } from '@slipway/testing';
 import type { SupabaseClient } from '@supabase/supabase-js';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -12,11 +14,10 @@ import { type ClusterPlatform, startOnCluster } from './cluster/platform.js';
 import { kubectl } from './kubectl.js';
 import { Management, type ProjectView } from './management.js';
 import { clientOf, TODOS_SQL } from './todos.js';
-import { until } from './until.js';
 
 const PLANS: [Plan, string][] = [
   ['free', 'in the shared data plane'],
-  ['pro', 'with pods and a Postgres of its own'],
+  ['pro', 'with pods and its own Postgres'],
 ];
 const BUCKET_SQL = `
   insert into storage.buckets (id, name, public) values ('notes', 'notes', false);
@@ -29,7 +30,7 @@ const FUNCTION = `Deno.serve(async () => {
   console.log('was called');
   return Response.json({ greeting: env('GREETING'), rows: await rows.json() });
 });`;
-/** Whatever a pod has that a tenant must not. */
+/** Tries to read everything in a pod that a tenant must not read. */
 const ATTACK = `Deno.serve(async () => {
   const attempts: Record<string, () => Promise<unknown>> = {
     account: () => Deno.readTextFile('/var/run/secrets/kubernetes.io/serviceaccount/token'),
@@ -84,7 +85,7 @@ if (cluster) {
   const whole = new Map<Plan, { client: SupabaseClient; bytes: Buffer }>();
 
   for (const [plan, how] of PLANS) {
-    test(`a person’s file in a project ${how} is theirs alone, and a link to it works for whoever has it`, async () => {
+    test(`a file in a project ${how} can be read only by its owner, and by a signed link`, async () => {
       const [client, other] = [clientFor(plan), clientFor(plan)];
       for (const [who, name] of [
         [client, 'ann'],
@@ -104,7 +105,7 @@ if (cluster) {
       whole.set(plan, { client, bytes });
     });
 
-    test(`an upload in parts to a project ${how} goes on at the address that it was told`, async () => {
+    test(`a resumable upload to a project ${how} continues at the URL in its first response`, async () => {
       const { client } = whole.get(plan) as { client: SupabaseClient };
       const { project_url, anon_key } = projectOf(plan);
       const token = (await client.auth.getSession()).data.session?.access_token;
@@ -137,23 +138,23 @@ if (cluster) {
       assert.is(await (await client.storage.from('notes').download('parts.txt')).data?.text(), 'abcdef');
     });
 
-    test(`a function of a project ${how} is deployed over REST, finds its variables and its project, and tells its log`, async () => {
+    test(`a function of a project ${how} reads its variables and its project, and has a log`, async () => {
       const { id } = projectOf(plan);
       await expect200(person.call('PATCH', `/projects/${id}`, { env_vars: { GREETING: 'hello' } }));
       const func = await deployed(person, id, 'hello', FUNCTION);
       const expected = { greeting: 'hello', rows: [{ task: `of ${plan}` }] };
       const client = clientFor(plan);
-      // The variable follows its Secret in a moment.
-      const answer = await until('the function finds its variable', async () => {
+      // The variable changes shortly after its Secret.
+      const answer = await until(async () => {
         const { data } = await client.functions.invoke('hello');
         return data?.greeting ? data : undefined;
-      });
+      }, 'the function finds its variable');
       assert.equal(answer, expected);
       const { body } = await person.call<{ message: string }[]>('GET', `/projects/${id}/functions/${func}/logs`);
       assert.ok(body.some(({ message }) => message === 'was called'));
     });
 
-    test(`a function of a project ${how} has nothing of the pod that it runs in`, async () => {
+    test(`a function of a project ${how} can’t read anything of its pod`, async () => {
       const { id } = projectOf(plan);
       await deployed(person, id, 'attack', ATTACK);
       const { data, error } = await clientFor(plan).functions.invoke('attack');
@@ -163,25 +164,25 @@ if (cluster) {
     });
   }
 
-  test('files outlive the pod that serves them', async () => {
+  test('files survive the deletion of the pod that serves them', async () => {
     await inSystem('delete', 'pod', `${PROGRAMS.storage}-0`);
     await inSystem('rollout', 'status', `statefulset/${PROGRAMS.storage}`, '--timeout=120s');
     for (const { client, bytes } of whole.values()) {
-      await until('its file is read', async () => (await isRead(client, bytes)) || undefined);
+      await until(() => isRead(client, bytes), 'its file is read');
     }
   });
 
-  test('functions outlive the pod that runs them, and are deployed again where it lost its disk', async () => {
+  test('functions survive the deletion of their pod, and are deployed again when the pod loses its disk', async () => {
     const pod = `${PROGRAMS.functions}-0`;
     for (const loss of ['', 'rm -rf /var/lib/slipway/functions']) {
       if (loss !== '') await inSystem('exec', pod, '--', 'sh', '-c', loss);
       await inSystem('delete', 'pod', pod);
       await inSystem('rollout', 'status', `statefulset/${PROGRAMS.functions}`, '--timeout=120s');
       for (const [plan] of PLANS) {
-        await until(`the function of ${plan} answers`, async () => {
+        await until(async () => {
           const { data } = await clientFor(plan).functions.invoke('hello');
-          return data?.greeting === 'hello' || undefined;
-        });
+          return data?.greeting === 'hello';
+        }, `the function of ${plan} answers`);
       }
     }
   });

@@ -1,20 +1,11 @@
-/** One tenant's attacks beside another tenant's app, on a real cluster. */
+/** Tests attacks of one tenant while another tenant's app is in use, on a real cluster. */
 import { test } from 'uvu';
 import { givenCluster } from './cluster/given.js';
-import { type ClusterPlatform, startOnCluster } from './cluster/platform.js';
-import { SECONDS, siege } from './siege.suite.js';
+import { platformOf } from './cluster/platform.js';
+import { logsOfPods } from './siege/long-turns.js';
+import { siege } from './siege.suite.js';
 
-const cluster = SECONDS ? givenCluster() : undefined;
-if (!SECONDS) console.log('# skipped: SIEGE_SECONDS=6 runs the attacks beside a neighbour under load');
-if (cluster && SECONDS) {
-  let platform: ClusterPlatform;
-  test.before(async () => {
-    platform = await startOnCluster(cluster.kubeconfig, cluster.overlay);
-  });
-  test.after(async () => {
-    await platform?.close();
-  });
-  siege(test, () => platform, SECONDS);
-}
+const cluster = givenCluster();
+if (cluster) siege(test, platformOf(test, cluster), 'cluster', logsOfPods(cluster.kubeconfig));
 
 test.run();

@@ -1,60 +1,114 @@
 /**
- * Each attack of one tenant runs on a live platform while another tenant's app is under load. The app gets no wrong
- * response; it may get 503 with Retry-After for a moment, until the harmful session is ended; and projects can be
- * created meanwhile. One suite, for every platform there is.
+ * Runs each attack of one tenant on a live platform while another tenant's app is under load. The app must get no wrong
+ * response. It may get 503 with Retry-After for a moment, until the harmful session is ended. Projects can be created
+ * during each attack. No program's thread works for long in one turn. Every platform runs this suite.
  */
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ownerRole } from '@slipway/installation';
+import { until } from '@slipway/testing';
+import type pg from 'pg';
 import type { Test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { ROOT } from './cluster/find.js';
 import { Management } from './management.js';
+import { databaseIdOf } from './network.js';
 import type { Platform } from './platform.js';
+import { asAdmin, connectAdmin } from './siege/admin-session.js';
+import type { Attack, Attacker } from './siege/attack.js';
 import { attackFromProcess } from './siege/attacker-process.js';
-import { ATTACKS, type Attack, type Attacker } from './siege/attacks.js';
-import { p99, unavailability, Victim } from './siege/victim.js';
+import { ATTACKS } from './siege/attacks.js';
+import { Lasting } from './siege/lasting.js';
+import { longTurnsSince, type ReadLogs } from './siege/long-turns.js';
+import { type Observation, percentile, unavailability, Victim } from './siege/victim.js';
 
-/** How long an attack goes on at least; undefined: no attack is wanted. */
-export const SECONDS = Number(process.env.SIEGE_SECONDS) || undefined;
-/** A promise of SECURITY.md: until a harmful session is ended. */
+/** Minimum duration of an attack in seconds. */
+const SECONDS = Number(process.env.SIEGE_SECONDS) || 4;
+/** Maximum milliseconds until a harmful session is ended, as SECURITY.md promises. */
 const MOST_UNAVAILABLE_MS = 2_000;
 const CREATION_PATIENCE_MS = 60_000;
 
-/** `platform` is called when the tests run; an attack lasts `seconds` at least. */
-export function siege(test: Test, platform: () => Platform, seconds: number): void {
+/** The result of one attack: latencies in milliseconds, and as ratios to those of the quiet app. */
+interface Reported {
+  attack: string;
+  services: Record<string, { requests: number; p50: number; p99: number; p50Ratio: number; p99Ratio: number }>;
+}
+
+/** `platform` is called when the tests run. The file `.siege-<place>.json` gets the latencies of each service. */
+export function siege(test: Test, platform: () => Platform, place: string, readLogs: ReadLogs): void {
   let victim: Victim;
   let attacker: Attacker;
   let owner: Management;
-  let quiet = Number.NaN;
+  let lasting: Lasting | undefined;
+  /**
+   * A session at the same Postgres. If the kernel kills a process of Postgres, Postgres ends this session with all
+   * others.
+   */
+  let witness: pg.Client | undefined;
+  let quiet: Observation[] = [];
+  const report: Reported[] = [];
 
   test.before(async () => {
-    const [people, mallory] = [await Management.register(platform()), await Management.register(platform())];
-    owner = people;
+    witness = await connectAdmin(platform());
+    owner = await Management.register(platform());
     victim = await Victim.create(platform(), owner);
-    const project = await mallory.untilHealthy((await mallory.createProject('attacker')).id);
-    attacker = { platform: platform(), person: mallory, project };
-    // What has just started is slower, and would hide what an attack costs.
+    attacker = await newAttacker('attacker');
+    // A platform that has just started is slower, which would hide the cost of an attack.
     await observe('made-to-warm-up');
-    const { observation } = await observe('made-in-quiet');
-    assert.equal(observation.wrong, [], 'the quiet app works');
-    quiet = p99(observation);
-    console.log(`\n# quiet: ${observation.requests} requests, p99 ${quiet.toFixed(0)} ms`);
+    quiet = (await observe('made-in-quiet')).observations;
+    assert.equal(wrongOf(quiet), [], 'the quiet app works');
+    const words = quiet.map((each) => `${each.service} ${percentile(each, 0.99).toFixed(0)} ms`);
+    console.log(`\n# quiet p99: ${words.join(', ')}`);
+    lasting = await Lasting.begin(await newAttacker('patient'), owner);
+  });
+
+  test.after(async () => {
+    await lasting?.end();
+    await witness?.end().catch(() => {});
+    const file = path.join(ROOT, `.siege-${place}.json`);
+    await writeFile(file, `${JSON.stringify({ place, seconds: SECONDS, report }, null, 2)}\n`);
   });
 
   for (const [index, attack] of ATTACKS.entries()) {
     test(`a neighbour's app works and projects are created during: ${attack.name}`, async () => {
-      const { observation, created } = await observe(`made-${index}`, attack);
-      const ratio = (p99(observation) / quiet).toFixed(1);
-      // On a line of its own: scripts/test.mjs shows those that begin so.
-      console.log(
-        `\n# ${attack.name}: ${observation.requests} requests, p99 × ${ratio}, ` +
-          `${observation.unavailable.length} times 503 within ${unavailability(observation).toFixed(0)} ms`,
-      );
-      assert.equal(observation.wrong, []);
-      assert.ok(unavailability(observation) <= MOST_UNAVAILABLE_MS, `503 for ${unavailability(observation)} ms`);
+      const begin = new Date();
+      const { observations, created } = await observe(`made-${index}`, attack);
+      const services = compared(observations, quiet);
+      report.push({ attack: attack.name, services });
+      const unavailable = Math.max(...observations.map(unavailability));
+      const ratios = Object.entries(services).map(([service, { p99Ratio }]) => `${service} × ${p99Ratio.toFixed(1)}`);
+      // On a separate line: scripts/test.mjs shows lines that begin like this.
+      console.log(`\n# ${attack.name}: p99 of ${ratios.join(', ')}; 503 within ${unavailable.toFixed(0)} ms`);
+      await postgresRanOn();
+      assert.equal(wrongOf(observations), []);
+      assert.ok(unavailable <= MOST_UNAVAILABLE_MS, `503 for ${unavailable} ms`);
       assert.is(created.status, 'healthy');
+      assert.equal(await longTurnsSince(begin, readLogs), []);
+      await noSessionIsLeft(attacker);
     });
   }
 
-  /** A project is created in the middle, also of the quiet run; the attack goes on until it is healthy. */
+  test('an open transaction does not block realtime of others, whether or not it sends statements', async () => {
+    await lasting?.isHarmless();
+  });
+
+  async function postgresRanOn(): Promise<void> {
+    const ended = await witness?.query('select 1').catch((error: Error) => error);
+    if (!(ended instanceof Error)) return;
+    witness = await connectAdmin(platform());
+    throw new Error('the Postgres that projects share ended all sessions');
+  }
+
+  async function newAttacker(name: string): Promise<Attacker> {
+    const person = await Management.register(platform());
+    const project = await person.untilHealthy((await person.createProject(name)).id);
+    return { platform: platform(), person, project, services: victim.services };
+  }
+
+  /**
+   * Creates a project in the middle of each run, also of the quiet one. The attack runs until the project is healthy.
+   */
   async function observe(name: string, attack?: Attack) {
     const ending = new AbortController();
     const loading = victim.load(ending.signal);
@@ -62,9 +116,9 @@ export function siege(test: Test, platform: () => Platform, seconds: number): vo
     try {
       const created = await Promise.race([creation(name), ...(attacking ? [attacking.then(() => never)] : [])]);
       ending.abort();
-      const observation = await loading;
+      const observations = await loading;
       await owner.call('DELETE', `/projects/${created.id}`);
-      return { observation, created };
+      return { observations, created };
     } finally {
       ending.abort();
       await Promise.allSettled([attacking, loading]);
@@ -72,8 +126,8 @@ export function siege(test: Test, platform: () => Platform, seconds: number): vo
   }
 
   async function creation(name: string) {
-    const long = sleep(seconds * 1000);
-    await sleep((seconds * 1000) / 3);
+    const long = sleep(SECONDS * 1000);
+    await sleep((SECONDS * 1000) / 3);
     const made = await owner.createProject(name);
     const created = await owner.untilHealthy(made.id, CREATION_PATIENCE_MS);
     await long;
@@ -82,3 +136,30 @@ export function siege(test: Test, platform: () => Platform, seconds: number): vo
 }
 
 const never = new Promise<never>(() => {});
+
+const wrongOf = (observations: readonly Observation[]) =>
+  observations.flatMap(({ service, wrong }) => wrong.map((text) => `${service}: ${text}`));
+
+function compared(observations: readonly Observation[], quiet: readonly Observation[]): Reported['services'] {
+  return Object.fromEntries(
+    observations.map((each) => {
+      const before = quiet.find(({ service }) => service === each.service) as Observation;
+      const [p50, p99] = [percentile(each, 0.5), percentile(each, 0.99)];
+      const ratios = { p50Ratio: p50 / percentile(before, 0.5), p99Ratio: p99 / percentile(before, 0.99) };
+      return [each.service, { requests: each.requests, p50, p99, ...ratios }];
+    }),
+  );
+}
+
+/** Waits for the end of the attacker's sessions, after the attacker's process has ended. */
+async function noSessionIsLeft({ platform, project }: Attacker): Promise<void> {
+  const { database } = await platform.network.postgres(project.db_url);
+  await asAdmin(platform, async (client) => {
+    const left = () =>
+      client.query(
+        `select pid from pg_stat_activity where datname = $1 and usename = $2 and backend_type = 'client backend'`,
+        [database, ownerRole(databaseIdOf({ database }))],
+      );
+    await until(async () => (await left()).rowCount === 0, 'no session of the attacker is left');
+  });
+}

@@ -1,7 +1,8 @@
 /**
- * The small app that the tests run in a project: a table under row-level security, and two people who use it by
+ * The small app that the tests run in a project: a table under row-level security, and two people who use it with
  * supabase-js.
  */
+import { until } from '@slipway/testing';
 import {
   createClient,
   type RealtimeChannel,
@@ -11,7 +12,6 @@ import {
 import * as assert from 'uvu/assert';
 import type { ProjectView } from './management.js';
 import type { Network } from './network.js';
-import { until } from './until.js';
 
 export const TODOS_SQL = `
   create table todos (
@@ -20,14 +20,15 @@ export const TODOS_SQL = `
     task text not null
   );
   alter table todos enable row level security;
-  create policy "people see their own" on todos to authenticated using (owner = auth.uid()) with check (owner = auth.uid());
+  create policy "people see their own" on todos to authenticated
+    using (owner = auth.uid()) with check (owner = auth.uid());
   alter publication supabase_realtime add table todos;
 `;
 
 /** The settings of supabase-js. */
 export type AppAddress = Pick<ProjectView, 'project_url' | 'anon_key'>;
 
-/** The options keep a client's session in memory alone, as in a server or a test. */
+/** Makes a client with a session in memory only, as in a server or a test. */
 export const clientOf = ({ project_url, anon_key }: AppAddress, network: Network): SupabaseClient =>
   createClient(project_url, anon_key, {
     auth: { persistSession: false, autoRefreshToken: false },
@@ -35,12 +36,12 @@ export const clientOf = ({ project_url, anon_key }: AppAddress, network: Network
     realtime: { transport: network.WebSocket as WebSocketLikeConstructor },
   });
 
-/** Two people sign up, write, hear and see only their own rows, refresh, and sign out. */
+/** Two people sign up, write, receive and see only their own rows, refresh, and sign out. */
 export async function usedByTwoPeople(project: AppAddress, network: Network): Promise<void> {
   const ann = await signedUp(project, network, 'ann');
   const bob = await signedUp(project, network, 'bob');
-  const heard = await heardBy(ann);
-  // Bob first: whatever Ann might hear of his row, she would have heard before hers.
+  const received = await heardBy(ann);
+  // Bob writes first: if Ann could receive his row, she would receive it before hers.
   for (const [name, client] of [
     ['bob', bob],
     ['ann', ann],
@@ -53,8 +54,8 @@ export async function usedByTwoPeople(project: AppAddress, network: Network): Pr
     assert.is(inserted.error, null);
     assert.is(inserted.data.owner, await idOf(client));
   }
-  await until('a row is heard of', async () => heard.length > 0 || undefined);
-  assert.equal(heard, ['write to ann']);
+  await until(() => received.length > 0, 'a row is received');
+  assert.equal(received, ['write to ann']);
   await ann.removeAllChannels();
   assert.equal(await tasks(ann), ['write to ann']);
   assert.equal(await tasks(bob), ['write to bob']);
@@ -76,25 +77,26 @@ async function signedUp(project: AppAddress, network: Network, name: string): Pr
   return client;
 }
 
-/** The tasks of the rows that realtime tells of, from now on. */
+/** Returns the tasks of the rows that realtime reports from now on. The array grows. */
 export async function heardBy(client: SupabaseClient): Promise<string[]> {
-  const heard: string[] = [];
+  const received: string[] = [];
   const channel = client
     .channel('todos')
     .on('postgres_changes', { event: 'INSERT', schema: 'public', table: 'todos' }, ({ new: row }) =>
-      heard.push(row.task),
+      received.push(row.task),
     );
   await listening(channel);
-  return heard;
+  return received;
 }
 
-/** Subscribed, and the changes of the database are followed. */
+/** Resolves once the channel is subscribed and follows the changes of the database. */
 const listening = (channel: RealtimeChannel) =>
   new Promise<void>((resolve, reject) => {
     channel.on('system', {}, ({ extension, status, message }) => {
       if (extension !== 'postgres_changes') return;
       if (status === 'ok') resolve();
-      else reject(new Error(message));
+      // Another status reports that the slot is starting: it waits for transactions of other projects.
+      if (status === 'error') reject(new Error(message));
     });
     channel.subscribe((status, error) => {
       if (status === 'CHANNEL_ERROR' || status === 'TIMED_OUT') reject(error ?? new Error(status));
@@ -112,7 +114,7 @@ async function refreshedAndSignedOut(client: SupabaseClient, other: SupabaseClie
 
   assert.is((await client.auth.signOut()).error, null);
   const again = await other.auth.refreshSession({ refresh_token: last?.refresh_token as string });
-  assert.ok(again.error, 'a session that was signed out of is not refreshed');
+  assert.ok(again.error, 'a session can’t be refreshed after a sign-out');
 }
 
 const idOf = async (client: SupabaseClient) => (await client.auth.getUser()).data.user?.id as string;

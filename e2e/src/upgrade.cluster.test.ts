@@ -1,4 +1,6 @@
-/** A cluster on which an earlier release ran, upgraded by one kubectl apply: the same keys, logins, data and tokens. */
+/**
+ * Tests an upgrade of a cluster of an earlier release with one kubectl apply. Keys, logins, data and tokens must stay.
+ */
 import { existsSync } from 'node:fs';
 import { test } from 'uvu';
 import { ROOT } from './cluster/find.js';

@@ -1,8 +1,10 @@
 /**
- * The whole path of a person from an account to a deleted project, through the public addresses: over REST, and by
- * kubectl alone. One suite, for every platform there is: one machine and a cluster.
+ * Tests the whole path of a person from an account to a deleted project, through public addresses: over REST, and with
+ * kubectl only. One machine and a cluster run the same suite.
  */
-import { API_VERSION, namespaceOf, type Plan, SECRETS } from '@slipway/crds';
+import { API_VERSION, type Plan } from '@slipway/crds';
+import { namespaceOf, SECRETS } from '@slipway/installation';
+import { until } from '@slipway/testing';
 import pg from 'pg';
 import type { Test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -13,27 +15,26 @@ import { Management, type ProjectView } from './management.js';
 import { namespacesOfProjects } from './namespaces.js';
 import type { Platform } from './platform.js';
 import { type AppAddress, TODOS_SQL, usedByTwoPeople } from './todos.js';
-import { until } from './until.js';
 
 const WAIT = '--timeout=180s';
 
-/** Differences between projects of a plan that a walk should see. */
+/** Differences between projects of a plan that a walk checks. */
 export interface Walked {
   plan: Plan;
-  /** In a test's name: how projects of the plan run here. */
+  /** Describes, in a test's name, how projects of the plan run here. */
   how: string;
-  /** Looks at the running project where no client can. */
+  /** Checks the running project where no client can. */
   observed?(ref: string): Promise<void>;
-  /** Looks for what is left of the deleted one, beside its database and namespace. */
+  /** Checks for leftovers of the deleted project, besides its database and namespace. */
   gone?(ref: string): Promise<void>;
 }
 
-/** `platform` is asked when the tests run. */
+/** `platform` is called when the tests run. */
 export function walk(test: Test, platform: () => Platform, walked: Walked): void {
-  // Without kubectl these count as skipped.
+  // Without kubectl these tests count as skipped.
   const withKubectl = kubectlIsThere ? test : test.skip;
 
-  test(`a person registers, creates a project ${walked.how}, an app reads, writes and listens under row-level security, and nothing is left of the deleted project`, async () => {
+  test(`a person registers, runs an app in a project ${walked.how}, and deletes the project completely`, async () => {
     const person = await Management.register(platform());
     const created = await person.createProject('walked', walked.plan);
     const project = await person.untilHealthy(created.id);
@@ -48,7 +49,7 @@ export function walk(test: Test, platform: () => Platform, walked: Walked): void
   });
 
   withKubectl(
-    `a Project ${walked.how} applied with kubectl is used by what kubectl tells, shows in REST, and is gone after kubectl delete`,
+    `a Project ${walked.how} applied with kubectl works, appears in REST, and is removed by kubectl delete`,
     async () => {
       const { kubeconfig, network } = platform();
       const person = await Management.register(platform());
@@ -78,14 +79,14 @@ const manifestOf = (ref: string, owner: string, plan: Plan) =>
   stringify({ apiVersion: API_VERSION, kind: 'Project', metadata: { name: ref }, spec: { owner, plan } });
 
 async function toldByKubectl(kubeconfig: string, ref: string): Promise<{ address: AppAddress; databaseUrl: string }> {
-  const told = (kind: string, name: string, field: string) =>
+  const fieldOf = (kind: string, name: string, field: string) =>
     kubectl(kubeconfig, ['get', kind, name, '-n', namespaceOf(ref), '-o', `jsonpath={${field}}`]);
   const secret = async (name: string, key: string) =>
-    Buffer.from(await told('secret', name, `.data.${key}`), 'base64').toString();
+    Buffer.from(await fieldOf('secret', name, `.data.${key}`), 'base64').toString();
   const { keys, database } = SECRETS;
   return {
     address: {
-      project_url: await told('project', ref, '.status.url'),
+      project_url: await fieldOf('project', ref, '.status.url'),
       anon_key: await secret(keys.name, keys.anonKey),
     },
     databaseUrl: await secret(database.name, database.url),
@@ -103,17 +104,17 @@ async function runSql(login: pg.ClientConfig, sql: string): Promise<void> {
 }
 
 const shownInRest = (person: Management, ref: string): Promise<ProjectView> =>
-  until('the project shows in REST', async () => {
+  until(async () => {
     const { body } = await person.call<ProjectView[]>('GET', '/projects');
     const found = body.find((project) => project.ref === ref);
     return found && (await person.call<ProjectView>('GET', `/projects/${found.id}`)).body;
-  });
+  }, 'the project shows in REST');
 
 async function nothingIsLeft(platform: Platform, walked: Walked, ref: string): Promise<void> {
   assert.equal(await databaseObjectsOf(platform, ref), []);
-  await until(`the namespace of ${ref} is gone`, async () => {
+  await until(async () => {
     const names = await namespacesOfProjects(platform.kubeconfig);
-    return !names.includes(namespaceOf(ref)) || undefined;
-  });
+    return !names.includes(namespaceOf(ref));
+  }, `the namespace of ${ref} is deleted`);
   await walked.gone?.(ref);
 }

@@ -1,43 +1,46 @@
 /**
- * The operator: reconcile loops that drive the world to what Projects ask for, and write their status. In: the
- * Kubernetes API, Postgres as superuser, the data plane to probe. Out: databases, Secrets, status. Started by the
+ * The operator: reconcile loops that bring about the state which Projects request, and write their status. In: the
+ * Kubernetes API, Postgres as superuser, and the data plane to probe. Out: databases, Secrets, status. Started by the
  * one-machine program.
  */
-import { KubeConfig } from '@kubernetes/client-node';
-import { OPERATOR_LEASE, type OpenedServices, SYSTEM_NAMESPACE } from '@slipway/crds';
+
+import type { Server } from 'node:http';
+import { OPERATOR_LEASE, type OpenedServices, SYSTEM_NAMESPACE } from '@slipway/installation';
+import { KubeClient, loadKubeConfig } from '@slipway/kubernetes';
 import { pino } from 'pino';
-import { functionCache, functionController } from './controllers/edge-function/controller.js';
-import { projectCaches, projectController } from './controllers/project/controller.js';
-import { installedEngine, secretsOfEngine } from './engines/create-engine.js';
+import { install, placesOf, secretsOfEngine } from './compose.js';
+import { functionCache } from './controllers/edge-function/controller.js';
+import { controllersOf } from './controllers/index.js';
+import { projectCaches } from './controllers/project/controller.js';
 import type { Controller } from './runtime/controller.js';
 import { EventRecorder } from './runtime/events.js';
-import { KubeClient } from './runtime/kube.js';
 import { LeaderElection } from './runtime/leader-election.js';
 import { Metrics } from './runtime/metrics.js';
 import { processIdentity } from './runtime/process-identity.js';
 import { startStatusServer } from './runtime/status-server.js';
 import type { OperatorSettings } from './settings.js';
+import { projectTypes } from './types/index.js';
 
 export type { ClusterSettings, MachineSettings, OperatorSettings } from './settings.js';
 
 export interface Operator {
-  /** Resolves when it leads and its engine has been told to get ready. */
+  /** Resolves when this operator leads and its engine has begun to prepare. */
   leading: Promise<void>;
-  /** Resolves when it may lead no longer: the process should end, and a new one begin. */
+  /** Resolves when this operator may no longer lead. The process should exit, and a new one start. */
   lost: Promise<void>;
   close(): Promise<void>;
 }
 
-/** Resolves once its caches are filled; it begins to work when it leads. */
+/** Resolves once the caches are filled. The work begins when this operator leads. */
 export async function startOperator(settings: OperatorSettings): Promise<Operator> {
   const log = pino({ level: settings.logLevel, base: { program: 'operator' } });
   const metrics = new Metrics();
-  const client = await KubeClient.connect(kubeConfig(settings.kubeconfig), metrics.request);
+  const client = await KubeClient.connect(await loadKubeConfig(settings.kubeconfig), { observe: metrics.request });
   const events = new EventRecorder({ client, component: 'slipway-operator', log });
   const caches = projectCaches(client, metrics, log, secretsOfEngine(settings));
   const functions = functionCache(client, metrics, log);
-  const installed = await installedEngine(settings, { client, caches, metrics, events, log });
-  const { engine, projectUrl } = installed;
+  const installed = await install(settings, { client, caches, metrics, events, log });
+  const { capabilities, projectUrl } = installed;
   const informers = [...Object.values(caches), functions, ...installed.informers];
   let filled = false;
   const server = await startStatusServer({ listen: settings.listen, metrics, isReady: () => filled });
@@ -63,9 +66,24 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
     log.info('leading');
     metrics.leading.set(1);
     installed.begin();
-    const deps = { client, engine, events, log, projectUrl, now: () => new Date(), ...caches };
-    const functionWorld = { ...deps, engine: installed.functions, functions, openedServices: openedBy(settings) };
-    controllers = [projectController(deps, metrics, installed.onChange), functionController(functionWorld, metrics)];
+    const deps = {
+      client,
+      capabilities,
+      types: projectTypes,
+      places: placesOf(settings),
+      events,
+      log,
+      projectUrl,
+      now: () => new Date(),
+      ...caches,
+    };
+    controllers = controllersOf({
+      ofProjects: deps,
+      ofBuilds: { ...deps, engine: capabilities.builds, pushCheckMs: PUSH_CHECK_MS },
+      ofFunctions: { ...deps, engine: installed.functions, functions, openedServices: openedBy(settings) },
+      onChildChange: installed.onChange,
+      metrics,
+    });
     for (const controller of controllers) controller.start();
   });
 
@@ -76,21 +94,20 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
     await installed.close();
     await events.close();
     await election.close();
-    await new Promise((resolve) => {
-      server.close(resolve);
-      server.closeAllConnections();
-    });
+    await closed(server);
     await client.close();
   };
   return { leading, lost: lost.promise, close };
 }
 
+/** Milliseconds between checks of repositories for pushes that no webhook delivered. */
+const PUSH_CHECK_MS = 15 * 60_000;
+
+const closed = (server: Server): Promise<unknown> =>
+  new Promise((resolve) => {
+    server.close(resolve);
+    server.closeAllConnections();
+  });
+
 const openedBy = (settings: OperatorSettings): OpenedServices =>
   'site' in settings ? { shared: settings.site.openedServices } : (settings.openedServices ?? {});
-
-function kubeConfig(path: string | undefined): KubeConfig {
-  const config = new KubeConfig();
-  if (path === undefined) config.loadFromCluster();
-  else config.loadFromFile(path);
-  return config;
-}

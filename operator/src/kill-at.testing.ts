@@ -1,7 +1,7 @@
 /**
- * For tests, loaded before an operator by `node --import`: kills the process with SIGKILL at the KILL_AT-th point where
- * it changes the world: before or after a write to the Kubernetes API (the lease's aside) or a statement sent to
- * Postgres.
+ * Kills the process with SIGKILL at its KILL_AT-th change of external state, for tests. Loaded before an operator by
+ * `node --import`. It counts the moments before and after each write to the Kubernetes API, except the lease's, and
+ * before and after each statement to Postgres.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import pg from 'pg';

@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'uvu';
@@ -14,16 +14,16 @@ const good = {
   SLIPWAY_DATAPLANE_URL: 'http://127.0.0.1:4000',
 };
 
-test('settings that are right are taken, with info as the level of logs', () => {
+test('readSettings accepts valid settings, with info as the default log level', () => {
   const settings = readSettings(good);
   assert.is(settings.listen, '/run/operator.sock');
   assert.is(settings.logLevel, 'info');
 });
 
-// What is said of the public address is @slipway/crds' to test.
+// The tests of @slipway/installation cover the public address.
 for (const name of Object.keys(good).filter((name) => !['KUBECONFIG', 'SLIPWAY_PUBLIC_URL'].includes(name))) {
   for (const value of ['', 'wrong s3cret']) {
-    test(`${name} that is ${value === '' ? 'missing' : 'wrong'} is named, and what it held is not repeated`, () => {
+    test(`the error for a ${value === '' ? 'missing' : 'wrong'} ${name} names the variable, not its value`, () => {
       try {
         readSettings({ ...good, [name]: value });
         assert.unreachable();
@@ -35,20 +35,25 @@ for (const name of Object.keys(good).filter((name) => !['KUBECONFIG', 'SLIPWAY_P
   }
 }
 
-test('on a cluster the site says all that one machine is told by variables', () => {
-  const file = path.join(mkdtempSync(path.join(tmpdir(), 'site-')), 'site.yaml');
+test('the site settings on a cluster replace the variables of one machine', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'site-'));
+  const file = path.join(folder, 'site.yaml');
   writeFileSync(file, 'publicUrl: https://slipway.example.com\n');
   const settings = readSettings({
     SLIPWAY_SITE: file,
     SLIPWAY_LISTEN: '0.0.0.0:8080',
     SLIPWAY_DATAPLANE_URL: 'http://slipway-dataplane',
   });
+  rmSync(folder, { recursive: true });
   assert.is('site' in settings && settings.site.publicUrl, 'https://slipway.example.com');
   assert.not('adminDatabaseUrl' in settings);
 });
 
-test('a level of logs that does not exist is refused with the list of those that do', () => {
-  assert.throws(() => readSettings({ ...good, SLIPWAY_LOG_LEVEL: 'loud' }), /SLIPWAY_LOG_LEVEL is one of fatal, error/);
+test('an unknown log level is rejected with the list of levels', () => {
+  assert.throws(
+    () => readSettings({ ...good, SLIPWAY_LOG_LEVEL: 'loud' }),
+    /SLIPWAY_LOG_LEVEL is "loud": it must be one of fatal, error/,
+  );
 });
 
 test.run();

@@ -1,27 +1,42 @@
-/** The operator's settings from the environment: read once, checked, with the wrong variable named. */
-import { type OpenedServices, POD_URLS_SETTINGS, readInstallation, readPodUrls, type Site } from '@slipway/crds';
+/** Reads the operator's settings from the environment, once. An error names the invalid variable. */
+
+import type { AcmeSettings } from '@slipway/certificates';
+import {
+  type OpenedServices,
+  POD_URLS_SETTINGS,
+  readInstallation,
+  readPodUrls,
+  type Site,
+} from '@slipway/installation';
+import { allowedAddresses } from '@slipway/kaniko-build-wrapper';
+import { fileSettingOf, LISTEN_FORM, logLevelOf, settingOf } from '@slipway/program';
 
 export interface SharedSettings {
-  /** Path of a kubeconfig; undefined: the cluster's service account. */
+  /** Path of a kubeconfig. Undefined: the service account of the pod. */
   kubeconfig: string | undefined;
-  /** For metrics and health: `host:port`, or the path of a Unix socket. */
+  /** Address for metrics and health: `host:port`, or the path of a Unix socket. */
   listen: string;
-  /** Where the data plane that projects share answers. */
+  /** URL of the data plane that projects share. */
   dataplaneUrl: string;
   logLevel: string;
-  /** Names this operator in the Lease; another than `processIdentity()` only where several run in one process. */
+  /**
+   * The identity of this operator in the Lease. It differs from `processIdentity()` only where several operators run in
+   * one process.
+   */
   identity?: string;
 }
 
-/** On a cluster all else is what the site chose. */
+/** The settings on a cluster. All others come from the site's settings. */
 export interface ClusterSettings extends SharedSettings {
   site: Site;
-  /** URLs of the pods that run functions; none: this installation runs no functions. */
+  /** URLs of the pods that run functions. None: this installation runs no functions. */
   functionsUrls?: readonly string[];
+  /** URLs of the pods that store sites. None: this installation has no deployments. */
+  hostingUrls?: readonly string[];
 }
 
 export interface MachineSettings extends SharedSettings {
-  /** The URL that people type: `http://localhost:4000`. */
+  /** The URL that users enter: `http://localhost:4000`. */
   publicUrl: string;
   /** Undefined: projects are at paths of the public URL. */
   projectsDomain?: string | undefined;
@@ -29,46 +44,87 @@ export interface MachineSettings extends SharedSettings {
   databasePublicAddress: string;
   /** Services that the settings open beyond the availability matrix. */
   openedServices?: OpenedServices;
-  /** The Unix socket at which the data plane takes functions; undefined: this installation runs none. */
+  /** The Unix socket at which the data plane accepts functions. Undefined: this installation runs none. */
   functionsSocket?: string | undefined;
+  /** Undefined: this installation runs no builds. */
+  builds?: BuildsSettings | undefined;
+  /** Undefined: this installation orders no certificates. */
+  certificates?: { folder: string; acme: AcmeSettings } | undefined;
+}
+
+export interface BuildsSettings {
+  /** The folder for work, caches and logs. */
+  folder: string;
+  /** The folder of deployments. The data plane serves it. */
+  sitesFolder: string;
+  /** Networks (CIDRs) outside the internet that builds may reach. */
+  allowedNetworks: readonly string[];
+  /** A file of certificate authorities that builds trust beside the system's. */
+  certificates: string | undefined;
 }
 
 export type OperatorSettings = ClusterSettings | MachineSettings;
 
 type Environment = Record<string, string | undefined>;
 
-const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
-
 export function readSettings(environment: Environment): OperatorSettings {
-  const text = (name: string, pattern: RegExp, example: string) => {
-    const value = environment[name];
-    if (value === undefined || value === '') throw new Error(`${name} is not set: it is like ${example}`);
-    // The value may hold a password: it is not repeated.
-    if (!pattern.test(value)) throw new Error(`${name} is not as it should be: it is like ${example}`);
-    return value;
-  };
-  const logLevel = environment.SLIPWAY_LOG_LEVEL || 'info';
-  if (!LOG_LEVELS.includes(logLevel)) throw new Error(`SLIPWAY_LOG_LEVEL is one of ${LOG_LEVELS.join(', ')}`);
+  const logLevel = logLevelOf(environment);
   const { site, publicUrl, projectsDomain, openedServices } = readInstallation(environment);
   const shared = {
     kubeconfig: environment.KUBECONFIG || undefined,
-    listen: text('SLIPWAY_LISTEN', /^(\/.+|[^/]*:\d+)$/, '127.0.0.1:4010 or the path of a Unix socket'),
-    dataplaneUrl: text('SLIPWAY_DATAPLANE_URL', /^https?:\/\/[^/]+\/?$/, 'http://127.0.0.1:4000'),
+    listen: settingOf(environment, 'SLIPWAY_LISTEN', LISTEN_FORM),
+    dataplaneUrl: settingOf(environment, 'SLIPWAY_DATAPLANE_URL', {
+      pattern: /^https?:\/\/[^/]+\/?$/,
+      like: 'http://127.0.0.1:4000',
+    }),
     logLevel,
   };
-  const { functions } = POD_URLS_SETTINGS;
-  if (site) return { ...shared, site, functionsUrls: readPodUrls(functions, environment[functions]) };
+  const podsOf = (service: 'functions' | 'hosting') =>
+    readPodUrls(POD_URLS_SETTINGS[service], environment[POD_URLS_SETTINGS[service]]);
+  if (site) return { ...shared, site, functionsUrls: podsOf('functions'), hostingUrls: podsOf('hosting') };
   return {
     ...shared,
     publicUrl,
     projectsDomain,
-    adminDatabaseUrl: text(
-      'SLIPWAY_ADMIN_DATABASE_URL',
-      /^postgres(ql)?:\/\/[^@]+@/,
-      'postgresql://user:password@/postgres?host=/run/postgres&port=4002',
-    ),
-    databasePublicAddress: text('SLIPWAY_DATABASE_PUBLIC_ADDRESS', /^.+:\d+$/, '127.0.0.1:4002'),
+    adminDatabaseUrl: settingOf(environment, 'SLIPWAY_ADMIN_DATABASE_URL', {
+      pattern: /^postgres(ql)?:\/\/[^@]+@/,
+      like: 'postgresql://user:password@/postgres?host=/run/postgres&port=4002',
+    }),
+    databasePublicAddress: settingOf(environment, 'SLIPWAY_DATABASE_PUBLIC_ADDRESS', {
+      pattern: /^.+:\d+$/,
+      like: '127.0.0.1:4002',
+    }),
     openedServices,
     functionsSocket: environment.SLIPWAY_FUNCTIONS_SOCKET || undefined,
+    builds: readBuilds(environment),
+    certificates: readCertificates(environment),
+  };
+}
+
+function readCertificates(environment: Environment): MachineSettings['certificates'] {
+  const { SLIPWAY_CERTIFICATES_DIR: folder, SLIPWAY_ACME_DIRECTORY: directory } = environment;
+  if (!folder || !directory) return undefined;
+  const { SLIPWAY_ACME_EMAIL: email, SLIPWAY_ACME_CERTIFICATES: file } = environment;
+  const trusted = file ? fileSettingOf(environment, 'SLIPWAY_ACME_CERTIFICATES') : undefined;
+  return { folder, acme: { directory, email: email || undefined, trusted } };
+}
+
+function readBuilds(environment: Environment): BuildsSettings | undefined {
+  const { SLIPWAY_BUILDS_DIR: folder, SLIPWAY_SITES_DIR: sitesFolder } = environment;
+  if (!folder || !sitesFolder) return undefined;
+  const allowedNetworks = (environment.SLIPWAY_ALLOWED_NETWORKS ?? '')
+    .split(',')
+    .map((network) => network.trim())
+    .filter(Boolean);
+  try {
+    allowedAddresses(allowedNetworks);
+  } catch {
+    throw new Error('SLIPWAY_ALLOWED_NETWORKS must be a list of networks, such as 10.1.0.0/16,192.168.7.0/24');
+  }
+  return {
+    folder,
+    sitesFolder,
+    allowedNetworks,
+    certificates: environment.SLIPWAY_BUILD_CERTIFICATES || undefined,
   };
 }

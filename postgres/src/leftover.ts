@@ -1,6 +1,6 @@
 /**
- * Processes and lock files that an earlier start left behind. In: a data folder. Called before the folder is opened,
- * and before its port is tried.
+ * Handles processes and lock files that an earlier start left behind. In: a data folder. Called before the folder is
+ * opened, and before its port is tried.
  */
 import { execFile } from 'node:child_process';
 import { readdir, readFile, readlink, realpath, rm } from 'node:fs/promises';
@@ -12,21 +12,22 @@ const run = promisify(execFile);
 
 const POLL_MS = 20;
 
-/** Ends the server that outlived the program that started it, and processes that outlived their server. */
+/** Ends a server that survived the program that started it, and processes that survived their server. */
 export async function endLeftover(folder: string): Promise<void> {
   const real = await realpath(folder).catch(() => undefined);
   if (!real) return;
   const postmaster = await runningPostmaster(real);
-  // SIGINT disconnects everyone and checkpoints; SIGQUIT leaves the rest to recovery.
-  if (postmaster) await end([postmaster], ['SIGINT', 'SIGQUIT', 'SIGKILL']);
-  // A server process busy in a query notices its postmaster's death late, and holds the shared memory until then.
-  await end(await processesIn(real), ['SIGQUIT', 'SIGKILL']);
+  // SIGINT disconnects all clients and writes a checkpoint. After SIGQUIT the next start must recover.
+  if (postmaster) await end([postmaster], { SIGINT: 10_000, SIGQUIT: 10_000, SIGKILL: 10_000 });
+  // A server process that is busy in a query detects its postmaster's end late. Until then it blocks the shared memory.
+  await end(await processesIn(real), { SIGQUIT: 500, SIGKILL: 10_000 });
 }
 
-async function end(pids: number[], signals: NodeJS.Signals[]): Promise<void> {
-  for (const name of signals) {
-    for (const pid of pids) signal(pid, name);
-    for (let waited = 0; waited < 10_000; waited += POLL_MS) {
+/** Sends the signals in order. Each value is the time in milliseconds before the next signal. */
+async function end(pids: number[], signals: Partial<Record<NodeJS.Signals, number>>): Promise<void> {
+  for (const [name, patience] of Object.entries(signals)) {
+    for (const pid of pids) signal(pid, name as NodeJS.Signals);
+    for (let waited = 0; waited < patience; waited += POLL_MS) {
       if ((await running(pids)).length === 0) return;
       await sleep(POLL_MS);
     }
@@ -35,15 +36,15 @@ async function end(pids: number[], signals: NodeJS.Signals[]): Promise<void> {
 }
 
 /**
- * Removes the lock files of the server in `folder`, once `endLeftover` found that none of its processes runs. Postgres
- * itself removes such a file only if no process has the number in it, and refuses to start otherwise: a killed server
- * keeps its number until its parent reaps it, which some never do, and another program may have the number by now.
+ * Removes the lock files of the server in `folder`, after `endLeftover` found that none of its processes runs. Postgres
+ * itself removes a lock file only if no process has the id in the file, and otherwise refuses to start. A killed server
+ * keeps its process id until its parent reaps it, and some parents never do. Another program may have the id by now.
  */
 export async function removeStaleLocks(folder: string, socketFolder: string, port: number): Promise<void> {
   const files = [path.join(folder, 'postmaster.pid'), path.join(socketFolder, `.s.PGSQL.${port}.lock`)];
   for (const file of files) {
     const [pid, itsFolder] = (await readFile(file, 'utf8').catch(() => '')).split('\n');
-    // The socket's lock may be of a server over another folder.
+    // The lock of the socket may belong to a server with another folder.
     if (!pid || (file !== files[0] && itsFolder !== folder)) continue;
     if (!(await isPostgresOf(Number(pid), folder))) await rm(file, { force: true });
   }
@@ -52,7 +53,7 @@ export async function removeStaleLocks(folder: string, socketFolder: string, por
 async function runningPostmaster(folder: string): Promise<number | undefined> {
   const text = await readFile(path.join(folder, 'postmaster.pid'), 'utf8').catch(() => '');
   const pid = Number(text.split('\n')[0]);
-  // The number may have gone to another program since: only one that works in this folder is ours.
+  // Another program may have this id by now. Only a process that works in this folder is ours.
   return pid && (await isPostgresOf(pid, folder)) ? pid : undefined;
 }
 
@@ -64,15 +65,15 @@ async function processesIn(folder: string): Promise<number[]> {
 }
 
 /**
- * Whether `pid` is a Postgres process over `folder`. One that has ended, though not reaped yet, has no working
- * directory.
+ * True if `pid` is a process of Postgres or initdb over `folder`. A process that has ended has no working directory,
+ * even before it is reaped.
  */
 async function isPostgresOf(pid: number, folder: string): Promise<boolean> {
-  // A postmaster is started with its folder in its arguments.
+  // The arguments of a postmaster contain its folder.
   if (process.platform !== 'linux') return (await ps(pid, 'command')).includes(`postgres -D ${folder} `);
   const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => '');
   if (cwd !== folder) return false;
-  return (await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '')).startsWith('postgres');
+  return /^(postgres|initdb)/.test(await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => ''));
 }
 
 async function running(pids: number[]): Promise<number[]> {
@@ -80,7 +81,7 @@ async function running(pids: number[]): Promise<number[]> {
   return pids.filter((_, i) => are[i]);
 }
 
-/** False for a process that has ended and is not reaped yet: it holds neither memory nor files any more. */
+/** False for a process that has ended and is not reaped yet: it has neither memory nor open files. */
 async function isRunning(pid: number): Promise<boolean> {
   const state = process.platform === 'linux' ? await stateOf(pid) : await ps(pid, 'state');
   return state !== '' && !/^[ZX]/.test(state);
@@ -88,7 +89,7 @@ async function isRunning(pid: number): Promise<boolean> {
 
 async function stateOf(pid: number): Promise<string> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
-  // The program's name stands in parentheses and may hold any character.
+  // The program's name is in parentheses and may contain any character.
   return stat.slice(stat.lastIndexOf(')') + 2);
 }
 
@@ -102,6 +103,6 @@ function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);
   } catch {
-    // It has ended meanwhile.
+    // The process has ended already.
   }
 }

@@ -3,15 +3,15 @@ import { once } from 'node:events';
 import { chmod, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort, until } from '@slipway/testing';
 import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { postgresAccount } from './account.js';
 import { type PostgresServer, startPostgres } from './server.js';
-import { freePort, startTestPostgres } from './testing.js';
+import { startTestPostgres } from './testing.js';
 
-test('a started server takes connections over its socket, refuses a wrong password, and stops', async () => {
+test('a started server accepts connections over its socket, rejects a wrong password, and stops', async () => {
   const server = await startTestPostgres();
   try {
     const client = new pg.Client(server.admin());
@@ -27,16 +27,17 @@ test('a started server takes connections over its socket, refuses a wrong passwo
   }
 });
 
-test('a start over a server that outlived its starter, or over processes that outlived their server, finds all rows', async () => {
+test('a start ends a server or processes of an earlier start, and finds all rows', async () => {
   const home = await temporaryHome();
   try {
     const first = await home.start();
     await query(first, 'create table kept as select 1 as n');
     const second = await home.start();
-    assert.is.not(second.pid, first.pid, 'the first server was ended');
+    assert.is.not(second.pid, first.pid, 'the second start ended the first server');
     const busy = query(second, 'select pg_sleep(600)').catch(() => 'cut off');
     await until(
       async () => (await query(second, "select 1 from pg_stat_activity where query like '%(600)'")).length > 0,
+      'the query to run',
     );
     process.kill(second.pid, 'SIGKILL');
     await second.exited;
@@ -49,11 +50,11 @@ test('a start over a server that outlived its starter, or over processes that ou
   }
 });
 
-test('a server starts over lock files whose process was killed and is never reaped, or whose number another program has', async () => {
+test('a server starts over lock files with the number of a zombie or of another program', async () => {
   const home = await temporaryHome();
   const account = (await postgresAccount()) ?? {};
-  // A shell that becomes a program that never waits leaves a zombie, if its child outlives it: a shell may reap one
-  // that ends before.
+  // This shell becomes a program that never reaps its children. If the child ends later, it becomes a zombie. The shell
+  // may reap a child that ends earlier.
   const parent = spawn('sh', ['-c', 'sleep 1 & echo $!; exec sleep 600'], {
     ...account,
     stdio: ['ignore', 'pipe', 'ignore'],
@@ -61,7 +62,10 @@ test('a server starts over lock files whose process was killed and is never reap
   const other = spawn('sleep', ['600'], { ...account, stdio: 'ignore' });
   try {
     const zombie = Number(await once(parent.stdout, 'data'));
-    await until(async () => (await readFile(`/proc/${zombie}/stat`, 'utf8')).includes(') Z '));
+    await until(
+      async () => (await readFile(`/proc/${zombie}/stat`, 'utf8')).includes(') Z '),
+      'the parent to leave a zombie',
+    );
     await query(await home.start(), 'create table kept as select 1 as n');
     for (const pid of [zombie, other.pid as number]) {
       await home.killKeepingLocks(pid);
@@ -76,7 +80,7 @@ test('a server starts over lock files whose process was killed and is never reap
   }
 });
 
-test('data of another major version is refused in a sentence that names both', async () => {
+test('data of another major version is rejected with an error that names both versions', async () => {
   const home = await temporaryHome();
   try {
     await (await home.start()).stop();
@@ -88,7 +92,7 @@ test('data of another major version is refused in a sentence that names both', a
   }
 });
 
-test('a start refuses and keeps a used data folder when its marker is missing', async () => {
+test('a start fails and changes nothing if a data folder with databases has no marker file', async () => {
   const home = await temporaryHome();
   try {
     const first = await home.start();
@@ -97,7 +101,7 @@ test('a start refuses and keeps a used data folder when its marker is missing', 
     const marker = path.join(await realpath(home.folder), 'slipway-initialised');
     await rm(marker);
     const message = await home.start().then(String, (error) => error.message);
-    assert.match(message, /holds databases that were in use, but its file slipway-initialised is missing/);
+    assert.match(message, /has databases that were in use, but its file slipway-initialised is missing/);
     await writeFile(marker, '');
     const databases = await query(await home.start(), `select datname from pg_database where datname = 'used'`);
     assert.equal(databases, [{ datname: 'used' }]);
@@ -120,7 +124,7 @@ test('an immediate stop loses nothing that was committed', async () => {
   }
 });
 
-test('no statement, and so no secret in one, reaches the log', async () => {
+test('the log contains no statement, and so no secret of one', async () => {
   const home = await temporaryHome();
   const lines: string[] = [];
   try {
@@ -172,7 +176,7 @@ async function temporaryHome() {
     running.push(server);
     return server;
   };
-  /** Kills the server, and writes `pid` in place of its own into the lock files. */
+  /** Kills the server, and replaces its process id in the lock files by `pid`. */
   const killKeepingLocks = async (pid: number) => {
     const server = running.at(-1) as PostgresServer;
     const files = [
@@ -191,10 +195,6 @@ async function temporaryHome() {
     await rm(home, { recursive: true, force: true });
   };
   return { folder, start, killKeepingLocks, remove };
-}
-
-async function until(holds: () => Promise<boolean>) {
-  while (!(await holds())) await sleep(20);
 }
 
 test.run();

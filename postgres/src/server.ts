@@ -6,73 +6,87 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Account, postgresAccount, reachableBinaries, reachableFolder, socketFolder } from './account.js';
 import { installedBinaries } from './binaries.js';
+import { parentDeathSignal, spawnGuarded } from './guard.js';
 import { endLeftover, removeStaleLocks } from './leftover.js';
 import { syncToDisk } from './sync-to-disk.js';
 
-/** The superuser of the embedded cluster. No tenant can become it; only the operator and start log in as it. */
+/**
+ * The superuser of the embedded cluster. No tenant can become it. Only the operator and the program that starts the
+ * server log in with it.
+ */
 export const SUPERUSER = 'slipway';
 
 export interface PostgresOptions {
-  /** The cluster's data folder; made by the first start. */
+  /** The cluster's data folder. The first start makes it. */
   folder: string;
-  /** For the Unix socket: short, as a socket's path may have 107 bytes at most. */
+  /** The folder of the Unix socket. It must be short, because a socket's path may have at most 107 bytes. */
   socketFolder: string;
-  /** TCP port; loopback unless `listen` says otherwise. */
+  /** TCP port. It is on loopback unless `listen` has another address. */
   port: number;
   listen?: string;
-  /** Password of SUPERUSER; set by the first start. */
+  /** Password of SUPERUSER. The first start sets it. */
   password: string;
   /** Further settings, by name. */
   settings?: Record<string, string>;
-  /** Replaces the rules of who may log in from where (`pg_hba.conf`). */
+  /** Replaces the access rules (`pg_hba.conf`). */
   access?: string;
-  /** Takes each line of the server's log. */
+  /** Receives each line of the server's log. */
   onLog?: (line: string) => void;
+  /** Aborts a start in progress, for example a long recovery. Has no effect on a started server. */
+  signal?: AbortSignal;
 }
 
 export interface PostgresServer {
-  /** The Unix socket's folder, which `pg` takes as a host. */
+  /** The folder of the Unix socket. `pg` accepts it as a host. */
   socket: string;
   port: number;
   /** Process id of the postmaster. */
   pid: number;
-  /** Resolves when the server is gone, whoever ended it. */
+  /** Resolves when the server has ended, for any reason. */
   exited: Promise<void>;
-  /** fast: disconnects everyone, checkpoints and ends. immediate: ends at once, and the next start recovers. */
+  /**
+   * fast: disconnects all clients, writes a checkpoint and ends. immediate: ends at once, and the next start recovers.
+   */
   stop(how?: 'fast' | 'immediate'): Promise<void>;
 }
 
 const SETTINGS: Record<string, string> = {
-  // A catalogue read or one indexed row never gains from JIT, and its first use costs 20 ms.
+  // JIT never helps a catalogue read or a read of one indexed row, and its first use costs 20 ms.
   jit: 'off',
   max_connections: '400',
   shared_buffers: '256MB',
-  // Realtime reads changes by logical decoding; switching later would need a restart.
+  // Realtime reads changes by logical decoding. A later change of this setting would need a restart.
   wal_level: 'logical',
-  // Each database that is made writes half a segment of log: zeroing every new one first made CREATE DATABASE 2 to 3
-  // times slower.
+  // Each new database writes half a segment of log. With zeroing of every new segment, CREATE DATABASE was 2 to 3 times
+  // slower.
   wal_init_zero: 'off',
-  // A tenant's session is ended before it holds a large share of the lock table: 64, the default, fills up between two
-  // looks.
+  // The platform ends a tenant's session that takes a large share of the lock table. With the default of 64, the table
+  // could fill up between two checks.
   max_locks_per_transaction: '256',
-  // Places that stay for the operator if tenants use up all others.
+  // These connections stay free for the operator if tenants use up all others.
   superuser_reserved_connections: '10',
+  // A quarter stays free for the platform's services, which have pg_use_reserved_connections. Sessions of `db_url` do
+  // not.
+  reserved_connections: '100',
   max_slot_wal_keep_size: '1GB',
   max_wal_size: '2GB',
-  // One of each for every project whose changes somebody listens to.
+  // Each project with subscribers to its changes needs one.
   max_wal_senders: '100',
   max_replication_slots: '100',
-  // 128 MB, not 8 GB: a listener in a transaction keeps the queue for all databases, and each listener reads all of it.
+  // 128 MB instead of 8 GB. A listener in a transaction retains the queue for all databases, and each listener reads
+  // all of it.
   max_notify_queue_pages: '16384',
-  // Each listener of each project reads what any project sends: from memory.
+  // The listeners of all projects read the messages of all projects, so these should be in memory.
   notify_buffers: '2MB',
-  // Only for parallel queries: one project's query would take several processors.
+  // Worker processes run only parallel queries, with which one project's query would take several processors.
   max_worker_processes: '0',
   max_logical_replication_workers: '0',
-  // A slot that nobody reads holds back the log no longer than this, whoever forgot it.
+  // A slot without a reader retains the log for this time at most.
   idle_replication_slot_timeout: '10min',
+  // Without this, a busy query does not notice when its postmaster and its client are killed together.
+  client_connection_check_interval: '2s',
   password_encryption: 'scram-sha-256',
-  // A statement may hold a secret: no part of it is logged, not even of a failing one.
+  // A statement may contain a secret, so no statement is logged, not even a failing one.
   log_min_error_statement: 'panic',
   log_parameter_max_length_on_error: '0',
   log_statement: 'none',
@@ -80,23 +94,37 @@ const SETTINGS: Record<string, string> = {
   log_timezone: 'UTC',
 };
 
-/** Starts the cluster in `options.folder`, made first where there is none, and waits until it takes connections. */
+/**
+ * Starts the cluster in `options.folder`, and makes it first if it does not exist. Resolves once it accepts
+ * connections.
+ */
 export async function startPostgres(options: PostgresOptions): Promise<PostgresServer> {
-  const account = await postgresAccount();
-  const { native, version } = await installedBinaries();
-  const binaries = await reachableBinaries(native, version, account);
-  const folder = await reachableFolder(options.folder, account);
+  const { account, binaries, version, folder } = await locate(options.folder);
   await socketFolder(options.socketFolder, account);
   await endLeftover(folder);
   await removeStaleLocks(folder, options.socketFolder, options.port);
   if (!(await isInitialised(folder))) await initialise({ binaries, folder, password: options.password, account });
   await refuseOtherMajor(folder, version);
   if (options.access) await writeFile(path.join(folder, 'pg_hba.conf'), options.access);
-  const child = launch(binaries, folder, options, account);
+  const child = await launch(binaries, folder, options, account);
   return await untilReady(child, folder, options);
 }
 
-/** The file that says that initdb has finished. */
+/** Makes the cluster in `options.folder` without starting it. */
+export async function initialisePostgres(options: Pick<PostgresOptions, 'folder' | 'password'>): Promise<void> {
+  const { account, binaries, folder } = await locate(options.folder);
+  await initialise({ binaries, folder, password: options.password, account });
+}
+
+/** Finds the binaries and makes the data folder, so that the server's account can reach both. */
+async function locate(wanted: string) {
+  const account = await postgresAccount();
+  const { native, version } = await installedBinaries();
+  const binaries = await reachableBinaries(native, version, account);
+  return { account, binaries, version, folder: await reachableFolder(wanted, account) };
+}
+
+/** The file that marks the end of initdb. */
 const MARKER = 'slipway-initialised';
 
 /** True once initdb has finished in `folder`. */
@@ -106,7 +134,7 @@ export const isInitialised = (folder: string) =>
     () => false,
   );
 
-/** A cluster is only ever opened by the major version that wrote it. */
+/** Throws if another major version wrote the cluster. */
 async function refuseOtherMajor(folder: string, version: string): Promise<void> {
   const written = (await readFile(path.join(folder, 'PG_VERSION'), 'utf8')).trim();
   const ours = version.split('.')[0];
@@ -124,7 +152,7 @@ interface Initialise {
   account: Account | undefined;
 }
 
-/** Runs initdb; a run that was cut short is begun again. */
+/** Runs initdb. Starts again if an earlier run was interrupted. */
 async function initialise({ binaries, folder, password, account }: Initialise): Promise<void> {
   await refuseUsedFolder(folder);
   for (const name of await readdir(folder)) await rm(path.join(folder, name), { recursive: true });
@@ -137,7 +165,8 @@ async function initialise({ binaries, folder, password, account }: Initialise): 
     ...['--encoding', 'UTF8', '--locale', 'C', '--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8'],
   ];
   try {
-    const child = spawn(path.join(binaries, 'bin', 'initdb'), options, {
+    const command = [...(await parentDeathSignal()), path.join(binaries, 'bin', 'initdb'), ...options];
+    const child = spawn(command[0] as string, command.slice(1), {
       ...account,
       cwd: folder,
       stdio: ['ignore', 'ignore', 'pipe'],
@@ -155,14 +184,14 @@ async function initialise({ binaries, folder, password, account }: Initialise): 
   await writeFile(`${marker}.new`, '');
   await syncToDisk(`${marker}.new`);
   await rename(`${marker}.new`, marker);
-  // A power cut must not take the marker, or the folder's name, from a server that is in use by then.
+  // Written to disk now: a power cut must not remove the marker or the folder's name once the server is in use.
   for (const each of [folder, path.dirname(folder)]) await syncToDisk(each);
 }
 
-/** Postgres gives numbers from here on to the databases that it makes after initdb. */
+/** The lowest OID of a database that was made after initdb. */
 const FIRST_NORMAL_OID = 16384;
 
-/** A folder without the marker is emptied, but never one with databases that initdb did not make. */
+/** Throws if a folder without the marker has databases that initdb did not make. Any other such folder is emptied. */
 async function refuseUsedFolder(folder: string): Promise<void> {
   const databases = await readdir(path.join(folder, 'base')).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error;
@@ -170,8 +199,9 @@ async function refuseUsedFolder(folder: string): Promise<void> {
   });
   if (!databases.some((name) => Number(name) >= FIRST_NORMAL_OID)) return;
   throw new Error(
-    `the folder ${folder} holds databases that were in use, but its file ${MARKER} is missing, and nothing was changed: ` +
-      `if the folder is complete, make an empty file ${MARKER} in it; otherwise move the folder away or restore it from a backup`,
+    `the folder ${folder} has databases that were in use, but its file ${MARKER} is missing. Nothing was changed. ` +
+      `If the folder is complete, make an empty file ${MARKER} in it. ` +
+      'Otherwise move the folder away or restore it from a backup',
   );
 }
 
@@ -185,11 +215,9 @@ function launch(binaries: string, folder: string, options: PostgresOptions, acco
     unix_socket_permissions: '0777',
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  // In a group of its own, so that a Ctrl-C in the terminal reaches start alone, which then ends things in order.
-  return spawn(path.join(binaries, 'bin', 'postgres'), ['-D', folder, ...flags], {
+  return spawnGuarded(path.join(binaries, 'bin', 'postgres'), ['-D', folder, ...flags], {
     ...account,
     cwd: folder,
-    detached: true,
     stdio: ['ignore', 'ignore', 'pipe'],
   });
 }
@@ -204,27 +232,48 @@ async function untilReady(child: ChildProcess, folder: string, options: Postgres
     }
   });
   let ended: string | undefined;
+  let swept = Promise.resolve();
+  child.on('exit', () => {
+    swept = sweep(child, folder, options);
+  });
   const exited = new Promise<void>((resolve) => {
     const end = (reason: string) => {
       ended = reason;
       resolve();
     };
     child.on('error', (error) => end(error.message));
-    // Not 'exit': by 'close' the last words have been read too.
-    child.on('close', () => end(lines.join('\n')));
+    // The event 'close' comes after the last lines are read, 'exit' may come before.
+    child.on('close', () => void swept.then(() => end(lines.join('\n'))));
   });
   while (!(await isReady(folder, child.pid))) {
     if (ended !== undefined) throw new Error(`Postgres ended while starting: ${ended}`);
+    if (options.signal?.aborted) child.kill('SIGQUIT');
     await sleep(10);
   }
   const stop = async (how: 'fast' | 'immediate' = 'fast') => {
     if (ended === undefined) child.kill(how === 'fast' ? 'SIGINT' : 'SIGQUIT');
+    // A session that the system has stopped, or that waits for a disk, does not end by itself.
+    const patience = how === 'immediate' && setTimeout(() => child.kill('SIGKILL'), IMMEDIATE_PATIENCE_MS);
     await exited;
+    if (patience) clearTimeout(patience);
   };
   return { socket: options.socketFolder, port: options.port, pid: child.pid as number, exited, stop };
 }
 
-/** The postmaster writes its state into the eighth line of its lock file. */
+const LAST_WORDS_MS = 1_000;
+const IMMEDIATE_PATIENCE_MS = 500;
+
+/**
+ * Ends processes that are busy in a query. They notice the end of their postmaster late, and keep its log open until
+ * then.
+ */
+async function sweep(child: ChildProcess, folder: string, { onLog }: PostgresOptions): Promise<void> {
+  await endLeftover(folder).catch((error: Error) => onLog?.(error.message));
+  // Such processes are found only on Linux.
+  setTimeout(() => child.stderr?.destroy(), LAST_WORDS_MS).unref();
+}
+
+/** True if the server accepts connections. The postmaster writes its state into the eighth line of its lock file. */
 async function isReady(folder: string, pid: number | undefined): Promise<boolean> {
   const text = await readFile(path.join(folder, 'postmaster.pid'), 'utf8').catch(() => '');
   const lines = text.split('\n');

@@ -1,4 +1,7 @@
-/** Attacks of a tenant with its own roles on the platform and on its neighbour: each is rejected and harms nobody. */
+/**
+ * Attacks by a tenant, with its own roles, on the platform and on another project. Each attack is rejected and has no
+ * effect.
+ */
 import type pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -23,7 +26,7 @@ test.after(async ({ projects }) => {
   await projects.close();
 });
 
-/** SQLSTATE of the refusal; what is done before it fails is undone. */
+/** Returns the SQLSTATE of the rejection. Everything before the failing statement is rolled back. */
 async function refusal(client: pg.Client, sql: string): Promise<string> {
   try {
     await client.query(sql);
@@ -36,7 +39,7 @@ async function refusal(client: pg.Client, sql: string): Promise<string> {
 }
 
 const DENIED = '42501';
-/** Attacks as the owner, whose SQL the query route and db_url run. */
+/** Attacks by the owner role, whose SQL comes through the query route and through db_url. */
 const refused: [string, string, string][] = [
   ['run a program', `COPY (SELECT 1) TO PROGRAM 'id'`, DENIED],
   ['read from a program', `CREATE TEMP TABLE t (x text); COPY t FROM PROGRAM 'id'`, DENIED],
@@ -56,20 +59,20 @@ const refused: [string, string, string][] = [
   ['raise its number of connections', 'ALTER ROLE "postgres.mallory" CONNECTION LIMIT -1', DENIED],
   ['raise its disk for temporary files', "SET temp_file_limit = '-1'", DENIED],
   [
-    'forget its limit of temporary files',
+    'reset its limit of temporary files',
     'SET temp_file_limit TO DEFAULT; ALTER ROLE "postgres.mallory" SET temp_file_limit = -1',
     DENIED,
   ],
   ['become the superuser', 'SET ROLE slipway', DENIED],
   ['become a neighbour', 'SET ROLE "postgres.victim"', DENIED],
   ['become its own authenticator', 'SET ROLE "authenticator.mallory"', DENIED],
-  ['become who owns accounts', 'SET ROLE "auth_admin.mallory"', DENIED],
-  ['become who owns accounts everywhere', 'SET ROLE supabase_auth_admin', DENIED],
-  ['become who owns the template’s accounts', 'SET ROLE slipway_template_auth_admin', DENIED],
+  ['become the owner of the accounts', 'SET ROLE "auth_admin.mallory"', DENIED],
+  ['become the owner of all accounts', 'SET ROLE supabase_auth_admin', DENIED],
+  ['become the owner of the template’s accounts', 'SET ROLE slipway_template_auth_admin', DENIED],
   ['log in as another in the session', 'SET SESSION AUTHORIZATION slipway', DENIED],
-  ['take a role into its membership', 'GRANT "postgres.victim" TO "postgres.mallory"', DENIED],
-  ['hand out a shared role', 'GRANT service_role TO anon', DENIED],
-  ['let a shared role log in', 'ALTER ROLE anon LOGIN', DENIED],
+  ['become a member of another owner', 'GRANT "postgres.victim" TO "postgres.mallory"', DENIED],
+  ['grant a shared role to another', 'GRANT service_role TO anon', DENIED],
+  ['allow login to a shared role', 'ALTER ROLE anon LOGIN', DENIED],
   ['drop a shared role', 'DROP ROLE anon', DENIED],
   ['change a neighbour’s password', `ALTER ROLE "postgres.victim" PASSWORD 'x'`, DENIED],
   ['change its own authenticator’s password', `ALTER ROLE "authenticator.mallory" PASSWORD 'x'`, DENIED],
@@ -77,21 +80,22 @@ const refused: [string, string, string][] = [
   ['give its database away', 'ALTER DATABASE "p-mallory" OWNER TO postgres', DENIED],
   ['drop a neighbour’s database', 'DROP DATABASE "p-victim"', DENIED],
   ['drop its own database while in it', 'DROP DATABASE "p-mallory"', '55006'],
-  ['set what a neighbour’s database starts with', `ALTER DATABASE "p-victim" SET search_path = evil`, DENIED],
+  ['change a setting of a neighbour’s database', `ALTER DATABASE "p-victim" SET search_path = evil`, DENIED],
   ['open a neighbour’s database', 'GRANT CONNECT ON DATABASE "p-victim" TO PUBLIC', DENIED],
   ['read passwords', 'SELECT * FROM pg_authid', DENIED],
-  ['see who else is connected', 'SELECT * FROM pg_stat_activity', DENIED],
-  ['see who else is connected by the function', 'SELECT * FROM pg_stat_get_activity(NULL)', DENIED],
-  ['read what the platform keeps', 'SELECT * FROM pg_file_settings', DENIED],
+  ['see the sessions of others', 'SELECT * FROM pg_stat_activity', DENIED],
+  ['see the sessions of others through the function', 'SELECT * FROM pg_stat_get_activity(NULL)', DENIED],
+  ['read the settings files', 'SELECT * FROM pg_file_settings', DENIED],
   ['install dblink', 'CREATE EXTENSION dblink', DENIED],
   ['install postgres_fdw', 'CREATE EXTENSION postgres_fdw', DENIED],
   ['install file_fdw', 'CREATE EXTENSION file_fdw', DENIED],
   ['install refint', 'CREATE EXTENSION refint', DENIED],
   ['install adminpack’s successors', 'CREATE EXTENSION pageinspect', DENIED],
-  ['install a language that trusts nobody', 'CREATE EXTENSION plpython3u', DENIED],
+  ['install an untrusted language', 'CREATE EXTENSION plpython3u', DENIED],
   [
     'make an event trigger',
-    'CREATE FUNCTION e() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN END $$; CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION e()',
+    'CREATE FUNCTION e() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN END $$; ' +
+      'CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION e()',
     DENIED,
   ],
   [
@@ -101,7 +105,7 @@ const refused: [string, string, string][] = [
   ],
   ['drop our event trigger', 'DROP EVENT TRIGGER pgrst_ddl_watch', DENIED],
   ['switch event triggers off', 'SET event_triggers = off', DENIED],
-  ['drop the schema that holds our functions', 'DROP SCHEMA extensions CASCADE', DENIED],
+  ['drop the schema with our functions', 'DROP SCHEMA extensions CASCADE', DENIED],
   [
     'replace auth.uid()',
     'CREATE OR REPLACE FUNCTION auth.uid() RETURNS uuid LANGUAGE sql AS $$ SELECT NULL::uuid $$',
@@ -120,7 +124,7 @@ const refused: [string, string, string][] = [
 ];
 
 for (const [what, sql, code] of refused) {
-  test(`the owner can not ${what}`, async ({ projects }) => {
+  test(`the owner cannot ${what}`, async ({ projects }) => {
     const client = await projects.login('mallory', 'owner');
     try {
       assert.is(await refusal(client, sql), code);
@@ -132,12 +136,14 @@ for (const [what, sql, code] of refused) {
   });
 }
 
-/** Reads as MCP's run_sql does: by the authenticator's login as service_role, in one statement. */
+/**
+ * SQL that reads as MCP's run_sql does: logged in as the authenticator, with the role service_role, in one statement.
+ */
 const AUTH_SECRETS = `
   SELECT quote_ident(nspname) || '.' || quote_ident(relname) AS name FROM pg_class
   JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = 'auth' AND relkind IN ('r', 'p', 'v', 'm')`;
 
-test('a session of the authenticator reads no table of schema auth, whichever role it takes', async ({ projects }) => {
+test('a session of the authenticator can’t read schema auth in any role', async ({ projects }) => {
   const owner = await projects.login('mallory', 'owner');
   const { rows } = await owner.query(AUTH_SECRETS);
   await owner.end();
@@ -163,7 +169,7 @@ test('a session of the authenticator reads no table of schema auth, whichever ro
 const OUTSIDE = ['p-victim', 'postgres', 'template1', 'template0'];
 for (const part of ['owner', 'authenticator', 'authAdmin'] as const) {
   for (const database of OUTSIDE) {
-    test(`the ${part} can not connect to ${database}`, async ({ projects }) => {
+    test(`the ${part} cannot connect to ${database}`, async ({ projects }) => {
       const attempt = await projects.login('mallory', part, database).catch((error) => error);
       assert.ok(attempt instanceof Error);
       assert.ok(['42501', '55000'].includes((attempt as unknown as { code: string }).code));
@@ -171,7 +177,7 @@ for (const part of ['owner', 'authenticator', 'authAdmin'] as const) {
   }
 }
 
-test('nobody can log in as a shared role, even after a tenant has given it a password', async ({ projects }) => {
+test('a shared role can’t log in even after a tenant sets its password', async ({ projects }) => {
   const mallory = await projects.login('mallory', 'owner');
   await mallory.query(`SET ROLE anon; ALTER ROLE anon PASSWORD 'mine'; RESET ROLE`);
   await mallory.end();
@@ -183,7 +189,7 @@ test('nobody can log in as a shared role, even after a tenant has given it a pas
   }
 });
 
-test('the authenticator becomes the three API roles and no other, and RESET ROLE gives it nothing', async ({
+test('the authenticator can become only the three API roles, and has no rights after RESET ROLE', async ({
   projects,
 }) => {
   const client = await projects.login('mallory', 'authenticator');
@@ -199,9 +205,7 @@ test('the authenticator becomes the three API roles and no other, and RESET ROLE
 });
 
 for (const role of ['anon', 'authenticated', 'service_role', 'postgres']) {
-  test(`what a tenant does as the shared role ${role} harms no neighbour: dropping and giving away all it owns`, async ({
-    projects,
-  }) => {
+  test(`no neighbour is affected when a tenant drops or reassigns all objects of ${role}`, async ({ projects }) => {
     const mallory = await projects.login('mallory', 'owner');
     await mallory.query(`BEGIN; DROP OWNED BY ${role}; ROLLBACK`);
     await mallory.query(`DROP OWNED BY ${role}`).catch(() => {});
@@ -219,10 +223,11 @@ for (const role of ['anon', 'authenticated', 'service_role', 'postgres']) {
   });
 }
 
-test('settings that a tenant puts on a shared role do not reach a neighbour', async ({ projects }) => {
+test('settings that a tenant makes on a shared role do not apply to other tenants', async ({ projects }) => {
   const mallory = await projects.login('mallory', 'owner');
   await mallory.query(
-    `SET ROLE anon; ALTER ROLE anon SET statement_timeout = '1ms'; ALTER ROLE anon IN DATABASE "p-victim" SET search_path = evil`,
+    "SET ROLE anon; ALTER ROLE anon SET statement_timeout = '1ms'; " +
+      'ALTER ROLE anon IN DATABASE "p-victim" SET search_path = evil',
   );
   await mallory.end();
   const authenticator = await projects.login('victim', 'authenticator');
@@ -232,7 +237,7 @@ test('settings that a tenant puts on a shared role do not reach a neighbour', as
   await authenticator.end();
 });
 
-test('what a tenant grants to a neighbour’s role keeps the neighbour’s removal from nothing, and the role only as long as the grant', async ({
+test('a removed project’s role is renamed, and deleted once no other project grants it rights', async ({
   projects,
 }) => {
   await projects.create('leaves');
@@ -257,7 +262,7 @@ test('what a tenant grants to a neighbour’s role keeps the neighbour’s remov
   await keeps.end();
 });
 
-test('a tenant can not end a neighbour’s connections', async ({ projects }) => {
+test('a tenant cannot end a neighbour’s connections', async ({ projects }) => {
   const victim = await projects.login('victim', 'authenticator');
   const { rows } = await victim.query('SELECT pg_backend_pid() AS pid');
   const mallory = await projects.login('mallory', 'owner');
@@ -269,7 +274,7 @@ test('a tenant can not end a neighbour’s connections', async ({ projects }) =>
   await victim.end();
 });
 
-test('more connections than a role may have are refused', async ({ projects }) => {
+test('connections beyond the limit of a role are rejected', async ({ projects }) => {
   const sessions: pg.Client[] = [];
   let code = '';
   while (code === '' && sessions.length < 100) {

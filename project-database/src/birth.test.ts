@@ -1,4 +1,4 @@
-/** Objects that a moving app's SQL expects in a project before its first request succeeds. */
+/** Tests that a new project has the objects that the SQL of a moving app expects before its first request. */
 import type pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -19,54 +19,66 @@ test.after(async ({ projects, owner }) => {
 
 const allowed: [string, string][] = [
   [
-    'make tables, and give them to the role that upstream calls postgres',
+    'make tables, and change their owner to upstream’s role postgres',
     'CREATE TABLE t (id int); ALTER TABLE t OWNER TO postgres; DROP TABLE t',
   ],
   [
     'make schemas of its own and open them to the API roles',
-    'CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO anon, authenticated, service_role; ALTER DEFAULT PRIVILEGES FOR ROLE postgres IN SCHEMA app GRANT ALL ON TABLES TO anon',
+    'CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO anon, authenticated, service_role; ' +
+      'ALTER DEFAULT PRIVILEGES FOR ROLE postgres IN SCHEMA app GRANT ALL ON TABLES TO anon',
   ],
   [
     'create trusted extensions into schema extensions',
-    'CREATE EXTENSION citext WITH SCHEMA extensions; CREATE EXTENSION IF NOT EXISTS pg_trgm WITH SCHEMA extensions; CREATE EXTENSION IF NOT EXISTS "uuid-ossp" WITH SCHEMA extensions',
+    'CREATE EXTENSION citext WITH SCHEMA extensions; ' +
+      'CREATE EXTENSION IF NOT EXISTS pg_trgm WITH SCHEMA extensions; ' +
+      'CREATE EXTENSION IF NOT EXISTS "uuid-ossp" WITH SCHEMA extensions',
   ],
   ['call uuid_generate_v4() and gen_salt() by bare name', `SELECT uuid_generate_v4(), gen_salt('bf')`],
   [
     'add a user with a password',
-    `INSERT INTO auth.users (instance_id, id, aud, role, email, encrypted_password, raw_user_meta_data) VALUES ('00000000-0000-0000-0000-000000000000', gen_random_uuid(), 'authenticated', 'authenticated', 'a@example.com', crypt('x', gen_salt('bf')), '{}')`,
+    'INSERT INTO auth.users (instance_id, id, aud, role, email, encrypted_password, raw_user_meta_data) VALUES ' +
+      "('00000000-0000-0000-0000-000000000000', gen_random_uuid(), 'authenticated', 'authenticated', " +
+      "'a@example.com', crypt('x', gen_salt('bf')), '{}')",
   ],
   [
     'refer to users and follow their deletion',
-    'CREATE TABLE profiles (id uuid PRIMARY KEY REFERENCES auth.users ON DELETE CASCADE); INSERT INTO profiles SELECT id FROM auth.users; DELETE FROM auth.users',
+    'CREATE TABLE profiles (id uuid PRIMARY KEY REFERENCES auth.users ON DELETE CASCADE); ' +
+      'INSERT INTO profiles SELECT id FROM auth.users; DELETE FROM auth.users',
   ],
   [
     'put a trigger on users',
-    'CREATE FUNCTION on_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN INSERT INTO public.profiles VALUES (new.id); RETURN new; END $$; CREATE TRIGGER on_user AFTER INSERT ON auth.users FOR EACH ROW EXECUTE FUNCTION on_user()',
+    'CREATE FUNCTION on_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS ' +
+      '$$ BEGIN INSERT INTO public.profiles VALUES (new.id); RETURN new; END $$; ' +
+      'CREATE TRIGGER on_user AFTER INSERT ON auth.users FOR EACH ROW EXECUTE FUNCTION on_user()',
   ],
   [
-    'write policies that ask who calls',
-    'ALTER TABLE profiles ENABLE ROW LEVEL SECURITY; CREATE POLICY own ON profiles TO authenticated USING (id = auth.uid())',
+    'write policies on the caller’s id',
+    'ALTER TABLE profiles ENABLE ROW LEVEL SECURITY; ' +
+      'CREATE POLICY own ON profiles TO authenticated USING (id = auth.uid())',
   ],
   ['publish its tables to realtime', 'ALTER PUBLICATION supabase_realtime ADD TABLE profiles'],
   [
-    'set on its database what REST reads there',
-    'DO $$ BEGIN EXECUTE format($q$ALTER DATABASE %I SET pgrst.db_aggregates_enabled = true$q$, current_database()); END $$',
+    'set the settings of REST on its database',
+    'DO $$ BEGIN EXECUTE ' +
+      'format($q$ALTER DATABASE %I SET pgrst.db_aggregates_enabled = true$q$, current_database()); END $$',
   ],
   [
     'put policies on channels, and send to them',
-    `CREATE POLICY "members" ON realtime.messages FOR SELECT TO authenticated USING (realtime.topic() = 'room:' || auth.uid());
+    `CREATE POLICY "members" ON realtime.messages FOR SELECT TO authenticated
+       USING (realtime.topic() = 'room:' || auth.uid());
      SELECT realtime.send('{"a": 1}', 'event', 'room:1', false)`,
   ],
-  ['tell that the schema changed', `NOTIFY pgrst, 'reload schema'`],
+  ['notify REST of a changed schema', `NOTIFY pgrst, 'reload schema'`],
   [
     'grant its hooks to upstream’s roles',
-    'GRANT EXECUTE ON FUNCTION on_user() TO supabase_auth_admin; REVOKE EXECUTE ON FUNCTION on_user() FROM authenticator, dashboard_user',
+    'GRANT EXECUTE ON FUNCTION on_user() TO supabase_auth_admin; ' +
+      'REVOKE EXECUTE ON FUNCTION on_user() FROM authenticator, dashboard_user',
   ],
   [
-    'hold tables named as those of auth',
+    'make tables with the names of auth’s',
     'CREATE TABLE users (id int); CREATE TABLE sessions (id int); CREATE TABLE objects (id int)',
   ],
-  ['try out its policies as the API’s roles', 'SET ROLE anon; RESET ROLE; SET ROLE service_role; RESET ROLE'],
+  ['test its policies in the API’s roles', 'SET ROLE anon; RESET ROLE; SET ROLE service_role; RESET ROLE'],
 ];
 for (const [what, sql] of allowed) {
   test(`the owner may ${what}`, async ({ owner }) => {
@@ -74,7 +86,7 @@ for (const [what, sql] of allowed) {
   });
 }
 
-test('what the owner makes in public, the API’s roles reach, under row-level security but for service_role', async ({
+test('the API’s roles can use the owner’s tables in public, with row-level security except service_role', async ({
   projects,
   owner,
 }) => {
@@ -82,7 +94,8 @@ test('what the owner makes in public, the API’s roles reach, under row-level s
     CREATE TABLE notes (id int GENERATED BY DEFAULT AS IDENTITY, owner uuid, body text);
     ALTER TABLE notes ENABLE ROW LEVEL SECURITY;
     CREATE POLICY own ON notes TO authenticated USING (owner = auth.uid());
-    INSERT INTO notes (owner, body) VALUES ('11111111-1111-1111-1111-111111111111', 'mine'), (gen_random_uuid(), 'theirs');
+    INSERT INTO notes (owner, body) VALUES
+      ('11111111-1111-1111-1111-111111111111', 'mine'), (gen_random_uuid(), 'theirs');
     CREATE FUNCTION answer() RETURNS int LANGUAGE sql RETURN 42`);
   const api = await projects.login('born', 'authenticator');
   const bodies = async (role: string) => {
@@ -101,13 +114,13 @@ test('what the owner makes in public, the API’s roles reach, under row-level s
   await api.end();
 });
 
-test('who serves the database hears of each change of its catalogue, and not of temporary tables', async ({
+test('a change of the catalogue sends a notification unless it concerns a temporary table', async ({
   projects,
   owner,
 }) => {
   const listener = await projects.login('born', 'authenticator');
-  const heard: string[] = [];
-  listener.on('notification', ({ channel, payload }) => heard.push(`${channel}:${payload}`));
+  const notices: string[] = [];
+  listener.on('notification', ({ channel, payload }) => notices.push(`${channel}:${payload}`));
   await listener.query('LISTEN pgrst');
   const changes = [
     'CREATE TABLE fresh (id int)',
@@ -118,18 +131,18 @@ test('who serves the database hears of each change of its catalogue, and not of 
   for (const [index, change] of changes.entries()) {
     await owner.query(change);
     await listener.query('SELECT 1');
-    assert.ok(heard.length > index, change);
+    assert.ok(notices.length > index, change);
   }
-  const before = heard.length;
+  const before = notices.length;
   await owner.query('CREATE TEMP TABLE passing (id int); DROP TABLE passing');
   await owner.query('CREATE TABLE last (id int)');
   await listener.query('SELECT 1');
-  assert.is(heard.length, before + 1);
-  assert.ok(heard.every((message) => message === 'pgrst:reload schema'));
+  assert.is(notices.length, before + 1);
+  assert.ok(notices.every((message) => message === 'pgrst:reload schema'));
   await listener.end();
 });
 
-test('limits that the platform sets are there in a new session', async ({ projects }) => {
+test('a new session has the limits that the platform sets', async ({ projects }) => {
   const expected = { owner: '2min', authenticator: '8s', authAdmin: '10s' } as const;
   for (const part of ['owner', 'authenticator', 'authAdmin'] as const) {
     const session = await projects.login('born', part);
@@ -139,7 +152,7 @@ test('limits that the platform sets are there in a new session', async ({ projec
   }
 });
 
-test('a verifier is of its own password alone', async () => {
+test('a SCRAM verifier matches only its own password', async () => {
   const verifier = await scramVerifier('right');
   assert.ok(await verifierMatches(verifier, 'right'));
   assert.not(await verifierMatches(verifier, 'wrong'));

@@ -1,20 +1,25 @@
 /**
- * Objects that all projects' databases share: group roles without login, and no access for PUBLIC. In: a superuser's
- * session in any database that no tenant owns. Called by the operator's engine at start; idempotent.
+ * Prepares what all projects' databases on a server share: group roles without login, and no access for PUBLIC. In: a
+ * superuser's session in any database that no tenant owns. The operator's engine calls it at start. It is idempotent.
  */
-import { API_ROLES, REPLICATION_ROLE, REST_SETTINGS } from '@slipway/crds';
+import { API_ROLES, REPLICATION_ROLE, REST_SETTINGS } from '@slipway/installation';
 import { ownersRole } from './owners.js';
+import { openReservedConnections } from './reserved-connections.js';
 import { scramVerifier } from './scram.js';
 import { identifier, literal, type Session, transaction } from './session.js';
 
-/** The group that stands for what signs users up; a moved app grants its hooks to it. */
+/** The group of the service that signs users up. A moved app grants its auth hooks to this role. */
 export const AUTH_ADMINS_ROLE = 'supabase_auth_admin';
 
-/** Owns the `auth` schema in the template, until a spare's own role takes it over. */
+/**
+ * The role that owns the `auth` schema in the template. In a database made from the template, the database's own role
+ * becomes the owner.
+ */
 export const TEMPLATE_AUTH_ROLE = 'slipway_template_auth_admin';
 
 /**
- * Names that a moved app's grants may hold. Nobody is a member, so that what is granted to them reaches no neighbour.
+ * Role names that may occur in a moved app's grants. These roles have no members, so grants to them reach no other
+ * project.
  */
 const UPSTREAM_ROLES = [
   'authenticator',
@@ -40,35 +45,42 @@ export async function prepareCluster(session: Session): Promise<void> {
   await session.query(
     transaction([...missing, ...attributes, ownersSettings(owners), ...(await closedDatabases(session))]),
   );
+  await openReservedConnections(session);
   await prepareReplicationRole(session);
   await forgetGroupSettings(session);
 }
 
 const groupAttributes = (role: string) =>
-  `NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION ${role === 'service_role' ? 'BYPASSRLS' : 'NOBYPASSRLS'} PASSWORD NULL`;
+  `NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION ` +
+  `${role === 'service_role' ? 'BYPASSRLS' : 'NOBYPASSRLS'} PASSWORD NULL`;
 
 /**
- * Grants owners the settings that REST reads of their database; Postgres requires a grant, as it does not know these
- * names.
+ * Allows owners to set the settings that REST reads from their database. Postgres requires a grant, because it does not
+ * know these names.
  */
 const ownersSettings = (owners: string) =>
-  `GRANT SET ON PARAMETER ${REST_SETTINGS.map((name) => identifier(`pgrst.${name}`)).join(', ')} TO ${identifier(owners)}`;
+  `GRANT SET ON PARAMETER ${REST_SETTINGS.map((name) => identifier(`pgrst.${name}`)).join(', ')} ` +
+  `TO ${identifier(owners)}`;
 
-/** It can't log in until it is given a password. */
+/** Creates the role without a password, so it can't log in yet. */
 async function prepareReplicationRole(session: Session): Promise<void> {
   const { rows } = await session.query(`SELECT FROM pg_roles WHERE rolname = ${literal(REPLICATION_ROLE)}`);
   if (rows.length === 0) await session.query(`CREATE ROLE ${identifier(REPLICATION_ROLE)} REPLICATION NOLOGIN`);
 }
 
-/** Lets the data plane's reader of changes log in with `password`. */
+/** Allows the data plane's replication role to log in with `password`. */
 export async function openReplication(session: Session, password: string): Promise<void> {
   const verifier = literal(await scramVerifier(password));
   await session.query(
-    `ALTER ROLE ${identifier(REPLICATION_ROLE)} WITH LOGIN REPLICATION NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS PASSWORD ${verifier}`,
+    `ALTER ROLE ${identifier(REPLICATION_ROLE)} WITH LOGIN REPLICATION NOSUPERUSER NOCREATEDB NOCREATEROLE ` +
+      `NOBYPASSRLS PASSWORD ${verifier}`,
   );
 }
 
-/** Only tenants' own databases are left alone: theirs were closed before they became theirs. */
+/**
+ * Returns the statements that close all databases except the tenants'. Those were closed before a tenant could use
+ * them.
+ */
 async function closedDatabases(session: Session): Promise<string[]> {
   const { rows } = await session.query(`
     SELECT datname FROM pg_database
@@ -78,8 +90,8 @@ async function closedDatabases(session: Session): Promise<string[]> {
 }
 
 /**
- * A tenant can SET ROLE to a group and then ALTER ROLE … SET on it; as it is shared, nobody else may find such
- * settings. Resolves to what was done.
+ * Resets the settings of the shared groups, and returns the statements that it ran. A tenant can SET ROLE to a group
+ * and then run ALTER ROLE … SET on it. Such settings must not apply to other tenants.
  */
 export async function forgetGroupSettings(session: Session): Promise<string[]> {
   const groups = groupRoles(await ownersRole(session));

@@ -1,31 +1,32 @@
 /**
- * The record of which project has which database on a Postgres server: a table in a database that no tenant may enter.
- * In: a superuser's session there. Names of databases and roles and comments on them are readable by every login of a
- * server, so nothing that points at a project or its owner stands in them. Called by the operator's engine.
+ * Records which project has which database on a Postgres server, in a table of a database that no tenant can connect
+ * to. In: a superuser's session in that database. Every login of a server can read the names of databases and roles and
+ * the comments on them. So these contain nothing that identifies a project or its owner. The operator's engine calls
+ * it.
  */
-import { authAdminRole, authenticatorRole, databaseOf, ownerRole, randomLetters } from '@slipway/crds';
+import { authAdminRole, authenticatorRole, databaseOf, ownerRole, randomLetters } from '@slipway/installation';
 import { identifier, literal, type Session, transaction } from './session.js';
 
 export interface RegisteredDatabase {
   databaseId: string;
   /** False for a database with legacy names that is not in the table. */
   isRecorded: boolean;
-  /** The owner whose data the database keeps, after the project was deleted. */
+  /** The owner whose data the database retains after the project was deleted. */
   retainedFor: string | undefined;
 }
 
-/** No ref has an underscore, so no project's legacy names are those of another's id. */
+/** Prefix of a database's id. No ref has an underscore, so no project's legacy names can match another project's id. */
 const ID_PREFIX = 'db_';
 
 export const newDatabaseId = () => ID_PREFIX + randomLetters(20);
 
-/** An earlier release wrote the owner of a retained database into the comment on the database. */
+/** Beginning of the comment in which earlier releases stored the owner of a retained database. */
 const LEGACY_MARK = 'slipway: retained for ';
 
 export async function prepareRegistry(admin: Session): Promise<void> {
   await admin.query(
     transaction([
-      // Two operators may start at once: CREATE … IF NOT EXISTS alone fails then.
+      // Two operators may start at once. Without the lock, CREATE … IF NOT EXISTS can fail then.
       `SELECT pg_advisory_xact_lock(hashtext('slipway.databases'))`,
       'CREATE SCHEMA IF NOT EXISTS slipway',
       'REVOKE ALL ON SCHEMA slipway FROM PUBLIC',
@@ -38,8 +39,8 @@ export async function prepareRegistry(admin: Session): Promise<void> {
 }
 
 /**
- * A tenant may write any comment on its own database. So a mark counts only on a database that has no record, is
- * closed, and has an owner that cannot log in: the tenant can bring about neither.
+ * Moves marks of earlier releases into the table. A tenant can write any comment on its own database. So a mark counts
+ * only on a database that has no record, is closed, and has an owner that can't log in. A tenant can cause neither.
  */
 async function takeOverLegacyMarks(admin: Session): Promise<void> {
   const { rows } = await admin.query(`
@@ -62,8 +63,8 @@ async function takeOverLegacyMarks(admin: Session): Promise<void> {
 }
 
 /**
- * Returns the database of the project `ref`: the recorded one, or else the one with the legacy names.
- * `isClaimAnothers`: the id that the project's Secret names is recorded for another project.
+ * Returns the database of the project `ref`: the recorded one, or else the one with the legacy names. `isClaimAnothers`
+ * is true if the id in the project's Secret is recorded for another project.
  */
 export async function registeredDatabase(
   admin: Session,
@@ -90,10 +91,10 @@ export async function registeredDatabase(
   };
 }
 
-/** The statement that records whose database it is, and that nobody's data is retained in it. */
+/** Returns the statement that records the database of the project, without retained data. */
 export const ownRecord = (ref: string, databaseId: string) => record(ref, databaseId, 'NULL');
 
-/** The statement that records for whom a database is retained. */
+/** Returns the statement that records the owner for whom a database is retained. */
 export const retainRecord = (ref: string, databaseId: string, owner: string) => record(ref, databaseId, literal(owner));
 
 const record = (ref: string, databaseId: string, retainedFor: string) =>

@@ -1,6 +1,6 @@
 /**
- * Creates a project's database: roles, schemas, grants, and the `auth` schema's migrations. In: superuser sessions,
- * passwords. Out: databases. Used by the operator's engine; the data plane uses `migrateAuth`.
+ * Creates a project's database: roles, schemas, grants, and the `auth` schema's migrations. In: superuser sessions and
+ * passwords. Out: databases. The operator's engine uses it; the data plane uses only the migrations.
  */
 export { authMigrations, type Migration } from './auth/index.js';
 export { forgetGroupSettings, openReplication, prepareCluster } from './cluster.js';
@@ -25,6 +25,7 @@ export {
 export { migrateRealtime, realtimeMigrations } from './realtime/index.js';
 export { replicationPasswordAt } from './replication-password.js';
 export { dropIdleReplicationSlots } from './replication-slots.js';
+export { RESERVED_CONNECTIONS_ROLE } from './reserved-connections.js';
 export {
   createRole,
   grantGroups,

@@ -1,4 +1,4 @@
-/** Schemas of a project's database that a newer release migrated, on a real Postgres. */
+/** Tests schemas of a project's database that a newer release migrated, on a real Postgres. */
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -28,7 +28,7 @@ const MIGRATES: [string, (session: Session) => Promise<void>][] = [
 ];
 
 for (const [schema, migrate] of MIGRATES) {
-  test(`the ${schema} migrations refuse one that they do not know by name, and ignore those of others`, async ({
+  test(`the ${schema} migrations reject an unknown migration of Slipway, and ignore those of other tools`, async ({
     admin,
   }) => {
     const versions = `${schema}.schema_migrations`;
@@ -41,8 +41,8 @@ for (const [schema, migrate] of MIGRATES) {
     );
     assert.is(
       error?.message,
-      `schema ${schema} of the database p-newer has the migration slipway-9999-newer, which this release does not know: ` +
-        'run the newer release that wrote it',
+      `schema ${schema} of the database p-newer has the migration slipway-9999-newer, ` +
+        'which this release does not know: run the newer release that wrote it',
     );
     await admin.query(`RESET ROLE; DELETE FROM ${versions} WHERE version = 'slipway-9999-newer'`);
     await migrate(admin);

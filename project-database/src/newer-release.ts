@@ -1,11 +1,11 @@
 /**
- * Refuses a schema that a newer release migrated, as this release does not know what is in it. Used by each list of
- * migrations.
+ * Rejects a schema that a newer release migrated, because this release does not know its tables. Called for each
+ * schema's list of migrations.
  */
 import type { Migration } from './auth/index.js';
 import type { Session } from './session.js';
 
-/** Other tools may record versions of their own in the same table. */
+/** Matches the version of a Slipway migration. Other tools may record their own versions in the same table. */
 const OURS = /^slipway-\d{4}-/;
 
 /** Throws an error that names the database, the migration and the fix. */
@@ -21,7 +21,7 @@ export async function refuseNewer(
   throw new Error(newerRelease(schema, String(rows[0]?.name), unknown));
 }
 
-/** The first migration that a newer release applied. */
+/** Returns the first migration that only a newer release knows. */
 export const unknownMigration = (known: readonly Migration[], applied: ReadonlySet<unknown>): string | undefined =>
   [...applied].map(String).find((version) => OURS.test(version) && known.every((each) => each.version !== version));
 

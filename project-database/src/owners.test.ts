@@ -1,6 +1,6 @@
-/** Groups of owners as under CloudNativePG, whose superuser is named `postgres`. */
-import { databaseOf, ownerRole } from '@slipway/crds';
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+/** Tests the group of owners on a server like CloudNativePG's, whose superuser is `postgres`. */
+import { databaseOf, ownerRole } from '@slipway/installation';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -56,7 +56,7 @@ const asOwner = async (postgres: TestPostgres, sql: string): Promise<string> => 
   }
 };
 
-test('its superuser stays one, and no tenant is a member of it', async ({ admin, postgres }) => {
+test('the superuser keeps its rights, and no tenant is a member of its role', async ({ admin, postgres }) => {
   const { rows } = await admin.query(`
     SELECT rolsuper AND rolcanlogin AS whole,
       (SELECT count(*)::int FROM pg_auth_members WHERE roleid = pg_roles.oid) AS members
@@ -67,13 +67,14 @@ test('its superuser stays one, and no tenant is a member of it', async ({ admin,
   }
 });
 
-test('nothing in a project’s database that runs with its owner’s rights is the superuser’s', async ({ postgres }) => {
+test('the superuser owns no security-definer function and no schema in a project’s database', async ({ postgres }) => {
   const client = await connected({ ...postgres.admin(databaseOf(REF)), user: 'postgres', password: PASSWORD });
   const { rows } = await client.query(`
     SELECT proname FROM pg_proc WHERE prosecdef AND proowner = 'postgres'::regrole
       AND pronamespace::regnamespace::text IN ('auth', 'storage', 'realtime', 'public')
     UNION ALL
-    SELECT nspname FROM pg_namespace WHERE nspowner = 'postgres'::regrole AND nspname IN ('auth', 'storage', 'realtime')`);
+    SELECT nspname FROM pg_namespace
+    WHERE nspowner = 'postgres'::regrole AND nspname IN ('auth', 'storage', 'realtime')`);
   await client.end();
   assert.equal(rows, []);
 });
@@ -87,7 +88,7 @@ const DONE = [
   'SET ROLE service_role; SELECT * FROM public.todos',
 ];
 for (const sql of DONE) {
-  test(`its owner has the rights that owners have: ${sql}`, async ({ postgres }) => {
+  test(`the owner may run ${sql}`, async ({ postgres }) => {
     assert.is(await asOwner(postgres, sql), 'done');
   });
 }

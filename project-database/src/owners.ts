@@ -1,8 +1,7 @@
 /**
- * The group whose members are the projects' owners. It is `postgres`, as a moved app's SQL names it; only where that is
- * the superuser with which the server was made, as CloudNativePG has it, is there a group of another name, and
- * `postgres` stays out of every tenant's reach. In SQL of this package `OWNERS` stands for it; `naming` makes it the
- * server's own.
+ * The group of all projects' owners. Its usual name is `postgres`, the name in a moved app's SQL. If `postgres` is the
+ * server's bootstrap superuser, as with CloudNativePG, the group has another name, and no tenant can become `postgres`.
+ * SQL of this package contains the placeholder `OWNERS`, which `naming` replaces by the server's name of the group.
  */
 import type { Session } from './session.js';
 
@@ -10,7 +9,7 @@ export const OWNERS = ':owners:';
 export const USUAL_OWNERS_ROLE = 'postgres';
 const OTHER_OWNERS_ROLE = 'slipway_owners';
 
-/** Postgres gives it to the role that initdb makes, and to no other (pg_authid.dat). */
+/** Postgres assigns this oid only to the role that initdb makes (pg_authid.dat). */
 const BOOTSTRAP_SUPERUSER_OID = 10;
 
 export async function ownersRole(session: Session): Promise<string> {
@@ -18,7 +17,7 @@ export async function ownersRole(session: Session): Promise<string> {
   return rows[0]?.rolname === USUAL_OWNERS_ROLE ? OTHER_OWNERS_ROLE : USUAL_OWNERS_ROLE;
 }
 
-/** A session that takes SQL with OWNERS in it. */
+/** Returns a session that accepts SQL with the placeholder OWNERS. */
 export function naming(session: Session): Session {
   let owners: Promise<string> | undefined;
   return {

@@ -1,4 +1,4 @@
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -30,7 +30,7 @@ const asApi = (postgres: TestPostgres, password: string) => ({
   password,
 });
 
-test('an administrator who is no superuser can prepare it, and the API then owns its schema and nothing else', async ({
+test('the platform database can be prepared without a superuser, and the API owns only its schema', async ({
   postgres,
 }) => {
   await rows(postgres.admin(), "CREATE ROLE administrator LOGIN CREATEROLE CREATEDB PASSWORD 'of-the-site'");
@@ -48,7 +48,7 @@ test('an administrator who is no superuser can prepare it, and the API then owns
   assert.is(refusal, '42501');
 });
 
-test('what others did to a role is put right, and its data stays', async ({ postgres }) => {
+test('a changed role is repaired and keeps its data', async ({ postgres }) => {
   const connect = (database: string) => connected(postgres.admin(database));
   await preparePlatformDatabase(connect, { api: 'second', apiserver: 'another' });
   await rows(postgres.admin(), "ALTER ROLE slipway_api NOLOGIN SUPERUSER PASSWORD 'stolen'");

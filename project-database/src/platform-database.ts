@@ -1,7 +1,7 @@
 /**
- * The platform's own database and the login roles of its programs. In: an administrator's sessions, passwords. Run at
- * each start: it makes what is missing and leaves the rest. Called by the one-machine program, and on a cluster by the
- * operator.
+ * Prepares the platform's own database and the login roles of its programs. In: an administrator's sessions, and
+ * passwords. Out: the database and the roles. It runs at each start, creates what is missing, and changes nothing else.
+ * The one-machine program calls it, and on a cluster the operator does.
  */
 import { scramVerifier } from './scram.js';
 import { identifier, literal, type Session } from './session.js';
@@ -14,7 +14,10 @@ export const PLATFORM_ROLES = {
 } as const;
 export type PlatformProgram = keyof typeof PLATFORM_ROLES;
 
-/** `passwords`: of the programs that there are. An administrator who is no superuser may make roles and databases. */
+/**
+ * `passwords` has only the programs that exist. An administrator without superuser rights needs CREATEROLE and
+ * CREATEDB.
+ */
 export async function preparePlatformDatabase(
   connect: Connect,
   passwords: Partial<Record<PlatformProgram, string>>,
@@ -25,13 +28,13 @@ export async function preparePlatformDatabase(
     const isSuperuser = rows[0]?.rolsuper === true;
     for (const [program, password] of Object.entries(passwords)) {
       await prepareRole(session, PLATFORM_ROLES[program as PlatformProgram], password);
-      // A superuser is as good as a member of every role.
+      // A superuser needs no membership.
       const { role } = PLATFORM_ROLES[program as PlatformProgram];
       if (!isSuperuser) await session.query(`GRANT ${role} TO current_user`);
     }
-    const found = await session.query(`SELECT FROM pg_database WHERE datname = ${literal(PLATFORM_DATABASE)}`);
-    if (found.rows.length === 0) await session.query(`CREATE DATABASE ${identifier(PLATFORM_DATABASE)}`);
-    // The other two may be somebody else's.
+    const existing = await session.query(`SELECT FROM pg_database WHERE datname = ${literal(PLATFORM_DATABASE)}`);
+    if (existing.rows.length === 0) await session.query(`CREATE DATABASE ${identifier(PLATFORM_DATABASE)}`);
+    // Without superuser rights, the other two databases may belong to somebody else.
     const ours = isSuperuser ? [PLATFORM_DATABASE, 'postgres', 'template1'] : [PLATFORM_DATABASE];
     for (const database of ours) await session.query(`REVOKE ALL ON DATABASE ${identifier(database)} FROM PUBLIC`);
   });
@@ -59,7 +62,7 @@ async function prepareRole(
      FROM pg_roles WHERE rolname = ${literal(role)}`,
   );
   if (rows.length === 0) await session.query(`CREATE ROLE ${role}`);
-  // Only who has such an attribute may say anything of it, even no.
+  // Only a session with such an attribute may name it in ALTER ROLE, even to remove it from another role.
   const attributes = rows[0]?.special ? NOTHING_SPECIAL : '';
   const verifier = literal(await scramVerifier(password));
   await session.query(`ALTER ROLE ${role} LOGIN ${attributes} CONNECTION LIMIT ${connections} PASSWORD ${verifier}`);

@@ -1,9 +1,9 @@
 /**
- * The password of the role that reads changes, of each Postgres cluster another: who is caught with one has no other
- * cluster's.
+ * Derives the password of the replication role. Each Postgres cluster has a different password, so that a leaked one
+ * works on one cluster only.
  */
 import { createHmac } from 'node:crypto';
 
-/** `host`: of the cluster, as projects' Secrets have it. `secret`: what REPLICATION_SECRET holds. */
+/** `host` is the cluster's, as in the Secrets of projects. `secret` is the value of REPLICATION_SECRET. */
 export const replicationPasswordAt = (host: string, secret: string): string =>
   createHmac('sha256', secret).update(host).digest('base64url');

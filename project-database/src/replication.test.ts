@@ -1,5 +1,5 @@
-/** The reader of changes: who it is, what it may, and that no reading of its stands in the way of a removal. */
-import { databaseOf, REPLICATION_ROLE, replicationSlotOf } from '@slipway/crds';
+/** Tests the replication role: its attributes, its rights, and that an active slot never delays a removal. */
+import { databaseOf, REPLICATION_ROLE, replicationSlotOf } from '@slipway/installation';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -35,9 +35,7 @@ const login = async (projects: TestProjects, database: string, more: object = {}
   return client;
 };
 
-test('it may replicate, and is neither superuser nor free of row-level security nor a member of anything', async ({
-  admin,
-}) => {
+test('the replication role has REPLICATION and no other attribute, and is in no group', async ({ admin }) => {
   const { rows } = await admin.query(
     `select rolreplication, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb,
        exists (select from pg_auth_members where member = r.oid or roleid = r.oid) as related
@@ -56,7 +54,7 @@ test('it may replicate, and is neither superuser nor free of row-level security 
   ]);
 });
 
-test('it reads no table, and enters no database but the tenants’', async ({ projects }) => {
+test('the replication role reads no table, and can connect only to the tenants’ databases', async ({ projects }) => {
   const client = await login(projects, databaseOf('read-by-us'));
   const refused = await client.query('select * from auth.users').catch((error) => error.code);
   assert.is(refused, '42501');
@@ -64,7 +62,7 @@ test('it reads no table, and enters no database but the tenants’', async ({ pr
   assert.is(await login(projects, 'postgres').catch((error) => error.code), '42501');
 });
 
-test('slots that nobody reads are dropped once they are idle for so long, those of others never', async ({
+test('a slot of Slipway is dropped once it is idle for the given time, and any other slot never', async ({
   projects,
   admin,
 }) => {
@@ -78,10 +76,7 @@ test('slots that nobody reads are dropped once they are idle for so long, those 
   await admin.query(`select pg_drop_replication_slot('of_another')`);
 });
 
-test('a database whose changes are being read is dropped all the same, and its slot with it', async ({
-  projects,
-  admin,
-}) => {
+test('a database is dropped with its slot even while a reader uses the slot', async ({ projects, admin }) => {
   const slot = replicationSlotOf('read-by-us');
   const reader = await login(projects, databaseOf('read-by-us'), { replication: 'database' });
   await reader.query(`CREATE_REPLICATION_SLOT ${slot} LOGICAL pgoutput (SNAPSHOT 'nothing')`);
@@ -98,10 +93,10 @@ test('a database whose changes are being read is dropped all the same, and its s
   assert.equal((await admin.query(left, [databaseOf('read-by-us')])).rows, []);
 });
 
-test('a removal goes on where a kill cut the dropping of the database short', async ({ projects, admin }) => {
+test('a removal continues when a kill interrupted the drop of the database', async ({ projects, admin }) => {
   const database = databaseOf('half-dropped');
   await projects.create('half-dropped');
-  // What DROP DATABASE leaves behind when it ends between its two transactions.
+  // DROP DATABASE leaves this state when it is killed between its two transactions.
   await admin.query('update pg_database set datconnlimit = -2 where datname = $1', [database]);
   await dropDatabase(admin, database, 'half-dropped');
   assert.is((await admin.query('select from pg_database where datname = $1', [database])).rowCount, 0);

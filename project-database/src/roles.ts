@@ -1,19 +1,22 @@
 /**
- * The login roles of a project: what each may be and do. Limits that a role can't raise itself are set by the
- * superuser.
+ * The login roles of a project, with their attributes and rights. Only the superuser can set the limits that a role
+ * must not raise.
  */
-import { API_ROLES, authAdminRole, authenticatorRole, ownerRole } from '@slipway/crds';
+import { API_ROLES, authAdminRole, authenticatorRole, ownerRole } from '@slipway/installation';
 import { AUTH_ADMINS_ROLE } from './cluster.js';
 import { OWNERS } from './owners.js';
+import { grantReservedConnections } from './reserved-connections.js';
 import { identifier } from './session.js';
 
 export interface LoginRole {
-  /** The key of its password in ProjectPasswords. */
+  /** The key of the role's password in ProjectPasswords. */
   part: keyof ProjectPasswords;
   name(databaseId: string): string;
   inherit: boolean;
   connectionLimit: number;
-  /** The groups it belongs to, and how. */
+  /** True if the role can log in after sessions of `db_url` have taken all other connections. */
+  usesReservedConnections: boolean;
+  /** The groups of the role. `membership` has the options of the grant. */
   groups: readonly string[];
   membership: string;
   settings: Readonly<Record<string, string>>;
@@ -31,6 +34,7 @@ export const LOGIN_ROLES: readonly LoginRole[] = [
     name: ownerRole,
     inherit: true,
     connectionLimit: 20,
+    usesReservedConnections: false,
     groups: [...API_ROLES, OWNERS],
     membership: 'ADMIN FALSE, INHERIT TRUE, SET TRUE',
     settings: {
@@ -44,6 +48,7 @@ export const LOGIN_ROLES: readonly LoginRole[] = [
     name: authenticatorRole,
     inherit: false,
     connectionLimit: 20,
+    usesReservedConnections: true,
     groups: API_ROLES,
     membership: 'ADMIN FALSE, INHERIT FALSE, SET TRUE',
     settings: {
@@ -58,6 +63,7 @@ export const LOGIN_ROLES: readonly LoginRole[] = [
     name: authAdminRole,
     inherit: true,
     connectionLimit: 8,
+    usesReservedConnections: true,
     groups: [AUTH_ADMINS_ROLE],
     membership: 'ADMIN FALSE, INHERIT TRUE, SET FALSE',
     settings: {
@@ -69,7 +75,10 @@ export const LOGIN_ROLES: readonly LoginRole[] = [
   },
 ];
 
-/** Makes `role` of `databaseId`, which can't log in until it is given a password. For a session by `naming`. */
+/**
+ * Returns the statements that make `role` of `databaseId` without a password, so it can't log in. Run them in a session
+ * of `naming`.
+ */
 export function createRole(role: LoginRole, databaseId: string): string[] {
   const name = identifier(role.name(databaseId));
   return [
@@ -79,10 +88,14 @@ export function createRole(role: LoginRole, databaseId: string): string[] {
   ];
 }
 
-/** For a session by `naming`. */
-export const grantGroups = (role: LoginRole, databaseId: string) => [
-  `GRANT ${role.groups.map(identifier).join(', ')} TO ${identifier(role.name(databaseId))} WITH ${role.membership}`,
-];
+/** Returns the grants of the role's groups. Run them in a session of `naming`. */
+export function grantGroups(role: LoginRole, databaseId: string): string[] {
+  const name = identifier(role.name(databaseId));
+  return [
+    `GRANT ${role.groups.map(identifier).join(', ')} TO ${name} WITH ${role.membership}`,
+    ...(role.usesReservedConnections ? [grantReservedConnections(name)] : []),
+  ];
+}
 
 export const roleAttributes = (role: LoginRole) =>
   `NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS ${role.inherit ? 'INHERIT' : 'NOINHERIT'} ` +

@@ -1,13 +1,13 @@
-/** A Postgres connection as this package uses it; `pg`'s Client and Pool both are one. */
+/** A Postgres connection for this package. `pg`'s Client and Pool both match it. */
 export interface Session {
   query(sql: string): Promise<{ rows: Record<string, unknown>[] }>;
 }
 
-/** A name as SQL takes it. */
+/** Quotes a name for SQL. */
 export const identifier = (name: string) => `"${name.replaceAll('"', '""')}"`;
 
-/** A string as SQL takes it under standard_conforming_strings. */
+/** Quotes a string for SQL with standard_conforming_strings. */
 export const literal = (value: string) => `'${value.replaceAll("'", "''")}'`;
 
-/** Several statements as one: all or nothing, in one round trip. */
+/** Joins statements into one transaction, in one round trip. */
 export const transaction = (statements: readonly string[]) => ['BEGIN', ...statements, 'COMMIT'].join(';\n');

@@ -1,24 +1,25 @@
 /**
- * A database that is closed, for good or for a while, to all but who will drop or open it. Called by removals and by
- * the operator.
+ * Closes a database, for good or for a while, except for the program that will drop or reopen it. Removals and the
+ * operator call it.
  */
 import { identifier, literal, type Session } from './session.js';
 
 /**
- * An owner's session that opens its database again and again, or makes a template of it, which can't be dropped, is
- * ended at the next try.
+ * Maximum number of attempts to close the database. A session of the owner may reopen its database, or mark it as a
+ * template, which can't be dropped. The next attempt ends that session.
  */
 const TRIES = 5;
 
-/** Nobody is in it and nobody comes in, and no slot of it is left, whose reader a removal would wait for. */
+/** Ends all sessions, prevents new ones, and drops the replication slots, whose readers a removal would wait for. */
 export async function shutDatabase(admin: Session, database: string): Promise<void> {
   const name = literal(database);
-  // One whose DROP DATABASE was cut short (datconnlimit -2, as pg_database is documented) has no slots, and can not be
-  // altered.
+  // If a DROP DATABASE was interrupted, Postgres sets datconnlimit to -2 (documented under pg_database). Such a
+  // database has no slots and can't be altered.
   const isWhole = `FROM pg_database WHERE datname = ${name} AND datconnlimit <> -2`;
   for (let tries = 0; tries < TRIES; tries++) {
     const { rows } = await admin.query(`
-      SELECT datallowconn OR datistemplate OR EXISTS (SELECT FROM pg_stat_activity WHERE datname = ${name}) AS open ${isWhole}`);
+      SELECT datallowconn OR datistemplate OR EXISTS (SELECT FROM pg_stat_activity WHERE datname = ${name}) AS open
+      ${isWhole}`);
     if (rows.length === 0) return;
     if (!rows[0]?.open) break;
     await admin.query(sentAway(name));

@@ -1,10 +1,18 @@
 /**
- * From nothing to a project's database: the template, a spare made from it, the taking of a spare, the end. In:
- * superuser sessions in a database that is no tenant's. Out: SQL done. Called by the operator's engine, and by tests
- * that want a project's database without one.
+ * Makes, assigns and drops projects' databases. All are made from a template. A spare is a database that was made in
+ * advance and has no project; a new project gets a spare. In: superuser sessions in a database that no tenant owns.
+ * Out: executed SQL. The operator's engine calls it, and tests that need a project's database without an operator.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { API_ROLES, authAdminRole, authenticatorRole, databaseOf, ownerRole, REPLICATION_ROLE } from '@slipway/crds';
+import {
+  API_ROLES,
+  authAdminRole,
+  authenticatorRole,
+  databaseOf,
+  ownerRole,
+  queryRole,
+  REPLICATION_ROLE,
+} from '@slipway/installation';
 import { authMigrations } from './auth/index.js';
 import { TEMPLATE_AUTH_ROLE } from './cluster.js';
 import { migrateAuth } from './migrate-auth.js';
@@ -17,24 +25,27 @@ import { shutDatabase } from './shut-database.js';
 import { migrateStorage, storageMigrations } from './storage/index.js';
 import { TEMPLATE_SQL } from './template.js';
 
-/** A session that is closed after use. */
+/** Opens a session. The user of the session closes it. */
 export type Connect = (database: string) => Promise<Session & { end(): Promise<void> }>;
 
 export const BUILDING_PREFIX = 'slipway-building-';
 export const SPARE_PREFIX = 'slipway-spare-';
 export const TEMPLATE_PREFIX = 'slipway-template-';
 
-/** Roles of a database that is nobody's yet carry this in place of a database id: no id of a project begins so. */
+/** Roles of a database without a project have this in place of the database id. No project's id begins like this. */
 export const spareRef = (id: string) => `spare_${id}`;
 
-/** A spare's id begins with the version of all that was put into it, so that an upgrade knows the old ones. */
+/** Returns an id that begins with the version of the spare's schema, so that an upgrade recognises old spares. */
 export const newSpareId = () => `${SCHEMA_VERSION}-${randomBytes(6).toString('hex')}`;
 
-/** Everything in the `public` schema that the owner makes is reachable through the API, under row-level security. */
+/**
+ * Makes everything that the owner creates in the schema `public` available through the API, under row-level security.
+ */
 const defaultPrivileges = (role: string) =>
   ['TABLES', 'SEQUENCES', 'ROUTINES'].map(
     (kind) =>
-      `ALTER DEFAULT PRIVILEGES FOR ROLE ${identifier(role)} IN SCHEMA public GRANT ALL ON ${kind} TO ${OWNERS}, ${API_ROLES.join(', ')}`,
+      `ALTER DEFAULT PRIVILEGES FOR ROLE ${identifier(role)} IN SCHEMA public ` +
+      `GRANT ALL ON ${kind} TO ${OWNERS}, ${API_ROLES.join(', ')}`,
   );
 
 /** Statements that a superuser runs in the spare. */
@@ -47,7 +58,7 @@ const ownership = (ref: string) => [
   `ALTER PUBLICATION supabase_realtime OWNER TO ${identifier(ownerRole(ref))}`,
 ];
 
-/** Closed to all but its three roles; nobody can connect until the last of these ran. */
+/** Closes the database except for its three roles. Nobody can connect until the last statement. */
 const databaseAccess = (database: string, ref: string) => [
   `REVOKE ALL ON DATABASE ${identifier(database)} FROM PUBLIC`,
   ...[authenticatorRole(ref), authAdminRole(ref), REPLICATION_ROLE].map(
@@ -57,7 +68,7 @@ const databaseAccess = (database: string, ref: string) => [
   `ALTER DATABASE ${identifier(database)} ALLOW_CONNECTIONS true`,
 ];
 
-/** Replaces the name of the owners' group, which is no part of the version. */
+/** Replaces the name of the owners' group, which the version does not depend on. */
 const asUsual = (sql: string) => sql.replaceAll(OWNERS, USUAL_OWNERS_ROLE);
 
 const SCHEMA_VERSION = createHash('sha256')
@@ -68,7 +79,7 @@ const SCHEMA_VERSION = createHash('sha256')
 
 export const TEMPLATE = `${TEMPLATE_PREFIX}${SCHEMA_VERSION}`;
 
-/** Makes this version's template; where it is already, nothing. */
+/** Makes this version's template if it is missing. */
 export async function ensureTemplate(admin: Session, connect: Connect): Promise<void> {
   const { rows } = await admin.query(`SELECT FROM pg_database WHERE datname = ${literal(TEMPLATE)}`);
   if (rows.length > 0) return;
@@ -96,19 +107,20 @@ export async function ensureTemplate(admin: Session, connect: Connect): Promise<
 }
 
 /**
- * Returns the statements without waiting for the disk: a half-made spare is dropped after a crash. The transaction that
- * assigns it waits, and so for all before it.
+ * Returns a transaction that does not wait for the disk. After a crash, an unfinished spare is dropped. The transaction
+ * that assigns the spare waits for the disk, which also writes everything before it.
  */
 const unhurried = (statements: readonly string[]) => transaction(['SET LOCAL synchronous_commit = off', ...statements]);
 
-/** Makes the spare `id`: a database and its three roles, which nobody can log in as yet. */
+/** Makes the spare `id`: a database and its three roles, which can't log in yet. */
 export async function buildSpare(given: Session, connect: Connect, id: string): Promise<void> {
   const admin = naming(given);
   const ref = spareRef(id);
   const building = `${BUILDING_PREFIX}${id}`;
   await admin.query(unhurried(LOGIN_ROLES.flatMap((role) => createRole(role, ref))));
   await admin.query(
-    `CREATE DATABASE ${identifier(building)} TEMPLATE ${identifier(TEMPLATE)} OWNER ${identifier(ownerRole(ref))} ALLOW_CONNECTIONS false`,
+    `CREATE DATABASE ${identifier(building)} TEMPLATE ${identifier(TEMPLATE)} ` +
+      `OWNER ${identifier(ownerRole(ref))} ALLOW_CONNECTIONS false`,
   );
   await admin.query(unhurried(databaseAccess(building, ref)));
   await within(connect, building, (session) => session.query(unhurried(ownership(ref))));
@@ -125,8 +137,8 @@ async function within<T>(connect: Connect, database: string, work: (session: Ses
 }
 
 /**
- * Renames the spare `id` to the names of `databaseId`, and runs `also`: in one transaction, so that it is either
- * nobody's or whole.
+ * Renames the spare `id` to the names of `databaseId`, and runs the statements `also`. All is one transaction, so the
+ * database either stays a spare or is complete.
  */
 export async function takeSpare(
   admin: Session,
@@ -149,11 +161,11 @@ export async function takeSpare(
   await admin.query(transaction([rename, ...roles.flat(), ...also]));
 }
 
-/** Drops `database` and the roles of `databaseId`, whichever of them are there. */
+/** Drops `database` and the roles of `databaseId`, if they exist. */
 export async function dropDatabase(admin: Session, database: string, databaseId: string): Promise<void> {
   await shutDatabase(admin, database);
   await admin.query(`DROP DATABASE IF EXISTS ${identifier(database)} WITH (FORCE)`);
-  const names = LOGIN_ROLES.map((role) => literal(role.name(databaseId))).join(', ');
+  const names = [...LOGIN_ROLES.map((role) => role.name(databaseId)), queryRole(databaseId)].map(literal).join(', ');
   const { rows } = await admin.query(`SELECT rolname, oid::text FROM pg_roles WHERE rolname IN (${names})`);
   for (const { rolname, oid } of rows) await dropRole(admin, String(rolname), String(oid));
 }
@@ -162,8 +174,9 @@ const DEPENDENT_OBJECTS = '2BP01';
 const GONE_PREFIX = 'slipway-gone-';
 
 /**
- * Any tenant may grant something to a neighbour's role in a database of its own, where no superuser goes to take it
- * back. Such a role stays, as nobody's and under a name of no project, until that database goes too.
+ * Drops a role, or renames it if it can't be dropped yet. Any tenant can grant something to another project's role in
+ * the tenant's own database, where no superuser connects to revoke it. Such a role stays, without login and under a
+ * name of no project, until that database is dropped too.
  */
 export async function dropRole(admin: Session, name: string, oid: string): Promise<void> {
   try {
@@ -179,7 +192,7 @@ export async function dropRole(admin: Session, name: string, oid: string): Promi
   }
 }
 
-/** Roles of projects that are gone, as far as nothing is granted to them any more. */
+/** Drops roles of deleted projects that no longer have grants. */
 export async function dropGoneRoles(admin: Session): Promise<void> {
   const { rows } = await admin.query(
     `SELECT rolname, oid::text FROM pg_roles WHERE rolname LIKE ${literal(`${GONE_PREFIX}%`)}`,

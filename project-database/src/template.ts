@@ -1,17 +1,17 @@
 /**
- * Objects that only a superuser can create, made once in a template: extensions, event triggers, and what PUBLIC must
- * not see. Nothing here runs with more rights than its caller's.
+ * Objects that only a superuser can create, made once in a template: extensions, event triggers, and the removal of
+ * PUBLIC's access to other projects. Nothing here runs with more rights than its caller's.
  */
-import { API_ROLES } from '@slipway/crds';
+import { API_ROLES } from '@slipway/installation';
 import { OWNERS } from './owners.js';
 import { identifier } from './session.js';
 
 const apiRoles = API_ROLES.join(', ');
 
-/** Supabase's default extensions; a project's owner may create any other trusted one. */
+/** Supabase's default extensions. A project's owner can create any other trusted one. */
 const EXTENSIONS = ['uuid-ossp', 'pgcrypto'];
 
-/** Tells who serves the database over REST that its catalogue changed. */
+/** SQL that notifies the database's REST service of a changed catalogue. */
 const CATALOGUE_NOTICE = `
 CREATE FUNCTION extensions.pgrst_ddl_watch() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY INVOKER SET search_path = pg_catalog, pg_temp AS $$
@@ -33,7 +33,7 @@ CREATE EVENT TRIGGER pgrst_ddl_watch ON ddl_command_end EXECUTE FUNCTION extensi
 CREATE EVENT TRIGGER pgrst_drop_watch ON sql_drop EXECUTE FUNCTION extensions.pgrst_drop_watch();
 `;
 
-/** Sessions of other projects are nobody's business, their names included. */
+/** SQL that hides the sessions of other projects, including their names. */
 const NEIGHBOURS_HIDDEN = `
 REVOKE ALL ON pg_catalog.pg_stat_activity FROM PUBLIC;
 REVOKE ALL ON FUNCTION pg_catalog.pg_stat_get_activity(integer) FROM PUBLIC;

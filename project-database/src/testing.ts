@@ -1,6 +1,6 @@
-/** For tests: projects' databases in a Postgres of one's own, made as the operator's engine makes them. */
-import { databaseOf } from '@slipway/crds';
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+/** For tests: projects' databases on a separate Postgres, made like the operator's engine makes them. */
+import { databaseOf } from '@slipway/installation';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
 import pg from 'pg';
 import { prepareCluster } from './cluster.js';
 import { LOGIN_ROLES, type ProjectPasswords } from './roles.js';
@@ -10,9 +10,9 @@ export interface TestProjects {
   postgres: TestPostgres;
   /** A superuser's connection. */
   admin: pg.Client;
-  /** Makes a project's database; each role's password is `<part>-of-<ref>`. */
+  /** Makes a project's database. The password of each role is `<part>-of-<ref>`. */
   create(ref: string): Promise<void>;
-  /** A session of one of the project's roles, in its own database unless told otherwise. */
+  /** Opens a session of one of the project's roles, by default in the project's database. */
   login(ref: string, part: keyof ProjectPasswords, database?: string): Promise<pg.Client>;
   close(): Promise<void>;
 }

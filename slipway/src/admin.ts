@@ -1,6 +1,6 @@
 /**
- * `npm run admin`: runs the API's commands for accounts over the platform database of the platform that runs over
- * SLIPWAY_HOME. Whoever can read the home's secrets may run them. Called by `main.ts`.
+ * Runs the API's commands for accounts (`npm run admin`) on the platform database of the platform that runs over
+ * SLIPWAY_HOME. Only accounts of the machine that can read the home's secrets may run them. Called by `main.ts`.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

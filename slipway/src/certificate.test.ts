@@ -16,7 +16,7 @@ test.before.each(async () => {
 
 test.after.each(() => rm(folder, { recursive: true }));
 
-test('a client that trusts the authority alone connects by each name, and by no other', async () => {
+test('a client that trusts only the certificate authority can connect by each name, and by no other', async () => {
   const certificate = await serverCertificate(folder, ['localhost', '127.0.0.1']);
   assert.is(await connect(certificate, 'localhost'), 'OK');
   assert.is(await connect(certificate, undefined), 'OK');
@@ -26,7 +26,7 @@ test('a client that trusts the authority alone connects by each name, and by no 
   assert.is.not(await connect({ ...certificate, authority: stranger.authority }, 'localhost'), 'OK');
 });
 
-test('a certificate stays as it is until a name is missing or a file is damaged; the authority stays then too', async () => {
+test('the certificate is renewed only when a name is missing or a file is damaged', async () => {
   const first = await serverCertificate(folder, ['localhost']);
   const issued = readFileSync(first.certificateFile, 'utf8');
   await serverCertificate(folder, ['localhost']);
@@ -40,7 +40,7 @@ test('a certificate stays as it is until a name is missing or a file is damaged;
   assert.is(await connect(repaired, 'localhost'), 'OK');
 });
 
-test('only the owner reads the keys', async () => {
+test('the keys of the certificates can be read only by their owner', async () => {
   await serverCertificate(folder, ['localhost']);
   for (const name of ['ca.key', 'server.key']) {
     assert.is((await stat(path.join(folder, name))).mode & 0o777, 0o600);

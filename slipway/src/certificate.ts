@@ -1,16 +1,16 @@
 /**
- * The Kubernetes API's certificate: an authority of this platform's own, kept for ten years, and a server certificate
- * that is issued again when it nears its end or the address changes. In: the folder and the names. Out: paths of PEM
- * files.
+ * Issues the Kubernetes API's certificate. The platform has its own certificate authority, valid for ten years. The
+ * server certificate is issued again when it is about to expire or the address changes. In: the folder and the names.
+ * Out: paths of PEM files.
  */
 import { createPrivateKey, webcrypto, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import path from 'node:path';
-import { writeAtomically } from './atomic-file.js';
+import { writeAtomically } from '@slipway/postgres';
 
 export interface ServerCertificate {
-  /** PEM of the authority, for clients. */
+  /** PEM file of the authority, for clients. */
   authority: string;
   certificateFile: string;
   keyFile: string;
@@ -45,24 +45,25 @@ const pairIn = (folder: string, name: string): Pair => ({
   key: path.join(folder, `${name}.key`),
 });
 
-/** Whether certificate and key are there, belong together, cover `names`, and last. */
+/** True if certificate and key exist, belong together, cover `names`, and are valid for long enough. */
 async function isUsable(pair: Pair, names: string[], issuer?: X509Certificate): Promise<boolean> {
   try {
-    const found = new X509Certificate(await readFile(pair.certificate));
-    const covers = (name: string) => (isIP(name) ? found.checkIP(name) : found.checkHost(name)) !== undefined;
+    const certificate = new X509Certificate(await readFile(pair.certificate));
+    const covers = (name: string) =>
+      (isIP(name) ? certificate.checkIP(name) : certificate.checkHost(name)) !== undefined;
     return (
-      found.checkPrivateKey(createPrivateKey(await readFile(pair.key))) &&
-      found.validToDate.getTime() > Date.now() + RENEW_BEFORE_DAYS * DAY_MS &&
+      certificate.checkPrivateKey(createPrivateKey(await readFile(pair.key))) &&
+      certificate.validToDate.getTime() > Date.now() + RENEW_BEFORE_DAYS * DAY_MS &&
       names.every(covers) &&
-      (!issuer || found.verify(issuer.publicKey))
+      (!issuer || certificate.verify(issuer.publicKey))
     );
   } catch {
-    // Missing or damaged: either way another one is issued.
+    // Missing or damaged: another certificate is issued either way.
     return false;
   }
 }
 
-/** Loaded only when something is issued, as it is large. */
+/** Loads the library only to issue a certificate, because it is large. */
 async function library() {
   await import('reflect-metadata');
   return await import('@peculiar/x509');

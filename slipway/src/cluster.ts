@@ -1,11 +1,12 @@
 /**
- * Applies our resources' definitions and our namespace to the Kubernetes API before the programs start, at each start,
- * so that a new release brings its own. By plain requests: a client library would cost the supervisor more memory than
- * all else.
+ * Applies our CustomResourceDefinitions and our namespace to the Kubernetes API, at each start before the programs, so
+ * that a new release applies its own. It sends plain requests: a client library would need more memory than the rest of
+ * the supervisor.
  */
 import { request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { customResourceDefinitions, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { customResourceDefinitions, GROUP, VERSION } from '@slipway/crds';
+import { SYSTEM_NAMESPACE } from '@slipway/installation';
 
 export interface ClusterAccess {
   url: string;
@@ -20,12 +21,30 @@ export async function prepareCluster(access: ClusterAccess): Promise<void> {
   for (const crd of customResourceDefinitions) await untilEstablished(access, crd.metadata.name);
 }
 
+/** Counts the projects that have edge functions. */
+export async function countProjectsWithFunctions(access: ClusterAccess): Promise<number> {
+  const namespaces = new Set<string>();
+  let next = '';
+  do {
+    const path = `/apis/${GROUP}/${VERSION}/edgefunctions?limit=500&continue=${encodeURIComponent(next)}`;
+    const page = (await call(access, 'GET', path)) as FunctionList;
+    for (const { metadata } of page.items) namespaces.add(metadata.namespace);
+    next = page.metadata.continue ?? '';
+  } while (next !== '');
+  return namespaces.size;
+}
+
+interface FunctionList {
+  metadata: { continue?: string };
+  items: { metadata: { namespace: string } }[];
+}
+
 const definitionPath = (name: string) => `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}`;
 
 const apply = (access: ClusterAccess, path: string, object: object) =>
   call(access, 'PATCH', `${path}?fieldManager=slipway&force=true`, object);
 
-/** Bounded: a server that takes the definition and never serves it is broken. */
+/** Waits until the API serves the definition, up to a limit. */
 async function untilEstablished(access: ClusterAccess, name: string): Promise<void> {
   for (let waited = 0; waited < 30_000; waited += 50) {
     const { status } = (await call(access, 'GET', definitionPath(name))) as {

@@ -1,22 +1,23 @@
 /**
- * Copies the tables of one database into an empty one on another server, as the embedded Postgres brings no pg_dump.
- * In: superuser sessions on both, and a file that both servers can write. All of the copy is one transaction. It knows
- * what the platform's tables of earlier releases consist of (columns, identities, sequences, constraints, indexes), and
- * refuses a database that has anything else.
+ * Copies the tables of one database into an empty one on another server, because the embedded Postgres has no pg_dump.
+ * In: superuser sessions on both, and a file that both servers can write. The whole copy is one transaction.
+ *
+ * It copies the kinds of objects that earlier releases of the platform made: columns, identities, sequences,
+ * constraints and indexes. It rejects a database with any other object.
  */
 import { literal, type Session } from '@slipway/project-database';
 
 const SYSTEM = `nspname NOT LIKE 'pg\\_%' AND nspname <> 'information_schema'`;
 
 interface Table {
-  /** Qualified and quoted, as all names here. */
+  /** Qualified and quoted, like all names here. */
   name: string;
   schema: string;
   owner: string;
   columns: string;
 }
 
-/** The roles that own tables or their schemas. */
+/** Returns the roles that own tables or their schemas. */
 export async function ownersOf(from: Session): Promise<string[]> {
   const { rows } = await from.query(`
     SELECT DISTINCT rolname FROM pg_roles WHERE rolname <> current_user AND rolname NOT LIKE 'pg\\_%' AND oid IN (
@@ -26,7 +27,7 @@ export async function ownersOf(from: Session): Promise<string[]> {
 }
 
 export async function copyDatabase(from: Session, to: Session, file: string): Promise<void> {
-  // Without a search path, Postgres qualifies every name that it shows.
+  // Without a search path, Postgres qualifies all names in its output.
   await from.query(`SET search_path = ''; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`);
   await refuseOtherObjects(from);
   const tables = await tablesOf(from);
@@ -73,7 +74,7 @@ async function refuseOtherObjects(from: Session): Promise<void> {
       UNION ALL SELECT 'extension', extname, extnamespace FROM pg_extension) AS found
     JOIN pg_namespace ON pg_namespace.oid = namespace WHERE ${SYSTEM} LIMIT 1`);
   const [found] = rows;
-  if (found) throw new Error(`the platform's database has the ${found.kind} ${found.name}, which can not be copied`);
+  if (found) throw new Error(`the platform's database has the ${found.kind} ${found.name}, which cannot be copied`);
 }
 
 async function tablesOf(from: Session): Promise<Table[]> {
@@ -103,7 +104,7 @@ const SCHEMAS = `
   SELECT format('CREATE SCHEMA IF NOT EXISTS %I AUTHORIZATION %I', nspname, rolname) AS statement
   FROM pg_namespace JOIN pg_roles ON pg_roles.oid = nspowner WHERE ${SYSTEM} AND nspname <> 'public'`;
 
-/** Not those of identity columns, which come with their table. */
+/** SQL condition that excludes the sequences of identity columns, because they are made with their table. */
 const OWN_SEQUENCES = `
   FROM pg_class AS sequence
   JOIN pg_namespace ON pg_namespace.oid = relnamespace
@@ -113,7 +114,8 @@ const OWN_SEQUENCES = `
   WHERE relkind = 'S' AND ${SYSTEM} AND deptype IS DISTINCT FROM 'i'`;
 
 const SEQUENCES = `
-  SELECT format('CREATE SEQUENCE %I.%I AS %s INCREMENT %s MINVALUE %s MAXVALUE %s START %s CACHE %s; ALTER SEQUENCE %1$I.%2$I OWNER TO %9$I',
+  SELECT format('CREATE SEQUENCE %I.%I AS %s INCREMENT %s MINVALUE %s MAXVALUE %s START %s CACHE %s; '
+    'ALTER SEQUENCE %1$I.%2$I OWNER TO %9$I',
     nspname, relname, seqtypid::regtype, seqincrement, seqmin, seqmax, seqstart, seqcache, rolname) AS statement
   ${OWN_SEQUENCES}`;
 
@@ -123,7 +125,8 @@ const SEQUENCE_OWNERS = `
   JOIN pg_attribute ON attrelid = refobjid AND attnum = refobjsubid`;
 
 const constraints = (types: string) => `
-  SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(pg_constraint.oid)) AS statement
+  SELECT format('ALTER TABLE %s ADD CONSTRAINT %I %s',
+    conrelid::regclass, conname, pg_get_constraintdef(pg_constraint.oid)) AS statement
   FROM pg_constraint JOIN pg_namespace ON pg_namespace.oid = connamespace
   WHERE conrelid <> 0 AND contype IN (${types}) AND ${SYSTEM}`;
 
@@ -137,7 +140,7 @@ const INDEXES = `
   JOIN pg_namespace ON pg_namespace.oid = relnamespace
   WHERE relkind = 'r' AND ${SYSTEM} AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid)`;
 
-/** A sequence that was never used has no last value. */
+/** Query for the values of sequences. A sequence that was never used has no last value. */
 const SEQUENCE_VALUES = `
   SELECT format('SELECT pg_catalog.setval(%s, %s)',
     coalesce(

@@ -4,12 +4,12 @@ import { StartProblem } from './problem.js';
 
 const PATIENCE_MS = 120_000;
 
-/** Resolves once `GET <url>/health` answers 200; `signal` gives up. */
+/** Resolves once `GET <url>/health` returns 200. Throws if `signal` aborts first. */
 export async function untilHealthy(url: string, signal: AbortSignal): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
   let last = 'no answer';
   while (performance.now() < deadline) {
-    const answer = await ask(`${url}/health`).catch((error: Error) => ({ status: 0, text: error.message }));
+    const answer = await request(`${url}/health`).catch((error: Error) => ({ status: 0, text: error.message }));
     if (answer.status === 200) return;
     last = `${answer.status || ''} ${answer.text.slice(0, 500)}`.trim();
     await sleep(50, undefined, { signal });
@@ -17,14 +17,14 @@ export async function untilHealthy(url: string, signal: AbortSignal): Promise<vo
   throw new StartProblem(`the platform does not become ready; GET ${url}/health says: ${last}`);
 }
 
-/** Whether the first administrator has still to register with the setup code: `GET <url>/auth/registration`. */
+/** True if the first administrator must still register with the setup code (`GET <url>/auth/registration`). */
 export async function isSetupRequired(url: string): Promise<boolean> {
-  const { status, text } = await ask(`${url}/auth/registration`);
+  const { status, text } = await request(`${url}/auth/registration`);
   if (status !== 200) throw new StartProblem(`GET ${url}/auth/registration answers ${status}`);
   return (JSON.parse(text) as { setup_required: boolean }).setup_required;
 }
 
-function ask(url: string): Promise<{ status: number; text: string }> {
+function request(url: string): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const sent = get(url, { agent: false, timeout: 5_000 }, (response) => {
       let text = '';

@@ -1,7 +1,7 @@
 /**
- * The folders of one platform. In: SLIPWAY_HOME. Out: where everything is, made and private. Secrets, logs and
- * certificates are in folders that only the starter enters; sockets are in a short one, as a socket's path may have 107
- * bytes.
+ * The folders of one platform. In: SLIPWAY_HOME. Out: all paths, after the folders are made private. Only the starter
+ * can enter the folders of secrets, logs and certificates. The sockets are in a folder with a short path, because a
+ * socket's path may have at most 107 bytes.
  */
 import { createHash } from 'node:crypto';
 import { chmod, lstat, mkdir, realpath, rm, stat, statfs, writeFile } from 'node:fs/promises';
@@ -15,10 +15,12 @@ export interface Home {
   kubeconfig: string;
   secrets: string;
   tls: string;
+  /** TLS certificates of the hosts, with their keys. */
+  certificates: string;
   /** Folder of each program's own files. */
   programs: string;
   logs: string;
-  /** Compiled code of the programs, so that the next start is faster. */
+  /** Compiled code of the programs, which makes the next start faster. */
   cache: string;
   /** The tenants' Postgres. */
   postgres: string;
@@ -26,8 +28,12 @@ export interface Home {
   platformPostgres: string;
   /** Files of the projects' storage. */
   storage: string;
-  /** Sources of the projects' functions, and what they import. */
+  /** Sources of the projects' functions, and the modules that they import. */
   functions: string;
+  /** Deployments of the projects' sites. */
+  sites: string;
+  /** Work folders, caches and logs of builds. */
+  builds: string;
   sockets: {
     folder: string;
     postgres: string;
@@ -38,18 +44,20 @@ export interface Home {
   };
 }
 
-/** Makes what is missing of SLIPWAY_HOME and checks that it can be written. */
+/** Makes missing folders of SLIPWAY_HOME, and checks that they are writable. */
 export async function openHome(folder: string): Promise<Home> {
-  // Postgres, where it runs as another account, must pass through to its own folder; nobody else gains by it.
+  // A Postgres of another account must pass through this folder to its own. The mode allows nothing else.
   const mode = (await postgresAccount()) ? 0o711 : 0o700;
   await makeFolder(folder, mode);
   await chmod(folder, mode);
   const real = await realpath(folder);
+  await refuseHalfRemoved(real);
   const home: Home = {
     folder: real,
     kubeconfig: path.join(real, 'kubeconfig'),
     secrets: path.join(real, 'secrets'),
     tls: path.join(real, 'tls'),
+    certificates: path.join(real, 'certificates'),
     programs: path.join(real, 'programs'),
     logs: path.join(real, 'logs'),
     cache: path.join(real, 'cache'),
@@ -57,9 +65,11 @@ export async function openHome(folder: string): Promise<Home> {
     platformPostgres: path.join(real, 'platform-postgres'),
     storage: path.join(real, 'storage'),
     functions: path.join(real, 'functions'),
+    sites: path.join(real, 'sites'),
+    builds: path.join(real, 'builds'),
     sockets: socketsOf(real),
   };
-  for (const each of [home.secrets, home.tls, home.programs, home.logs, home.cache]) {
+  for (const each of [home.secrets, home.tls, home.certificates, home.programs, home.logs, home.cache]) {
     await mkdir(each, { recursive: true, mode: 0o700 });
     await chmod(each, 0o700);
   }
@@ -67,9 +77,20 @@ export async function openHome(folder: string): Promise<Home> {
   return home;
 }
 
+/** The file that marks a home while it is being removed. */
+export const REMOVAL_MARKER = 'uninstalling';
+
+async function refuseHalfRemoved(folder: string): Promise<void> {
+  const marker = await lstat(path.join(folder, REMOVAL_MARKER)).catch(() => undefined);
+  if (!marker) return;
+  throw new StartProblem(
+    `${folder} is half removed: finish it by \`npm run uninstall\`, or set SLIPWAY_HOME to another folder`,
+  );
+}
+
 /**
- * Not by `recursive`, which never returns where a file system such as /proc says that the parent, though there, is
- * missing.
+ * Makes the folder without the option `recursive`. That option makes mkdir hang on file systems such as /proc, which
+ * report an existing parent as missing.
  */
 async function makeFolder(folder: string, mode: number): Promise<void> {
   const make = () =>
@@ -83,7 +104,10 @@ async function makeFolder(folder: string, mode: number): Promise<void> {
   });
 }
 
-/** A start over a nearly full disk would only fail later, in Postgres, and less clearly. */
+/**
+ * Minimum free bytes for a start. With a nearly full disk, a start would fail later, in Postgres, with a less clear
+ * error.
+ */
 const LEAST_FREE_BYTES = 128 * 2 ** 20;
 
 async function tryToWrite(home: Home): Promise<void> {
@@ -95,7 +119,10 @@ async function tryToWrite(home: Home): Promise<void> {
   }
 }
 
-/** Throws where the disk of `folder`, or of its parent if it is not made yet, has less space left than `work` needs. */
+/**
+ * Throws if the disk of `folder` has too little free space for `work`. If `folder` does not exist yet, its parent
+ * counts.
+ */
 export async function expectFreeBytes(folder: string, needed: number, work: string): Promise<void> {
   const data = await realpath(folder).catch(() => path.dirname(folder));
   const { bavail, bsize } = await statfs(data);
@@ -107,10 +134,14 @@ export async function expectFreeBytes(folder: string, needed: number, work: stri
   );
 }
 
-/** Postgres appends `/.s.PGSQL.65535.lock`, and macOS allows 103 bytes. */
+/**
+ * Maximum bytes of the path of a folder of sockets. Postgres appends `/.s.PGSQL.65535.lock`, and macOS allows 103
+ * bytes.
+ */
 const LONGEST_SOCKET_FOLDER = 80;
 
-function socketsOf(home: string): Home['sockets'] {
+/** Returns the paths of the sockets. `home` must be a real path. */
+export function socketsOf(home: string): Home['sockets'] {
   const name = `slipway-${createHash('sha256').update(home).digest('hex').slice(0, 12)}`;
   const preferred = path.join(tmpdir(), name);
   const folder = Buffer.byteLength(preferred) <= LONGEST_SOCKET_FOLDER ? preferred : path.join('/tmp', name);
@@ -124,14 +155,14 @@ function socketsOf(home: string): Home['sockets'] {
   };
 }
 
-/** The folder's parent may be everyone's: whatever stands there already must be a folder of ours. */
+/** Makes the folder. Its parent may be writable for everyone, so an existing entry must be a folder of this account. */
 export async function openSocketFolder({ folder, api, operator, functions }: Home['sockets']): Promise<void> {
   const mode = (await postgresAccount()) ? 0o711 : 0o700;
   await mkdir(folder, { mode }).catch((error) => {
     if (error.code !== 'EEXIST') throw error;
   });
-  const found = await lstat(folder);
-  if (!found.isDirectory() || found.uid !== process.getuid?.()) {
+  const stats = await lstat(folder);
+  if (!stats.isDirectory() || stats.uid !== process.getuid?.()) {
     throw new StartProblem(`${folder} belongs to someone else: remove it, or set TMPDIR to a folder of yours`);
   }
   await chmod(folder, mode);

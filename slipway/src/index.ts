@@ -1,7 +1,7 @@
 /**
  * The one-machine program: starts Postgres, the Kubernetes API, the REST API, the operator and the data plane, and
- * keeps them up. In: SLIPWAY_* settings. Out: a platform at one port. Called by `npm start`; tests run `main.js`
- * itself.
+ * restarts them when they end. In: SLIPWAY_* settings. Out: a platform at one port. `npm start` and the tests run
+ * `main.js`.
  */
 export { kubernetesUrl } from './programs.js';
 export { readSettings, type Settings } from './settings.js';

@@ -1,6 +1,6 @@
 import { stringify } from 'yaml';
 
-/** A kubeconfig of one cluster and one user, as kubectl and client libraries read it. */
+/** Returns a kubeconfig with one cluster and one user, for kubectl and client libraries. */
 export function kubeconfig(server: string, certificateAuthority: string, user: string, token: string): string {
   return stringify({
     apiVersion: 'v1',

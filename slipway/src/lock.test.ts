@@ -7,7 +7,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { lockHolder, takeLock } from './lock.js';
 
-test('one process at a time has the lock, and a killed one has it no longer', async () => {
+test('only one process can have the lock, and a killed process releases it', async () => {
   const home = await mkdtemp(path.join(tmpdir(), 'slipway-test-'));
   try {
     assert.is(await lockHolder(home), undefined);

@@ -1,23 +1,27 @@
 /**
- * One start over one home. The lock is the operating system's own on an open file (taken through SQLite, as Node has no
- * other way to it), so it is gone the moment its holder is, however that ended. Beside it stands who holds it.
+ * Makes sure that only one platform runs over a home. The lock is the operating system's lock of an open file, so it is
+ * released whenever its process ends. It is taken through SQLite, because Node has no API for file locks. The file
+ * `pid` beside it has the id of the process.
  */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { writeAtomically } from './atomic-file.js';
+import { writeAtomically } from '@slipway/postgres';
 
 export interface HomeLock {
   release(): void;
 }
 
-/** A process that was killed may take a moment to end, and has the lock until then. */
+/**
+ * Maximum milliseconds to wait for the lock, because a killed process may need a moment to end, and has the lock until
+ * then.
+ */
 const PATIENCE_MS = 1_000;
 const POLL_MS = 20;
 
-/** Takes the lock, or returns undefined if another process keeps it. */
+/** Takes the lock. Returns undefined if another process has it. */
 export async function takeLock(home: string): Promise<HomeLock | undefined> {
   let database = openLock(home);
   for (let waited = 0; !database && waited < PATIENCE_MS; waited += POLL_MS) {
@@ -29,7 +33,7 @@ export async function takeLock(home: string): Promise<HomeLock | undefined> {
   return { release: () => database.close() };
 }
 
-/** The process that has the lock, or undefined where none has. */
+/** Returns the id of the process that has the lock, or undefined. */
 export async function lockHolder(home: string): Promise<number | undefined> {
   if (!existsSync(lockFile(home))) return undefined;
   const database = openLock(home);

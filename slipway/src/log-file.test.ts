@@ -7,7 +7,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { LogFile } from './log-file.js';
 
-test('a log keeps its newest lines and never grows past its bounds', async () => {
+test('a log file keeps its newest lines and never exceeds its size limit', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'slipway-test-'));
   try {
     const log = new LogFile(path.join(folder, 'x.log'), 1000);
@@ -24,13 +24,13 @@ test('a log keeps its newest lines and never grows past its bounds', async () =>
   }
 });
 
-test('a log whose folder is gone keeps its descriptor, which else would be somebody else’s', async () => {
+test('a log file stays open when its folder is removed', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'slipway-test-'));
   const log = new LogFile(path.join(folder, 'x.log'), 100);
   log.write('x'.repeat(90));
   await rm(folder, { recursive: true });
   log.write('y'.repeat(90));
-  // The number that is free next: were the log's own closed, it would be that.
+  // If the log had closed its descriptor, this file would get the same number.
   const other = openSync('/dev/null', 'r');
   log.write('z'.repeat(90));
   fstatSync(other);
@@ -39,7 +39,7 @@ test('a log whose folder is gone keeps its descriptor, which else would be someb
   await finished(log);
 });
 
-test('a log that can not be written costs its lines alone', async () => {
+test('a log file that can’t be written loses only its lines, and the program continues', async () => {
   const log = new LogFile('/dev/full');
   log.write('a line that finds no room\n');
   log.end();
@@ -47,7 +47,7 @@ test('a log that can not be written costs its lines alone', async () => {
   assert.is(log.lastWords(), 'a line that finds no room');
 });
 
-test('the last words are what an uncaught error said, or the message of a log line', async () => {
+test('the last words of a program are the message of an uncaught error or of a log line', async () => {
   const words = async (text: string) => {
     const log = new LogFile('/dev/null');
     log.end(text);

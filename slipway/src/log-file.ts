@@ -2,11 +2,11 @@ import { closeSync, fstatSync, openSync, renameSync, writeSync } from 'node:fs';
 import { Writable } from 'node:stream';
 
 const LARGEST_BYTES = 8 * 2 ** 20;
-/** Older ones, `<file>.1` the youngest. */
+/** Number of older files that are kept. `<file>.1` is the newest of them. */
 const KEPT_FILES = 2;
 const TAIL_LENGTH = 4000;
 
-/** A log that never grows past its bounds. A full disk costs lines, never the program that writes them. */
+/** A log file that never exceeds its size limit. On a full disk, lines are lost, but the program continues. */
 export class LogFile extends Writable {
   #descriptor: number;
   #size: number;
@@ -29,12 +29,12 @@ export class LogFile extends Writable {
       writeSync(this.#descriptor, chunk);
       this.#size += chunk.length;
     } catch {
-      // The disk is full or the folder is gone: the program's work matters more than its words.
+      // The disk is full or the folder is missing: the program matters more than its log.
     }
     done();
   }
 
-  /** Why the program ended, as far as its last lines tell: what an uncaught error said, or its last word. */
+  /** Returns the probable reason for the program's end: the message of an uncaught error, or the last line. */
   lastWords(): string {
     const lines = this.#tail.trimEnd().split('\n');
     const line = lines.findLast((each) => /^\w*Error: |"level":[56]0/.test(each)) ?? lines.at(-1) ?? '';
@@ -54,7 +54,7 @@ export class LogFile extends Writable {
         if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
       }
     }
-    // First the new one: a number that is closed already may by then be somebody else's file.
+    // The new file is opened first: once the old descriptor is closed, its number may belong to another file.
     const next = openSync(this.#file, 'a', 0o600);
     closeSync(this.#descriptor);
     this.#descriptor = next;

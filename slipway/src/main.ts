@@ -1,36 +1,45 @@
-/** The program behind `npm start` and `npm stop`. */
+/** The program of `npm start`, `npm stop`, `npm run admin` and `npm run uninstall`. */
+import { SHARED_HOME } from '@slipway/postgres';
 import { admin } from './admin.js';
 import { lockHolder } from './lock.js';
 import { inOneLine, StartProblem } from './problem.js';
 import { terminalProgress } from './progress.js';
 import { homeOf, readSettings, SETTINGS_HELP } from './settings.js';
 import { Supervisor } from './supervisor.js';
+import { uninstall } from './uninstall.js';
 import { welcome } from './welcome.js';
 
 const HELP = `
-npm start           starts the platform and keeps it up until Ctrl-C
-npm stop            ends the one that runs over SLIPWAY_HOME
+npm start           starts the platform, which runs until Ctrl-C
+npm stop            stops the platform that runs over SLIPWAY_HOME
 npm run admin -- appoint <address>
-                    makes an account of the one that runs an administrator
+                    makes an account of that platform an administrator
 npm run admin -- accounts
-                    lists its accounts
+                    lists the accounts
 npm run admin       lists all commands for accounts
+npm run uninstall   removes all of SLIPWAY_HOME, after a confirmation
+  -- --yes          removes it without a confirmation
+  -- --orphans      removes only data whose home was deleted
+  -- --orphans --unknown
+                    removes also data of unknown homes
 
 Settings, by environment variable:
 ${SETTINGS_HELP}`;
 
-/** A terminal, npm and a shell may each pass on the same Ctrl-C: signals this close together are one. */
+/**
+ * Milliseconds within which several signals count as one, because a terminal, npm and a shell may each forward the same
+ * Ctrl-C.
+ */
 const ONE_PRESS_MS = 500;
 
 async function start(): Promise<void> {
-  const begin = performance.now();
   const settings = readSettings(process.env, process.cwd());
   const progress = terminalProgress(process.stdout);
   const supervisor = new Supervisor(settings, progress);
   const stopping = endOnSignals(supervisor, progress.say);
   try {
     const started = await supervisor.start();
-    progress.say(welcome(settings, started, ((performance.now() - begin) / 1000).toFixed(1)));
+    progress.say(welcome(settings, started, secondsSinceCommand()));
   } catch (error) {
     if (stopping()) return;
     await supervisor.stop();
@@ -38,7 +47,13 @@ async function start(): Promise<void> {
   }
 }
 
-/** Returns whether a signal came. */
+/** Returns the seconds since `npm start` began. Its script passes on the time of installing and compiling. */
+function secondsSinceCommand(): string {
+  const preparedMs = Number(process.env.SLIPWAY_PREPARED_MS) || 0;
+  return ((preparedMs + performance.now()) / 1000).toFixed(1);
+}
+
+/** Returns a function that is true once a signal came. */
 function endOnSignals(supervisor: Supervisor, say: (text: string) => void): () => boolean {
   let firstAt: number | undefined;
   const end = async () => {
@@ -48,13 +63,13 @@ function endOnSignals(supervisor: Supervisor, say: (text: string) => void): () =
       process.exit(130);
     }
     firstAt = performance.now();
-    say('\nEnding: what runs is finished, Postgres writes everything down. Ctrl-C again ends it at once.');
+    say('\nStopping: requests finish, and Postgres writes a checkpoint. Press Ctrl-C again to stop at once.');
     await supervisor.stop();
-    say('Ended; all data stays.');
+    say('Stopped; all data stays.');
     process.exit(0);
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void end().catch(fail));
-  // A program that started this one with a channel, such as a test, is gone.
+  // The program that started this one with an IPC channel, such as a test, has ended.
   process.on('disconnect', () => void end().catch(fail));
   return () => firstAt !== undefined;
 }
@@ -65,26 +80,28 @@ async function stop(): Promise<void> {
   if (!holder) throw new StartProblem(`nothing runs over ${home}`);
   process.kill(holder, 'SIGTERM');
   while ((await lockHolder(home)) !== undefined) await new Promise((resolve) => setTimeout(resolve, 100));
-  process.stdout.write('Ended; all data stays.\n');
+  process.stdout.write('Stopped; all data stays.\n');
 }
 
 const administer = () => admin(readSettings(process.env, process.cwd()), process.argv.slice(3));
 
 function fail(error: unknown): never {
-  process.stderr.write(`slipway: ${inOneLine(error)}\n`);
+  process.stderr.write(`slipway: ${inOneLine(error, homeOf(process.env, process.cwd()))}\n`);
   process.exit(1);
 }
 
-// A terminal that is gone is no reason to end.
+// A closed terminal is no reason to stop.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
 const [command = 'start', ...words] = process.argv.slice(2);
-// Before anything else: help for a command must not run the command.
+// Checked first, because help for a command must not run the command.
 if (command === 'help' || [command, ...words].some((word) => word === '--help' || word === '-h')) {
   process.stdout.write(HELP);
-} else if (command !== 'admin' && words.length > 0) {
+} else if (!['admin', 'uninstall'].includes(command) && words.length > 0) {
   fail(new StartProblem(`${command} takes no "${words[0]}": npm start -- --help lists the commands`));
 } else if (command === 'stop') await stop().catch(fail);
 else if (command === 'start') await start().catch(fail);
-else if (command === 'admin') process.exitCode = await administer().catch(fail);
+else if (command === 'uninstall') {
+  await uninstall(words, homeOf(process.env, process.cwd()), SHARED_HOME).catch(fail);
+} else if (command === 'admin') process.exitCode = await administer().catch(fail);
 else fail(new StartProblem(`there is no "${command}": npm start -- --help lists the commands`));

@@ -1,8 +1,8 @@
 /**
  * Moves the platform's database from the tenants' Postgres, where earlier releases had it, to the platform's own. In:
- * superuser sessions on both servers. Called by `PostgresServers` at each start, while no program runs. A start that is
- * killed anywhere leaves either the database where it was, or a complete and durable copy of it under its own name; the
- * next start goes on from there.
+ * superuser sessions on both servers. `PostgresServers` calls it at each start, before any program runs. If a start is
+ * killed at any point, either the database is still in place, or a complete and durable copy has its name. The next
+ * start continues from there.
  */
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -10,13 +10,13 @@ import { type Connect, identifier, literal, PLATFORM_DATABASE, PLATFORM_ROLES } 
 import { copyDatabase, ownersOf } from './copy-database.js';
 import { StartProblem } from './problem.js';
 
-/** The copy, until it is complete. */
+/** Name of the copy until it is complete. */
 const COPY = 'slipway_copy';
-/** The database that was moved, until it is dropped. */
+/** Name of the original database after the move, until it is dropped. */
 const MOVED = 'slipway_moved';
 /**
- * Takes the name PLATFORM_DATABASE on the tenants' server, so that an earlier release refuses to start instead of
- * beginning anew.
+ * Name of an empty database until it is renamed to PLATFORM_DATABASE on the tenants' server. With it, an earlier
+ * release refuses to start, instead of creating a new database.
  */
 const PLACEHOLDER = 'slipway_placeholder';
 const PLACEHOLDER_COMMENT = 'The platform has a Postgres of its own, in the folder platform-postgres.';
@@ -29,24 +29,24 @@ export interface Servers {
 }
 
 /**
- * Returns true if the platform's database is still on the tenants' server alone. Fails if neither server has it, though
- * the platform's own had it, and if both have one that could be in use: a copy never replaces data that an earlier
+ * Returns true if only the tenants' server has the platform's database. Fails if neither server has it although the
+ * platform's own had it. Fails also if both have one that could be in use: a copy never replaces data that an earlier
  * release may have written since.
  */
 export async function mustMove(servers: Servers): Promise<boolean> {
-  const found = await platformDatabaseOfTenants(servers.tenants);
+  const state = await platformDatabaseOfTenants(servers.tenants);
   if (await exists(servers.platform, PLATFORM_DATABASE)) {
-    if (found === 'data') throw twoDatabases();
+    if (state === 'data') throw twoDatabases();
     return false;
   }
-  if (found !== 'placeholder') return found !== 'none';
+  if (state !== 'placeholder') return state !== 'none';
   throw new StartProblem(
-    `the folder platform-postgres of SLIPWAY_HOME holds no database "${PLATFORM_DATABASE}", though this home had one: ` +
-      'restore that folder from a backup',
+    `the folder platform-postgres of SLIPWAY_HOME holds no database "${PLATFORM_DATABASE}", ` +
+      'though this home had one: restore that folder from a backup',
   );
 }
 
-/** Returns the bytes that a move writes at most: the tables, and the write-ahead log of writing them. */
+/** Returns the maximum bytes that a move writes: the tables, and their write-ahead log. */
 export async function bytesToMove({ tenants }: Servers): Promise<number> {
   const { rows } = await within(tenants, 'postgres', (session) =>
     session.query(`SELECT 2 * pg_database_size(${literal(PLATFORM_DATABASE)}) AS bytes`),
@@ -56,7 +56,7 @@ export async function bytesToMove({ tenants }: Servers): Promise<number> {
 
 export async function movePlatformDatabase({ tenants, platform }: Servers): Promise<void> {
   await within(tenants, 'postgres', async (session) => {
-    // Shut by a start that was killed.
+    // A killed start may have closed the database.
     await session.query(`ALTER DATABASE ${PLATFORM_DATABASE} ALLOW_CONNECTIONS true`);
     await session.query(endSessions(PLATFORM_DATABASE));
   });
@@ -87,35 +87,35 @@ export async function movePlatformDatabase({ tenants, platform }: Servers): Prom
 
 const twoDatabases = () =>
   new StartProblem(
-    `the folders postgres and platform-postgres of SLIPWAY_HOME each hold a database "${PLATFORM_DATABASE}" of the platform, ` +
-      'and nothing was changed. To use the one in postgres, move the folder platform-postgres out of SLIPWAY_HOME. ' +
-      'To use the one in platform-postgres, restore the folder postgres from a backup of the same time as platform-postgres',
+    'the folders postgres and platform-postgres of SLIPWAY_HOME each hold a database ' +
+      `"${PLATFORM_DATABASE}" of the platform, and nothing was changed. ` +
+      'To use the one in postgres, move the folder platform-postgres out of SLIPWAY_HOME. ' +
+      'To use the one in platform-postgres, restore the folder postgres from a backup ' +
+      'of the same time as platform-postgres',
   );
 
 /**
- * Once the platform's own server has the database: renames the one that the tenants' server still has, and reserves its
- * name there. The renamed database stays until `dropMovedDatabase`.
+ * Renames the database that the tenants' server still has, and reserves its name there. Called once the platform's own
+ * server has the database. The renamed database stays until `dropMovedDatabase`.
  */
 export async function leaveTenantsServer({ tenants, platform }: Servers): Promise<void> {
   if (!(await exists(platform, PLATFORM_DATABASE))) throw new Error('the platform has no database of its own yet');
-  const found = await platformDatabaseOfTenants(tenants);
-  if (found === 'data') throw twoDatabases();
-  if (found === 'placeholder') return;
+  const state = await platformDatabaseOfTenants(tenants);
+  if (state === 'data') throw twoDatabases();
+  if (state === 'placeholder') return;
   await within(tenants, 'postgres', async (session) => {
     await session.query(`DROP DATABASE IF EXISTS ${PLACEHOLDER}`);
     await session.query(`CREATE DATABASE ${PLACEHOLDER} TEMPLATE template0 ALLOW_CONNECTIONS false`);
     await session.query(`COMMENT ON DATABASE ${PLACEHOLDER} IS ${literal(PLACEHOLDER_COMMENT)}`);
     await session.query(endSessions(PLATFORM_DATABASE));
-    const moved = found === 'moved' ? `ALTER DATABASE ${PLATFORM_DATABASE} RENAME TO ${MOVED};` : '';
+    const moved = state === 'moved' ? `ALTER DATABASE ${PLATFORM_DATABASE} RENAME TO ${MOVED};` : '';
     await session.query(`BEGIN; ${moved} ALTER DATABASE ${PLACEHOLDER} RENAME TO ${PLATFORM_DATABASE}; COMMIT`);
   });
 }
 
 type Query = Awaited<ReturnType<Connect>>;
 
-/**
- * Drops what the tenants' server still has of the database that was moved. Called once the programs have used the copy.
- */
+/** Drops the rest of the moved database on the tenants' server. Called after the programs have used the copy. */
 export async function dropMovedDatabase({ tenants, platform }: Servers): Promise<void> {
   if (!(await exists(platform, PLATFORM_DATABASE))) throw new Error('the platform has no database of its own yet');
   await within(tenants, 'postgres', dropLeftovers);
@@ -130,7 +130,7 @@ async function dropLeftovers(session: Query): Promise<void> {
     await session.query(`DROP DATABASE ${identifier(String(name))} WITH (FORCE)`);
   }
   for (const { name } of rows.filter(({ is_database }) => !is_database)) {
-    // The server's access rules reject the role. One to which somebody granted something stays, without a password.
+    // The server's access rules reject the role. A role to which somebody granted something stays, without a password.
     await session.query(`ALTER ROLE ${identifier(String(name))} NOLOGIN PASSWORD NULL`);
     await session.query(`DROP ROLE ${identifier(String(name))}`).catch((error: { code?: string }) => {
       if (error.code !== DEPENDENT_OBJECTS) throw error;
@@ -140,7 +140,9 @@ async function dropLeftovers(session: Query): Promise<void> {
 
 const DEPENDENT_OBJECTS = '2BP01';
 
-/** `moved`: a move closed it before the copy got its name. `data`: it is open, and may be newer than any copy. */
+/**
+ * `moved`: a move closed the database before the copy got its name. `data`: it is open, and may be newer than any copy.
+ */
 async function platformDatabaseOfTenants(connect: Connect): Promise<'none' | 'data' | 'moved' | 'placeholder'> {
   const { rows } = await within(connect, 'postgres', (session) =>
     session.query(`
@@ -159,7 +161,7 @@ async function exists(connect: Connect, database: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** The owners of what is copied; they are given passwords when the copy is prepared. */
+/** Makes the owners of the copied objects. They get passwords when the copy is prepared. */
 async function makeRoles(session: Query, names: string[]): Promise<void> {
   const { rows } = await session.query('SELECT rolname FROM pg_roles');
   const present = new Set(rows.map(({ rolname }) => rolname));

@@ -1,5 +1,5 @@
-/** Access to the two Postgres servers of this machine, and the settings of the platform's own. */
-import { REPLICATION_ROLE } from '@slipway/crds';
+/** Access rules of the two Postgres servers of this machine, and the settings of the platform's own server. */
+import { REPLICATION_ROLE } from '@slipway/installation';
 import { SUPERUSER } from '@slipway/postgres';
 import { type Connect, PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';
 import pg from 'pg';
@@ -7,8 +7,9 @@ import pg from 'pg';
 const PROGRAM_ROLES = Object.values(PLATFORM_ROLES).map(({ role }) => role);
 
 /**
- * The tenants' server. Roles of the platform log in only over the Unix socket. The database and the roles of the
- * platform's programs were here in earlier releases: only the superuser may enter, to move them.
+ * Rules of the tenants' server. Roles of the platform log in only over the Unix socket. In earlier releases the
+ * database and the roles of the platform's programs were on this server. Only the superuser may connect to it, to move
+ * them.
  */
 export const TENANTS_ACCESS = `
 local all ${SUPERUSER} scram-sha-256
@@ -20,22 +21,23 @@ host ${PLATFORM_DATABASE},postgres,template0,template1 all all reject
 host all all all scram-sha-256
 `;
 
-/** The platform's own server, which has no TCP port. Everyone else is rejected. */
+/** Rules of the platform's own server, which has no TCP port. All other logins are rejected. */
 export const PLATFORM_ACCESS = `
 local all ${SUPERUSER} scram-sha-256
 local ${PLATFORM_DATABASE} ${PROGRAM_ROLES.join(',')} scram-sha-256
 `;
 
-/** The platform's server holds a few tables and serves two programs: it needs little memory and few processes. */
+/** Settings for little memory and few processes: the platform's server has a few tables and two client programs. */
 export const PLATFORM_SETTINGS: Record<string, string> = {
   shared_buffers: '32MB',
-  // Two programs with at most 40 each, and the supervisor's.
+  // Two programs with at most 40 connections each, and the supervisor's connections.
   max_connections: '90',
   superuser_reserved_connections: '3',
+  reserved_connections: '0',
   max_locks_per_transaction: '64',
   max_wal_size: '256MB',
   min_wal_size: '32MB',
-  // Nobody replicates it; the log is enough for recovery and for a physical backup of the folder.
+  // The server has no replica. This level is enough for recovery and for a physical backup of the folder.
   wal_level: 'replica',
   max_wal_senders: '0',
   max_replication_slots: '0',
@@ -48,12 +50,12 @@ export const PLATFORM_SETTINGS: Record<string, string> = {
   autovacuum_worker_slots: '1',
 };
 
-/** Sessions as superuser of one server. */
+/** Returns sessions of one server's superuser. */
 export const superuserSessions =
   (server: { host: string; port: number; password: string }): Connect =>
   async (database) => {
     const client = new pg.Client({ ...server, user: SUPERUSER, database });
-    // A connection that breaks outside a query says so here; the next query fails too.
+    // A connection that breaks between two queries emits this event. The next query fails too.
     client.on('error', () => {});
     await client.connect();
     return client;

@@ -1,11 +1,11 @@
 /**
- * The two Postgres servers of this machine: the tenants', and a small one of the platform's own, which no tenant can
- * reach or fill. In: the platform's folders and secrets. Out: both running, and the platform's database ready. Called
+ * Runs the two Postgres servers of this machine: the tenants', and a small one of the platform that no tenant can reach
+ * or fill. In: the platform's folders and secrets. Out: both servers running, and the platform's database ready. Called
  * by the supervisor.
  */
 import path from 'node:path';
 import { endLeftover, type PostgresOptions } from '@slipway/postgres';
-import { preparePlatformDatabase } from '@slipway/project-database';
+import { type Connect, preparePlatformDatabase } from '@slipway/project-database';
 import { expectFreeBytes, type Home } from './home.js';
 import { LogFile } from './log-file.js';
 import {
@@ -20,7 +20,7 @@ import { PLATFORM_ACCESS, PLATFORM_SETTINGS, superuserSessions, TENANTS_ACCESS }
 import { PostgresSupervisor } from './postgres-supervisor.js';
 import type { Platform } from './programs.js';
 
-/** Ends what an earlier start left running. */
+/** Ends servers that an earlier start left running. */
 export async function endLeftoverServers(home: Home): Promise<void> {
   await Promise.all([endLeftover(home.postgres), endLeftover(home.platformPostgres)]);
 }
@@ -28,11 +28,14 @@ export async function endLeftoverServers(home: Home): Promise<void> {
 export class PostgresServers {
   readonly #platform: Platform;
   readonly #say: (text: string) => void;
+  readonly #ending: AbortSignal;
   readonly #servers: PostgresSupervisor[];
 
-  constructor(platform: Platform, say: (text: string) => void) {
+  /** `ending` aborts a start of a server that is in progress. */
+  constructor(platform: Platform, say: (text: string) => void, ending: AbortSignal) {
     const { settings, home, secrets } = platform;
     this.#platform = platform;
+    this.#ending = ending;
     this.#say = say;
     const tenants = this.#kept('Postgres', 'postgres', {
       folder: home.postgres,
@@ -44,7 +47,7 @@ export class PostgresServers {
     const own = this.#kept('the platform’s Postgres', 'platform-postgres', {
       folder: home.platformPostgres,
       socketFolder: home.sockets.platformPostgres,
-      // No TCP port.
+      // The server has no TCP port.
       listen: '',
       password: secrets.platformSuperuserPassword,
       access: PLATFORM_ACCESS,
@@ -53,10 +56,11 @@ export class PostgresServers {
     this.#servers = [tenants, own];
   }
 
-  #kept(title: string, log: string, options: Omit<PostgresOptions, 'port' | 'onLog'>): PostgresSupervisor {
+  #kept(title: string, log: string, options: Omit<PostgresOptions, 'port' | 'onLog' | 'signal'>): PostgresSupervisor {
     const file = new LogFile(path.join(this.#platform.home.logs, `${log}.log`));
     const { postgres: port } = this.#platform.settings.ports;
-    return new PostgresSupervisor({ ...options, port, onLog: (line) => file.write(`${line}\n`) }, (delay) =>
+    const onLog = (line: string) => void file.write(`${line}\n`);
+    return new PostgresSupervisor({ ...options, port, onLog, signal: this.#ending }, (delay) =>
       this.#say(`! ${title} ended; starting it again in ${(delay / 1000).toFixed(1)} s (${log}.log)`),
     );
   }
@@ -75,7 +79,7 @@ export class PostgresServers {
     await movePlatformDatabase(sessions);
   }
 
-  /** Makes what is missing of the platform's database, and reserves its name on the tenants' server. */
+  /** Makes missing parts of the platform's database, and reserves its name on the tenants' server. */
   async prepare(): Promise<void> {
     const { apiserverPassword, apiPassword } = this.#platform.secrets;
     const sessions = this.#sessions();
@@ -83,7 +87,7 @@ export class PostgresServers {
     await leaveTenantsServer(sessions);
   }
 
-  /** Drops what a move left on the tenants' server. Called once the platform is healthy over the copy. */
+  /** Drops the rest of a moved database on the tenants' server. Called once the platform is healthy with the copy. */
   dropMoved = (): Promise<void> => dropMovedDatabase(this.#sessions());
 
   #sessions(): Servers {
@@ -99,8 +103,17 @@ export class PostgresServers {
     };
   }
 
-  async stop(): Promise<void> {
-    await Promise.all(this.#servers.map((server) => server.stop()));
+  /** Writes changed pages to the disk while the programs stop, so that the checkpoint of the shutdown is short. */
+  async checkpoint(): Promise<void> {
+    const checkpoint = async (connect: Connect) => {
+      const session = await connect('postgres');
+      await session.query('CHECKPOINT').finally(() => session.end());
+    };
+    await Promise.allSettled(Object.values(this.#sessions()).map(checkpoint));
+  }
+
+  async stop(patienceMs: number): Promise<void> {
+    await Promise.all(this.#servers.map((server) => server.stop(patienceMs)));
   }
 
   kill(): void {

@@ -1,9 +1,11 @@
-/** Postgres kept up: started again when it ends though nobody asked. In: how to start it. Called by the supervisor. */
+/**
+ * Keeps Postgres running: starts it again after an unexpected end. In: the options of a start. Called by the
+ * supervisor.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type PostgresOptions, type PostgresServer, startPostgres } from '@slipway/postgres';
-import { backoffMs } from './backoff.js';
-
-const STOP_PATIENCE_MS = 60_000;
+import { delayOf } from '@slipway/program';
+import { RESTARTS } from './program.js';
 
 export class PostgresSupervisor {
   #server: PostgresServer | undefined;
@@ -17,7 +19,7 @@ export class PostgresSupervisor {
     this.#onEnd = onEnd;
   }
 
-  /** The first start: a failure is the caller's. */
+  /** Starts the server for the first time. A failure is the caller's to handle. */
   async start(): Promise<void> {
     this.#server = await startPostgres(this.#options);
     this.#keeping = this.#keep();
@@ -29,7 +31,7 @@ export class PostgresSupervisor {
       await this.#server?.exited;
       if (this.#stopped.signal.aborted) return;
       if (performance.now() - startedAt > 60_000) failures = 1;
-      const delay = backoffMs(failures);
+      const delay = delayOf(RESTARTS, failures);
       this.#onEnd(delay);
       await sleep(delay, undefined, { signal: this.#stopped.signal }).catch(() => {});
       if (this.#stopped.signal.aborted) return;
@@ -37,17 +39,21 @@ export class PostgresSupervisor {
     }
   }
 
-  async stop(): Promise<void> {
+  /**
+   * Disconnects all clients and writes a checkpoint. After `patienceMs` it kills the server, and the next start
+   * recovers.
+   */
+  async stop(patienceMs: number): Promise<void> {
     this.#stopped.abort();
-    const immediately = setTimeout(() => this.kill(), STOP_PATIENCE_MS);
+    const immediately = setTimeout(() => this.kill(), patienceMs);
     await this.#server?.stop('fast');
-    // A start that was under way when the stop came is ended too.
+    // A start that was in progress when the stop came is aborted too.
     await this.#keeping;
     await this.#server?.stop('fast');
     clearTimeout(immediately);
   }
 
-  /** Without waiting; the next start recovers. */
+  /** Kills the server without waiting. The next start recovers. */
   kill(): void {
     this.#stopped.abort();
     void this.#server?.stop('immediate');

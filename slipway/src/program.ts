@@ -1,31 +1,35 @@
 /**
- * One program kept up: a Node process of its own with an IPC channel, whose loss ends it. In: how to run it. Out:
- * started, started again whenever it ends, stopped. Called by the supervisor.
+ * Keeps one program running: a Node process with an IPC channel. The program ends when the channel closes. In: the
+ * options of the program. Out: a program that is started, restarted whenever it ends, and stopped. Called by the
+ * supervisor.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { backoffMs } from './backoff.js';
+import { delayOf, HANG_MS, HUNG_EXIT_CODE } from '@slipway/program';
 import type { LogFile } from './log-file.js';
+import type { ProgramName } from './programs.js';
 
 export interface ProgramOptions {
-  name: string;
-  /** Path of its `main.js`. */
+  name: ProgramName;
+  /** The path of the program's `main.js`. */
   main: string;
   environment: Record<string, string>;
   nodeFlags: string[];
   log: LogFile;
-  /** Told of each end that nobody asked for. */
+  /** Called for each unexpected end. */
   onEnd: (how: string, restartMs: number) => void;
 }
 
-/** A program that has run this long was up: its next end is a first one. */
+/** Delays before restarts, after several ends in a row. */
+export const RESTARTS = { firstMs: 250, maxMs: 15_000 };
+/** Milliseconds after which a program counts as started. If it ends later, its restart has the first delay again. */
 const SETTLED_MS = 60_000;
-const STOP_PATIENCE_MS = 10_000;
+const SOURCE_MAPS = new URL('./source-maps.js', import.meta.url);
 
 export class Program {
-  readonly name: string;
+  readonly name: ProgramName;
   readonly log: LogFile;
-  /** Ends in a row, none of which came long after its start. */
+  /** Ends in a row that came soon after a start. */
   failures = 0;
   #child: ChildProcess | undefined;
   #stopped = new AbortController();
@@ -41,7 +45,7 @@ export class Program {
     try {
       this.#child = this.#fork();
     } catch (error) {
-      // A machine without memory for one more process refuses at once.
+      // fork throws at once if the machine has no memory for another process.
       void this.#again((error as Error).message);
     }
   }
@@ -51,9 +55,9 @@ export class Program {
     const startedAt = performance.now();
     const child = fork(main, {
       env: environment,
-      execArgv: ['--enable-source-maps', ...nodeFlags],
+      execArgv: [`--import=${SOURCE_MAPS}`, ...nodeFlags],
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-      // In a group of its own, so that a Ctrl-C in the terminal reaches the supervisor alone, which ends things in
+      // In its own process group, so that Ctrl-C in the terminal signals only the supervisor, which then stops all in
       // order.
       detached: true,
     });
@@ -62,7 +66,7 @@ export class Program {
     child.on('error', () => {});
     child.on('close', (code, signal) => {
       if (performance.now() - startedAt > SETTLED_MS) this.failures = 0;
-      void this.#again(signal ?? `exit code ${code}`);
+      void this.#again(signal ?? reasonOf(code));
     });
     return child;
   }
@@ -71,7 +75,7 @@ export class Program {
     this.#child = undefined;
     if (this.#stopped.signal.aborted) return;
     this.failures++;
-    const delay = backoffMs(this.failures);
+    const delay = delayOf(RESTARTS, this.failures);
     this.#options.onEnd(how, delay);
     await sleep(delay, undefined, { signal: this.#stopped.signal }).then(
       () => this.start(),
@@ -79,15 +83,15 @@ export class Program {
     );
   }
 
-  /** Lets it finish what it does, for a while. */
-  async stop(): Promise<void> {
+  /** Stops the program, and kills it after `patienceMs`. */
+  async stop(patienceMs: number): Promise<void> {
     this.#stopped.abort();
     const child = this.#child;
     if (!child) return;
-    const gone = new Promise((resolve) => child.on('close', resolve));
+    const ended = new Promise((resolve) => child.on('close', resolve));
     child.kill('SIGTERM');
-    const patience = setTimeout(() => child.kill('SIGKILL'), STOP_PATIENCE_MS);
-    await gone;
+    const patience = setTimeout(() => child.kill('SIGKILL'), patienceMs);
+    await ended;
     clearTimeout(patience);
   }
 
@@ -96,3 +100,8 @@ export class Program {
     this.#child?.kill('SIGKILL');
   }
 }
+
+const reasonOf = (code: number | null): string =>
+  code === HUNG_EXIT_CODE
+    ? `exit code ${code}: it hung, its main thread used ${HANG_MS / 1000} s of processor time in one turn`
+    : `exit code ${code}`;

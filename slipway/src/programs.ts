@@ -1,14 +1,18 @@
-/** The environment of each program: its own secrets and addresses, and nothing else of this process's environment. */
+/**
+ * The environment of each program: its own secrets and addresses. Nothing else of this process's environment is passed
+ * to it.
+ */
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ALLOWED_HOSTS_SETTING, isHostName } from '@slipway/crds';
+import { ALLOWED_HOSTS_SETTING, isHostName } from '@slipway/installation';
 import { SUPERUSER } from '@slipway/postgres';
+import { isLoopback } from '@slipway/program';
 import { PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';
 import type { ServerCertificate } from './certificate.js';
 import type { Home } from './home.js';
 import type { KubernetesUser, Secrets } from './secrets.js';
-import { inUrl, isLoopback, reachableAt, type Settings } from './settings.js';
+import { inUrl, reachableAt, type Settings } from './settings.js';
 
 const PROGRAM_NAMES = ['apiserver', 'api', 'operator', 'dataplane'] as const;
 export type ProgramName = (typeof PROGRAM_NAMES)[number];
@@ -19,13 +23,13 @@ export interface ProgramPlan {
   main: string;
   nodeFlags: string[];
   environment: Record<string, string>;
-  /** Where it takes connections once it serves. */
+  /** The address where the program accepts connections once it is ready. */
   address: Address;
 }
 
 /**
- * Idle programs give memory back sooner with a small young generation; the data plane's is left to Node, for its
- * throughput.
+ * Options of Node for programs other than the data plane. With a small young generation, idle programs release memory
+ * sooner. The data plane has Node's default size, for its throughput.
  */
 const SMALL = ['--max-old-space-size=512', '--max-semi-space-size=4'];
 const FLAGS: Record<ProgramName, string[]> = {
@@ -61,6 +65,8 @@ function common({ settings, home }: Platform): Record<string, string> {
     ...settings.passedOn,
     NODE_ENV: 'production',
     NODE_COMPILE_CACHE: home.cache,
+    // The folder that also contains the folder of sockets, because the sockets of functions need a short path too.
+    TMPDIR: path.dirname(home.sockets.folder),
     SLIPWAY_LOG_LEVEL: settings.logLevel,
   };
 }
@@ -96,6 +102,8 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       SLIPWAY_LOCAL_ONLY: settings.localOnly ? '1' : '',
       SLIPWAY_DATAPLANE_URL: `http://${inUrl(reachableAt(settings.host))}:${settings.ports.people}`,
       SLIPWAY_FUNCTIONS_SOCKET: home.sockets.functions,
+      SLIPWAY_SITES_DIR: home.sites,
+      SLIPWAY_BUILDS_DIR: home.builds,
     },
   }),
   operator: ({ settings, home, secrets }) => ({
@@ -108,6 +116,9 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       SLIPWAY_DATABASE_PUBLIC_ADDRESS: `${databaseHost(settings)}:${settings.ports.postgres}`,
       SLIPWAY_DATAPLANE_URL: `http://${inUrl(reachableAt(settings.host))}:${settings.ports.people}`,
       SLIPWAY_FUNCTIONS_SOCKET: home.sockets.functions,
+      SLIPWAY_SITES_DIR: home.sites,
+      SLIPWAY_BUILDS_DIR: home.builds,
+      ...orders({ settings, home }),
     },
   }),
   dataplane: ({ settings, home }) => ({
@@ -118,26 +129,46 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       SLIPWAY_LISTEN: `${inUrl(settings.host)}:${settings.ports.people}`,
       SLIPWAY_API_SOCKET: home.sockets.api,
       [ALLOWED_HOSTS_SETTING]: allowedHosts(settings),
+      SLIPWAY_HANG_RECORD: path.join(home.programs, 'dataplane-hangs.json'),
       SLIPWAY_FUNCTIONS_DIR: home.functions,
       SLIPWAY_FUNCTIONS_SOCKET: home.sockets.functions,
       SLIPWAY_STORAGE_DIR: settings.passedOn.SLIPWAY_STORAGE_DIR ?? home.storage,
+      SLIPWAY_SITES_DIR: home.sites,
+      ...encryption({ settings, home }),
     },
   }),
 };
 
+/** Returns the operator's variables for orders of certificates. */
+const orders = ({ settings: { tls }, home }: Pick<Platform, 'settings' | 'home'>): Record<string, string> =>
+  tls?.acme ? { SLIPWAY_CERTIFICATES_DIR: home.certificates, ...tls.acme } : {};
+
+/** Returns the data plane's variables for HTTPS. */
+const encryption = ({ settings: { tls }, home }: Pick<Platform, 'settings' | 'home'>): Record<string, string> =>
+  tls
+    ? {
+        SLIPWAY_HTTPS_LISTEN: tls.https,
+        ...(tls.http === undefined ? {} : { SLIPWAY_HTTP_LISTEN: tls.http }),
+        SLIPWAY_CERTIFICATES_DIR: home.certificates,
+        ...tls.files,
+      }
+    : {};
+
 export const apiDatabaseUrl = ({ settings, home, secrets }: Pick<Platform, 'settings' | 'home' | 'secrets'>) =>
   platformDatabaseUrl(home, settings, PLATFORM_ROLES.api.role, secrets.apiPassword);
 
-/** `localhost` may resolve to an address family that nothing listens on. */
+/** Replaces `localhost`, which may resolve to an address family without a listener. */
 function databaseHost({ publicUrl, postgresHost }: Settings): string {
   const { hostname } = new URL(publicUrl);
   return isLoopback(postgresHost) || hostname === 'localhost' ? inUrl(reachableAt(postgresHost)) : hostname;
 }
 
-/** With this machine's own name, which other machines of its network may use. */
+/** Includes this machine's own name, by which other machines of its network may call it. */
 const allowedHosts = ({ passedOn }: Settings): string => allowedHostsOf(passedOn[ALLOWED_HOSTS_SETTING], hostname());
 
-/** Leaves out a machine's name that is no host name: the programs refuse a setting that has one. */
+/**
+ * Leaves out the machine's name if it is not a valid host name, because the programs reject a setting with such a name.
+ */
 export const allowedHostsOf = (set: string | undefined, machine: string): string =>
   [set, ...(isHostName(machine.toLowerCase()) ? [machine] : [])].filter(Boolean).join(',');
 
@@ -149,5 +180,6 @@ const adminDatabaseUrl = (home: Home, { ports }: Settings, password: string) =>
 
 function databaseUrl(socket: string, port: number, login: { user: string; password: string; database: string }) {
   const { user, password, database } = login;
-  return `postgresql://${user}:${encodeURIComponent(password)}@/${database}?host=${encodeURIComponent(socket)}&port=${port}`;
+  const query = `host=${encodeURIComponent(socket)}&port=${port}`;
+  return `postgresql://${user}:${encodeURIComponent(password)}@/${database}?${query}`;
 }

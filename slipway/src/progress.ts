@@ -1,4 +1,4 @@
-/** Progress of a start for a person: each step with its time, and later events, one line each. */
+/** Shows the progress of a start to a person: one line for each step with its time, and for each later event. */
 export interface Progress {
   step<T>(title: string, work: () => Promise<T>): Promise<T>;
   say(text: string): void;

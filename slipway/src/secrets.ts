@@ -1,16 +1,15 @@
 /**
- * The platform's own secrets: made by the first start, kept in files that only the starter reads, handed to each
- * program as far as it needs them.
+ * The platform's own secrets. The first start generates them. They are in files that only the account that started the
+ * platform can read. Each program gets only the secrets that it needs.
  */
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { isInitialised } from '@slipway/postgres';
-import { writeAtomically } from './atomic-file.js';
+import { isInitialised, writeAtomically } from '@slipway/postgres';
 import type { Home } from './home.js';
 import { StartProblem } from './problem.js';
 
-/** Users of the Kubernetes API with a token of their own; `admin` is the person with the kubeconfig. */
+/** Users of the Kubernetes API, each with a token. `admin` is the person with the kubeconfig. */
 export const KUBERNETES_USERS = ['admin', 'supervisor', 'operator', 'api', 'dataplane'] as const;
 export type KubernetesUser = (typeof KUBERNETES_USERS)[number];
 
@@ -21,19 +20,19 @@ export interface Secrets {
   apiserverPassword: string;
   apiPassword: string;
   tokens: Record<KubernetesUser, string>;
-  /** With it the first administrator registers, where registration needs a code. */
+  /** The code with which the first administrator registers, if registration needs a code. */
   setupCode: string;
   files: { jwtSecret: string; setupCode: string; apiserverKeys: string; apiKeys: string; tokens: string };
 }
 
 /**
- * Data that an earlier start wrote is of no use without these: a new one in the place of one that is lost would hide
- * the loss. `by` names the data folders that need the secret; one of them is enough, as the platform's data may be in
- * either.
+ * Secrets without which existing data can't be used. If such a secret is lost, a new one would hide the loss. `by`
+ * names the data folders that need the secret. One of them is enough, because the platform's data may be in either
+ * folder.
  */
 const NEEDED_BY_DATA: Record<string, { by: ('postgres' | 'platformPostgres')[]; why: string }> = {
-  'postgres-superuser': { by: ['postgres'], why: 'Postgres lets nobody in without it' },
-  'platform-postgres-superuser': { by: ['platformPostgres'], why: 'Postgres lets nobody in without it' },
+  'postgres-superuser': { by: ['postgres'], why: 'nobody can log in to Postgres without it' },
+  'platform-postgres-superuser': { by: ['platformPostgres'], why: 'nobody can log in to Postgres without it' },
   'apiserver-keys.json': {
     by: ['postgres', 'platformPostgres'],
     why: 'the Secrets of all projects are encrypted with it',
@@ -84,14 +83,14 @@ async function refuseMissing(home: Home): Promise<void> {
   }
 }
 
-/** Empty: there is no such file, or nothing in it. */
+/** Returns the content, or an empty string if the file does not exist. */
 const contentOf = (file: string) =>
   readFile(file, 'utf8').catch((error) => {
     if (error.code !== 'ENOENT') throw error;
     return '';
   });
 
-/** The secret in `file`, made where there is none. */
+/** Returns the secret in `file`, and makes it first if it is missing. */
 async function kept(file: string, make: () => string = newSecret): Promise<string> {
   const existing = await contentOf(file);
   if (existing) return existing;

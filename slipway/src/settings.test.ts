@@ -1,19 +1,20 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { readAllowedHosts } from '@slipway/crds';
+import { readAllowedHosts } from '@slipway/installation';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { allowedHostsOf } from './programs.js';
 import { readSettings } from './settings.js';
 
-test('with nothing set, everything is on loopback from port 4000 on, in .slipway', () => {
+test('the defaults are loopback, ports from 4000 on, and the folder .slipway', () => {
   assert.equal(readSettings({}, '/repo'), {
     home: '/repo/.slipway',
     host: '127.0.0.1',
     kubernetesHost: '127.0.0.1',
     postgresHost: '127.0.0.1',
     ports: { people: 4000, kubernetes: 4001, postgres: 4002 },
+    tls: undefined,
     publicUrl: 'http://localhost:4000',
     localOnly: true,
     registration: 'open',
@@ -22,7 +23,7 @@ test('with nothing set, everything is on loopback from port 4000 on, in .slipway
   });
 });
 
-test('what people type follows from the address that is listened at, unless it is said', () => {
+test('the public URL is derived from the listening address when it is not set', () => {
   const url = (environment: Record<string, string>) => readSettings(environment, '/').publicUrl;
   assert.is(url({ SLIPWAY_HOST: '192.168.1.5', SLIPWAY_PORT: '5000' }), 'http://192.168.1.5:5000');
   assert.is(url({ SLIPWAY_HOST: '0.0.0.0' }), 'http://127.0.0.1:4000');
@@ -56,7 +57,7 @@ for (const SLIPWAY_PUBLIC_URL of ['http://[::1]:4000', 'http://slipway.localhost
   });
 }
 
-test('the Kubernetes API and Postgres stay on loopback when people’s port is opened, and open each by a setting', () => {
+test('the Kubernetes API and Postgres stay on loopback unless their own setting opens them', () => {
   const hosts = (environment: Record<string, string>) => {
     const { host, kubernetesHost, postgresHost } = readSettings(environment, '/');
     return [host, kubernetesHost, postgresHost];
@@ -93,12 +94,12 @@ test('a public URL below the domain of projects is rejected with the fix', () =>
 });
 
 for (const machine of ['box', 'Box.lan', 'my-host-', '_x', 'ho st', '']) {
-  test(`the host names passed to programs are ones that they accept when the machine is named "${machine}"`, () => {
+  test(`the host names passed to programs are names that they accept if the machine is "${machine}"`, () => {
     assert.ok(readAllowedHosts(allowedHostsOf('backend.internal', machine)).includes('backend.internal'));
   });
 }
 
-test('mail domains may register only where mail is configured', () => {
+test('mail domains may register only when mail is configured', () => {
   assert.throws(
     () => readSettings({ SLIPWAY_REGISTRATION: '@example.com' }, '/'),
     (error: Error) => /SLIPWAY_REGISTRATION names mail domains: set SLIPWAY_SMTP_URL/.test(error.message),
@@ -129,7 +130,7 @@ for (const [variable, value] of [
   ['SLIPWAY_SMTP_URL', '/nowhere/url'],
   ['SLIPWAY_SMTP_URL', '/etc/passwd'],
 ] as const) {
-  test(`${variable}=${value} is refused by name, with what it may be`, () => {
+  test(`${variable}=${value} is rejected with its name and the allowed values`, () => {
     assert.throws(
       () => readSettings({ [variable]: value }, '/'),
       (error: Error) => error.message.startsWith(`${variable} is "${value}": it must be`),
@@ -137,13 +138,13 @@ for (const [variable, value] of [
   });
 }
 
-test('what opens services to shared projects is handed on as it is, and a name that is no service refused', () => {
+test('the services setting is passed to programs unchanged, and rejected when it names no service', () => {
   const shared = (value: string) => readSettings({ SLIPWAY_SERVICES_SHARED: value }, '/').passedOn;
   assert.equal(shared('storage,functions'), { SLIPWAY_SERVICES_SHARED: 'storage,functions' });
   assert.throws(() => shared('disk'), /SLIPWAY_SERVICES_SHARED names "disk"/);
 });
 
-test('a limit of requests and the file of a bucket are handed on as they are, the file found from where one stands', () => {
+test('a request limit is passed to programs unchanged, and the bucket file as an absolute path', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'slipway-settings-'));
   try {
     writeFileSync(path.join(folder, 's3.json'), '{"bucket":"files"}');
@@ -154,7 +155,7 @@ test('a limit of requests and the file of a bucket are handed on as they are, th
   }
 });
 
-test('of a file that is not JSON, its name is said and nothing that it holds', () => {
+test('the error for a file that is not JSON names the file but not its content', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'slipway-settings-'));
   try {
     writeFileSync(path.join(folder, 's3.json'), 'secretAccessKey=canary');

@@ -1,5 +1,6 @@
 /**
- * A person's settings, read once from the environment by `main.ts` and checked here; everything else follows from them.
+ * The settings of the person who starts the platform. `main.ts` reads them once from the environment, and this module
+ * checks them. Everything else is derived from them.
  */
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
@@ -19,23 +20,27 @@ import {
   readTrustedProxies,
   SHARED_SERVICES_SETTING,
   TRUSTED_PROXIES_SETTING,
-} from '@slipway/crds';
+} from '@slipway/installation';
+import { isLoopback, LOG_LEVELS, logLevelOf } from '@slipway/program';
 import { StartProblem } from './problem.js';
+import { readTlsSettings, type TlsSettings } from './tls-settings.js';
 
 export interface Settings {
-  /** Where all data, secrets and logs are. */
+  /** The folder with all data, secrets and logs. */
   home: string;
-  /** The address for people. */
+  /** The address where people reach the platform. */
   host: string;
-  /** The addresses of the Kubernetes API and of Postgres: loopback unless set, wherever people's is. */
+  /** The addresses of the Kubernetes API and of Postgres. Default: loopback, even if people's address is not. */
   kubernetesHost: string;
   postgresHost: string;
   ports: { people: number; kubernetes: number; postgres: number };
-  /** The URL that people type, without a slash at the end. */
+  /** Undefined: the platform serves plain HTTP alone, on this machine or behind a proxy. */
+  tls: TlsSettings | undefined;
+  /** The URL that people type, without a trailing slash. */
   publicUrl: string;
-  /** True while only this machine can reach the platform. Registration is open by default only then. */
+  /** True while only this machine can reach the platform. Only then registration is open by default. */
   localOnly: boolean;
-  /** The registration policy, in the form of SLIPWAY_REGISTRATION. */
+  /** The registration policy, in the syntax of SLIPWAY_REGISTRATION. */
   registration: string;
   /** Variables that are passed on unchanged to the programs that read them. */
   passedOn: Readonly<Record<string, string>>;
@@ -43,8 +48,8 @@ export interface Settings {
 }
 
 /**
- * The programs that read them check them too; here a wrong one is said at once, before a program ends over it again and
- * again.
+ * Settings that the programs check too. They are checked here already, so that a wrong value is reported at once,
+ * instead of by a program that ends again and again.
  */
 const PASSED_ON = [
   SHARED_SERVICES_SETTING,
@@ -58,13 +63,13 @@ const PASSED_ON = [
   'SLIPWAY_STORAGE_S3',
   'SLIPWAY_SMTP_URL',
   'SLIPWAY_SMTP_FROM',
+  'SLIPWAY_ALLOWED_NETWORKS',
+  'SLIPWAY_BUILD_CERTIFICATES',
 ];
 
-const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
-
-/** Each setting, for `--help`. */
+/** Describes each setting for `--help`. */
 export const SETTINGS_HELP = `
-  SLIPWAY_HOME        where data, secrets and logs are kept              (.slipway)
+  SLIPWAY_HOME        the folder of data, secrets and logs               (.slipway)
   SLIPWAY_PORT        the port for people; the next two are those of
                       the Kubernetes API and of Postgres                 (4000)
   SLIPWAY_HOST        the IP address of the port for people; 0.0.0.0
@@ -73,41 +78,63 @@ export const SETTINGS_HELP = `
                       the IP address of the Kubernetes API               (127.0.0.1)
   SLIPWAY_POSTGRES_HOST
                       the IP address of Postgres, for db_url             (127.0.0.1)
-  SLIPWAY_PUBLIC_URL  what people type to get here                       (http://localhost:4000)
+  SLIPWAY_PUBLIC_URL  the URL of the platform for people                 (http://localhost:4000)
+  SLIPWAY_HTTPS_PORT  the HTTPS port for everybody, or address:port      (none)
+  SLIPWAY_HTTP_PORT   the HTTP port beside it, or address:port, for the
+                      certificate authority's requests. All others are
+                      redirected. From outside it is port 80             (none)
+  SLIPWAY_CERTIFICATE a file (PEM) with a certificate for all hosts,
+                      instead of certificates from an authority          (none)
+  SLIPWAY_CERTIFICATE_KEY
+                      a file (PEM) with its key                          (none)
+  SLIPWAY_ACME_DIRECTORY
+                      the certificate authority. SLIPWAY_HTTPS_PORT
+                      accepts its terms of service              (Let's Encrypt)
+  SLIPWAY_ACME_EMAIL  an address for the authority's notices             (none)
+  SLIPWAY_ACME_CERTIFICATES
+                      a file of certificate authorities (PEM) that
+                      connections to the authority trust                 (none)
   SLIPWAY_REGISTRATION
                       who may register an account: open, invite, closed,
                       or mail domains such as @example.com
                                        (open while only this machine can
                                        reach the platform, else invite)
   SLIPWAY_PROJECTS_DOMAIN
-                      the domain below which projects are, as
+                      the domain of projects' host names,
                       <ref>.<domain>                     (paths of the public URL)
   SLIPWAY_ALLOWED_HOSTS
-                      host names that are answered, beside localhost,
+                      more host names of the platform, besides localhost,
                       IP addresses, this machine's name, and those of
                       the public URL and of projects                     (none)
   SLIPWAY_CORS_ORIGINS
-                      origins whose pages may call the management API,
-                      beside its own                                     (none)
+                      more origins whose pages may call the management
+                      API                                                (none)
   SLIPWAY_TRUSTED_PROXIES
                       addresses or networks of reverse proxies whose
-                      X-Forwarded-For counts                             (none)
+                      X-Forwarded-For is trusted                         (none)
   SLIPWAY_SERVICES_SHARED
-                      services that shared projects have beyond the
-                      availability matrix, such as storage,functions     (none)
-  SLIPWAY_RATE_LIMIT  requests a second of one address to one project;
-                      0 for no limit (without it this machine's own
-                      addresses have none)                               (1000)
+                      more services of shared projects, besides those of
+                      the availability matrix: storage,functions, all,
+                      or none. Later starts keep the choice              (none)
+  SLIPWAY_RATE_LIMIT  requests a second from one address to one project;
+                      0 for no limit. The default does not limit this
+                      machine's own addresses                            (1000)
   SLIPWAY_API_RATE_LIMIT
                       requests a minute of one account to the management
-                      API, where costly ones count more; 0 for no limit
-                      (without it this machine's own have none)          (1200)
+                      API. Costly ones count more; 0 for no limit. The
+                      default does not limit this machine's own          (1200)
   SLIPWAY_STORAGE_DIR the folder of the storage service's files          (<home>/storage)
   SLIPWAY_STORAGE_S3  a JSON file that names the S3 bucket of the files,
-                      if they aren't in that folder                      (none)
-  SLIPWAY_SMTP_URL    a file with the SMTP server that mails to accounts
-                      are sent by, smtp://user:password@host:587         (no mail)
-  SLIPWAY_SMTP_FROM   the address that they come from                    (none)
+                      if these are not in that folder                    (none)
+  SLIPWAY_SMTP_URL    a file with the URL of the SMTP server for mails to
+                      accounts, smtp://user:password@host:587            (no mail)
+  SLIPWAY_SMTP_FROM   the sender's address of these mails                (none)
+  SLIPWAY_ALLOWED_NETWORKS
+                      networks outside of the internet that builds of
+                      sites may connect to, such as 10.1.0.0/16          (none)
+  SLIPWAY_BUILD_CERTIFICATES
+                      a file of certificate authorities (PEM) that
+                      builds trust besides the system's                  (none)
   SLIPWAY_LOG_LEVEL   ${LOG_LEVELS.join(', ')}  (info)
 `;
 
@@ -115,43 +142,47 @@ export function readSettings(environment: NodeJS.ProcessEnv, folder: string): Se
   const home = homeOf(environment, folder);
   const port = portNumber(environment.SLIPWAY_PORT || '4000');
   const host = ipAddress('SLIPWAY_HOST', environment.SLIPWAY_HOST || '127.0.0.1');
-  // These two are for administrators: opening the port for people does not open them.
+  // These two ports are for administrators. The setting that opens the port for people does not open them.
   const closed = isLoopback(host) ? host : '127.0.0.1';
   const kubernetesHost = ipAddress('SLIPWAY_KUBERNETES_HOST', environment.SLIPWAY_KUBERNETES_HOST || closed);
   const postgresHost = ipAddress('SLIPWAY_POSTGRES_HOST', environment.SLIPWAY_POSTGRES_HOST || closed);
   const url = publicUrl(
     environment.SLIPWAY_PUBLIC_URL || `http://${isLoopback(host) ? 'localhost' : inUrl(reachableAt(host))}:${port}`,
   );
+  const tls = readTlsSettings(environment, { folder, publicUrl: url });
   const localOnly =
-    [host, kubernetesHost, postgresHost].every(isLoopback) && isLoopbackUrl(url) && !isFronted(environment);
+    tls === undefined &&
+    [host, kubernetesHost, postgresHost].every(isLoopback) &&
+    isLoopbackUrl(url) &&
+    !isFronted(environment);
   return {
     home,
     host,
     kubernetesHost,
     postgresHost,
     ports: { people: port, kubernetes: port + 1, postgres: port + 2 },
+    tls,
     publicUrl: url,
     localOnly,
     registration: registration(environment[REGISTRATION_SETTING] || (localOnly ? 'open' : 'invite')),
     passedOn: passedOn(environment, folder, url),
-    logLevel: logLevel(environment.SLIPWAY_LOG_LEVEL || 'info'),
+    logLevel: logLevel(environment),
   };
 }
 
-/** All that ending a platform asks for: a wrong setting is no reason to keep it running. */
+/** Reads only the home, which is all that stopping needs: another setting may be wrong without preventing a stop. */
 export const homeOf = (environment: NodeJS.ProcessEnv, folder: string) =>
   path.resolve(folder, environment.SLIPWAY_HOME || '.slipway');
 
-/** An address that connects to a program that listens at `host`, from this machine. */
+/** Returns an address that connects, from this machine, to a program that listens at `host`. */
 export function reachableAt(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
   return host === '::' ? '::1' : host;
 }
 
 export const inUrl = (host: string) => (isIP(host) === 6 ? `[${host}]` : host);
-export const isLoopback = (host: string) => host.startsWith('127.') || host === '::1';
 
-/** Whether something in front may bring requests of other machines to loopback. */
+/** True if a proxy may forward requests from other machines to loopback. */
 const isFronted = (environment: NodeJS.ProcessEnv): boolean =>
   Boolean(environment[TRUSTED_PROXIES_SETTING] || environment[ALLOWED_HOSTS_SETTING]);
 
@@ -204,7 +235,7 @@ function checkStorageFolder(text: string): void {
   if (!path.isAbsolute(text)) throw new StartProblem(`SLIPWAY_STORAGE_DIR is "${text}": it must be an absolute path`);
 }
 
-/** Nothing of what the file holds is said: it has the bucket's keys. */
+/** The error does not quote the file, because it contains the bucket's keys. */
 function checkStorageFile(text: string, folder: string): void {
   try {
     JSON.parse(readFileSync(path.resolve(folder, text), 'utf8'));
@@ -214,7 +245,7 @@ function checkStorageFile(text: string, folder: string): void {
   }
 }
 
-/** The file's content is not quoted: it has a password. */
+/** The error does not quote the file, because it contains a password. */
 function checkSmtp(text: string, from: string | undefined, folder: string): void {
   let url = '';
   try {
@@ -231,7 +262,7 @@ function checkSmtp(text: string, from: string | undefined, folder: string): void
 
 function portNumber(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
-  // Two more follow it.
+  // The next two ports are used too.
   if (port < 1 || port > 65533)
     throw new StartProblem(`SLIPWAY_PORT is "${text}": it must be a number from 1 to 65533`);
   return port;
@@ -253,8 +284,10 @@ function publicUrl(text: string): string {
   return url.href.replace(/\/+$/, '');
 }
 
-function logLevel(text: string): string {
-  if (!LOG_LEVELS.includes(text))
-    throw new StartProblem(`SLIPWAY_LOG_LEVEL is "${text}": it must be one of ${LOG_LEVELS.join(', ')}`);
-  return text;
+function logLevel(environment: NodeJS.ProcessEnv): string {
+  try {
+    return logLevelOf(environment);
+  } catch (error) {
+    throw new StartProblem((error as Error).message);
+  }
 }

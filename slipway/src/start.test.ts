@@ -1,4 +1,4 @@
-/** Starts that can't work: each must end with one clear line that names the fix. */
+/** Tests starts that can't work. Each must end with one clear line that names the fix. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { freePort, installedBinaries } from '@slipway/postgres';
+import { installedBinaries } from '@slipway/postgres';
+import { freePort, isFreePort } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { takeLock } from './lock.js';
@@ -21,7 +22,7 @@ test.before.each(async () => {
 
 test.after.each(() => rm(home, { recursive: true, force: true }));
 
-test('a second start over the same home names the first one’s process and the ways out', async () => {
+test('a second start over the same home names the first one’s process and the fixes', async () => {
   const lock = await takeLock(home);
   const line = await failingStart({ SLIPWAY_HOME: home });
   lock?.release();
@@ -37,34 +38,39 @@ for (const [offset, use] of [
   [1, 'SLIPWAY_PORT + 1, for the Kubernetes API'],
   [2, 'SLIPWAY_PORT + 2, for Postgres'],
 ] as const) {
-  test(`a taken port is named, with its use: ${use}`, async () => {
+  test(`a taken port is reported before any step, with free ports: ${use}`, async () => {
     const taken = createServer();
     const port = await freePort(3);
     await new Promise<void>((resolve) => taken.listen(port + offset, '127.0.0.1', resolve));
-    const line = await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(port) });
+    const { line, output } = await failingStartWithOutput({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(port) });
     taken.close();
+    const [, named = '', other = ''] = /^slipway: (.*) SLIPWAY_PORT=(\d+) npm start$/.exec(line) ?? [line];
     assert.is(
-      line,
-      `slipway: port ${port + offset} (${use}) is taken by another program: end it, or set SLIPWAY_PORT to another number`,
+      named,
+      `port ${port + offset} (${use}) is taken by another program: end that (another Slipway by npm stop in its ` +
+        'folder), or start this one on other ports:',
     );
+    assert.is.not(other, '');
+    for (const each of [0, 1, 2]) assert.ok(await isFreePort(Number(other) + each));
+    assert.is(output, '');
   });
 }
 
-test('a home that is a file is named', async () => {
+test('a home is reported when it is a file', async () => {
   const file = path.join(home, 'file');
   await writeFile(file, '');
   const line = await failingStart({ SLIPWAY_HOME: file });
   assert.is(line, `slipway: there is a file where a folder should be at ${file}: set SLIPWAY_HOME to another folder`);
 });
 
-test('a home that can’t be written is named', async () => {
+test('a home is reported when it can’t be written', async () => {
   const line = await failingStart({ SLIPWAY_HOME: '/proc/slipway' });
   assert.match(line, /^slipway: .* at \/proc\/slipway: set SLIPWAY_HOME to /);
 });
 
 const NEEDED = ['postgres-superuser', 'apiserver-keys.json', 'api-keys.json', 'jwt-secret'];
 
-/** Data of a Postgres that an earlier start made, and its secrets. */
+/** Writes a data folder like that of an earlier start, and its secrets. */
 async function putData(version: string, folder = 'postgres', secrets = NEEDED): Promise<string> {
   const data = path.join(home, folder);
   await mkdir(data);
@@ -77,7 +83,7 @@ async function putData(version: string, folder = 'postgres', secrets = NEEDED): 
 
 for (const name of NEEDED) {
   for (const how of ['missing', 'empty']) {
-    test(`a start over existing data names ${name} when it is ${how}, and makes no new one`, async () => {
+    test(`a start over existing data reports ${name} when it is ${how}, and creates no new one`, async () => {
       await putData('99');
       const file = path.join(home, 'secrets', name);
       await (how === 'missing' ? rm(file) : writeFile(file, ''));
@@ -95,7 +101,7 @@ for (const name of NEEDED) {
 const NEEDED_BY_PLATFORM = ['platform-postgres-superuser', 'apiserver-keys.json', 'api-keys.json', 'jwt-secret'];
 
 for (const name of NEEDED_BY_PLATFORM) {
-  test(`a start over data of the platform's Postgres names ${name} when it is missing`, async () => {
+  test(`a start over data of the platform's Postgres reports a missing ${name}`, async () => {
     await putData('99', 'platform-postgres', NEEDED_BY_PLATFORM);
     const file = path.join(home, 'secrets', name);
     await rm(file);
@@ -108,7 +114,7 @@ for (const name of NEEDED_BY_PLATFORM) {
   });
 }
 
-test('data of a newer Postgres is left alone', async () => {
+test('a start over data of a newer Postgres leaves the data unchanged', async () => {
   const data = await putData('99');
   const line = await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(await freePort(3)) });
   const ours = (await installedBinaries()).version.split('.')[0];
@@ -118,7 +124,7 @@ test('data of a newer Postgres is left alone', async () => {
   );
 });
 
-test('an unknown word on the command line is named', async () => {
+test('an unknown word on the command line is reported', async () => {
   assert.is(
     await failingStart({ SLIPWAY_HOME: home }, ['begin']),
     'slipway: there is no "begin": npm start -- --help lists the commands',
@@ -126,24 +132,24 @@ test('an unknown word on the command line is named', async () => {
 });
 
 for (const words of [['--help'], ['-h'], ['stop', '--help'], ['stop', '-h'], ['admin', '--help'], ['start', '-h']])
-  test(`${words.join(' ')} prints help and does nothing else`, async () => {
+  test(`the command line ${words.join(' ')} prints help and does nothing else`, async () => {
     const main = fileURLToPath(new URL('./main.js', import.meta.url));
     const { stdout } = await promisify(execFile)(process.execPath, [main, ...words], { env: { SLIPWAY_HOME: home } });
     assert.match(stdout, /^\nnpm start +starts the platform[\s\S]*npm stop[\s\S]*SLIPWAY_PORT/);
   });
 
-test('a word too many is named', async () => {
+test('an extra word on the command line is reported', async () => {
   assert.is(
     await failingStart({ SLIPWAY_HOME: home }, ['stop', 'now']),
     'slipway: stop takes no "now": npm start -- --help lists the commands',
   );
 });
 
-test('a stop where nothing runs says so', async () => {
+test('a stop reports that nothing runs', async () => {
   assert.is(await failingStart({ SLIPWAY_HOME: home }, ['stop']), `slipway: nothing runs over ${home}`);
 });
 
-test('every secret that a start makes is its starter’s alone', async () => {
+test('every secret that a start creates can be read only by the account that started it', async () => {
   await writeFile(path.join(home, 'postgres'), 'no folder, so that the start ends once the secrets are made');
   await failingStart({ SLIPWAY_HOME: home, SLIPWAY_PORT: String(await freePort(3)) });
   for (const folder of ['secrets', 'tls', 'programs']) {
@@ -157,21 +163,27 @@ test('every secret that a start makes is its starter’s alone', async () => {
   assert.is.not(key, await readFile(path.join(home, 'secrets', 'api-keys.json'), 'utf8'));
 });
 
-/** Returns the program's standard error, which is one line, with status 1. */
-async function failingStart(environment: Record<string, string>, args: string[] = []): Promise<string> {
+const failingStart = async (environment: Record<string, string>, args: string[] = []): Promise<string> =>
+  (await failingStartWithOutput(environment, args)).line;
+
+/** Returns the program's standard error, which must be one line, and its standard output. The exit code must be 1. */
+async function failingStartWithOutput(environment: Record<string, string>, args: string[] = []) {
   const main = fileURLToPath(new URL('./main.js', import.meta.url));
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], {
     env: { PATH: process.env.PATH, ...environment },
-    stdio: ['ignore', 'ignore', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
-  let said = '';
+  let [said, output] = ['', ''];
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    output += text;
+  });
   child.stderr.setEncoding('utf8').on('data', (text) => {
     said += text;
   });
   const [code] = await once(child, 'close');
   assert.is(code, 1, said);
   assert.is(said.split('\n').length, 2, said);
-  return said.trimEnd();
+  return { line: said.trimEnd(), output };
 }
 
 test.run();

@@ -1,34 +1,53 @@
 /**
- * Starts the whole platform on this machine in order, keeps it up, and ends it in the reverse order. In: settings and
- * where to tell of progress. Out: a running platform. Called by `main.ts`.
+ * Starts the whole platform on this machine in order, keeps it running, and stops it in the reverse order. In:
+ * settings, and the receiver of progress messages. Out: a running platform. Called by `main.ts`.
  */
+import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { writeAtomically } from './atomic-file.js';
+import { SHARED_SERVICES_SETTING } from '@slipway/installation';
+import { SHARED_HOME, writeAtomically } from '@slipway/postgres';
 import { serverCertificate } from './certificate.js';
-import { prepareCluster } from './cluster.js';
+import { countProjectsWithFunctions, prepareCluster } from './cluster.js';
 import { isSetupRequired, untilHealthy } from './health.js';
-import { openHome, openSocketFolder } from './home.js';
+import { type Home, openHome, openSocketFolder } from './home.js';
 import { kubeconfig } from './kubeconfig.js';
 import { type HomeLock, lockHolder, takeLock } from './lock.js';
 import { LogFile } from './log-file.js';
+import {
+  type ChosenServices,
+  chooseServices,
+  closedMessage,
+  countProjectsWithFiles,
+  servicesOf,
+} from './opened-services.js';
 import { answers, expectFreePorts } from './ports.js';
 import { endLeftoverServers, PostgresServers } from './postgres-servers.js';
 import { StartProblem } from './problem.js';
 import { Program } from './program.js';
 import { type Address, kubernetesUrl, type Platform, type ProgramName, planOf, programKubeconfig } from './programs.js';
 import type { Progress } from './progress.js';
+import { expectPrograms } from './required-programs.js';
 import { KUBERNETES_USERS, openSecrets } from './secrets.js';
 import { inUrl, reachableAt, type Settings } from './settings.js';
+import { orphansMessage } from './uninstall.js';
 
-/** Ends in a row while starting, after which the start has failed. */
+/**
+ * Milliseconds from the beginning of a stop after which programs that still run are killed. Even under attack, a
+ * platform stops within 10 s. A server that is killed in its checkpoint recovers at its next start, and loses nothing.
+ */
+const STOP_DEADLINES_MS = { dataplane: 4_500, operator: 5_000, api: 5_500, apiserver: 6_000, postgres: 8_500 };
+
+/** Number of ends in a row after which the start has failed. */
 const MOST_FAILURES = 4;
 
 export interface Started {
   /** The path of the administrator's kubeconfig. */
   kubeconfig: string;
-  /** With it the first administrator registers; undefined: no code is needed. */
+  /** The services of shared projects. */
+  services: readonly string[];
+  /** The code with which the first administrator registers. Undefined if no code is needed. */
   setupCode?: string;
 }
 
@@ -39,6 +58,8 @@ export class Supervisor {
   readonly #programs: Program[] = [];
   #postgres: PostgresServers | undefined;
   #lock: HomeLock | undefined;
+  #sockets: string | undefined;
+  #services: ChosenServices = { setting: '', closed: [] };
   #starting: Promise<unknown> = Promise.resolve();
 
   constructor(settings: Settings, progress: Progress) {
@@ -46,7 +67,7 @@ export class Supervisor {
     this.#progress = progress;
   }
 
-  /** Resolves once `GET /health` answers 200. */
+  /** Resolves once `GET /health` returns 200. */
   async start(): Promise<Started> {
     const started = this.#startInOrder();
     this.#starting = started.catch(() => {});
@@ -54,16 +75,19 @@ export class Supervisor {
   }
 
   async #startInOrder(): Promise<Started> {
-    const platform = await this.#step('secrets and certificates', () => this.#open());
+    const home = await this.#claim();
+    const platform = await this.#step('secrets and certificates', () => this.#open(home));
     await this.#startPostgres(platform);
     await this.#startPrograms(platform, ['apiserver'], 'Kubernetes API');
     await this.#step('custom resources', () => prepareCluster(this.#access(platform, 'supervisor')));
     await this.#startPrograms(platform, ['api', 'operator', 'dataplane'], 'API, operator and data plane');
     await this.#step('health', () => untilHealthy(this.#localUrl(), this.#ending.signal));
     await this.#dropMovedDatabase();
-    const { kubeconfig } = platform.home;
+    await this.#tellClosed(platform);
+    await this.#tellOrphans();
+    const started = { kubeconfig: platform.home.kubeconfig, services: servicesOf(this.#services.setting) };
     const needsCode = await isSetupRequired(this.#localUrl());
-    return needsCode ? { kubeconfig, setupCode: platform.secrets.setupCode } : { kubeconfig };
+    return needsCode ? { ...started, setupCode: platform.secrets.setupCode } : started;
   }
 
   #step<T>(title: string, work: () => Promise<T>): Promise<T> {
@@ -73,7 +97,10 @@ export class Supervisor {
 
   #localUrl = () => `http://${inUrl(reachableAt(this.#settings.host))}:${this.#settings.ports.people}`;
 
-  async #open(): Promise<Platform> {
+  /**
+   * Locks the home and checks the machine before the first step, so that a start that can't work ends with one line.
+   */
+  async #claim(): Promise<Home> {
     const settings = this.#settings;
     const home = await openHome(settings.home);
     this.#lock = await takeLock(home.folder);
@@ -85,17 +112,25 @@ export class Supervisor {
       );
     }
     await endLeftoverServers(home);
-    await expectFreePorts(settings);
+    await Promise.all([expectFreePorts(settings), expectPrograms()]);
+    return home;
+  }
+
+  async #open(home: Home): Promise<Platform> {
+    const settings = this.#settings;
     await openSocketFolder(home.sockets);
+    this.#sockets = home.sockets.folder;
     const secrets = await openSecrets(home);
+    this.#services = await chooseServices(home, settings.passedOn[SHARED_SERVICES_SETTING]);
+    const passedOn = { ...settings.passedOn, [SHARED_SERVICES_SETTING]: this.#services.setting };
     const certificate = await serverCertificate(home.tls, certificateNames(settings.kubernetesHost));
-    const platform = { settings, home, secrets, certificate };
+    const platform = { settings: { ...settings, passedOn }, home, secrets, certificate };
     await writeKubeconfigs(platform);
     return platform;
   }
 
   async #startPostgres(platform: Platform): Promise<void> {
-    const servers = new PostgresServers(platform, this.#progress.say);
+    const servers = new PostgresServers(platform, this.#progress.say, this.#ending.signal);
     this.#postgres = servers;
     const mustMove = await this.#step('Postgres', async () => {
       await servers.start();
@@ -110,11 +145,32 @@ export class Supervisor {
     });
   }
 
-  /** The platform works without it: the next start tries again. */
+  /** Drops the moved database. The platform works if this fails, and the next start tries again. */
   async #dropMovedDatabase(): Promise<void> {
     await this.#postgres?.dropMoved().catch((error: Error) => {
       this.#progress.say(`! the platform database that was moved is not dropped yet: ${error.message}`);
     });
+  }
+
+  async #tellClosed(platform: Platform): Promise<void> {
+    const { closed } = this.#services;
+    if (closed.length === 0) return;
+    const { SLIPWAY_STORAGE_S3, SLIPWAY_STORAGE_DIR } = platform.settings.passedOn;
+    // Files in S3 are not counted, because there may be millions.
+    const storage = SLIPWAY_STORAGE_S3
+      ? undefined
+      : countProjectsWithFiles(SLIPWAY_STORAGE_DIR ?? platform.home.storage);
+    const functions = countProjectsWithFunctions(this.#access(platform, 'supervisor'));
+    this.#progress.say(closedMessage(closed, { storage: await storage, functions: await functions }));
+  }
+
+  /**
+   * Reports data whose home was deleted. Only root has data outside of its homes. An error here never fails a start.
+   */
+  async #tellOrphans(): Promise<void> {
+    if (process.getuid?.() !== 0) return;
+    const message = await orphansMessage(SHARED_HOME).catch((error: Error) => `! ${SHARED_HOME}: ${error.message}`);
+    if (message) this.#progress.say(message);
   }
 
   async #startPrograms(platform: Platform, names: ProgramName[], title: string): Promise<void> {
@@ -148,16 +204,22 @@ export class Supervisor {
     return { url: kubernetesUrl(settings), authority: certificate.authority, token: secrets.tokens[user] };
   }
 
-  /** Ends the programs that take requests first and Postgres last, so that each can finish its work. */
+  /** Stops the programs that accept requests first and Postgres last, so that each can finish its work. */
   async stop(): Promise<void> {
     this.#ending.abort(new StartProblem('stopped while starting'));
     await this.#starting;
-    for (const program of this.#programs.toReversed()) await program.stop();
-    await this.#postgres?.stop();
+    const begin = performance.now();
+    const left = (name: keyof typeof STOP_DEADLINES_MS) =>
+      Math.max(0, STOP_DEADLINES_MS[name] - (performance.now() - begin));
+    // Not awaited, because the stop has deadlines.
+    void this.#postgres?.checkpoint();
+    for (const program of this.#programs.toReversed()) await program.stop(left(program.name));
+    await this.#postgres?.stop(left('postgres'));
+    if (this.#sockets) await rm(this.#sockets, { recursive: true, force: true });
     this.#lock?.release();
   }
 
-  /** Ends everything at once; nothing that was acknowledged is lost. */
+  /** Kills everything at once. Acknowledged writes are not lost. */
   kill(): void {
     for (const program of this.#programs) program.kill();
     this.#postgres?.kill();

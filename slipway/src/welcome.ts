@@ -1,44 +1,56 @@
-/** The text at the end of a start: addresses, and three commands that show that it works. */
+/** The text at the end of a start: addresses, and commands to try. */
+
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
+import { PROJECT_SERVICES } from '@slipway/crds';
 import { isolation } from '@slipway/dataplane/functions/isolation.js';
+import { EXAMPLE_ACCOUNT, firstCommands, SHARED_SERVICES_SETTING } from '@slipway/installation';
+import { isLoopback } from '@slipway/program';
 import { kubernetesUrl } from './programs.js';
-import { inUrl, isLoopback, reachableAt, type Settings } from './settings.js';
+import { inUrl, reachableAt, type Settings } from './settings.js';
 import type { Started } from './supervisor.js';
 
-export function welcome(settings: Settings, { kubeconfig, setupCode }: Started, seconds: string): string {
+export function welcome(settings: Settings, started: Started, seconds: string): string {
+  const { kubeconfig, setupCode, services } = started;
   const url = settings.publicUrl;
-  // A name of its own each time: an account that is there already can't be registered again.
-  const email = `me-${randomBytes(3).toString('hex')}@example.com`;
   const relative = path.relative(process.cwd(), kubeconfig);
+  const place = relative.startsWith('..') ? '' : ' in this folder';
+  const isOpen = settings.registration === 'open';
+  const account = accountFor(settings, setupCode);
+  const commands = firstCommands({ publicUrl: url, account, isOpen, setupCode });
   const file = relative.startsWith('..') ? kubeconfig : relative;
-  const isRegistering = setupCode !== undefined || settings.registration === 'open';
-  const address = setupCode || !isRegistering ? 'you@example.com' : email;
-  const password = passwordOf(settings, isRegistering);
-  const account = { email: address, password, ...(setupCode ? { code: setupCode } : {}) };
-  const json = "-H 'content-type: application/json'";
+  const { kubernetesHost, postgresHost, ports } = settings;
+  const kubernetes = `${kubernetesUrl(settings)}${opening(settings, kubernetesHost, 'SLIPWAY_KUBERNETES_HOST')}`;
+  const postgresAt = `${inUrl(reachableAt(postgresHost))}:${ports.postgres}`;
+  const postgres = `${postgresAt}${opening(settings, postgresHost, 'SLIPWAY_POSTGRES_HOST')}`;
   return `
-Slipway is ready (${seconds} s). Ctrl-C ends it; all data stays.
+Slipway is ready (${seconds} s after npm start). Ctrl-C ends it; all data stays.
 
   REST API and projects  ${url}  (all routes: ${url}/docs)
-  Kubernetes API         ${kubernetesUrl(settings)}${opening(settings, settings.kubernetesHost, 'SLIPWAY_KUBERNETES_HOST')}
-  Postgres               ${inUrl(reachableAt(settings.postgresHost))}:${settings.ports.postgres}${opening(settings, settings.postgresHost, 'SLIPWAY_POSTGRES_HOST')}
+  Kubernetes API         ${kubernetes}
+  Postgres               ${postgres}
   kubeconfig             ${file}
-  functions              ${isolation().description}
+  services               ${servicesLine(services)}
+${services.includes('functions') ? `  functions              ${isolation().description}\n` : ''}
+${setupCode ? setupHint(setupCode) : ''}Try next, in another terminal${place}:
 
-${setupCode ? setupHint(setupCode) : ''}Try next, in another terminal${relative.startsWith('..') ? '' : ' in this folder'}:
-
-  TOKEN=$(curl -s ${url}/auth/${isRegistering ? 'register' : 'login'} ${json} -d '${JSON.stringify(account)}' | sed 's/.*"token":"\\([^"]*\\)".*/\\1/')
-  curl -s ${url}/projects -H "authorization: Bearer $TOKEN" ${json} -d '{"name":"first"}'
+${commands.map((line) => `  ${line}`).join('\n')}
   kubectl --kubeconfig ${file} get projects -w
 `;
 }
 
-/** Where others can reach the login, a pasted command must not make an account whose password they know. */
-function passwordOf({ localOnly }: Settings, isRegistering: boolean): string {
-  if (!isRegistering) return 'your password';
-  return localOnly ? 'a long password' : randomBytes(18).toString('base64url');
+/**
+ * Returns the account for the commands. If others can reach the login, a pasted command must not make an account with a
+ * password that they know. The password of an existing account is unknown here.
+ */
+function accountFor({ localOnly, registration }: Settings, setupCode: string | undefined) {
+  const isNew = setupCode !== undefined || registration === 'open';
+  if (!isNew) return { email: 'you@example.com', password: 'your password' };
+  if (localOnly && setupCode === undefined) return EXAMPLE_ACCOUNT;
+  return { email: 'you@example.com', password: randomPassword() };
 }
+
+const randomPassword = () => randomBytes(18).toString('base64url');
 
 const setupHint = (code: string) =>
   `There is no administrator yet. Register one with this setup code, which works once:
@@ -50,6 +62,12 @@ The command below sets a random password. Put in your address, and keep the pass
 
 `;
 
-/** An earlier release opened both with the port for people. */
+function servicesLine(services: readonly string[]): string {
+  const closed = PROJECT_SERVICES.filter((name) => !services.includes(name));
+  const hint = closed.length > 0 ? `  (${SHARED_SERVICES_SETTING}=all npm start opens ${closed.join(', ')} too)` : '';
+  return `${services.join(', ')}${hint}`;
+}
+
+/** Explains how to open a port. Earlier releases opened both ports together with the port for people. */
 const opening = ({ host }: Settings, own: string, setting: string) =>
   isLoopback(host) || !isLoopback(own) ? '' : `  (this machine alone; ${setting} opens it)`;

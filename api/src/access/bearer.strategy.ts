@@ -5,9 +5,9 @@ import type { FastifyRequest } from 'fastify';
 import { Strategy } from 'passport';
 import { SessionsRepository } from '../accounts/sessions.repository.js';
 import { UserTokens } from '../accounts/user-tokens.js';
+import { accountPart, type Principal } from '../callers/principal.js';
+import { ALL_SCOPES } from '../http/scopes.js';
 import { isTokenValue, TokensService } from '../tokens/tokens.service.js';
-import { accountPart, type Principal } from './principal.js';
-import { ALL_SCOPES } from './scopes.js';
 
 export const BEARER = 'bearer';
 
@@ -30,7 +30,7 @@ export class BearerStrategy extends PassportStrategy(Strategy, BEARER) {
     );
   }
 
-  /** Passport's own hook, which a strategy that authenticates itself does not reach. */
+  /** Required by Passport's interface, which does not call it for a strategy that authenticates itself. */
   validate(): never {
     throw new Error('authenticate() decides');
   }

@@ -1,9 +1,9 @@
-/** Accounts where mail is sent, by a real SMTP server. */
-import pg from 'pg';
+/** Accounts of an installation that sends mail, with a real SMTP server. */
+import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { startMailbox } from '../mail/mailbox.testing.js';
-import { startTestApi, until } from '../testing.js';
+import { startTestApi } from '../testing.js';
 
 const mailbox = await startMailbox();
 const api = await startTestApi({ publicUrl: 'https://slipway.example.com', mail: mailbox.settings });
@@ -28,15 +28,7 @@ async function account(headers: Record<string, string> = {}) {
   return { email, token: token as string };
 }
 
-async function onPlatform(sql: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
-  const platform = new pg.Client(api.cluster.postgres.admin('platform'));
-  await platform.connect();
-  try {
-    return (await platform.query(sql, values)).rows;
-  } finally {
-    await platform.end();
-  }
-}
+const { onPlatform } = api;
 
 test('a mailed link leads to the configured address, whatever the headers of the request say', async () => {
   const forged = { host: 'evil.example', 'x-forwarded-host': 'evil.example', forwarded: 'host=evil.example' };
@@ -62,7 +54,39 @@ test('an address is verified once, by the link and the password of the account',
   assert.equal([user.email, user.email_verified], [email, true]);
 });
 
-test('only the hash of a link is stored, and an expired link is refused', async () => {
+test('a new network signs in by mailed code during a guessing attack, and no response reveals a password', async () => {
+  const { email } = await account();
+  const logIn = (network: string, body: object) => post('/auth/login', { email, ...body }, { headers: from(network) });
+  let guesses = 0;
+  const guess = () => logIn(`198.18.${guesses++}.9`, { password: 'a guess' });
+  const isRefused = ({ status }: { status: number }) => status === 403;
+  const guessOn = () => until(guess, isRefused);
+  let networks = 0;
+  /** Between two steps on a busy machine the 5 s until the next allowed guess may pass, so each step guesses again. */
+  const refused = (body: object) =>
+    until(async () => {
+      await guessOn();
+      return logIn(`192.0.2.${++networks}`, body);
+    }, isRefused);
+  const wrong = await guessOn();
+  assert.ok(guesses > 50);
+  const right = await refused({ password });
+  assert.is(right.body.code, 'code_required');
+  const { request_id: _, ...response } = right.body;
+  const { request_id: __, ...responseToGuess } = wrong.body;
+  assert.equal(response, responseToGuess);
+  const { text } = await mailbox.next(email, 'Code to sign in');
+  const [code] = /^[\w-]{12}$/m.exec(text) ?? [];
+  // The code without the password is rejected.
+  await refused({ password: 'a guess', code });
+  await refused({ password, code: 'another-code' });
+  assert.is((await logIn('192.0.2.254', { password, code })).status, 200);
+  // Two uses of the code give at most one session.
+  await refused({ password, code });
+  assert.is((await logIn('192.0.2.254', { password })).status, 200, 'the network is a known one after the sign-in');
+});
+
+test('only the hash of a link is stored, and an expired link is rejected', async () => {
   const { email } = await account();
   const { token } = await mailbox.next(email, VERIFY);
   const [row] = await onPlatform("select encode(hash, 'escape') as hash, t::text as all from platform.mail_tokens t");
@@ -72,7 +96,7 @@ test('only the hash of a link is stored, and an expired link is refused', async 
   assert.is((await post('/auth/verify', { token, password })).body.code, 'link_invalid');
 });
 
-test('an unverified account owns no project that kubectl applied for its address, until it verifies the address', async () => {
+test('an account owns a project that kubectl applied for its address only after the address is verified', async () => {
   const { email, token } = await account();
   const ref = `mailed-${Date.now() % 100_000}`;
   await api.operator.apply(ref, { owner: email });
@@ -88,9 +112,14 @@ test('an unverified account owns no project that kubectl applied for its address
   await post('/auth/verify', { token: link.token, password });
   await until(refs, (seen) => seen.includes(ref));
   await mailbox.next(email, 'A project was assigned to you');
+  const heir = await account();
+  await onPlatform('update platform.users set is_administrator = true where email = $1', [heir.email]);
+  const assignment = await post(`/admin/projects/${ref}/owner`, { email: heir.email }, { token: heir.token });
+  assert.is(assignment.status, 200);
+  assert.match((await mailbox.next(email, 'A project was taken from you')).text, new RegExp(ref));
 });
 
-test('an address that a stranger registered without proof, and gave up, is inherited by its holder', async () => {
+test('a verified account gets the projects of its address although an unverified account had the address', async () => {
   const stranger = await account();
   const { email } = stranger;
   assert.is((await post('/auth/me/delete', { password }, { token: stranger.token })).status, 200);
@@ -106,7 +135,7 @@ test('an address that a stranger registered without proof, and gave up, is inher
   );
 });
 
-test('an account keeps its newest former addresses alone', async () => {
+test('an account keeps only its newest former addresses', async () => {
   const { email, token } = await account();
   const changes = Array.from({ length: 23 }, (_, n) => `moved-${n}-${email}`);
   const [{ id } = { id: 0 }] = await onPlatform('select id from platform.users where email = $1', [email]);
@@ -125,13 +154,13 @@ test('an account keeps its newest former addresses alone', async () => {
   );
 });
 
-test('a forgotten password is set anew by a link, which ends all sessions, and by no second use of it', async () => {
+test('a link resets a forgotten password once, and ends all sessions', async () => {
   const { email, token } = await account();
   const known = await post('/auth/password/forgot', { email });
   const unknown = await post('/auth/password/forgot', { email: 'nobody-here@example.com' });
   assert.equal([unknown.status, unknown.body], [known.status, known.body]);
   const link = await mailbox.next(email, RESET);
-  assert.is((await post('/auth/verify', { token: link.token, password })).status, 400, 'it is for nothing else');
+  assert.is((await post('/auth/verify', { token: link.token, password })).status, 400, 'a link has one purpose');
   const next = 'another long password';
   assert.is((await post('/auth/password/reset', { token: link.token, password: next })).status, 200);
   assert.is((await post('/auth/password/reset', { token: link.token, password: 'a third password' })).status, 400);
@@ -141,42 +170,42 @@ test('a forgotten password is set anew by a link, which ends all sessions, and b
   assert.equal(mailbox.subjects('nobody-here@example.com'), []);
 });
 
-test('whoever registered an address before its holder keeps no token after the holder set a password', async () => {
+test('a password reset revokes tokens that an unverified account created before', async () => {
   const { email, token } = await account();
   const pat = (await post('/tokens', {}, { token })).body.token;
   await post('/auth/password/forgot', { email });
   const link = await mailbox.next(email, RESET);
-  await post('/auth/password/reset', { token: link.token, password: 'the holder has this' });
+  await post('/auth/password/reset', { token: link.token, password: 'known to the holder' });
   assert.equal([await statusOf(token), await statusOf(pat)], [401, 401]);
 });
 
-test('many requests for a link make no earlier link invalid, and are bounded', async () => {
+test('requests for further links keep earlier links valid, and are limited', async () => {
   const { email } = await account();
   await post('/auth/password/forgot', { email });
   const first = await mailbox.next(email, RESET);
   for (let again = 0; again < 12; again += 1) await post('/auth/password/forgot', { email });
   for (let more = 0; more < 4; more += 1) await mailbox.next(email, RESET);
-  assert.is((await post('/auth/password/reset', { token: first.token, password: 'still by the first' })).status, 200);
+  assert.is((await post('/auth/password/reset', { token: first.token, password: 'by the first link' })).status, 200);
   assert.equal(
     mailbox.subjects(email).filter((subject) => subject === RESET),
     [],
   );
 });
 
-test('a changed address is verified at the new one, and the old one is told', async () => {
+test('a changed address is verified at the new one, and the old one gets a notice', async () => {
   const { email, token } = await account();
   const address = `new-${email}`;
   assert.equal((await post('/auth/email', { email: address, password }, { token })).body, { changed: false });
   await mailbox.next(email, 'The e-mail address of your account is being changed');
   assert.is((await api.call('GET', '/auth/me', { token })).body.email, email);
   const link = await mailbox.next(address, VERIFY);
-  assert.is((await post('/auth/verify', { token: link.token, password: 'of who reads it' })).status, 401);
+  assert.is((await post('/auth/verify', { token: link.token, password: 'a stranger’s password' })).status, 401);
   assert.is((await post('/auth/verify', { token: link.token, password })).status, 200);
   assert.is((await api.call('GET', '/auth/me', { token })).body.email, address);
   await mailbox.next(email, 'The e-mail address of your account was changed');
 });
 
-test('a sign-in from a new network and a new token are mailed, and known networks are not', async () => {
+test('a sign-in from a new network and a new token send a mail, a sign-in from a known network does not', async () => {
   const { email, token } = await account(from('198.51.100.1'));
   const login = (address: string) =>
     post('/auth/login', { email, password }, { headers: { ...from(address), 'user-agent': 'a browser' } });
@@ -193,7 +222,7 @@ test('a sign-in from a new network and a new token are mailed, and known network
   );
 });
 
-test('links that a stranger has mailed to an address keep no link of its holder from being mailed', async () => {
+test('links that a stranger requests for an address do not block the links of its holder', async () => {
   const holder = await account();
   const eve = await account();
   const address = `wanted-${holder.email}`;
@@ -206,7 +235,7 @@ test('links that a stranger has mailed to an address keep no link of its holder 
   assert.ok(answers.some(({ status }) => status === 200));
 });
 
-test('an account that has links mailed to many addresses is stopped after ten', async () => {
+test('an account may request links to at most ten addresses in a burst', async () => {
   const { email, token } = await account();
   const statuses = [];
   for (let one = 0; one < 11; one += 1)
@@ -214,7 +243,7 @@ test('an account that has links mailed to many addresses is stopped after ten', 
   assert.equal(statuses, [...Array(10).fill(200), 429]);
 });
 
-test('the page of a link has a policy of its own, and takes nothing from its address', async () => {
+test('the page of a link has its own content security policy, and inserts nothing from its URL', async () => {
   const page = await api.call('GET', '/auth/link?token=canary');
   assert.is(page.status, 200);
   assert.match(String(page.headers['content-security-policy']), /default-src 'none'; script-src 'sha256-/);

@@ -1,6 +1,6 @@
 import Type from 'typebox';
-import { Line, Nullable, oneOf, Time } from '../http/schema.js';
-import { User } from './user.entity.js';
+import { Account } from '../callers/account.js';
+import { Line, oneOf, Time } from '../http/schema.js';
 
 const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
 const LABEL = '[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?';
@@ -19,10 +19,10 @@ export const NewPassword = Type.String({
   examples: ['correct horse battery'],
 });
 
-/** One that exists: a shorter one is wrong, not malformed. */
+/** The password at a login. It has no minimum length: a short password gets the same error as any wrong one. */
 export const Password = Type.String({
   maxLength: 1024,
-  description: 'As registered.',
+  description: 'The registered address.',
   examples: ['correct horse battery'],
 });
 
@@ -31,13 +31,14 @@ export const Registration = Type.Object(
     email: Email,
     password: NewPassword,
     full_name: Type.Optional(
-      Line({ maxLength: 200, description: 'What to call the person.', examples: ['Ada Lovelace'] }),
+      Line({ maxLength: 200, description: 'The name of the person.', examples: ['Ada Lovelace'] }),
     ),
     code: Type.Optional(
       Line({
         maxLength: 200,
         description:
-          'The code of an invitation, or the setup code of the first administrator. Needed where registration is not open.',
+          'The code of an invitation, or the setup code of the first administrator. ' +
+          'Needed where registration is not open.',
       }),
     ),
   },
@@ -49,23 +50,38 @@ export const Login = Type.Object(
   {
     email: Email,
     password: Password,
+    code: Type.Optional(
+      Line({ maxLength: 200, description: 'The code that was mailed, where the response was `code_required`.' }),
+    ),
   },
   { $id: 'Login', additionalProperties: false },
 );
 export type Login = Type.Static<typeof Login>;
 
-export const Account = Type.Object(
+export const LostProject = Type.Object(
   {
-    id: Type.Integer({ description: 'The id of the account.' }),
-    email: Type.String({ description: 'In lower case.' }),
-    email_verified: Type.Boolean({ description: 'The holder of the account proved that the address is theirs.' }),
-    full_name: Nullable(Type.String(), { description: 'What to call the person.' }),
-    administrator: Type.Boolean({ description: 'An administrator manages accounts and invitations.' }),
-    created_at: Time('When it was registered.'),
+    ref: Type.String({ description: 'The ref of the project, the name of its Project resource.' }),
+    cause: oneOf(['assigned', 'spec'], {
+      description:
+        'assigned: an administrator gave the project to another account; spec: its spec.owner names another address.',
+    }),
+    lost_at: Time('When it happened.'),
   },
-  { $id: 'User', additionalProperties: false },
+  { $id: 'LostProject', additionalProperties: false },
 );
-export type Account = Type.Static<typeof Account>;
+export type LostProject = Type.Static<typeof LostProject>;
+
+export const Me = Type.Object(
+  {
+    ...Account.properties,
+    lost_projects: Type.Array(LostProject, {
+      description:
+        'Projects that the account owned and another owns now: of the last 90 days, the latest first, at most 50.',
+    }),
+  },
+  { $id: 'Me', additionalProperties: false },
+);
+export type Me = Type.Static<typeof Me>;
 
 export const Session = Type.Object(
   {
@@ -81,7 +97,8 @@ export const RegistrationState = Type.Object(
   {
     registration: oneOf(['open', 'invite', 'closed', 'domains'], {
       description:
-        'Who may register without a code: everybody, nobody (invite, closed), or addresses of some mail domains.',
+        'People who may register without a code: everybody, nobody (invite, closed), ' +
+        'or addresses of some mail domains.',
     }),
     setup_required: Type.Boolean({
       description: 'There is no administrator yet: register the first with the setup code of the installation.',
@@ -90,17 +107,6 @@ export const RegistrationState = Type.Object(
   { $id: 'RegistrationState', additionalProperties: false },
 );
 export type RegistrationState = Type.Static<typeof RegistrationState>;
-
-export const accountOf = ({ id, email, emailVerifiedAt, fullName, isAdministrator, createdAt }: User): Account => ({
-  id,
-  email,
-  email_verified: Boolean(emailVerifiedAt),
-  full_name: fullName ?? null,
-  administrator: isAdministrator,
-  created_at: createdAt.toISOString(),
-});
-
-export const normalEmail = (email: string) => email.trim().toLowerCase();
 
 const account: Account = {
   id: 1,
@@ -114,6 +120,7 @@ export const EXAMPLES = {
   registrationState: { registration: 'invite', setup_required: false },
   invited: { email: 'grace@example.com', password: 'correct horse battery', code: 'invite_3kQ9…' },
   account,
+  me: { ...account, lost_projects: [] },
   session: { token: 'eyJhbGciOiJIUzI1NiJ9.…', expires_at: '2026-01-06T09:00:00.000Z', user: account },
   registration: { email: 'ada@example.com', password: 'correct horse battery', full_name: 'Ada Lovelace' },
   login: { email: 'ada@example.com', password: 'correct horse battery' },

@@ -1,10 +1,11 @@
 /**
- * Runs work that must see every account one after another: registration decides who is first, administration who is the
- * last administrator. In: the ORM and the work. Out: the work's result, committed; an error rolls back.
+ * Runs work in a transaction, for one request at a time over all accounts. Registration needs it to recognise the first
+ * account, and administration to keep the last administrator. In: the ORM and the work. Out: the committed result. If
+ * the work fails, the transaction is rolled back.
  */
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql';
 
-/** Any number that nothing else in the platform database locks; the lock ends with the transaction. */
+/** Id of the advisory lock, which no other code of the platform uses. The lock ends with the transaction. */
 const ACCOUNTS_LOCK = 7_541_202;
 
 export function withAccountsLock<T>(orm: MikroORM, work: (em: EntityManager) => Promise<T>): Promise<T> {

@@ -1,10 +1,11 @@
 import { Body, Controller } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
-import { Caller } from '../access/caller.js';
-import type { Principal } from '../access/principal.js';
+import { Caller } from '../callers/caller.js';
+import type { Principal } from '../callers/principal.js';
 import { Route } from '../http/route.js';
-import { Account, EXAMPLES, Login, Registration, RegistrationState, Session } from './account.schema.js';
+import { EXAMPLES, Login, Me, Registration, RegistrationState, Session } from './account.schema.js';
 import { AccountsService } from './accounts.service.js';
+import { LostProjectsRepository } from './lost-projects.repository.js';
 import { From, type Origin } from './origin.js';
 import { RegistrationService } from './registration.service.js';
 
@@ -16,10 +17,11 @@ export class AccountsController {
   constructor(
     private readonly accounts: AccountsService,
     private readonly registration: RegistrationService,
+    private readonly lostProjects: LostProjectsRepository,
   ) {}
 
   @Route('GET', '/auth/registration', {
-    summary: 'Who may register',
+    summary: 'Read the registration policy',
     access: 'none',
     answer: {
       status: 200,
@@ -64,11 +66,16 @@ export class AccountsController {
   }
 
   @Route('GET', '/auth/me', {
-    summary: 'Who the token belongs to',
+    summary: 'Read the account of the token',
     access: 'account:read',
-    answer: { status: 200, description: 'The account.', schema: Account, example: EXAMPLES.account },
+    answer: {
+      status: 200,
+      description: 'The account, and the projects that were taken from it.',
+      schema: Me,
+      example: EXAMPLES.me,
+    },
   })
-  me(@Caller() caller: Principal): Account {
-    return caller.user;
+  async me(@Caller() { user }: Principal): Promise<Me> {
+    return { ...user, lost_projects: await this.lostProjects.of(user.id) };
   }
 }

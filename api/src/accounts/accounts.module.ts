@@ -5,6 +5,7 @@ import { InvitationsRepository } from './invitations.repository.js';
 import { LifeCycleController } from './life-cycle.controller.js';
 import { LifeCycleRepository } from './life-cycle.repository.js';
 import { LifeCycleService } from './life-cycle.service.js';
+import { LostProjectsRepository } from './lost-projects.repository.js';
 import { MailLinks } from './mail-links.js';
 import { MailTokensRepository } from './mail-tokens.repository.js';
 import { Passwords } from './passwords.js';
@@ -13,6 +14,7 @@ import { RegistrationsRepository } from './registrations.repository.js';
 import { SessionUpkeep } from './session-upkeep.js';
 import { SessionsController } from './sessions.controller.js';
 import { SessionsRepository } from './sessions.repository.js';
+import { SignInCodes } from './sign-in-codes.js';
 import { SignInLimits } from './sign-in-limits.js';
 import { UserTokens } from './user-tokens.js';
 import { UsersRepository } from './users.repository.js';
@@ -24,6 +26,7 @@ import { UsersRepository } from './users.repository.js';
     AccountsService,
     LifeCycleService,
     LifeCycleRepository,
+    LostProjectsRepository,
     MailLinks,
     MailTokensRepository,
     Passwords,
@@ -31,6 +34,7 @@ import { UsersRepository } from './users.repository.js';
     RegistrationsRepository,
     SessionUpkeep,
     SessionsRepository,
+    SignInCodes,
     SignInLimits,
     UserTokens,
     UsersRepository,

@@ -8,7 +8,7 @@ test.after(() => api.close());
 
 const password = 'correct horse';
 
-test('who registers is logged in, and may log in again in any case and with spaces around the address', async () => {
+test('a registered account logs in with its address in any letter case, with spaces around it', async () => {
   const registered = await api.call('POST', '/auth/register', {
     json: { email: ' Ada@Example.com ', password, full_name: 'Ada' },
   });
@@ -18,7 +18,7 @@ test('who registers is logged in, and may log in again in any case and with spac
   const login = await api.call('POST', '/auth/login', { json: { email: 'ADA@example.com', password } });
   assert.is(login.status, 200);
   const me = await api.call('GET', '/auth/me', { token: login.body.token });
-  assert.equal(me.body, registered.body.user);
+  assert.equal(me.body, { ...registered.body.user, lost_projects: [] });
 });
 
 test('an address registers once, whatever its case', async () => {
@@ -28,7 +28,7 @@ test('an address registers once, whatever its case', async () => {
   assert.is(again.body.errors[0].field, 'email');
 });
 
-test('an unknown address and a wrong password are refused in the same words', async () => {
+test('an unknown address and a wrong password get the same error', async () => {
   const { email } = await register(api);
   const wrong = await api.call('POST', '/auth/login', { json: { email, password: 'not that one' } });
   const unknown = await api.call('POST', '/auth/login', { json: { email: 'nobody@example.com', password } });
@@ -37,7 +37,7 @@ test('an unknown address and a wrong password are refused in the same words', as
   assert.ok(wrong.headers['www-authenticate']);
 });
 
-test('guessing at one account is slowed down with 429 and Retry-After, and others log in meanwhile', async () => {
+test('password guesses for one account get 429 and Retry-After while other accounts log in', async () => {
   const victim = await register(api);
   const guess = () => api.call('POST', '/auth/login', { json: { email: victim.email, password: 'a guess of it' } });
   const statuses = [];
@@ -48,7 +48,7 @@ test('guessing at one account is slowed down with 429 and Retry-After, and other
   assert.is((await api.call('POST', '/auth/login', { json: { email: other.email, password } })).status, 200);
 });
 
-test('who guesses from many addresses of one IPv6 network is slowed down as one, and another network is not', async () => {
+test('one IPv6 network’s addresses share a limit on password guesses, and another network has its own', async () => {
   const from = (address: string, email: string) =>
     api.call('POST', '/auth/login', {
       json: { email, password: 'a guess of it' },
@@ -68,13 +68,13 @@ for (const [what, token] of [
   ['signed by another key', () => forge({}, 'another key of at least thirty-two bytes')],
   ['meant for a project', () => forge({ aud: 'authenticated' })],
   ['of another issuer', () => forge({ iss: 'http://localhost:4000/p/x/auth/v1' })],
-  ['that has ended', () => forge({ exp: 1 })],
+  ['that has expired', () => forge({ exp: 1 })],
   ['of another algorithm', () => forge({}, api.settings.jwtSecret.repeat(2), 'HS512')],
-  ['of nobody', () => forge({ sub: '999999' })],
+  ['of an unknown user', () => forge({ sub: '999999' })],
   ['without an algorithm', async () => `${btoa('{"alg":"none"}')}.${btoa('{"sub":"1"}')}.`],
   ['that is no token', async () => 'nonsense'],
 ] as const) {
-  test(`a token ${what} is refused`, async () => {
+  test(`a token ${what} is rejected`, async () => {
     const answer = await api.call('GET', '/auth/me', { token: await token() });
     assert.is(answer.status, 401);
     assert.match(String(answer.headers['www-authenticate']), /invalid_token/);
@@ -82,7 +82,7 @@ for (const [what, token] of [
 }
 
 for (const [what, options, status, code] of [
-  ['JSON that is none', { body: '{"email":' }, 400, 'malformed_json'],
+  ['invalid JSON', { body: '{"email":' }, 400, 'malformed_json'],
   [
     'a form',
     { body: 'a=b', headers: { 'content-type': 'application/x-www-form-urlencoded' } },
@@ -93,27 +93,39 @@ for (const [what, options, status, code] of [
   ['no body', {}, 400, 'validation_failed'],
   ['a poisoned prototype', { body: '{"__proto__":{"x":1}}' }, 400, 'malformed_json'],
 ] as const) {
-  test(`${what} is a problem document`, async () => {
+  test(`a request with ${what} gets a problem document`, async () => {
     const answer = await api.call('POST', '/auth/register', options);
     assert.is(answer.status, status);
     assert.is(answer.body.code, code);
     assert.match(String(answer.headers['content-type']), /^application\/problem\+json/);
+    if (status === 415) assert.match(answer.body.detail, /content-type: application\/json/);
   });
 }
 
-test('validation names every field, unknown ones too', async () => {
+test('a validation error names every invalid or unknown field', async () => {
   const { body } = await api.call('POST', '/auth/register', { json: { email: 'no', password: 'short', admin: true } });
   assert.equal(body.errors.map(({ field }: { field: string }) => field).sort(), ['admin', 'email', 'password']);
 });
 
-test('an unknown route is a 404 and a wrong method a 405 that lists the right ones', async () => {
-  assert.is((await api.call('GET', '/projects/1/nothing')).body.code, 'not_found');
+for (const path of ['/rest/v1/todos?select=id', '/auth/v1/token', '/storage/v1']) {
+  test(`a request for ${path} without a project returns 404 with an error that names project_url`, async () => {
+    const { status, body } = await api.call('GET', path);
+    const [service] = /^\/\w+\/v1/.exec(path) ?? [];
+    assert.equal([status, body.code], [404, 'not_found']);
+    assert.ok(body.detail.includes(`<project_url>${service}, on one machine /p/<ref>${service}.`), body.detail);
+  });
+}
+
+test('an unknown route returns 404, and a wrong method returns 405 with the allowed methods', async () => {
+  const unknown = await api.call('GET', '/projects/1/nothing');
+  assert.equal([unknown.status, unknown.body.code], [404, 'not_found']);
+  assert.match(unknown.body.detail, /^There is no such route/);
   const wrong = await api.call('PUT', '/projects');
   assert.is(wrong.status, 405);
   assert.is(wrong.headers.allow, 'GET, POST');
 });
 
-test('a malformed address and a request id are answered in kind', async () => {
+test('a malformed URL returns 400, and a response repeats the id of its request', async () => {
   const answer = await api.call('GET', '/%zz', { headers: { 'x-request-id': 'mine-1' } });
   assert.is(answer.status, 400);
   assert.match(String(answer.headers['content-type']), /problem\+json/);
@@ -123,7 +135,7 @@ test('a malformed address and a request id are answered in kind', async () => {
   );
 });
 
-test('health is 200 only while an operator holds a fresh lease', async () => {
+test('GET /health returns 200 only while an operator has a fresh lease', async () => {
   await api.operator.lead(new Date(Date.now() - 3_600_000));
   const stale = await api.call('GET', '/health');
   assert.is(stale.status, 503);
@@ -136,13 +148,27 @@ test('health is 200 only while an operator holds a fresh lease', async () => {
   assert.equal((await api.call('GET', '/health')).body, { ok: true });
 });
 
-test('the backend types say which are available here and why not', async () => {
+test('the root path returns a page to a browser, and JSON to a program', async () => {
+  const json = await api.call('GET', '/');
+  assert.is(json.status, 200);
+  assert.match(json.body.docs, /\/docs$/);
+  const headers = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
+  const page = await api.call('GET', '/', { headers });
+  assert.is(page.headers['content-type'], 'text/html; charset=utf-8');
+  assert.is(page.headers.vary, 'Accept');
+  const policy = String(page.headers['content-security-policy']);
+  assert.match(policy, /default-src 'none'; style-src 'unsafe-inline';/);
+  assert.not.match(policy, /script-src/);
+  assert.match(page.body, /^<!doctype html>[\s\S]*A first project/);
+});
+
+test('the list of backend types says which types are available, and why the others are not', async () => {
   const { body } = await api.call('GET', '/backend-types');
   const shown = body.map(({ id, available, reason }: Record<string, unknown>) => [id, available, reason === null]);
   assert.equal(shown, [
     ['shared', true, true],
     ['dedicated', false, false],
-    ['frontend', false, false],
+    ['frontend', true, true],
     ['app', false, false],
   ]);
 });

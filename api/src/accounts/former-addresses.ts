@@ -1,10 +1,14 @@
 /**
- * Addresses that accounts gave up: nobody who has one later inherits what was named after it. In: a transaction that
- * changes or deletes an account. An account keeps its newest ones alone, as each change makes one.
+ * Stores addresses that accounts gave up. A later holder of such an address must not inherit a project whose
+ * `spec.owner` is that address. In: a transaction that changes or deletes an account. Each change adds an address, and
+ * an account keeps only its newest former addresses.
  */
 import type { EntityManager } from '@mikro-orm/postgresql';
 
-/** By these a manifest that still names one of them is known as the account's. */
+/**
+ * Maximum number of former addresses of an account. A manifest with one of them in `spec.owner` still belongs to the
+ * account.
+ */
 const OF_AN_ACCOUNT = 20;
 
 export async function keepFormerAddress(em: EntityManager, userId: number): Promise<void> {
@@ -23,7 +27,7 @@ export async function keepFormerAddress(em: EntityManager, userId: number): Prom
   );
 }
 
-/** Its address is kept, of nobody. The caller has made sure that nothing belongs to the account. */
+/** Stores the address without an account. The caller has made sure that the account owns nothing. */
 export async function deleteAccount(em: EntityManager, userId: number): Promise<void> {
   await em.execute(
     `insert into platform.former_addresses (address, verified)

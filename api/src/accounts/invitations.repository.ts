@@ -1,4 +1,4 @@
-/** Invitations: only a hash of the code is kept. Used ones and expired ones are dropped a month after they ended. */
+/** Invitations, stored as a hash of their code. Used and expired ones are deleted 30 days later. */
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 
@@ -10,9 +10,12 @@ export interface InvitationRow {
   used_at: Date | string | null;
 }
 
-/** Invitations by administrators. */
+/** Maximum number of open invitations that administrators created. */
 export const MOST_INVITATIONS = 1000;
-/** Those that addresses of a listed mail domain asked for, for a day each: of all, of one network, of one address. */
+/**
+ * Maximum number of invitations a day that addresses of a listed mail domain request: by all callers, by one network,
+ * and for one address.
+ */
 const MOST_REQUESTED = { inAll: 10_000, ofNetwork: 50, ofAddress: 3 };
 
 const COLUMNS = 'id, email, created_at, expires_at, used_at';
@@ -28,7 +31,7 @@ export class InvitationsRepository {
     );
   }
 
-  /** Undefined if there are too many. */
+  /** Returns undefined if there are too many invitations. */
   async add(
     createdBy: number,
     hash: Buffer,
@@ -50,8 +53,8 @@ export class InvitationsRepository {
   }
 
   /**
-   * An invitation that the address itself asked for. Earlier ones stay good, so that a stranger's request takes none
-   * away. False if the address has an account, or it, the network or all have asked too often.
+   * Adds an invitation that its address requested. Earlier ones stay valid, so a stranger's request revokes none.
+   * Returns false if the address has an account, or if one of the limits (address, network, all) is reached.
    */
   async addRequested(hash: Buffer, email: string, network: string, seconds: number): Promise<boolean> {
     await this.rows(

@@ -1,7 +1,7 @@
 import { Body, Controller } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
-import { Caller } from '../access/caller.js';
-import type { Principal } from '../access/principal.js';
+import { Caller } from '../callers/caller.js';
+import type { Principal } from '../callers/principal.js';
 import { Route } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
 import {
@@ -19,8 +19,8 @@ import { LifeCycleService } from './life-cycle.service.js';
 import { From, type Origin } from './origin.js';
 
 const TOO_MANY = { 429: 'Too many attempts from this network, or for this account.' };
-const WRONG_PASSWORD = { 401: 'No token was sent, it is not valid (any more), or the password is wrong.' };
-const INVALID_LINK = { 400: 'The token is not valid, was used already or has expired; or a field is not valid.' };
+const WRONG_PASSWORD = { 401: 'No token was sent, it is not valid, or the password is wrong.' };
+const INVALID_LINK = { 400: 'The token is not valid, was used or has expired; or a field is not valid.' };
 const done = (description: string) => ({ status: 200, description, schema: OK, example: { ok: true } }) as const;
 
 @ApiTags('accounts')
@@ -30,14 +30,14 @@ export class LifeCycleController {
 
   @Route('POST', '/auth/password', {
     summary: 'Change the password',
-    description: 'It ends all other sessions of the account. Personal access tokens stay.',
+    description: 'Ends all other sessions of the account. Personal access tokens stay valid.',
     access: 'user',
     body: PasswordChange,
     bodyExamples: { change: EXAMPLES.passwordChange },
     answer: done('The password is changed.'),
     problems: {
       ...WRONG_PASSWORD,
-      409: { kind: 'conflict', text: 'The password was changed meanwhile.' },
+      409: { kind: 'conflict', text: 'Another request changed the password first.' },
       ...TOO_MANY,
     },
   })
@@ -62,7 +62,7 @@ export class LifeCycleController {
 
   @Route('POST', '/auth/password/reset', {
     summary: 'Set a new password by a mailed link',
-    description: 'It ends all sessions, and verifies the address.',
+    description: 'Ends all sessions, and verifies the address.',
     access: 'none',
     body: PasswordReset,
     bodyExamples: { reset: EXAMPLES.reset },
@@ -87,7 +87,7 @@ export class LifeCycleController {
 
   @Route('POST', '/auth/verify', {
     summary: 'Verify an address by a mailed link',
-    description: 'It takes the password of the account. A link to a new address makes it the address of the account.',
+    description: 'Requires the password of the account. A link to a new address makes it the address of the account.',
     access: 'none',
     body: Verification,
     bodyExamples: { verification: EXAMPLES.verification },
@@ -110,7 +110,8 @@ export class LifeCycleController {
   @Route('POST', '/auth/email', {
     summary: 'Change the e-mail address',
     description:
-      'Where the installation sends mail, a link is mailed to the new address, and the old address is told. Projects stay with the account.',
+      'Where the installation sends mail, a link is mailed to the new address, and a notice to the old one. ' +
+      'Projects stay with the account.',
     access: 'user',
     cost: 10,
     body: AddressChange,
@@ -140,7 +141,7 @@ export class LifeCycleController {
 
   @Route('POST', '/auth/me/delete', {
     summary: 'Delete the account',
-    description: 'With its sessions and tokens. It is a 409 while the account owns projects or retained data.',
+    description: 'Deletes its sessions and tokens too. A 409 while the account owns projects or retained data.',
     access: 'user',
     body: Deletion,
     bodyExamples: { deletion: EXAMPLES.deletion },

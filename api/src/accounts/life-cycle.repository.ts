@@ -15,7 +15,7 @@ import type { MailToken } from './mail-tokens.repository.js';
 export class LifeCycleRepository {
   constructor(private readonly orm: MikroORM) {}
 
-  /** Ends all sessions but `keep`. False where the password is not `known` any more. */
+  /** Sets a new password, and ends all sessions except `keep`. Returns false if the password is no longer `known`. */
   changePassword(userId: number, hashes: { known: string; next: string }, keep: number | null): Promise<boolean> {
     return this.transaction(async (run) => {
       const changed = await run(
@@ -30,9 +30,8 @@ export class LifeCycleRepository {
   }
 
   /**
-   * Sets the password by a mailed link, which proves the address. Where nobody had proved it before, whoever registered
-   * it may be a stranger, so that the account's personal access tokens end too. False where the link was used
-   * meanwhile.
+   * Sets the password by a mailed link, which proves the address. If the address was not verified before, a stranger
+   * may have registered it, so the account's personal access tokens end too. Returns false if the link was used.
    */
   resetPassword({ id, userId, address }: MailToken, passwordHash: string): Promise<boolean> {
     return this.transaction(async (run) => {
@@ -53,10 +52,7 @@ export class LifeCycleRepository {
     });
   }
 
-  /**
-   * The address that a link was mailed to is proved, and becomes the account's. False where the link was used
-   * meanwhile.
-   */
+  /** Verifies the address that a link was mailed to, and makes it the account's. Returns false if the link was used. */
   verify({ id, userId, address, email }: MailToken): Promise<boolean> {
     return this.transaction(async (run, em) => {
       if (!(await consume(run, id))) return false;
@@ -69,12 +65,12 @@ export class LifeCycleRepository {
     });
   }
 
-  /** Without proof, where no mail is sent. */
+  /** Changes the address without proof, for an installation that sends no mail. */
   changeAddress(userId: number, address: string): Promise<void> {
     return this.transaction((_run, em) => takeAddress(em, userId, address));
   }
 
-  /** Its address inherits nothing from now on, whoever registers it. */
+  /** Deletes the account. No later account with its address inherits anything. */
   async remove(userId: number): Promise<void> {
     try {
       await withAccountsLock(this.orm, async (em) => {
@@ -95,7 +91,8 @@ export class LifeCycleRepository {
 export const accountInUse = () =>
   new Problem(
     'account_in_use',
-    'The account owns projects, or data that is retained of deleted ones. Delete the projects first; an administrator removes retained data.',
+    'The account owns projects, or retained data of deleted projects. ' +
+      'Delete the projects first; an administrator removes retained data.',
   );
 
 type Run = <T = object>(sql: string, values: unknown[]) => Promise<T[]>;
@@ -108,7 +105,7 @@ const runner =
 const consume = async (run: Run, id: number) =>
   (await run('delete from platform.mail_tokens where id = ? and expires_at > now() returning id', [id])).length > 0;
 
-/** With every link that was mailed: none outlasts a changed password. */
+/** Ends the sessions except `keep`, and revokes every mailed link. */
 async function endSessions(run: Run, userId: number, keep: number | null): Promise<void> {
   await run('delete from platform.sessions where user_id = ? and id is distinct from ?::integer returning id', [
     userId,
@@ -117,7 +114,7 @@ async function endSessions(run: Run, userId: number, keep: number | null): Promi
   await run('delete from platform.mail_tokens where user_id = ? returning id', [userId]);
 }
 
-/** The account's projects keep their owner; `spec.owner` of each follows. */
+/** Changes the account's address. Its projects keep their owner, and `spec.owner` of each is updated. */
 async function takeAddress(em: EntityManager, userId: number, address: string): Promise<void> {
   const run = runner(em);
   await keepFormerAddress(em, userId);
@@ -136,7 +133,7 @@ async function takeAddress(em: EntityManager, userId: number, address: string): 
   } catch (error) {
     if (!(error instanceof UniqueConstraintViolationException)) throw error;
     throw new Problem('email_taken', 'Another account has this e-mail address.', {
-      errors: [{ field: 'email', message: 'belongs to an account already' }],
+      errors: [{ field: 'email', message: 'belongs to an account' }],
     });
   }
   await run('delete from platform.mail_tokens where user_id = ? returning id', [userId]);

@@ -38,7 +38,7 @@ export const AddressChange = Type.Object(
 export type AddressChange = Type.Static<typeof AddressChange>;
 
 export const AddressChanged = Type.Object(
-  { changed: Type.Boolean({ description: 'False: the address changes once the link is used that was mailed to it.' }) },
+  { changed: Type.Boolean({ description: 'False: the address changes once its holder uses the mailed link.' }) },
   { $id: 'AddressChanged', additionalProperties: false },
 );
 export type AddressChanged = Type.Static<typeof AddressChanged>;
@@ -49,11 +49,11 @@ export type Deletion = Type.Static<typeof Deletion>;
 export const ListedSession = Type.Object(
   {
     id: Id('The id of the session.'),
-    network: Type.String({ description: 'Where it began: an IPv4 address, or an IPv6 network of 48 bits.' }),
-    user_agent: Type.String({ description: 'What the client called itself.' }),
+    network: Type.String({ description: 'Network of the login: an IPv4 address, or an IPv6 network of 48 bits.' }),
+    user_agent: Type.String({ description: 'The User-Agent of the client.' }),
     created_at: Time('When it began.'),
     expires_at: Time('When it ends.'),
-    current: Type.Boolean({ description: 'Whether the request came with the token of this session.' }),
+    current: Type.Boolean({ description: 'True if the request was sent with the token of this session.' }),
   },
   { $id: 'ListedSession', additionalProperties: false },
 );

@@ -1,15 +1,13 @@
-/**
- * The life of an account after it was registered: its address is verified, password and address change, and it is
- * deleted.
- */
+/** Changes a registered account: verifies its address, changes password and address, deletes it. */
+
 import { Injectable } from '@nestjs/common';
-import type { Principal } from '../access/principal.js';
+import { normalAddress } from '@slipway/crds';
+import type { Principal } from '../callers/principal.js';
 import { invalid, Problem } from '../http/problem.js';
 import { Kubernetes } from '../kubernetes/client.js';
 import { ProjectCache } from '../kubernetes/project-cache.js';
 import { AccountMail } from '../mail/account-mail.js';
 import { letters } from '../mail/letters.js';
-import { normalEmail } from './account.schema.js';
 import { AccountsService } from './accounts.service.js';
 import { accountInUse, LifeCycleRepository } from './life-cycle.repository.js';
 import type { AddressChange, LinkUse, PasswordChange } from './life-cycle.schema.js';
@@ -44,20 +42,20 @@ export class LifeCycleService {
     this.mail.post(email, letters.password(this.mail.publicUrl));
   }
 
-  /** Answers alike for every address. */
+  /** Mails a link if the address has an account. Every address gets the same response. */
   forgotPassword(email: string, { network }: Origin): void {
     this.links.requireMail();
     this.limits.admit(network);
-    this.links.mailReset(normalEmail(email));
+    this.links.mailReset(normalAddress(email));
   }
 
   async resetPassword({ token, password }: LinkUse, { network }: Origin): Promise<void> {
     this.limits.admit(network);
-    const found = await this.tokens.find(token, 'reset');
-    if (!found || found.address !== found.email) throw invalidLink();
+    const mailToken = await this.tokens.find(token, 'reset');
+    if (!mailToken || mailToken.address !== mailToken.email) throw invalidLink();
     const hash = await this.passwords.hash(password, network);
-    if (!(await this.repository.resetPassword(found, hash))) throw invalidLink();
-    this.mail.post(found.email, letters.password(this.mail.publicUrl));
+    if (!(await this.repository.resetPassword(mailToken, hash))) throw invalidLink();
+    this.mail.post(mailToken.email, letters.password(this.mail.publicUrl));
     this.cache.announce();
   }
 
@@ -66,21 +64,21 @@ export class LifeCycleService {
     this.links.mailVerification(caller.user.id, caller.user.email);
   }
 
-  /** With the password: who reads a mail that a stranger caused must not confirm the stranger's account. */
+  /** Requires the password: a victim who opens a mailed link must not verify an account that a stranger registered. */
   async verify({ token, password }: LinkUse, from: Origin): Promise<void> {
     this.limits.admit(from.network);
-    const found = await this.tokens.find(token, 'verify');
-    if (!found) throw invalidLink();
-    await this.accounts.prove(found.email, password, from);
-    if (!(await this.repository.verify(found))) throw invalidLink();
-    if (found.address !== found.email)
-      this.mail.post(found.email, letters.addressChanged(this.mail.publicUrl, found.address));
+    const mailToken = await this.tokens.find(token, 'verify');
+    if (!mailToken) throw invalidLink();
+    await this.accounts.prove(mailToken.email, password, from);
+    if (!(await this.repository.verify(mailToken))) throw invalidLink();
+    if (mailToken.address !== mailToken.email)
+      this.mail.post(mailToken.email, letters.addressChanged(this.mail.publicUrl, mailToken.address));
     this.cache.announce();
   }
 
-  /** True: it is changed; false: it will be, once the link is used that was mailed to it. */
+  /** Returns true if the address is changed, false if it changes once the mailed link is used. */
   async changeAddress(caller: Principal, change: AddressChange, from: Origin): Promise<boolean> {
-    const address = normalEmail(change.email);
+    const address = normalAddress(change.email);
     const { id, email } = await this.accounts.prove(caller.user.email, change.password, from);
     if (address === email) throw invalid('email', 'is the address of the account already');
     if (this.mail.isConfigured) {
@@ -97,14 +95,14 @@ export class LifeCycleService {
   async remove(caller: Principal, password: string, from: Origin): Promise<void> {
     const { id, email } = await this.accounts.prove(caller.user.email, password, from);
     const retained = await this.kubernetes.retainedNamespaces();
-    if (retained.some(({ owner }) => normalEmail(owner) === email)) throw accountInUse();
+    if (retained.some(({ owner }) => normalAddress(owner) === email)) throw accountInUse();
     await this.repository.remove(id);
   }
 }
 
 const invalidLink = () =>
-  new Problem('link_invalid', 'The link is not valid, was used already or has expired. Ask for another.', {
-    errors: [{ field: 'token', message: 'is not valid, was used already or has expired' }],
+  new Problem('link_invalid', 'The link is not valid, was used or has expired. Request another one.', {
+    errors: [{ field: 'token', message: 'is not valid, was used or has expired' }],
   });
 
-const changedMeanwhile = () => new Problem('conflict', 'The password was changed meanwhile. Log in again.');
+const changedMeanwhile = () => new Problem('conflict', 'Another request changed the password first. Log in again.');

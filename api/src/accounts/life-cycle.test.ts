@@ -1,9 +1,12 @@
-/** Accounts where no mail is sent: passwords, sessions, addresses, deletion, and limits on wrong passwords. */
+/**
+ * Tests accounts of an installation that sends no mail: passwords, sessions, addresses, deletion, limits on wrong
+ * passwords.
+ */
+import { until } from '@slipway/testing';
 import { SignJWT } from 'jose';
-import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { register, startTestApi, until } from '../testing.js';
+import { register, startTestApi } from '../testing.js';
 import { SESSIONS_PER_USER } from './sessions.repository.js';
 
 const api = await startTestApi();
@@ -16,15 +19,7 @@ const statusOf = async (token: string) => (await api.call('GET', '/auth/me', { t
 const post = (path: string, token: string, json: object) => api.call('POST', path, { token, json });
 const from = (address: string) => ({ 'x-forwarded-for': address });
 
-async function onPlatform(sql: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
-  const platform = new pg.Client(api.cluster.postgres.admin('platform'));
-  await platform.connect();
-  try {
-    return (await platform.query(sql, values)).rows;
-  } finally {
-    await platform.end();
-  }
-}
+const { onPlatform } = api;
 
 test('a changed password ends all other sessions, and needs the current one', async () => {
   const { email, token } = await register(api);
@@ -50,7 +45,7 @@ test('a user token of an earlier release, without a session, is valid until its 
   assert.is(await statusOf(old), 401);
 });
 
-test('sessions are listed with the current one, and an ended session is refused at once', async () => {
+test('the list of sessions marks the current one, and an ended session is rejected at once', async () => {
   const { email, token } = await register(api);
   const stranger = await register(api);
   const other = (await logIn(email, password, { 'user-agent': 'a browser' })).body.token;
@@ -68,7 +63,7 @@ test('sessions are listed with the current one, and an ended session is refused 
   assert.equal([await statusOf(other), await statusOf(token)], [401, 200]);
 });
 
-test('an account has a bounded number of sessions, and a further one ends the oldest', async () => {
+test('an account has a limited number of sessions, and a login beyond the limit ends the oldest session', async () => {
   const { email, token } = await register(api);
   await onPlatform(
     `insert into platform.sessions (user_id, network, user_agent, expires_at)
@@ -80,7 +75,7 @@ test('an account has a bounded number of sessions, and a further one ends the ol
   assert.is((await api.call('GET', '/auth/sessions', { token: last })).body.length, SESSIONS_PER_USER);
 });
 
-test('expired sessions are refused, and deleted at start', async () => {
+test('expired sessions are rejected, and deleted when the API starts', async () => {
   const { email, token } = await register(api);
   await onPlatform(
     `update platform.sessions set expires_at = now() - interval '1 s'
@@ -103,7 +98,7 @@ for (const [method, path, json] of [
   ['DELETE', '/auth/sessions/1', undefined],
   ['POST', '/auth/me/delete', { password }],
 ] as const) {
-  test(`${method} ${path} refuses a personal access token`, async () => {
+  test(`${method} ${path} rejects a personal access token`, async () => {
     const { token } = await register(api);
     const pat = (await post('/tokens', token, {})).body.token;
     const refused = await api.call(method, path, { token: pat, json });
@@ -120,18 +115,32 @@ test('wrong passwords from another network do not lock the owner out', async () 
   assert.is((await logIn(email, password, from('198.51.100.7'))).status, 200);
 });
 
-test('a network that signed in before has a lane of its own while many networks guess', async () => {
+test('a network that signed in before has its own limit on logins while many networks guess passwords', async () => {
   const { email } = await register(api);
   const home = from('2001:db8:aaaa::1');
   assert.is((await logIn(email, password, home)).status, 200);
   let guesses = 0;
   const guess = async () => (await logIn(email, 'a guess', from(`203.0.${guesses++}.9`))).status;
   await until(guess, (status) => status === 429);
-  assert.ok(guesses > 50, 'a few networks make no other wait');
+  assert.ok(guesses > 50, 'wrong passwords from a few networks delay no other network');
   assert.is((await logIn(email, password, from('2001:db8:aaaa:5::2'))).status, 200);
 });
 
-test('a changed address keeps the projects, and spec.owner follows', async () => {
+test('the holder of an account logs in from a new network while other networks guess its password', async () => {
+  const { email } = await register(api);
+  const guess = async (network: number) => (await logIn(email, 'a guess', from(`198.18.${network}.9`))).status;
+  for (let guesses = 0; guesses < 100; guesses++) assert.is(await guess(guesses % 10), 401);
+  // The reserve is for networks without a failed attempt.
+  assert.is(await guess(10), 401);
+  await until(
+    () => guess(10),
+    (status) => status === 429,
+  );
+  for (const network of ['192.0.2.1', '192.0.2.2'])
+    assert.is((await logIn(email, password, from(network))).status, 200);
+});
+
+test('an account that changes its address keeps its projects, and spec.owner gets the new address', async () => {
   const { token, email } = await register(api);
   const { id, ref } = (await post('/projects', token, { name: 'follows' })).body;
   const address = `moved-${email}`;
@@ -149,7 +158,7 @@ test('a changed address keeps the projects, and spec.owner follows', async () =>
   assert.equal(row, { rotation_step: 0 });
 });
 
-test('whoever registers a freed address gets nothing that is named after it', async () => {
+test('an account does not own a project applied for its address if another account gave the address up', async () => {
   const { token, email } = await register(api);
   const ref = `freed-${Date.now() % 100_000}`;
   await post('/auth/email', token, { email: `moved-${email}`, password });
@@ -163,7 +172,7 @@ test('whoever registers a freed address gets nothing that is named after it', as
   assert.equal((await api.call('GET', '/projects', { token: eve })).body, []);
 });
 
-test('a manifest that puts a former address of the owner back changes no owner', async () => {
+test('a manifest with a former address of the owner in spec.owner does not change the owner', async () => {
   const { token, email } = await register(api);
   const { id, ref } = (await post('/projects', token, { name: 'git-ops' })).body;
   await post('/auth/email', token, { email: `moved-${email}`, password });
@@ -178,17 +187,17 @@ test('a manifest that puts a former address of the owner back changes no owner',
     ([row]) => row?.seen_generation === (metadata as { generation: number }).generation,
   );
   assert.is((await api.call('GET', `/projects/${id}`, { token })).status, 200);
-  assert.is((await api.operator.get(ref)).spec.owner, email, 'and the manifest is left alone');
+  assert.is((await api.operator.get(ref)).spec.owner, email, 'the manifest is unchanged');
 });
 
-test('an address of another account is refused', async () => {
+test('an account cannot change its address to the address of another account', async () => {
   const { token } = await register(api);
   const other = await register(api);
   const refused = await post('/auth/email', token, { email: other.email, password });
   assert.equal([refused.status, refused.body.code], [409, 'email_taken']);
 });
 
-test('an account that owns projects or retained data can not be deleted', async () => {
+test('an account that owns projects or retained data cannot be deleted', async () => {
   const { token, email } = await register(api);
   const { id, ref } = (await post('/projects', token, { name: 'kept-data' })).body;
   const remove = () => post('/auth/me/delete', token, { password });
@@ -210,7 +219,7 @@ test('an account that owns projects or retained data can not be deleted', async 
   assert.equal([await statusOf(token), (await logIn(email)).status], [401, 401]);
 });
 
-test('the last administrator can not delete the account', async () => {
+test('the last administrator cannot delete their account', async () => {
   const { token, email } = await register(api);
   await onPlatform('update platform.users set is_administrator = email = $1', [email]);
   const refused = await post('/auth/me/delete', token, { password });
@@ -219,7 +228,7 @@ test('the last administrator can not delete the account', async () => {
   assert.is((await post('/auth/me/delete', token, { password })).status, 200);
 });
 
-test('without mail a forgotten password is for an administrator', async () => {
+test('a request for a password reset returns 403 if there is no mail server', async () => {
   const { status, body } = await api.call('POST', '/auth/password/forgot', { json: { email: 'ann@example.com' } });
   assert.equal([status, body.code], [403, 'mail_not_configured']);
 });

@@ -1,7 +1,7 @@
 /**
- * The page that a mailed link opens: it asks for a password and sends it, with the token after `#`, to the route that
- * the link is for. The page itself is the same for everybody, uses nothing up, and may load or reach nothing but this
- * API.
+ * Page that a mailed link opens. The page asks for a password and sends it to the link's route, together with the
+ * token, which follows `#` in the URL. The page is the same for everybody, does not use up the token, and may load or
+ * call only this API.
  */
 import { createHash } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
@@ -11,13 +11,16 @@ import { LINK_PAGE } from './mail-links.js';
 const SCRIPT = `
 const [, purpose, token] = /^#(verify|reset)=([\\w-]+)$/.exec(location.hash) ?? [];
 const purposes = {
-  verify: { title: 'Verify your e-mail address', label: 'Password of your account', path: 'verify', autocomplete: 'current-password' },
+  verify: {
+    title: 'Verify your e-mail address', label: 'Password of your account',
+    path: 'verify', autocomplete: 'current-password',
+  },
   reset: { title: 'Set a new password', label: 'New password', path: 'password/reset', autocomplete: 'new-password' },
 };
 const chosen = purposes[purpose];
 const show = (text) => { document.querySelector('output').textContent = text; };
 history.replaceState(null, '', location.pathname);
-if (!chosen) show('This link is not whole. Copy it from the mail again.');
+if (!chosen) show('This link is incomplete. Copy it from the mail again.');
 else {
   const form = document.querySelector('form');
   document.title = document.querySelector('h1').textContent = chosen.title;
@@ -33,7 +36,8 @@ else {
     }).catch(() => undefined);
     if (response?.ok) form.hidden = true;
     const problem = response?.ok ? undefined : await response?.json().catch(() => undefined);
-    show(response?.ok ? 'Done. You can close this page.' : problem?.detail ?? 'The platform does not answer. Try again.');
+    const failure = problem?.detail ?? 'The platform does not answer. Try again.';
+    show(response?.ok ? 'Done. You can close this page.' : failure);
   });
 }
 `;

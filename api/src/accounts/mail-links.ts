@@ -1,25 +1,27 @@
 /**
- * Mails links to accounts. The links lead to the configured address of the platform, whatever a request's headers say,
- * and carry their token after `#`, which no server and no other site sees.
+ * Mails links to accounts. The links use the configured URL of the platform, never a request's headers. Their token
+ * follows `#` in the URL, so that no server and no other site sees it.
  */
 import { Injectable } from '@nestjs/common';
+import { TokenBuckets } from '@slipway/program';
 import { Problem } from '../http/problem.js';
 import { AccountMail } from '../mail/account-mail.js';
 import { letters } from '../mail/letters.js';
 import { type MailPurpose, MailTokensRepository } from './mail-tokens.repository.js';
-import { RateLimit } from './rate-limit.js';
 import { UsersRepository } from './users.repository.js';
 
-/** The page that a link opens. */
+type LinkPurpose = Exclude<MailPurpose, 'sign-in'>;
+
+/** URL of the page that a link opens. */
 export const LINK_PAGE = '/auth/link';
 
 @Injectable()
 export class MailLinks {
   /**
-   * Links of one account to one address. Those that were sent before stay good, so that nobody uses them up for
-   * another.
+   * Rate limit of links from one account to one address. Earlier links stay valid, so that a stranger's requests revoke
+   * none.
    */
-  private readonly toOne = new RateLimit(5, 0.2);
+  private readonly toOne = new TokenBuckets({ burst: 5, perSecond: 0.2 / 60 });
 
   constructor(
     private readonly mail: AccountMail,
@@ -29,10 +31,10 @@ export class MailLinks {
 
   requireMail(): void {
     if (this.mail.isConfigured) return;
-    throw new Problem('mail_not_configured', 'This installation sends no mail. Ask an administrator of it instead.');
+    throw new Problem('mail_not_configured', 'This installation sends no mail. Ask an administrator instead.');
   }
 
-  /** To the account's address, or to the one that it is to have. */
+  /** Mails a link that verifies `address`: the account's own, or the one it changes to. */
   mailVerification(userId: number, address: string): void {
     this.mail.later(async () => {
       const holder = await this.users.byEmail(address);
@@ -41,7 +43,7 @@ export class MailLinks {
     });
   }
 
-  /** Whether or not there is such an account: the response was sent before. */
+  /** Mails a link that resets the password, if the address has an account. Runs after the response was sent. */
   mailReset(email: string): void {
     this.mail.later(async () => {
       const user = await this.users.byEmail(email);
@@ -49,8 +51,8 @@ export class MailLinks {
     });
   }
 
-  private async send(userId: number, purpose: MailPurpose, address: string): Promise<void> {
-    if (this.toOne.take(`${purpose} ${userId} ${address}`) > 0) return;
+  private async send(userId: number, purpose: LinkPurpose, address: string): Promise<void> {
+    if (this.toOne.of(`${purpose} ${userId} ${address}`).take() > 0) return;
     const token = await this.tokens.add(userId, purpose, address);
     const { publicUrl } = this.mail;
     await this.mail.send('link', address, letters[purpose](publicUrl, `${publicUrl}${LINK_PAGE}#${purpose}=${token}`));

@@ -1,21 +1,24 @@
-/** Tokens of links that were mailed to accounts: only their hashes, each for one use and until it expires. */
+/** Tokens of mailed links and codes, stored as hashes. Each works once, until it expires. */
 import { createHash, randomBytes } from 'node:crypto';
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 
-export type MailPurpose = 'verify' | 'reset';
+export type MailPurpose = 'verify' | 'reset' | 'sign-in';
 
 export interface MailToken {
   id: number;
   userId: number;
   /** The account's current address. */
   email: string;
-  /** Where the link was sent. */
+  /** Address to which the link was sent. */
   address: string;
 }
 
-const LASTS_SECONDS: Record<MailPurpose, number> = { verify: 24 * 3600, reset: 3600 };
-/** Links of one account and purpose: a further one ends the oldest. A link that was sent before stays valid. */
+const LASTS_SECONDS: Record<MailPurpose, number> = { verify: 24 * 3600, reset: 3600, 'sign-in': 900 };
+/**
+ * Maximum number of tokens of an account and purpose. A new token beyond this number deletes only the oldest, so that
+ * other earlier links stay valid.
+ */
 const TOKENS_PER_USER = 10;
 
 const hashOf = (token: string) => createHash('sha256').update(token).digest();
@@ -24,8 +27,8 @@ const hashOf = (token: string) => createHash('sha256').update(token).digest();
 export class MailTokensRepository {
   constructor(private readonly orm: MikroORM) {}
 
-  async add(userId: number, purpose: MailPurpose, address: string): Promise<string> {
-    const token = randomBytes(32).toString('base64url');
+  async add(userId: number, purpose: MailPurpose, address: string, bytes = 32): Promise<string> {
+    const token = randomBytes(bytes).toString('base64url');
     const em = this.orm.em.fork();
     await em.execute(
       `insert into platform.mail_tokens (user_id, purpose, address, hash, expires_at)
@@ -41,7 +44,19 @@ export class MailTokensRepository {
     return token;
   }
 
-  /** The live token; undefined where there is none, or its account is disabled. */
+  /** Uses up the account's token. Returns false if there is none, so that only one of two concurrent uses succeeds. */
+  async use(userId: number, token: string, purpose: MailPurpose): Promise<boolean> {
+    const rows = (await this.orm.em
+      .fork()
+      .execute(
+        'delete from platform.mail_tokens where user_id = ? and hash = ? and purpose = ? and expires_at > now() ' +
+          'returning id',
+        [userId, hashOf(token), purpose],
+      )) as object[];
+    return rows.length > 0;
+  }
+
+  /** Returns the token; undefined if it is unknown, used or expired, or if its account is disabled. */
   async find(token: string, purpose: MailPurpose): Promise<MailToken | undefined> {
     const [row] = (await this.orm.em.fork().execute(
       `select t.id, t.user_id as "userId", u.email, t.address

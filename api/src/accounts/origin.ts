@@ -1,7 +1,7 @@
-/** Where a request comes from, for limits, sessions and mails. */
+/** Origin of a request, for limits, sessions and mails. */
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import { networkOf } from '@slipway/program';
 import type { FastifyRequest } from 'fastify';
-import { networkOf } from './rate-limit.js';
 
 export interface Origin {
   /** An IPv4 address, or the first 48 bits of an IPv6 address. */
@@ -17,7 +17,7 @@ export function originOf({ ip, headers }: Pick<FastifyRequest, 'ip' | 'headers'>
   return { network: networkOf(ip), userAgent };
 }
 
-/** The handler's parameter that holds where the request comes from. */
+/** Injects the origin of the request into a handler. */
 export const From = createParamDecorator((_: unknown, context: ExecutionContext) =>
   originOf(context.switchToHttp().getRequest<FastifyRequest>()),
 );

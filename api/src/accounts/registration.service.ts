@@ -1,16 +1,19 @@
 /**
- * Registers accounts by the installation's setting. In: the body of POST /auth/register and the caller's address. Out:
- * the new account's session, or a refusal. A refusal is the same whether or not the address has an account, unless
- * registration is open to everybody.
+ * Registers accounts by the installation's policy. In: the body of POST /auth/register and the caller's address. Out:
+ * the new account's session, or an error. Unless registration is open to everybody, the error does not reveal whether
+ * the address has an account.
  */
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+
+import { createHash, randomBytes } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
+import { normalAddress } from '@slipway/crds';
+import { isSameSecret } from '@slipway/program';
 import { Problem } from '../http/problem.js';
 import { AccountMail } from '../mail/account-mail.js';
 import { letters } from '../mail/letters.js';
-import { SETTINGS } from '../platform.js';
-import type { ApiSettings } from '../settings.js';
-import { normalEmail, type Registration, type RegistrationState, type Session } from './account.schema.js';
+import { SETTINGS } from '../settings/injected.js';
+import type { ApiSettings } from '../settings/settings.js';
+import { type Registration, type RegistrationState, type Session } from './account.schema.js';
 import { AccountsService } from './accounts.service.js';
 import { InvitationsRepository } from './invitations.repository.js';
 import { MailLinks } from './mail-links.js';
@@ -19,7 +22,7 @@ import { Passwords } from './passwords.js';
 import { type Ground, RegistrationsRepository } from './registrations.repository.js';
 import { SignInLimits } from './sign-in-limits.js';
 
-/** How long an invitation is good that an address of a listed mail domain asked for. */
+/** Lifetime in seconds of an invitation that an address of a listed mail domain requested. */
 const REQUESTED_SECONDS = 24 * 3600;
 
 export const newInvitationCode = () => `invite_${randomBytes(32).toString('base64url')}`;
@@ -40,9 +43,9 @@ export class RegistrationService {
 
   async register({ email, password, full_name, code }: Registration, from: Origin): Promise<Session> {
     this.limits.admit(from.network);
-    const normal = normalEmail(email);
+    const normal = normalAddress(email);
     const ground = await this.groundFor(normal, from.network, code);
-    // Before the password is hashed, so that a refusal costs little and takes equally long for every address.
+    // Checked before the password is hashed, so that a rejection is cheap and equally fast for every address.
     if (!ground) throw refused();
     const fields = {
       email: normal,
@@ -73,8 +76,7 @@ export class RegistrationService {
   }
 
   /**
-   * Shows that the address is the caller's. After the response, whose time is the same whether or not the address has
-   * an account.
+   * Mails a code that proves the address. Runs after the response, whose duration therefore does not reveal an account.
    */
   private mailInvitation(email: string, network: string): void {
     this.mail.later(async () => {
@@ -87,13 +89,13 @@ export class RegistrationService {
   private async groundOfCode(email: string, code: string): Promise<Ground | undefined> {
     const hash = hashOfCode(code);
     const setupCode = this.settings.accounts.setupCode();
-    if (setupCode && timingSafeEqual(hash, hashOfCode(setupCode))) {
+    if (setupCode && isSameSecret(code, setupCode)) {
       return (await this.registrations.hasNoAdministrator()) ? { kind: 'setup' } : undefined;
     }
     return (await this.registrations.isUsable(hash, email)) ? { kind: 'invitation', hash } : undefined;
   }
 
-  /** Without a code, only where nobody but this machine can have come first. */
+  /** True if only this machine can reach the platform: the first account then needs no code. */
   private firstIsAdministrator(): boolean {
     const { registration, localOnly } = this.settings.accounts;
     return localOnly && registration.mode === 'open';
@@ -106,7 +108,7 @@ const refused = () =>
     'Registration is not open for this address. Ask an administrator for an invitation, and send its code as `code`.',
   );
 
-/** The same for an address that has an account, to which nothing is mailed. */
+/** Returns the same error for an address that has an account, to which no code is mailed. */
 const codeMailed = () =>
   new Problem(
     'registration_code_mailed',

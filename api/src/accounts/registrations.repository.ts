@@ -1,13 +1,13 @@
 /**
- * Adds accounts. In: the account and the ground on which it may register. Out: the user, or null if the ground no
- * longer holds: an invitation works once, and the setup code only while there is no administrator, also for requests at
- * the same time.
+ * Adds accounts. In: the account, and the reason for which it may register. Out: the user, or null if the reason is no
+ * longer valid: an invitation works once, and the setup code only until there is an administrator. Safe for concurrent
+ * requests.
  */
 import { type EntityManager, MikroORM, UniqueConstraintViolationException } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
+import { User } from '../callers/user.entity.js';
 import { Problem } from '../http/problem.js';
 import { withAccountsLock } from './accounts-lock.js';
-import { User } from './user.entity.js';
 
 export type Ground =
   | { kind: 'open'; firstIsAdministrator: boolean }
@@ -39,7 +39,7 @@ export class RegistrationsRepository {
     } catch (error) {
       if (!(error instanceof UniqueConstraintViolationException)) throw error;
       throw new Problem('email_taken', 'An account with this e-mail address exists. Log in instead.', {
-        errors: [{ field: 'email', message: 'belongs to an account already' }],
+        errors: [{ field: 'email', message: 'belongs to an account' }],
       });
     }
   }

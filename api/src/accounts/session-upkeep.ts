@@ -1,7 +1,8 @@
-/** Deletes sessions and mailed links that have expired, at start and each hour. */
+/** Deletes expired sessions and mailed links, and old records of lost projects, at start and each hour. */
 import { Inject, Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import type { Logger } from 'pino';
-import { LOG } from '../platform.js';
+import { LOG } from '../settings/injected.js';
+import { LostProjectsRepository } from './lost-projects.repository.js';
 import { SessionsRepository } from './sessions.repository.js';
 
 const EVERY_MS = 3_600_000;
@@ -13,6 +14,7 @@ export class SessionUpkeep implements OnApplicationBootstrap, OnApplicationShutd
 
   constructor(
     private readonly sessions: SessionsRepository,
+    private readonly lostProjects: LostProjectsRepository,
     @Inject(LOG) private readonly log: Logger,
   ) {}
 
@@ -27,9 +29,9 @@ export class SessionUpkeep implements OnApplicationBootstrap, OnApplicationShutd
   }
 
   private clean(): void {
-    this.running ??= this.sessions
-      .removeExpired()
-      .catch((error: unknown) => this.log.warn({ err: error }, 'expired sessions not deleted; tried again in an hour'))
+    this.running ??= Promise.all([this.sessions.removeExpired(), this.lostProjects.removeOld()])
+      .then(() => undefined)
+      .catch((error: unknown) => this.log.warn({ err: error }, 'expired rows not deleted; tried again in an hour'))
       .finally(() => {
         this.running = undefined;
       });

@@ -1,5 +1,5 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
-import { User } from './user.entity.js';
+import { User } from '../callers/user.entity.js';
 
 export const Session = defineEntity({
   name: 'Session',
@@ -8,7 +8,7 @@ export const Session = defineEntity({
   properties: {
     id: p.integer().primary(),
     user: () => p.manyToOne(User),
-    /** Where it began: an IPv4 address, or an IPv6 network. */
+    /** Network of the login: an IPv4 address, or an IPv6 network of 48 bits. */
     network: p.text(),
     userAgent: p.text(),
     createdAt: p.datetime().defaultRaw('now()'),

@@ -1,8 +1,8 @@
 import { Controller, Param } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import Type from 'typebox';
-import { Caller } from '../access/caller.js';
-import type { Principal } from '../access/principal.js';
+import { Caller } from '../callers/caller.js';
+import type { Principal } from '../callers/principal.js';
 import { missing } from '../http/problem.js';
 import { Route } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
@@ -16,11 +16,11 @@ export class SessionsController {
 
   @Route('GET', '/auth/sessions', {
     summary: 'List sessions',
-    description: 'Each login is a session, and has a user token. The newest comes first.',
+    description: 'Each login makes a session with a user token. The newest comes first.',
     access: 'user',
     answer: {
       status: 200,
-      description: 'The sessions that have not ended.',
+      description: 'Sessions that have not expired.',
       schema: Type.Array(ListedSession),
       example: EXAMPLES.sessions,
     },
@@ -38,7 +38,7 @@ export class SessionsController {
 
   @Route('DELETE', '/auth/sessions/{id}', {
     summary: 'End a session',
-    description: 'Its user token is refused from now on.',
+    description: 'Its user token is revoked.',
     access: 'user',
     params: SessionId,
     answer: { status: 200, description: 'The session has ended.', schema: OK, example: { ok: true } },

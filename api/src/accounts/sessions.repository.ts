@@ -1,19 +1,22 @@
-/** Sessions of accounts, each behind one user token, and the networks that accounts signed in from. */
+/** Sessions of accounts, one for each user token, and the networks that accounts signed in from. */
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
+import { User } from '../callers/user.entity.js';
 import type { Origin } from './origin.js';
 import { Session } from './session.entity.js';
-import { User } from './user.entity.js';
 
-/** A further session ends the oldest. */
+/** Maximum number of sessions of an account. A new session beyond this number ends the oldest. */
 export const SESSIONS_PER_USER = 50;
-/** The longest unused is forgotten. */
+/**
+ * Maximum number of known networks of an account. A new network beyond this number replaces the one that was unused for
+ * longest.
+ */
 const NETWORKS_PER_USER = 20;
 
-/** An account as signing in needs it. */
+/** Fields of an account that a sign-in needs. */
 export interface SignInAccount {
   user: User;
-  /** The account signed in from this network before. */
+  /** True if the account signed in from this network before. */
   knowsNetwork: boolean;
 }
 
@@ -23,7 +26,7 @@ export class SessionsRepository {
 
   async byEmail(email: string, network: string): Promise<SignInAccount | undefined> {
     const em = this.orm.em.fork();
-    // One statement for any address, so that an unknown one takes as long.
+    // One statement for any address, so that an unknown address takes as long as a known one.
     const [row] = (await em.execute(
       `select u.*, exists (
          select from platform.sign_in_networks n where n.user_id = u.id and n.network = ?
@@ -36,8 +39,8 @@ export class SessionsRepository {
   }
 
   /**
-   * A new session; the oldest end where the account has too many, and those that have expired are deleted. Undefined
-   * where the account has another password by now than the one that was proved.
+   * Adds a session. Deletes expired ones, and the oldest if the account has too many. Returns undefined if the password
+   * was changed after it was verified.
    */
   async add(user: User, { network, userAgent }: Origin, expiresAt: Date): Promise<number | undefined> {
     const em = this.orm.em.fork();
@@ -55,7 +58,7 @@ export class SessionsRepository {
     return row?.id;
   }
 
-  /** The account, while the session lasts; undefined: it has ended. */
+  /** Returns the account of a session; undefined if the session has ended. */
   async userOf(userId: number, sessionId: number | undefined, em = this.orm.em.fork()): Promise<User | undefined> {
     if (sessionId === undefined)
       return (await em.findOne(User, { id: userId, unnamedSessionsEndedAt: null })) ?? undefined;
@@ -73,7 +76,7 @@ export class SessionsRepository {
     return (await this.orm.em.fork().nativeDelete(Session, { id, user: userId })) > 0;
   }
 
-  /** Notes a sign-in. True where the account has signed in before, and never from this network. */
+  /** Records a sign-in. Returns true if the account signed in before, but never from this network. */
   async noteNetwork(userId: number, network: string): Promise<boolean> {
     const em = this.orm.em.fork();
     const [row] = (await em.execute(
@@ -95,7 +98,7 @@ export class SessionsRepository {
     return row.new;
   }
 
-  /** Sessions and mailed links that have expired, of all accounts. */
+  /** Deletes the expired sessions and mailed links of all accounts. */
   async removeExpired(): Promise<void> {
     const em = this.orm.em.fork();
     await em.execute('delete from platform.sessions where expires_at <= now() returning id');

@@ -1,9 +1,11 @@
-/** The JWT that logging in gives. Issuer, audience and algorithm are pinned, so no project's token passes for one. */
+/**
+ * Issues and verifies user tokens. Issuer, audience and algorithm are fixed, so that tokens of projects are rejected.
+ */
 import { Inject, Injectable } from '@nestjs/common';
 import { jwtVerify, SignJWT } from 'jose';
 import { MAX_ID } from '../http/schema.js';
-import { SETTINGS } from '../platform.js';
-import type { ApiSettings } from '../settings.js';
+import { SETTINGS } from '../settings/injected.js';
+import type { ApiSettings } from '../settings/settings.js';
 
 const ISSUER = 'slipway';
 const AUDIENCE = 'slipway-management';
@@ -17,7 +19,7 @@ export class UserTokens {
     this.key = new TextEncoder().encode(settings.jwtSecret);
   }
 
-  /** The token of a session, which ends with it. */
+  /** Returns the token of a session, which expires with it. */
   async issue(
     userId: number,
     session: { id: number; expiresAt: Date },
@@ -34,8 +36,8 @@ export class UserTokens {
   }
 
   /**
-   * The user's id and the session's; undefined for any token that is not one of ours, whole and in time. A token of an
-   * earlier release names no session.
+   * Returns the ids of the user and the session; undefined for a token that is invalid, expired or not ours. A token of
+   * an earlier release names no session.
    */
   async read(token: string): Promise<{ userId: number; sessionId: number | undefined } | undefined> {
     const pinned = { algorithms: [ALGORITHM], issuer: ISSUER, audience: AUDIENCE, requiredClaims: ['sub', 'exp'] };

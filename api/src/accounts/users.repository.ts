@@ -1,6 +1,6 @@
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
-import { User } from './user.entity.js';
+import { User } from '../callers/user.entity.js';
 
 @Injectable()
 export class UsersRepository {

@@ -1,10 +1,11 @@
 /**
- * Accounts as administrators see and change them. Each change keeps the last administrator, also against one at the
- * same time.
+ * Reads and changes accounts for administrators. No change removes the last administrator, even if two changes run at
+ * once.
  */
+
 import { type EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
-import { normalEmail } from '../accounts/account.schema.js';
+import { normalAddress } from '@slipway/crds';
 import { withAccountsLock } from '../accounts/accounts-lock.js';
 import { deleteAccount } from '../accounts/former-addresses.js';
 import { missing, Problem } from '../http/problem.js';
@@ -35,7 +36,7 @@ export class AccountsAdministrationRepository {
 
   list({ limit = 100, after = 0, email }: AccountQuery): Promise<AccountRow[]> {
     const sql = `${SELECT} where id > ? and (?::text is null or email = ?) order by id limit ?`;
-    const address = email === undefined ? null : normalEmail(email);
+    const address = email === undefined ? null : normalAddress(email);
     return this.orm.em.fork().execute(sql, [after, address, address, limit]) as unknown as Promise<AccountRow[]>;
   }
 
@@ -55,8 +56,8 @@ export class AccountsAdministrationRepository {
   }
 
   /**
-   * The refs of deleted projects whose data was retained for the account, as far as this program saw them being
-   * deleted.
+   * Returns the refs of deleted projects with retained data of the account. Deletions that this program did not record
+   * are missing.
    */
   async retainedRefs(id: number): Promise<string[]> {
     const sql = 'select ref from platform.retained_projects where owner_id = ?';
@@ -65,8 +66,8 @@ export class AccountsAdministrationRepository {
   }
 
   /**
-   * With its tokens. Its projects and notes of retained data are counted again here: the creation of a project locks
-   * the same row. Nobody who registers the address later inherits anything by it.
+   * Deletes the account with its tokens. Counts projects and retained data under a lock of the account's row, which the
+   * creation of a project takes too. No later account with its address inherits anything.
    */
   remove(callerId: number, id: number): Promise<void> {
     return withAccountsLock(this.orm, async (em) => {
@@ -89,11 +90,11 @@ async function oneWithin(em: EntityManager, id: number): Promise<AccountRow> {
   return row;
 }
 
-/** The caller may have been demoted, disabled or deleted after its token was verified. */
+/** Checks the caller again, who may have been demoted, disabled or deleted since the token was verified. */
 async function expectAdministrator(em: EntityManager, id: number): Promise<void> {
   const sql = 'select from platform.users where id = ? and is_administrator and disabled_at is null';
   if ((await em.execute(sql, [id])).length === 0) {
-    throw new Problem('not_allowed', 'Your account is no administrator any more.');
+    throw new Problem('not_allowed', 'Your account is no longer an administrator.');
   }
 }
 
@@ -103,7 +104,7 @@ async function expectSomeAdministrator(em: EntityManager): Promise<void> {
   throw new Problem('last_administrator', 'This is the last administrator. Make another account administrator first.');
 }
 
-/** An array goes as JSON: the driver's placeholder takes none for `text[]`. */
+/** SQL that makes an array from a JSON parameter, because the driver's placeholder does not accept `text[]`. */
 const ARRAY = '(select array_agg(value) from jsonb_array_elements_text(?::jsonb))';
 
 function assignmentsOf(change: AccountChange): { assignments: string[]; values: unknown[] } {

@@ -1,8 +1,8 @@
 import { Body, Controller, Param, Query } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import Type from 'typebox';
-import { Caller } from '../access/caller.js';
-import type { Principal } from '../access/principal.js';
+import { Caller } from '../callers/caller.js';
+import type { Principal } from '../callers/principal.js';
 import { Route } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
 import {
@@ -27,7 +27,7 @@ export class AdministrationController {
 
   @Route('GET', '/admin/accounts', {
     summary: 'List accounts',
-    description: 'In the order of their ids. The next page begins after the last id of this one.',
+    description: 'Returns accounts in the order of their ids. The next page begins after the last id of this one.',
     access: 'admin:read',
     query: AccountQuery,
     answer: {
@@ -55,7 +55,9 @@ export class AdministrationController {
   @Route('PATCH', '/admin/accounts/{id}', {
     summary: 'Change an account',
     description:
-      'Appoints administrators, disables accounts and sets what they may use. Existing projects are not touched: a disabled account’s projects keep running, and its MCP clients keep their project keys.',
+      'Appoints administrators, disables accounts and sets their plans, types and limits. ' +
+      'Existing projects stay as they are: a disabled account’s projects keep running, ' +
+      'and their keys stay valid for MCP clients.',
     access: 'admin:write',
     params: AccountId,
     body: AccountChange,
@@ -73,7 +75,7 @@ export class AdministrationController {
 
   @Route('DELETE', '/admin/accounts/{id}', {
     summary: 'Delete an account',
-    description: 'With its tokens. Only an account without projects and without retained data can be deleted.',
+    description: 'Deletes its tokens too. Only an account without projects and without retained data can be deleted.',
     access: 'admin:write',
     params: AccountId,
     answer: { status: 200, description: 'The account is deleted.', schema: OK, example: { ok: true } },
@@ -96,7 +98,7 @@ export class AdministrationController {
     access: 'admin:read',
     answer: {
       status: 200,
-      description: 'The invitations; those that ended more than 30 days ago are gone.',
+      description: 'The invitations, without those that were used or expired more than 30 days ago.',
       schema: Type.Array(Invitation),
       example: [EXAMPLES.invitation],
     },
@@ -131,7 +133,7 @@ export class AdministrationController {
     summary: 'Revoke an invitation',
     access: 'admin:write',
     params: InvitationId,
-    answer: { status: 200, description: 'Its code is of no use from now on.', schema: OK, example: { ok: true } },
+    answer: { status: 200, description: 'The invitation is revoked.', schema: OK, example: { ok: true } },
     problems: { 404: 'There is no such invitation.' },
   })
   async revokeInvitation(@Param() { id }: Type.Static<typeof InvitationId>): Promise<Ok> {

@@ -1,4 +1,4 @@
-import { PLANS, PROJECT_TYPES } from '@slipway/crds';
+import { DEFAULT_TYPE, PLANS, PROJECT_TYPES } from '@slipway/crds';
 import Type from 'typebox';
 import { Email } from '../accounts/account.schema.js';
 import { Id, Line, MAX_ID, Nullable, oneOf, Time } from '../http/schema.js';
@@ -13,7 +13,7 @@ const Types = Type.Array(oneOf(PROJECT_TYPES, { description: 'A backend type.' }
   maxItems: PROJECT_TYPES.length,
   uniqueItems: true,
   description: 'Backend types that the account may use; null: the default of the installation.',
-  examples: [['shared']],
+  examples: [[DEFAULT_TYPE]],
 });
 const MaxProjects = Type.Integer({
   minimum: 0,
@@ -27,7 +27,7 @@ export const AccountChange = Type.Object(
     administrator: Type.Optional(Type.Boolean({ description: 'Whether the account is an administrator.' })),
     disabled: Type.Optional(
       Type.Boolean({
-        description: 'A disabled account cannot log in, and its tokens are refused. Its projects keep running.',
+        description: 'A disabled account cannot log in, and its tokens are rejected. Its projects keep running.',
       }),
     ),
     allowed_plans: Type.Optional(Nullable(Plans)),
@@ -41,15 +41,15 @@ export type AccountChange = Type.Static<typeof AccountChange>;
 export const AdministeredAccount = Type.Object(
   {
     id: Id('The id of the account.'),
-    email: Type.String({ description: 'In lower case.' }),
-    full_name: Nullable(Type.String(), { description: 'What to call the person.' }),
+    email: Type.String({ description: 'The e-mail address, in lower case.' }),
+    full_name: Nullable(Type.String(), { description: 'The name of the person.' }),
     administrator: Type.Boolean({ description: 'Whether the account is an administrator.' }),
-    disabled_at: Nullable(Time('When it was disabled.'), { description: 'When it was disabled; null: it is not.' }),
+    disabled_at: Nullable(Time('Time of disabling.'), { description: 'Time of disabling; null: enabled.' }),
     allowed_plans: Nullable(Plans),
     allowed_types: Nullable(Types),
     max_projects: Nullable(MaxProjects),
-    projects: Type.Integer({ description: 'How many projects it has, those that are being deleted included.' }),
-    created_at: Time('When it was registered.'),
+    projects: Type.Integer({ description: 'Number of projects, including those that are being deleted.' }),
+    created_at: Time('Time of the registration.'),
   },
   { $id: 'AdministeredAccount', additionalProperties: false },
 );
@@ -66,10 +66,10 @@ export const AccountQuery = Type.Object(
       Type.Integer({
         minimum: 0,
         maximum: MAX_ID,
-        description: 'Only accounts with a larger id: the last id of the page before.',
+        description: 'Returns only accounts with a larger id. Send the last id of the previous page.',
       }),
     ),
-    email: Type.Optional(Line({ maxLength: 254, description: 'Only the account of this address.' })),
+    email: Type.Optional(Line({ maxLength: 254, description: 'Returns only the account with this address.' })),
   },
   { additionalProperties: false },
 );
@@ -96,16 +96,16 @@ export const INVITATION_SECONDS = WEEK;
 const invitation = {
   id: Id('The id of the invitation.'),
   email: Nullable(Type.String(), { description: 'The only address that may use it; null: any address.' }),
-  created_at: Time('When it was made.'),
+  created_at: Time('Time of its creation.'),
   expires_at: Time('When it expires.'),
-  used_at: Nullable(Time('When an account was registered with it.'), {
-    description: 'When an account was registered with it; null: it was not used.',
+  used_at: Nullable(Time('Time of the registration with it.'), {
+    description: 'Time of the registration with it; null: it was not used.',
   }),
 };
 export const Invitation = Type.Object(invitation, { $id: 'Invitation', additionalProperties: false });
 export type Invitation = Type.Static<typeof Invitation>;
 export const CreatedInvitation = Type.Object(
-  { ...invitation, code: Type.String({ description: 'What registration takes as `code`. It is shown this once.' }) },
+  { ...invitation, code: Type.String({ description: 'The `code` for registration. It is shown only here.' }) },
   { $id: 'CreatedInvitation', additionalProperties: false },
 );
 export type CreatedInvitation = Type.Static<typeof CreatedInvitation>;

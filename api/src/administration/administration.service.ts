@@ -1,9 +1,10 @@
 /** Administration of accounts and invitations. Called by the controller, which has checked the scope. */
+
 import { Injectable } from '@nestjs/common';
-import type { Principal } from '../access/principal.js';
-import { normalEmail } from '../accounts/account.schema.js';
+import { normalAddress } from '@slipway/crds';
 import { type InvitationRow, InvitationsRepository, MOST_INVITATIONS } from '../accounts/invitations.repository.js';
 import { hashOfCode, newInvitationCode } from '../accounts/registration.service.js';
+import type { Principal } from '../callers/principal.js';
 import { missing, Problem } from '../http/problem.js';
 import { Kubernetes } from '../kubernetes/client.js';
 import { AccountMail } from '../mail/account-mail.js';
@@ -45,9 +46,9 @@ export class AdministrationService {
   async remove(caller: Principal, id: number): Promise<void> {
     const { email, projects } = await this.accounts.one(id);
     if (projects > 0) throw inUse(`${projects} projects`);
-    const named = (await this.kubernetes.retainedNamespaces()).filter(({ owner }) => normalEmail(owner) === email);
-    // A database in a shared Postgres is retained without a namespace: its note stays until somebody says that the data
-    // is removed.
+    const named = (await this.kubernetes.retainedNamespaces()).filter(({ owner }) => normalAddress(owner) === email);
+    // Data retained in a shared Postgres has no namespace. So its record stays until an administrator confirms the
+    // removal.
     const retained = new Set([...named.map(({ ref }) => ref), ...(await this.accounts.retainedRefs(id))]);
     if (retained.size > 0)
       throw inUse(`retained data of ${retained.size} deleted projects (${[...retained].join(', ')})`);
@@ -63,7 +64,7 @@ export class AdministrationService {
     { email, expires_in = INVITATION_SECONDS }: NewInvitation,
   ): Promise<CreatedInvitation> {
     const code = newInvitationCode();
-    const address = email === undefined ? null : normalEmail(email);
+    const address = email === undefined ? null : normalAddress(email);
     const row = await this.invitations.add(caller.user.id, hashOfCode(code), address, expires_in);
     if (!row) {
       const detail = `There are ${MOST_INVITATIONS} invitations. Revoke some with DELETE /admin/invitations/{id}.`;

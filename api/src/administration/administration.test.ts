@@ -1,5 +1,5 @@
-/** Rights of administrators, which no other account has. */
-import { ANNOTATION_RETAINED_FOR, LABEL_PROJECT, LABEL_RETAINED } from '@slipway/crds';
+/** Tests the rights of administrators, which no other account has. */
+import { ANNOTATION_RETAINED_FOR, LABEL_PROJECT, LABEL_RETAINED } from '@slipway/installation';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { register, startTestApi, type TestApi } from '../testing.js';
@@ -23,7 +23,7 @@ test.before(async () => {
 });
 test.after(() => api?.close());
 
-test('an account that is no administrator is refused by every administration route', async () => {
+test('every administration route rejects an account that is not an administrator', async () => {
   const { token, id } = await person();
   for (const [method, path, json] of [
     ['GET', '/admin/accounts'],
@@ -40,7 +40,7 @@ test('an account that is no administrator is refused by every administration rou
   }
 });
 
-test('a personal access token of an administrator has the administration scopes only if they were named', async () => {
+test('an administrator’s token has the administration scopes only if its creation requested them', async () => {
   const make = async (json: object, token = admin.token) => api.call('POST', '/tokens', { token, json });
   const plain = (await make({})).body;
   assert.not.ok(plain.scopes.some((scope: string) => scope.startsWith('admin:')));
@@ -52,7 +52,7 @@ test('a personal access token of an administrator has the administration scopes 
   assert.is((await make({ scopes: ['admin:read'] }, (await person()).token)).status, 403);
 });
 
-test('an account that is administrator no more loses the scopes of its tokens at once', async () => {
+test('a demoted administrator loses the administration scopes of its tokens at once', async () => {
   const second = await person();
   await change(second.id, { administrator: true });
   const { token } = (await api.call('POST', '/tokens', { token: second.token, json: { scopes: ['admin:read'] } })).body;
@@ -62,7 +62,7 @@ test('an account that is administrator no more loses the scopes of its tokens at
     assert.is((await api.call('GET', '/admin/accounts', { token: former })).status, 403);
 });
 
-test('a disabled account cannot log in and none of its tokens works, until it is enabled', async () => {
+test('a disabled account cannot log in or use its tokens until it is enabled', async () => {
   const { email, token, id } = await person();
   const pat = (await api.call('POST', '/tokens', { token, json: {} })).body.token;
   const logIn = (password: string) => api.call('POST', '/auth/login', { json: { email, password } });
@@ -85,7 +85,7 @@ test('the last administrator can be neither demoted, disabled nor deleted', asyn
   }
 });
 
-test('a disabled administrator is none: the other one is the last', async () => {
+test('a disabled administrator does not count as the last administrator', async () => {
   const other = await person();
   await change(other.id, { administrator: true, disabled: true });
   assert.is((await change(admin.id, { administrator: false })).status, 409);
@@ -96,7 +96,7 @@ for (const [how, act] of [
   ['disable', (id: number, token: string) => change(id, { disabled: true }, token)],
   ['delete', (id: number, token: string) => remove(id, token)],
 ] as const) {
-  test(`of two administrators that ${how} each other at once, one remains`, async () => {
+  test(`one administrator remains when two ${how} each other at once`, async () => {
     for (let round = 0; round < 5; round += 1) {
       const pair = [await person(), await person()] as const;
       for (const { id } of pair) await change(id, { administrator: true });
@@ -113,7 +113,7 @@ for (const [how, act] of [
   });
 }
 
-test('an account is deleted with its tokens, and only once it has no projects', async () => {
+test('an account can be deleted only once it has no projects, and its tokens are deleted with it', async () => {
   const { token, id } = await person();
   const project = await api.call('POST', '/projects', { token, json: { name: 'stays' } });
   const refused = await remove(id);
@@ -133,13 +133,13 @@ test('an account whose deleted project left retained data cannot be deleted', as
     labels: { [LABEL_RETAINED]: 'true', [LABEL_PROJECT]: 'kept-data' },
     annotations: { [ANNOTATION_RETAINED_FOR]: email },
   };
-  await api.operator.core.createNamespace({ body: { metadata } });
+  await api.operator.client.create<object>('/api/v1/namespaces', { metadata });
   const refused = await remove(id);
   assert.equal([refused.status, refused.body.code], [409, 'account_in_use']);
-  await api.operator.core.deleteNamespace({ name: 'p-kept-data' });
+  await api.operator.client.delete('/api/v1/namespaces/p-kept-data');
 });
 
-test('an account with retained data in a shared Postgres, which has no namespace, is deleted once the data is forgotten', async () => {
+test('an account with retained data in a shared Postgres is deleted once the data’s record is removed', async () => {
   const { id } = await person();
   await api.platform.query("insert into platform.retained_projects (ref, owner_id) values ('noted-data', $1)", [id]);
   const refused = await remove(id);
@@ -150,12 +150,12 @@ test('an account with retained data in a shared Postgres, which has no namespace
   assert.is((await remove(id)).status, 200);
 });
 
-test('an address that PostgreSQL can not compare is refused as not valid', async () => {
+test('a search for an address that PostgreSQL cannot compare returns 400', async () => {
   const { status, body } = await api.call('GET', '/admin/accounts?email=a%00b', { token: admin.token });
   assert.equal([status, body.errors[0].field], [400, 'email']);
 });
 
-test('accounts are listed in pages, with what each may use and how many projects it has', async () => {
+test('accounts are listed in pages, each with its allowances and its number of projects', async () => {
   const list = async (query: string) =>
     (await api.call('GET', `/admin/accounts?${query}`, { token: admin.token })).body;
   const [first] = await list('limit=1');
@@ -165,9 +165,9 @@ test('accounts are listed in pages, with what each may use and how many projects
   await api.call('POST', '/projects', { token, json: { name: 'counted' } });
   const allowed = { allowed_plans: ['free', 'pro'], allowed_types: [], max_projects: 3 };
   assert.is((await change(id, allowed)).status, 200);
-  const [found] = await list(`email=${email.toUpperCase()}`);
+  const [account] = await list(`email=${email.toUpperCase()}`);
   assert.equal(
-    { ...found, created_at: null },
+    { ...account, created_at: null },
     {
       id,
       email,

@@ -1,7 +1,6 @@
 /**
- * Commands on accounts for an administrator of the server who has no administrator's token. In: the words of the
- * command and a session on the platform database. Out: the text to print; an error says what is wrong. Called by
- * `admin.ts`.
+ * Commands on accounts, for an administrator of the server who has no administrator's token. In: the words of the
+ * command, and a session on the platform database. Out: the text to print, or an error. Called by `admin.ts`.
  */
 import type pg from 'pg';
 import { OWNER_COMMANDS, OWNER_COMMANDS_HELP } from './owner-commands.js';

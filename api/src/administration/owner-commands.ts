@@ -1,7 +1,7 @@
 /**
- * Commands on accounts and the projects that they own, for an installation without mail. In: the words after the
- * command's name and a session on the platform database. Out: the text to print. Called by `commands.ts`. The running
- * API acts on what they write within half a minute.
+ * Commands on accounts and the projects that they own, for an installation without mail. In: the arguments of the
+ * command and a session on the platform database. Out: the text to print. Called by `commands.ts`. The running API
+ * reads the changed rows within half a minute.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import type pg from 'pg';
@@ -13,7 +13,7 @@ export const OWNER_COMMANDS_HELP = `
   unassigned                lists projects that no account owns
   assign <ref> <address>    gives the project to the account; spec.owner follows
   retained                  lists deleted projects whose data is retained
-  forget-retained <ref>     the retained data was removed: it keeps no account from being deleted
+  forget-retained <ref>     records that the retained data was removed, so that its account can be deleted
 `;
 
 type Command = { words: number; run(database: pg.Client, ...words: string[]): Promise<string> };
@@ -49,7 +49,8 @@ async function resetPassword(database: pg.Client, address?: string): Promise<str
     [email, createHash('sha256').update(token).digest()],
   );
   if (rowCount === 0) throw noAccount(email);
-  return `Give this to the holder of ${email}; it works once, for an hour. Open, at the platform's address:\n/auth/link#reset=${token}`;
+  const use = `Give this to the holder of ${email}; it works once, for an hour. Open, at the platform's address:`;
+  return `${use}\n/auth/link#reset=${token}`;
 }
 
 async function unassigned(database: pg.Client): Promise<string> {
@@ -67,7 +68,7 @@ async function assign(database: pg.Client, ref?: string, address?: string): Prom
     return `$${place}`;
   });
   const { rowCount } = await database.query(sql, [ref, email]);
-  if (rowCount === 0) throw new Error(`there is no project ${ref}, or no account ${email} that is not disabled`);
+  if (rowCount === 0) throw new Error(`there is no project ${ref}, or no enabled account ${email}`);
   return `${email} owns ${ref}.`;
 }
 
@@ -80,6 +81,6 @@ async function retained(database: pg.Client): Promise<string> {
 
 async function forgetRetained(database: pg.Client, ref?: string): Promise<string> {
   const { rowCount } = await database.query('delete from platform.retained_projects where ref = $1', [ref]);
-  if (rowCount === 0) throw new Error(`no data of a deleted project ${ref} is retained`);
-  return `${ref} is forgotten.`;
+  if (rowCount === 0) throw new Error(`there is no record of retained data of a deleted project ${ref}`);
+  return `The record of ${ref} is removed.`;
 }

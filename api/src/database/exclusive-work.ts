@@ -1,53 +1,54 @@
 /**
- * Work that no two requests do at the same time for the same object, in whichever replica: a check and the write that
- * depends on it. In: a kind of work, the object's id and the work. Held by an advisory lock of the platform database,
- * so it ends with its holder.
+ * Runs work on one object for one request at a time, across replicas: a check, and the write that depends on the check.
+ * In: a kind of work, the object's id and the work. An advisory lock of the platform database ensures this. The lock is
+ * released when its session ends.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
+import { ConcurrencyLimit, delayOf } from '@slipway/program';
 import { retryLater } from '../http/problem.js';
 
-/** The first number of an advisory lock; the second is the object's id. */
-const KINDS = { projectSecrets: 7_541_210, projectFunctions: 7_541_211 } as const;
+/** Kinds of work. The number of the kind is the first number of an advisory lock; the object's id is the second. */
+const KINDS = { projectSecrets: 7_541_210, projectFunctions: 7_541_211, projectBuilds: 7_541_212 } as const;
 export type WorkKind = keyof typeof KINDS;
 
-/** Each holds a connection of the pool, and the work may need another. */
-const AT_ONCE = 4;
+/**
+ * Maximum number of calls whose work runs at once in this process. Each uses a connection of the pool, and may need
+ * another one.
+ */
+const AT_ONCE = { most: 4 };
 const PATIENCE_MS = 8_000;
-const LONGEST_PAUSE_MS = 100;
+const BACKOFF = { firstMs: 8, maxMs: 150, jitter: 2 / 3 };
 
 @Injectable()
 export class ExclusiveWork {
-  private running = 0;
+  private readonly limit = new ConcurrencyLimit(AT_ONCE);
 
   constructor(private readonly orm: MikroORM) {}
 
-  /** Waits for its turn; fails with 503 and Retry-After when others take too long. */
+  /** Waits for the lock. Fails with 503 and Retry-After if it takes too long. */
   async run<T>(kind: WorkKind, id: number, work: () => Promise<T>): Promise<T> {
     const deadline = performance.now() + PATIENCE_MS;
-    for (let wait = 5; ; wait = Math.min(wait * 2, LONGEST_PAUSE_MS)) {
+    for (let attempt = 1; ; attempt++) {
       const done = await this.attempt(kind, id, work);
       if (done) return done.value;
       if (performance.now() > deadline) {
         throw retryLater('unavailable', 'Other requests change the same project now. Try again.', 1);
       }
-      await pause(wait * (0.5 + Math.random()));
+      await pause(delayOf(BACKOFF, attempt));
     }
   }
 
-  /** Undefined: another holds the lock. A request that waits holds no connection. */
+  /** Returns undefined if another request has the lock. A waiting request uses no connection. */
   private async attempt<T>(kind: WorkKind, id: number, work: () => Promise<T>): Promise<{ value: T } | undefined> {
-    if (this.running >= AT_ONCE) return undefined;
-    this.running += 1;
-    try {
-      return await this.orm.em.fork().transactional(async (em) => {
-        const sql = 'select pg_try_advisory_xact_lock(?::int, ?::int) as held';
-        const [row] = (await em.execute(sql, [KINDS[kind], id])) as { held: boolean }[];
-        return row?.held ? { value: await work() } : undefined;
-      });
-    } finally {
-      this.running -= 1;
-    }
+    if (this.limit.isFull('')) return undefined;
+    return this.limit.run('', () =>
+      this.orm.em.fork().transactional(async (em) => {
+        const sql = 'select pg_try_advisory_xact_lock(?::int, ?::int) as locked';
+        const [row] = (await em.execute(sql, [KINDS[kind], id])) as { locked: boolean }[];
+        return row?.locked ? { value: await work() } : undefined;
+      }),
+    );
   }
 }

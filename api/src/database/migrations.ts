@@ -63,15 +63,13 @@ class EdgeFunctions extends Migration {
 
 class TokenDescent extends Migration {
   override up() {
-    // Null: made with a user token, or before this was kept.
+    // Null: a user token made it, or it is older than this column.
     this.addSql('alter table platform.tokens add parent_id integer references platform.tokens on delete cascade');
     this.addSql('create index on platform.tokens (parent_id)');
   }
 }
 
-/**
- * Accounts that exist keep every plan and type, and the former limit of projects; null is the installation's default.
- */
+/** Existing accounts keep every plan and type, and the former limit of projects; null is the installation's default. */
 class Administration extends Migration {
   override up() {
     this.addSql(`
@@ -93,7 +91,7 @@ class Administration extends Migration {
         hash bytea not null unique,
         -- The only address that may use it; null: any.
         email text,
-        -- Of a code that the address asked for itself: the network that the request came from.
+        -- Network of the request, for a code that its address requested itself.
         network text,
         created_by integer references platform.users on delete set null,
         created_at timestamptz not null default now(),
@@ -104,7 +102,7 @@ class Administration extends Migration {
   }
 }
 
-/** Projects belong to accounts by id. */
+/** Migration after which projects belong to accounts by id. */
 class Ownership extends Migration {
   override up() {
     this.addSql(`
@@ -113,7 +111,7 @@ class Ownership extends Migration {
         -- When the account got the address that it has.
         add email_since timestamptz not null default now()`);
     this.addSql('update platform.users set email_since = created_at');
-    // Every address that an account gave up, for good: nobody who has it later inherits what was named after it.
+    // Every address that an account gave up, stored for good: a later holder inherits nothing that is named after it.
     this.addSql(`
       create table platform.former_addresses (
         id integer generated always as identity primary key,
@@ -161,7 +159,7 @@ class Ownership extends Migration {
 /** Sessions of user tokens, networks that accounts signed in from, and the links that are mailed to accounts. */
 class Sessions extends Migration {
   override up() {
-    // User tokens of earlier releases name no session: a password that changes ends them all.
+    // User tokens of earlier releases name no session: a changed password revokes all of them.
     this.addSql('alter table platform.users add unnamed_sessions_ended_at timestamptz');
     this.addSql(`
       create table platform.sessions (
@@ -198,6 +196,32 @@ class Sessions extends Migration {
   }
 }
 
+/** Projects that changed hands, so that the former owner can see it. */
+class LostProjects extends Migration {
+  override up() {
+    this.addSql(`
+      create table platform.lost_projects (
+        user_id integer not null references platform.users on delete cascade,
+        ref text not null,
+        cause text not null check (cause in ('assigned', 'spec')),
+        lost_at timestamptz not null default now(),
+        primary key (user_id, ref)
+      )`);
+    this.addSql('create index on platform.lost_projects (lost_at)');
+  }
+}
+
+/** Codes for a sign-in from a new network, mailed like links. */
+class SignInCodes extends Migration {
+  override up() {
+    this.addSql('alter table platform.mail_tokens drop constraint mail_tokens_purpose_check');
+    this.addSql(
+      'alter table platform.mail_tokens add constraint mail_tokens_purpose_check ' +
+        "check (purpose in ('verify', 'reset', 'sign-in'))",
+    );
+  }
+}
+
 export const migrations = [
   { name: '0001_accounts', class: Accounts },
   { name: '0002_projects', class: Projects },
@@ -206,4 +230,6 @@ export const migrations = [
   { name: '0005_administration', class: Administration },
   { name: '0006_ownership', class: Ownership },
   { name: '0007_sessions', class: Sessions },
+  { name: '0008_lost_projects', class: LostProjects },
+  { name: '0009_sign_in_codes', class: SignInCodes },
 ];

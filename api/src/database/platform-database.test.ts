@@ -1,5 +1,5 @@
-/** The schema of the platform database, on a real Postgres. */
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+/** Tests the schema of the platform database, on a real Postgres. */
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
 import pg from 'pg';
 import { pino } from 'pino';
 import { suite } from 'uvu';
@@ -13,7 +13,9 @@ test.before(async (context) => {
 });
 test.after(({ postgres }) => postgres.close());
 
-test('a migration of a newer release is refused by its name, its database and the fix', async ({ postgres }) => {
+test('the API does not start on a newer release’s schema, and the error names migration, database and fix', async ({
+  postgres,
+}) => {
   const { host, port, user, password, database } = postgres.admin();
   const url = `postgresql://${user}:${password}@/${database}?host=${encodeURIComponent(host)}&port=${port}`;
   const log = pino({ level: 'silent' });
@@ -29,7 +31,8 @@ test('a migration of a newer release is refused by its name, its database and th
   );
   assert.is(
     error?.message,
-    `schema platform of the database ${database} has the migration 9999_of_a_newer_release, which this release does not know: ` +
+    `schema platform of the database ${database} has the migration 9999_of_a_newer_release, ` +
+      'which this release does not know: ' +
       'run the newer release that wrote it',
   );
 });

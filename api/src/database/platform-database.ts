@@ -1,50 +1,52 @@
 /**
- * The platform database: its connections, and its schema brought up to date at start, by one program at a time.
- * In: a URL. Out: MikroORM, of which each repository forks its own entity manager.
+ * Opens the platform database, and migrates its schema at start, in one program at a time. In: a URL. Out: MikroORM,
+ * from which each repository forks an entity manager.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { Migrator } from '@mikro-orm/migrations';
 import { MikroORM } from '@mikro-orm/postgresql';
+import { delayOf } from '@slipway/program';
 import pg from 'pg';
 import type { Logger } from 'pino';
 import { Session } from '../accounts/session.entity.js';
-import { User } from '../accounts/user.entity.js';
+import { User } from '../callers/user.entity.js';
 import { Token } from '../tokens/token.entity.js';
 import { migrations } from './migrations.js';
 
-/** Any number that nothing else in this database locks. */
+/** Id of the advisory lock, which no other code uses in this database. */
 const MIGRATION_LOCK = 7_541_201;
 const POOL = { min: 0, max: 10, idleTimeoutMillis: 30_000 };
 
-const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 5_000;
-/** Time after which a start fails; whatever starts programs then starts it again. */
+const BACKOFF = { firstMs: 250, maxMs: 5_000, jitter: 0 };
+/** Time in milliseconds after which a start fails; the supervisor then restarts the program. */
 const PATIENCE_MS = 120_000;
 
-/**
- * Waits for a database that is not there yet, or not prepared; a program that began with it need not be started twice.
- */
+/** Waits until the database accepts connections and has its role, so that programs can start in any order. */
 export async function openPlatformDatabase(url: string, log: Logger): Promise<MikroORM> {
   const deadline = performance.now() + PATIENCE_MS;
-  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+  for (let attempt = 1; ; attempt++) {
     try {
       return await open(url);
     } catch (error) {
       if (!mayCome(error) || performance.now() > deadline) throw error;
-      log.warn({ reason: (error as Error).message }, 'the platform database can not be used yet; it is tried again');
+      log.warn({ reason: (error as Error).message }, 'platform database not ready; tried again');
     }
-    await wait(pause);
+    await wait(delayOf(BACKOFF, attempt));
   }
 }
 
-/** It is away, starts, or has neither the role nor the database that will be made for this program. */
+/**
+ * SQLSTATEs after which a start tries again: connection exceptions, operator intervention, insufficient resources, and
+ * a missing role or database.
+ */
+const SQLSTATES = /^(08|57P|53|28P01$|28000$|3D000$)/;
+const SYSTEM_CODES = /^(ECONNREFUSED|ECONNRESET|ENOENT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EPIPE|ETIMEDOUT)$/;
+const MESSAGES = /Connection terminated|timeout expired|timeout exceeded/;
+
+/** True if the database is unavailable or starting, or if its role or database has yet to be created. */
 function mayCome(error: unknown): boolean {
   const { code = '', message } = error as { code?: string; message: string };
-  return (
-    /^(08|57P|53|28P01$|28000$|3D000$)|^(ECONNREFUSED|ECONNRESET|ENOENT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EPIPE|ETIMEDOUT)$/.test(
-      code,
-    ) || /Connection terminated|timeout expired|timeout exceeded/.test(message)
-  );
+  return SQLSTATES.test(code) || SYSTEM_CODES.test(code) || MESSAGES.test(message);
 }
 
 async function open(url: string): Promise<MikroORM> {
@@ -86,7 +88,7 @@ async function migrate(orm: MikroORM, url: string): Promise<void> {
   }
 }
 
-/** A newer release has migrated the tables: this one would read and write them wrongly. */
+/** Throws if a newer release migrated the tables: this release would read and write them wrongly. */
 async function refuseNewer(client: pg.Client): Promise<void> {
   const { rows: tables } = await client.query("select to_regclass('platform.migrations') as name");
   if (tables[0].name === null) return;
@@ -102,7 +104,7 @@ async function refuseNewer(client: pg.Client): Promise<void> {
   );
 }
 
-/** `pg` reads the folder of a Unix socket from `host` in the query of a URL; MikroORM wants each part. */
+/** Splits a URL into the parts that MikroORM needs. `pg` reads the folder of a Unix socket from `host` in the query. */
 export function connectionOf(text: string) {
   const url = new URL(text.replace(/^(postgres(?:ql)?:\/\/[^/@]*@)\//, '$1localhost/'));
   return {

@@ -1,16 +1,17 @@
 /** Choices for a project: regions, plans and backend types. */
-import { availableServices, type OpenedServices, PLANS, PROJECT_TYPES, type ProjectType, REGIONS } from '@slipway/crds';
+import { DEFAULT_TYPE, PLANS, PROJECT_TYPES, type ProjectType, REGIONS, TYPES } from '@slipway/crds';
+import { availableServices, type Installation, whyTypeUnavailable } from '@slipway/installation';
 import Type from 'typebox';
 import { Nullable, oneOf } from '../http/schema.js';
 
 export const Region = Type.Object(
   {
-    id: oneOf(REGIONS, { description: 'What `region` of a project takes.' }),
+    id: oneOf(REGIONS, { description: 'The value of a project’s `region`.' }),
     name: Type.String({ description: 'For people.' }),
-    city: Type.String({ description: 'Where the datacenter stands.' }),
+    city: Type.String({ description: 'The city of the datacenter.' }),
     country: Type.String({ description: 'ISO 3166-1 alpha-2.' }),
     datacenter: Type.String({ description: "The provider's location, for dedicated servers." }),
-    default: Type.Boolean({ description: 'Taken when none is named.' }),
+    default: Type.Boolean({ description: 'True for the default.' }),
   },
   { $id: 'Region', additionalProperties: false },
 );
@@ -27,7 +28,7 @@ export const regions: Region[] = [
 
 export const Plan = Type.Object(
   {
-    id: oneOf(PLANS, { description: 'What `plan` of a project takes.' }),
+    id: oneOf(PLANS, { description: 'The value of a project’s `plan`.' }),
     name: Type.String({ description: 'For people.' }),
     price_monthly: Type.Number({ description: 'A list price, in `currency`; a self-hosted platform bills nobody.' }),
     currency: Type.String({ description: 'ISO 4217.' }),
@@ -38,9 +39,9 @@ export const Plan = Type.Object(
         memory_mb: Type.Integer({ description: 'Memory, in MB.' }),
         disk_gb: Type.Integer({ description: 'Disk, in GB.' }),
       },
-      { description: 'What a dedicated project of this plan runs on.' },
+      { description: 'The server of a dedicated project of this plan.' },
     ),
-    default: Type.Boolean({ description: 'Taken when none is named.' }),
+    default: Type.Boolean({ description: 'True for the default.' }),
   },
   { $id: 'Plan', additionalProperties: false },
 );
@@ -60,78 +61,75 @@ function plan(id: Plan['id'], name: string, price: number, server: Plan['server'
 
 export const BackendType = Type.Object(
   {
-    id: oneOf(PROJECT_TYPES, { description: 'What `backend_type` of a project takes.' }),
+    id: oneOf(PROJECT_TYPES, { description: 'The value of a project’s `backend_type`.' }),
     name: Type.String({ description: 'For people.' }),
-    description: Type.String({ description: 'What it is.' }),
-    provisioning_time: Type.String({ description: 'How long it takes until it is healthy.' }),
+    description: Type.String({ description: 'A description of the type.' }),
+    provisioning_time: Type.String({ description: 'The usual time until a project is healthy.' }),
     provisioning_seconds: Type.Object(
       { min: Type.Integer({ description: 'At best.' }), max: Type.Integer({ description: 'At most, usually.' }) },
-      { description: 'The same, for programs.' },
+      { description: 'The provisioning time in seconds.' },
     ),
-    services: Type.Array(Type.String(), { description: 'What a project of this type serves.' }),
-    available: Type.Boolean({ description: 'Whether it can be created here.' }),
-    reason: Nullable(Type.String(), { description: 'Why it can not be created here; null when it can.' }),
-    default: Type.Boolean({ description: 'Taken when none is named.' }),
+    services: Type.Array(Type.String(), { description: 'Services of a project of this type.' }),
+    available: Type.Boolean({ description: 'True if projects of this type can be created here.' }),
+    reason: Nullable(Type.String(), { description: 'The reason if the type is unavailable here, else null.' }),
+    default: Type.Boolean({ description: 'True for the default.' }),
   },
   { $id: 'BackendType', additionalProperties: false },
 );
 export type BackendType = Type.Static<typeof BackendType>;
 
-const NO_ENGINE = 'No engine for this type is installed on this platform.';
+type Description = Pick<BackendType, 'name' | 'description' | 'provisioning_time'> & {
+  seconds: BackendType['provisioning_seconds'];
+  /** Services in addition to a database. */
+  serves?: string[];
+};
 
-export const backendTypes: BackendType[] = [
-  {
-    id: 'shared',
+const DESCRIPTIONS: Readonly<Record<ProjectType, Description>> = {
+  shared: {
     name: 'Shared',
     description: 'A database of its own on a shared cluster, with auth and a REST API.',
     provisioning_time: 'about 2 seconds',
-    provisioning_seconds: { min: 0, max: 2 },
-    services: ['database', ...availableServices('shared', 'free', {})],
-    available: true,
-    reason: null,
-    default: true,
+    seconds: { min: 0, max: 2 },
   },
-  {
-    id: 'dedicated',
+  dedicated: {
     name: 'Dedicated',
     description: 'A private virtual machine at a cloud provider, with every service.',
     provisioning_time: '3-8 minutes',
-    provisioning_seconds: { min: 180, max: 480 },
-    services: ['database', ...availableServices('dedicated', 'free', {})],
-    available: false,
-    reason: NO_ENGINE,
-    default: false,
+    seconds: { min: 180, max: 480 },
   },
-  {
-    id: 'frontend',
+  frontend: {
     name: 'Frontend',
     description: 'A static site or single-page app, built from a git repository. No database.',
     provisioning_time: 'a few seconds, and then the time of its build',
-    provisioning_seconds: { min: 1, max: 300 },
-    services: ['hosting'],
-    available: false,
-    reason: NO_ENGINE,
-    default: false,
+    seconds: { min: 1, max: 300 },
+    serves: ['hosting'],
   },
-  {
-    id: 'app',
+  app: {
     name: 'App',
     description:
-      'A persistent container with 0.5 vCPU and 512 MB of memory, built from the Dockerfile at the root of a git repository. It must listen on $PORT.',
+      'A persistent container with 0.5 vCPU and 512 MB of memory, ' +
+      'built from the Dockerfile at the root of a git repository. It must listen on $PORT.',
     provisioning_time: 'a few seconds, and then the time of its build',
-    provisioning_seconds: { min: 1, max: 300 },
-    services: ['app'],
-    available: false,
-    reason: NO_ENGINE,
-    default: false,
+    seconds: { min: 1, max: 300 },
+    serves: ['app'],
   },
-];
+};
 
-/** With the services that this installation opens beyond the availability matrix. */
-export const openedBackendTypes = (opened: OpenedServices): BackendType[] =>
-  backendTypes.map((type) => {
-    const more = opened[type.id]?.filter((name) => !type.services.includes(name)) ?? [];
-    return { ...type, services: [...type.services, ...more] };
+/** Returns the types, with the reason why one is unavailable here, and with services that this installation opens. */
+export const backendTypesOf = (installation: Pick<Installation, 'publicUrl' | 'projectsDomain' | 'openedServices'>) =>
+  PROJECT_TYPES.map((id): BackendType => {
+    const { seconds, serves = [], ...told } = DESCRIPTIONS[id];
+    const services = availableServices(id, 'free', installation.openedServices);
+    const reason = whyTypeUnavailable(id, installation) ?? null;
+    return {
+      id,
+      ...told,
+      provisioning_seconds: seconds,
+      services: [...(TYPES[id].hasDatabase ? ['database'] : []), ...services, ...serves],
+      available: reason === null,
+      reason,
+      default: id === DEFAULT_TYPE,
+    };
   });
 
-export const backendType = (type: ProjectType) => backendTypes.find(({ id }) => id === type) as BackendType;
+export const exampleBackendTypes = backendTypesOf({ publicUrl: 'http://localhost:4000', openedServices: {} });

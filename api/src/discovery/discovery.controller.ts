@@ -1,18 +1,34 @@
-import { Controller, Inject } from '@nestjs/common';
+import { Controller, Inject, Req, Res } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { Route } from '../http/route.js';
-import { SETTINGS } from '../platform.js';
-import { type ApiSettings } from '../settings.js';
-import { BackendType, backendTypes, openedBackendTypes, Plan, plans, Region, regions } from './catalogue.js';
+import { SETTINGS } from '../settings/injected.js';
+import { type ApiSettings } from '../settings/settings.js';
+import { BackendType, backendTypesOf, exampleBackendTypes, Plan, plans, Region, regions } from './catalogue.js';
+import { exampleOverview, Overview, overviewOf, pageOf, wantsPage } from './start-page.js';
 
 @ApiTags('discovery')
 @Controller()
 export class DiscoveryController {
   constructor(@Inject(SETTINGS) private readonly settings: ApiSettings) {}
 
+  @Route('GET', '/', {
+    summary: 'Describe the installation',
+    description: 'A request that accepts `text/html`, as a browser’s does, is answered with a page.',
+    access: 'none',
+    answer: { status: 200, description: 'Links, and the services.', schema: Overview, example: exampleOverview },
+  })
+  showOverview(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Overview | string {
+    const overview = overviewOf(this.settings);
+    void reply.header('vary', 'Accept');
+    if (!wantsPage(request.headers.accept)) return overview;
+    void reply.type('text/html; charset=utf-8');
+    return pageOf(overview, this.settings);
+  }
+
   @Route('GET', '/regions', {
-    summary: 'Where a project can run',
+    summary: 'List regions of projects',
     access: 'none',
     answer: { status: 200, description: 'The regions.', schema: Type.Array(Region), example: regions },
   })
@@ -21,7 +37,7 @@ export class DiscoveryController {
   }
 
   @Route('GET', '/plans', {
-    summary: 'What a project can use, and its price',
+    summary: 'List plans with their resources and prices',
     access: 'none',
     answer: { status: 200, description: 'The plans.', schema: Type.Array(Plan), example: plans },
   })
@@ -30,11 +46,16 @@ export class DiscoveryController {
   }
 
   @Route('GET', '/backend-types', {
-    summary: 'What a project can be',
+    summary: 'List types of projects',
     access: 'none',
-    answer: { status: 200, description: 'The backend types.', schema: Type.Array(BackendType), example: backendTypes },
+    answer: {
+      status: 200,
+      description: 'The backend types.',
+      schema: Type.Array(BackendType),
+      example: exampleBackendTypes,
+    },
   })
   listBackendTypes(): BackendType[] {
-    return openedBackendTypes(this.settings.openedServices);
+    return backendTypesOf(this.settings);
   }
 }

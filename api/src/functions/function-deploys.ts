@@ -1,74 +1,71 @@
 /**
- * Asks the operator for a version, and waits until callers get it. In: an EdgeFunction. Out: what became of it, or the
- * problem.
+ * Requests a version of a function from the operator, and waits until it is served. In: an EdgeFunction. Out: the
+ * function with its new status, or a Problem.
  */
-import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { callerGone } from '../http/caller-signal.js';
 import { missing, Problem } from '../http/problem.js';
-import { ConcurrencyLimit } from '../projects/concurrency-limit.js';
+import { projectLimit } from '../projects/project-limit.js';
+import { FunctionCache } from './function-cache.js';
 import { digestOf, FunctionResources, type SeenFunction } from './function-resources.js';
 import { refusalOf, WAITING } from './function-view.js';
 
-/** A deploy that takes longer goes on, and its status tells. */
+/**
+ * Maximum milliseconds that a request waits. A slower deploy continues, and the function's status shows how it ends.
+ */
 const PATIENCE_MS = 60_000;
-/** Each look reads the whole code: the longer it takes, the longer the pause between two. */
-const LOOK = { firstMs: 50, factor: 1.25, maxMs: 1000 };
 const TRIES = 5;
 const AT_ONCE_PER_PROJECT = 16;
 const AT_ONCE = 64;
 
 @Injectable()
 export class FunctionDeploys {
-  private readonly limit = new ConcurrencyLimit('deploys and rollbacks', AT_ONCE_PER_PROJECT, AT_ONCE);
+  private readonly limit = projectLimit('deploys and rollbacks', AT_ONCE_PER_PROJECT, AT_ONCE);
 
-  constructor(private readonly resources: FunctionResources) {}
+  constructor(
+    private readonly resources: FunctionResources,
+    private readonly cache: FunctionCache,
+  ) {}
 
-  /** Callers get the code as it is now. */
+  /** Deploys the present code of the function. */
   deploy(ref: string, object: SeenFunction, signal: AbortSignal): Promise<SeenFunction> {
     return this.limit.run(ref, () => this.deployAsItIs(ref, object, signal));
   }
 
   rollback(ref: string, object: SeenFunction, version: number, signal: AbortSignal): Promise<SeenFunction> {
-    return this.limit.run(ref, () => this.rollBackTo(ref, object, version, signal));
+    return this.limit.run(ref, () => this.rollBackTo(object, version, signal));
   }
 
   private async deployAsItIs(ref: string, found: SeenFunction, signal: AbortSignal): Promise<SeenFunction> {
     let object = found;
     for (let attempt = 1; attempt <= TRIES; attempt += 1) {
       const { generation, resourceVersion } = object.metadata;
-      // The generation that this very change makes: the code is of it or of an earlier one, and no other change comes
-      // between.
+      // The generation after this patch. Its code has this generation or an earlier one, as the resourceVersion
+      // excludes a change in between.
       const spec = { deployedGeneration: generation + 1 };
       const patched = await this.resources.patch(object, spec, resourceVersion);
-      object = patched ? await this.whenSeen(ref, patched, signal) : await this.read(ref, object);
+      object = patched ? await this.whenSeen(patched, signal) : await this.read(ref, object);
       if (!patched) continue;
       if (isAsPatched(object, patched)) return unlessRefused(object);
-      // Changed again before the operator looked, the code may never have become a version of the generation that was
-      // asked for.
+      // If the function was changed again before the operator saw the patch, this code may never have become a version.
       if (await this.serves(object, patched.spec.code)) return object;
       if (object.spec.deployedGeneration !== spec.deployedGeneration) break;
     }
-    throw new Problem('conflict', 'The function is changed by others at the same time. Try again.');
+    throw new Problem('conflict', 'Other requests change the function at the same time. Try again.');
   }
 
-  private async rollBackTo(
-    ref: string,
-    object: SeenFunction,
-    version: number,
-    signal: AbortSignal,
-  ): Promise<SeenFunction> {
+  private async rollBackTo(object: SeenFunction, version: number, signal: AbortSignal): Promise<SeenFunction> {
     const versions = await this.resources.versions(object);
     if (!versions.some((kept) => kept.version === version)) throw missing('version of this function');
     const patched = await this.resources.patch(object, { deployedGeneration: version });
     if (!patched) throw missing('function');
-    const seen = await this.whenSeen(ref, patched, signal);
+    const seen = await this.whenSeen(patched, signal);
     if (seen.status?.deployedVersion === version) return unlessRefused(seen);
     if (seen.spec.deployedGeneration !== version) {
-      throw new Problem('conflict', 'The function is deployed by others at the same time. Try again.');
+      throw new Problem('conflict', 'Other requests deploy the function at the same time. Try again.');
     }
     if (isWithoutVersion(seen)) {
-      // Pruned since it was looked for: callers get again what they got before.
+      // The version was pruned after the look-up: restore the former request.
       const before = { deployedGeneration: object.spec.deployedGeneration ?? null };
       await this.resources.patch(seen, before, seen.metadata.resourceVersion);
       throw missing('version of this function');
@@ -82,18 +79,14 @@ export class FunctionDeploys {
   }
 
   /** Returns the resource once the operator has processed this change or a later one. */
-  private async whenSeen(ref: string, patched: SeenFunction, signal: AbortSignal): Promise<SeenFunction> {
-    const deadline = performance.now() + PATIENCE_MS;
-    for (let wait = LOOK.firstMs; ; wait = Math.min(wait * LOOK.factor, LOOK.maxMs)) {
-      const object = await this.read(ref, patched);
-      const { status } = object;
-      const isSeen = (status?.observedGeneration ?? 0) >= patched.metadata.generation;
-      if (isSeen && status?.phase !== 'pending') return object;
-      if (performance.now() > deadline) return isSeen ? object : unseen(object);
-      await pause(wait, undefined, { signal }).catch(() => {
-        throw callerGone();
-      });
-    }
+  private async whenSeen(patched: SeenFunction, signal: AbortSignal): Promise<SeenFunction> {
+    const isSeen = ({ status }: SeenFunction) => (status?.observedGeneration ?? 0) >= patched.metadata.generation;
+    const isDone = (object: SeenFunction) => isSeen(object) && object.status?.phase !== 'pending';
+    const ends = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
+    const object = await this.cache.until(patched, isDone, ends);
+    if (signal.aborted) throw callerGone();
+    if (!object) throw missing('function');
+    return isSeen(object) ? object : unseen(object);
   }
 
   private async read(ref: string, { metadata: { name, uid } }: SeenFunction): Promise<SeenFunction> {
@@ -103,18 +96,16 @@ export class FunctionDeploys {
   }
 }
 
-/** Whether the status is of the very change, and of none that came after it. */
+/** True if the status belongs to this patch, not to a later change. */
 const isAsPatched = ({ status }: SeenFunction, patched: SeenFunction) =>
   status?.phase === 'pending' || status?.observedGeneration === patched.metadata.generation;
 
-/**
- * The operator serves an older version where the one that is asked for is no more, or none where there is no older one.
- */
+/** The operator serves an older version if the requested one was deleted, or none if there is no older one. */
 const isWithoutVersion = ({ status }: SeenFunction) =>
   status?.phase === 'deployed' ||
   status?.conditions?.some(({ type, reason }) => type === 'Ready' && reason === 'NoSuchVersion');
 
-/** The status of what was before the change says nothing about it. */
+/** A status from before the change is replaced by `pending`. */
 const unseen = (object: SeenFunction): SeenFunction => ({
   ...object,
   status: { conditions: [], ...object.status, phase: 'pending', message: WAITING },

@@ -1,4 +1,4 @@
-/** In the data plane's place stands a server that answers with the status and body that the test says. */
+/** Tests the logs of functions with a fake data plane, which returns the status and body that a test sets. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -6,7 +6,7 @@ import path from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { Problem } from '../http/problem.js';
-import type { ApiSettings } from '../settings.js';
+import type { ApiSettings } from '../settings/settings.js';
 import { FunctionLogs } from './function-logs.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'slipway-test-'));
@@ -24,7 +24,7 @@ test.after(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test('logs are those that the data plane has, and none of a function that it does not know', async () => {
+test('function logs come from the data plane, and a function unknown to it has an empty log', async () => {
   answer = { status: 200, body: JSON.stringify(LINES) };
   assert.equal(await read(), LINES);
   answer = { status: 404, body: '{"message":"no such function is deployed"}' };
@@ -32,17 +32,17 @@ test('logs are those that the data plane has, and none of a function that it doe
 });
 
 for (const status of [401, 500]) {
-  test(`a data plane that answers ${status} is no function without logs: 503 says so, and the API’s log says why`, async () => {
+  test(`function logs return 503 if the data plane answers ${status}, and the API’s log has the reason`, async () => {
     answer = { status, body: '{"message":"no"}' };
     const refused = await read().then(
       () => assert.unreachable('there are lines'),
       (error: unknown) => error,
     );
     assert.instance(refused, Problem);
-    const { status: said, message, cause } = refused as Problem;
-    assert.is(said, 503);
+    const { status: responded, message, cause } = refused as Problem;
+    assert.is(responded, 503);
     assert.match(message, 'can not be read now');
-    assert.match((cause as Error).message, status === 401 ? 'another token' : '500');
+    assert.match((cause as Error).message, status === 401 ? 'different tokens' : '500');
   });
 }
 

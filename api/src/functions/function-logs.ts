@@ -1,13 +1,17 @@
-/** Reads what a function wrote, from the data plane that runs it. */
+/** Reads the logs of a function from the data plane that runs it. */
+
 import { type RequestOptions, request } from 'node:http';
 import { Inject, Injectable } from '@nestjs/common';
-import { FUNCTIONS_CONTROL_PORT, podOf } from '@slipway/crds';
+import { FUNCTIONS_CONTROL_PORT, podOf } from '@slipway/installation';
+import { type JsonBound, ONE_TURN, parseJson } from '@slipway/program';
 import { Problem } from '../http/problem.js';
-import { SETTINGS } from '../platform.js';
-import type { ApiSettings } from '../settings.js';
+import { SETTINGS } from '../settings/injected.js';
+import type { ApiSettings } from '../settings/settings.js';
 import type { LogLine, LogQuery } from './function.schema.js';
 
 const DEADLINE_MS = 5_000;
+/** Limits of a response with logs. Decoding 2 MiB of control characters and encoding them again takes 12 ms. */
+const MOST_OF_LOG: JsonBound = { ...ONE_TURN, bytes: 2 * 1024 * 1024 };
 
 @Injectable()
 export class FunctionLogs {
@@ -23,20 +27,22 @@ export class FunctionLogs {
     const unavailable = (detail: string, seconds: number, cause: unknown) =>
       new Problem('unavailable', detail, { headers: { 'retry-after': String(seconds) }, cause });
     const { status, text } = await get(placeOf(this.settings, ref), path).catch((cause: unknown) => {
-      throw unavailable('The data plane does not answer. Try again.', 1, cause);
+      throw unavailable('The data plane does not respond. Try again.', 1, cause);
     });
     if (status === 404) return [];
     if (status !== 200) {
-      const cause = new Error(WHY[status] ?? `asked for logs, the data plane answered ${status}`);
+      const cause = new Error(WHY[status] ?? `the data plane answered the request for logs with ${status}`);
       throw unavailable('The logs can not be read now. Try again in a minute.', 60, cause);
     }
-    return JSON.parse(text) as LogLine[];
+    return parseJson(text, MOST_OF_LOG) as LogLine[];
   }
 }
 
-/** For the log of the API. */
+/** Reasons that the API logs, by status of the data plane's response. */
 const WHY: Readonly<Record<number, string>> = {
-  401: 'the pod that runs functions has another token than this API: a Secret slipway-functions that was made again reaches both within minutes',
+  401:
+    'the function pod and this API have different tokens: ' +
+    'a replaced Secret slipway-functions reaches both within minutes',
 };
 
 /** Returns the address of the data plane that runs the project's functions. */
@@ -54,6 +60,8 @@ function get(place: RequestOptions, path: string): Promise<{ status: number; tex
       let text = '';
       response.setEncoding('utf8').on('data', (chunk: string) => {
         text += chunk;
+        if (text.length > MOST_OF_LOG.bytes)
+          response.destroy(new Error('the response of the data plane is larger than its bound'));
       });
       response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
       response.on('error', reject);

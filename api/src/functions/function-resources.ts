@@ -1,105 +1,88 @@
-/** EdgeFunctions and the ConfigMaps of their versions, in the Kubernetes API. */
+/** Reads and writes EdgeFunctions, and the ConfigMaps of their versions, in the Kubernetes API. */
 import { createHash } from 'node:crypto';
-import { CoreV1Api, CustomObjectsApi, setHeaderOptions, type V1ConfigMapList } from '@kubernetes/client-node';
-import { Inject, Injectable } from '@nestjs/common';
-import { type EdgeFunction, GROUP, LABEL_FUNCTION, LABEL_FUNCTION_VERSION, namespaceOf, VERSION } from '@slipway/crds';
-import { isConflict, Kubernetes, kubeConfig } from '../kubernetes/client.js';
-import { SETTINGS } from '../platform.js';
-import type { ApiSettings } from '../settings.js';
+import { Injectable } from '@nestjs/common';
+import { type EdgeFunction, GROUP, VERSION } from '@slipway/crds';
+import { LABEL_FUNCTION, LABEL_FUNCTION_VERSION, namespaceOf } from '@slipway/installation';
+import { isConflict, type KubeObject } from '@slipway/kubernetes';
+import { Kubernetes } from '../kubernetes/client.js';
 
 export type SeenFunction = EdgeFunction & {
   metadata: { uid: string; creationTimestamp: string; generation: number; resourceVersion: string };
 };
 
-/** Without its code, of which only the size is kept. */
+/** EdgeFunction without its code, but with the size of it. */
 export type SizedFunction = SeenFunction & { codeBytes: number };
 
-/** Functions or versions in one page; each may have a mebibyte of code. */
+/** Number of functions or versions in a page; each may have a mebibyte of code. */
 const PAGE = 8;
 
-const AT = { group: GROUP, version: VERSION, plural: 'edgefunctions' };
+const pathOf = (ref: string) => `/apis/${GROUP}/${VERSION}/namespaces/${namespaceOf(ref)}/edgefunctions`;
+const objectPath = ({ metadata: { namespace, name } }: SeenFunction) =>
+  `/apis/${GROUP}/${VERSION}/namespaces/${namespace}/edgefunctions/${name}`;
+
+interface ConfigMap extends KubeObject {
+  data?: Record<string, string>;
+}
 
 @Injectable()
 export class FunctionResources {
-  private readonly objects: CustomObjectsApi;
-  private readonly core: CoreV1Api;
+  constructor(private readonly kubernetes: Kubernetes) {}
 
-  constructor(
-    private readonly kubernetes: Kubernetes,
-    @Inject(SETTINGS) settings: ApiSettings,
-  ) {
-    const config = kubeConfig(settings.kubeconfig);
-    this.objects = config.makeApiClient(CustomObjectsApi);
-    this.core = config.makeApiClient(CoreV1Api);
-  }
-
-  /** All functions of a project, without their code: it is in memory a page at a time. */
+  /** Returns all functions of a project without their code, of which only one page is in memory at a time. */
   async list(ref: string): Promise<SizedFunction[]> {
-    const found: SizedFunction[] = [];
-    for (let next: string | undefined = ''; next !== undefined; ) {
-      const request = { ...AT, namespace: namespaceOf(ref), limit: PAGE, ...(next && { _continue: next }) };
-      const page = (await this.kubernetes.call((options) =>
-        this.objects.listNamespacedCustomObject(request, options),
-      )) as { items: SeenFunction[]; metadata?: { continue?: string } };
-      for (const object of page.items) {
-        const codeBytes = Buffer.byteLength(object.spec.code);
-        found.push({ ...object, spec: { ...object.spec, code: '' }, codeBytes });
-      }
-      next = page.metadata?.continue || undefined;
-    }
-    return found;
+    const listed: SizedFunction[] = [];
+    await this.eachOf<SeenFunction>({ path: pathOf(ref) }, (object) => {
+      const codeBytes = Buffer.byteLength(object.spec.code);
+      listed.push({ ...object, spec: { ...object.spec, code: '' }, codeBytes });
+    });
+    return listed;
   }
 
   get(ref: string, name: string): Promise<SeenFunction | undefined> {
-    const request = { ...AT, namespace: namespaceOf(ref), name };
-    return this.kubernetes.unlessMissing((options) => this.objects.getNamespacedCustomObject(request, options));
+    return this.kubernetes.unlessMissing(() => this.kubernetes.client.get(`${pathOf(ref)}/${name}`));
   }
 
   create(ref: string, body: object): Promise<SeenFunction> {
-    const request = { ...AT, namespace: namespaceOf(ref), body };
-    return this.kubernetes.call((options) => this.objects.createNamespacedCustomObject(request, options));
+    return this.kubernetes.call(() =>
+      this.kubernetes.client.request<SeenFunction>({ method: 'POST', path: pathOf(ref), body }),
+    );
   }
 
-  /** `expected`: refused, as undefined, where another has changed it since. */
-  async patch({ metadata }: SeenFunction, spec: object, expected?: string): Promise<SeenFunction | undefined> {
-    const { name, namespace = '', uid } = metadata;
+  /** With `expected`, returns undefined if another client has changed the function since that resourceVersion. */
+  async patch(seen: SeenFunction, spec: object, expected?: string): Promise<SeenFunction | undefined> {
+    const { uid } = seen.metadata;
     const body = { metadata: { uid, ...(expected ? { resourceVersion: expected } : {}) }, spec };
-    const request = { ...AT, namespace, name, body };
-    const merge = 'application/merge-patch+json';
     return this.kubernetes
-      .unlessMissing<SeenFunction>((options) =>
-        this.objects.patchNamespacedCustomObject(request, setHeaderOptions('Content-Type', merge, options)),
-      )
+      .unlessMissing(() => this.kubernetes.client.patch<SeenFunction>(objectPath(seen), body))
       .catch((error: unknown) => {
         if (isConflict(error)) return undefined;
         throw error;
       });
   }
 
-  async remove({ metadata }: SeenFunction): Promise<void> {
-    const request = { ...AT, namespace: metadata.namespace ?? '', name: metadata.name };
-    await this.kubernetes.unlessMissing((options) => this.objects.deleteNamespacedCustomObject(request, options));
+  async remove(seen: SeenFunction): Promise<void> {
+    await this.kubernetes.unlessMissing(() => this.kubernetes.client.delete(objectPath(seen)));
   }
 
-  /** The versions of a function, each with the digest of its code: the code is in memory a page at a time. */
+  /**
+   * Returns the versions of a function with the digest of their code, of which only one page is in memory at a time.
+   */
   async versions({ metadata }: SeenFunction): Promise<{ version: number; createdAt: string; digest: string }[]> {
-    const at = { namespace: metadata.namespace ?? '', labelSelector: `${LABEL_FUNCTION}=${metadata.uid}`, limit: PAGE };
-    const found: { version: number; createdAt: string; digest: string }[] = [];
-    for (let next: string | undefined = ''; next !== undefined; ) {
-      const request = { ...at, ...(next && { _continue: next }) };
-      const page: V1ConfigMapList = await this.kubernetes.call((options) =>
-        this.core.listNamespacedConfigMap(request, options),
-      );
-      for (const map of page.items) {
-        found.push({
-          version: Number(map.metadata?.labels?.[LABEL_FUNCTION_VERSION]),
-          createdAt: (map.metadata?.creationTimestamp ?? new Date(0)).toISOString(),
-          digest: digestOf(map.data?.code ?? ''),
-        });
-      }
-      next = page.metadata?._continue || undefined;
-    }
-    return found;
+    const path = `/api/v1/namespaces/${metadata.namespace}/configmaps`;
+    const query = { labelSelector: `${LABEL_FUNCTION}=${metadata.uid}` };
+    const listed: { version: number; createdAt: string; digest: string }[] = [];
+    await this.eachOf<ConfigMap>({ path, query }, ({ metadata: { labels, creationTimestamp = 0 }, data }) => {
+      listed.push({
+        version: Number(labels?.[LABEL_FUNCTION_VERSION]),
+        createdAt: new Date(creationTimestamp).toISOString(),
+        digest: digestOf(data?.code ?? ''),
+      });
+    });
+    return listed;
+  }
+
+  private eachOf<T>(request: { path: string; query?: Record<string, string> }, each: (object: T) => void) {
+    return this.kubernetes.call(() => this.kubernetes.client.eachOf<T>({ ...request, limit: PAGE }, each));
   }
 }
 

@@ -1,5 +1,5 @@
-/** From an EdgeFunction to what REST shows of it: pure. */
-import { REASON_UNEXPECTED_ERROR } from '@slipway/crds';
+/** Translates an EdgeFunction into what REST shows of it. Pure. */
+import { REASON_UNEXPECTED_ERROR } from '@slipway/installation';
 import { Problem, retryLater } from '../http/problem.js';
 import type { FullFunction, ListedFunction } from './function.schema.js';
 import type { SeenFunction } from './function-resources.js';
@@ -11,7 +11,7 @@ export function refusalOf({ status }: SeenFunction): Problem {
   if (status?.conditions?.some(({ reason }) => reason === REASON_UNEXPECTED_ERROR)) {
     return retryLater('unavailable', `The function could not be deployed: ${status.message}.`, RETRY_SECONDS);
   }
-  // The project was there when the request came.
+  // The project existed when the request came.
   if (status?.conditions?.some(({ reason }) => reason === 'NoProject')) {
     return new Problem('project_deleting', 'The project is being deleted.');
   }

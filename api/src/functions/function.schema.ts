@@ -17,7 +17,7 @@ const Code = Type.String({
 });
 const VerifyJwt = Type.Boolean({
   default: true,
-  description: 'Whether a call needs a token that the project issued, such as its anon key.',
+  description: 'True if a call needs a token of the project, such as its anon key.',
 });
 
 export const FunctionId = Type.Object({
@@ -39,24 +39,23 @@ export const FunctionChange = Type.Object(
 export type FunctionChange = Type.Static<typeof FunctionChange>;
 
 const SourceProblem = Type.Object({
-  message: Type.String({ description: 'What is wrong.' }),
+  message: Type.String({ description: 'The problem.' }),
   line: Nullable(Type.Integer(), { description: 'Counted from 1.' }),
   column: Nullable(Type.Integer(), { description: 'Counted from 1.' }),
 });
 
 const summary = {
-  id: Id('The id, as in the routes of one function.'),
+  id: Id('The id, as used in the routes of one function.'),
   name: Name,
   status: oneOf(['pending', 'deployed', 'error'], {
-    description:
-      'deployed: callers get the version that was asked for; error: `message` and `problems` say why they do not.',
+    description: 'deployed: callers get the requested version; error: `message` and `problems` say why they do not.',
   }),
   message: Type.String({ maxLength: 500, description: 'The state in a sentence.' }),
-  problems: Type.Array(SourceProblem, { description: 'Why the version that was asked for was not deployed.' }),
+  problems: Type.Array(SourceProblem, { description: 'Why the requested version was not deployed.' }),
   version: Nullable(Type.Integer(), { description: 'The version of the code; null for a moment after it changed.' }),
   deployed_version: Nullable(Type.Integer(), { description: 'The version that callers get; null: none.' }),
   verify_jwt: VerifyJwt,
-  url: Type.String({ description: 'Where it is called.' }),
+  url: Type.String({ description: 'The URL of the function.' }),
   created_at: Time('When it was created.'),
 };
 
@@ -70,9 +69,9 @@ export type FullFunction = Type.Static<typeof FullFunction>;
 
 export const FunctionVersion = Type.Object(
   {
-    version: Type.Integer({ description: 'Grows with each change of the code.' }),
-    deployed: Type.Boolean({ description: 'Whether callers get this one.' }),
-    created_at: Time('When this code was new.'),
+    version: Type.Integer({ description: 'Increases with each change of the code.' }),
+    deployed: Type.Boolean({ description: 'True if callers get this version.' }),
+    created_at: Time('When this code was saved.'),
   },
   { $id: 'EdgeFunctionVersion', additionalProperties: false },
 );
@@ -87,9 +86,9 @@ export type Rollback = Type.Static<typeof Rollback>;
 export const LogQuery = Type.Object(
   {
     after: Type.Optional(
-      Type.Integer({ minimum: 0, maximum: 2 ** 53 - 1, description: 'Only lines with a greater `sequence`.' }),
+      Type.Integer({ minimum: 0, maximum: 2 ** 53 - 1, description: 'Returns only lines with a greater `sequence`.' }),
     ),
-    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, description: 'At most so many. Default: 100.' })),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, description: 'The most to return. Default: 100.' })),
   },
   { additionalProperties: false },
 );
@@ -97,10 +96,10 @@ export type LogQuery = Type.Static<typeof LogQuery>;
 
 export const LogLine = Type.Object(
   {
-    sequence: Type.Integer({ description: 'Grows by one a line; begins anew when the platform starts.' }),
+    sequence: Type.Integer({ description: 'Increases by one for each line; restarts when the platform starts.' }),
     time: Time('When it was written.'),
     level: oneOf(['info', 'error', 'system'], {
-      description: 'Standard output, standard error, or the platform’s own.',
+      description: 'Standard output, standard error, or a line of the platform itself.',
     }),
     version: Type.Integer({ description: 'The version that wrote it.' }),
     message: Type.String({ description: 'The line.' }),

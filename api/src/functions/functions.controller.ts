@@ -1,8 +1,8 @@
 import { Body, Controller, Param, Query } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import Type from 'typebox';
-import { Caller } from '../access/caller.js';
-import type { Principal } from '../access/principal.js';
+import { Caller } from '../callers/caller.js';
+import type { Principal } from '../callers/principal.js';
 import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
@@ -22,16 +22,17 @@ import {
 } from './function.schema.js';
 import { FunctionsService } from './functions.service.js';
 
-const NO_PROJECT = { 404: 'There is no such project, or it is not yours.' };
-const NO_FUNCTION = { 404: 'There is no such project or function, or it is not yours.' };
+const NO_DATABASE = { 400: 'The project has no database, or a parameter or the body is not valid.' };
+const NO_PROJECT = { ...NO_DATABASE, 404: 'There is no such project, or it is not yours.' };
+const NO_FUNCTION = { ...NO_DATABASE, 404: 'There is no such project or function, or it is not yours.' };
 const FULL_EXAMPLE = { ...EXAMPLE_FUNCTION, code: EXAMPLE_CODE };
 const TOO_MUCH_CODE = {
-  413: 'The body is larger than 1 MiB, or the functions of the project would have more code than they may (`code_limit`).',
+  413: 'The body is larger than 1 MiB, or the code of all functions would exceed its limit (`code_limit`).',
 };
 const DEPLOY_PROBLEMS = {
   ...NO_FUNCTION,
-  400: 'The code can not be deployed: `problems` says why, with line and column. Callers get what they got before.',
-  409: { kind: 'conflict', text: 'It is changed by others at the same time.' },
+  400: 'The code can not be deployed: `problems` says why, with line and column. Callers keep the former version.',
+  409: { kind: 'conflict', text: 'Other requests change it at the same time.' },
   429: 'Too many deploys and rollbacks of this project run at once.',
 } as const;
 
@@ -46,7 +47,7 @@ export class FunctionsController {
     params: ProjectId,
     answer: {
       status: 200,
-      description: 'All, without their code.',
+      description: 'The functions of the project, without their code.',
       schema: Type.Array(ListedFunction),
       example: [EXAMPLE_FUNCTION],
     },
@@ -77,9 +78,9 @@ export class FunctionsController {
   createFunction(
     @Caller() caller: Principal,
     @Param() { id }: ProjectId,
-    @Body() wish: NewFunction,
+    @Body() input: NewFunction,
   ): Promise<FullFunction> {
-    return this.functions.create(caller, id, wish);
+    return this.functions.create(caller, id, input);
   }
 
   @Route('GET', '/projects/{id}/functions/{funcId}', {
@@ -116,7 +117,7 @@ export class FunctionsController {
     summary: 'Delete an edge function',
     access: 'functions:write',
     params: FunctionId,
-    answer: { status: 200, description: 'It is going.', schema: OK, example: { ok: true } },
+    answer: { status: 200, description: 'The function is deleted.', schema: OK, example: { ok: true } },
     problems: NO_FUNCTION,
   })
   async deleteFunction(@Caller() caller: Principal, @Param() { id, funcId }: FunctionId): Promise<Ok> {
@@ -126,7 +127,7 @@ export class FunctionsController {
 
   @Route('POST', '/projects/{id}/functions/{funcId}/deploy', {
     summary: 'Deploy an edge function',
-    description: 'Answers when callers get the code as it is now; no call fails meanwhile.',
+    description: 'Responds once callers get the present code. No call fails during the deploy.',
     access: 'functions:write',
     cost: 10,
     params: FunctionId,
@@ -143,7 +144,7 @@ export class FunctionsController {
 
   @Route('GET', '/projects/{id}/functions/{funcId}/versions', {
     summary: 'List the versions of an edge function',
-    description: 'The newest first; the last ten are kept, and the one that is deployed.',
+    description: 'The newest first; the last ten are retained, and the deployed one.',
     access: 'functions:read',
     params: FunctionId,
     answer: {
@@ -160,7 +161,7 @@ export class FunctionsController {
 
   @Route('POST', '/projects/{id}/functions/{funcId}/rollback', {
     summary: 'Roll an edge function back to a version',
-    description: 'Answers when callers get that version. The code stays as it is; a deploy brings it back.',
+    description: 'Responds once callers get that version. The saved code does not change; a deploy serves it again.',
     access: 'functions:write',
     cost: 10,
     params: FunctionId,
@@ -179,8 +180,8 @@ export class FunctionsController {
   }
 
   @Route('GET', '/projects/{id}/functions/{funcId}/logs', {
-    summary: 'Read what an edge function wrote',
-    description: 'The newest lines, oldest first. At most 1000 are kept, and none over a start of the platform.',
+    summary: 'Read the logs of an edge function',
+    description: 'The newest lines, oldest first. At most 1000 are retained, and a restart of the platform drops them.',
     access: 'functions:read',
     params: FunctionId,
     query: LogQuery,

@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ProjectsModule } from '../projects/projects.module.js';
+import { FunctionCache } from './function-cache.js';
 import { FunctionDeploys } from './function-deploys.js';
 import { FunctionLogs } from './function-logs.js';
 import { FunctionResources } from './function-resources.js';
@@ -10,6 +11,6 @@ import { FunctionsService } from './functions.service.js';
 @Module({
   imports: [ProjectsModule],
   controllers: [FunctionsController],
-  providers: [FunctionsService, FunctionDeploys, FunctionResources, FunctionsRepository, FunctionLogs],
+  providers: [FunctionsService, FunctionCache, FunctionDeploys, FunctionResources, FunctionsRepository, FunctionLogs],
 })
 export class FunctionsModule {}

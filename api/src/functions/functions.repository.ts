@@ -1,6 +1,6 @@
 /**
- * The integer id of each EdgeFunction, given when it is first seen: over REST at once, of one that kubectl applied when
- * it is listed.
+ * Stores the integer ids of EdgeFunctions. A function created over REST gets an id at once. A function applied with
+ * kubectl gets an id when it is first listed.
  */
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
@@ -22,8 +22,8 @@ export class FunctionsRepository {
   }
 
   /**
-   * The ids of all of a project's functions by their uids; those that are gone lose theirs. `before`: the uids that had
-   * one before `functions` were looked at, as one that was made since is not among them either.
+   * Returns the ids of a project's functions by uid, and deletes ids of functions that no longer exist. `before` are
+   * the uids that had an id before `functions` was read. Ids of other uids may belong to newer functions, and stay.
    */
   async idsOf(
     projectId: number,
@@ -37,7 +37,7 @@ export class FunctionsRepository {
        and uid not in (select uid from jsonb_to_recordset(?::jsonb) as seen (uid text)) returning id`,
       [projectId, JSON.stringify(before), seen],
     );
-    // Not by `on conflict`, which takes a number for each function at each look.
+    // `on conflict` would consume an id for each function at each call.
     await this.rows(
       `insert into platform.edge_functions (project_id, uid, name)
        select ?, uid, name from jsonb_to_recordset(?::jsonb) as seen (uid text, name text)

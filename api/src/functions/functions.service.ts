@@ -1,16 +1,18 @@
-/** Edge functions: REST writes EdgeFunction resources, the operator deploys them, and their status is what is shown. */
+/** Edge functions over REST. Writes EdgeFunction resources, which the operator deploys, and shows their status. */
 import { randomInt } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import { API_VERSION, availableServices, FUNCTION_BUDGET, whyUnavailable } from '@slipway/crds';
-import type { Principal } from '../access/principal.js';
+import { API_VERSION, FUNCTION_BUDGET, typeOf } from '@slipway/crds';
+import { availableServices, whyUnavailable } from '@slipway/installation';
+import type { Principal } from '../callers/principal.js';
 import { ExclusiveWork } from '../database/exclusive-work.js';
 import { missing, Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
-import { SETTINGS } from '../platform.js';
-import { hasDatabase, phaseOf, typeOf } from '../projects/project-view.js';
+import { phaseOf } from '../projects/project-view.js';
 import { ProjectsService } from '../projects/projects.service.js';
 import { refuseSuspended } from '../projects/suspension.js';
-import type { ApiSettings } from '../settings.js';
+import { refuseWithoutDatabase } from '../projects/without-database.js';
+import { SETTINGS } from '../settings/injected.js';
+import type { ApiSettings } from '../settings/settings.js';
 import { checkCodeBudget } from './code-budget.js';
 import type {
   FullFunction,
@@ -45,7 +47,7 @@ export class FunctionsService {
   ) {}
 
   async list(caller: Principal, projectId: number): Promise<ListedFunction[]> {
-    const { project } = await this.projects.find(caller, projectId);
+    const project = await this.findProject(caller, projectId);
     const before = await this.rows.uidsOf(projectId);
     const objects = await this.resources.list(project.metadata.name);
     const seen = objects.map(({ metadata }) => ({ uid: metadata.uid, name: metadata.name }));
@@ -54,20 +56,19 @@ export class FunctionsService {
     return listed.sort((a, b) => a.id - b.id);
   }
 
-  async create(caller: Principal, projectId: number, wish: NewFunction): Promise<FullFunction> {
-    const { project } = await this.projects.find(caller, projectId);
-    if (!hasDatabase(project)) throw new Problem('no_database', `A ${typeOf(project)} project has no edge functions.`);
+  async create(caller: Principal, projectId: number, input: NewFunction): Promise<FullFunction> {
+    const project = await this.findProject(caller, projectId);
     this.refuseUnavailable(project);
     refuseUnready(project);
-    // The name, the count and the bytes are looked at before the resource is made.
-    const make = () => this.make(projectId, project.metadata.name, wish);
+    // Name, count and bytes are checked before the resource is created.
+    const make = () => this.make(projectId, project.metadata.name, input);
     return this.exclusive.run('projectFunctions', projectId, make);
   }
 
-  private async make(projectId: number, ref: string, wish: NewFunction): Promise<FullFunction> {
+  private async make(projectId: number, ref: string, input: NewFunction): Promise<FullFunction> {
     const others = await this.resources.list(ref);
-    if (others.some(({ spec }) => spec.name === wish.name)) {
-      throw new Problem('name_taken', `The project has a function named ${wish.name}. Choose another name.`, {
+    if (others.some(({ spec }) => spec.name === input.name)) {
+      throw new Problem('name_taken', `The project has a function named ${input.name}. Choose another name.`, {
         errors: [{ field: 'name', message: 'is the name of another function of the project' }],
       });
     }
@@ -75,7 +76,7 @@ export class FunctionsService {
     if (others.length >= functionsOfProject) {
       throw new Problem('project_limit', `A project has at most ${functionsOfProject} functions. Delete some first.`);
     }
-    const { name, code, verify_jwt: verifyJwt = true } = wish;
+    const { name, code, verify_jwt: verifyJwt = true } = input;
     checkCodeBudget(others, code);
     const object = await this.resources.create(ref, {
       apiVersion: API_VERSION,
@@ -139,9 +140,15 @@ export class FunctionsService {
     return this.logs.read(project.metadata.name, object.spec.name, query);
   }
 
+  private async findProject(caller: Principal, projectId: number): Promise<SeenProject> {
+    const { project } = await this.projects.find(caller, projectId);
+    refuseWithoutDatabase(project, 'edge functions');
+    return project;
+  }
+
   /** Finds a function of the project. The id of another project's function counts as unknown. */
   private async find(caller: Principal, projectId: number, id: number): Promise<Found> {
-    const { project } = await this.projects.find(caller, projectId);
+    const project = await this.findProject(caller, projectId);
     const row = await this.rows.byId(projectId, id);
     const object = row && (await this.resources.get(project.metadata.name, row.name));
     if (!object || object.metadata.uid !== row.uid) throw missing('function');
@@ -157,7 +164,7 @@ export class FunctionsService {
   }
 }
 
-/** A name that Kubernetes takes, whatever letters the function's own has. */
+/** Returns a valid resource name for a function's name. */
 function resourceName(name: string): string {
   const plain =
     name
@@ -178,10 +185,10 @@ function refuseStandstill(project: SeenProject): void {
 function refuseUnready(project: SeenProject): void {
   refuseStandstill(project);
   const phase = phaseOf(project);
-  // A project that was healthy once has a place for its functions, whatever is wrong now.
+  // A project that was healthy once has a namespace for its functions, even if it is unhealthy now.
   if (phase === 'error' && project.status?.url === undefined) {
     const why = project.status?.message ?? 'it failed';
-    throw new Problem('project_not_ready', `The project is not provisioned: ${why}. Put that right first.`);
+    throw new Problem('project_not_ready', `The project is not provisioned: ${why}. Correct that first.`);
   }
   if (phase !== 'provisioning') return;
   throw new Problem(

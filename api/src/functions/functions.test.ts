@@ -1,29 +1,18 @@
-import { CustomObjectsApi, KubeConfig, setHeaderOptions } from '@kubernetes/client-node';
-import {
-  API_VERSION,
-  type EdgeFunction,
-  functionVersionName,
-  GROUP,
-  LABEL_FUNCTION,
-  LABEL_FUNCTION_VERSION,
-  VERSION,
-} from '@slipway/crds';
+import { API_VERSION, type EdgeFunction, GROUP, VERSION } from '@slipway/crds';
+import { functionVersionName, LABEL_FUNCTION, LABEL_FUNCTION_VERSION } from '@slipway/installation';
+import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { register, startTestApi, type TestApi, until } from '../testing.js';
+import { register, startTestApi, type TestApi } from '../testing.js';
 
 const CODE = 'Deno.serve(() => new Response("hello"));';
 let api: TestApi;
-let objects: CustomObjectsApi;
 let token: string;
 let id: number;
 let ref: string;
 
 test.before(async () => {
   api = await startTestApi({ openedServices: { shared: ['functions'] } });
-  const config = new KubeConfig();
-  config.loadFromFile(api.cluster.kubeconfig);
-  objects = config.makeApiClient(CustomObjectsApi);
   ({ token } = await register(api));
   ({ id, ref } = await project('functional'));
 });
@@ -36,19 +25,21 @@ async function project(name: string, owner = token): Promise<{ id: number; ref: 
 }
 const call = (method: string, path: string, json?: unknown, as = token) =>
   api.call(method, `/projects/${id}/functions${path}`, { token: as, ...(json === undefined ? {} : { json }) });
-const at = () => ({ group: GROUP, version: VERSION, plural: 'edgefunctions', namespace: `p-${ref}` });
-const resources = async () => (await objects.listNamespacedCustomObject(at())).items as EdgeFunction[];
+const at = (of = ref) => `/apis/${GROUP}/${VERSION}/namespaces/p-${of}/edgefunctions`;
+const resources = async (of = ref) => (await api.operator.client.get<{ items: EdgeFunction[] }>(at(of))).items;
 
-/** Writes the status as the operator does, once the resource satisfies `when`. */
+/** Writes the status in place of the operator, once the resource satisfies `when`. */
 async function answer(name: string, when: (object: EdgeFunction) => boolean, status: object): Promise<void> {
-  const all = await until(resources, (found) => found.some((object) => object.spec.name === name && when(object)));
+  const all = await until(
+    () => resources(),
+    (found) => found.some((object) => object.spec.name === name && when(object)),
+  );
   const { metadata } = all.find(({ spec }) => spec.name === name) as EdgeFunction;
   const body = { status: { conditions: [], observedGeneration: metadata.generation, ...status } };
-  const merge = setHeaderOptions('Content-Type', 'application/merge-patch+json');
-  await objects.patchNamespacedCustomObjectStatus({ ...at(), name: metadata.name, body }, merge);
+  await api.operator.client.patch(`${at()}/${metadata.name}/status`, body);
 }
 
-test('a project that failed before it had a namespace gets no function, and its caller is told why', async () => {
+test('a project that failed before it had a namespace gets no function, and the error says why', async () => {
   const { body } = await api.call('POST', '/projects', { token, json: { name: 'failed-early' } });
   await api.operator.setStatus(body.ref, { phase: 'error', message: 'spec.region names no region' } as never);
   const status = () => api.call('GET', `/projects/${body.id}/status`, { token });
@@ -82,11 +73,11 @@ test('a function is created, listed, read, changed and deleted, each by its inte
   assert.is((await call('GET', `/${funcId}`)).status, 404);
 });
 
-test('a deploy asks for the code as it is, and answers when the operator has served it', async () => {
+test('a deploy requests the function’s current code, and responds once that code is served', async () => {
   const { body } = await call('POST', '', { name: 'deployed', code: CODE });
   const deploying = call('POST', `/${body.id}/deploy`);
-  const asked = ({ spec, metadata }: EdgeFunction) => spec.deployedGeneration === metadata.generation;
-  await answer('deployed', asked, {
+  const isRequested = ({ spec, metadata }: EdgeFunction) => spec.deployedGeneration === metadata.generation;
+  await answer('deployed', isRequested, {
     phase: 'deployed',
     message: 'version 1 is deployed',
     deployedVersion: 1,
@@ -97,7 +88,7 @@ test('a deploy asks for the code as it is, and answers when the operator has ser
   assert.equal([done.body.status, done.body.deployed_version, done.body.version], ['deployed', 1, 1]);
 });
 
-test('a deploy that the operator refuses answers 400 with line and column', async () => {
+test('a deploy that the operator rejects returns 400 with line and column', async () => {
   const { body } = await call('POST', '', { name: 'broken', code: 'x +' });
   const deploying = call('POST', `/${body.id}/deploy`);
   const problems = [{ message: 'Expression expected', line: 3, column: 28 }];
@@ -108,7 +99,7 @@ test('a deploy that the operator refuses answers 400 with line and column', asyn
   assert.equal(refused.body.errors, [{ field: 'code', message: 'line 3, column 28: Expression expected' }]);
 });
 
-test('a deploy that fails in the operator by an unexpected error answers 503, as the code is not to blame', async () => {
+test('a deploy that fails by an unexpected error of the operator returns 503, not 400 for the code', async () => {
   const { body } = await call('POST', '', { name: 'unexpected', code: CODE });
   const deploying = call('POST', `/${body.id}/deploy`);
   const lastTransitionTime = '2026-01-05T09:00:01Z';
@@ -126,7 +117,7 @@ test('a deploy that fails in the operator by an unexpected error answers 503, as
   assert.ok(headers['retry-after']);
 });
 
-test('a deploy or a rollback while the project is being deleted is a conflict', async () => {
+test('a deploy or a rollback returns 409 while the project is being deleted', async () => {
   const ending = await project('ending');
   const path = `/projects/${ending.id}/functions`;
   const { body } = await api.call('POST', path, { token, json: { name: 'last', code: CODE } });
@@ -139,37 +130,35 @@ test('a deploy or a rollback while the project is being deleted is a conflict', 
   }
   const lastTransitionTime = '2026-01-05T09:00:01Z';
   const ready = { type: 'Ready', status: 'False', reason: 'NoProject', message: 'x', lastTransitionTime };
-  const there = { ...at(), namespace: `p-${ending.ref}` };
-  const find = async () => (await objects.listNamespacedCustomObject(there)).items as EdgeFunction[];
+  const find = () => resources(ending.ref);
   const [{ metadata }] = (await until(find, ([only]) => only?.spec.deployedGeneration !== 0)) as [EdgeFunction];
   const status = { phase: 'error', message: 'x', conditions: [ready], observedGeneration: metadata.generation };
-  const merge = setHeaderOptions('Content-Type', 'application/merge-patch+json');
-  await objects.patchNamespacedCustomObjectStatus({ ...there, name: metadata.name, body: { status } }, merge);
+  await api.operator.client.patch(`${at(ending.ref)}/${metadata.name}/status`, { status });
   const done = await deploying;
   assert.equal([done.status, done.body.code], [409, 'project_deleting']);
   await api.operator.patch(ending.ref, { metadata: { finalizers: null } });
 });
 
-/** Stores a version as the operator does. */
+/** Stores a version in place of the operator. */
 async function keepVersion(name: string, version: number, code: string): Promise<void> {
   const { metadata } = (await resources()).find(({ spec }) => spec.name === name) as EdgeFunction;
   const labels = { [LABEL_FUNCTION]: metadata.uid as string, [LABEL_FUNCTION_VERSION]: String(version) };
   const body = { metadata: { name: functionVersionName(metadata.name, version), labels }, data: { code } };
-  await api.operator.core.createNamespacedConfigMap({ namespace: `p-${ref}`, body });
+  await api.operator.client.create<object>(`/api/v1/namespaces/p-${ref}/configmaps`, body);
 }
 const deploys = (generation: number) => (object: EdgeFunction) => object.spec.deployedGeneration === generation;
-const asked = (name: string, generation: number) =>
+const requestedGeneration = (name: string, generation: number) =>
   until(
     () => specOf(name),
     (spec) => spec?.deployedGeneration === generation,
   );
 const specOf = async (name: string) => (await resources()).find(({ spec }) => spec.name === name)?.spec;
 
-test('a deploy that the operator sees only after another change asks again, as older code is served until then', async () => {
+test('a deploy is repeated for the newer code if the code changed before the operator saw the deploy', async () => {
   const { body } = await call('POST', '', { name: 'overtaken', code: 'new' });
   await keepVersion('overtaken', 0, 'old');
   const deploying = call('POST', `/${body.id}/deploy`);
-  await asked('overtaken', 2);
+  await requestedGeneration('overtaken', 2);
   await call('PATCH', `/${body.id}`, { verify_jwt: false });
   await answer('overtaken', deploys(2), { phase: 'deployed', deployedVersion: 0, newestVersion: 3 });
   await answer('overtaken', deploys(4), { phase: 'deployed', deployedVersion: 3, newestVersion: 3 });
@@ -177,21 +166,21 @@ test('a deploy that the operator sees only after another change asks again, as o
   assert.equal([done.status, done.body.deployed_version], [200, 3], JSON.stringify(done.body));
 });
 
-test('a deploy with no older version that the operator sees late is not refused for it', async () => {
+test('the first deploy of a function succeeds when the operator sees the function late', async () => {
   const { body } = await call('POST', '', { name: 'first', code: 'new' });
   const deploying = call('POST', `/${body.id}/deploy`);
-  await asked('first', 2);
+  await requestedGeneration('first', 2);
   await call('PATCH', `/${body.id}`, { verify_jwt: false });
   await answer('first', deploys(2), { phase: 'error', message: 'there is no version 2 any more', newestVersion: 3 });
   await answer('first', deploys(4), { phase: 'deployed', deployedVersion: 3, newestVersion: 3 });
   assert.is((await deploying).status, 200);
 });
 
-test('a deploy whose code is served is done, whatever others have saved since', async () => {
+test('a deploy succeeds once its code is served, even if newer code was saved since', async () => {
   const { body } = await call('POST', '', { name: 'saved', code: 'asked for' });
   await keepVersion('saved', 1, 'asked for');
   const deploying = call('POST', `/${body.id}/deploy`);
-  await asked('saved', 2);
+  await requestedGeneration('saved', 2);
   await call('PATCH', `/${body.id}`, { code: 'a draft of another' });
   await answer('saved', deploys(2), { phase: 'deployed', deployedVersion: 1, newestVersion: 3 });
   const done = await deploying;
@@ -199,11 +188,11 @@ test('a deploy whose code is served is done, whatever others have saved since', 
   assert.is((await specOf('saved'))?.deployedGeneration, 2);
 });
 
-test('of a deploy and a rollback at once the one that is not served is a conflict', async () => {
+test('only one of a concurrent deploy and rollback is served, and the other returns 409', async () => {
   const { body } = await call('POST', '', { name: 'contested', code: 'new' });
   await keepVersion('contested', 1, 'old');
   const deploying = call('POST', `/${body.id}/deploy`);
-  await asked('contested', 2);
+  await requestedGeneration('contested', 2);
   const rollingBack = call('POST', `/${body.id}/rollback`, { version: 1 });
   await answer('contested', deploys(1), { phase: 'deployed', deployedVersion: 1, newestVersion: 3 });
   const [deployed, rolledBack] = await Promise.all([deploying, rollingBack]);
@@ -211,12 +200,12 @@ test('of a deploy and a rollback at once the one that is not served is a conflic
   assert.equal([rolledBack.status, rolledBack.body.deployed_version], [200, 1]);
 });
 
-test('sixteen deploys and rollbacks of a project wait at once, one more is turned away, and who goes makes room', async () => {
+test('a project has at most sixteen concurrent deploys and rollbacks, and one that ends frees a place', async () => {
   const { body } = await call('POST', '', { name: 'waited-for', code: CODE });
   await keepVersion('waited-for', 1, CODE);
   const caller = new AbortController();
   const answered: number[] = [];
-  // Rollbacks alone: deploys of one function at once end each other with a conflict, and would make room.
+  // Only rollbacks: concurrent deploys of one function end each other with a conflict, and would free places.
   const request = { token, signal: caller.signal, json: { version: 1 } };
   for (let rollbacks = 1; rollbacks <= 18; rollbacks++) {
     api.call('POST', `/projects/${id}/functions/${body.id}/rollback`, request).then(
@@ -256,7 +245,7 @@ for (const [what, status] of [
     },
   ],
 ] as const) {
-  test(`a rollback to a version that goes meanwhile is a 404 where ${what}, and what was asked for before is again`, async () => {
+  test(`a rollback returns 404 and is undone if its version was deleted while it ran, where ${what}`, async () => {
     const name = `gone-${what.length}`;
     const { body } = await call('POST', '', { name, code: CODE });
     await keepVersion(name, 5, 'of five');
@@ -267,17 +256,17 @@ for (const [what, status] of [
   });
 }
 
-test('a function that kubectl applied is listed with an id, which stays', async () => {
+test('a function that kubectl applied is listed with a stable id', async () => {
   const metadata = { name: 'applied' };
   const body = { apiVersion: API_VERSION, kind: 'EdgeFunction', metadata, spec: { name: 'applied', code: CODE } };
-  await objects.createNamespacedCustomObject({ ...at(), body });
+  await api.operator.client.create<object>(at(), body);
   const idOf = async () => (await call('GET', '')).body.find(({ name }: { name: string }) => name === 'applied').id;
   const first = await idOf();
   assert.is(await idOf(), first);
   assert.is((await call('GET', `/${first}`)).body.name, 'applied');
 });
 
-test('logs and versions of a function that was never deployed are empty, and a version that is not there is no rollback', async () => {
+test('a function that was never deployed has no logs and no versions, and its rollback returns 404', async () => {
   const { body } = await call('POST', '', { name: 'fresh', code: CODE });
   assert.equal((await call('GET', `/${body.id}/versions`)).body, []);
   assert.is((await call('GET', `/${body.id}/logs`)).status, 503);
@@ -293,7 +282,7 @@ const ROUTES: [string, string, object?][] = [
   ['GET', '/versions'],
   ['GET', '/logs'],
 ];
-test('a project whose functions have 16 MiB of code gets no more, however many are created at once', async () => {
+test('a project with 16 MiB of code in its functions gets no further function, even concurrently', async () => {
   const { id: full } = await project('full-of-code');
   const path = `/projects/${full}/functions`;
   const code = 'x'.repeat(1_000_000);
@@ -313,7 +302,7 @@ test('a project whose functions have 16 MiB of code gets no more, however many a
   assert.is(listed.length, 17);
 });
 
-test('nobody reaches a function through another’s project, another project, or without its scope', async () => {
+test('a function returns 404 through another project, and 403 to a token without the scope', async () => {
   const { body: own } = await call('POST', '', { name: 'own', code: CODE });
   const stranger = await register(api);
   const theirs = await project('theirs', stranger.token);
@@ -330,7 +319,7 @@ test('nobody reaches a function through another’s project, another project, or
   assert.is((await call('GET', `/${own.id}`)).status, 200);
 });
 
-test('where functions are not open to the project, none is created, and the answer names the setting that opens them', async () => {
+test('a function of a project without the service is rejected with the setting that opens it', async () => {
   const closed = await startTestApi();
   try {
     const person = await register(closed);

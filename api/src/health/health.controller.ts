@@ -10,10 +10,10 @@ export class HealthController {
   constructor(private readonly health: HealthService) {}
 
   @Route('GET', '/health', {
-    summary: 'Whether the platform is ready',
+    summary: 'Read the health of the platform',
     access: 'none',
-    answer: { status: 200, description: 'All of it is.', schema: OK, example: { ok: true } },
-    problems: { 503: 'A part is not; `errors` names it: database, kubernetes or operator.' },
+    answer: { status: 200, description: 'The platform is healthy.', schema: OK, example: { ok: true } },
+    problems: { 503: 'A part is unhealthy; `errors` names it: database, kubernetes or operator.' },
   })
   async getHealth(): Promise<Ok> {
     await this.health.check();

@@ -1,5 +1,5 @@
 /**
- * Whether all is ready: the database answers, Projects are followed, and an operator leads. Asked at most once a
+ * Health of the platform: the database answers, Projects are watched, and an operator leads. Checked at most once a
  * second.
  */
 import { MikroORM } from '@mikro-orm/postgresql';
@@ -10,7 +10,7 @@ import { ProjectCache } from '../kubernetes/project-cache.js';
 
 const FRESH_MS = 1000;
 const DATABASE_DEADLINE_MS = 2000;
-/** Duration of a lease that does not name one. */
+/** Duration in seconds of a lease that does not state its duration. */
 const LEASE_SECONDS = 15;
 
 @Injectable()
@@ -31,14 +31,14 @@ export class HealthService {
     throw new Problem('unavailable', detail, { errors, headers: { 'retry-after': '1' } });
   }
 
-  /** Whether this program can answer: without its database it knows nobody. */
+  /** True if this program can serve requests: without its database it can't authenticate. */
   async isReady(): Promise<boolean> {
     return (await this.recentDatabase()) === undefined;
   }
 
   private async look(): Promise<FieldError[]> {
-    const found = await Promise.all([this.recentDatabase(), this.watch(), this.operator()]);
-    return found.filter((error) => error !== undefined);
+    const result = await Promise.all([this.recentDatabase(), this.watch(), this.operator()]);
+    return result.filter((error) => error !== undefined);
   }
 
   private async database(): Promise<FieldError | undefined> {
@@ -60,9 +60,7 @@ export class HealthService {
   private async operator(): Promise<FieldError | undefined> {
     const lease = await this.kubernetes.operatorLease().catch(() => undefined);
     const { holderIdentity, renewTime, leaseDurationSeconds } = lease?.spec ?? {};
-    const ends = renewTime
-      ? new Date(String(renewTime instanceof Date ? renewTime.toISOString() : renewTime)).getTime()
-      : 0;
+    const ends = renewTime ? Date.parse(renewTime) : 0;
     const leads = holderIdentity && ends + (leaseDurationSeconds ?? LEASE_SECONDS) * 1000 > Date.now();
     return leads ? undefined : { field: 'operator', message: 'no operator holds a fresh lease' };
   }
@@ -70,10 +68,10 @@ export class HealthService {
 
 /** Caches the result of `look` for a second, for all callers. */
 function recently<T>(look: () => Promise<T>): () => Promise<T> {
-  let last: { at: number; found: Promise<T> } | undefined;
+  let last: { at: number; result: Promise<T> } | undefined;
   return () => {
     const now = Date.now();
-    if (!last || now - last.at > FRESH_MS) last = { at: now, found: look() };
-    return last.found;
+    if (!last || now - last.at > FRESH_MS) last = { at: now, result: look() };
+    return last.result;
   };
 }

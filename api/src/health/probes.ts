@@ -1,9 +1,9 @@
-/** Endpoints for Kubernetes' probes: no part of the public API, so neither documented nor logged with it. */
+/** Probe endpoints for Kubernetes. They are not part of the public API, so they are neither documented nor logged. */
 import type { FastifyInstance } from 'fastify';
 
 /**
- * `/healthz`: it runs. `/readyz`: it can answer, which `/health` may deny for reasons that no other pod would do
- * better.
+ * Serves `/healthz` (the program runs) and `/readyz` (it can serve requests). `/readyz` ignores problems that every
+ * other pod has too; `/health` reports them.
  */
 export function serveProbes(fastify: FastifyInstance, isReady: () => Promise<boolean>): void {
   fastify.get('/healthz', async () => ({ ok: true }));

@@ -1,5 +1,6 @@
 /**
- * Access of a foreign site's page to the management API through its reader's browser, and how browsers treat responses.
+ * Tests requests that a page of a foreign site sends to the management API through its reader's browser, and how
+ * browsers treat the responses.
  */
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -34,7 +35,7 @@ for (const [what, headers] of [
   ['a sibling host, without Origin', { 'sec-fetch-site': 'same-site' }],
   ['a site whose origin is no URL', { origin: 'x' }],
 ] as [string, Record<string, string>][]) {
-  test(`a page of ${what} can not register, log in or write anything`, async () => {
+  test(`a page of ${what} cannot register, log in or write anything`, async () => {
     for (const type of ['application/json', 'text/plain', 'application/x-www-form-urlencoded']) {
       const { status, body, headers: answered } = await register(headers, type);
       assert.equal([status, body.code], [403, 'foreign_origin'], type);
@@ -60,12 +61,12 @@ for (const [what, headers] of [
   ['a page of the platform at its address', { origin: 'http://127.0.0.1:4000', host: '127.0.0.1:4000' }],
   ['an allowed page', { origin: CONSOLE, 'sec-fetch-site': 'cross-site' }],
 ] as [string, Record<string, string>][]) {
-  test(`${what} registers`, async () => {
+  test(`${what} can register an account`, async () => {
     assert.is((await register(headers)).status, 201);
   });
 }
 
-test('a preflight names an allowed origin alone, without credentials, and its cache key has the origin', async () => {
+test('the response to a preflight permits only an allowed origin, no credentials, and varies by origin', async () => {
   const ask = (origin: string) =>
     api.call('OPTIONS', '/projects', { headers: { origin, 'access-control-request-method': 'POST' } });
   const allowed = (await ask(CONSOLE)).headers;
@@ -86,7 +87,7 @@ test('a page of a foreign site reads no response', async () => {
   }
 });
 
-test('every response has a policy: nothing runs but the documentation’s own scripts, and nobody frames it', async () => {
+test('every response has a content security policy that forbids frames and scripts of other pages', async () => {
   for (const path of ['/docs', '/docs/swagger-ui-init.js', '/openapi.json', '/health', '/projects', '/nowhere']) {
     const { headers } = await api.call('GET', path);
     const policy = String(headers['content-security-policy']);
@@ -100,7 +101,7 @@ test('every response has a policy: nothing runs but the documentation’s own sc
   }
 });
 
-test('a parameter makes no response a script', async () => {
+test('no query parameter turns a response into a script', async () => {
   for (const query of ['callback=alert', 'jsonp=alert']) {
     const { headers, body } = await api.call('GET', `/health?${query}`);
     assert.match(String(headers['content-type']), /^application\/(problem\+)?json/);

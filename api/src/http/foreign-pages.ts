@@ -5,7 +5,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance } from 'fastify';
-import type { ApiSettings } from '../settings.js';
+import type { ApiSettings } from '../settings/settings.js';
 import { Problem } from './problem.js';
 
 /** Origins whose pages may call the API: its own, and those of the setting. */
@@ -30,7 +30,7 @@ function isForeign(headers: IncomingHttpHeaders, origins: ReadonlySet<string>): 
   const site = headers['sec-fetch-site'];
   if (origin === undefined) return site === 'cross-site' || site === 'same-site';
   if (origins.has(origin)) return false;
-  // The page was opened at another of the platform's names, such as 127.0.0.1: the data plane has checked the name.
+  // The page was opened under another name of the platform, such as 127.0.0.1: the data plane has checked the name.
   const isOwn = URL.canParse(origin) && new URL(origin).host === host;
   return !isOwn || (site !== undefined && site !== 'same-origin');
 }

@@ -1,14 +1,14 @@
 /**
- * Request metrics for Prometheus: count and duration by method, route and class of status. Routes are those of the API,
- * so the number of series is bounded. Served at an address of its own.
+ * Counts and measures requests for Prometheus, by method, route and status class. Only routes of the API are labels, so
+ * the number of series is limited. The metrics are served at an address of their own.
  */
-import { serveMetrics } from '@slipway/crds';
+import { serveMetrics } from '@slipway/program';
 import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 
 const SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** `at`: host:port. */
+/** Serves the metrics. `at` is the address to listen at, `host:port`. */
 export async function startMetrics(fastify: FastifyInstance, at: string): Promise<void> {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -27,7 +27,7 @@ function count(fastify: FastifyInstance, registry: Registry): void {
   });
   const durations = new Histogram({
     name: 'slipway_api_request_duration_seconds',
-    help: 'From the headers of a request to the end of its answer.',
+    help: 'Seconds from the headers of a request to the end of its response.',
     labelNames: ['method', 'route'],
     buckets: SECONDS,
     registers,

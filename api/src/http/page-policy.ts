@@ -1,4 +1,4 @@
-/** Security headers of responses. In: a path. Out: headers, constant for documents and for all else. */
+/** Security headers of responses. In: a path. Out: headers, which depend only on whether the path is a page. */
 
 const OF_EVERY_RESPONSE = {
   'x-content-type-options': 'nosniff',
@@ -13,7 +13,10 @@ const DATA = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
 };
 
-/** Swagger UI: its scripts are files; its styles are partly inline, and its icons data URLs. */
+/**
+ * Content security policy of Swagger UI: its scripts are files, its styles are partly inline, and its icons are data
+ * URLs.
+ */
 const DOCUMENT = {
   ...OF_EVERY_RESPONSE,
   'content-security-policy': [
@@ -30,4 +33,14 @@ const DOCUMENT = {
   ].join('; '),
 };
 
-export const pagePolicy = (path: string) => (path === '/docs' || path.startsWith('/docs/') ? DOCUMENT : DATA);
+/** Content security policy of the page at `/`, which has inline styles and no script. */
+const START_PAGE = {
+  ...OF_EVERY_RESPONSE,
+  'content-security-policy':
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+};
+
+export function pagePolicy(path: string): Record<string, string> {
+  if (path === '/') return START_PAGE;
+  return path === '/docs' || path.startsWith('/docs/') ? DOCUMENT : DATA;
+}

@@ -1,4 +1,4 @@
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
 import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -31,7 +31,7 @@ async function failureOf(work: (client: pg.Client, end: () => Promise<void>) => 
   }
 }
 
-test('a connection that is lost in the middle of a statement, or between two of a transaction, is the database’s being away', async () => {
+test('a connection lost during a statement or a transaction is reported as an unavailable database', async () => {
   const inStatement = await failureOf((client, end) => Promise.all([client.query('select pg_sleep(60)'), end()]));
   const between = await failureOf(async (client, end) => {
     await client.query('begin');
@@ -44,7 +44,7 @@ test('a connection that is lost in the middle of a statement, or between two of 
   assert.ok(isConnectionLoss(between), (between as Error).message);
 });
 
-test('what the database refuses is not', async () => {
+test('an error that the database returns is not reported as unavailable', async () => {
   assert.not.ok(isConnectionLoss(await failureOf((client) => client.query('select 1/0'))));
 });
 

@@ -1,5 +1,7 @@
-/** The edge where an error becomes an answer: a problem document, never a stack trace. */
+/** Turns an error into a response: a problem document, never a stack trace. */
+
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '@nestjs/common';
+import { PROJECT_SERVICES } from '@slipway/crds';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { kindOfStatus, Problem, retryLater } from './problem.js';
@@ -17,8 +19,8 @@ export class ProblemFilter implements ExceptionFilter {
 
 export function answerProblem(exception: unknown, request: FastifyRequest, reply: FastifyReply, log: Logger) {
   const problem = loggedProblem(exception, request, log);
-  // Fastify closes on a body that it did not read, and who still sends it would see a reset connection in place of the
-  // answer. Kept open, Node reads the rest and drops it, for as long as a request may take.
+  // Fastify closes the connection of an unread body, and a client that still sends would see a reset instead of the
+  // response. Without that header Node reads and drops the rest, until the request times out.
   reply.removeHeader('connection');
   void reply
     .code(problem.status)
@@ -53,6 +55,7 @@ function toProblem(exception: unknown, request: FastifyRequest): Problem {
 
 function ofHttp(status: number, message: string, request: FastifyRequest): Problem {
   if (status === 404) return unrouted(request);
+  if (status === 415) return new Problem('unsupported_media_type', 'Send the body as content-type: application/json.');
   if (status >= 500)
     return new Problem(kindOfStatus(status), `This is a fault of the platform; its log names it by ${request.id}.`);
   return new Problem(kindOfStatus(status), message);
@@ -60,12 +63,24 @@ function ofHttp(status: number, message: string, request: FastifyRequest): Probl
 
 export function unrouted(request: FastifyRequest): Problem {
   const methods = methodsOf(pathOf(request));
-  if (methods.length === 0) return new Problem('not_found', 'There is no such route; /openapi.json lists them all.');
+  if (methods.length === 0) return new Problem('not_found', whyUnrouted(pathOf(request)));
   const allow = methods.join(', ');
   return new Problem('method_not_allowed', `This address takes ${allow}.`, { headers: { allow } });
 }
 
-/** Class 08 and 57P, and what a socket says: the database went away, or is not there yet. */
+/** Matches the path of a project's service, such as `/rest/v1/todos`. */
+const SERVICE_PATH = new RegExp(`^/(${PROJECT_SERVICES.join('|')}|graphql)/v1(?=/|$)`);
+
+function whyUnrouted(path: string): string {
+  const [service] = SERVICE_PATH.exec(path) ?? [];
+  if (service === undefined) return 'There is no such route; /openapi.json lists them all.';
+  return (
+    `This address names no project. A project has ${service} below its project_url, which GET /projects/{id} shows: ` +
+    `<project_url>${service}, on one machine /p/<ref>${service}.`
+  );
+}
+
+/** SQLSTATEs of class 08 and 57P, and socket errors: the database is unavailable. */
 export function isConnectionLoss(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const code = String((cause as { code?: unknown }).code ?? '');

@@ -1,6 +1,6 @@
 /**
- * Errors as values: every refusal is a Problem of a named kind, and becomes an RFC 9457 document at the edge
- * (`problem-filter.ts`). Thrown by services; documented by `route.ts`.
+ * Errors as values. Every error is a Problem of a named kind, thrown by services and documented by `route.ts`;
+ * `problem-filter.ts` turns it into an RFC 9457 document.
  */
 import Type from 'typebox';
 import { Nullable } from './schema.js';
@@ -12,6 +12,8 @@ const KINDS = {
   link_invalid: [400, 'The link is not valid'],
   backend_type_unavailable: [400, 'This backend type is not available here'],
   not_reprovisionable: [400, 'The project can not be provisioned again'],
+  wrong_type: [400, 'The project has another type'],
+  no_repository: [400, 'The project has no repository'],
   no_database: [400, 'The project has no database'],
   sql_error: [400, 'The database refused the statement'],
   result_too_large: [400, 'The result is too large'],
@@ -24,13 +26,15 @@ const KINDS = {
   registration_code_mailed: [403, 'Registration needs the code that was mailed'],
   account_disabled: [403, 'The account is disabled'],
   plan_not_allowed: [403, 'The account may not use this plan or type'],
+  code_required: [403, 'A mailed code is needed'],
   mail_not_configured: [403, 'This installation sends no mail'],
   foreign_origin: [403, 'Pages of this origin may not call the API'],
-  project_limit: [403, 'Too many projects'],
+  project_limit: [403, 'A limit of the account or the project is reached'],
   service_not_available: [403, 'The project does not have this service'],
   token_limit: [403, 'Too many tokens'],
   not_found: [404, 'Not found'],
   method_not_allowed: [405, 'Method not allowed'],
+  request_too_slow: [408, 'The request took too long'],
   email_taken: [409, 'The e-mail address is taken'],
   name_taken: [409, 'The name is taken'],
   project_deleting: [409, 'The project is being deleted'],
@@ -54,7 +58,7 @@ export type ProblemKind = keyof typeof KINDS;
 export type FieldError = { field: string; message: string };
 
 export interface ProblemExtras {
-  /** Field by field, for a form. */
+  /** Errors of the request's fields, for a form. */
   errors?: FieldError[];
   headers?: Record<string, string>;
   /** Further members of the document. */
@@ -89,7 +93,7 @@ export class Problem extends Error {
   }
 }
 
-/** The kind that stands for a bare HTTP status, as the HTTP framework's own errors carry one. */
+/** Returns the kind for an HTTP status without one, such as that of a framework error. */
 export function kindOfStatus(status: number): ProblemKind {
   if (status < 500) {
     const kind = (Object.keys(KINDS) as ProblemKind[]).find((name) => KINDS[name][0] === status && !SPECIAL.has(name));
@@ -98,6 +102,7 @@ export function kindOfStatus(status: number): ProblemKind {
   return status === 503 ? 'unavailable' : 'internal_error';
 }
 const SPECIAL = new Set<ProblemKind>([
+  'code_required',
   'link_invalid',
   'validation_failed',
   'malformed_json',
@@ -110,7 +115,7 @@ const SPECIAL = new Set<ProblemKind>([
   'code_limit',
 ]);
 
-/** For the documentation: a document as a route answers it with `status`. */
+/** Returns an example document of the status, for the documentation. */
 export function exampleProblem(status: number, detail: string, instance: string, kind?: ProblemKind) {
   const example = { 400: 'validation_failed', 403: 'missing_scope' } as const;
   const usual = example[status as keyof typeof example] ?? kindOfStatus(status);
@@ -130,8 +135,8 @@ export const ProblemDocument = Type.Object(
     type: Type.String({ description: 'A URN that names the kind of problem.' }),
     title: Type.String({ description: 'The kind of problem, for people.' }),
     status: Type.Integer({ description: 'The HTTP status.' }),
-    detail: Type.String({ description: 'What is wrong with this request, and what to do.' }),
-    instance: Type.String({ description: 'The path that was asked for.' }),
+    detail: Type.String({ description: 'The problem of this request, and what to do.' }),
+    instance: Type.String({ description: 'The path of the request.' }),
     code: Type.Unsafe<ProblemKind>({
       type: 'string',
       enum: Object.keys(KINDS),
@@ -141,25 +146,25 @@ export const ProblemDocument = Type.Object(
       Type.Array(
         Type.Object({
           field: Type.String({ description: 'The field, its path written with dots.' }),
-          message: Type.String({ description: 'What is wrong with it.' }),
+          message: Type.String({ description: 'The problem of the field.' }),
         }),
-        { description: 'Field by field.' },
+        { description: 'Errors by field.' },
       ),
     ),
     problems: Type.Optional(
       Type.Array(
         Type.Object({
-          message: Type.String({ description: 'What is wrong.' }),
-          line: Nullable(Type.Integer(), { description: 'From 1, where it is known.' }),
-          column: Nullable(Type.Integer(), { description: 'From 1, where it is known.' }),
+          message: Type.String({ description: 'The problem.' }),
+          line: Nullable(Type.Integer(), { description: 'Counted from 1; null if unknown.' }),
+          column: Nullable(Type.Integer(), { description: 'Counted from 1; null if unknown.' }),
         }),
-        { description: 'Of code that can not be deployed: what is wrong, and where.' },
+        { description: 'Problems of code that can not be deployed, with their positions.' },
       ),
     ),
-    sqlstate: Type.Optional(Type.String({ description: 'Of an SQL error: the five-character SQLSTATE.' })),
-    position: Type.Optional(Type.Integer({ description: 'Of an SQL error: the character it was found at, from 1.' })),
-    sql_detail: Type.Optional(Type.String({ description: 'Of an SQL error: DETAIL.' })),
-    hint: Type.Optional(Type.String({ description: 'Of an SQL error: HINT.' })),
+    sqlstate: Type.Optional(Type.String({ description: 'The five-character SQLSTATE of an SQL error.' })),
+    position: Type.Optional(Type.Integer({ description: 'The position of an SQL error in characters, from 1.' })),
+    sql_detail: Type.Optional(Type.String({ description: 'DETAIL of an SQL error.' })),
+    hint: Type.Optional(Type.String({ description: 'HINT of an SQL error.' })),
   },
   { $id: 'Problem', description: 'A problem document (RFC 9457).' },
 );

@@ -15,7 +15,7 @@ test.after(() => api?.close());
 
 const from = (address: string, method: string, path: string, options: object = {}) =>
   api.call(method, path, { ...options, headers: { 'x-forwarded-for': address } });
-/** Sends so many requests at once. */
+/** Sends `count` concurrent requests. */
 const sendAll = (count: number, send: (index: number) => Promise<Answer>) =>
   Promise.all(Array.from({ length: count }, (_, index) => send(index)));
 const refusedOf = (answers: Answer[]) => answers.find(({ status }) => status === 429);
@@ -24,7 +24,7 @@ const expectRefused = (answer: Answer | undefined, what = '') => {
   assert.ok(Number(answer?.headers['retry-after']) >= 1, what);
 };
 
-test('addresses of one IPv6 network of 48 bits share a budget, and another network has its own', async () => {
+test('addresses of one IPv6 /48 network share a budget of requests, and another network has its own', async () => {
   const answers = await sendAll(2 * OF_A_NETWORK, (index) =>
     from(`2001:db8:7:${index.toString(16)}::1`, 'GET', '/plans'),
   );
@@ -32,7 +32,7 @@ test('addresses of one IPv6 network of 48 bits share a budget, and another netwo
   assert.is((await from('2001:db8:8::1', 'GET', '/plans')).status, 200);
 });
 
-test('an account has one budget for all networks and tokens, and another account its own', async () => {
+test('an account has one budget for all its networks and tokens, and another account has its own', async () => {
   const [spender, other] = [await register(api), await register(api)];
   const pat = (await api.call('POST', '/tokens', { token: spender.token, json: {} })).body.token;
   const answers = await sendAll(2 * PER_MINUTE, (index) =>
@@ -54,17 +54,17 @@ for (const [index, [method, path, cost]] of (
     ['POST', '/projects/1/query', 2],
   ] as const
 ).entries()) {
-  test(`${method} ${path} takes ${cost} of the account’s budget`, async () => {
+  test(`${method} ${path} costs ${cost} of the account’s budget`, async () => {
     const { token } = await register(api);
     const answers = await sendAll(PER_MINUTE, () => from(`203.0.113.${index}`, method, path, { token, json: {} }));
     expectRefused(refusedOf(answers));
     const admitted = answers.filter(({ status }) => status !== 429).length;
-    // The budget grows by one each second meanwhile.
+    // The budget grows by one each second during the requests.
     assert.ok(admitted >= PER_MINUTE / cost && admitted < PER_MINUTE, String(admitted));
   });
 }
 
-test('requests of this machine count for no network, and probes never', async () => {
+test('requests from loopback and requests of probes do not count against a network’s budget', async () => {
   for (const [address, path] of [
     ['127.0.0.1', '/plans'],
     ['::1', '/plans'],
@@ -75,8 +75,8 @@ test('requests of this machine count for no network, and probes never', async ()
   }
 });
 
-// The last one: Passport has one strategy for each process, and another API takes it over.
-test('every route of the OpenAPI document is refused to a network that spent its budget', async () => {
+// Runs last: Passport has one strategy for each process, and this other API replaces it.
+test('every route of the OpenAPI document rejects requests of a network that has used up its budget', async () => {
   // A budget of four requests, which grows by one in 15 seconds.
   const requestLimits = { perMinute: 1, sparesLoopback: true, sparesLocalAccounts: false };
   const strict = await startTestApi({ requestLimits });

@@ -1,4 +1,4 @@
-/** Runs each route's checks (see `route.ts`) once the caller is known: what a handler gets is checked and typed. */
+/** Runs each route's checks (`route.ts`) after authentication, so that a handler gets checked and typed input. */
 import { type CallHandler, type ExecutionContext, type NestInterceptor } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import type { FastifyRequest } from 'fastify';

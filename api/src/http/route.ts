@@ -1,42 +1,68 @@
 /**
- * One decorator a handler: its method and path, who may call it, and the TypeBox schemas of all that it takes and
- * answers. From these come the checks that `route-interceptor.ts` makes, the scope that `access/access-guard.ts` asks
- * for, and the operation in `/openapi.json`: there is no second place to keep in step.
+ * Declares a handler's route: method, path, access, and the TypeBox schemas of its input and responses. The checks of
+ * `route-interceptor.ts`, the scope that `access/access-guard.ts` needs, and the operation in `/openapi.json` derive
+ * from it.
  */
 import { applyDecorators, HttpCode, RequestMapping, RequestMethod, SetMetadata } from '@nestjs/common';
-import { ApiBearerAuth, ApiBody, ApiOperation, ApiParam, ApiQuery, ApiResponse, ApiSecurity } from '@nestjs/swagger';
+import {
+  ApiBearerAuth,
+  ApiBody,
+  ApiConsumes,
+  ApiOperation,
+  ApiParam,
+  ApiQuery,
+  ApiResponse,
+  ApiSecurity,
+} from '@nestjs/swagger';
 import type { TObject, TSchema } from 'typebox';
-import type { Scope } from '../access/scopes.js';
 import { exampleProblem, ProblemDocument, type ProblemKind } from './problem.js';
 import { openApiSchema } from './schema.js';
+import type { Scope } from './scopes.js';
 import { bodyCheck, type Check, textCheck } from './validation.js';
 
 export interface RouteOptions {
   summary: string;
   description?: string;
   /**
-   * `none`: for everybody; `apikey`: a key of the project, which the handler proves; `user`: a user token, and no
-   * personal access token; otherwise a bearer token with this scope.
+   * Access to the route. `none`: everybody. `apikey`: a key of the project, verified by the handler. `ticket`: the
+   * ticket of a build, likewise. `user`: a user token, not a personal access token. Otherwise: a bearer token with this
+   * scope.
    */
-  access: 'none' | 'apikey' | 'user' | Scope;
-  /** Units of its account's budget that a request takes (`request-limits.ts`). Default: 1. */
+  access: 'none' | 'apikey' | 'ticket' | 'user' | Scope;
+  /**
+   * Accepts a webhook of a project too, proved by the query parameter `token` or one of these headers. The handler
+   * verifies the proof.
+   */
+  webhookHeaders?: readonly string[];
+  /** Units of the account's budget that a request costs (`request-limits.ts`). Default: 1. */
   cost?: number;
   params?: TObject;
   query?: TObject;
   body?: TSchema;
-  /** The handler checks the body itself: the protocol inside the route says in its own words what is wrong. */
+  /** The handler checks the body itself, because the protocol inside the route has its own errors. */
   ownBodyCheck?: true;
+  /** Content types of a body that the handler reads itself, or that is optional. Default: a required JSON body. */
+  optionalBodyAs?: string[];
   bodyExamples?: Record<string, unknown>;
-  answer: { status: 200 | 201; description: string; schema: TSchema; example: unknown; headers?: ResponseHeaders };
-  /** Answers without content beside it, by status. */
+  /** Content type of the response. Default: JSON. */
+  answer: {
+    status: 200 | 201;
+    description: string;
+    schema: TSchema;
+    example: unknown;
+    headers?: ResponseHeaders;
+    contentType?: string;
+  };
+  /** Responses without content, by status. */
   emptyAnswers?: Record<number, string>;
   /**
-   * Problems beyond those that follow from the above, by status; with the kind for the example, if a status has many.
+   * Problems beyond those that follow from the members above, by status. `kind` chooses the example if a status has
+   * many.
    */
   problems?: Record<number, string | { kind: ProblemKind; text: string }>;
   /**
-   * Statuses of problems that may also carry the answer's schema, as the protocol inside the route has errors of its
-   * own.
+   * Statuses of problems whose body may also have the response's schema, because the protocol inside the route has its
+   * own errors.
    */
   answerErrors?: number[];
   links?: Record<string, { operationId: string; parameters: Record<string, string>; description: string }>;
@@ -46,26 +72,30 @@ type ResponseHeaders = Record<string, { description: string; schema: { type: 'st
 export interface RouteRule {
   access: RouteOptions['access'];
   cost: number;
+  webhookHeaders: readonly string[] | undefined;
   checks: { params?: Check; query?: Check; body?: Check };
 }
 export const ROUTE = 'slipway:route';
 
-/** The schemas with an `$id`, for `components` of the document. */
+/** The schemas with an `$id`, for `components` of the OpenAPI document. */
 export const components: Record<string, unknown> = {};
 const known: { method: string; pattern: RegExp }[] = [];
 
-/** The methods that `path` has, for a 405 where another was used. */
+/** Returns the methods of `path`, for a 405. */
 export const methodsOf = (path: string) =>
   known.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
 
-/** Called from elsewhere for a route that no handler with `@Route` serves. */
+/** Records a route that has no handler with `@Route`. */
 export function know(method: Method, path: string): void {
   known.push({ method, pattern: new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}/?$`) });
 }
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
-/** `path` is written as OpenAPI does, `/projects/{id}`; the operation is named after the handler. */
+/**
+ * Declares the route of a handler. `path` is in OpenAPI's form, `/projects/{id}`; the handler's name is the operation's
+ * id.
+ */
 export function Route(method: Method, path: string, options: RouteOptions): MethodDecorator {
   know(method, path);
   return applyDecorators(
@@ -76,12 +106,12 @@ export function Route(method: Method, path: string, options: RouteOptions): Meth
   );
 }
 
-function ruleOf({ access, cost = 1, params, query, body, ownBodyCheck }: RouteOptions): RouteRule {
+function ruleOf({ access, cost = 1, webhookHeaders, params, query, body, ownBodyCheck }: RouteOptions): RouteRule {
   const checks: RouteRule['checks'] = {};
   if (params) checks.params = textCheck(params);
   if (query) checks.query = textCheck(query);
   if (body && !ownBodyCheck) checks.body = bodyCheck(body);
-  return { access, cost, checks };
+  return { access, cost, webhookHeaders, checks };
 }
 
 function documented(path: string, options: RouteOptions): (MethodDecorator & ClassDecorator)[] {
@@ -91,21 +121,28 @@ function documented(path: string, options: RouteOptions): (MethodDecorator & Cla
   return [
     ApiOperation({ summary, description: text, ...(access === 'none' ? { security: [] } : {}) }) as MethodDecorator &
       ClassDecorator,
-    ...(access === 'apikey' ? [ApiSecurity('apikey')] : []),
+    ...(access === 'apikey' || access === 'ticket' ? [ApiSecurity(access)] : []),
     ...(isBearer(access) ? [ApiBearerAuth('bearer')] : []),
+    ...(options.webhookHeaders ? [ApiSecurity('webhook')] : []),
     ...inputs(options),
     ...answers(options, path.replaceAll(/\{\w+\}/g, '1')),
   ];
 }
 
-const isBearer = (access: RouteOptions['access']) => access !== 'none' && access !== 'apikey';
+const isBearer = (access: RouteOptions['access']) => !['none', 'apikey', 'ticket'].includes(access);
 
 function needsOf(access: RouteOptions['access']): string {
   if (access === 'user') return 'It takes a user token; a personal access token is a 403.';
   return isBearer(access) ? `A personal access token needs the scope \`${access}\`.` : '';
 }
 
-function inputs({ params, query, body, bodyExamples }: RouteOptions): (MethodDecorator & ClassDecorator)[] {
+function inputs({
+  params,
+  query,
+  body,
+  bodyExamples,
+  optionalBodyAs,
+}: RouteOptions): (MethodDecorator & ClassDecorator)[] {
   const inPath = propertiesOf(params).map(({ name, schema, description }) =>
     ApiParam({ name, description, schema: schema as never }),
   );
@@ -114,9 +151,16 @@ function inputs({ params, query, body, bodyExamples }: RouteOptions): (MethodDec
   );
   const examples = Object.fromEntries(Object.entries(bodyExamples ?? {}).map(([name, value]) => [name, { value }]));
   const inBody = body
-    ? [ApiBody({ required: true, schema: openApiSchema(body, components) as never, examples: examples as never })]
+    ? [
+        ApiBody({
+          required: !optionalBodyAs,
+          schema: openApiSchema(body, components) as never,
+          examples: examples as never,
+        }),
+      ]
     : [];
-  return [...inPath, ...inQuery, ...inBody] as (MethodDecorator & ClassDecorator)[];
+  const forms = optionalBodyAs ? [ApiConsumes(...optionalBodyAs)] : [];
+  return [...inPath, ...inQuery, ...inBody, ...forms] as (MethodDecorator & ClassDecorator)[];
 }
 
 function propertiesOf(object: TObject | undefined) {
@@ -131,9 +175,9 @@ function propertiesOf(object: TObject | undefined) {
 }
 
 function answers(options: RouteOptions, examplePath: string) {
-  const { status, description, schema, example, headers } = options.answer;
+  const { status, description, schema, example, headers, contentType = 'application/json' } = options.answer;
   const { answerErrors = [] } = options;
-  const content = { 'application/json': { schema: openApiSchema(schema, components), example } };
+  const content = { [contentType]: { schema: openApiSchema(schema, components), example } };
   const success = { status, description, content, headers: headers ?? {}, links: options.links ?? {} };
   const problems = { ...impliedProblems(options), ...options.problems };
   return [
@@ -155,18 +199,18 @@ function impliedProblems({ access, params, query, body }: RouteOptions): Record<
       : {}),
     ...(isBearer(access)
       ? {
-          401: 'No token was sent, or it is not valid (any more).',
-          403: access === 'user' ? 'The token is a personal access token.' : 'The token lacks the scope that is named.',
+          401: 'No token was sent, or it is not valid.',
+          403: access === 'user' ? 'The token is a personal access token.' : 'The token is missing the named scope.',
         }
       : {}),
     ...(body ? { 413: 'The body is larger than 1 MiB.', 415: 'The body is not `application/json`.' } : {}),
-    429: 'Too many requests of this account, or from this network; `Retry-After` says when to try again.',
-    503: 'A part that is needed for this does not answer now; `Retry-After` says when to try again.',
+    429: 'Too many requests of this account, or from this network; `Retry-After` has the seconds to wait.',
+    503: 'A needed part of the platform does not respond; `Retry-After` has the seconds to wait.',
   };
 }
 
 const HEADERS_OF: Record<number, ResponseHeaders> = {
-  401: { 'WWW-Authenticate': { description: 'What to send: Bearer, or apikey.', schema: { type: 'string' } } },
+  401: { 'WWW-Authenticate': { description: 'The scheme to send: Bearer, or apikey.', schema: { type: 'string' } } },
   429: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } },
   503: { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } },
 };

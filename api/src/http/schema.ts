@@ -1,7 +1,7 @@
-/** Pieces of request and response schemas that features share, and their form in OpenAPI 3.0. */
+/** Pieces of request and response schemas that features share, and their conversion to OpenAPI 3.0. */
 import Type, { type TSchema } from 'typebox';
 
-/** The largest id: PostgreSQL's `integer`. */
+/** The largest id: the maximum of PostgreSQL's type `integer`. */
 export const MAX_ID = 2_147_483_647;
 
 export const Id = (description: string) => Type.Integer({ minimum: 1, maximum: MAX_ID, description });
@@ -14,15 +14,18 @@ export const Nullable = <S extends TSchema>(schema: S, options: Record<string, u
 
 export const Time = (description: string) => Type.String({ format: 'date-time', description });
 
-/** Text of one line: no control characters, which neither a terminal nor PostgreSQL's `text` should be given. */
+/**
+ * Matches one line of text without control characters, which are unsafe in terminals and invalid in PostgreSQL's
+ * `text`.
+ */
 export const Line = (options: { minLength?: number; maxLength: number; description: string; examples?: string[] }) =>
   Type.String({ pattern: '^[^\\u0000-\\u001f\\u007f]*$', ...options });
 
 type Json = Record<string, unknown>;
 
 /**
- * A TypeBox schema as OpenAPI 3.0.3 wants it: `nullable` for a union with null, `additionalProperties` for a map,
- * and a `$ref` for each schema with an `$id`, which is put into `components`.
+ * Converts a TypeBox schema to OpenAPI 3.0.3: `nullable` for a union with null, `additionalProperties` for a map, and a
+ * `$ref` into `components` for each schema with an `$id`.
  */
 export function openApiSchema(schema: unknown, components: Record<string, unknown>): unknown {
   if (Array.isArray(schema)) return schema.map((item) => openApiSchema(item, components));
@@ -52,7 +55,7 @@ function inline(schema: Json, components: Record<string, unknown>): unknown {
   const nullable = others.length < anyOf.length ? { nullable: true } : {};
   const branches = others.map((branch) => openApiSchema(branch, components) as Json);
   if (branches.length > 1) return { ...converted, anyOf: branches, ...nullable };
-  // Beside a $ref OpenAPI 3.0 ignores every other keyword.
+  // OpenAPI 3.0 ignores every other keyword beside a $ref.
   const [only] = branches;
   return only && '$ref' in only ? { ...converted, allOf: [only], ...nullable } : { ...only, ...converted, ...nullable };
 }
@@ -65,7 +68,7 @@ const mapValues = (properties: Json, components: Record<string, unknown>) =>
   Object.fromEntries(Object.entries(properties).map(([name, value]) => [name, openApiSchema(value, components)]));
 
 export const OK = Type.Object(
-  { ok: Type.Literal(true, { description: 'It is done.' }) },
+  { ok: Type.Literal(true, { description: 'The request succeeded.' }) },
   { $id: 'Ok', additionalProperties: false },
 );
 export type Ok = Type.Static<typeof OK>;

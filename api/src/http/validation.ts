@@ -1,6 +1,6 @@
 /**
- * Turns what came over the wire into what a handler may trust: parameters and query from text, and all of it checked
- * against the route's TypeBox schemas. A refusal lists every field. Called by `route-interceptor.ts` alone.
+ * Validates input by the route's TypeBox schemas, and converts parameters and query from text. An error lists every
+ * invalid field. Called by `route-interceptor.ts`.
  */
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
@@ -9,17 +9,17 @@ import { type FieldError, Problem } from './problem.js';
 
 export type Check = (value: unknown) => unknown;
 
-/** A check of `schema` for a body: JSON has types already. */
+/** Returns a check of `schema` for a body, whose JSON has types already. */
 export function bodyCheck(schema: TSchema): Check {
   const validator = Compile(schema);
   return (value) => {
-    if (value === undefined) throw new Problem('validation_failed', 'A JSON body is needed.', { errors: [] });
+    if (value === undefined) throw new Problem('validation_failed', 'A JSON body is required.', { errors: [] });
     if (validator.Check(value)) return value;
     throw refusal(fieldErrors(validator.Errors(value), schema));
   };
 }
 
-/** A check of `schema`, an object, for path parameters or the query, where all is text. */
+/** Returns a check of `schema`, an object, for path parameters or the query, which are text. */
 export function textCheck(schema: TSchema): Check {
   const validator = Compile(schema);
   const types = (schema as unknown as { properties: Record<string, { type?: string }> }).properties;
@@ -53,20 +53,20 @@ function fieldErrors(errors: TLocalizedValidationError[], schema: TSchema): Fiel
       byField.set(field, (byField.get(field) ?? new Set()).add(message));
     }
   }
-  if (byField.size === 0 && errors[0]) byField.set(pathOf(errors[0]), new Set(['is not of a form that is accepted']));
+  if (byField.size === 0 && errors[0]) byField.set(pathOf(errors[0]), new Set(['has no accepted form']));
   return [...byField].slice(0, 100).map(([field, messages]) => ({ field, message: [...messages].join(', or ') }));
 }
 
-/** False for errors of a union that tell nothing: those of its `null` branch. */
+/** False for errors of a union that add nothing: those of its `null` branch. */
 function isTelling(error: TLocalizedValidationError) {
-  // `boolean` is said of a field that is not known, beside the error that names it.
+  // An unknown field gets a `boolean` error beside the one that names it.
   if (error.keyword === 'anyOf' || error.keyword === 'boolean') return false;
   return !(error.keyword === 'type' && 'type' in error.params && error.params.type === 'null');
 }
 
 /**
- * True for the error of a union of object and array that is about the form that was not sent. If neither was sent, the
- * object is requested.
+ * True for an error of a union of object and array that concerns the form that was not sent. If the value is neither,
+ * the error of the object stays.
  */
 function isOfOtherForm(error: TLocalizedValidationError, all: TLocalizedValidationError[]): boolean {
   if (error.keyword !== 'type') return false;
@@ -89,7 +89,7 @@ function spread(error: TLocalizedValidationError, schema: TSchema): FieldError[]
   }
   if (error.keyword === 'additionalProperties') {
     const names = wantedNames(error, schema);
-    const message = names ? `must be named as ${names} says` : 'is not a field that is known here';
+    const message = names ? `must have a name that matches ${names}` : 'is not a known field';
     return error.params.additionalProperties.map((name) => ({ field: inside(name.slice(0, 100)), message }));
   }
   if (error.keyword === 'enum') {
@@ -99,13 +99,13 @@ function spread(error: TLocalizedValidationError, schema: TSchema): FieldError[]
 }
 
 const DESCRIBED = new Set(['pattern', 'minProperties']);
-/** Returns the description of a pattern: a long pattern tells a person nothing. */
+/** Returns the description of a pattern, as a person can't read a long pattern. */
 function described(error: TLocalizedValidationError, schema: TSchema): string | undefined {
   const description = nodesTo(error, schema).findLast((node) => node.description !== undefined)?.description;
-  return description && `is not of the form that is wanted: ${description}`;
+  return description && `does not have the required form: ${description}`;
 }
 
-/** The pattern of the names that an object of free names takes. */
+/** Returns the pattern that the names of an object's free members must match. */
 const wantedNames = (error: TLocalizedValidationError, schema: TSchema) =>
   Object.keys(nodesTo(error, schema).findLast((node) => node.patternProperties)?.patternProperties ?? {})[0];
 
@@ -114,7 +114,7 @@ interface SchemaNode {
   patternProperties?: object;
 }
 
-/** All that the error's path passes in the schema, outermost first. */
+/** Returns the schema nodes on the path of the error, outermost first. */
 function nodesTo({ schemaPath }: TLocalizedValidationError, schema: TSchema): SchemaNode[] {
   const nodes: SchemaNode[] = [schema as SchemaNode];
   for (const part of schemaPath.split('/').slice(1)) {

@@ -1,98 +1,52 @@
 /**
- * The Kubernetes API as this program needs it: Projects, their namespaces and Secrets, and the operator's lease. Every
- * call ends by a deadline, and a failure that the caller did not ask about becomes a 503.
+ * Client of the Kubernetes API for Projects, their namespaces and Secrets, and the operator's lease. Every call has a
+ * deadline, and an unexpected failure becomes a 503.
  */
-import {
-  ApiException,
-  CoordinationV1Api,
-  CoreV1Api,
-  CustomObjectsApi,
-  type KubeConfig,
-  type RequestContext,
-  setHeaderMiddleware,
-  setHeaderOptions,
-  type V1Lease,
-  type V1Secret,
-  Watch,
-} from '@kubernetes/client-node';
+
 import { Injectable } from '@nestjs/common';
+import { GROUP, type Project, VERSION } from '@slipway/crds';
 import {
   ANNOTATION_RETAINED_FOR,
-  GROUP,
   LABEL_PROJECT,
   LABEL_RETAINED,
   namespaceOf,
   OPERATOR_LEASE,
-  type Project,
   SYSTEM_NAMESPACE,
-  VERSION,
-} from '@slipway/crds';
+} from '@slipway/installation';
+import {
+  isConflict,
+  isNotFound,
+  KubeClient,
+  KubeError,
+  type KubeObject,
+  loadKubeConfig,
+  type Secret,
+} from '@slipway/kubernetes';
 import { Problem } from '../http/problem.js';
-import { PooledKubeConfig } from './pooled-kube-config.js';
 
-const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
-const PROJECTS_PATH = `/apis/${GROUP}/${VERSION}/projects`;
+export const PROJECTS = `/apis/${GROUP}/${VERSION}/projects`;
+const NAMESPACES = '/api/v1/namespaces';
+const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${SYSTEM_NAMESPACE}/leases/${OPERATOR_LEASE}`;
+/** Maximum milliseconds for a whole request. */
 const DEADLINE_MS = 10_000;
 
-type Options = NonNullable<Parameters<CustomObjectsApi['patchClusterCustomObject']>[1]>;
+export interface Lease extends KubeObject {
+  spec?: { holderIdentity?: string; renewTime?: string; leaseDurationSeconds?: number };
+}
 
-export interface ProjectList {
-  items: Project[];
-  metadata: { resourceVersion: string };
-}
-export interface WatchEvent {
-  type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
-  object: Project;
-}
+export const connect = async (kubeconfig: string | undefined): Promise<KubeClient> =>
+  KubeClient.connect(await loadKubeConfig(kubeconfig), { deadlineMs: DEADLINE_MS });
 
 @Injectable()
 export class Kubernetes {
-  private readonly objects: CustomObjectsApi;
-  private readonly core: CoreV1Api;
-  private readonly leases: CoordinationV1Api;
-  private readonly watcher: Watch;
-
-  constructor(config: KubeConfig) {
-    this.objects = config.makeApiClient(CustomObjectsApi);
-    this.core = config.makeApiClient(CoreV1Api);
-    this.leases = config.makeApiClient(CoordinationV1Api);
-    this.watcher = new Watch(config);
-  }
-
-  listProjects(): Promise<ProjectList> {
-    return this.call((options) => this.objects.listClusterCustomObject(PROJECTS, options)) as Promise<ProjectList>;
-  }
-
-  /**
-   * Calls `each` in order until the watch ends; resolves then, and rejects with what the server or the network said.
-   */
-  async watchProjects(resourceVersion: string, each: (event: WatchEvent) => void, signal: AbortSignal): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const query = { resourceVersion, allowWatchBookmarks: true };
-    // client-node would swallow an error, and the event be missing for good.
-    const see = (type: WatchEvent['type'], object: Project) => {
-      try {
-        each({ type, object });
-      } catch (error) {
-        reject(error);
-      }
-    };
-    const done = (error: unknown) => (error ? reject(error) : resolve());
-    const controller = await this.watcher.watch(PROJECTS_PATH, query, see as never, done);
-    const abort = () => controller.abort();
-    signal.addEventListener('abort', abort, { once: true });
-    if (signal.aborted) abort();
-    await promise.finally(() => signal.removeEventListener('abort', abort));
-  }
+  constructor(readonly client: KubeClient) {}
 
   getProject(ref: string): Promise<Project | undefined> {
-    return unlessMissing(
-      this.call((options) => this.objects.getClusterCustomObject({ ...PROJECTS, name: ref }, options)),
-    );
+    return this.unlessMissing(() => this.client.get(projectPath(ref)));
   }
 
   createProject(body: Project): Promise<Project> {
-    return this.call((options) => this.objects.createClusterCustomObject({ ...PROJECTS, body }, options));
+    return this.call(() => this.client.create(PROJECTS, body));
   }
 
   /**
@@ -100,15 +54,15 @@ export class Kubernetes {
    * or version.
    */
   patchProject(ref: string, body: object): Promise<Project | undefined> {
-    const request = { ...PROJECTS, name: ref, body };
-    return unlessMissing(this.call((options) => this.objects.patchClusterCustomObject(request, asMergePatch(options))));
+    return this.unlessMissing(() => this.client.patch(projectPath(ref), body));
   }
 
-  /** Deletes this very object; another of the same name stays. Answers what is left of it while finalizers run. */
+  /** Deletes the object of this uid. Returns the object while finalizers run. */
   async deleteProject(ref: string, uid: string): Promise<Project | undefined> {
-    const request = { ...PROJECTS, name: ref, body: { preconditions: { uid } } };
-    const call = this.call((options) => this.objects.deleteClusterCustomObject(request, options));
-    const left: Project | undefined = await unlessMissing(call).catch((error: unknown) => {
+    const body = { preconditions: { uid } };
+    const left = await this.unlessMissing(() =>
+      this.client.request<Project>({ method: 'DELETE', path: projectPath(ref), body }),
+    ).catch((error: unknown) => {
       if (isConflict(error)) return undefined;
       throw error;
     });
@@ -116,183 +70,128 @@ export class Kubernetes {
   }
 
   async getSecret(ref: string, name: string): Promise<Record<string, string> | undefined> {
-    const request = { name, namespace: namespaceOf(ref) };
-    const secret = await unlessMissing(this.call((options) => this.core.readNamespacedSecret(request, options)));
+    const secret = await this.unlessMissing(() => this.client.get<Secret>(secretPath(ref, name)));
     return secret && contentOf(secret);
   }
 
-  /** Makes the Secret, or puts this content in place of what it has. */
-  async putSecret(secret: V1Secret & { metadata: { name: string; namespace: string } }): Promise<void> {
+  /** Creates the Secret, or replaces its content. */
+  async putSecret(secret: Secret & { metadata: { namespace: string } }): Promise<void> {
     const { name, namespace } = secret.metadata;
+    const path = `${NAMESPACES}/${namespace}/secrets`;
     try {
-      await this.call((options) => this.core.createNamespacedSecret({ namespace, body: secret }, options));
+      await this.call(() => this.client.create(path, secret));
     } catch (error) {
       if (!isConflict(error)) throw error;
-      await this.call((options) => this.core.replaceNamespacedSecret({ name, namespace, body: secret }, options));
+      await this.call(() => this.client.request({ method: 'PUT', path: `${path}/${name}`, body: secret }));
     }
   }
 
   /**
-   * Replaces a Secret's content by the result of `rewrite`, unless that is undefined. Rejects with a conflict (409) if
-   * somebody else has changed the Secret meanwhile.
+   * Replaces a Secret's content by the result of `rewrite`, unless that is undefined. Fails with a 409 if another
+   * client changes the Secret at the same time.
    */
   async rewriteSecret(
     ref: string,
     name: string,
     rewrite: (content: Record<string, string>) => Record<string, string> | undefined,
   ): Promise<'missing' | 'unchanged' | 'rewritten'> {
-    const request = { name, namespace: namespaceOf(ref) };
-    const secret = await unlessMissing(this.call((options) => this.core.readNamespacedSecret(request, options)));
+    const path = secretPath(ref, name);
+    const secret = await this.unlessMissing(() => this.client.get<Secret>(path));
     if (!secret) return 'missing';
     const content = rewrite(contentOf(secret));
     if (!content) return 'unchanged';
     const body = { ...secret, data: dataOf(content) };
-    await this.call((options) => this.core.replaceNamespacedSecret({ ...request, body }, options));
+    await this.call(() => this.client.request({ method: 'PUT', path, body }));
     return 'rewritten';
   }
 
-  /** Merges into a Secret that exists; false where there is none. */
-  async patchSecret(ref: string, name: string, stringData: Record<string, string>): Promise<boolean> {
-    const request = { name, namespace: namespaceOf(ref), body: { data: dataOf(stringData) } };
-    const patched = await unlessMissing(
-      this.call((options) => this.core.patchNamespacedSecret(request, asMergePatch(options))),
-    );
-    return patched !== undefined;
+  /** Merges into an existing Secret. Returns false if there is none. */
+  async patchSecret(ref: string, name: string, content: Record<string, string>): Promise<boolean> {
+    const body = { data: dataOf(content) };
+    return (await this.unlessMissing(() => this.client.patch(secretPath(ref, name), body))) !== undefined;
   }
 
   async deleteSecret(ref: string, name: string): Promise<void> {
-    await unlessMissing(
-      this.call((options) => this.core.deleteNamespacedSecret({ name, namespace: namespaceOf(ref) }, options)),
-    );
+    await this.unlessMissing(() => this.client.delete(secretPath(ref, name)));
   }
 
-  async ensureNamespace(body: NonNullable<Parameters<CoreV1Api['createNamespace']>[0]>['body']): Promise<void> {
+  async ensureNamespace(body: KubeObject): Promise<void> {
     try {
-      await this.call((options) => this.core.createNamespace({ body }, options));
+      await this.call(() => this.client.create(NAMESPACES, body));
     } catch (error) {
       if (!isConflict(error)) throw error;
     }
   }
 
-  /** The deleted projects whose data is retained, and the address that each is retained for. */
+  /** Returns the deleted projects with retained data, and the address for which each is retained. */
   async retainedNamespaces(): Promise<{ ref: string; owner: string }[]> {
-    const request = { labelSelector: `${LABEL_RETAINED}=true` };
-    const { items } = await this.call((options) => this.core.listNamespace(request, options));
-    return items.map(({ metadata }) => ({
-      ref: metadata?.labels?.[LABEL_PROJECT] ?? '',
-      owner: metadata?.annotations?.[ANNOTATION_RETAINED_FOR] ?? '',
-    }));
+    const retained: { ref: string; owner: string }[] = [];
+    const request = { path: NAMESPACES, query: { labelSelector: `${LABEL_RETAINED}=true` } };
+    const note = ({ metadata: { labels = {}, annotations = {} } }: KubeObject) =>
+      void retained.push({ ref: labels[LABEL_PROJECT] ?? '', owner: annotations[ANNOTATION_RETAINED_FOR] ?? '' });
+    await this.call(() => this.client.eachOf<KubeObject>(request, note));
+    return retained;
   }
 
-  operatorLease(): Promise<V1Lease | undefined> {
-    const request = { name: OPERATOR_LEASE, namespace: SYSTEM_NAMESPACE };
-    return unlessMissing(this.call((options) => this.leases.readNamespacedLease(request, options)));
+  /** Records a Warning on a Project, for `kubectl describe`. */
+  async recordEvent({ metadata: { name, uid = '' } }: Project, reason: string, message: string): Promise<void> {
+    const now = new Date().toISOString();
+    const event = {
+      metadata: { generateName: `${name.slice(0, 50)}-` },
+      involvedObject: { apiVersion: `${GROUP}/${VERSION}`, kind: 'Project', name, uid },
+      type: 'Warning',
+      reason,
+      message,
+      count: 1,
+      firstTimestamp: now,
+      lastTimestamp: now,
+      source: { component: 'slipway-api' },
+    };
+    await this.call(() => this.client.create<object>(`${NAMESPACES}/default/events`, event));
   }
 
-  /** For a feature's own kinds: answers undefined where there is no such object. */
-  unlessMissing<T>(request: (options: Options) => Promise<T>): Promise<T | undefined> {
-    return unlessMissing(this.call(request));
+  operatorLease(): Promise<Lease | undefined> {
+    return this.unlessMissing(() => this.client.get(LEASE));
   }
 
-  async call<T>(request: (options: Options) => Promise<T>): Promise<T> {
+  /** Returns undefined for a 404. */
+  async unlessMissing<T>(request: () => Promise<T>): Promise<T | undefined> {
     try {
-      return await repeatedOnce(request);
+      return await this.call(request);
     } catch (error) {
-      if (error instanceof ApiException && (error.code === 400 || error.code === 422)) {
-        throw new Problem('bad_request', messageOf(error));
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async call<T>(request: () => Promise<T>): Promise<T> {
+    try {
+      return await request();
+    } catch (error) {
+      if (error instanceof KubeError && (error.status === 400 || error.status === 422)) {
+        throw new Problem('bad_request', error.message);
       }
-      if (error instanceof ApiException && error.code < 500 && error.code !== 429) throw error;
-      throw new Problem('unavailable', 'The Kubernetes API does not answer. Try again.', {
+      if (error instanceof KubeError && !isTemporary(error)) throw error;
+      throw new Problem('unavailable', 'The Kubernetes API does not respond. Try again.', {
         headers: { 'retry-after': '2' },
-        cause: reason(error),
+        cause: withoutText(error),
       });
     }
   }
 }
 
-const contentOf = ({ data = {} }: V1Secret): Record<string, string> =>
+/** Statuses of an overloaded server, or of a list that changed too much between two pages (410). */
+const isTemporary = ({ status }: KubeError) => status >= 500 || status === 429 || status === 410;
+
+/** The text of a response may quote the request, and with it a secret. */
+const withoutText = (error: unknown) =>
+  error instanceof KubeError ? new Error(`the Kubernetes API answered ${error.status}`) : error;
+
+const projectPath = (ref: string) => `${PROJECTS}/${ref}`;
+const secretPath = (ref: string, name: string) => `${NAMESPACES}/${namespaceOf(ref)}/secrets/${name}`;
+
+const contentOf = ({ data = {} }: Secret): Record<string, string> =>
   Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
 
 const dataOf = (content: Record<string, string>): Record<string, string> =>
   Object.fromEntries(Object.entries(content).map(([key, value]) => [key, Buffer.from(value).toString('base64')]));
-
-/** Returns the message of a `Status`. */
-function messageOf({ body }: ApiException<unknown>): string {
-  try {
-    const status = (typeof body === 'string' ? JSON.parse(body) : body) as { message?: string };
-    return status.message ?? 'The Kubernetes API refused it.';
-  } catch {
-    return 'The Kubernetes API refused it.';
-  }
-}
-
-/** Returns the error without the request's body and headers, which may carry secrets. */
-const reason = (error: unknown) =>
-  error instanceof ApiException ? new Error(`the Kubernetes API answered ${error.code}`) : error;
-
-export const isConflict = (error: unknown) => error instanceof ApiException && error.code === 409;
-
-async function unlessMissing<T>(call: Promise<T>): Promise<T | undefined> {
-  try {
-    return await call;
-  } catch (error) {
-    if (error instanceof ApiException && error.code === 404) return undefined;
-    throw error;
-  }
-}
-
-/**
- * Sends the request, and once more if its connection broke before a response and the request is safe to repeat: the
- * server closes a kept connection, as at its end, in the same moment as the request goes out. Any other may have been
- * done, so it fails.
- */
-async function repeatedOnce<T>(request: (options: Options) => Promise<T>): Promise<T> {
-  let isSafe = false;
-  const note = (sent: RequestContext) => {
-    isSafe = isSafeToRepeat(sent);
-  };
-  try {
-    return await request(withDeadline(note));
-  } catch (error) {
-    if (!isSafe || !isBrokenConnection(error)) throw error;
-    return await request(withDeadline());
-  }
-}
-
-const BROKEN = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
-const isBrokenConnection = (error: unknown) =>
-  error instanceof TypeError && BROKEN.has((error.cause as { code?: string } | undefined)?.code ?? '');
-
-/** A read, or a deletion of the very object: done twice, its effect is the same. */
-function isSafeToRepeat(request: RequestContext): boolean {
-  const method = request.getHttpMethod().toString();
-  const body = request.getBody();
-  return (
-    method === 'GET' || (method === 'DELETE' && typeof body === 'string' && /"preconditions":\{"uid":"/.test(body))
-  );
-}
-
-const JSON_ACCEPTED = setHeaderMiddleware('Accept', 'application/json');
-
-const withDeadline = (note: (request: RequestContext) => void = () => undefined): Options => ({
-  middleware: [
-    {
-      pre: (request) => {
-        note(request);
-        request.setSignal(AbortSignal.timeout(DEADLINE_MS));
-        return JSON_ACCEPTED.pre(request);
-      },
-      post: (response) => JSON_ACCEPTED.post(response),
-    },
-  ],
-  middlewareMergeStrategy: 'append',
-});
-
-const asMergePatch = (options: Options) => setHeaderOptions('Content-Type', 'application/merge-patch+json', options);
-
-export function kubeConfig(path: string | undefined): PooledKubeConfig {
-  const config = new PooledKubeConfig();
-  if (path) config.loadFromFile(path);
-  else config.loadFromCluster();
-  return config;
-}

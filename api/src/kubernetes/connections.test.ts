@@ -1,27 +1,25 @@
 /**
- * The connections to the Kubernetes API, through a relay to a real server: how many there are, and what happens when
- * one breaks.
+ * Tests connections to the Kubernetes API, through a relay to a real server: their number, and recovery when one
+ * breaks.
  */
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
-import { startTestApiServer } from '@slipway/apiserver';
+import { startTestApiServer } from '@slipway/apiserver/testing.js';
 import { API_VERSION, customResourceDefinitions, type Project } from '@slipway/crds';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { Problem } from '../http/problem.js';
-import { Kubernetes, kubeConfig } from './client.js';
+import { connect as connectTo, Kubernetes } from './client.js';
 
-/** A server has a limit of open connections; ours is 2,000. */
+/** The relay's limit of open connections. The one-machine API server has one too: 2,000. */
 const MOST_CONNECTIONS = 50;
 
-/**
- * A TCP port in front of the server, which refuses connections over the limit and can break one at the worst moment.
- */
+/** TCP relay in front of the server. It refuses connections over the limit, and can break one in mid-request. */
 class Relay {
   opened = 0;
   refused = 0;
-  /** The next bytes of a client on an open connection are not passed on: that connection is closed instead. */
+  /** Closes the connection of the next bytes that a client sends on an open connection. */
   breakNext = false;
   readonly #server: Server;
   readonly #clients = new Set<Socket>();
@@ -85,7 +83,7 @@ test.before.each(async (world) => {
   const text = await readFile(server.kubeconfig, 'utf8');
   const through = `${server.kubeconfig}-relay`;
   await writeFile(through, text.replace(server.url, `https://127.0.0.1:${world.relay.port}`));
-  world.kubernetes = new Kubernetes(kubeConfig(through));
+  world.kubernetes = new Kubernetes(await connectTo(through));
   const project = {
     apiVersion: API_VERSION,
     kind: 'Project',
@@ -95,6 +93,7 @@ test.before.each(async (world) => {
   const made = await world.kubernetes.createProject(project as Project);
   world.uid = made.metadata.uid as string;
   world.close = async () => {
+    await world.kubernetes.client.close();
     world.relay.close();
     await server.close();
   };
@@ -104,30 +103,30 @@ test.after.each(({ close }) => close());
 const patch = ({ kubernetes, uid }: World, name: string) =>
   kubernetes.patchProject('shop', { metadata: { uid }, spec: { name } });
 
-test('requests one after another share connections, so that the server’s limit is never reached', async (world) => {
+test('sequential requests share connections, and stay below the server’s limit', async (world) => {
   for (let count = 0; count < 3 * MOST_CONNECTIONS; count++) await patch(world, `shop-${count}`);
   assert.is(world.relay.refused, 0);
   assert.ok(world.relay.opened < 5, `${world.relay.opened} connections`);
 });
 
-test('requests at the same time share a bounded number of connections', async (world) => {
+test('simultaneous requests share a bounded number of connections', async (world) => {
   await Promise.all(Array.from({ length: 3 * MOST_CONNECTIONS }, () => world.kubernetes.getProject('shop')));
   assert.is(world.relay.refused, 0);
 });
 
-test('a read whose kept connection breaks is repeated', async (world) => {
+test('a read is repeated when its idle connection breaks', async (world) => {
   world.relay.breakNext = true;
   assert.is((await world.kubernetes.getProject('shop'))?.metadata.uid, world.uid);
   assert.not(world.relay.breakNext);
 });
 
-test('a delete that names its object is repeated when its kept connection breaks', async (world) => {
+test('a delete with a uid is repeated when its idle connection breaks', async (world) => {
   world.relay.breakNext = true;
   await world.kubernetes.deleteProject('shop', world.uid);
   assert.is(await world.kubernetes.getProject('shop'), undefined);
 });
 
-test('a patch whose kept connection breaks is not sent twice, as the server may have done it', async (world) => {
+test('a patch is not repeated when its idle connection breaks, as the server may have applied it', async (world) => {
   world.relay.breakNext = true;
   const error = await patch(world, 'another').catch((refusal: unknown) => refusal);
   assert.ok(error instanceof Problem && error.kind === 'unavailable', String(error));

@@ -1,31 +1,37 @@
 /**
- * Mails to accounts, sent while no request waits, so that the time of a response tells nothing about an account. In: an
- * address and a letter. How many are in flight and waiting is bounded, and so is the number for one address. Where no
- * SMTP server is configured, nothing is sent.
+ * Sends mails to accounts outside of requests, so that the time of a response reveals nothing about an account. In: an
+ * address and a letter. The number of mails in flight, of waiting mails and of mails to one address is limited. Without
+ * an SMTP server, nothing is sent.
  */
 import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { ConcurrencyLimit, isLoopback, TokenBuckets } from '@slipway/program';
 import { createTransport } from 'nodemailer';
 import type { Logger } from 'pino';
-import { RateLimit } from '../accounts/rate-limit.js';
-import { LOG, SETTINGS } from '../platform.js';
-import type { ApiSettings } from '../settings.js';
+import { LOG, SETTINGS } from '../settings/injected.js';
+import type { ApiSettings } from '../settings/settings.js';
 import type { Letter } from './letters.js';
 
-const AT_ONCE = 4;
-const MAY_WAIT = 500;
+/** Limits of mails that are sent at once, and of waiting mails, for all accounts together. */
+const BOUNDS = { most: 4, waiting: 500 };
 const TIMEOUT_MS = 10_000;
-/** For one mail in all: a server that says a word now and then is never silent. */
+/**
+ * Maximum milliseconds for one mail. Without this limit, a slow server that keeps sending something would never time
+ * out.
+ */
 const PATIENCE_MS = 30_000;
 const LONGEST_CLOSE_MS = 10_000;
 
 @Injectable()
 export class AccountMail implements OnApplicationShutdown {
-  private readonly waiting: (() => Promise<void>)[] = [];
-  private readonly sending = new Set<Promise<void>>();
-  /** Apart, so that links which a stranger asks for keep no notice from being sent. */
-  private readonly toOne = { link: new RateLimit(20, 0.5), notice: new RateLimit(30, 0.5) };
+  private readonly limit = new ConcurrencyLimit(BOUNDS);
+  private readonly closed = new AbortController();
+  /** Links have a limit of their own, so that a stranger's requests for links block no notices. */
+  private readonly toOne = {
+    link: new TokenBuckets({ burst: 20, perSecond: 0.5 / 60 }),
+    notice: new TokenBuckets({ burst: 30, perSecond: 0.5 / 60 }),
+  };
   readonly isConfigured: boolean;
-  /** The platform's address in mails and their links: the configured one, whatever a request's headers say. */
+  /** The configured URL of the platform, for mails and their links. A request's headers never change it. */
   readonly publicUrl: string;
 
   constructor(
@@ -40,20 +46,24 @@ export class AccountMail implements OnApplicationShutdown {
     this.later(async () => this.send('notice', to, letter));
   }
 
-  /** Work that ends in a mail, such as making the token that its link has. */
+  /** Runs work that may send a mail, such as creating the token of a link. */
   later(work: () => Promise<void>): void {
     if (!this.isConfigured) return;
-    if (this.waiting.length >= MAY_WAIT) {
+    if (this.limit.isFull('')) {
       this.log.warn('mail dropped: too many are waiting');
       return;
     }
-    this.waiting.push(work);
-    this.next();
+    const { signal } = this.closed;
+    this.limit.run('', work, signal).catch((error: unknown) => {
+      if (error === signal.reason) return;
+      // Only the code is logged, as the server's text may quote the address.
+      this.log.warn({ reason: (error as { code?: unknown }).code }, 'mail not sent');
+    });
   }
 
   async send(kind: 'link' | 'notice', to: string, { subject, text }: Letter): Promise<void> {
     if (!this.settings.mail) return;
-    if (this.toOne[kind].take(to) > 0) {
+    if (this.toOne[kind].of(to).take() > 0) {
       this.log.warn({ subject }, 'mail dropped: too many for one address');
       return;
     }
@@ -69,25 +79,11 @@ export class AccountMail implements OnApplicationShutdown {
   }
 
   async onApplicationShutdown(): Promise<void> {
-    this.waiting.length = 0;
+    this.closed.abort();
     const { promise, resolve } = Promise.withResolvers<void>();
     const late = setTimeout(resolve, LONGEST_CLOSE_MS);
-    await Promise.race([Promise.all(this.sending), promise]);
+    await Promise.race([this.limit.idle(), promise]);
     clearTimeout(late);
-  }
-
-  private next(): void {
-    const work = this.sending.size < AT_ONCE ? this.waiting.shift() : undefined;
-    if (!work) return;
-    const sent: Promise<void> = work()
-      // The server's words may quote the address: its code is enough.
-      .catch((error: unknown) => this.log.warn({ reason: (error as { code?: unknown }).code }, 'mail not sent'))
-      .finally(() => {
-        this.sending.delete(sent);
-        this.next();
-      });
-    this.sending.add(sent);
-    this.next();
   }
 }
 
@@ -107,8 +103,8 @@ function transportOf(text: string) {
     port: Number(url.port || (secure ? 465 : 587)),
     secure,
     ...(auth ? { auth } : {}),
-    // A login never goes over the network in the clear.
-    requireTLS: !secure && auth !== '' && !isLoopback(host),
+    // A login is never sent in clear text over the network.
+    requireTLS: !secure && auth !== '' && !isThisMachine(host),
     connectionTimeout: TIMEOUT_MS,
     greetingTimeout: TIMEOUT_MS,
     socketTimeout: TIMEOUT_MS,
@@ -117,4 +113,4 @@ function transportOf(text: string) {
   };
 }
 
-const isLoopback = (host: string) => host === 'localhost' || host === '::1' || host.startsWith('127.');
+const isThisMachine = (host: string) => host === 'localhost' || isLoopback(host);

@@ -1,11 +1,11 @@
-/** The texts of mails to accounts: plain text, in which no value of a caller can become a header or a link. */
+/** The texts of mails to accounts: plain text, in which a caller's value cannot become a header or a link. */
 
 export interface Letter {
   subject: string;
   text: string;
 }
 
-/** `value` on one line, bounded: names of tokens and programs are written by whoever made them. */
+/** Shortens `value` to one line: the names of tokens and clients are hostile input. */
 const quoted = (value: string) => JSON.stringify(value.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ' ').slice(0, 200));
 const paragraphs = (...lines: string[]) => `${lines.join('\n\n')}\n`;
 const IF_NOT_YOU =
@@ -24,9 +24,17 @@ export const letters = {
   reset: (platform: string, link: string): Letter => ({
     subject: 'Set a new password',
     text: paragraphs(
-      `Somebody asked for a new password for the account of this address at ${platform}.`,
+      `Somebody requested a new password for the account of this address at ${platform}.`,
       `If it was you, open this link. It works once, for one hour:\n${link}`,
       'If it was not you, do nothing: your password stays as it is.',
+    ),
+  }),
+  signInCode: (platform: string, code: string): Letter => ({
+    subject: 'Code to sign in',
+    text: paragraphs(
+      `Somebody who knows your password signs in to your account at ${platform} from a new network.`,
+      `If it is you, send this code as "code" with POST /auth/login. It works once, for 15 minutes:\n${code}`,
+      'If it is not you: change your password (POST /auth/password).',
     ),
   }),
   invitation: (platform: string, code: string): Letter => ({
@@ -40,14 +48,16 @@ export const letters = {
   signIn: (platform: string, network: string, userAgent: string): Letter => ({
     subject: 'Sign-in from a new network',
     text: paragraphs(
-      `Your account at ${platform} was signed in to from a network that it had not used before: ${quoted(network)}, by ${quoted(userAgent)}.`,
+      `Your account at ${platform} was signed in to from a network that it had not used before: ` +
+        `${quoted(network)}, by ${quoted(userAgent)}.`,
       IF_NOT_YOU,
     ),
   }),
   token: (platform: string, name: string, scopes: readonly string[]): Letter => ({
     subject: 'New personal access token',
     text: paragraphs(
-      `A personal access token was created for your account at ${platform}: ${quoted(name)}, with the scopes ${scopes.join(', ')}.`,
+      `A personal access token was created for your account at ${platform}: ` +
+        `${quoted(name)}, with the scopes ${scopes.join(', ')}.`,
       IF_NOT_YOU,
     ),
   }),
@@ -55,21 +65,21 @@ export const letters = {
     subject: 'Your password was changed',
     text: paragraphs(
       `The password of your account at ${platform} was changed, and all other sessions were ended.`,
-      'If this was not you: set a new password with POST /auth/password/forgot, and tell your administrator.',
+      'If this was not you: set a new password with POST /auth/password/forgot, and inform your administrator.',
     ),
   }),
   address: (platform: string, address: string): Letter => ({
     subject: 'The e-mail address of your account is being changed',
     text: paragraphs(
-      `The account of this address at ${platform} asked to change its address to ${quoted(address)}.`,
-      'If this was not you: change your password (POST /auth/password), or tell your administrator.',
+      `The account of this address at ${platform} requested to change its address to ${quoted(address)}.`,
+      'If this was not you: change your password (POST /auth/password), or inform your administrator.',
     ),
   }),
   addressChanged: (platform: string, address: string): Letter => ({
     subject: 'The e-mail address of your account was changed',
     text: paragraphs(
       `The account of this address at ${platform} has the address ${quoted(address)} now.`,
-      'If this was not you: tell your administrator.',
+      'If this was not you: inform your administrator.',
     ),
   }),
   administrator: (platform: string): Letter => ({
@@ -82,6 +92,9 @@ export const letters = {
   }),
   projectGone: (platform: string, ref: string): Letter => ({
     subject: 'A project was taken from you',
-    text: paragraphs(`The project ${quoted(ref)} at ${platform} no longer belongs to your account.`),
+    text: paragraphs(
+      `The project ${quoted(ref)} at ${platform} no longer belongs to your account: another one owns it.`,
+      'If you did not expect this: ask your administrator. GET /auth/me lists the projects that your account lost.',
+    ),
   }),
 } as const;

@@ -1,16 +1,16 @@
-/** For tests: an SMTP server on this machine that keeps the mails it receives, by address. */
+/** An SMTP server for tests, which stores received mails by address. */
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { SMTPServer } from 'smtp-server';
-import type { MailSettings } from './mail-settings.js';
+import type { MailSettings } from '../settings/mail-settings.js';
 
 export interface Received {
   subject: string;
   headers: string;
   text: string;
-  /** The first link in it, and the token at the end of that. */
+  /** The first link of the mail, and the token at its end. */
   link: string;
   token: string;
 }
@@ -46,13 +46,13 @@ export async function startMailbox() {
   };
   return {
     settings,
-    /** The path of a file with the URL, as the setting wants it. */
+    /** Path of a file with the server's URL, for the setting. */
     file: async () => {
       const file = path.join(await mkdtemp(path.join(tmpdir(), 'slipway-smtp-')), 'url');
       await writeFile(file, `${settings.url}\n`);
       return file;
     },
-    /** The next mail to `address` with this subject; waits for it. */
+    /** Returns the next mail to `address` with this subject; waits for it. */
     next: async (address: string, subject: string): Promise<Received> => {
       const deadline = performance.now() + PATIENCE_MS;
       for (;;) {
@@ -63,7 +63,7 @@ export async function startMailbox() {
         await Promise.race([arrived.promise, new Promise((resolve) => setTimeout(resolve, 500).unref())]);
       }
     },
-    /** The subjects of mails to `address` that no test took. */
+    /** Returns the subjects of mails to `address` that no test has read. */
     subjects: (address: string) => (boxes.get(address) ?? []).map(({ subject }) => subject),
     close: () => new Promise<void>((resolve) => server.close(() => resolve())),
   };

@@ -1,10 +1,13 @@
 /**
- * The users of a project, by the admin routes of its own auth service: they keep its rules, and what it hashes with.
+ * Manages a project's users through the admin routes of its auth service, which applies its own rules and hashes
+ * passwords.
  */
+
 import { Inject, Injectable } from '@nestjs/common';
+import { type JsonBound, parseJsonInTurns, readBounded } from '@slipway/program';
 import { Problem } from '../http/problem.js';
-import { SETTINGS } from '../platform.js';
-import type { ApiSettings } from '../settings.js';
+import { SETTINGS } from '../settings/injected.js';
+import type { ApiSettings } from '../settings/settings.js';
 import type { User } from './tool-schemas.js';
 
 export interface AuthAccess {
@@ -12,12 +15,13 @@ export interface AuthAccess {
   serviceRoleKey: string;
 }
 
-/** The auth service's error, for the caller. */
+/** Error of the auth service, with a message for the caller. */
 export class AuthRefusal extends Error {}
 
 const DEADLINE_MS = 10_000;
-/** A user's metadata may be a megabyte, and a page has many users. */
+/** Maximum bytes of a response: a user's metadata may have a megabyte, and a page has many users. */
 const MAX_BYTES = 4 * 1024 * 1024;
+const RESPONSE_BOUND: JsonBound = { bytes: MAX_BYTES, depth: 128, values: 400_000 };
 
 @Injectable()
 export class AuthUsers {
@@ -28,8 +32,8 @@ export class AuthUsers {
     return users.map(shown);
   }
 
-  async create(access: AuthAccess, wish: object): Promise<User> {
-    return shown(await this.ask<User>(access, 'POST', '', wish));
+  async create(access: AuthAccess, fields: object): Promise<User> {
+    return shown(await this.ask<User>(access, 'POST', '', fields));
   }
 
   async remove(access: AuthAccess, id: string): Promise<void> {
@@ -50,30 +54,26 @@ export class AuthUsers {
       signal,
       ...(body ? { body: JSON.stringify(body) } : {}),
     }).catch((cause: unknown) => {
-      throw new Problem('unavailable', 'The auth service of the project does not answer. Try again.', { cause });
+      throw new Problem('unavailable', 'The auth service of the project does not respond. Try again.', { cause });
     });
-    const said = (await jsonOf(response)) as T & { msg?: string; message?: string };
-    if (response.ok) return said;
-    throw new AuthRefusal(said.msg ?? said.message ?? `the auth service answered ${response.status}`);
+    const answer = (await jsonOf(response)) as T & { msg?: string; message?: string };
+    if (response.ok) return answer;
+    throw new AuthRefusal(answer.msg ?? answer.message ?? `the auth service answered ${response.status}`);
   }
 }
 
+const tooLarge = () => new AuthRefusal('The result is larger than 4 MiB. Ask for fewer users with per_page.');
+
 async function jsonOf(response: Response): Promise<unknown> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of response.body ?? []) {
-    bytes += chunk.length;
-    if (bytes > MAX_BYTES) throw new AuthRefusal('The result is larger than 4 MiB. Ask for fewer users with per_page.');
-    chunks.push(chunk);
-  }
+  const bytes = await readBounded(response.body ?? [], MAX_BYTES, tooLarge);
   try {
-    return JSON.parse(Buffer.concat(chunks).toString());
+    return await parseJsonInTurns(bytes, RESPONSE_BOUND);
   } catch {
     return {};
   }
 }
 
-/** Nothing of a user that signs in for them. */
+/** Returns the members of a user that a client may see: no password, token or code. */
 const shown = (user: Partial<User>): User => ({
   id: user.id ?? '',
   email: user.email ?? null,

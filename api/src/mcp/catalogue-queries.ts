@@ -1,23 +1,27 @@
 /**
- * Queries of list_tables and get_table_schema on the project's database; names are inserted as literals, quoted by
- * `literal`.
+ * SQL queries of the tools list_tables and get_table_schema on the project's database. `literal` quotes names as
+ * literals.
  */
 
 const literal = (text: string) => `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 
 export const TABLES_AT_MOST = 500;
 
-const KIND = `case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'f' then 'foreign table' else 'table' end`;
+const KIND =
+  "case c.relkind when 'v' then 'view' when 'm' then 'materialized view' " +
+  "when 'f' then 'foreign table' else 'table' end";
+
+const USERS_SCHEMAS = "n.nspname !~ '^pg_' and n.nspname <> 'information_schema'";
 
 export const tablesQuery = (schema: string | undefined) => `
   select n.nspname as schema, c.relname as name, ${KIND} as kind, c.reltuples::float8 as row_estimate,
     c.relrowsecurity as row_level_security, pg_catalog.obj_description(c.oid, 'pg_class') as comment
   from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
   where c.relkind in ('r', 'p', 'v', 'm', 'f')
-    and ${schema === undefined ? `n.nspname !~ '^pg_' and n.nspname <> 'information_schema'` : `n.nspname = ${literal(schema)}`}
+    and ${schema === undefined ? USERS_SCHEMAS : `n.nspname = ${literal(schema)}`}
   order by 1, 2 limit ${TABLES_AT_MOST + 1}`;
 
-/** One row with the column `table`: null where there is none of that name. */
+/** Returns one row with the column `table`, which is null if no table has the name. */
 export const tableQuery = (schema: string, table: string) => `
   select (select pg_catalog.json_build_object(
     'schema', n.nspname, 'name', c.relname, 'row_level_security', c.relrowsecurity,
@@ -34,7 +38,9 @@ export const tableQuery = (schema: string, table: string) => `
         'name', i.indexrelid::pg_catalog.regclass::text, 'definition', pg_catalog.pg_get_indexdef(i.indexrelid))), '[]')
       from pg_catalog.pg_index i where i.indrelid = c.oid),
     'policies', (select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-        'name', policyname, 'command', cmd, 'roles', roles, 'using', qual, 'check', with_check) order by policyname), '[]')
+        'name', policyname, 'command', cmd, 'roles', roles, 'using', qual, 'check', with_check)
+        order by policyname), '[]')
       from pg_catalog.pg_policies p where p.schemaname = n.nspname and p.tablename = c.relname)
   ) from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-  where n.nspname = ${literal(schema)} and c.relname = ${literal(table)} and c.relkind in ('r', 'p', 'v', 'm', 'f')) as "table"`;
+  where n.nspname = ${literal(schema)} and c.relname = ${literal(table)}
+    and c.relkind in ('r', 'p', 'v', 'm', 'f')) as "table"`;

@@ -1,14 +1,15 @@
 import { Body, Controller, Inject, Param, Req, Res } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Caller } from '../access/caller.js';
-import type { Principal } from '../access/principal.js';
+import { Caller } from '../callers/caller.js';
+import type { Principal } from '../callers/principal.js';
 import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
-import { SETTINGS } from '../platform.js';
 import { ProjectId } from '../projects/project.schema.js';
 import { ProjectsService } from '../projects/projects.service.js';
-import { type ApiSettings } from '../settings.js';
+import { refuseWithoutDatabase } from '../projects/without-database.js';
+import { SETTINGS } from '../settings/injected.js';
+import { type ApiSettings } from '../settings/settings.js';
 import { McpDetails, RpcAnswer, RpcMessage } from './mcp.schema.js';
 import { McpService } from './mcp.service.js';
 import { PROTOCOL_VERSIONS } from './protocol-versions.js';
@@ -38,13 +39,18 @@ export class McpController {
 
   @Route('GET', '/projects/{id}/mcp', {
     summary: 'Describe the MCP endpoint',
-    description: 'Where a Model Context Protocol client connects, and what to put into its settings.',
+    description: 'The URL for a Model Context Protocol client, and its configuration.',
     access: 'projects:read',
     params: ProjectId,
     answer: { status: 200, description: 'The endpoint.', schema: McpDetails, example: EXAMPLE_DETAILS },
-    problems: { 404: 'There is no such project, or it is not yours.' },
+    problems: {
+      400: { kind: 'no_database', text: 'The project has no database, or the id is not valid.' },
+      404: 'There is no such project, or it is not yours.',
+    },
   })
   async readMcp(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<McpDetails> {
+    const { project } = await this.projects.find(caller, id);
+    refuseWithoutDatabase(project, 'MCP endpoint');
     const { name, service_role_key, mcp_writes } = await this.projects.read(caller, id);
     const url = `${this.settings.publicUrl}/projects/${id}/mcp`;
     const headers = { apikey: service_role_key ?? '<service_role key>' };
@@ -59,7 +65,8 @@ export class McpController {
   @Route('POST', '/projects/{id}/mcp', {
     summary: 'Speak MCP',
     description:
-      'One JSON-RPC 2.0 message of the Model Context Protocol (streamable HTTP, stateless). It takes the project’s service_role key in the header `apikey`, and no bearer token.',
+      'One JSON-RPC 2.0 message of the Model Context Protocol (streamable HTTP, stateless). ' +
+      'It takes the project’s service_role key in the header `apikey`, and no bearer token.',
     access: 'apikey',
     params: ProjectId,
     body: RpcMessage,
@@ -100,13 +107,13 @@ export class McpController {
 
 const TAKES_JSON = /(?:application|\*)\/(?:json|\*)/i;
 
-/** The SDK speaks the web's types; the body comes beside it, parsed. */
+/** Converts the request to the web's type for the SDK, which gets the parsed body separately. */
 function webRequest({ headers, url, hostname }: FastifyRequest): Request {
-  const kept = Object.entries(headers).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
+  const single = Object.entries(headers).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
   const ofBody = ['content-length', 'transfer-encoding', 'connection'];
-  const given = Object.fromEntries(kept.filter(([name]) => !ofBody.includes(name)));
-  // Each answer is one JSON body: who takes that, or says nothing, is served, though the protocol wants both types
-  // named.
-  if (!given.accept || TAKES_JSON.test(given.accept)) given.accept = 'application/json, text/event-stream';
-  return new Request(`http://${hostname || 'localhost'}${url}`, { method: 'POST', headers: given, body: '{}' });
+  const passed = Object.fromEntries(single.filter(([name]) => !ofBody.includes(name)));
+  // Each response is one JSON body. A client that accepts JSON, or names no type, is served, although the protocol
+  // requires both types.
+  if (!passed.accept || TAKES_JSON.test(passed.accept)) passed.accept = 'application/json, text/event-stream';
+  return new Request(`http://${hostname || 'localhost'}${url}`, { method: 'POST', headers: passed, body: '{}' });
 }

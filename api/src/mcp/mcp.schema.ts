@@ -5,12 +5,12 @@ import { TOOL_NAMES } from './tools.js';
 
 export const McpDetails = Type.Object(
   {
-    url: Type.String({ description: 'Where JSON-RPC is posted.' }),
+    url: Type.String({ description: 'The URL for POST requests with JSON-RPC.' }),
     transport: oneOf(['streamable-http'], { description: 'Stateless; each answer is one JSON body.' }),
     protocol_versions: Type.Array(Type.String(), { description: 'Revisions of the protocol, the newest first.' }),
     header: oneOf(['apikey'], { description: 'The header that carries the service_role key.' }),
     sql_read_only: Type.Boolean({
-      description: 'Whether run_sql only reads, as service_role, and no tool writes; PATCH `mcp_writes` opens writes.',
+      description: 'True: run_sql only reads, as service_role, and no tool writes; PATCH `mcp_writes` allows writes.',
     }),
     tools: Type.Array(oneOf(TOOL_NAMES), { description: 'The names of the tools.' }),
     config: Type.Object(
@@ -20,7 +20,7 @@ export const McpDetails = Type.Object(
           Type.Object({
             type: oneOf(['http'], { description: 'The transport.' }),
             url: Type.String({ description: 'The address.' }),
-            headers: Type.Record(Type.String(), Type.String(), { description: 'With the key.' }),
+            headers: Type.Record(Type.String(), Type.String(), { description: 'Headers with the key.' }),
           }),
         ),
       },
@@ -45,7 +45,7 @@ export const RpcMessage = Type.Object(
       description: 'initialize, tools/list, tools/call, ping, …',
       examples: ['tools/list'],
     }),
-    params: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'Of the method.' })),
+    params: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'Parameters of the method.' })),
   },
   { $id: 'McpMessage' },
 );
@@ -53,15 +53,15 @@ export const RpcMessage = Type.Object(
 export const RpcAnswer = Type.Object(
   {
     jsonrpc: oneOf(['2.0'], { description: 'The version of JSON-RPC.' }),
-    id: Type.Optional(Type.Unknown({ description: 'As it was sent.' })),
-    result: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'What the method gave.' })),
+    id: Type.Optional(Type.Unknown({ description: 'The id of the request.' })),
+    result: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'The result of the method.' })),
     error: Type.Optional(
       Type.Object(
         {
-          code: Type.Integer({ description: 'As JSON-RPC and MCP number them.' }),
-          message: Type.String({ description: 'What is wrong.' }),
+          code: Type.Integer({ description: 'The error code of JSON-RPC or MCP.' }),
+          message: Type.String({ description: 'The problem.' }),
         },
-        { description: 'In place of a result.' },
+        { description: 'The error, in place of a result.' },
       ),
     ),
   },

@@ -1,4 +1,4 @@
-/** Proves an MCP client's right to a project, and serves one message. */
+/** Authenticates an MCP client, and serves one message. */
 import {
   createMcpHandler,
   isLegacyRequest,
@@ -6,8 +6,8 @@ import {
 } from '@modelcontextprotocol/server';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Logger } from 'pino';
-import { LOG, SETTINGS } from '../platform.js';
-import type { ApiSettings } from '../settings.js';
+import { LOG, SETTINGS } from '../settings/injected.js';
+import type { ApiSettings } from '../settings/settings.js';
 import { McpKeys } from './mcp-keys.js';
 import { messageOf } from './message.js';
 import { McpTools, type ToolProject, type ToolRequest } from './tools.js';
@@ -27,16 +27,17 @@ export class McpService {
   }
 
   /**
-   * Stateless, each answer one JSON body: of the current revision, and of those before it that begin with `initialize`.
+   * Serves one message without a session, with one JSON body. Accepts the current revision, and those before it that
+   * begin with `initialize`.
    */
-  async exchange(asked: ToolRequest, request: Request, posted: unknown): Promise<Response> {
+  async exchange(toolRequest: ToolRequest, request: Request, posted: unknown): Promise<Response> {
     const body = messageOf(posted);
     if (body instanceof Response) return body;
-    // The SDK answers these itself; of what it quotes of the message the log needs no more than the beginning.
+    // The SDK responds to these errors itself. The log needs only the beginning of a message that they quote.
     const onerror = ({ message }: Error) =>
-      this.log.warn({ request: asked.request.id, error: message.slice(0, 200) }, 'MCP message not served');
+      this.log.warn({ request: toolRequest.request.id, error: message.slice(0, 200) }, 'MCP message not served');
     const serverOf = () => {
-      const server = this.tools.serverOf(asked);
+      const server = this.tools.serverOf(toolRequest);
       server.server.onerror = onerror;
       return server;
     };

@@ -1,5 +1,6 @@
-import { ApiException } from '@kubernetes/client-node';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { KubeError, type Secret } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
 import pg from 'pg';
 import { pino } from 'pino';
 import { test } from 'uvu';
@@ -7,7 +8,7 @@ import * as assert from 'uvu/assert';
 import { Problem } from '../http/problem.js';
 import { Kubernetes } from '../kubernetes/client.js';
 import { ProjectsRepository } from '../projects/projects.repository.js';
-import { register, startTestApi, type TestApi, until } from '../testing.js';
+import { register, secretsOf, startTestApi, type TestApi } from '../testing.js';
 import { AuthUsers } from './auth-users.js';
 import { McpService } from './mcp.service.js';
 import { WRONG_KEYS } from './mcp-keys.js';
@@ -40,7 +41,7 @@ test.before(async () => {
 
 const CANARY = 'canary-of-a-secret';
 
-/** Accounts as `auth/0002-grants` opens them: to the owner, and to none of the API roles. */
+/** Accounts with the rights of `auth/0002-grants`: readable by the owner, and by none of the API roles. */
 async function plantSecrets(): Promise<void> {
   const client = new pg.Client({ ...api.cluster.postgres.admin(), database: `p-${ref}` });
   await client.connect();
@@ -127,7 +128,7 @@ for (const era of ['legacy', 'modern'] as const) {
   });
 }
 
-test('plain JSON-RPC without an SDK gets plain JSON: initialize, ping, tools/list, and errors as the protocol numbers them', async () => {
+test('a JSON-RPC client without an SDK gets initialize, ping, tools/list and errors as plain JSON', async () => {
   const rpc = (method: string, params?: object) =>
     api.call('POST', `/projects/${id}/mcp`, {
       headers: { apikey: KEY },
@@ -146,7 +147,7 @@ test('plain JSON-RPC without an SDK gets plain JSON: initialize, ping, tools/lis
   assert.ok(unfit.error?.code === -32602 || unfit.result?.isError, JSON.stringify(unfit));
 });
 
-test('what is no message, or calls no tool, is told so as JSON-RPC does, without the words of a validator', async () => {
+test('an invalid message or tool call gets a JSON-RPC error without text of a validator', async () => {
   const post = (json: unknown) => api.call('POST', `/projects/${id}/mcp`, { headers: { apikey: KEY }, json });
   for (const [message, status, code, known] of [
     [{}, 400, -32600, null],
@@ -162,14 +163,14 @@ test('what is no message, or calls no tool, is told so as JSON-RPC does, without
   ] as const) {
     const answer = await post(message);
     const { jsonrpc, id: of, error } = answer.body;
-    const said = JSON.stringify(message);
-    assert.equal([answer.status, jsonrpc, of, error.code], [status, '2.0', known, code], said);
-    assert.match(error.message, /^Invalid (Request|params): .*(JSON-RPC|tools\/call)/, said);
-    assert.not.match(JSON.stringify(answer.body), /invalid_type|expected|zod|issues/i, said);
+    const messageText = JSON.stringify(message);
+    assert.equal([answer.status, jsonrpc, of, error.code], [status, '2.0', known, code], messageText);
+    assert.match(error.message, /^Invalid (Request|params): .*(JSON-RPC|tools\/call)/, messageText);
+    assert.not.match(JSON.stringify(answer.body), /invalid_type|expected|zod|issues/i, messageText);
   }
 });
 
-test('a client that names JSON alone, and says nothing of itself, is served', async () => {
+test('a client that accepts only JSON and sends no clientInfo is served', async () => {
   for (const method of ['initialize', 'ping', 'tools/list'])
     for (const accept of ['application/json', 'application/*;q=0.5', '*/*']) {
       const { status, body } = await api.call('POST', `/projects/${id}/mcp`, {
@@ -181,7 +182,7 @@ test('a client that names JSON alone, and says nothing of itself, is served', as
     }
 });
 
-test('who listens for changes of the tools is told at once that there are none, and not kept waiting', async () => {
+test('a subscription to changes of the tools ends at once, because tools never change', async () => {
   const sent: { headers: Record<string, string>; body: string }[] = [];
   const client = await connect('modern', KEY, (headers, body) => sent.push({ headers, body }));
   assert.equal(client.getServerCapabilities(), { tools: { listChanged: false } });
@@ -189,16 +190,16 @@ test('who listens for changes of the tools is told at once that there are none, 
   await client.close();
   const { headers, body } = sent.at(-1) as (typeof sent)[0];
   const { params, ...message } = JSON.parse(body);
-  const wish = { _meta: params._meta, notifications: { toolsListChanged: true } };
-  const { status, body: said } = await api.call('POST', `/projects/${id}/mcp`, {
+  const input = { _meta: params._meta, notifications: { toolsListChanged: true } };
+  const { status, body: text } = await api.call('POST', `/projects/${id}/mcp`, {
     headers: { ...headers, 'mcp-method': 'subscriptions/listen' },
-    json: { ...message, method: 'subscriptions/listen', params: wish },
+    json: { ...message, method: 'subscriptions/listen', params: input },
   });
   assert.is(status, 200);
-  assert.match(String(said), /"resultType":"complete"/);
+  assert.match(String(text), /"resultType":"complete"/);
 });
 
-test('what the SDK compiles for a tool is compiled once, and not for each message', () => {
+test('a tool’s validators are compiled once, not for each message', () => {
   const tools = new McpTools({} as never, {} as never, {} as never);
   const project = { project: { metadata: { name: 'x' }, spec: {} }, serviceRoleKey: '' } as unknown as ToolRequest;
   type Registered = { _registeredTools: Record<string, { inputSchema: unknown; outputSchema: unknown }> };
@@ -210,7 +211,7 @@ test('what the SDK compiles for a tool is compiled once, and not for each messag
   }
 });
 
-test('a notification is taken without an answer', async () => {
+test('a notification gets a 202 without content', async () => {
   const { status, body } = await api.call('POST', `/projects/${id}/mcp`, {
     headers: { apikey: KEY },
     json: { jsonrpc: '2.0', method: 'notifications/initialized' },
@@ -218,7 +219,7 @@ test('a notification is taken without an answer', async () => {
   assert.equal([status, body], [202, '']);
 });
 
-test('tables, the schema of one, and the project are described', async () => {
+test('tools describe the tables, one table’s schema and the project', async () => {
   const { tables } = (await call('list_tables', { schema: 'public' })).structuredContent as {
     tables: { name: string }[];
   };
@@ -267,7 +268,7 @@ const WRITES: string[] = [
   'grant all on notes to public',
 ];
 for (const sql of WRITES) {
-  test(`run_sql that only reads refuses: ${sql}`, async () => {
+  test(`read-only run_sql rejects: ${sql}`, async () => {
     const result = await call('run_sql', { sql });
     assert.is(result.isError, true, JSON.stringify(result));
     const { rows } = await inDatabase(
@@ -297,7 +298,8 @@ const SECRETS_READ: string[] = [
   `do $$ begin reset session authorization; raise '%', (select encrypted_password from auth.users); end $$`,
   `do $$ begin set local session authorization "postgres.REF"; raise '%', (select email from auth.users); end $$`,
   `do $$ begin set transaction read write; insert into notes values (0); end $$`,
-  `create function pg_temp.f() returns text security definer language sql as 'select encrypted_password from auth.users'`,
+  `create function pg_temp.f() returns text security definer language sql ` +
+    `as 'select encrypted_password from auth.users'`,
   `select most_common_vals from pg_stats where schemaname = 'auth' and most_common_vals is not null`,
   'select histogram_bounds from pg_stats where schemaname = $$auth$$',
   'select stavalues1 from pg_statistic',
@@ -311,16 +313,16 @@ const SECRETS_READ: string[] = [
   `select query from pg_stat_activity where usename = 'postgres.REF' and query not like '%insufficient%' limit 0`,
 ];
 for (const sql of SECRETS_READ) {
-  test(`run_sql that only reads shows no secret for: ${sql}`, async () => {
+  test(`read-only run_sql shows no secret for: ${sql}`, async () => {
     const result = await call('run_sql', { sql: sql.replaceAll('REF', ref) });
     assert.not.match(JSON.stringify(result), new RegExp(CANARY));
     const { rows = [] } = (result.structuredContent ?? {}) as { rows?: unknown[] };
-    // What is allowed to run shows what service_role may read, which is nothing of schema auth.
+    // Statements that succeed may show only what service_role may read, which is nothing of schema auth.
     assert.ok(result.isError || rows.length === 0 || /_to_xml/.test(sql), JSON.stringify(result));
   });
 }
 
-test('run_sql that is denied names the setting and the role that it ran as', async () => {
+test('the error of a rejected run_sql names the setting, and the role that the SQL ran as', async () => {
   const result = await call('run_sql', { sql: 'select * from auth.users' });
   assert.match(textOf(result), /permission denied for table users\nsqlstate: 42501\n.*mcp_writes.*service_role/);
   const { structuredContent } = await call('run_sql', { sql: 'select current_user, session_user' });
@@ -329,15 +331,15 @@ test('run_sql that is denied names the setting and the role that it ran as', asy
   ]);
 });
 
-test('a tool that writes answers isError and names mcp_writes while the project has not set it', async () => {
-  const asked: string[] = [];
+test('a writing tool returns isError and names mcp_writes unless the project has set mcp_writes', async () => {
+  const calledMethods: string[] = [];
   const create = AuthUsers.prototype.create;
   const remove = AuthUsers.prototype.remove;
-  AuthUsers.prototype.create = async (_, wish) => {
-    asked.push('create');
-    return { id: '1', user_metadata: {}, app_metadata: {}, ...wish } as never;
+  AuthUsers.prototype.create = async (_, input) => {
+    calledMethods.push('create');
+    return { id: '1', user_metadata: {}, app_metadata: {}, ...input } as never;
   };
-  AuthUsers.prototype.remove = async () => void asked.push('remove');
+  AuthUsers.prototype.remove = async () => void calledMethods.push('remove');
   const calls = [
     ['create_auth_user', { email: 'eve@example.com', password: 'a long password' }],
     ['delete_auth_user', { id: '11111111-1111-4111-8111-111111111111' }],
@@ -348,22 +350,22 @@ test('a tool that writes answers isError and names mcp_writes while the project 
       assert.is(result.isError, true);
       assert.match(textOf(result), new RegExp(`^${name} changes data\\. .*mcp_writes`));
     }
-    assert.equal(asked, []);
+    assert.equal(calledMethods, []);
     await api.call('PATCH', `/projects/${id}`, { token, json: { mcp_writes: true } });
     for (const [name, args] of calls) await call(name, args);
-    assert.equal(asked, ['create', 'remove']);
+    assert.equal(calledMethods, ['create', 'remove']);
   } finally {
     Object.assign(AuthUsers.prototype, { create, remove });
     await api.call('PATCH', `/projects/${id}`, { token, json: { mcp_writes: null } });
   }
 });
 
-test('a COMMIT alone ends what kept it from writing, and nothing after it', async () => {
+test('a COMMIT ends the read-only transaction, and no statement runs after it', async () => {
   await call('run_sql', { sql: 'commit' });
   assert.is((await call('run_sql', { sql: 'insert into notes values (0)' })).isError, true);
 });
 
-test('an SQL error is a result that says what Postgres said, and the next call works', async () => {
+test('an SQL error is a result with Postgres’ message, and the next call works', async () => {
   const result = await call('run_sql', { sql: 'selec 1' });
   assert.is(result.isError, true);
   assert.match(textOf(result), /syntax error at or near "selec"\nsqlstate: 42601/);
@@ -379,26 +381,26 @@ async function failing(
   const queries = { runOn: () => Promise.reject(error) };
   const tools = new McpTools(queries as never, {} as never, logger);
   const service = new McpService({} as never, tools, logger, api.settings);
-  const asked = { id, project: { metadata: { name: ref }, spec: {} }, request: { id: 'its-id', raw: {} } };
+  const toolRequest = { id, project: { metadata: { name: ref }, spec: {} }, request: { id: 'its-id', raw: {} } };
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
   const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'run_sql', arguments: { sql: 'x' } } };
   const request = new Request('http://localhost/', { method: 'POST', headers, body: '{}' });
-  const answer = await service.exchange(asked as unknown as ToolRequest, request, message);
+  const answer = await service.exchange(toolRequest as unknown as ToolRequest, request, message);
   const { result } = (await answer.json()) as { result: { isError: boolean; content: unknown } };
   assert.is(result.isError, true);
   return { text: textOf(result), log };
 }
 
-test('of a fault the client gets the id to find it by, and the log its cause', async () => {
-  const { text, log } = await failing(new ApiException(403, 'Unknown', '{"kind":"Status"}', { audit: 'a-header' }));
+test('an internal error gives the client a request id, and the log the cause', async () => {
+  const { text, log } = await failing(new KubeError(403, 'Forbidden', 'secrets is forbidden', 'secrets'));
   assert.is(text, 'This is a fault of the platform; its log names it by its-id.');
   assert.equal(
-    log.map(({ err, request }) => [/HTTP-Code: 403/.test(err.message), request]),
+    log.map(({ err, request }) => [/secrets is forbidden/.test(err.message), request]),
     [[true, 'its-id']],
   );
 });
 
-test('what does not answer is said as over REST, and the log has the cause', async () => {
+test('an unavailable service is reported in the words of the REST API, and the log has the cause', async () => {
   const cause = new Error('connect ECONNREFUSED');
   const { text, log } = await failing(new Problem('unavailable', 'It does not answer. Try again.', { cause }));
   assert.is(text, 'It does not answer. Try again.');
@@ -408,7 +410,7 @@ test('what does not answer is said as over REST, and the log has the cause', asy
   );
 });
 
-test('SQL of a client that is gone is ended', async () => {
+test('SQL is cancelled when its client disconnects', async () => {
   const client = new AbortController();
   const params = { name: 'run_sql', arguments: { sql: "select pg_sleep(20), 'left alone'" } };
   const json = { jsonrpc: '2.0', id: 1, method: 'tools/call', params };
@@ -416,7 +418,7 @@ test('SQL of a client that is gone is ended', async () => {
   const running = async () =>
     (await api.admin.query("select from pg_stat_activity where state = 'active' and query like '%left alone%'"))
       .rowCount;
-  // The one that asks is such a query too.
+  // The query that looks is one of them.
   await until(running, (count) => count === 2);
   const begin = performance.now();
   client.abort();
@@ -425,18 +427,20 @@ test('SQL of a client that is gone is ended', async () => {
   assert.ok(performance.now() - begin < 15_000);
 });
 
-test('a huge result is cut by rows, and refused by bytes', async () => {
+test('a result with too many rows is truncated, and one with too many bytes is rejected', async () => {
   const cut = (await call('run_sql', { sql: 'select id from notes' })).structuredContent as {
     rows: unknown[];
     truncated: boolean;
   };
   assert.equal([cut.rows.length, cut.truncated], [1000, true]);
-  const large = await call('run_sql', { sql: `select repeat('x', 2000000) as x` });
-  assert.is(large.isError, true);
-  assert.match(textOf(large), /larger than 1 MiB/);
+  for (const bytes of [2_000_000, 3_000_000]) {
+    const large = await call('run_sql', { sql: `select repeat('x', ${bytes}) as x` });
+    assert.is(large.isError, true);
+    assert.match(textOf(large), /larger than 1 MiB/);
+  }
 });
 
-test('a project that opens writes gets them, until it closes them again', async () => {
+test('a project allows writes by MCP while mcp_writes is set', async () => {
   assert.is((await api.call('PATCH', `/projects/${id}`, { token, json: { mcp_writes: true } })).body.mcp_writes, true);
   const written = await call('run_sql', { sql: `insert into notes values (5000, 'by a tool') returning id` });
   assert.equal((written.structuredContent as { rows: unknown }).rows, [{ id: 5000 }]);
@@ -445,10 +449,10 @@ test('a project that opens writes gets them, until it closes them again', async 
   assert.is((await call('run_sql', { sql: 'insert into notes values (5000)' })).isError, true);
 });
 
-test('only the project’s own service_role key opens it, whatever else is sent', async () => {
+test('only the project’s own service_role key is accepted', async () => {
   const other = (await api.call('POST', '/projects', { token, json: { name: 'other' } })).body;
   await api.operator.provision(other.ref);
-  const keys = await api.operator.core.readNamespacedSecret({ namespace: `p-${ref}`, name: 'project-keys' });
+  const keys = await api.operator.client.get<Secret>(`${secretsOf(ref)}/project-keys`);
   const anon = Buffer.from(keys.data?.['anon-key'] ?? '', 'base64').toString();
   const json = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
   const attempts: [string, Record<string, string>][] = [
@@ -494,7 +498,7 @@ async function readsDuring(work: () => Promise<void>): Promise<{ database: numbe
   }
 }
 
-test('wrong keys of one network are limited, cost no database read, and lock out neither another network nor a key that is known', async () => {
+test('wrong keys are rate-limited by network, read no database, and block no other network or known key', async () => {
   const json = { jsonrpc: '2.0', id: 1, method: 'ping' };
   const knock = (apikey: string, address: string, project = id) =>
     api.call('POST', `/projects/${project}/mcp`, { headers: { apikey, 'x-forwarded-for': address }, json });
@@ -520,15 +524,15 @@ test('wrong keys of one network are limited, cost no database read, and lock out
   assert.is((await knock('wrong', '203.0.113.9')).status, 401);
 });
 
-test('a key that was rotated opens at once, and the one before no more', async () => {
+test('a rotated key is accepted at once, and the former key is rejected', async () => {
   const json = { jsonrpc: '2.0', id: 1, method: 'ping' };
   const knock = async (apikey: string) =>
     (await api.call('POST', `/projects/${id}/mcp`, { headers: { apikey }, json })).status;
   const put = async (key: string) => {
-    const name = { namespace: `p-${ref}`, name: 'project-keys' };
-    const secret = await api.operator.core.readNamespacedSecret(name);
+    const path = `${secretsOf(ref)}/project-keys`;
+    const secret = await api.operator.client.get<Secret>(path);
     const data = { ...secret.data, 'service-role-key': Buffer.from(key).toString('base64') };
-    await api.operator.core.replaceNamespacedSecret({ ...name, body: { ...secret, data } });
+    await api.operator.client.request({ method: 'PUT', path, body: { ...secret, data } });
     const { status } = await api.operator.get(ref);
     await api.operator.setStatus(ref, { ...status, message: `with ${key}` } as never);
   };
@@ -547,7 +551,7 @@ test('a key that was rotated opens at once, and the one before no more', async (
   );
 });
 
-test('a page of another site is refused, and one of the platform’s own address is not', async () => {
+test('MCP rejects requests of pages of another site, and accepts those of the platform’s own origin', async () => {
   const json = { jsonrpc: '2.0', id: 1, method: 'ping' };
   const from = (origin: string) => api.call('POST', `/projects/${id}/mcp`, { headers: { apikey: KEY, origin }, json });
   assert.is((await from('https://evil.example')).status, 403);
@@ -555,7 +559,7 @@ test('a page of another site is refused, and one of the platform’s own address
   assert.is((await from('http://localhost:4000')).status, 200);
 });
 
-test('GET describes the endpoint to its owner alone, with a config whose key needs its scope; an event stream is a 405', async () => {
+test('GET returns the endpoint to its owner, its key only with secrets:read, and 405 for an event stream', async () => {
   const { body, status } = await api.call('GET', `/projects/${id}/mcp`, { token });
   assert.is(status, 200);
   assert.equal(body.tools, [...TOOL_NAMES]);

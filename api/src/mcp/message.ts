@@ -1,13 +1,13 @@
 /**
- * Validates a posted message before the SDK sees it: pure. In: any JSON value. Out: a JSON-RPC message that the SDK
- * serves, or a response in our own words that says what is wrong. The SDK would quote its validator.
+ * Validates a posted message before the SDK sees it. Pure. In: any JSON value. Out: a JSON-RPC message for the SDK, or
+ * an error response in our own words, because the SDK would quote its validator.
  */
 import { SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/server';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { RpcMessage } from './mcp.schema.js';
 
-/** Error codes of JSON-RPC 2.0, section 5.1. */
+/** Error codes of JSON-RPC 2.0 (section 5.1). */
 const INVALID_REQUEST = -32600;
 const INVALID_PARAMS = -32602;
 
@@ -17,12 +17,12 @@ const toolCall = Compile(
 );
 
 const WANTED =
-  'The body must be one JSON-RPC 2.0 message: {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}, where ' +
-  'id is a string or an integer, params is an object, and a notification has no id';
+  'The body must be one JSON-RPC 2.0 message: {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}, ' +
+  'where id is a string or an integer, params is an object, and a notification has no id';
 
 export function messageOf(posted: unknown): Type.Static<typeof RpcMessage> | Response {
   if (!envelope.Check(posted)) {
-    const what = Array.isArray(posted) ? 'Batches are not served. ' : '';
+    const what = Array.isArray(posted) ? 'Batches are not supported. ' : '';
     return refusal(400, idOf(posted), INVALID_REQUEST, `Invalid Request: ${what}${WANTED}.`);
   }
   const { method, params } = posted;
@@ -34,7 +34,7 @@ export function messageOf(posted: unknown): Type.Static<typeof RpcMessage> | Res
   return posted;
 }
 
-/** Parameters of a client that sends none: the newest revision that begins with `initialize`. */
+/** Parameters for a client that sends none: the newest revision whose sessions begin with `initialize`. */
 const SILENT_CLIENT = {
   protocolVersion: SUPPORTED_PROTOCOL_VERSIONS[0],
   capabilities: {},

@@ -1,6 +1,6 @@
 /**
- * The revisions of the protocol that are spoken, the newest first: those that begin with `initialize` are the SDK's own
- * list.
+ * Supported revisions of the MCP protocol, the newest first. The list of the revisions whose sessions begin with
+ * `initialize` comes from the SDK.
  */
 import { SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/server';
 

@@ -1,7 +1,4 @@
-/**
- * A client asks by GET whether the server sends events of its own; this one does not, and 405 is how the protocol says
- * that.
- */
+/** Rejects a GET, by which a client requests a stream of server events, with the 405 that the protocol prescribes. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 export function refuseEventStreams(request: IncomingMessage, response: ServerResponse, next: () => void): void {

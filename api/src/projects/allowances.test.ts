@@ -1,4 +1,4 @@
-/** Which plans and types an account may use, and how many projects. */
+/** Tests the plans and types that an account may use, and its limit of projects. */
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { register, startTestApi, type TestApi } from '../testing.js';
@@ -15,7 +15,7 @@ const create = (token: string, json: object) => api.call('POST', '/projects', { 
 const allow = (email: string, assignment: string) =>
   api.platform.query(`update platform.users set ${assignment} where email = $1`, [email]);
 
-test('an account uses only the plans of the installation’s default, or those that an administrator chose', async () => {
+test('an account can use only the installation’s default plans, or those that an administrator chose', async () => {
   const { token, email } = await register(api);
   const refused = await create(token, { name: 'paid', plan: 'pro' });
   assert.equal([refused.status, refused.body.code, refused.body.errors[0].field], [403, 'plan_not_allowed', 'plan']);
@@ -24,16 +24,16 @@ test('an account uses only the plans of the installation’s default, or those t
   assert.is((await create(token, { name: 'unpaid' })).body.code, 'plan_not_allowed');
 });
 
-test('an account uses only the types that it may', async () => {
+test('an account can create only projects of its allowed types', async () => {
   const { token, email } = await register(api);
   await allow(email, "allowed_types = '{}'");
   const refused = await create(token, { name: 'typed' });
   assert.equal([refused.status, refused.body.errors?.[0].field], [403, 'backend_type'], JSON.stringify(refused.body));
 });
 
-test('an account gets no more projects than it may have, also when it creates many at once', async () => {
+test('an account’s limit of projects holds for concurrent requests', async () => {
   const { token, email } = await register(api);
-  // Each creation takes long enough in the database that those which are sent at once overlap there.
+  // Slows each creation down in the database, so that concurrent ones overlap there.
   await api.platform.query(`create function platform.slow() returns trigger language plpgsql
     as $$ begin perform pg_sleep(0.5); return new; end $$`);
   await api.platform.query(
@@ -48,7 +48,7 @@ test('an account gets no more projects than it may have, also when it creates ma
   assert.is((await create(token, { name: 'fourth-one' })).status, 403);
 });
 
-test('a project that is being deleted counts until it is gone', async () => {
+test('a project counts until its deletion is complete', async () => {
   const { token } = await register(api);
   const { id } = (await create(token, { name: 'leaving' })).body;
   await create(token, { name: 'staying' });

@@ -1,28 +1,29 @@
-/** Which account owns a project, as an administrator says. */
-import { Body, Controller, Param } from '@nestjs/common';
+/** Lists projects without an owner, and assigns projects, for administrators. */
+
+import { Body, Controller, Inject, Param } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
+import { normalAddress } from '@slipway/crds';
+import type { Logger } from 'pino';
 import Type from 'typebox';
-import { Email, normalEmail } from '../accounts/account.schema.js';
+import { Email } from '../accounts/account.schema.js';
 import { missing } from '../http/problem.js';
 import { Route } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
+import { Kubernetes } from '../kubernetes/client.js';
 import { ProjectCache } from '../kubernetes/project-cache.js';
 import { AccountMail } from '../mail/account-mail.js';
 import { letters } from '../mail/letters.js';
+import { LOG } from '../settings/injected.js';
+import { ProjectRef } from './project.schema.js';
 import { ProjectOwnersRepository } from './project-owners.repository.js';
 import { nameOf } from './project-view.js';
-
-const ProjectRef = Type.Object({
-  ref: Type.String({ minLength: 1, maxLength: 63, description: 'The name of the Project resource.' }),
-});
-type ProjectRef = Type.Static<typeof ProjectRef>;
 
 const Assignment = Type.Object({ email: Email }, { $id: 'Assignment', additionalProperties: false });
 type Assignment = Type.Static<typeof Assignment>;
 
 const UnassignedProject = Type.Object(
   {
-    ref: Type.String({ description: 'The name of the Project resource.' }),
+    ref: Type.String({ description: 'The ref of the project, the name of its Project resource.' }),
     owner: Type.String({ description: 'The address in its spec.owner.' }),
   },
   { $id: 'UnassignedProject', additionalProperties: false },
@@ -36,6 +37,8 @@ export class AssignmentsController {
     private readonly owners: ProjectOwnersRepository,
     private readonly cache: ProjectCache,
     private readonly mail: AccountMail,
+    private readonly kubernetes: Kubernetes,
+    @Inject(LOG) private readonly log: Logger,
   ) {}
 
   @Route('GET', '/admin/projects/unassigned', {
@@ -56,7 +59,10 @@ export class AssignmentsController {
   @Route('POST', '/admin/projects/{ref}/owner', {
     summary: 'Assign a project to an account',
     description:
-      '`spec.owner` follows. If another account owned the project before, its credentials are rotated: JWT secret, API keys, passwords of the database and webhook secret.',
+      '`spec.owner` follows. If another account owned the project before, ' +
+      'its credentials are rotated (JWT secret, API keys, passwords of the database and webhook secret), ' +
+      'and its Git token, deploy key and Slack address are removed. ' +
+      'That account gets a mail and an entry in `lost_projects` of `GET /auth/me`, and the Project an event.',
     access: 'admin:write',
     params: ProjectRef,
     body: Assignment,
@@ -70,10 +76,21 @@ export class AssignmentsController {
   async assignProject(@Param() { ref }: ProjectRef, @Body() { email }: Assignment): Promise<Ok> {
     const project = this.cache.get(ref);
     if (!project || project.metadata.deletionTimestamp) throw missing('project');
-    const assigned = await this.owners.assign(ref, normalEmail(email), nameOf(project));
+    const assigned = await this.owners.assign(ref, normalAddress(email), nameOf(project));
     if (!assigned) throw missing('project or account');
     if (assigned.lastOwnerId !== assigned.ownerId)
       this.mail.post(assigned.email, letters.project(this.mail.publicUrl, ref));
+    if (assigned.formerOwner !== null) {
+      this.mail.post(assigned.formerOwner, letters.projectGone(this.mail.publicUrl, ref));
+      // The assignment holds even if no event can be written.
+      await this.kubernetes
+        .recordEvent(
+          project,
+          'OwnerChanged',
+          'an administrator assigned the project to another account; its credentials are rotated',
+        )
+        .catch((error: unknown) => this.log.warn({ err: error, ref }, 'event of an assignment not written'));
+    }
     this.cache.announce();
     return { ok: true };
   }

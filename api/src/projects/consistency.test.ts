@@ -1,10 +1,14 @@
-/** Consistency of concurrent requests: names, limits, Secrets and ids, on a real Kubernetes API and a real Postgres. */
+/**
+ * Tests the consistency of concurrent requests: names, limits, Secrets and ids, with a real Kubernetes API and a real
+ * Postgres.
+ */
 
+import { until } from '@slipway/testing';
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { openPlatformDatabase } from '../database/platform-database.js';
-import { register, startTestApi, until } from '../testing.js';
+import { register, startTestApi } from '../testing.js';
 import { TOKENS_PER_USER } from '../tokens/tokens.service.js';
 import { ProjectsRepository } from './projects.repository.js';
 
@@ -19,7 +23,7 @@ async function owner() {
   return { token, call, create, ...rest };
 }
 
-test('a name stays taken while its project is being deleted, and is free once the project is gone', async () => {
+test('a name stays taken while its project is being deleted, and is free afterwards', async () => {
   const ann = await owner();
   const { id, ref } = await ann.create('shop');
   await api.operator.patch(ref, { metadata: { finalizers: ['slipway.dev/engine'] } });
@@ -35,7 +39,7 @@ test('a name stays taken while its project is being deleted, and is free once th
   assert.is(later.status, 201);
 });
 
-test('a Project that a stale cache shows takes nothing from the newer Project of its ref', async () => {
+test('a deleted Project in a stale cache does not replace the newer Project of its ref', async () => {
   const orm = await openPlatformDatabase(api.settings.databaseUrl, pino({ level: 'silent' }));
   const rows = new ProjectsRepository(orm);
   const newer = { ref: 'again', owner: 'ann@example.com', name: 'again', generation: 1, retained: false };
@@ -56,7 +60,7 @@ test('a Project that a stale cache shows takes nothing from the newer Project of
   await orm.close();
 });
 
-test('changes of one project’s Secrets at the same time never lose one that was acknowledged', async () => {
+test('concurrent changes of one project’s Secrets lose no acknowledged change', async () => {
   const ann = await owner();
   const { id, ref } = await ann.create('secrets');
   await api.operator.provision(ref);
@@ -78,7 +82,7 @@ test('changes of one project’s Secrets at the same time never lose one that wa
   }
 });
 
-test('a token that is limited to projects lists only itself', async () => {
+test('a token with project_ids lists no other token', async () => {
   const ann = await owner();
   const { id } = await ann.create('limited');
   await ann.call('POST', '/tokens', { name: 'of everything' });
@@ -90,20 +94,21 @@ test('a token that is limited to projects lists only itself', async () => {
   );
 });
 
-test('an account’s limit of tokens holds for tokens that are made at the same time', async () => {
+test('an account’s limit of tokens holds for concurrent requests', async () => {
   const ann = await owner();
   await ann.call('POST', '/tokens', { name: 'first' });
   await api.platform.query(
     `insert into platform.tokens (user_id, name, hash, hint, scopes)
      select t.user_id, 'many', sha256(convert_to(t.id || 'of' || n, 'UTF8')), '', '{}'
-     from generate_series(1, $2::int) n, platform.tokens t join platform.users u on u.id = t.user_id where u.email = $1`,
+     from generate_series(1, $2::int) n, platform.tokens t join platform.users u on u.id = t.user_id
+       where u.email = $1`,
     [ann.email, TOKENS_PER_USER - 2],
   );
   const made = await Promise.all(Array.from({ length: 5 }, () => ann.call('POST', '/tokens', {})));
   assert.equal(made.map(({ status }) => status).sort(), [201, 403, 403, 403, 403]);
 });
 
-test('a project’s limit of functions holds for functions that are made at the same time, and so do their names', async () => {
+test('a project’s limit of functions and their unique names hold for concurrent requests', async () => {
   const ann = await owner();
   const { id, ref } = await ann.create('functions');
   await api.operator.provision(ref);

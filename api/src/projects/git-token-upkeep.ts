@@ -1,16 +1,16 @@
 /**
- * Encrypts stored Git tokens with the current key, so that old keys can be removed: at the start, as a key is added by
- * a restart, and each hour, as a replica that has not been restarted may store tokens with the key before. In: the keys
- * of the settings. Out: the Secrets, and a line of the log once no token needs another key. With one key it does
- * nothing.
+ * Encrypts stored Git tokens and deploy keys with the current key, so that old keys can be removed. Runs at start,
+ * because a restart adds a key, and each hour, because a replica with the old settings may still store values. In: the
+ * keys of the settings. Out: the encrypted Secrets, and a log line once no value needs another key. If there is only
+ * one key, nothing happens.
  */
 import { Inject, Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
-import { SECRETS } from '@slipway/crds';
+import { SECRETS } from '@slipway/installation';
 import type { Logger } from 'pino';
 import { Kubernetes } from '../kubernetes/client.js';
 import { ProjectCache } from '../kubernetes/project-cache.js';
-import { LOG, SETTINGS } from '../platform.js';
-import type { ApiSettings } from '../settings.js';
+import { LOG, SETTINGS } from '../settings/injected.js';
+import type { ApiSettings } from '../settings/settings.js';
 import { SecretsOfProjects } from './project-secrets.js';
 
 const EVERY_MS = 3_600_000;
@@ -43,15 +43,17 @@ export class GitTokenUpkeep implements OnApplicationBootstrap, OnApplicationShut
 
   private look(): void {
     this.running ??= this.encryptAll()
-      .catch((error: unknown) => this.log.warn({ err: error }, 'Git tokens not looked at; tried again in an hour'))
+      .catch((error: unknown) => this.log.warn({ err: error }, 'Git credentials not checked; tried again in an hour'))
       .finally(() => {
         this.running = undefined;
       });
   }
 
-  /** One after the other: nobody waits for it. */
+  /** Runs one after the other, as no caller waits for the result. */
   private async encryptAll(): Promise<void> {
-    const named = [...this.cache.all()].filter(({ spec }) => spec.source?.tokenSecretRef?.name === SECRETS.git.name);
+    const named = [...this.cache.all()].filter(({ spec: { source } }) =>
+      [source?.tokenSecretRef?.name, source?.deployKeySecretRef?.name].includes(SECRETS.git.name),
+    );
     const retained = await this.kubernetes.retainedNamespaces();
     const isWithSecret = new Set(named.map(({ metadata }) => metadata.name));
     const refs = [...isWithSecret, ...retained.map(({ ref }) => ref)];
@@ -59,16 +61,17 @@ export class GitTokenUpkeep implements OnApplicationBootstrap, OnApplicationShut
     for (const ref of refs) {
       if (this.closed) return;
       try {
-        const outcome = await this.secrets.encryptGitTokenAnew(ref);
+        const outcome = await this.secrets.encryptGitCredentialsAnew(ref);
         if (outcome === 'rewritten') encrypted += 1;
-        // The operator may restore it from its copy, with the key before.
+        // The operator may restore the Secret from its copy, which another key encrypted.
         if (outcome === 'missing' && isWithSecret.has(ref)) throw new Error('the Secret is missing');
       } catch (error) {
         failed += 1;
-        this.log.warn({ err: error, ref }, 'Git token not encrypted anew; tried again in an hour');
+        this.log.warn({ err: error, ref }, 'Git credentials not re-encrypted; tried again in an hour');
       }
     }
     const { current: key } = this.settings.encryptionKeys;
-    if (failed === 0) this.log.info({ key, encrypted }, 'all Git tokens are encrypted with the current key');
+    if (failed === 0)
+      this.log.info({ key, encrypted }, 'all Git tokens and deploy keys are encrypted with the current key');
   }
 }

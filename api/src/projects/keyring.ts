@@ -1,7 +1,7 @@
 /**
- * Encrypts what users entrust to us (AES-256-GCM). A sealed value names its key, so keys can be rotated: add one and
- * make it `current`; `git-token-upkeep.ts` seals what is stored anew. `place` is bound in, so a value can not be moved
- * elsewhere.
+ * Encrypts users' secrets (AES-256-GCM). An encrypted value names its key, so keys can be rotated: add a key and make
+ * it `current`, then `git-token-upkeep.ts` encrypts stored values again. `place` is authenticated, so a value can't be
+ * moved to another object.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
@@ -41,7 +41,7 @@ export class Keyring {
 
   private key(id: string): Buffer {
     const key = this.keys.get(id);
-    if (!key) throw new Error(`there is no encryption key ${id} any more`);
+    if (!key) throw new Error(`the encryption key ${id} is missing`);
     return key;
   }
 }

@@ -1,8 +1,8 @@
 /**
- * A new ref that is in use already: by a Project with a row in the platform's database, and by one that kubectl applied
- * just now.
+ * Tests a new ref that already belongs to a project: one with a row in the platform database, or one just applied with
+ * kubectl.
  */
-import { randomLetters } from '@slipway/crds';
+import { randomLetters } from '@slipway/installation';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { register, startTestApi } from '../testing.js';
@@ -26,7 +26,7 @@ test('a project gets another ref when its first one belongs to another project',
 test('a project gets another ref when kubectl applied a Project with its first one', async () => {
   const { token, email } = await register(api);
   await api.operator.apply('applied', { owner: email });
-  // As while the row of the applied Project is not written yet.
+  // The row of the applied Project is not written yet.
   await api.platform.query("delete from platform.projects where ref = 'applied'");
   refs.push('applied', 'free-again');
   assert.equal(await made(token, 'third'), { status: 201, ref: 'free-again' });

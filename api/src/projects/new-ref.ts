@@ -1,10 +1,11 @@
 /**
- * Refs of projects that REST creates: 20 random lowercase letters, the form that Supabase's own tools accept. In: what
- * creates a project under a ref. A ref that another project has is replaced by a new one.
+ * Chooses refs of projects that REST creates: 20 random lowercase letters, the form that Supabase's tools accept. In: a
+ * function that creates a project under a ref. If another project has that ref, the function is called again with
+ * another ref.
  */
-import { RANDOM_REF_LENGTH, randomLetters } from '@slipway/crds';
+import { RANDOM_REF_LENGTH, randomLetters } from '@slipway/installation';
 
-/** Thrown where another project has the ref: kubectl gives a project any name. */
+/** Thrown if another project has the ref, as kubectl may choose any name. */
 export class RefTaken extends Error {}
 
 const TRIES = 3;

@@ -1,11 +1,17 @@
-/** Ownership of a Project that kubectl applied or changed: by an account, decided once, by its id. */
-import { setHeaderOptions } from '@kubernetes/client-node';
-import { ownerRole } from '@slipway/crds';
+/**
+ * Tests owners of Projects that kubectl applied or changed. An owner is an account, decided once and recorded by its
+ * id.
+ */
+
+import { ANNOTATION_UNOWNED } from '@slipway/crds';
+import { ownerRole } from '@slipway/installation';
+import type { Secret } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
 import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { runCommand } from '../administration/commands.js';
-import { type Answer, register, startTestApi, until } from '../testing.js';
+import { type Answer, register, secretsOf, startTestApi } from '../testing.js';
 
 const api = await startTestApi();
 test.after(() => api.close());
@@ -27,15 +33,7 @@ async function account(email?: string) {
 }
 type Person = Awaited<ReturnType<typeof account>>;
 
-async function onPlatform(sql: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
-  const platform = new pg.Client(api.cluster.postgres.admin('platform'));
-  await platform.connect();
-  try {
-    return (await platform.query(sql, values)).rows;
-  } finally {
-    await platform.end();
-  }
-}
+const { onPlatform } = api;
 
 const refsOf = async (person: Person) =>
   (await person.call('GET', '/projects')).body.map(({ ref }: { ref: string }) => ref);
@@ -45,7 +43,7 @@ const sees = (person: Person, ref: string) =>
     (refs) => refs.includes(ref),
   );
 const projectOf = (ref: string) => api.operator.get(ref);
-/** The API has looked at this generation of the Project. */
+/** Waits until the API has processed this generation of the Project. */
 const settled = (ref: string, generation: number) =>
   until(
     () => onPlatform('select seen_generation from platform.projects where ref = $1', [ref]),
@@ -54,6 +52,14 @@ const settled = (ref: string, generation: number) =>
 async function change(ref: string, spec: object) {
   const { metadata } = await api.operator.patch(ref, { spec });
   await settled(ref, (metadata as { generation: number }).generation);
+}
+
+/** Returns a project that Ann owns, and Bob, a possible next owner. */
+async function projectOfAnn() {
+  const [ann, bob, ref] = [await account(), await account(), newRef()];
+  await api.operator.apply(ref, { owner: ann.email });
+  await sees(ann, ref);
+  return { ann, bob, ref };
 }
 
 test('a project applied for an address belongs to the account that has the address', async () => {
@@ -69,7 +75,7 @@ test('an account registered after a project was applied for its address does not
   await api.operator.apply(ref, { owner: email });
   await settled(ref, 1);
   const [{ id } = { id: 0 }] = await onPlatform('select id from platform.projects where ref = $1', [ref]);
-  // The project is older than the account by more than the clocks may differ.
+  // The project is older than the account by more than the allowed difference of the clocks.
   await onPlatform("update platform.projects set owner_since = owner_since - interval '10 s' where ref = $1", [ref]);
   const stranger = await account(email);
   await api.restart();
@@ -81,6 +87,65 @@ test('an account registered after a project was applied for its address does not
     ['GET', '/mcp'],
   ] as const)
     assert.is((await stranger.call(method, `/projects/${id}${path}`)).status, 404, `${method} ${path}`);
+});
+
+const markOf = (ref: string) =>
+  until(
+    () => projectOf(ref),
+    ({ metadata }) => metadata.annotations?.[ANNOTATION_UNOWNED] !== undefined,
+  ).then(({ metadata }) => metadata.annotations?.[ANNOTATION_UNOWNED]);
+const isUnmarked = (ref: string) =>
+  until(
+    () => projectOf(ref),
+    ({ metadata }) => metadata.annotations?.[ANNOTATION_UNOWNED] === undefined,
+  );
+interface CoreEvent {
+  involvedObject: { name: string };
+  type: string;
+  reason: string;
+  message: string;
+}
+const eventsOf = async (ref: string) => {
+  const path = '/api/v1/namespaces/default/events';
+  const { items } = await api.operator.client.get<{ items: CoreEvent[] }>(path);
+  return items.filter(({ involvedObject }) => involvedObject.name === ref);
+};
+
+test('a project whose owner is no account has a condition and an Event with the fix until one owns it', async () => {
+  const ann = await account();
+  const ref = newRef();
+  await api.operator.apply(ref, { owner: 'Nobody@Example.com' });
+  assert.is(await markOf(ref), 'nobody@example.com');
+  const [event] = await until(
+    () => eventsOf(ref),
+    ({ length }) => length > 0,
+  );
+  assert.equal([event?.type, event?.reason], ['Warning', 'OwnerUnknown']);
+  assert.match(
+    event?.message ?? '',
+    /none had the address nobody@example\.com .* POST \/admin\/projects\/owned-.*\/owner$/,
+  );
+
+  await change(ref, { owner: 'nobody-either@example.com' });
+  await until(
+    () => projectOf(ref),
+    ({ metadata }) => metadata.annotations?.[ANNOTATION_UNOWNED] === 'nobody-either@example.com',
+  );
+  await until(
+    () => eventsOf(ref),
+    ({ length }) => length === 2,
+  );
+  await change(ref, { owner: ann.email });
+  await isUnmarked(ref);
+  assert.is((await eventsOf(ref)).length, 2);
+});
+
+test('a project of an account is not marked', async () => {
+  const { ref } = await projectOfAnn();
+  await api.restart();
+  const { metadata } = await projectOf(ref);
+  assert.is(metadata.annotations?.[ANNOTATION_UNOWNED], undefined);
+  assert.equal(await eventsOf(ref), []);
 });
 
 test('an address that another account gave up inherits no project', async () => {
@@ -96,7 +161,7 @@ test('an address that another account gave up inherits no project', async () => 
   assert.equal(await refsOf(heir), []);
 });
 
-test('data retained for an account is not inherited by another account', async () => {
+test('retained data of an account does not become the data of another account', async () => {
   const ann = await account();
   const eve = await account();
   const ref = newRef();
@@ -120,12 +185,8 @@ test('data retained for an account is not inherited by another account', async (
   );
 });
 
-test('a changed spec.owner moves the project to the other account, and ends the access of the former one', async () => {
-  const ann = await account();
-  const bob = await account();
-  const ref = newRef();
-  await api.operator.apply(ref, { owner: ann.email });
-  await sees(ann, ref);
+test('a changed spec.owner moves the project to the new owner, and ends the access of the former owner', async () => {
+  const { ann, bob, ref } = await projectOfAnn();
   const [{ id }] = (await ann.call('GET', '/projects')).body;
   const pat = (await ann.call('POST', '/tokens', { project_ids: [id] })).body.token;
   const byToken = (): Promise<Answer> => api.call('GET', `/projects/${id}`, { token: pat });
@@ -138,7 +199,7 @@ test('a changed spec.owner moves the project to the other account, and ends the 
   assert.equal([await refsOf(bob), await refsOf(ann)], [[], []]);
 });
 
-test('a changed spec.name is the name that the owner can not use twice', async () => {
+test('a changed spec.name cannot be used by another project of the owner', async () => {
   const ann = await account();
   const ref = newRef();
   await api.operator.apply(ref, { owner: ann.email, name: 'first-name' });
@@ -149,7 +210,7 @@ test('a changed spec.name is the name that the owner can not use twice', async (
   assert.is((await ann.call('POST', '/projects', { name: 'first-name' })).status, 201);
 });
 
-test('projects of a release that compared addresses keep the owner that spec.owner names', async () => {
+test('a project from a release without owner ids keeps the owner that spec.owner names', async () => {
   const ann = await account();
   const bob = await account();
   const [stays, differs, nobodys] = [newRef(), newRef(), newRef()] as [string, string, string];
@@ -176,7 +237,7 @@ test('projects of a release that compared addresses keep the owner that spec.own
   assert.equal(rows, [{ rotation_step: 0 }]);
 });
 
-test('an earlier row is settled when its owner was changed to an account with a project of that name', async () => {
+test('a row without an owner id is migrated although the account has a project of that name', async () => {
   const ann = await account();
   const bob = await account();
   const [first, second] = [newRef(), newRef()] as [string, string];
@@ -205,21 +266,23 @@ test('a project applied right before its account is registered belongs to the ac
 });
 
 const secret = async (ref: string, name: string) => {
-  const { data = {} } = await api.operator.core.readNamespacedSecret({ namespace: `p-${ref}`, name });
+  const { data = {} } = await api.operator.client.get<Secret>(`${secretsOf(ref)}/${name}`);
   return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
 };
 /** Completes a rotation, as the operator does once every verifier accepts the next secret. */
 async function rotated(ref: string, name: string, key: string, number: number | undefined) {
-  const body = { data: { [key]: Buffer.from(String(number)).toString('base64') } };
-  await api.operator.core.patchNamespacedSecret(
-    { namespace: `p-${ref}`, name, body },
-    setHeaderOptions('Content-Type', 'application/merge-patch+json'),
-  );
+  const data = { [key]: Buffer.from(String(number)).toString('base64') };
+  await api.operator.client.patch(`${secretsOf(ref)}/${name}`, { data });
 }
 const stepOf = async (ref: string) =>
   (await onPlatform('select rotation_step from platform.projects where ref = $1', [ref]))[0]?.rotation_step;
+const reachesStep = (ref: string, number: number) =>
+  until(
+    () => stepOf(ref),
+    (step) => step === number,
+  );
 
-test('a transfer rotates every credential twice over, and ends sessions of the former owner in the database', async () => {
+test('a transfer rotates every credential twice, and ends database sessions of the former owner', async () => {
   const ann = await account();
   const bob = await account();
   const { ref } = (await ann.call('POST', '/projects', { name: 'handed-over', jwt_secret: 'j'.repeat(40) })).body;
@@ -231,18 +294,18 @@ test('a transfer rotates every credential twice over, and ends sessions of the f
   const ended = new Promise((resolve) => open.on('error', resolve));
   await open.connect();
   await api.operator.patch(ref, { spec: { owner: bob.email } });
-  const asked = await until(
+  const requested = await until(
     () => projectOf(ref),
     ({ spec }) => spec.rotation?.jwtSecret !== undefined,
   );
-  const { jwtSecret, databasePasswords } = asked.spec.rotation ?? {};
-  assert.equal([jwtSecret, databasePasswords, asked.spec.jwtSecretRef], [1, 1, undefined]);
+  const { jwtSecret, databasePasswords } = requested.spec.rotation ?? {};
+  assert.equal([jwtSecret, databasePasswords, requested.spec.jwtSecretRef], [1, 1, undefined]);
   await until(
     () => secret(ref, 'project-keys'),
     (keys) => keys['webhook-secret'] !== before['webhook-secret'],
   );
   await api.restart();
-  assert.is((await projectOf(ref)).spec.rotation?.jwtSecret, 1, 'the second waits for the first');
+  assert.is((await projectOf(ref)).spec.rotation?.jwtSecret, 1, 'the second rotation waits for the first');
   await rotated(ref, 'project-keys', 'rotation-jwt-secret', jwtSecret);
   await rotated(ref, 'project-database', 'rotation-database-passwords', databasePasswords);
   await api.restart();
@@ -251,19 +314,57 @@ test('a transfer rotates every credential twice over, and ends sessions of the f
     () => projectOf(ref),
     ({ spec }) => spec.rotation?.jwtSecret === 2,
   );
-  await until(
-    () => stepOf(ref),
-    (step) => step === 0,
-  );
+  await reachesStep(ref, 0);
   await sees(bob, ref);
+  const [lost] = (await ann.call('GET', '/auth/me')).body.lost_projects;
+  assert.equal([lost.ref, lost.cause], [ref, 'spec']);
 });
 
-test('a transfer rotates past the numbers that only the Secrets record', async () => {
-  const ann = await account();
-  const bob = await account();
-  const ref = newRef();
-  await api.operator.apply(ref, { owner: ann.email });
-  await sees(ann, ref);
+for (const type of ['shared', 'frontend'] as const) {
+  test(`a transfer of a ${type} project removes the former owner's git and Slack secrets alone`, async () => {
+    const [ann, bob, ref] = [await account(), await account(), newRef()];
+    await api.operator.apply(ref, { owner: ann.email, type });
+    await sees(ann, ref);
+    const [{ id }] = (await ann.call('GET', '/projects')).body;
+    const metadata = { name: `p-${ref}` };
+    if (type === 'shared') await api.operator.provision(ref);
+    else {
+      await api.operator.client.create<object>('/api/v1/namespaces', { metadata });
+      await api.operator.secret(ref, 'project-keys', { 'webhook-secret': 'webhook-secret-of-it' });
+    }
+    const settings = { repo_url: 'https://example.com/s.git', email_notifications: true, env_vars: { A: '1' } };
+    const given = { github_token: 'ghp_ann', slack_webhook: 'https://hooks.slack.com/services/ann' };
+    await ann.call('PATCH', `/projects/${id}`, { ...settings, ...given });
+    if (type === 'frontend') assert.is((await ann.call('POST', `/projects/${id}/deploy-key`)).status, 200);
+    await change(ref, { owner: bob.email });
+    await sees(bob, ref);
+    const { body } = await until(
+      () => bob.call('GET', `/projects/${id}`),
+      (answer) => answer.body.webhook_secret !== 'webhook-secret-of-it',
+    );
+    assert.match(body.webhook_secret, /^[\w-]{43}$/);
+    assert.equal([body.has_github_token, body.slack_webhook], [false, null]);
+    assert.equal(Object.fromEntries(Object.keys(settings).map((name) => [name, body[name]])), settings);
+    const { spec } = await projectOf(ref);
+    assert.equal(spec.source, { repoUrl: settings.repo_url, productionBranch: 'main' });
+    assert.equal(spec.notifications, { email: true });
+    for (const name of ['project-git', 'project-notifications']) {
+      const read = await api.operator.client.get<Secret>(`${secretsOf(ref)}/${name}`).catch(({ status }) => status);
+      assert.is(read, 404, name);
+    }
+    const old = await api.call('POST', `/projects/${id}/deploy?token=webhook-secret-of-it`);
+    assert.is(old.status, 401);
+    if (type === 'shared') return;
+    await reachesStep(ref, 0);
+    assert.is(spec.rotation, undefined);
+    await bob.call('PATCH', `/projects/${id}`, { github_token: 'ghp_bob' });
+    await api.restart();
+    assert.is((await bob.call('GET', `/projects/${id}`)).body.has_github_token, true, 'the transfer is over');
+  });
+}
+
+test('a transfer requests a rotation with a number above all numbers that the Secrets record', async () => {
+  const { bob, ref } = await projectOfAnn();
   await api.operator.provision(ref);
   await rotated(ref, 'project-keys', 'rotation-jwt-secret', 1);
   await rotated(ref, 'project-database', 'rotation-database-passwords', 4);
@@ -275,40 +376,23 @@ test('a transfer rotates past the numbers that only the Secrets record', async (
   assert.equal([spec.rotation?.jwtSecret, spec.rotation?.databasePasswords], [5, 5]);
 });
 
-test('a transfer ends when the API was killed after it asked for the second rotation', async () => {
-  const ann = await account();
-  const bob = await account();
-  const ref = newRef();
-  await api.operator.apply(ref, { owner: ann.email });
-  await sees(ann, ref);
+test('a transfer completes after the API was killed between its two rotations', async () => {
+  const { bob, ref } = await projectOfAnn();
   await api.operator.provision(ref);
   await change(ref, { owner: bob.email });
-  await until(
-    () => stepOf(ref),
-    (step) => step === 2,
-  );
+  await reachesStep(ref, 2);
   await api.operator.patch(ref, { spec: { rotation: { jwtSecret: 2 } } });
   await rotated(ref, 'project-keys', 'rotation-jwt-secret', 2);
   await rotated(ref, 'project-database', 'rotation-database-passwords', 1);
   await api.restart();
-  await until(
-    () => stepOf(ref),
-    (step) => step === 0,
-  );
+  await reachesStep(ref, 0);
 });
 
-test('a transfer asks again for a rotation that was removed from the spec', async () => {
-  const ann = await account();
-  const bob = await account();
-  const ref = newRef();
-  await api.operator.apply(ref, { owner: ann.email });
-  await sees(ann, ref);
+test('a transfer requests its rotation again if someone removed the request from the spec', async () => {
+  const { bob, ref } = await projectOfAnn();
   await api.operator.provision(ref);
   await change(ref, { owner: bob.email });
-  await until(
-    () => stepOf(ref),
-    (step) => step === 2,
-  );
+  await reachesStep(ref, 2);
   await api.operator.patch(ref, { spec: { rotation: null } });
   await until(
     () => projectOf(ref),
@@ -316,7 +400,7 @@ test('a transfer asks again for a rotation that was removed from the spec', asyn
   );
 });
 
-test('a transfer ends sessions of a login that becomes another role, and tries again while its slots are taken', async () => {
+test('a transfer ends sessions that switched roles, and retries while all connection slots are in use', async () => {
   const ann = await account();
   const bob = await account();
   const { ref } = (await ann.call('POST', '/projects', { name: 'slots-taken' })).body;
@@ -334,34 +418,21 @@ test('a transfer ends sessions of a login that becomes another role, and tries a
   await open.connect();
   await admin.query(`alter role "${login}" connection limit 1`);
   await change(ref, { owner: bob.email });
-  await until(
-    () => stepOf(ref),
-    (step) => step === 2,
-  );
+  await reachesStep(ref, 2);
   await rotated(ref, 'project-keys', 'rotation-jwt-secret', 1);
   await rotated(ref, 'project-database', 'rotation-database-passwords', 1);
   await api.restart();
-  await until(
-    () => stepOf(ref),
-    (step) => step === 3,
-  );
+  await reachesStep(ref, 3);
   assert.is((await projectOf(ref)).spec.rotation?.jwtSecret, 2, 'the second rotation does not wait');
   await admin.query(`alter role "${login}" connection limit 20`);
   await api.restart();
   await ended;
-  await until(
-    () => stepOf(ref),
-    (step) => step === 0,
-  );
+  await reachesStep(ref, 0);
   await admin.end();
 });
 
-test('a transfer by way of nobody rotates too, and a return to the last owner does not', async () => {
-  const ann = await account();
-  const bob = await account();
-  const ref = newRef();
-  await api.operator.apply(ref, { owner: ann.email });
-  await sees(ann, ref);
+test('a transfer rotates also after a time without an owner, unless the last owner gets the project back', async () => {
+  const { ann, bob, ref } = await projectOfAnn();
   await api.operator.provision(ref);
   await change(ref, { owner: 'nobody-here@example.com' });
   await change(ref, { owner: ann.email });
@@ -376,14 +447,17 @@ test('a transfer by way of nobody rotates too, and a return to the last owner do
   );
 });
 
-test('an administrator assigns a project: the first owner rotates nothing, a further one does', async () => {
+test('an assignment by an administrator rotates credentials unless the project had no owner before', async () => {
   const root = await account();
   const ann = await account();
   const bob = await account();
   await onPlatform('update platform.users set is_administrator = email = $1', [root.email]);
   const ref = newRef();
   await api.operator.apply(ref, { owner: 'not-registered@example.com' });
-  await settled(ref, 1);
+  await until(
+    () => eventsOf(ref),
+    ({ length }) => length === 1,
+  );
   const assign = (who: Person, email: string, to = ref) => who.call('POST', `/admin/projects/${to}/owner`, { email });
   const listed = await root.call('GET', '/admin/projects/unassigned');
   assert.ok(listed.body.some((project: object) => 'ref' in project && project.ref === ref));
@@ -403,10 +477,21 @@ test('an administrator assigns a project: the first owner rotates nothing, a fur
   const carol = await account();
   await assign(root, carol.email);
   await sees(carol, ref);
-  assert.is(await stepOf(ref), 1 + Number((await projectOf(ref)).spec.rotation !== undefined));
+  const lost = async (who: Person) => (await who.call('GET', '/auth/me')).body.lost_projects;
+  const [note, ...others] = await lost(ann);
+  assert.equal([note.ref, note.cause, others], [ref, 'assigned', []]);
+  assert.equal(await lost(carol), []);
+  const reasons = (await eventsOf(ref)).map(({ reason }) => reason);
+  assert.equal(reasons.toSorted(), ['OwnerChanged', 'OwnerUnknown']);
+  // The new owner is visible a moment before the rotation.
+  await until(
+    () => projectOf(ref),
+    ({ spec }) => spec.rotation !== undefined,
+  );
+  await reachesStep(ref, 2);
 });
 
-test('commands on the server verify an address, reset a password, and assign a project', async () => {
+test('admin commands verify an address, reset a password, and assign a project', async () => {
   const ann = await account();
   const ref = newRef();
   await api.operator.apply(ref, { owner: 'not-registered@example.com' });

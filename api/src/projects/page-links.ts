@@ -1,6 +1,9 @@
 import type { ProjectQuery } from './project.schema.js';
 
-/** The `Link` header (RFC 8288) of a page; undefined where all is on one. Relative, so it holds behind any address. */
+/**
+ * Returns the `Link` header (RFC 8288) of a page; undefined if there is only one. Relative, so it works behind any
+ * proxy.
+ */
 export function pageLinks({ limit, offset = 0, ...filter }: ProjectQuery, total: number): string | undefined {
   if (limit === undefined) return undefined;
   const last = Math.max(0, Math.ceil(total / limit) - 1) * limit;

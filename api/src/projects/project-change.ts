@@ -1,5 +1,5 @@
-/** Translates a PATCH into a merge patch of the Project's spec: pure. A setting that returns to its default is null. */
-import { SECRETS } from '@slipway/crds';
+/** Translates a PATCH into a merge patch of the Project's spec. Pure. A setting with its default value becomes null. */
+import { type EnvTarget, SECRETS, targetsOf, withTargets } from '@slipway/installation';
 import { invalid } from '../http/problem.js';
 import type { ProjectChange } from './project.schema.js';
 
@@ -10,12 +10,15 @@ export function specPatch(change: ProjectChange): Patch {
     source: present({
       repoUrl: change.repo_url,
       productionBranch: change.production_branch,
+      submodules: change.git_submodules,
+      previews: change.previews,
       tokenSecretRef: reference(change.github_token, SECRETS.git.name, SECRETS.git.token),
     }),
     build: present({
       installCommand: change.install_command,
       buildCommand: change.build_command,
       outputDir: change.output_dir,
+      rootDir: change.root_dir,
     }),
     notifications: present({
       email: change.email_notifications,
@@ -25,6 +28,7 @@ export function specPatch(change: ProjectChange): Patch {
         SECRETS.notifications.slackWebhook,
       ),
     }),
+    suspendedByOwner: change.suspended,
     formsEnabled: change.forms_enabled,
     mcpWrites: change.mcp_writes,
     env:
@@ -34,24 +38,35 @@ export function specPatch(change: ProjectChange): Patch {
   });
 }
 
-/** Bytes of names and values: the Kubernetes API keeps each project's, in memory if it is ours. */
+/**
+ * Maximum bytes of the names and values of variables together. The Kubernetes API stores them, on one machine in
+ * memory.
+ */
 const MAX_ENV_BYTES = 64 * 1024;
 
-export function boundedVariables(given: NonNullable<ProjectChange['env_vars']>): Record<string, string> {
-  const variables = variablesOf(given);
-  const bytes = Object.entries(variables).reduce((sum, pair) => sum + Buffer.byteLength(pair.join('')), 0);
-  if (bytes <= MAX_ENV_BYTES) return variables;
-  throw invalid('env_vars', `names and values have ${bytes} bytes together, and may have ${MAX_ENV_BYTES}`);
+type GivenVariables = NonNullable<ProjectChange['env_vars']>;
+
+export function refuseTooManyBytes(given: GivenVariables): void {
+  const bytes = Object.entries(valuesOf(given)).reduce((sum, pair) => sum + Buffer.byteLength(pair.join('')), 0);
+  if (bytes <= MAX_ENV_BYTES) return;
+  throw invalid('env_vars', `names and values have ${bytes} bytes together; the limit is ${MAX_ENV_BYTES}`);
 }
 
-/** Both forms of `env_vars` as one; of a key that is given twice the last counts. */
-const variablesOf = (given: NonNullable<ProjectChange['env_vars']>): Record<string, string> =>
+/** Returns the new content of the Secret. The object form keeps the targets of names that stay. */
+export const envContent = (given: GivenVariables, before: Record<string, string>): Record<string, string> =>
+  withTargets(valuesOf(given), Array.isArray(given) ? givenTargets(given) : targetsOf(before));
+
+/** Converts both forms of `env_vars` to one. The last value of a repeated key wins. */
+const valuesOf = (given: GivenVariables): Record<string, string> =>
   Array.isArray(given) ? Object.fromEntries(given.map(({ key, value }) => [key, value])) : given;
+
+const givenTargets = (given: Extract<GivenVariables, unknown[]>): Map<string, EnvTarget> =>
+  new Map(given.map(({ key, target = 'all' }) => [key, target]));
 
 const reference = (value: string | null | undefined, name: string, key: string) =>
   typeof value === 'string' ? { name, key } : value;
 
-/** Without what was not asked for; undefined where nothing is left. */
+/** Returns the patch without undefined fields; undefined if none is left. */
 function present(patch: Patch): Patch {
   const entries = Object.entries(patch).filter(([, value]) => value !== undefined && !isEmpty(value));
   return Object.fromEntries(entries);

@@ -1,13 +1,14 @@
 /**
- * Which account owns which Project: `platform.projects.owner_id`. The address in `spec.owner` decides it once, when the
- * address is first seen there; afterwards the account's id is what counts. Every update names the generation that it
- * read, so that a replica with an older cache changes nothing.
+ * Owners of Projects (`platform.projects.owner_id`). The address in `spec.owner` decides the owner once, when it first
+ * appears there; from then on the account's id counts. Every update names the generation that it read, so that a
+ * replica with an older cache changes nothing.
  */
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
+import { noteLoss } from '../accounts/lost-projects.repository.js';
 import { Problem } from '../http/problem.js';
 
-/** The part of a Project's spec that the API stores, and its generation. */
+/** Fields of a Project's spec that the API stores, and its generation. */
 export interface SeenSpec {
   owner: string;
   name: string;
@@ -15,21 +16,27 @@ export interface SeenSpec {
   generation: number;
 }
 
-/** A project that changed hands. */
+/** A project that was assigned to another account. */
 export interface Assignment {
   id: number;
   ref: string;
   ownerId: number;
-  /** Address of the account. */
+  /** Address of the new owner. */
   email: string;
-  /** Null: no account owned it before. */
+  /** Former owner; null: no account owned it before. */
   lastOwnerId: number | null;
 }
 
+/** An assignment by an administrator. */
+export interface AdministratorsAssignment extends Assignment {
+  /** Address of the owner until now, if it is another account. */
+  formerOwner: string | null;
+}
+
 /**
- * The account may own what is named after its address: it proved the address, and nobody else had the address before.
- * Where addresses are proved, whoever had it without proof may be a stranger, and does not count. Its values: whether
- * they are proved, twice.
+ * SQL condition: the account may inherit what is named after its address. It proved the address, and no other account
+ * had the address before. Where addresses are verified, an unverified former holder may be a stranger, and does not
+ * count. Values: `verifiedOnly`, twice.
  */
 const MAY_INHERIT = `
   u.disabled_at is null and (u.email_verified_at is not null or not ?::boolean)
@@ -39,39 +46,48 @@ const MAY_INHERIT = `
   )
   and not exists (select from platform.retained_projects r where r.ref = p.ref and r.owner_id <> u.id)`;
 
-/** Only a change of hands between two accounts rotates the project's credentials. */
+/** SQL: begins a rotation of the credentials if the project changes from one account to another. */
 const HAND_OVER = `
   rotation_step = case when p.last_owner_id is distinct from u.id and p.last_owner_id is not null then 1
     else p.rotation_step end,
   rotation_number = case when p.last_owner_id is distinct from u.id then null else p.rotation_number end,
   last_owner_id = u.id`;
 
-/** The name that the row has, unless another project of the address has it. Its value: the address. */
+/** SQL: the row's name; null if another project of the address has it. Value: the address. */
 const FREE_NAME = `
   case when exists (
     select from platform.projects other where other.owner = ? and other.held_name = p.held_name and other.id <> p.id
   ) then null else p.held_name end`;
 
-/** Its values: the ref and the address. */
+/** SQL that assigns a project. Values: the ref and the address. */
 export const ASSIGN = `
-  with before as (select id, last_owner_id, owner_id from platform.projects where ref = ? for update)
-  update platform.projects p set owner_id = u.id, follow_owner = true, owner_since = now(), ${HAND_OVER}
-  from platform.users u, before
-  where before.id = p.id and u.email = ? and u.disabled_at is null
-  returning p.id, p.ref, u.id as "ownerId", u.email, before.last_owner_id as "lastOwnerId"`;
+  with before as (select id, ref, last_owner_id, owner_id from platform.projects where ref = ? for update),
+  assigned as (
+    update platform.projects p set owner_id = u.id, follow_owner = true, owner_since = now(), ${HAND_OVER}
+    from platform.users u, before
+    where before.id = p.id and u.email = ? and u.disabled_at is null
+    returning p.id, p.ref, u.id as "ownerId", u.email, before.last_owner_id as "lastOwnerId"
+  ),
+  lost as (
+    select before.owner_id as user_id, before.ref from before join assigned using (id)
+    where before.owner_id <> assigned."ownerId"
+  ),
+  noted as (${noteLoss('assigned', 'lost')}),
+  regained as (delete from platform.lost_projects l using assigned a where l.user_id = a."ownerId" and l.ref = a.ref)
+  select assigned.*, (select u.email from platform.users u join lost on lost.user_id = u.id) as "formerOwner"
+  from assigned`;
 
 @Injectable()
 export class ProjectOwnersRepository {
   constructor(private readonly orm: MikroORM) {}
 
-  /** The projects that the account owns. */
+  /** Returns the projects that the account owns. */
   ownedBy(userId: number): Promise<{ id: number; ref: string; uid: string | null }[]> {
     return this.rows('select id, ref, uid from platform.projects where owner_id = ?', [userId]);
   }
 
   /**
-   * For rows of a release that compared addresses at each request: whoever has the address now owns the project, as
-   * before.
+   * Migrates a row of a release without owner ids: the account that has the address now owns the project, as before.
    */
   async settle(id: number, spec: SeenSpec): Promise<void> {
     await this.rows(
@@ -83,7 +99,7 @@ export class ProjectOwnersRepository {
     );
   }
 
-  /** The spec changed, and `spec.owner` names the address that is known, or one of the same account. */
+  /** Records a changed spec whose `spec.owner` names the same account. */
   async keepOwner(id: number, spec: SeenSpec): Promise<void> {
     await this.rows(
       `update platform.projects set owner = ?, retained = ?, seen_generation = ?
@@ -93,19 +109,23 @@ export class ProjectOwnersRepository {
   }
 
   /**
-   * The spec changed, and names an address that is not the owner's: the owner loses the project now. `claim` finds the
-   * next. Nothing changes where the project was assigned since the row was read.
+   * Records a changed spec whose `spec.owner` names another account's address: the project has no owner until `claim`.
+   * Changes nothing if the project was assigned since the row was read.
    */
   async dismissOwner({ id, ownerId }: { id: number; ownerId: number | null }, spec: SeenSpec): Promise<void> {
     await this.rows(
-      `update platform.projects set owner = ?, retained = ?, seen_generation = ?, owner_id = null, owner_since = now(),
-         held_name = null
-       where id = ? and seen_generation < ? and not follow_owner and owner_id is not distinct from ?::integer returning id`,
-      [spec.owner, spec.retained, spec.generation, id, spec.generation, ownerId],
+      `with lost as (
+         update platform.projects set owner = ?, retained = ?, seen_generation = ?, owner_id = null,
+           owner_since = now(), held_name = null
+         where id = ? and seen_generation < ? and not follow_owner and owner_id is not distinct from ?::integer
+         returning ref, ?::integer as user_id
+       )
+       ${noteLoss('spec', 'lost where user_id is not null')} returning ref`,
+      [spec.owner, spec.retained, spec.generation, id, spec.generation, ownerId, ownerId],
     );
   }
 
-  /** The name by which the owner knows it, unless another project of the address holds that name. */
+  /** Records the name under which the owner knows the project, unless another project of the owner has it. */
   async keepName(id: number, name: string): Promise<void> {
     await this.rows(
       `update platform.projects p set held_name = case when exists (
@@ -121,7 +141,7 @@ export class ProjectOwnersRepository {
     return (row as { email: string }).email;
   }
 
-  /** `spec.owner` has the account's address now; no more to do, unless the account has yet another by now. */
+  /** Records that `spec.owner` has the account's address, unless the account's address changed again. */
   async followed(id: number, ownerId: number, spec: SeenSpec): Promise<void> {
     await this.rows(
       `update platform.projects p set owner = ?, retained = ?, seen_generation = greatest(seen_generation, ?),
@@ -133,7 +153,9 @@ export class ProjectOwnersRepository {
     );
   }
 
-  /** The number of the rotation that a transfer asks for: the one that was chosen before, or `number`. */
+  /**
+   * Returns the number of the rotation that a transfer requests: the recorded one, or else `number`, which it records.
+   */
   async numberRotation(id: number, number: number): Promise<number | undefined> {
     const [row] = await this.rows<{ rotation_number: number }>(
       `update platform.projects set rotation_number = coalesce(rotation_number, ?) where id = ? and rotation_step > 0
@@ -143,25 +165,35 @@ export class ProjectOwnersRepository {
     return row?.rotation_number;
   }
 
-  /** Steps follow one another, unless the project changed hands again meanwhile. */
+  /** Moves to the next step, unless the project has changed hands again. */
   async setRotationStep(id: number, step: 0 | 2 | 3): Promise<void> {
     await this.rows(
-      `update platform.projects set rotation_step = ?, rotation_number = case when ? = 0 then null else rotation_number end
+      `update platform.projects
+       set rotation_step = ?, rotation_number = case when ? = 0 then null else rotation_number end
        where id = ? and rotation_step = ? and rotation_number is not null returning id`,
       [step, step, id, step === 0 ? 3 : step - 1],
     );
   }
 
-  /** Projects that no account owns, and the address that each names. */
+  /** Ends the transfer of a project without a database, which has one step. */
+  async endRotation(id: number): Promise<void> {
+    await this.rows(
+      'update platform.projects set rotation_step = 0, rotation_number = null where id = ? and rotation_step > 0 ' +
+        'returning id',
+      [id],
+    );
+  }
+
+  /** Returns projects that no account owns, with the address of each. */
   unassigned(): Promise<{ ref: string; owner: string }[]> {
     return this.rows('select ref, owner from platform.projects where owner_id is null order by id limit 1000', []);
   }
 
   /**
-   * Gives the project to the account, as an administrator says; `spec.owner` follows. Undefined where there is no such
-   * project or account. The name must not be one that the account uses.
+   * Assigns the project to the account for an administrator; `spec.owner` is updated afterwards. Returns undefined if
+   * the project or the account does not exist. Fails if the account has a project of that name.
    */
-  async assign(ref: string, email: string, name: string): Promise<Assignment | undefined> {
+  async assign(ref: string, email: string, name: string): Promise<AdministratorsAssignment | undefined> {
     const em = this.orm.em.fork();
     return em.transactional(async () => {
       const [taken] = (await em.execute(
@@ -170,12 +202,12 @@ export class ProjectOwnersRepository {
         [email, name, ref],
       )) as object[];
       if (taken) throw new Problem('name_taken', `The account has a project named ${name}. Change spec.name first.`);
-      const [assigned] = (await em.execute(ASSIGN, [ref, email])) as [Assignment | undefined];
+      const [assigned] = (await em.execute(ASSIGN, [ref, email])) as [AdministratorsAssignment | undefined];
       return assigned;
     });
   }
 
-  /** Whether the address is the account's, or was. */
+  /** True if the address is the account's, or was. */
   async isAddressOf(userId: number, address: string): Promise<boolean> {
     const rows = await this.rows(
       `select from platform.users where id = ? and email = ?
@@ -186,8 +218,8 @@ export class ProjectOwnersRepository {
   }
 
   /**
-   * Assigns projects without an owner to the accounts that had the address before the project named it. `verifiedOnly`:
-   * to those alone that have proved it.
+   * Assigns projects without an owner to the accounts that had the address before the project named it. With
+   * `verifiedOnly`, the account must have proved the address.
    */
   claim(verifiedOnly: boolean): Promise<Assignment[]> {
     return this.rows<Assignment>(
@@ -209,12 +241,13 @@ export class ProjectOwnersRepository {
   }
 
   /**
-   * Records what a deleted Project leaves: its retained data, or nothing, which also ends earlier retention for its
-   * owner.
+   * Records whether a deleted Project leaves retained data. If it leaves none, an earlier record for its owner is
+   * deleted.
    */
   async noteRemoval(id: number): Promise<void> {
     await this.rows(
-      `with gone as (select ref, coalesce(owner_id, last_owner_id) as owner_id, retained from platform.projects where id = ?),
+      `with gone as (select ref, coalesce(owner_id, last_owner_id) as owner_id, retained
+         from platform.projects where id = ?),
          kept as (
            insert into platform.retained_projects (ref, owner_id)
            select ref, owner_id from gone where retained and exists (select from platform.users u where u.id = owner_id)

@@ -1,18 +1,30 @@
 /**
- * Keeps the owner of each Project: an account, by its id. In: a row of the platform's database and the Project that it
- * is of. Called by `project-ids.ts` at each of its looks. `spec.owner` is an address for people; what it names is
- * decided when it is first seen there.
+ * Keeps the owner of each Project. In: a row of the platform database and its Project, from each comparison of
+ * `project-ids.ts`. `spec.owner` is an address for people; the account that it names is decided when the address first
+ * appears there.
  */
 import { Inject, Injectable } from '@nestjs/common';
+import { ANNOTATION_UNOWNED, unownedMessage } from '@slipway/crds';
 import type { Logger } from 'pino';
 import { Kubernetes } from '../kubernetes/client.js';
 import { ProjectCache, type SeenProject } from '../kubernetes/project-cache.js';
 import { AccountMail } from '../mail/account-mail.js';
 import { letters } from '../mail/letters.js';
-import { LOG } from '../platform.js';
+import { LOG } from '../settings/injected.js';
 import { ProjectOwnersRepository, type SeenSpec } from './project-owners.repository.js';
-import { specOf } from './project-view.js';
+import { ownerOf, specOf } from './project-view.js';
 import type { ProjectRow } from './projects.repository.js';
+
+const unownedBy = ({ ownerId, owner }: ProjectRow): string | null => (ownerId === null ? owner : null);
+
+/**
+ * True if the Project's `unowned` annotation matches its row, if the row is behind the spec, or if it is being deleted.
+ */
+export function isMarked(row: ProjectRow, project: SeenProject): boolean {
+  const { deletionTimestamp, annotations } = project.metadata;
+  if (deletionTimestamp || row.owner !== ownerOf(project)) return true;
+  return (annotations?.[ANNOTATION_UNOWNED] ?? null) === unownedBy(row);
+}
 
 @Injectable()
 export class ProjectOwners {
@@ -24,7 +36,7 @@ export class ProjectOwners {
     @Inject(LOG) private readonly log: Logger,
   ) {}
 
-  /** Brings the row in step with the spec, if it has changed since. */
+  /** Updates the row if the spec has changed since. */
   async follow(row: ProjectRow, project: SeenProject): Promise<void> {
     const spec = specOf(project);
     if (row.generation === null) await this.owners.settle(row.id, spec);
@@ -34,13 +46,13 @@ export class ProjectOwners {
       const former = row.ownerId === null ? undefined : await this.owners.addressOf(row.ownerId);
       await this.owners.dismissOwner(row, spec);
       if (former) this.mail.post(former, letters.projectGone(this.mail.publicUrl, row.ref));
-      this.log.info({ ref: row.ref, formerOwner: row.ownerId }, 'project lost its owner: spec.owner changed');
+      this.log.info({ ref: row.ref, formerOwner: row.ownerId }, 'project owner dismissed');
     }
     if (!project.metadata.deletionTimestamp) await this.owners.keepName(row.id, spec.name);
   }
 
   /**
-   * Writes the address of the account into `spec.owner`, where the account changed it, or an administrator assigned the
+   * Writes the account's address into `spec.owner`, after the account changed it or an administrator assigned the
    * project. In: both read just now, the Project first.
    */
   async lead(row: ProjectRow, project: SeenProject): Promise<void> {
@@ -52,12 +64,25 @@ export class ProjectOwners {
     const spec = { ...specOf(this.cache.put(patched)), owner };
     await this.owners.followed(row.id, row.ownerId, spec);
     await this.owners.keepName(row.id, spec.name);
-    this.log.info({ ref: row.ref, account: row.ownerId }, 'spec.owner follows the account');
+    this.log.info({ ref: row.ref, account: row.ownerId }, 'project owner updated');
   }
 
   /**
-   * Assigns what has no owner, where an account may inherit it. True: there was something, and a transfer is to begin.
+   * Annotates a Project that no account owns, which its status then shows, and records an Event. Removes the annotation
+   * once an account owns it. In: both read just now, the Project first.
    */
+  async mark(row: ProjectRow, project: SeenProject): Promise<void> {
+    if (isMarked(row, project)) return;
+    const { name, uid, resourceVersion } = project.metadata;
+    const owner = unownedBy(row);
+    const annotations = { [ANNOTATION_UNOWNED]: owner };
+    const patched = await this.kubernetes.patchProject(name, { metadata: { uid, resourceVersion, annotations } });
+    if (!patched) return;
+    this.cache.put(patched);
+    if (owner !== null) await this.kubernetes.recordEvent(patched, 'OwnerUnknown', unownedMessage(name, owner));
+  }
+
+  /** Assigns projects without an owner to accounts that may inherit them. Returns true if any was assigned. */
   async claim(): Promise<boolean> {
     const claimed = await this.owners.claim(this.mail.isConfigured);
     for (const { id: project, ref, ownerId, lastOwnerId, email } of claimed) {

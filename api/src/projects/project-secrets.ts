@@ -1,14 +1,27 @@
-/**
- * The Secrets of a project, in its namespace: those that this program writes, and those of the operator that it shows.
- */
+/** Secrets of a project in its namespace: those that this program writes, and those of the operator that it shows. */
 import { Inject, Injectable } from '@nestjs/common';
-import { API_VERSION, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf, SECRETS } from '@slipway/crds';
+import { API_VERSION } from '@slipway/crds';
+import { LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf, SECRETS } from '@slipway/installation';
+import { isConflict } from '@slipway/kubernetes';
 import { Kubernetes } from '../kubernetes/client.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
-import { SETTINGS } from '../platform.js';
-import type { ApiSettings } from '../settings.js';
+import { SETTINGS } from '../settings/injected.js';
+import type { ApiSettings } from '../settings/settings.js';
 import { Keyring } from './keyring.js';
 import type { ProjectSecrets } from './project-view.js';
+
+const GIT_CREDENTIALS = [SECRETS.git.token, SECRETS.git.deployKey] as const;
+export type GitCredential = (typeof GIT_CREDENTIALS)[number];
+
+export interface OpenGitCredentials {
+  token: string | null;
+  /** The content of a private key file of OpenSSH. */
+  deployKey: string | null;
+}
+
+/** Name of the value, authenticated with it. That of a token is the same as in earlier releases. */
+const placeOf = (ref: string, kind: GitCredential) =>
+  kind === SECRETS.git.token ? `${ref}/${SECRETS.git.name}` : `${ref}/${SECRETS.git.name}/${kind}`;
 
 @Injectable()
 export class SecretsOfProjects {
@@ -23,7 +36,7 @@ export class SecretsOfProjects {
 
   async read({ metadata: { name: ref }, spec }: SeenProject): Promise<ProjectSecrets> {
     const read = (name: string) => this.kubernetes.getSecret(ref, name);
-    // Of Secrets that others made this program may read none, whatever a Project names.
+    // A Project may name any Secret; this program reads only those that the platform made.
     const readOurs = (name: string, named: string | undefined) => (named === name ? read(name) : undefined);
     const [keys, database, env, notifications] = await Promise.all([
       read(SECRETS.keys.name),
@@ -46,22 +59,68 @@ export class SecretsOfProjects {
     return this.put(project, SECRETS.jwt.name, { [SECRETS.jwt.secret]: secret });
   }
 
-  putEnv(project: SeenProject, variables: Record<string, string>): Promise<void> {
-    return this.put(project, SECRETS.env.name, variables);
+  /** Returns the content of the Secret of variables; empty if there is none. */
+  async env({ metadata }: SeenProject): Promise<Record<string, string>> {
+    return (await this.kubernetes.getSecret(metadata.name, SECRETS.env.name)) ?? {};
   }
 
-  putGitToken(project: SeenProject, token: string): Promise<void> {
-    const sealed = this.keyring.seal(token, `${project.metadata.name}/${SECRETS.git.name}`);
-    return this.put(project, SECRETS.git.name, { [SECRETS.git.token]: sealed });
+  putEnv(project: SeenProject, content: Record<string, string>): Promise<void> {
+    return this.put(project, SECRETS.env.name, content);
   }
 
-  /** Encrypts the stored token with the current key, unless it is. */
-  encryptGitTokenAnew(ref: string): ReturnType<Kubernetes['rewriteSecret']> {
-    const place = `${ref}/${SECRETS.git.name}`;
+  /** Encrypts a git credential and stores it beside the other one. Callers must hold the lock `projectSecrets`. */
+  async putGitCredential(project: SeenProject, kind: GitCredential, plain: string): Promise<void> {
+    const { name: ref } = project.metadata;
+    const sealed = { [kind]: this.keyring.seal(plain, placeOf(ref, kind)) };
+    const outcome = await this.rewriteGit(ref, (content) => ({ ...content, ...sealed }));
+    if (outcome === 'missing') await this.put(project, SECRETS.git.name, sealed);
+  }
+
+  /** Deletes a git credential, and the Secret with the last one. Callers must hold the lock `projectSecrets`. */
+  async removeGitCredential(project: SeenProject, kind: GitCredential): Promise<void> {
+    let isLast = false;
+    await this.rewriteGit(project.metadata.name, ({ [kind]: removed, ...others }) => {
+      isLast = Object.keys(others).length === 0;
+      return isLast || removed === undefined ? undefined : others;
+    });
+    if (isLast) await this.remove(project, SECRETS.git.name);
+  }
+
+  /** Decrypts the git credentials that the Project names, if this program stored them. */
+  async openGitCredentials({ metadata: { name: ref }, spec: { source } }: SeenProject): Promise<OpenGitCredentials> {
+    const named = { token: source?.tokenSecretRef?.name, deployKey: source?.deployKeySecretRef?.name };
+    const isOurs = (name: string | undefined) => name === SECRETS.git.name;
+    if (!isOurs(named.token) && !isOurs(named.deployKey)) return { token: null, deployKey: null };
+    const content = (await this.kubernetes.getSecret(ref, SECRETS.git.name)) ?? {};
+    const open = (name: string | undefined, kind: GitCredential) => {
+      const sealed = isOurs(name) ? content[kind] : undefined;
+      return sealed === undefined ? null : this.keyring.open(sealed, placeOf(ref, kind));
+    };
+    return { token: open(named.token, SECRETS.git.token), deployKey: open(named.deployKey, SECRETS.git.deployKey) };
+  }
+
+  /** Encrypts the stored git credentials with the current key, if another key encrypted them. */
+  encryptGitCredentialsAnew(ref: string): ReturnType<Kubernetes['rewriteSecret']> {
     return this.kubernetes.rewriteSecret(ref, SECRETS.git.name, (content) => {
-      const sealed = content[SECRETS.git.token];
-      if (sealed === undefined || this.keyring.isCurrent(sealed)) return undefined;
-      return { ...content, [SECRETS.git.token]: this.keyring.seal(this.keyring.open(sealed, place), place) };
+      const outdated = GIT_CREDENTIALS.flatMap((kind) => {
+        const sealed = content[kind];
+        return sealed === undefined || this.keyring.isCurrent(sealed) ? [] : [{ kind, sealed }];
+      });
+      if (outdated.length === 0) return undefined;
+      const renewed = outdated.map(({ kind, sealed }) => {
+        const place = placeOf(ref, kind);
+        return [kind, this.keyring.seal(this.keyring.open(sealed, place), place)];
+      });
+      return { ...content, ...Object.fromEntries(renewed) };
+    });
+  }
+
+  /** Retries once, because `git-token-upkeep.ts` rewrites the Secret without the lock. */
+  private rewriteGit(ref: string, rewrite: (content: Record<string, string>) => Record<string, string> | undefined) {
+    const attempt = () => this.kubernetes.rewriteSecret(ref, SECRETS.git.name, rewrite);
+    return attempt().catch((error: unknown) => {
+      if (isConflict(error)) return attempt();
+      throw error;
     });
   }
 
@@ -73,7 +132,10 @@ export class SecretsOfProjects {
     return this.kubernetes.deleteSecret(metadata.name, name);
   }
 
-  /** False where the operator has not made the keys yet: a Secret half made would be taken for a whole one. */
+  /**
+   * Returns false if the operator has not created the Secret yet, as an incomplete Secret would pass for a complete
+   * one.
+   */
   changeWebhookSecret({ metadata }: SeenProject, secret: string): Promise<boolean> {
     return this.kubernetes.patchSecret(metadata.name, SECRETS.keys.name, { [SECRETS.keys.webhookSecret]: secret });
   }

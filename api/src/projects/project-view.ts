@@ -1,10 +1,11 @@
-/** A Project resource as the API shows it. Pure: what must be looked up comes in. */
-import { type Installation, type Phase, type Project, projectUrlOf, SECRETS } from '@slipway/crds';
+/** Translates a Project resource into its form in the API. Pure: secrets come as arguments. */
+import { isHosted, normalAddress, type Phase, type Project, TYPES, typeOf } from '@slipway/crds';
+import { type Installation, projectUrlOf, SECRETS, siteUrlOf, variablesOf } from '@slipway/installation';
 import { ANNOTATION_UPDATED, type SeenProject } from '../kubernetes/project-cache.js';
 import type { FullProject, ListedProject, ProjectStatusAnswer } from './project.schema.js';
 import type { SeenSpec } from './project-owners.repository.js';
 
-/** The content of the project's Secrets, as far as they are there. */
+/** Content of the project's Secrets that exist. */
 export interface ProjectSecrets {
   keys?: Record<string, string> | undefined;
   database?: Record<string, string> | undefined;
@@ -13,24 +14,26 @@ export interface ProjectSecrets {
 }
 
 export const nameOf = ({ spec, metadata }: Project) => spec.name ?? metadata.name;
-export const ownerOf = ({ spec }: Project) => spec.owner.trim().toLowerCase();
-/** Returns the part of a spec that the API's tables store. */
+export const ownerOf = ({ spec }: Project) => normalAddress(spec.owner);
+/** Returns the fields of a spec that the API's tables store. */
 export const specOf = (project: SeenProject): SeenSpec => ({
   owner: ownerOf(project),
   name: nameOf(project),
   retained: project.spec.deletionPolicy === 'Retain',
   generation: project.metadata.generation ?? 1,
 });
-export const typeOf = ({ spec }: Project) => spec.type ?? 'shared';
-export const hasDatabase = (project: Project) => ['shared', 'dedicated'].includes(typeOf(project));
+export const hasDatabase = (project: Project) => TYPES[typeOf(project)].hasDatabase;
 export const phaseOf = ({ metadata, status }: Project): Phase =>
   metadata.deletionTimestamp ? 'deleting' : (status?.phase ?? 'provisioning');
-/** It is to stand still, whether or not all of it does yet. */
-export const isSuspended = ({ spec }: Project) => spec.suspend === true;
+/** Returns the party whose suspension applies: the platform if both suspended the project. */
+function suspendedBy({ spec }: Project): 'platform' | 'owner' | null {
+  if (spec.suspend) return 'platform';
+  return spec.suspendedByOwner ? 'owner' : null;
+}
 
 export function summaryOf(project: SeenProject, id: number, installation: Installation): ListedProject {
   const { metadata, spec, status } = project;
-  const url = status?.url ?? projectUrlOf(installation, metadata.name);
+  const url = status?.url ?? addressOf(project, installation);
   return {
     id,
     ref: metadata.name,
@@ -40,6 +43,7 @@ export function summaryOf(project: SeenProject, id: number, installation: Instal
     backend_type: typeOf(project),
     status: phaseOf(project),
     provision_message: status?.message ?? '',
+    suspended_by: suspendedBy(project),
     created_at: metadata.creationTimestamp,
     updated_at: metadata.annotations?.[ANNOTATION_UPDATED] || metadata.creationTimestamp,
     project_url: url,
@@ -48,12 +52,20 @@ export function summaryOf(project: SeenProject, id: number, installation: Instal
   };
 }
 
+/** URL of a Project whose status has none yet. A site has its own origin. */
+const addressOf = (project: Project, installation: Installation): string =>
+  (isHosted(typeOf(project)) ? siteUrlOf(installation, project.metadata.name) : undefined) ??
+  projectUrlOf(installation, project.metadata.name);
+
 function settingsOf({ spec }: Project) {
   const { source, build } = spec;
   return {
     repo_url: source?.repoUrl ?? null,
     build_command: build?.buildCommand ?? 'npm run build',
     output_dir: build?.outputDir ?? 'dist',
+    root_dir: build?.rootDir ?? '.',
+    git_submodules: source?.submodules ?? false,
+    previews: source?.previews ?? false,
     install_command: build?.installCommand ?? 'npm install',
     production_branch: source?.productionBranch ?? 'main',
     email_notifications: spec.notifications?.email ?? false,
@@ -63,7 +75,7 @@ function settingsOf({ spec }: Project) {
   };
 }
 
-/** `open`: whether the caller may see secrets. */
+/** `open` is true if the caller may see secrets. */
 export function fullOf(
   project: SeenProject,
   id: number,
@@ -72,6 +84,7 @@ export function fullOf(
   open: boolean,
 ): FullProject {
   const { keys, database, env, notifications } = secrets;
+  const isBackend = hasDatabase(project);
   const shown = (value: string | undefined) => (open ? (value ?? null) : null);
   const webhookSecret = keys?.[SECRETS.keys.webhookSecret];
   const webhookUrl =
@@ -79,27 +92,28 @@ export function fullOf(
   const slackKey = project.spec.notifications?.slackWebhookSecretRef?.key ?? SECRETS.notifications.slackWebhook;
   return {
     ...summaryOf(project, id, installation),
-    db_url: shown(database?.[SECRETS.database.url]),
-    anon_key: keys?.[SECRETS.keys.anonKey] ?? null,
-    service_role_key: shown(keys?.[SECRETS.keys.serviceRoleKey]),
+    db_url: isBackend ? shown(database?.[SECRETS.database.url]) : null,
+    anon_key: (isBackend && keys?.[SECRETS.keys.anonKey]) || null,
+    service_role_key: isBackend ? shown(keys?.[SECRETS.keys.serviceRoleKey]) : null,
     webhook_secret: shown(webhookSecret),
     webhook_url: shown(webhookUrl),
-    env_vars: open ? (env ?? {}) : null,
+    env_vars: open ? variablesOf(env ?? {}) : null,
     slack_webhook: shown(notifications?.[slackKey]),
   };
 }
 
 export function statusOf(project: Project): ProjectStatusAnswer {
-  const { services = {}, conditions = [], message = '' } = project.status ?? {};
+  const { services = {}, conditions = [], message = '', usage } = project.status ?? {};
   return {
     status: phaseOf(project),
     message,
     services: Object.fromEntries(
-      Object.entries(services).map(([name, { up, status, endpoint }]) => [
+      Object.entries(services).map(([name, { up, status, endpoint, reason }]) => [
         name,
-        { up, status, endpoint: endpoint ?? null },
+        { up, status, endpoint: endpoint ?? null, ...(reason === undefined ? {} : { reason }) },
       ]),
     ),
+    ...(usage ? { usage } : {}),
     conditions: conditions.map(({ type, status, reason, message: why, lastTransitionTime }) => ({
       type,
       status,

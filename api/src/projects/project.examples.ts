@@ -1,3 +1,4 @@
+import { DEFAULT_TYPE } from '@slipway/crds';
 import type { FullProject, ListedProject, ProjectStatusAnswer } from './project.schema.js';
 
 const listed: ListedProject = {
@@ -6,9 +7,10 @@ const listed: ListedProject = {
   name: 'my-shop',
   region: 'eu-central',
   plan: 'free',
-  backend_type: 'shared',
+  backend_type: DEFAULT_TYPE,
   status: 'healthy',
   provision_message: 'Ready',
+  suspended_by: null,
   created_at: '2026-01-05T09:00:00Z',
   updated_at: '2026-01-05T09:00:00Z',
   project_url: 'http://localhost:4000/p/qkzvhwmtyfbrnxgcalpe',
@@ -16,6 +18,9 @@ const listed: ListedProject = {
   repo_url: null,
   build_command: 'npm run build',
   output_dir: 'dist',
+  root_dir: '.',
+  git_submodules: false,
+  previews: false,
   install_command: 'npm install',
   production_branch: 'main',
   email_notifications: false,
@@ -41,7 +46,12 @@ const status: ProjectStatusAnswer = {
   services: {
     database: { up: true, status: 'running', endpoint: null },
     auth: { up: true, status: 'running', endpoint: `${listed.project_url}/auth/v1` },
-    storage: { up: false, status: 'unavailable', endpoint: null },
+    storage: {
+      up: false,
+      status: 'unavailable',
+      endpoint: null,
+      reason: 'storage is not available here: shared projects of this installation have no storage.',
+    },
   },
   conditions: [
     {

@@ -2,13 +2,14 @@ import { Body, Controller, Param, Query, Res } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import Type from 'typebox';
-import { Caller } from '../access/caller.js';
-import type { Principal } from '../access/principal.js';
+import { Caller } from '../callers/caller.js';
+import type { Principal } from '../callers/principal.js';
 import { Route } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
 import { pageLinks } from './page-links.js';
 import { EXAMPLES } from './project.examples.js';
 import {
+  EnvVariable,
   FullProject,
   ListedProject,
   NewProject,
@@ -44,7 +45,8 @@ export class ProjectsController {
   @Route('GET', '/projects', {
     summary: 'List your projects',
     description:
-      'In the order of their ids. With `limit`, `Link` names the other pages and `X-Total-Count` says how many there are in all.',
+      'In the order of their ids. With `limit`, `Link` names the other pages ' +
+      'and `X-Total-Count` says the number of all projects.',
     access: 'projects:read',
     query: ProjectQuery,
     answer: {
@@ -57,7 +59,7 @@ export class ProjectsController {
           description: 'RFC 8288: rel first, prev, next, last, as far as there are such pages.',
           schema: { type: 'string' },
         },
-        'X-Total-Count': { description: 'How many there are on all pages.', schema: { type: 'integer' } },
+        'X-Total-Count': { description: 'Number of projects on all pages.', schema: { type: 'integer' } },
       },
     },
   })
@@ -75,14 +77,16 @@ export class ProjectsController {
 
   @Route('POST', '/projects', {
     summary: 'Create a project',
-    description: 'It is answered at once; poll /projects/{id}/status until it is healthy.',
+    description: 'Responds at once; poll /projects/{id}/status until it is healthy.',
     access: 'projects:write',
     cost: 20,
     body: NewProject,
     bodyExamples: EXAMPLES.creation,
     answer: { status: 201, description: 'The project.', schema: FullProject, example: EXAMPLES.provisioning },
     problems: {
-      403: 'The token lacks the scope that is named, or the account may not use the plan or type, or has its projects.',
+      403:
+        'The token is missing the named scope, or the account may not use the plan or type, ' +
+        'or has reached its limit of projects.',
       409: { kind: 'name_taken', text: 'You have a project of this name.' },
     },
     links: LINKS,
@@ -104,15 +108,15 @@ export class ProjectsController {
 
   @Route('PATCH', '/projects/{id}', {
     summary: 'Change settings of a project',
-    description: 'What is not named stays; null puts the default back.',
+    description: 'Fields that are left out stay; null restores the default.',
     access: 'projects:write',
     params: ProjectId,
     body: ProjectChange,
     bodyExamples: EXAMPLES.change,
-    answer: { status: 200, description: 'The project as it is now.', schema: FullProject, example: EXAMPLES.full },
+    answer: { status: 200, description: 'The changed project.', schema: FullProject, example: EXAMPLES.full },
     problems: {
       ...MISSING,
-      409: { kind: 'project_not_ready', text: 'It is being deleted, or is not provisioned far enough for this.' },
+      409: { kind: 'project_not_ready', text: 'It is being deleted, or the change needs a provisioned project.' },
     },
   })
   changeProject(
@@ -123,12 +127,30 @@ export class ProjectsController {
     return this.projects.change(caller, id, body);
   }
 
+  @Route('GET', '/projects/{id}/env', {
+    summary: 'List the names of environment variables',
+    description: 'Sorted by name, without values, which the project has as `env_vars`.',
+    access: 'projects:read',
+    params: ProjectId,
+    answer: {
+      status: 200,
+      description: 'The variables.',
+      schema: Type.Array(EnvVariable),
+      example: [{ key: 'GREETING', target: 'all' }],
+    },
+    problems: MISSING,
+  })
+  listProjectEnv(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<EnvVariable[]> {
+    return this.projects.listEnv(caller, id);
+  }
+
   @Route('DELETE', '/projects/{id}', {
-    summary: 'Delete a project and all that it has',
-    description: 'It is answered at once. The project shows the status `deleting` until all is gone, and then 404.',
+    summary: 'Delete a project and all its data',
+    description:
+      'Responds at once. The project has the status `deleting` until its data is deleted, and then is a 404.',
     access: 'projects:delete',
     params: ProjectId,
-    answer: { status: 200, description: 'It is being deleted.', schema: OK, example: { ok: true } },
+    answer: { status: 200, description: 'The project is being deleted.', schema: OK, example: { ok: true } },
     problems: MISSING,
   })
   async deleteProject(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<Ok> {
@@ -137,7 +159,7 @@ export class ProjectsController {
   }
 
   @Route('GET', '/projects/{id}/status', {
-    summary: 'How far a project is, and how its services are',
+    summary: 'Read the status of a project and its services',
     access: 'projects:read',
     params: ProjectId,
     answer: { status: 200, description: 'The status.', schema: ProjectStatusAnswer, example: EXAMPLES.status },
@@ -149,13 +171,13 @@ export class ProjectsController {
   }
 
   @Route('POST', '/projects/{id}/reprovision', {
-    summary: 'Provision a dedicated project again whose provisioning failed',
+    summary: 'Provision a failed dedicated project again',
     access: 'projects:write',
     cost: 20,
     params: ProjectId,
     answer: {
       status: 200,
-      description: 'It begins anew.',
+      description: 'Provisioning restarts.',
       schema: Reprovisioned,
       example: { ok: true, server_type: 'cpx11', location: 'fsn1' },
     },

@@ -10,9 +10,11 @@ import { ProjectTransfers } from './project-transfers.js';
 import { ProjectsController } from './projects.controller.js';
 import { ProjectsRepository } from './projects.repository.js';
 import { ProjectsService } from './projects.service.js';
+import { RecentKeys } from './recent-keys.js';
+import { SuspensionsController } from './suspensions.controller.js';
 
 @Module({
-  controllers: [AssignmentsController, ProjectsController],
+  controllers: [AssignmentsController, ProjectsController, SuspensionsController],
   providers: [
     ProjectsService,
     ProjectsRepository,
@@ -21,9 +23,10 @@ import { ProjectsService } from './projects.service.js';
     ProjectOwners,
     ProjectOwnersRepository,
     ProjectTransfers,
+    RecentKeys,
     SecretsOfProjects,
     ExclusiveWork,
   ],
-  exports: [ProjectsService, ProjectIds, SecretsOfProjects, ExclusiveWork],
+  exports: [ProjectsService, ProjectIds, RecentKeys, SecretsOfProjects, ExclusiveWork],
 })
 export class ProjectsModule {}

@@ -1,4 +1,4 @@
-/** The integer id of each Project, and who holds which name. The Project itself lives in the Kubernetes API. */
+/** Integer ids and names of Projects. The Project itself is in the Kubernetes API. */
 import { MikroORM, UniqueConstraintViolationException } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 import { Problem } from '../http/problem.js';
@@ -9,26 +9,27 @@ export interface ProjectRow {
   ref: string;
   uid: string | null;
   complete: boolean;
-  /** Seconds since it was reserved. */
+  /** Seconds since the id was reserved. */
   age: number;
-  /** The account that owns it; null: none does. */
+  /** Id of the owner; null: no account owns it. */
   ownerId: number | null;
   /** The address in `spec.owner`, in lower case, as of `generation`. */
   owner: string;
-  /** Generation of the Project that this row matches; null: no program that knows owners by id has looked at it. */
+  /** Generation of the Project that this row matches; null: only a release without owner ids has seen it. */
   generation: number | null;
-  /** `spec.owner` is to become the account's address. */
+  /** True until `spec.owner` has the owner's present address. */
   followOwner: boolean;
-  /** Which rotation of a transfer is due: the first (1), the second (2), the end of sessions (3), or 0 for none. */
+  /** Next step of a transfer: first rotation (1), second rotation (2), end of sessions (3), or none (0). */
   rotationStep: number;
   rotationNumber: number | null;
 }
 
-const COLUMNS = `id, ref, uid, complete, extract(epoch from now() - created_at)::float8 as age, owner_id as "ownerId", owner,
-  seen_generation as generation, follow_owner as "followOwner", rotation_step as "rotationStep",
+const COLUMNS = `id, ref, uid, complete, extract(epoch from now() - created_at)::float8 as age,
+  owner_id as "ownerId", owner, seen_generation as generation, follow_owner as "followOwner",
+  rotation_step as "rotationStep",
   rotation_number as "rotationNumber"`;
 
-/** A Project as it is adopted. */
+/** Fields of a Project that gets an id. */
 export interface NewRow {
   ref: string;
   uid: string;
@@ -46,7 +47,7 @@ export interface Reservation {
   maxProjects: number;
 }
 
-/** Postgres names the constraint of `ref text unique` so. */
+/** Constraint name that Postgres gives to `ref text unique`. */
 const REF_UNIQUE = 'projects_ref_key';
 
 @Injectable()
@@ -54,9 +55,8 @@ export class ProjectsRepository {
   constructor(private readonly orm: MikroORM) {}
 
   /**
-   * An id and the name, for a Project that is about to be created, and the address of its owner. The lock on the
-   * account's row makes projects that are created at the same time, and the deletion of the account, wait for one
-   * another, so that the limit holds.
+   * Reserves an id and a name for a Project that is about to be created. Locks the account's row, so that the limit
+   * holds for concurrent creations, and the account is not deleted.
    */
   async reserve({ ref, ownerId, name, maxProjects }: Reservation): Promise<{ id: number; owner: string }> {
     const insert = `
@@ -71,7 +71,9 @@ export class ProjectsRepository {
         const values = [ref, name, ownerId, maxProjects];
         const [row] = (await em.execute(insert, values)) as { id: number; owner: string }[];
         if (row) return row;
-        const detail = `Your account may have ${maxProjects} projects, and has them. Delete one, or ask an administrator for more.`;
+        const detail =
+          `Your account has reached its limit of ${maxProjects} projects. ` +
+          `Delete one, or ask an administrator for a higher limit.`;
         throw new Problem('project_limit', detail);
       });
     } catch (error) {
@@ -80,7 +82,8 @@ export class ProjectsRepository {
         throw new RefTaken('another project has the ref');
       throw new Problem(
         'name_taken',
-        `You have a project named ${name}, or one that is being deleted. Choose another name, or wait until it is gone.`,
+        `You have a project named ${name}, or one that is being deleted. ` +
+          'Choose another name, or wait until that project is deleted.',
         {
           errors: [{ field: 'name', message: 'is the name of another project of yours' }],
         },
@@ -97,9 +100,8 @@ export class ProjectsRepository {
   }
 
   /**
-   * Gives the Project an id, or learns the uid of one that has an id. Another Project under the same ref gets its own;
-   * `replaced` is the uid of the one before, which is known to be gone. A row of any other uid is newer than what the
-   * caller has seen, and stays.
+   * Gives the Project an id, or records its uid if it has one. Another Project under the same ref gets its own id.
+   * `replaced` is the uid of a deleted predecessor. A row of any other uid is newer than the caller's cache, and stays.
    */
   async adopt(project: NewRow, replaced: string | null): Promise<void> {
     const { ref, uid, owner, name, createdAt, generation, retained } = project;
@@ -128,14 +130,12 @@ export class ProjectsRepository {
     return this.rows<ProjectRow>(`select ${COLUMNS} from platform.projects`, []);
   }
 
-  /** Projects with work left: `spec.owner` is to follow the account, or credentials are to be rotated. */
+  /** Returns projects with pending changes: `spec.owner` must be updated, or credentials rotated. */
   pending(): Promise<{ id: number; ref: string }[]> {
     return this.rows('select id, ref from platform.projects where follow_owner or rotation_step > 0 order by id', []);
   }
 
-  /**
-   * Frees the id and the name of a Project that the server has no more, unless the row is of another Project by now.
-   */
+  /** Frees the id and the name of a deleted Project, unless the row belongs to another Project by now. */
   async removeGone(id: number, uid: string | null): Promise<void> {
     const sql = 'delete from platform.projects where id = ? and uid is not distinct from ? returning id';
     await this.rows(sql, [id, uid]);

@@ -1,16 +1,27 @@
-/** Projects: each call reads or writes the Project resource, which the operator drives to what it says. */
+/** Projects over REST. Reads and writes Project resources, which the operator reconciles. */
 import { Inject, Injectable } from '@nestjs/common';
-import { ANNOTATION_REPROVISION, API_VERSION, type Project, SECRETS } from '@slipway/crds';
-import { maySee, type Principal } from '../access/principal.js';
+import {
+  ANNOTATION_REPROVISION,
+  API_VERSION,
+  DEFAULT_TYPE,
+  hasOwnMachine,
+  type Project,
+  TYPES,
+  typeOf,
+} from '@slipway/crds';
+import { SECRETS, targetsOf, whyTypeUnavailable } from '@slipway/installation';
+import { isConflict } from '@slipway/kubernetes';
+import { maySee, type Principal } from '../callers/principal.js';
 import { ExclusiveWork } from '../database/exclusive-work.js';
-import { backendType, plans, regions } from '../discovery/catalogue.js';
-import { missing, Problem } from '../http/problem.js';
-import { isConflict, Kubernetes } from '../kubernetes/client.js';
+import { plans, regions } from '../discovery/catalogue.js';
+import { invalid, missing, Problem } from '../http/problem.js';
+import { Kubernetes } from '../kubernetes/client.js';
 import { ANNOTATION_UPDATED, ProjectCache, type SeenProject } from '../kubernetes/project-cache.js';
-import { SETTINGS } from '../platform.js';
-import type { Allowances, ApiSettings } from '../settings.js';
+import { SETTINGS } from '../settings/injected.js';
+import type { Allowances, ApiSettings } from '../settings/settings.js';
 import { RefTaken, withNewRef } from './new-ref.js';
 import type {
+  EnvVariable,
   FullProject,
   ListedProject,
   NewProject,
@@ -18,12 +29,13 @@ import type {
   ProjectQuery,
   Reprovisioned,
 } from './project.schema.js';
-import { boundedVariables, specPatch } from './project-change.js';
+import { envContent, refuseTooManyBytes, specPatch } from './project-change.js';
 import { ProjectIds } from './project-ids.js';
 import { ProjectOwnersRepository } from './project-owners.repository.js';
 import { SecretsOfProjects } from './project-secrets.js';
 import { fullOf, nameOf, type ProjectSecrets, phaseOf, summaryOf } from './project-view.js';
 import { ProjectsRepository } from './projects.repository.js';
+import { refuseResumption } from './suspension.js';
 
 export interface FoundProject {
   id: number;
@@ -43,14 +55,14 @@ export class ProjectsService {
     @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {}
 
-  async create(caller: Principal, wish: NewProject): Promise<FullProject> {
-    this.refuse(caller, wish);
+  async create(caller: Principal, input: NewProject): Promise<FullProject> {
+    this.refuse(caller, input);
     const { maxProjects } = this.allowancesOf(caller);
     const { id, project } = await withNewRef(async (ref) => {
-      const { id, owner } = await this.rows.reserve({ ref, ownerId: caller.user.id, name: wish.name, maxProjects });
-      return { id, project: await this.createResource(id, resourceOf(ref, owner, wish)) };
+      const { id, owner } = await this.rows.reserve({ ref, ownerId: caller.user.id, name: input.name, maxProjects });
+      return { id, project: await this.createResource(id, resourceOf(ref, owner, input)) };
     }, this.settings.newRef);
-    if (wish.jwt_secret !== undefined) await this.bringJwtSecret(project, wish.jwt_secret);
+    if (input.jwt_secret !== undefined) await this.bringJwtSecret(project, input.jwt_secret);
     await this.rows.markCreated(id, project.metadata.uid);
     return this.full(caller, { id, project }, {});
   }
@@ -60,19 +72,19 @@ export class ProjectsService {
     { limit, offset = 0, status, name }: ProjectQuery,
   ): Promise<{ page: ListedProject[]; total: number }> {
     await this.ids.settled();
-    const isAsked = (project: SeenProject) =>
+    const isRequested = (project: SeenProject) =>
       (!status || phaseOf(project) === status) && (name === undefined || nameOf(project) === name);
     const seen = (await this.owners.ownedBy(caller.user.id))
       .flatMap(({ id, ref, uid }) => {
         const project = this.cache.get(ref);
         const isIt = project && (uid === null || uid === project.metadata.uid);
-        return isIt && maySee(caller, id) && isAsked(project) ? [summaryOf(project, id, this.settings)] : [];
+        return isIt && maySee(caller, id) && isRequested(project) ? [summaryOf(project, id, this.settings)] : [];
       })
       .sort((a, b) => a.id - b.id);
     return { page: seen.slice(offset, limit === undefined ? undefined : offset + limit), total: seen.length };
   }
 
-  /** The caller's own; of any other a caller learns no more than of one that was never there. */
+  /** Returns the caller's project. Another account's project gets the same error as an unknown id. */
   async find(caller: Principal, id: number): Promise<FoundProject> {
     const row = maySee(caller, id) ? await this.rows.byId(id) : undefined;
     if (row?.ownerId !== caller.user.id) throw missing('project');
@@ -83,15 +95,24 @@ export class ProjectsService {
   }
 
   async read(caller: Principal, id: number): Promise<FullProject> {
-    const found = await this.find(caller, id);
-    return this.full(caller, found, await this.secrets.read(found.project));
+    const own = await this.find(caller, id);
+    return this.full(caller, own, await this.secrets.read(own.project));
+  }
+
+  /** Variables in a Secret that kubectl created are not read. */
+  async listEnv(caller: Principal, id: number): Promise<EnvVariable[]> {
+    const { project } = await this.find(caller, id);
+    const isOurs = project.spec.env?.secretRef.name === SECRETS.env.name;
+    const targets = isOurs ? targetsOf(await this.secrets.env(project)) : [];
+    return [...targets].map(([key, target]) => ({ key, target }));
   }
 
   async change(caller: Principal, id: number, change: ProjectChange): Promise<FullProject> {
     const { project } = await this.find(caller, id);
     refuseDeleting(project);
+    if (isResumption(change)) refuseResumption(project);
     const work = () => this.applyChange(project, change);
-    // A removal that meets another change would take the Secret that the other has just written.
+    // Locked, as a removal during another change would delete the Secret that the other has just written.
     const patched = changesSecrets(change) ? await this.exclusive.run('projectSecrets', id, work) : await work();
     return this.full(caller, { id, project: patched }, await this.secrets.read(patched));
   }
@@ -103,7 +124,7 @@ export class ProjectsService {
     return patched;
   }
 
-  /** The name stays taken until the Project is gone: until then the operator would refuse another of the same name. */
+  /** The name stays taken until the Project is deleted, as the operator would reject another Project of the name. */
   async remove(caller: Principal, id: number): Promise<void> {
     const { project } = await this.find(caller, id);
     if (project.metadata.deletionTimestamp) return;
@@ -125,16 +146,16 @@ export class ProjectsService {
     return { ok: true, server_type: plan?.server.type ?? '', location: region?.datacenter ?? '' };
   }
 
-  private refuse(caller: Principal, wish: NewProject): void {
+  private refuse(caller: Principal, input: NewProject): void {
     if (caller.projectIds !== null)
-      throw new Problem('not_allowed', 'This token is limited to some projects and can not create others.');
-    const { available, reason, id } = backendType(wish.backend_type ?? 'shared');
-    if (!available) {
-      throw new Problem('backend_type_unavailable', `backend_type ${id} can not be created here: ${reason}`, {
-        errors: [{ field: 'backend_type', message: `${reason} GET /backend-types lists what is available.` }],
+      throw new Problem('not_allowed', 'This token is limited to some projects and cannot create others.');
+    refuseJwtSecretWithoutKeys(input);
+    const unavailable = whyTypeUnavailable(input.backend_type ?? DEFAULT_TYPE, this.settings);
+    if (unavailable)
+      throw new Problem('backend_type_unavailable', unavailable, {
+        errors: [{ field: 'backend_type', message: unavailable }],
       });
-    }
-    refuseUnlessAllowed(this.allowancesOf(caller), wish);
+    refuseUnlessAllowed(this.allowancesOf(caller), input);
   }
 
   private allowancesOf({ allowed }: Principal): Allowances {
@@ -151,7 +172,7 @@ export class ProjectsService {
     return project && this.cache.put(project);
   }
 
-  /** A refusal gives the id and the name back; of anything less certain `ProjectIds` finds out what became of it. */
+  /** Frees the id and the name if the server rejects the Project. After an uncertain error, `ProjectIds` settles it. */
   private async createResource(id: number, resource: Project): Promise<SeenProject> {
     try {
       return this.cache.put(await this.kubernetes.createProject(resource));
@@ -165,41 +186,42 @@ export class ProjectsService {
     try {
       await this.secrets.putJwtSecret(project, secret);
     } catch (error) {
-      // Nobody is told of this project, so it must not stay; where this fails too, `ProjectIds` sees to it.
+      // No client knows this project, so it is deleted. If that fails too, `ProjectIds` deletes it.
       await this.kubernetes.deleteProject(project.metadata.name, project.metadata.uid).catch(() => undefined);
       throw error;
     }
   }
 
-  /** Before the Project names them. */
+  /** Writes Secrets before the Project names them. */
   private async putSecrets(project: SeenProject, change: ProjectChange): Promise<void> {
     const { webhook_secret, github_token, slack_webhook } = change;
-    // Refused before anything is written.
-    const variables = change.env_vars && boundedVariables(change.env_vars);
+    // Checked before anything is written.
+    if (change.env_vars) refuseTooManyBytes(change.env_vars);
     if (webhook_secret !== undefined && !(await this.secrets.changeWebhookSecret(project, webhook_secret))) {
       throw new Problem(
         'project_not_ready',
         'webhook_secret can be set once the project is provisioned. Try again then.',
       );
     }
-    if (variables) await this.secrets.putEnv(project, variables);
-    if (github_token) await this.secrets.putGitToken(project, github_token);
+    if (change.env_vars) await this.putEnv(project, change.env_vars);
+    if (github_token) await this.secrets.putGitCredential(project, SECRETS.git.token, github_token);
     if (slack_webhook) await this.secrets.putSlackWebhook(project, slack_webhook);
   }
 
-  /** After the Project has let go of them. */
+  /** Merges with the present content. Callers must hold the lock `projectSecrets`. */
+  private async putEnv(project: SeenProject, given: NonNullable<ProjectChange['env_vars']>): Promise<void> {
+    await this.secrets.putEnv(project, envContent(given, await this.secrets.env(project)));
+  }
+
+  /** Deletes Secrets that the Project no longer names. */
   private async removeSecrets(project: SeenProject, change: ProjectChange): Promise<void> {
     if (change.env_vars === null) await this.secrets.remove(project, SECRETS.env.name);
-    if (change.github_token === null) await this.secrets.remove(project, SECRETS.git.name);
+    if (change.github_token === null) await this.secrets.removeGitCredential(project, SECRETS.git.token);
     if (change.slack_webhook === null) await this.secrets.remove(project, SECRETS.notifications.name);
   }
 
-  /** Only what is named changes, so nothing that another writes meanwhile is lost. */
-  private async patch(
-    { metadata }: SeenProject,
-    spec: object,
-    annotations: Record<string, string> = {},
-  ): Promise<SeenProject> {
+  /** Changes only the named fields, so no concurrent write is lost. */
+  async patch({ metadata }: SeenProject, spec: object, annotations: Record<string, string> = {}): Promise<SeenProject> {
     const { name, uid } = metadata;
     const body = {
       metadata: { uid, annotations: { ...annotations, [ANNOTATION_UPDATED]: new Date().toISOString() } },
@@ -218,16 +240,16 @@ export class ProjectsService {
   }
 }
 
-function resourceOf(ref: string, owner: string, wish: NewProject): Project {
-  const { name, region = 'eu-central', plan = 'free', backend_type: type = 'shared' } = wish;
+function resourceOf(ref: string, owner: string, input: NewProject): Project {
+  const { name, region = 'eu-central', plan = 'free', backend_type: type = DEFAULT_TYPE } = input;
   const jwt =
-    wish.jwt_secret === undefined ? {} : { jwtSecretRef: { name: SECRETS.jwt.name, key: SECRETS.jwt.secret } };
+    input.jwt_secret === undefined ? {} : { jwtSecretRef: { name: SECRETS.jwt.name, key: SECRETS.jwt.secret } };
   const spec = { name, owner, type, region, plan, ...jwt };
   return { apiVersion: API_VERSION, kind: 'Project', metadata: { name: ref }, spec };
 }
 
-function refuseUnlessAllowed({ plans: allowedPlans, types }: Allowances, wish: NewProject): void {
-  const { plan = 'free', backend_type: type = 'shared' } = wish;
+function refuseUnlessAllowed({ plans: allowedPlans, types }: Allowances, input: NewProject): void {
+  const { plan = 'free', backend_type: type = DEFAULT_TYPE } = input;
   const refuse = (field: string, value: string, allowed: readonly string[]) => {
     const may = allowed.length > 0 ? `may use ${allowed.join(', ')}` : 'may use none';
     const detail = `Your account may not use ${field} ${value}: it ${may}. An administrator can allow more.`;
@@ -240,15 +262,28 @@ function refuseUnlessAllowed({ plans: allowedPlans, types }: Allowances, wish: N
 const changesSecrets = ({ env_vars, github_token, slack_webhook, webhook_secret }: ProjectChange) =>
   [env_vars, github_token, slack_webhook, webhook_secret].some((value) => value !== undefined);
 
-function refuseDeleting(project: SeenProject) {
+function refuseJwtSecretWithoutKeys({ backend_type: type = DEFAULT_TYPE, jwt_secret }: NewProject): void {
+  if (jwt_secret === undefined || TYPES[type].hasDatabase) return;
+  throw invalid('jwt_secret', `a ${type} project has no API keys for it to sign. Leave it out.`);
+}
+
+const isResumption = ({ suspended }: ProjectChange) => suspended === false || suspended === null;
+
+export function refuseDeleting(project: SeenProject) {
   if (project.metadata.deletionTimestamp)
-    throw new Problem('project_deleting', 'The project is being deleted and can not be changed.');
+    throw new Problem('project_deleting', 'The project is being deleted and cannot be changed.');
+}
+
+/** Rejects settings of a git repository for a type that is not built from one. */
+export function refuseOtherTypes(project: SeenProject): void {
+  const type = typeOf(project);
+  if (TYPES[type].isBuilt) return;
+  throw new Problem('wrong_type', `Only a frontend project is built from a git repository; this is a ${type} project.`);
 }
 
 function refuseReprovision(project: SeenProject) {
   const refusal = (detail: string) => new Problem('not_reprovisionable', detail);
-  if ((project.spec.type ?? 'shared') !== 'dedicated')
-    throw refusal('Only a dedicated project can be provisioned again.');
+  if (!hasOwnMachine(typeOf(project))) throw refusal('Only a dedicated project can be provisioned again.');
   if (project.status?.server) throw refusal('A server exists already; restart its services instead.');
   if (phaseOf(project) !== 'error')
     throw refusal(

@@ -1,7 +1,8 @@
-import { Body, Controller, Param } from '@nestjs/common';
+import { Readable } from 'node:stream';
+import { Body, Controller, Param, StreamableFile } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
-import { Caller } from '../access/caller.js';
-import type { Principal } from '../access/principal.js';
+import { Caller } from '../callers/caller.js';
+import type { Principal } from '../callers/principal.js';
 import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
 import { ProjectId } from '../projects/project.schema.js';
@@ -16,26 +17,31 @@ export class QueryController {
   @Route('POST', '/projects/{id}/query', {
     summary: "Run SQL on a project's database",
     description:
-      "As the project's own unprivileged role, in a session of its own, for at most 30 seconds. At most 1000 rows and 8 MiB are answered for all statements.",
+      "Runs SQL as the project's unprivileged owner role, in a new session, for at most 30 seconds. " +
+      'The response has at most 1000 rows and 8 MiB.',
     access: 'database:query',
     cost: 2,
     params: ProjectId,
     body: QueryBody,
     bodyExamples: { select: { sql: 'select id, title from todos order by id' } },
-    answer: { status: 200, description: 'What the last statement gave.', schema: QueryResult, example: EXAMPLE },
+    answer: { status: 200, description: 'The result of the last statement.', schema: QueryResult, example: EXAMPLE },
     problems: {
-      400: 'The body or the id is not valid, or the database refused the SQL: then `sqlstate`, `position`, `sql_detail` and `hint` are its words.',
+      400:
+        'The body or the id is not valid, the project has no database, or the database rejected the SQL: ' +
+        'then `sqlstate`, `position`, `sql_detail` and `hint` are those of its error.',
       404: 'There is no such project, or it is not yours.',
       409: { kind: 'project_not_ready', text: 'The project is not provisioned yet, or is being deleted.' },
       429: 'Too many queries of this project run at once.',
     },
   })
-  queryProject(
+  async queryProject(
     @Caller() caller: Principal,
     @Param() { id }: ProjectId,
     @Body() { sql }: QueryBody,
     @CallerSignal() signal: AbortSignal,
-  ): Promise<QueryResult> {
-    return this.queries.run(caller, id, sql, signal);
+  ): Promise<StreamableFile> {
+    const pieces = await this.queries.run(caller, id, sql, signal);
+    const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    return new StreamableFile(Readable.from(pieces), { type: 'application/json; charset=utf-8', length });
   }
 }

@@ -1,67 +1,92 @@
-/**
- * Runs a person's SQL on their project's database within bounds: as its owner role, or to read only as service_role.
- */
+/** Runs SQL of a caller on a project's database within limits: as the owner role, or read-only as service_role. */
+
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable } from '@nestjs/common';
-import type { Principal } from '../access/principal.js';
+import type { Principal } from '../callers/principal.js';
 import { Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
-import { ConcurrencyLimit } from '../projects/concurrency-limit.js';
+import { projectLimit } from '../projects/project-limit.js';
 import { SecretsOfProjects } from '../projects/project-secrets.js';
-import { hasDatabase, phaseOf, typeOf } from '../projects/project-view.js';
+import { phaseOf } from '../projects/project-view.js';
 import { ProjectsService } from '../projects/projects.service.js';
 import { refuseSuspended } from '../projects/suspension.js';
-import { type StatementOutcome, TooMuchKept } from './bounded-query.js';
-import { TooMuchReceived } from './message-guard.js';
-import type { QueryResult, StatementResult } from './query.schema.js';
+import { refuseWithoutDatabase } from '../projects/without-database.js';
+import { TooMuchKept } from '../sql/bounded-query.js';
+import { TooMuchReceived } from '../sql/message-guard.js';
 import {
   CannotConnect,
   DeadlineReached,
+  isLoginShut,
   isWrongPassword,
   type QueryOptions,
   type QueryOutcome,
   RECEIVED,
   runQuery,
   STATEMENT_TIMEOUT_MS,
-} from './query-connection.js';
-import { JSON_LEVELS, jsonValue, TooDeep, typeName } from './values.js';
+} from '../sql/query-connection.js';
+import type { StatementResult } from './query.schema.js';
+import { lastResult, resultJson } from './result.js';
+import { JSON_LEVELS, TooDeep } from './values.js';
 
 const AT_ONCE_PER_PROJECT = 4;
-/** They share the authenticator's connections with the data plane: CONNECTIONS_AS_AUTHENTICATOR has the share. */
+/**
+ * Limits of concurrent queries. The queries use connections of the authenticator, as the data plane does: see
+ * CONNECTIONS_AS_AUTHENTICATOR.
+ */
 const READS_AT_ONCE_PER_PROJECT = 2;
 const AT_ONCE = 32;
-/** Readings of a password that is replaced during a login. */
+/** Maximum number of reads of a password that is being replaced while a query logs in. */
 const MOST_READINGS = 10;
 
 @Injectable()
 export class QueryService {
-  private readonly limit = new ConcurrencyLimit('queries', AT_ONCE_PER_PROJECT, AT_ONCE);
-  private readonly reads = new ConcurrencyLimit('read-only queries', READS_AT_ONCE_PER_PROJECT, AT_ONCE);
+  private readonly limit = projectLimit('queries', AT_ONCE_PER_PROJECT, AT_ONCE);
+  private readonly reads = projectLimit('read-only queries', READS_AT_ONCE_PER_PROJECT, AT_ONCE);
 
   constructor(
     private readonly projects: ProjectsService,
     private readonly secrets: SecretsOfProjects,
   ) {}
 
-  async run(caller: Principal, id: number, sql: string, signal: AbortSignal): Promise<QueryResult> {
-    return this.runOn((await this.projects.find(caller, id)).project, sql, { mode: 'as it is', signal });
+  /** Returns a `QueryResult` as JSON, in pieces. */
+  async run(caller: Principal, id: number, sql: string, signal: AbortSignal): Promise<Buffer[]> {
+    const { project } = await this.projects.find(caller, id);
+    return this.within(project, sql, { mode: 'owner', signal }, resultJson);
   }
 
-  async runOn(project: SeenProject, sql: string, options: QueryOptions): Promise<QueryResult> {
+  /** Returns the result of the last statement. */
+  async runOn(project: SeenProject, sql: string, options: QueryOptions): Promise<StatementResult> {
+    return this.within(project, sql, options, lastResult);
+  }
+
+  /** Keeps its place in the limit while `make` runs too, because the outcome is in memory. */
+  private async within<T>(
+    project: SeenProject,
+    sql: string,
+    options: QueryOptions,
+    make: (outcome: QueryOutcome, milliseconds: number) => Promise<T>,
+  ): Promise<T> {
     refuseUnready(project);
     const limit = options.mode === 'read only' ? this.reads : this.limit;
-    return limit.run(project.metadata.name, () => this.withCurrentPassword(project, sql, options));
+    return limit.run(project.metadata.name, async () => {
+      const start = performance.now();
+      const outcome = await this.withCurrentPassword(project, sql, options);
+      return make(outcome, performance.now() - start).catch((error) => {
+        throw asProblem(error);
+      });
+    });
   }
 
-  /** Postgres may have been given another password since ours was read: the Secret has had it before. */
-  private async withCurrentPassword(project: SeenProject, sql: string, options: QueryOptions): Promise<QueryResult> {
+  /**
+   * Retries a login whose password was rotated since the Secret was read: the Secret gets a new one before Postgres.
+   */
+  private async withCurrentPassword(project: SeenProject, sql: string, options: QueryOptions): Promise<QueryOutcome> {
     let tried: Record<string, string> | undefined;
     for (let readings = 1; ; readings++) {
       const credentials = await this.secrets.database(project);
-      if (!credentials) throw notReady('its database is not there yet');
-      const start = performance.now();
+      if (!credentials) throw notReady('its database does not exist yet');
       try {
-        return answer(await runQuery(project.metadata.name, credentials, sql, options), performance.now() - start);
+        return await runQuery(project.metadata.name, credentials, sql, options);
       } catch (error) {
         const isOutdated = isWrongPassword(error) && !isDeepStrictEqual(credentials, tried);
         if (!isOutdated || readings === MOST_READINGS) throw asProblem(error);
@@ -72,12 +97,12 @@ export class QueryService {
 }
 
 function refuseUnready(project: SeenProject): void {
-  if (!hasDatabase(project)) throw new Problem('no_database', `A ${typeOf(project)} project has no database.`);
+  refuseWithoutDatabase(project, 'SQL');
   const phase = phaseOf(project);
   if (phase === 'deleting') throw new Problem('project_deleting', 'The project is being deleted.');
   refuseSuspended(project);
   if (phase === 'suspended') throw notReady('it is being resumed');
-  // One that fell ill may still have a database that answers, and a query is how to look.
+  // An unhealthy project may still have a database that answers, and a query is a way to diagnose it.
   if (phase === 'provisioning') throw notReady('it is being provisioned');
 }
 
@@ -90,51 +115,8 @@ const notReady = (why: string) =>
     },
   );
 
-function answer({ statements, typeNames }: QueryOutcome, milliseconds: number): QueryResult {
-  const results = statements.map((statement) => resultOf(statement, typeNames));
-  const last = results.at(-1) ?? { columns: [], rows: [], row_count: 0, command: '', truncated: false };
-  return { ...last, duration_ms: Math.round(milliseconds * 100) / 100, results };
-}
-
-function resultOf(
-  { fields, rows, command, count, truncated }: StatementOutcome,
-  typeNames: Map<number, string>,
-): StatementResult {
-  const names = distinct(fields.map(({ name }) => name));
-  const oids = fields.map(({ dataTypeID }) => dataTypeID);
-  return {
-    columns: names.map((name, index) => ({ name, type: nameOfType(oids[index] as number, typeNames) })),
-    rows: rows.map((row) =>
-      Object.fromEntries(row.map((text, index) => [names[index], jsonValue(text, oids[index] as number)])),
-    ),
-    row_count: fields.length > 0 ? rows.length : count,
-    command,
-    truncated,
-  };
-}
-
-const nameOfType = (oid: number, names: Map<number, string>) => typeName(oid) ?? names.get(oid) ?? `oid ${oid}`;
-
-/** A name that comes again is given a number, so that no column is lost from a row. */
-function distinct(names: string[]): string[] {
-  const taken = new Set(names);
-  const seen = new Set<string>();
-  const numbers = new Map<string, number>();
-  return names.map((name) => {
-    let free = name;
-    let number = numbers.get(name) ?? 2;
-    if (seen.has(name)) {
-      while (taken.has(`${name}_${number}`)) number += 1;
-      free = `${name}_${number}`;
-      numbers.set(name, number + 1);
-    }
-    seen.add(free);
-    taken.add(free);
-    return free;
-  });
-}
-
 interface DatabaseError {
+  severity: string;
   code: string;
   message: string;
   position?: string;
@@ -148,14 +130,21 @@ function asProblem(error: unknown): Problem {
   if (error instanceof TooMuchReceived || error instanceof TooMuchKept) {
     return new Problem(
       'result_too_large',
-      `The result is larger than ${RECEIVED.all >> 20} MiB, one row than ${RECEIVED.message >> 20} MiB, or the columns of all statements are too many. What it changed may or may not have been committed: look before you repeat it, and ask for less, as with LIMIT.`,
+      `The result is larger than ${RECEIVED.all >> 20} MiB, one row than ${RECEIVED.message >> 20} MiB, ` +
+        'or the columns of all statements are too many. Its changes may or may not be committed: ' +
+        'check before you repeat it, and request less, as with LIMIT.',
     );
   }
   if (error instanceof TooDeep) {
     return new Problem(
       'result_too_large',
-      `A JSON value of the result is nested in more than ${JSON_LEVELS} levels. What the SQL changed is changed: ask for less, or for its text with ::text.`,
+      `A JSON value of the result has more than ${JSON_LEVELS} levels. The changes of the SQL are committed. ` +
+        'Select less, or its text with ::text.',
     );
+  }
+  if (isLoginShut(error)) {
+    const why = 'grew far beyond its quota, and is closed. GET /projects/{id}/status has the time at which it opens.';
+    return new Problem('unavailable', `The project's database ${why}`, { cause: error });
   }
   if (error instanceof CannotConnect) {
     return new Problem('unavailable', "The project's database does not accept connections now. Try again.", {
@@ -163,7 +152,7 @@ function asProblem(error: unknown): Problem {
       cause: error,
     });
   }
-  if (isDatabaseError(error)) return error.code === '57014' ? tooSlow() : sqlProblem(error);
+  if (isDatabaseError(error) && !isServerEnding(error)) return error.code === '57014' ? tooSlow() : sqlProblem(error);
   return new Problem('unavailable', "The connection to the project's database was lost. Try again.", {
     headers: { 'retry-after': '2' },
     cause: error,
@@ -172,6 +161,10 @@ function asProblem(error: unknown): Problem {
 
 const isDatabaseError = (error: unknown): error is DatabaseError =>
   /^[0-9A-Z]{5}$/.test((error as DatabaseError)?.code ?? '') && 'severity' in (error as object);
+
+/** True if the server ended the session: SQL can raise the same codes, but never as FATAL. */
+const isServerEnding = ({ severity, code }: DatabaseError): boolean =>
+  /^(FATAL|PANIC)$/.test(severity) && /^(57P|08)/.test(code);
 
 const tooSlow = () =>
   new Problem(

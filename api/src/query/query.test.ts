@@ -1,10 +1,12 @@
-/** A real database and owner role; the test plays the operator's writes on the resource. */
+/** Tests queries on a real database with a real owner role. The tests write to the Project in place of the operator. */
 
-import { namespaceOf, ownerRole, SECRETS } from '@slipway/crds';
+import { ownerRole, queryRole, SECRETS } from '@slipway/installation';
+import type { Secret } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { register, startTestApi, until } from '../testing.js';
-import { DeadlineReached, runQuery } from './query-connection.js';
+import { DeadlineReached, runQuery } from '../sql/query-connection.js';
+import { register, secretsOf, startTestApi } from '../testing.js';
 
 const api = await startTestApi();
 test.after(() => api.close());
@@ -13,13 +15,13 @@ const { token } = await register(api);
 const { id, ref } = (await api.call('POST', '/projects', { token, json: { name: 'queried' } })).body;
 const query = (sql: string) => api.call('POST', `/projects/${id}/query`, { token, json: { sql } });
 
-test('a project that is not provisioned yet says so', async () => {
+test('a query of a project that is not provisioned yet returns 409', async () => {
   const { status, body } = await query('select 1');
   assert.is(status, 409);
   assert.is(body.code, 'project_not_ready');
 });
 
-test('a query answers columns, rows, command and counts', async () => {
+test('a query returns columns, rows, command and counts', async () => {
   await api.operator.provision(ref);
   const { body } = await until(
     () => query("select 1 as id, 'a' as name, null as nothing"),
@@ -62,7 +64,7 @@ for (const [sql, value] of [
   });
 }
 
-test('several statements run as one transaction, the last is answered and all are told', async () => {
+test('several statements run as one transaction, and the response has the last and all results', async () => {
   const { body } = await query(
     'create table t (a int); insert into t select generate_series(1, 3); select sum(a) as sum, sum(a) as sum from t',
   );
@@ -79,7 +81,7 @@ test('several statements run as one transaction, the last is answered and all ar
   assert.equal((await query('select count(*) from t')).body.rows, [{ count: 3 }]);
 });
 
-test('an SQL error is a 400 with SQLSTATE, position and hint', async () => {
+test('an SQL error returns 400 with SQLSTATE, position and hint', async () => {
   const { status, body } = await query('select * from tt');
   assert.is(status, 400);
   assert.equal([body.code, body.sqlstate, body.position], ['sql_error', '42P01', 15]);
@@ -87,7 +89,7 @@ test('an SQL error is a 400 with SQLSTATE, position and hint', async () => {
   assert.match((await query('select 1 where a = 1; select 2; select * from t where aa = 1')).body.sqlstate, /42703/);
 });
 
-test('no more than 1000 rows are answered, and it says so; what a statement changed is changed all the same', async () => {
+test('a result is truncated to 1000 rows and reports it, and the statement’s changes are complete', async () => {
   const one = await query('select * from generate_series(1, 100000)');
   assert.equal([one.body.rows.length, one.body.truncated, one.body.row_count], [1000, true, 1000]);
   const whole = await query('select * from generate_series(1, 1000)');
@@ -101,15 +103,15 @@ test('no more than 1000 rows are answered, and it says so; what a statement chan
   assert.equal((await query('select count(*) from many')).body.rows, [{ count: 10_000 }]);
 });
 
-test('a result that would fill memory is refused, by one value or by many', async () => {
+test('a result that exceeds the memory limit by one value or by many is rejected', async () => {
   assert.is((await query("select repeat('x', 100000000)")).body.code, 'result_too_large');
   const many = await query("select 1; select repeat('x', 100000) from generate_series(1, 2000)");
   assert.is(many.body.code, 'result_too_large');
-  const kept = await query("select repeat('x', 1000000) from generate_series(1, 20)");
-  assert.equal([kept.body.truncated, kept.body.rows.length < 20], [true, true]);
+  const within = await query("select repeat('x', 1000000) from generate_series(1, 20)");
+  assert.equal([within.body.truncated, within.body.rows.length < 20], [true, true]);
 });
 
-test('json of a thousand levels is answered', async () => {
+test('json of a thousand levels is returned', async () => {
   const { body } = await query("select (repeat('[', 1000) || repeat(']', 1000))::json as deep");
   assert.is(JSON.stringify(body.rows[0].deep), '['.repeat(1000) + ']'.repeat(1000));
 });
@@ -118,13 +120,13 @@ for (const [what, sql] of [
   ['an array of json', "select array[(repeat('[', 5000) || repeat(']', 5000))::json]"],
   ['jsonb', `select (repeat('{"a":', 5000) || 1 || repeat('}', 5000))::jsonb`],
 ]) {
-  test(`${what} that is nested too deep to be written is refused`, async () => {
+  test(`${what} that is nested too deep is rejected`, async () => {
     const { status, body } = await query(sql as string);
     assert.equal([status, body.code], [400, 'result_too_large'], JSON.stringify(body).slice(0, 300));
   });
 }
 
-test('columns count as what they weigh in an answer, and a name that comes a thousand times is told apart at once', async () => {
+test('columns count by their bytes, and a thousand columns of one name are numbered quickly', async () => {
   const wide = Array.from({ length: 1_600 }, (_, at) => `null as "${String(at).padStart(60, 'x')}"`).join();
   const rows = await query(`select ${wide} from generate_series(1, 1000)`);
   assert.equal([rows.body.truncated, rows.body.rows.length < 100], [true, true]);
@@ -137,14 +139,14 @@ test('columns count as what they weigh in an answer, and a name that comes a tho
   assert.is(same.body.columns.at(-1).name, '?column?_1601');
 });
 
-test('notices without end are read no further than a result', async () => {
+test('endless notices of a query have the same limit as results', async () => {
   const { body } = await query(
     `do $$ begin for n in 1..200 loop raise notice '%', repeat('x', 1000000); end loop; end $$`,
   );
   assert.is(body.code, 'result_too_large');
 });
 
-test("it runs as the project's own role, and leaves nothing to the next query", async () => {
+test("a query runs as the project's own role, and its session state is not kept", async () => {
   const who = await query('set search_path = pg_catalog; set role none; select session_user::text as who');
   assert.equal(who.body.rows, [{ who: ownerRole(ref) }]);
   await query("select set_config('my.secret', 'x', false); create temporary table left_over (a int); listen me");
@@ -162,12 +164,12 @@ for (const sql of [
   'set role postgres',
   'copy t from stdin',
 ]) {
-  test(`${sql} is refused`, async () => {
+  test(`${sql} is rejected`, async () => {
     assert.is((await query(sql)).status, 400);
   });
 }
 
-test('an endless query that turns its own timeout off is ended on the server too', async () => {
+test('an endless query that turns off its timeout is cancelled on the server too', async () => {
   const credentials = {
     host: String(api.cluster.postgres.admin().host),
     port: String(api.cluster.postgres.admin().port),
@@ -175,9 +177,10 @@ test('an endless query that turns its own timeout off is ended on the server too
     'owner-password': 'owner',
   };
   const sql =
-    'set statement_timeout = 0; do $$ begin loop begin perform pg_sleep(1000); exception when query_canceled then null; end; end loop; end $$';
+    'set statement_timeout = 0; do $$ begin loop begin perform pg_sleep(1000); ' +
+    'exception when query_canceled then null; end; end loop; end $$';
   const outcome = await runQuery(ref, credentials, sql, {
-    mode: 'as it is',
+    mode: 'owner',
     signal: new AbortController().signal,
     deadline: 500,
   }).catch((error: unknown) => error);
@@ -193,14 +196,24 @@ test('an endless query that turns its own timeout off is ended on the server too
   );
 });
 
-test('more than four at once of one project are turned away with Retry-After', async () => {
+test('a query returns 503 if its session is ended, and 400 if its own SQL raises the same code', async () => {
+  const ended = await query('select pg_terminate_backend(pg_backend_pid())');
+  assert.is(ended.status, 503, JSON.stringify(ended.body));
+  assert.match(ended.body.detail, /^The connection to the project's database was lost\. Try again\.$/);
+  assert.ok(ended.headers['retry-after']);
+  const raised = await query("do $$ begin raise 'mine' using errcode = '57P01'; end $$");
+  assert.is(raised.status, 400, JSON.stringify(raised.body));
+  assert.equal([raised.body.sqlstate, raised.body.detail], ['57P01', 'mine']);
+});
+
+test('a fifth concurrent query of a project returns 429 with Retry-After', async () => {
   const answers = await Promise.all(Array.from({ length: 6 }, () => query('select pg_sleep(1)')));
   const refused = answers.filter(({ status }) => status === 429);
   assert.is(refused.length, 2);
   assert.ok(refused[0]?.headers['retry-after']);
 });
 
-test('who closes the connection gives up its place, and what it ran is ended on the server', async () => {
+test('a disconnect frees the place of a query, and cancels its statement on the server', async () => {
   const caller = new AbortController();
   const sql = "select pg_sleep(20), 'left alone'";
   const asking = Array.from({ length: 4 }, () =>
@@ -209,7 +222,7 @@ test('who closes the connection gives up its place, and what it ran is ended on 
   const running = async () =>
     (await api.admin.query("select from pg_stat_activity where state = 'active' and query like '%left alone%'"))
       .rowCount;
-  // The one that asks is such a query too.
+  // The query that looks is one of them.
   await until(running, (count) => count === 5);
   assert.is((await query('select 1')).status, 429);
   const begin = performance.now();
@@ -223,16 +236,32 @@ test('who closes the connection gives up its place, and what it ran is ended on 
   assert.ok(performance.now() - begin < 15_000);
 });
 
-test('no query is refused while passwords are rotated: the next is in the Secret before Postgres has it', async () => {
+test('a query runs as the owner while the operator has closed the owner’s login', async () => {
+  const [owner, acting] = [ownerRole(ref), queryRole(ref)];
+  await query('create table kept (a int)');
+  await api.admin.query(`alter role "${owner}" nologin`);
+  const refused = await query('select 1');
+  assert.equal([refused.status, refused.body.code], [503, 'unavailable']);
+  assert.not.match(refused.body.detail, /shut/, 'the installation has no other login');
+  await api.admin.query(`create role "${acting}" login password 'authenticator' in role "${owner}"`);
+  const { body } = await query('truncate kept; select current_user::text, tableowner from pg_tables');
+  assert.equal(body.rows[0]?.current_user, owner);
+  await api.admin.query(`alter role "${acting}" nologin`);
+  assert.match((await query('select 1')).body.detail, /its quota, and is closed/);
+  await api.admin.query(`alter role "${owner}" login; drop role "${acting}"`);
+});
+
+test('queries succeed during a rotation of passwords', async () => {
   const { name, ownerPassword, nextOwnerPassword } = SECRETS.database;
-  const place = { name, namespace: namespaceOf(ref) };
-  const held = await api.operator.core.readNamespacedSecret(place);
+  const path = `${secretsOf(ref)}/${name}`;
+  const secret = await api.operator.client.get<Secret>(path);
   const write = (values: Record<string, string>) =>
-    api.operator.core.replaceNamespacedSecret({
-      ...place,
+    api.operator.client.request({
+      method: 'PUT',
+      path,
       body: {
-        metadata: { name, ...(held.metadata?.labels && { labels: held.metadata.labels }) },
-        data: { ...held.data, ...encoded(values) },
+        metadata: { name, ...(secret.metadata?.labels && { labels: secret.metadata.labels }) },
+        data: { ...secret.data, ...encoded(values) },
       },
     });
   const answers: number[] = [];

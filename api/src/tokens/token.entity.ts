@@ -1,6 +1,6 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/core';
-import type { Scope } from '../access/scopes.js';
-import { User } from '../accounts/user.entity.js';
+import { User } from '../callers/user.entity.js';
+import type { Scope } from '../http/scopes.js';
 
 export const Token = defineEntity({
   name: 'Token',

@@ -1,19 +1,19 @@
 import Type from 'typebox';
-import { ALL_SCOPES } from '../access/scopes.js';
 import { Id, Line, Nullable, oneOf, Time } from '../http/schema.js';
+import { ALL_SCOPES } from '../http/scopes.js';
 import type { Token } from './token.entity.js';
 
-const ScopeName = oneOf(ALL_SCOPES, { description: 'One thing that the token may do.' });
+const ScopeName = oneOf(ALL_SCOPES, { description: 'A scope of the token.' });
 
 export const NewToken = Type.Object(
   {
-    name: Type.Optional(Line({ maxLength: 100, description: 'What the token is for.', examples: ['ci'] })),
+    name: Type.Optional(Line({ maxLength: 100, description: 'The purpose of the token.', examples: ['ci'] })),
     scopes: Type.Optional(
       Type.Array(ScopeName, {
         minItems: 1,
         maxItems: 50,
         description:
-          'What the token may do. Default: all that the caller may, without the scopes admin:read and admin:write.',
+          'Scopes of the token. Default: those of the caller, without the scopes admin:read and admin:write.',
         examples: [['projects:read', 'database:query']],
       }),
     ),
@@ -21,8 +21,7 @@ export const NewToken = Type.Object(
       Type.Array(Id('The id of a project.'), {
         minItems: 1,
         maxItems: 100,
-        description:
-          'The only projects that the token may see; every other is a 404. Default: those that the caller may see.',
+        description: 'The only projects that the token may see; every other is a 404. Default: those of the caller.',
         examples: [[1]],
       }),
     ),
@@ -30,7 +29,7 @@ export const NewToken = Type.Object(
       Type.Integer({
         minimum: 60,
         maximum: 315_360_000,
-        description: 'Seconds until the token ends. Default: it does not.',
+        description: 'Seconds until the token expires. Default: never.',
         examples: [7_776_000],
       }),
     ),
@@ -41,22 +40,22 @@ export type NewToken = Type.Static<typeof NewToken>;
 
 const described = {
   id: Id('The id of the token.'),
-  name: Type.String({ description: 'What the token is for.' }),
-  scopes: Type.Array(ScopeName, { description: 'What the token may do.' }),
+  name: Type.String({ description: 'The purpose of the token.' }),
+  scopes: Type.Array(ScopeName, { description: 'Scopes of the token.' }),
   project_ids: Nullable(Type.Array(Type.Integer()), { description: 'The only projects that it may see; null: all.' }),
-  hint: Type.String({ description: 'How the value begins, to tell tokens apart.' }),
+  hint: Type.String({ description: 'The first characters of the value, to recognise it.' }),
   created_at: Time('When it was created.'),
   last_used_at: Nullable(Time('When it was last used.'), {
-    description: 'When it was last used, to the minute; null: never.',
+    description: 'Time of the last use, to the minute; null: never.',
   }),
-  expires_at: Nullable(Time('When it ends.'), { description: 'When it ends; null: never.' }),
+  expires_at: Nullable(Time('Time of expiry.'), { description: 'Time of expiry; null: never.' }),
 };
 
 export const ListedToken = Type.Object(described, { $id: 'Token', additionalProperties: false });
 export type ListedToken = Type.Static<typeof ListedToken>;
 
 export const CreatedToken = Type.Object(
-  { ...described, token: Type.String({ description: 'The value. It is shown this once.' }) },
+  { ...described, token: Type.String({ description: 'The value. It is shown only here.' }) },
   { $id: 'CreatedToken', additionalProperties: false },
 );
 export type CreatedToken = Type.Static<typeof CreatedToken>;

@@ -1,8 +1,8 @@
 import { Body, Controller, Param } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import Type from 'typebox';
-import { Caller } from '../access/caller.js';
-import type { Principal } from '../access/principal.js';
+import { Caller } from '../callers/caller.js';
+import type { Principal } from '../callers/principal.js';
 import { Route } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
 import { CreatedToken, EXAMPLES, ListedToken, NewToken, TokenId } from './token.schema.js';
@@ -30,7 +30,8 @@ export class TokensController {
   @Route('POST', '/tokens', {
     summary: 'Create a personal access token',
     description:
-      'Its value is shown this once. With a personal access token as the caller, the new one gets at most its rights, and is revoked with it.',
+      'Its value is shown only here. A token created with a personal access token has at most its rights, ' +
+      'and is revoked with it.',
     access: 'tokens:write',
     cost: 10,
     body: NewToken,
@@ -47,12 +48,13 @@ export class TokensController {
   @Route('DELETE', '/tokens/{id}', {
     summary: 'Revoke a personal access token',
     description:
-      'With it all that was made with it, and with those in turn. A personal access token as the caller revokes none that has scopes or projects which it lacks.',
+      'Revokes also the tokens created with it, and their descendants. ' +
+      'A personal access token cannot revoke a token with scopes or projects beyond its own.',
     access: 'tokens:write',
     params: TokenId,
     answer: {
       status: 200,
-      description: 'It and its descendants are of no use from now on.',
+      description: 'The token and its descendants are revoked.',
       schema: OK,
       example: { ok: true },
     },

@@ -1,7 +1,7 @@
 import { ForeignKeyConstraintViolationException, MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 import { SessionsRepository } from '../accounts/sessions.repository.js';
-import { User } from '../accounts/user.entity.js';
+import { User } from '../callers/user.entity.js';
 import { Token } from './token.entity.js';
 
 export type TokenFields = Pick<Token, 'name' | 'hash' | 'hint' | 'scopes'> & {
@@ -10,10 +10,7 @@ export type TokenFields = Pick<Token, 'name' | 'hash' | 'hint' | 'scopes'> & {
   expiresAt: Date | null;
 };
 
-/**
- * The account that makes a token, and its session; null: one of a user token of an earlier release, or another token
- * makes it.
- */
+/** Account and session that create a token; a null session: a user token of an earlier release, or another token. */
 interface Maker {
   userId: number;
   sessionId: number | null;
@@ -27,8 +24,8 @@ export class TokensRepository {
   ) {}
 
   /**
-   * Null when its user, its parent or the session that makes it is no more. The lock on the user's row makes tokens
-   * that are made at once wait for one another, and for a change of the password, which ends sessions.
+   * Adds a token. Returns null if its account, parent or session no longer exists. Locks the account's row, so that
+   * concurrent creations and a change of the password run one after another.
    */
   async add({ userId, sessionId }: Maker, fields: TokenFields, limit: number): Promise<Token | 'too many' | null> {
     try {
@@ -55,7 +52,7 @@ export class TokensRepository {
     return this.orm.em.fork().find(Token, { user: userId }, { orderBy: { id: 'asc' } });
   }
 
-  /** With its user; null when there is none, or it has ended. */
+  /** Returns the token with its account; null if there is none, or it has expired. */
   live(hash: Buffer): Promise<(Token & { user: User }) | null> {
     const inTime = { $or: [{ expiresAt: null }, { expiresAt: { $gt: new Date() } }] };
     return this.orm.em.fork().findOne(Token, { hash, ...inTime }, { populate: ['user'] }) as Promise<
@@ -63,7 +60,7 @@ export class TokensRepository {
     >;
   }
 
-  /** With all that descend from it, which the foreign key takes along. */
+  /** Deletes the token; the foreign key deletes its descendants. */
   async remove(userId: number, id: number): Promise<boolean> {
     return (await this.orm.em.fork().nativeDelete(Token, { id, user: userId })) > 0;
   }

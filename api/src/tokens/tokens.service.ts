@@ -1,13 +1,13 @@
-/** Personal access tokens: 256 random bits, of which only the SHA-256 is kept. */
+/** Creates, lists and revokes personal access tokens: 256 random bits, of which only the SHA-256 is stored. */
 import { createHash, randomBytes } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Logger } from 'pino';
-import { accountPart, type Principal } from '../access/principal.js';
-import { type Scope, withoutAdministration } from '../access/scopes.js';
+import { accountPart, type Principal } from '../callers/principal.js';
 import { invalid, missing, Problem } from '../http/problem.js';
+import { type Scope, withoutAdministration } from '../http/scopes.js';
 import { AccountMail } from '../mail/account-mail.js';
 import { letters } from '../mail/letters.js';
-import { LOG } from '../platform.js';
+import { LOG } from '../settings/injected.js';
 import type { Token } from './token.entity.js';
 import { type CreatedToken, type ListedToken, listed, type NewToken } from './token.schema.js';
 import { TokensRepository } from './tokens.repository.js';
@@ -32,21 +32,21 @@ export class TokensService {
 
   async list(caller: Principal): Promise<ListedToken[]> {
     const tokens = await this.tokens.of(caller.user.id);
-    // One that is limited to projects learns nothing of what the account has beside them.
+    // A token with project_ids must not see the other tokens of the account.
     const shown = caller.projectIds === null ? tokens : tokens.filter(({ id }) => id === caller.tokenId);
     return shown.map(listed);
   }
 
-  async create(caller: Principal, wish: NewToken): Promise<CreatedToken> {
+  async create(caller: Principal, input: NewToken): Promise<CreatedToken> {
     const value = PREFIX + randomBytes(32).toString('base64url');
     const fields = {
-      name: wish.name ?? '',
+      name: input.name ?? '',
       hash: hashOf(value),
       hint: value.slice(0, HINT_LENGTH),
       parentId: caller.tokenId,
-      scopes: scopesWithin(caller, wish.scopes),
-      projectIds: projectsWithin(caller, wish.project_ids),
-      expiresAt: expiryWithin(caller, wish.expires_in),
+      scopes: scopesWithin(caller, input.scopes),
+      projectIds: projectsWithin(caller, input.project_ids),
+      expiresAt: expiryWithin(caller, input.expires_in),
     };
     const token = await this.tokens.add(
       { userId: caller.user.id, sessionId: caller.sessionId },
@@ -80,7 +80,7 @@ export class TokensService {
     };
   }
 
-  /** Beside the request, which neither waits for it nor fails by it. */
+  /** Records the use in the background: the request neither waits for it nor fails by it. */
   private noteUse({ id, lastUsedAt }: Token): void {
     const now = new Date();
     const fresh = lastUsedAt && now.getTime() - lastUsedAt.getTime() < USE_IS_NOTED_EVERY_MS;
@@ -93,39 +93,43 @@ export class TokensService {
   }
 }
 
-function scopesWithin(caller: Principal, wished: Scope[] | undefined): Scope[] {
-  const lacking = lackingScopes(caller, wished ?? []);
-  if (lacking) throw new Problem('missing_scope', `A token can not give more than it has: this one lacks ${lacking}.`);
-  return [...new Set(wished ?? withoutAdministration(caller.scopes))];
+function scopesWithin(caller: Principal, requested: Scope[] | undefined): Scope[] {
+  const missingRights = missingScopes(caller, requested ?? []);
+  if (missingRights)
+    throw new Problem('missing_scope', `A token cannot grant more than it has: this one lacks ${missingRights}.`);
+  return [...new Set(requested ?? withoutAdministration(caller.scopes))];
 }
 
-function projectsWithin(caller: Principal, wished: number[] | undefined): number[] | null {
-  const ids = wished ?? caller.projectIds;
-  const lacking = lackingProjects(caller, ids);
-  if (lacking) throw new Problem('not_allowed', `A token can not give more than it has: this one lacks ${lacking}.`);
+function projectsWithin(caller: Principal, requested: number[] | undefined): number[] | null {
+  const ids = requested ?? caller.projectIds;
+  const missingRights = missingProjects(caller, ids);
+  if (missingRights)
+    throw new Problem('not_allowed', `A token cannot grant more than it has: this one lacks ${missingRights}.`);
   return ids && [...new Set(ids)];
 }
 
-/** Rejects rights beyond the caller's. Tokens descend from tokens, so a check of the direct parent suffices. */
+/**
+ * Rejects a revocation by a token with fewer rights. Rights only shrink from parent to child, so one check suffices.
+ */
 function refuseWider(caller: Principal, { scopes, projectIds }: Token): void {
-  const scopesOfIt = lackingScopes(caller, scopes);
-  const projectsOfIt = lackingProjects(caller, projectIds ?? null);
-  const lacking = [scopesOfIt, projectsOfIt].filter(Boolean).join(' and ');
-  if (!lacking) return;
+  const scopesOfIt = missingScopes(caller, scopes);
+  const projectsOfIt = missingProjects(caller, projectIds ?? null);
+  const missingRights = [scopesOfIt, projectsOfIt].filter(Boolean).join(' and ');
+  if (!missingRights) return;
   const kind = scopesOfIt ? 'missing_scope' : 'not_allowed';
-  throw new Problem(kind, `A token can not revoke one that has more than itself: this one lacks ${lacking}.`);
+  throw new Problem(kind, `A token cannot revoke one with more rights: this one lacks ${missingRights}.`);
 }
 
-function lackingScopes(caller: Principal, scopes: readonly Scope[]): string | undefined {
-  const lacking = scopes.filter((scope) => !caller.scopes.includes(scope));
-  return lacking.length > 0 ? `the scope ${lacking.join(', ')}` : undefined;
+function missingScopes(caller: Principal, scopes: readonly Scope[]): string | undefined {
+  const missingRights = scopes.filter((scope) => !caller.scopes.includes(scope));
+  return missingRights.length > 0 ? `the scope ${missingRights.join(', ')}` : undefined;
 }
 
-function lackingProjects({ projectIds }: Principal, wanted: readonly number[] | null): string | undefined {
+function missingProjects({ projectIds }: Principal, wanted: readonly number[] | null): string | undefined {
   if (projectIds === null) return undefined;
   if (wanted === null) return `all projects but ${projectIds.join(', ')}`;
-  const lacking = wanted.filter((id) => !projectIds.includes(id));
-  return lacking.length > 0 ? `the project ${lacking.join(', ')}` : undefined;
+  const missingRights = wanted.filter((id) => !projectIds.includes(id));
+  return missingRights.length > 0 ? `the project ${missingRights.join(', ')}` : undefined;
 }
 
 const tooMany = () =>
@@ -141,6 +145,9 @@ function expiryWithin(caller: Principal, seconds: number | undefined): Date | nu
   const limit = caller.tokenEnds;
   if (limit === null) return expiry;
   if (expiry && expiry > limit)
-    throw invalid('expires_in', `must not outlast the token it is made with, which ends at ${limit.toISOString()}`);
+    throw invalid(
+      'expires_in',
+      `must not exceed the lifetime of the caller's token, which expires at ${limit.toISOString()}`,
+    );
   return expiry ?? limit;
 }

@@ -1,18 +1,19 @@
+import { until } from '@slipway/testing';
 import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { ALL_SCOPES, withoutAdministration } from '../access/scopes.js';
-import { register, startTestApi, until } from '../testing.js';
+import { ALL_SCOPES, withoutAdministration } from '../http/scopes.js';
+import { register, startTestApi } from '../testing.js';
 import { TOKENS_PER_USER } from './tokens.service.js';
 
 const api = await startTestApi();
 test.after(() => api.close());
 
-/** Scopes of an account that is no administrator. */
+/** Scopes of an account that is not an administrator. */
 const SCOPES = withoutAdministration(ALL_SCOPES);
 const create = async (token: string, json: object = {}) => (await api.call('POST', '/tokens', { token, json })).body;
 
-test('a token is shown once, kept as a hash, listed without its value, and marked when used', async () => {
+test('a token is shown once, stored as a hash, listed without its value, and marked when used', async () => {
   const person = await register(api);
   const created = await create(person.token, { name: 'ci' });
   assert.match(created.token, /^pat_[\w-]{43}$/);
@@ -27,7 +28,7 @@ test('a token is shown once, kept as a hash, listed without its value, and marke
   assert.ok(created.token.startsWith(list.body[0].hint));
 });
 
-test('a revoked token is refused, and cannot be revoked twice or by another', async () => {
+test('a revoked token is rejected, and cannot be revoked twice or by another account', async () => {
   const person = await register(api);
   const stranger = await register(api);
   const { id, token } = await create(person.token);
@@ -47,7 +48,7 @@ async function onPlatform<T>(run: (platform: pg.Client) => Promise<T>): Promise<
   }
 }
 
-test('a session that ends while it makes a token makes none', async () => {
+test('a session that ends during the creation of a token creates none', async () => {
   const person = await register(api);
   await onPlatform(async (platform) => {
     const waiting = "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%platform.users%'";
@@ -88,7 +89,7 @@ const ROUTES = [
 ] as const;
 
 for (const [method, path, scope] of ROUTES) {
-  test(`${method} ${path} without ${scope} is a 403 that names it, and without a token a 401`, async () => {
+  test(`${method} ${path} without ${scope} returns 403 and names the scope, and without a token 401`, async () => {
     const { token: session } = await register(api);
     const { token } = await create(session, { scopes: SCOPES.filter((other) => other !== scope) });
     const refused = await api.call(method, path, { token });
@@ -98,7 +99,7 @@ for (const [method, path, scope] of ROUTES) {
   });
 }
 
-test('a token gives no more than it has: scopes, projects or time', async () => {
+test('a token cannot create a token with more scopes, projects or time than its own', async () => {
   const { token: session } = await register(api);
   const narrow = await create(session, {
     scopes: ['tokens:write', 'account:read'],
@@ -113,21 +114,21 @@ test('a token gives no more than it has: scopes, projects or time', async () => 
   assert.is((await attempt({ expires_in: 7200 })).status, 400);
 });
 
-test('a token revokes what is within its own rights, and is told what it lacks for others; a person revokes all', async () => {
+test('a token revokes tokens within its rights, a 403 names missing rights, and a user token revokes all', async () => {
   const { token: session } = await register(api);
   const scopes = ['tokens:write', 'account:read'];
   const narrow = await create(session, { scopes, project_ids: [5] });
   const revoke = (id: number, token = narrow.token) => api.call('DELETE', `/tokens/${id}`, { token });
-  for (const [wish, lacking, code] of [
+  for (const [input, missing, code] of [
     [{ scopes: ['account:read', 'database:query'], project_ids: [5] }, /the scope database:query\./, 'missing_scope'],
     [{ scopes, project_ids: [5, 6] }, /the project 6\./, 'not_allowed'],
     [{ scopes }, /all projects but 5\./, 'not_allowed'],
     [{}, /the scope .*projects:delete.* and all projects but 5\./, 'missing_scope'],
   ] as const) {
-    const wider = await create(session, wish);
+    const wider = await create(session, input);
     const refused = await revoke(wider.id);
     assert.equal([refused.status, refused.body.code], [403, code]);
-    assert.match(refused.body.detail, lacking);
+    assert.match(refused.body.detail, missing);
     assert.is((await revoke(wider.id, session)).status, 200);
   }
   const within = await create(session, { scopes: ['account:read'], project_ids: [5] });
@@ -135,7 +136,7 @@ test('a token revokes what is within its own rights, and is told what it lacks f
   assert.is((await revoke(narrow.id)).status, 200);
 });
 
-test('a token that is revoked takes along all that descend from it, and no other', async () => {
+test('a revoked token revokes its descendants, and no other token', async () => {
   const { token: session } = await register(api);
   const parent = await create(session);
   const child = await create(parent.token);
@@ -149,7 +150,7 @@ test('a token that is revoked takes along all that descend from it, and no other
   assert.equal(await Promise.all([parent, sibling, other].map(status)), [401, 401, 200]);
 });
 
-test('the longest line of descent that an account can have is revoked at once', async () => {
+test('the longest possible chain of descendants is revoked at once', async () => {
   const { token: session } = await register(api);
   const first = await create(session);
   await onPlatform(async (platform) => {
@@ -167,7 +168,7 @@ test('the longest line of descent that an account can have is revoked at once', 
   assert.equal((await api.call('GET', '/tokens', { token: session })).body, []);
 });
 
-test('a token that is revoked while it makes another makes none', async () => {
+test('a token that is revoked while it creates another creates none', async () => {
   const { token: session } = await register(api);
   const { id, token } = await create(session);
   const answer = await onPlatform(async (platform) => {
@@ -187,7 +188,7 @@ test('a token that is revoked while it makes another makes none', async () => {
   assert.equal((await api.call('GET', '/tokens', { token: session })).body, []);
 });
 
-test('an unknown scope is refused, and a token ends when it was to', async () => {
+test('a token with an unknown scope is rejected, and a token expires at its time', async () => {
   const { token: session } = await register(api);
   const unknown = await api.call('POST', '/tokens', { token: session, json: { scopes: ['root'] } });
   assert.is(unknown.status, 400);

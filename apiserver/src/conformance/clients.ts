@@ -1,4 +1,4 @@
-/** The clients that matter: kubectl, and informers of client-node. */
+/** Conformance cases of the important clients: kubectl, and informers of client-node. */
 import { CustomObjectsApi, makeInformer } from '@kubernetes/client-node';
 import * as assert from 'uvu/assert';
 import type { Cases } from './suite.js';
@@ -18,7 +18,7 @@ export const clients: Cases = (test, fixture) => {
   };
   const resource = `widgets.${group}`;
 
-  test('kubectl apply creates, changes, leaves alone and validates', async () => {
+  test('kubectl apply creates, changes, keeps and validates an object', async () => {
     const shown = `${resource.replace('widgets', 'widget')}/applied`;
     assert.is((await apply(widget('applied'))).out, `${shown} created\n`);
     assert.is((await apply(widget('applied', { size: 2 }))).out, `${shown} configured\n`);
@@ -60,12 +60,12 @@ export const clients: Cases = (test, fixture) => {
     assert.match(await waiting, 'condition met');
   });
 
-  test('kubectl describe and explain read it', async () => {
+  test('kubectl describe and explain show the object and its kind', async () => {
     assert.match(await kubectl('describe', resource, 'applied'), /Size: +9/);
-    assert.match(await kubectl('explain', `${resource}.spec.size`), /How large it is\./);
+    assert.match(await kubectl('explain', `${resource}.spec.size`), /The size of the widget\./);
   });
 
-  test('kubectl edit writes what the editor leaves', async () => {
+  test('kubectl edit writes the file that the editor saved', async () => {
     const env = { KUBE_EDITOR: 'sed -i s/size:.9/size:\\ 4/' };
     const { code, out, err } = await target.kubectl(['--namespace', namespace, 'edit', resource, 'applied'], { env });
     assert.is(code, 0, err);
@@ -73,28 +73,28 @@ export const clients: Cases = (test, fixture) => {
     assert.is(JSON.parse(await kubectl('get', resource, 'applied', '-o', 'json')).spec.size, 4);
   });
 
-  test('kubectl edit tells what is wrong with an edit', async () => {
-    // An editor that changes the file each time would be opened again for ever.
+  test('kubectl edit shows the error of an invalid edit', async () => {
+    // If the editor changed the file each time, kubectl would open it again and again.
     const env = { KUBE_EDITOR: 'sed -i "s/size: 4$/size: 0/"' };
     const { code, err } = await target.kubectl(['--namespace', namespace, 'edit', resource, 'applied'], { env });
     assert.is(code, 1);
     assert.match(err, 'is invalid');
   });
 
-  test('kubectl explain tells every field, and the built-in kinds', async () => {
+  test('kubectl explain shows every field, and the built-in kinds', async () => {
     assert.match(await kubectl('explain', resource, '--recursive'), /size\t<integer> -required-/);
     for (const kind of ['namespace', 'secret', 'configmap', 'event', 'lease', 'customresourcedefinition']) {
       assert.match(await kubectl('explain', kind), /metadata\t<ObjectMeta>/, kind);
     }
   });
 
-  test('kubectl apply only warns of an unknown field when asked to', async () => {
+  test('kubectl apply only warns of an unknown field when --validate is warn', async () => {
     const { code, err } = await apply(widget('warnedof', { size: 1, nope: 1 }), '--validate=warn');
     assert.is(code, 0, err);
     assert.match(err, 'Warning: unknown field "spec.nope"');
   });
 
-  test('a server-side apply by kubectl conflicts with another manager until it is forced', async () => {
+  test('kubectl apply --server-side conflicts with another manager unless it is forced', async () => {
     const by = (manager: string, size: number, ...more: string[]) =>
       apply(widget('rival', { size }), '--server-side', `--field-manager=${manager}`, ...more);
     assert.is((await by('a', 1)).code, 0);
@@ -102,7 +102,7 @@ export const clients: Cases = (test, fixture) => {
     assert.is((await by('b', 2, '--force-conflicts')).code, 0);
   });
 
-  test('an object of client-side apply moves to server-side apply, and drops what is no longer applied', async () => {
+  test('server-side apply takes over an object of client-side apply, and drops fields no longer applied', async () => {
     await apply(widget('moving', { size: 1, tags: ['a'] }));
     const moved = await apply(widget('moving', { size: 2 }), '--server-side', '--force-conflicts');
     assert.is(moved.code, 0, moved.err);
@@ -114,7 +114,7 @@ export const clients: Cases = (test, fixture) => {
     ]);
   });
 
-  test('a dry run of kubectl on the server tells what would be and keeps nothing', async () => {
+  test('kubectl apply --dry-run=server returns the result and stores nothing', async () => {
     await apply(widget('rehearsed'));
     const { out } = await apply(widget('rehearsed', { size: 3 }), '--dry-run=server', '-o=json');
     assert.equal(JSON.parse(out).spec, { size: 3, color: 'red' });
@@ -129,7 +129,7 @@ export const clients: Cases = (test, fixture) => {
     assert.equal(body.data, { a: '1', b: '2', c: '3' });
   });
 
-  test('kubectl create makes namespaces, secrets and config maps, and delete waits for their end', async () => {
+  test('kubectl create makes namespaces, secrets and config maps, and delete waits for their removal', async () => {
     const name = `${target.run}-kubectl`;
     await kubectl('create', 'namespace', name);
     await kubectl('create', 'secret', 'generic', 'made', '--from-literal=a=b', '--namespace', name);
@@ -144,7 +144,7 @@ export const clients: Cases = (test, fixture) => {
     assert.match(await kubectl('api-resources', '--api-group', group), /widgets +wd +\S+ +true +Widget/);
   });
 
-  test('an informer sees what is there and each change to it', async () => {
+  test('an informer receives the existing objects and each change', async () => {
     const api = target.config.makeApiClient(CustomObjectsApi);
     const at = { group, version: 'v1', namespace, plural: 'widgets' };
     await target.send('POST', fixture.widgets, widget('informed'));

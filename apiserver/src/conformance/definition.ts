@@ -1,4 +1,4 @@
-/** The definition that the suite works with: every feature of one that the server has to honour. */
+/** The CustomResourceDefinition of the suite. It uses every feature that the server must support. */
 export function widgets(group: string) {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -28,7 +28,7 @@ export function widgets(group: string) {
                   type: 'object',
                   required: ['size'],
                   properties: {
-                    size: { type: 'integer', minimum: 1, description: 'How large it is.' },
+                    size: { type: 'integer', minimum: 1, description: 'The size of the widget.' },
                     color: { type: 'string', enum: ['red', 'blue'], default: 'red' },
                     tags: { type: 'array', items: { type: 'string' } },
                     fixed: {

@@ -1,4 +1,4 @@
-/** Deletion: preconditions, finalizers, owners, namespaces and definitions. */
+/** Conformance cases of deletion: preconditions, finalizers, owners, namespaces and definitions. */
 import * as assert from 'uvu/assert';
 import { widgets as definition } from './definition.js';
 import type { Cases } from './suite.js';
@@ -8,12 +8,12 @@ const MERGE = { type: 'application/merge-patch+json' };
 
 export const deletion: Cases = (test, fixture) => {
   const { target, configMap, widget, configMaps, widgets, group } = fixture;
-  const gone = (path: string) => target.until(path, ({ code }) => code === 404);
+  const untilDeleted = (path: string) => target.until(path, ({ code }) => code === 404);
   const owned = (name: string, owner: Json, more: Json = {}) =>
     configMap(name, { metadata: { name, ownerReferences: [{ ...ownerReference(owner), ...more }] } });
   const ownerReference = ({ apiVersion, kind, metadata: { name, uid } }: Json) => ({ apiVersion, kind, name, uid });
 
-  test('a deletion answers with what was deleted', async () => {
+  test('a deletion returns the deleted object', async () => {
     const { body: made } = await target.send('POST', widgets, widget('brief'));
     const { code, body } = await target.send('DELETE', `${widgets}/brief`);
     assert.is(code, 200);
@@ -21,23 +21,25 @@ export const deletion: Cases = (test, fixture) => {
     assert.equal(body, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details });
   });
 
-  test('preconditions that don’t hold are conflicts', async () => {
+  test('a deletion conflicts when a precondition is not met', async () => {
     const { body: made } = await target.send('POST', configMaps, configMap('held'));
     const { uid, resourceVersion } = made.metadata;
     const wrongUid = await target.send('DELETE', `${configMaps}/held`, { preconditions: { uid: '1' } });
     assert.is(wrongUid.code, 409);
     assert.is(
       wrongUid.body.message,
-      `Operation cannot be fulfilled on ConfigMap "held": the UID in the precondition (1) does not match the UID in record (${uid}). The object might have been deleted and then recreated`,
+      'Operation cannot be fulfilled on ConfigMap "held": the UID in the precondition (1) does not match the UID in ' +
+        `record (${uid}). The object might have been deleted and then recreated`,
     );
     const wrongVersion = await target.send('DELETE', `${configMaps}/held`, { preconditions: { resourceVersion: '1' } });
     assert.is(
       wrongVersion.body.message,
-      `Operation cannot be fulfilled on ConfigMap "held": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (${resourceVersion}). The object might have been modified`,
+      'Operation cannot be fulfilled on ConfigMap "held": the ResourceVersion in the precondition (1) does not match ' +
+        `the ResourceVersion in record (${resourceVersion}). The object might have been modified`,
     );
   });
 
-  test('a finalizer holds the object until it is taken away, and none can be added then', async () => {
+  test('a finalizer keeps a deleted object until it is removed, and none can be added', async () => {
     const metadata = { name: 'final', finalizers: ['a.b/c'] };
     await target.send('POST', widgets, widget('final', { size: 1 }, { metadata }));
     const { body } = await target.send('DELETE', `${widgets}/final`);
@@ -52,7 +54,7 @@ export const deletion: Cases = (test, fixture) => {
     assert.is((await target.send('GET', `${widgets}/final`)).code, 404);
   });
 
-  test('deletecollection deletes what is selected', async () => {
+  test('deletecollection deletes the selected objects', async () => {
     for (const name of ['many-1', 'many-2']) {
       await target.send('POST', configMaps, configMap(name, { metadata: { name, labels: { many: 'yes' } } }));
     }
@@ -62,44 +64,44 @@ export const deletion: Cases = (test, fixture) => {
     assert.equal(left.items, []);
   });
 
-  test('dependents follow their owner', async () => {
+  test('dependents are deleted after their owner', async () => {
     const { body: owner } = await target.send('POST', widgets, widget('owner'));
     await target.send('POST', configMaps, owned('dependent', owner));
     await target.send('DELETE', `${widgets}/owner`);
-    await gone(`${configMaps}/dependent`);
+    await untilDeleted(`${configMaps}/dependent`);
   });
 
-  test('a dependent of an owner that is not there is collected', async () => {
+  test('a dependent is deleted when its owner does not exist', async () => {
     const absent = {
       apiVersion: 'v1',
       kind: 'ConfigMap',
       metadata: { name: 'absent', uid: '00000000-0000-4000-8000-000000000000' },
     };
     await target.send('POST', configMaps, owned('abandoned', absent));
-    await gone(`${configMaps}/abandoned`);
+    await untilDeleted(`${configMaps}/abandoned`);
   });
 
-  test('orphans stay and forget their owner', async () => {
+  test('orphaned dependents stay and lose their owner reference', async () => {
     const { body: owner } = await target.send('POST', widgets, widget('parent'));
     await target.send('POST', configMaps, owned('orphan', owner));
-    // The collector of the real server learns of dependents by a watch of its own.
+    // The collector of the real server gets dependents from its own watch, with a delay.
     await target.until(`${configMaps}/orphan`, ({ code }) => code === 200);
     await target.send('DELETE', `${widgets}/parent`, { propagationPolicy: 'Orphan' });
-    await gone(`${widgets}/parent`);
+    await untilDeleted(`${widgets}/parent`);
     const { body } = await target.until(`${configMaps}/orphan`, (answer) => !answer.body.metadata?.ownerReferences);
     assert.is(body.metadata.name, 'orphan');
   });
 
-  test('foreground deletion lets the owner go last', async () => {
+  test('foreground deletion deletes the owner last', async () => {
     const { body: owner } = await target.send('POST', widgets, widget('last'));
     await target.send('POST', configMaps, owned('first', owner, { blockOwnerDeletion: true }));
     const { body } = await target.send('DELETE', `${widgets}/last`, { propagationPolicy: 'Foreground' });
     assert.equal(body.metadata.finalizers, ['foregroundDeletion']);
-    await gone(`${configMaps}/first`);
-    await gone(`${widgets}/last`);
+    await untilDeleted(`${configMaps}/first`);
+    await untilDeleted(`${widgets}/last`);
   });
 
-  test('a deleted namespace takes no more and takes all with it', async () => {
+  test('a terminating namespace accepts no new objects, and all its objects are deleted', async () => {
     const name = `${target.run}-doomed`;
     await target.send('POST', '/api/v1/namespaces', { metadata: { name } });
     const inside = `/api/v1/namespaces/${name}/configmaps`;
@@ -111,12 +113,13 @@ export const deletion: Cases = (test, fixture) => {
     assert.is(refused.code, 403);
     assert.is(
       refused.body.message,
-      `configmaps "late" is forbidden: unable to create new content in namespace ${name} because it is being terminated`,
+      `configmaps "late" is forbidden: unable to create new content in namespace ${name} because it is being ` +
+        'terminated',
     );
     assert.equal(refused.body.details.causes, [
       { reason: 'NamespaceTerminating', message: `namespace ${name} is being terminated`, field: 'metadata.namespace' },
     ]);
-    await gone(`${inside}/goes`);
+    await untilDeleted(`${inside}/goes`);
     const { body: held } = await target.until(`/api/v1/namespaces/${name}`, (answer) =>
       answer.body.status.conditions?.some(
         ({ type, status }: Json) => type === 'NamespaceFinalizersRemaining' && status === 'True',
@@ -128,10 +131,10 @@ export const deletion: Cases = (test, fixture) => {
       'Some content in the namespace has finalizers remaining: a.b/c in 1 resource instances',
     );
     await target.send('PATCH', `${inside}/stays`, { metadata: { finalizers: null } }, MERGE);
-    await gone(`/api/v1/namespaces/${name}`);
+    await untilDeleted(`/api/v1/namespaces/${name}`);
   });
 
-  test('a deleted definition takes its objects with it', async () => {
+  test('a deleted definition deletes its objects', async () => {
     const other = `other.${group}`;
     const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
     await target.send('POST', definitions, definition(other));
@@ -144,7 +147,7 @@ export const deletion: Cases = (test, fixture) => {
     await target.until(objects, ({ code }) => code === 200);
     await target.send('POST', objects, { ...widget('x'), apiVersion: `${other}/v1` });
     await target.send('DELETE', path);
-    await gone(path);
-    await gone(objects);
+    await untilDeleted(path);
+    await untilDeleted(objects);
   });
 };

@@ -1,11 +1,11 @@
-/** Bodies that can't be read, callers that aren't known, and writers that meet. */
+/** Conformance cases of unreadable bodies, unknown callers, and concurrent writers. */
 import * as assert from 'uvu/assert';
 import type { Cases } from './suite.js';
 import type { RequestOptions } from './target.js';
 
 const TEXTS: Record<string, { options: RequestOptions; code: number; reason: string }> = {
   'malformed JSON is refused': { options: { raw: '{"metadata":' }, code: 400, reason: 'BadRequest' },
-  'JSON that is no object is refused': { options: { raw: '[1]' }, code: 400, reason: 'BadRequest' },
+  'JSON that is not an object is refused': { options: { raw: '[1]' }, code: 400, reason: 'BadRequest' },
   'JSON nested too deep is refused': {
     options: { raw: `{"metadata":{"name":"deep"},"data":${'['.repeat(20_000)}${']'.repeat(20_000)}}` },
     ...{ code: 400, reason: 'BadRequest' },
@@ -27,12 +27,12 @@ export const limits: Cases = (test, { target, configMap, configMaps, widget, wid
     });
   }
 
-  test('an answer in a form that is not there is 406', async () => {
+  test('a response is 406 when its format is not available', async () => {
     const { code } = await target.send('GET', configMaps, undefined, { headers: { accept: 'text/html' } });
     assert.is(code, 406);
   });
 
-  test('a wrong token is 401 on every path', async () => {
+  test('a request on any path is 401 when its token is wrong', async () => {
     const headers = { authorization: 'Bearer wrong' };
     for (const path of PATHS) {
       const { code, body } = await target.send('GET', path, undefined, { anonymous: true, headers });
@@ -40,7 +40,7 @@ export const limits: Cases = (test, { target, configMap, configMaps, widget, wid
     }
   });
 
-  test('of writers with the same resourceVersion exactly one wins', async () => {
+  test('exactly one of several writers with the same resourceVersion wins', async () => {
     const { body: first } = await target.send('POST', widgets, widget('raced'));
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
@@ -51,7 +51,7 @@ export const limits: Cases = (test, { target, configMap, configMaps, widget, wid
     assert.equal(codes, [200, ...Array<number>(19).fill(409)]);
   });
 
-  test('pages are of one moment while others write', async () => {
+  test('all pages of a list are of one revision while others write', async () => {
     const name = (index: number) => `page-${String(index).padStart(4, '0')}`;
     const make = (index: number) =>
       target.send('POST', configMaps, configMap('', { metadata: { name: name(index), labels: { paged: 'yes' } } }));

@@ -1,4 +1,4 @@
-/** The four kinds of patch. */
+/** Conformance cases of the four kinds of patch. */
 import * as assert from 'uvu/assert';
 import type { Cases } from './suite.js';
 
@@ -11,7 +11,7 @@ export const patches: Cases = (test, fixture) => {
   const { target, configMap, widget } = fixture;
   const path = (name: string) => `${fixture.configMaps}/${name}`;
 
-  test('a merge patch sets, removes by null, and leaves the rest', async () => {
+  test('a merge patch sets fields, removes fields by null, and keeps the rest', async () => {
     await target.send('POST', fixture.configMaps, configMap('merge', { data: { a: '1', b: '2' } }));
     const { code, body } = await target.send('PATCH', path('merge'), { data: { a: null, c: '3' } }, MERGE);
     assert.is(code, 200);
@@ -50,13 +50,13 @@ export const patches: Cases = (test, fixture) => {
     assert.is(free.metadata.finalizers, undefined);
   });
 
-  test('a patch with an old resourceVersion is a conflict', async () => {
+  test('a patch conflicts when its resourceVersion is old', async () => {
     await target.send('POST', fixture.configMaps, configMap('old'));
     const { code } = await target.send('PATCH', path('old'), { metadata: { resourceVersion: '1' } }, MERGE);
     assert.is(code, 409);
   });
 
-  test('server-side apply creates, owns, conflicts, forces, and drops what is not applied any more', async () => {
+  test('server-side apply creates, owns, conflicts, forces, and drops fields that are no longer applied', async () => {
     const at = (manager: string, force = false) => `${fixture.widgets}/ssa?fieldManager=${manager}&force=${force}`;
     const first = await target.send('PATCH', at('one'), widget('ssa', { size: 1, tags: ['a'] }), APPLY);
     assert.is(first.code, 201);
@@ -69,7 +69,7 @@ export const patches: Cases = (test, fixture) => {
     assert.equal(body.spec, { size: 2, color: 'red' });
   });
 
-  test('server-side apply wants to know the manager', async () => {
+  test('server-side apply requires the field manager', async () => {
     const { code, body } = await target.send('PATCH', `${fixture.widgets}/who`, widget('who'), APPLY);
     assert.is(code, 422);
     assert.is(
@@ -78,7 +78,7 @@ export const patches: Cases = (test, fixture) => {
     );
   });
 
-  test('an apply that changes nothing leaves the resourceVersion', async () => {
+  test('an apply that changes nothing keeps the resourceVersion', async () => {
     const at = `${fixture.widgets}/idle?fieldManager=one`;
     const { body: first } = await target.send('PATCH', at, widget('idle'), APPLY);
     const { body: second } = await target.send('PATCH', at, widget('idle'), APPLY);

@@ -1,4 +1,4 @@
-/** Lists, selectors, pages, tables and watches. */
+/** Conformance cases of lists, selectors, pages, tables and watches. */
 import * as assert from 'uvu/assert';
 import type { Cases } from './suite.js';
 import type { Json } from './target.js';
@@ -10,7 +10,7 @@ export const reads: Cases = (test, fixture) => {
   const { target, configMap, widget, configMaps, widgets } = fixture;
   const labelled = (name: string, labels: Json) => configMap(name, { metadata: { name, labels } });
 
-  test('label selectors select, sets included', async () => {
+  test('label selectors select objects, also by sets', async () => {
     for (const [name, labels] of Object.entries({
       s1: { t: 'a', set: 's' },
       s2: { t: 'b', set: 's' },
@@ -33,12 +33,12 @@ export const reads: Cases = (test, fixture) => {
     }
   });
 
-  test('field selectors select by name', async () => {
+  test('field selectors select objects by name', async () => {
     const { body } = await target.send('GET', `${configMaps}?fieldSelector=metadata.name%3Ds1`);
     assert.equal(names(body), ['s1']);
   });
 
-  test('pages of a list go on where the last one ended, as of the first one’s version', async () => {
+  test('pages of a list continue after the previous page, at the first page’s revision', async () => {
     const selected = `${configMaps}?labelSelector=set%3Ds&limit=2`;
     const { body: first } = await target.send('GET', selected);
     assert.equal(names(first), ['s1', 's2']);
@@ -86,9 +86,10 @@ export const reads: Cases = (test, fixture) => {
     }
   });
 
-  test('a watch from a version tells each change since then, and from none begins with what is there', async () => {
+  test('a watch sends each change since its version, or first the existing objects when it has none', async () => {
     const { body: list } = await target.send('GET', widgets);
-    const path = `${widgets}?watch=1&resourceVersion=${list.metadata.resourceVersion}&fieldSelector=metadata.name%3Dwatched`;
+    const selector = 'fieldSelector=metadata.name%3Dwatched';
+    const path = `${widgets}?watch=1&resourceVersion=${list.metadata.resourceVersion}&${selector}`;
     const events = await target.watch(
       path,
       (seen) => seen.length === 3,
@@ -116,7 +117,7 @@ export const reads: Cases = (test, fixture) => {
     assert.equal(again, events);
   });
 
-  test('an object that stops matching a watch’s selector is told as deleted', async () => {
+  test('a watch reports an object as deleted when it stops matching the selector', async () => {
     const { body: made } = await target.send('POST', configMaps, labelled('leaves', { in: 'yes' }));
     const path = `${configMaps}?watch=1&labelSelector=in%3Dyes&resourceVersion=${made.metadata.resourceVersion}`;
     const events = await target.watch(
@@ -127,7 +128,7 @@ export const reads: Cases = (test, fixture) => {
     assert.is(events[0]?.type, 'DELETED');
   });
 
-  test('initial events end with a bookmark that says so', async () => {
+  test('initial events end with a bookmark that marks their end', async () => {
     const query = 'watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true';
     const path = `${configMaps}?${query}&fieldSelector=metadata.name%3Ds1`;
     const events = await target.watch(path, (seen) => seen.at(-1)?.type === 'BOOKMARK');
@@ -165,7 +166,7 @@ export const reads: Cases = (test, fixture) => {
     assert.ok(groups.groups.some(({ name }: Json) => name === fixture.group));
   });
 
-  test('health is told to anybody', async () => {
+  test('health endpoints answer without a token', async () => {
     for (const path of ['/healthz', '/livez', '/readyz']) {
       const { code, text } = await target.send('GET', path, undefined, { anonymous: true });
       assert.equal([code, text], [200, 'ok'], path);

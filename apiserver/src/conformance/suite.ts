@@ -2,7 +2,7 @@ import { suite, type Test } from 'uvu';
 import { widgets } from './definition.js';
 import type { Json, Target } from './target.js';
 
-/** Objects that the cases of one run share: a namespace and a definition of its own. */
+/** Objects that the cases of one run share: a namespace and a CustomResourceDefinition. */
 export interface Fixture {
   target: Target;
   namespace: string;
@@ -50,7 +50,7 @@ async function made(target: Target, path: string, body: Json): Promise<void> {
   if (code !== 201) throw new Error(`${path} answered ${code}: ${text}`);
 }
 
-/** Registers the groups of cases; `end` runs after the last of them. */
+/** Registers the groups of cases. `end` runs after the last case. */
 export function register(fixture: Fixture, groups: Record<string, Cases>, end: () => Promise<void>): void {
   const entries = Object.entries(groups);
   for (const [index, [name, cases]] of entries.entries()) {

@@ -1,11 +1,17 @@
-/** A server under test, ours or the real one: raw requests, watches and kubectl, all through the same kubeconfig. */
+/**
+ * A server under test, ours or the real one. It sends raw requests, opens watches and runs kubectl, all with one
+ * kubeconfig.
+ */
 import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { KubeConfig } from '@kubernetes/client-node';
 
-/** Answers are JSON of every shape. */
+/** Responses are JSON of every shape. */
 // biome-ignore lint/suspicious/noExplicitAny: a case says itself what it expects.
 export type Json = any;
 
@@ -19,7 +25,7 @@ export interface Answer {
 export interface RequestOptions {
   type?: string;
   headers?: Record<string, string>;
-  /** Sent as it is. */
+  /** Body that is sent unchanged. */
   raw?: string;
   anonymous?: boolean;
 }
@@ -35,7 +41,9 @@ export class Target {
   readonly #server: string;
   readonly #bare: Agent;
   readonly config = new KubeConfig();
-  /** In every name that is made, so that runs don't meet. */
+  /** The folder for kubectl's cache, and for files of failed edits. */
+  readonly #kubectlFolder = mkdtempSync(path.join(tmpdir(), 'slipway-kubectl-'));
+  /** Part of every name that a run makes, so that runs don't conflict. */
   readonly run = `c${Date.now().toString(36)}${Math.random().toString(36).slice(2, 6)}`;
 
   constructor(
@@ -80,7 +88,7 @@ export class Target {
     });
   }
 
-  /** Events of a watch until `enough` says so or the server ends it. */
+  /** Returns the events of a watch, until `enough` is true or the server ends it. */
   async watch(path: string, enough: (events: WatchEvent[]) => boolean, meanwhile?: () => Promise<unknown>) {
     const response = await this.#open('GET', path, undefined, {});
     const events: WatchEvent[] = [];
@@ -98,15 +106,15 @@ export class Target {
     return new Promise((resolve) => {
       const child = execFile(
         'kubectl',
-        ['--kubeconfig', this.kubeconfig, '--cache-dir', `/tmp/kubectl-${this.run}`, ...args],
-        { env: { ...process.env, ...env }, timeout: 60_000 },
+        ['--kubeconfig', this.kubeconfig, '--cache-dir', this.#kubectlFolder, ...args],
+        { env: { ...process.env, TMPDIR: this.#kubectlFolder, ...env }, timeout: 60_000 },
         (error, out, err) => resolve({ code: error ? Number(error.code ?? 1) : 0, out, err }),
       );
       child.stdin?.end(input);
     });
   }
 
-  /** Asks again until the answer is as wanted; fails after half a minute. */
+  /** Repeats the request until the response matches. Fails after half a minute. */
   async until(path: string, wanted: (answer: Answer) => boolean): Promise<Answer> {
     const end = Date.now() + 30_000;
     for (;;) {
@@ -120,5 +128,6 @@ export class Target {
   close(): void {
     this.#agent.destroy();
     this.#bare.destroy();
+    rmSync(this.#kubectlFolder, { recursive: true, force: true });
   }
 }

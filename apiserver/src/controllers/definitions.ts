@@ -1,60 +1,53 @@
-/** Deletes all objects of a deleted CustomResourceDefinition before it lets go of the definition. */
-import type { Logger } from 'pino';
+/** Deletes all objects of a deleted CustomResourceDefinition, and then removes its finalizer from the definition. */
 import type { KubeObject } from '../objects.js';
 import { CLEANUP_FINALIZER, DEFINITIONS } from '../resources/builtin/custom-resource-definition.js';
-import type { Registry } from '../resources/registry.js';
 import type { Resource } from '../resources/resource.js';
-import type { Writes } from '../resources/writes.js';
-import type { Store } from '../storage/store.js';
 import type { Change } from '../storage/stored-object.js';
+import type { Parts } from './parts.js';
 import { isOvertaken, remove, writtenBy } from './remove.js';
 import { Work } from './work.js';
 
 export class Definitions {
-  readonly #store: Store;
-  readonly #registry: Registry;
-  readonly #writes: Writes;
+  readonly #parts: Parts;
   readonly #work: Work;
   readonly #resource: Resource;
   readonly #observe = (change: Change) => this.#follow(change);
 
-  constructor(store: Store, registry: Registry, writes: Writes, log: Logger) {
-    this.#store = store;
-    this.#registry = registry;
-    this.#writes = writes;
-    this.#work = new Work(log, (name) => this.#cleanUp(name));
-    this.#resource = registry.storedIn(DEFINITIONS) as Resource;
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#work = new Work(parts.log, (name) => this.#cleanUp(name));
+    this.#resource = parts.registry.storedIn(DEFINITIONS) as Resource;
   }
 
   start(): void {
-    this.#store.observers.add(this.#observe);
-    for (const { name } of this.#store.collection(DEFINITIONS).list()) this.#work.add(name);
+    this.#parts.store.observers.add(this.#observe);
+    for (const { name } of this.#parts.store.collection(DEFINITIONS).list()) this.#work.add(name);
   }
 
   stop(): void {
-    this.#store.observers.delete(this.#observe);
+    this.#parts.store.observers.delete(this.#observe);
     this.#work.stop();
   }
 
-  /** A definition's name is also the name of the collection that its objects are in. */
+  /** A definition has the same name as the collection of its objects. */
   #follow({ stored }: Change): void {
     const name = stored.resource === DEFINITIONS ? stored.name : stored.resource;
     if (this.#isDeleted(name)) this.#work.add(name);
   }
 
   #isDeleted(name: string): boolean {
-    const definition = this.#store.collection(DEFINITIONS).get('', name);
-    const { deletionTimestamp, finalizers } = definition?.object.metadata ?? {};
+    const definition = this.#parts.store.collection(DEFINITIONS).get('', name);
+    const { deletionTimestamp, finalizers } = definition?.outline.metadata ?? {};
     return deletionTimestamp !== undefined && (finalizers?.includes(CLEANUP_FINALIZER) ?? false);
   }
 
   async #cleanUp(name: string): Promise<void> {
     if (!this.#isDeleted(name)) return;
-    const resource = this.#registry.storedIn(name);
-    const objects = this.#store.collection(name);
+    const resource = this.#parts.registry.storedIn(name);
+    const objects = this.#parts.store.collection(name);
     if (resource) {
-      const present = objects.list().filter(({ object }) => !object.metadata.deletionTimestamp);
-      await Promise.all(present.map((stored) => remove(this.#writes, resource, stored, 'Background')));
+      const present = objects.list().filter(({ outline }) => !outline.metadata.deletionTimestamp);
+      await Promise.all(present.map((stored) => remove(this.#parts.writes, resource, stored, 'Background')));
     }
     if (objects.list().length === 0) await this.#release(name);
   }
@@ -68,7 +61,7 @@ export class Definitions {
     };
     const target = { resource: this.#resource, namespace: '', subresource: '' as const };
     try {
-      await this.#writes.edit(target, name, edit, writtenBy('apiextensions'));
+      await this.#parts.writes.edit(target, name, edit, writtenBy('apiextensions'));
     } catch (error) {
       if (!isOvertaken(error)) throw error;
     }

@@ -1,12 +1,9 @@
-/** Events are kept for an hour, and no more of them than a bound. */
+/** Deletes Events that are older than an hour or above a limit. */
 
-import type { Logger } from 'pino';
 import type { KubeObject } from '../objects.js';
-import type { Registry } from '../resources/registry.js';
 import type { Resource } from '../resources/resource.js';
-import type { Writes } from '../resources/writes.js';
-import type { Store } from '../storage/store.js';
 import type { StoredObject } from '../storage/stored-object.js';
+import type { Parts } from './parts.js';
 import { remove } from './remove.js';
 
 const KEPT_MS = 60 * 60_000;
@@ -14,22 +11,18 @@ const MAX_EVENTS = 5000;
 const INTERVAL_MS = 30_000;
 
 export class EventExpiry {
-  readonly #store: Store;
-  readonly #writes: Writes;
+  readonly #parts: Parts;
   readonly #resource: Resource;
-  readonly #log: Logger;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(store: Store, registry: Registry, writes: Writes, log: Logger) {
-    this.#store = store;
-    this.#writes = writes;
-    this.#log = log;
-    this.#resource = registry.find('', 'v1', 'events') as Resource;
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#resource = parts.registry.find('', 'v1', 'events') as Resource;
   }
 
   start(): void {
     this.#timer = setInterval(() => {
-      this.sweep(Date.now()).catch((error) => this.#log.warn({ reason: error.message }, 'events not expired'));
+      this.sweep(Date.now()).catch((error) => this.#parts.log.warn({ reason: error.message }, 'events not expired'));
     }, INTERVAL_MS).unref();
   }
 
@@ -38,14 +31,14 @@ export class EventExpiry {
   }
 
   async sweep(now: number): Promise<void> {
-    const events = this.#store.collection('events').list();
+    const events = this.#parts.store.collection('events').list();
     const old = expired(events, now);
-    await Promise.all(old.map((stored) => remove(this.#writes, this.#resource, stored)));
+    await Promise.all(old.map((stored) => remove(this.#parts.writes, this.#resource, stored)));
   }
 }
 
 function expired(events: readonly StoredObject[], now: number, most = MAX_EVENTS): StoredObject[] {
-  const dated = events.map((stored) => ({ stored, seen: lastSeen(stored.object) })).sort((a, b) => b.seen - a.seen);
+  const dated = events.map((stored) => ({ stored, seen: lastSeen(stored.outline) })).sort((a, b) => b.seen - a.seen);
   return dated.filter(({ seen }, index) => index >= most || now - seen > KEPT_MS).map(({ stored }) => stored);
 }
 

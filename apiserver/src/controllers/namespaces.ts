@@ -1,12 +1,9 @@
-/** Sees that the default namespaces are there, and empties a deleted namespace before it lets go of it. */
-import type { Logger } from 'pino';
+/** Creates the default namespaces, and empties a deleted namespace before it removes its finalizer. */
 import { type KubeObject, timestamp } from '../objects.js';
 import { NAMESPACE_FINALIZER, namespaceFinalizers } from '../resources/builtin/namespace.js';
-import type { Registry } from '../resources/registry.js';
 import type { Resource } from '../resources/resource.js';
-import type { Writes } from '../resources/writes.js';
-import type { Store } from '../storage/store.js';
 import type { Change, StoredObject } from '../storage/stored-object.js';
+import type { Parts } from './parts.js';
 import { isOvertaken, remove, writtenBy } from './remove.js';
 import { Work } from './work.js';
 
@@ -14,52 +11,49 @@ const DEFAULT_NAMESPACES = ['default', 'kube-node-lease', 'kube-public', 'kube-s
 const OPTIONS = writtenBy('namespace-controller');
 
 export class Namespaces {
-  readonly #store: Store;
-  readonly #registry: Registry;
-  readonly #writes: Writes;
+  readonly #parts: Parts;
   readonly #work: Work;
   readonly #resource: Resource;
   readonly #observe = (change: Change) => this.#follow(change);
 
-  constructor(store: Store, registry: Registry, writes: Writes, log: Logger) {
-    this.#store = store;
-    this.#registry = registry;
-    this.#writes = writes;
-    this.#work = new Work(log, (name) => this.#empty(name));
-    this.#resource = registry.find('', 'v1', 'namespaces') as Resource;
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#work = new Work(parts.log, (name) => this.#empty(name));
+    this.#resource = parts.registry.find('', 'v1', 'namespaces') as Resource;
   }
 
   async start(): Promise<void> {
-    const collection = this.#store.collection('namespaces');
+    const collection = this.#parts.store.collection('namespaces');
     const target = { resource: this.#resource, namespace: '', subresource: '' as const };
     for (const name of DEFAULT_NAMESPACES) {
-      if (!collection.get('', name)) await this.#writes.create(target, { metadata: { name } }, writtenBy('apiserver'));
+      if (!collection.get('', name))
+        await this.#parts.writes.create(target, { metadata: { name } }, writtenBy('apiserver'));
     }
-    this.#store.observers.add(this.#observe);
+    this.#parts.store.observers.add(this.#observe);
     for (const { name } of collection.list()) if (this.#isTerminating(name)) this.#work.add(name);
   }
 
   stop(): void {
-    this.#store.observers.delete(this.#observe);
+    this.#parts.store.observers.delete(this.#observe);
     this.#work.stop();
   }
 
   #follow({ stored, type }: Change): void {
     const name = stored.resource === 'namespaces' ? stored.name : stored.namespace;
-    // What is left may have finalizers: its removal is the next occasion to look.
+    // Remaining objects may have finalizers. The namespace is checked again when they are removed.
     const matters = stored.resource === 'namespaces' || type !== 'MODIFIED';
     if (name !== '' && matters && this.#isTerminating(name)) this.#work.add(name);
   }
 
   #isTerminating(name: string): boolean {
-    const found = this.#store.collection('namespaces').get('', name);
-    return found?.object.metadata.deletionTimestamp !== undefined;
+    const found = this.#parts.store.collection('namespaces').get('', name);
+    return found?.outline.metadata.deletionTimestamp !== undefined;
   }
 
   async #empty(name: string): Promise<void> {
-    const found = this.#store.collection('namespaces').get('', name);
-    if (!found?.object.metadata.deletionTimestamp) return;
-    if (!namespaceFinalizers(found.object).includes(NAMESPACE_FINALIZER)) return;
+    const found = this.#parts.store.collection('namespaces').get('', name);
+    if (!found?.outline.metadata.deletionTimestamp) return;
+    if (!namespaceFinalizers(found.outline).includes(NAMESPACE_FINALIZER)) return;
     const contents = () => this.#contents(name);
     await Promise.all(contents().map(([resource, stored]) => this.#delete(resource, stored)));
     const left = contents();
@@ -68,13 +62,13 @@ export class Namespaces {
         name,
         left.map(([, stored]) => stored),
       );
-    // A creation that was under way when the deletion was committed is seen, and deleted, when it is committed.
-    if (!this.#store.isCreatingIn(name)) await this.#finalize(name);
+    // If a creation was in progress when the deletion was committed, its object is found and deleted after its commit.
+    if (!this.#parts.store.isCreatingIn(name)) await this.#finalize(name);
   }
 
   #contents(name: string): [Resource, StoredObject][] {
-    return this.#registry.namespaced().flatMap((resource) =>
-      this.#store
+    return this.#parts.registry.namespaced().flatMap((resource) =>
+      this.#parts.store
         .collection(resource.storage)
         .list(name)
         .map((stored): [Resource, StoredObject] => [resource, stored]),
@@ -82,7 +76,7 @@ export class Namespaces {
   }
 
   async #delete(resource: Resource, stored: StoredObject): Promise<void> {
-    if (!stored.object.metadata.deletionTimestamp) await remove(this.#writes, resource, stored, 'Background');
+    if (!stored.outline.metadata.deletionTimestamp) await remove(this.#parts.writes, resource, stored, 'Background');
   }
 
   async #finalize(name: string): Promise<void> {
@@ -92,7 +86,7 @@ export class Namespaces {
     });
   }
 
-  /** Says what keeps the namespace, for whoever waits for its end. */
+  /** Writes conditions that list the remaining content of the namespace. */
   async #report(name: string, left: readonly StoredObject[]): Promise<void> {
     const conditions = [
       remaining('NamespaceContentRemaining', 'SomeResourcesRemain', 'Some resources are remaining: ', (add) => {
@@ -103,7 +97,8 @@ export class Namespaces {
         'SomeFinalizersRemain',
         'Some content in the namespace has finalizers remaining: ',
         (add) => {
-          for (const { object } of left) for (const finalizer of object.metadata.finalizers ?? []) add(finalizer, 'in');
+          for (const { outline } of left)
+            for (const finalizer of outline.metadata.finalizers ?? []) add(finalizer, 'in');
         },
       ),
     ];
@@ -118,7 +113,7 @@ export class Namespaces {
       return draft;
     };
     try {
-      await this.#writes.edit({ resource: this.#resource, namespace: '', subresource }, name, edit, OPTIONS);
+      await this.#parts.writes.edit({ resource: this.#resource, namespace: '', subresource }, name, edit, OPTIONS);
     } catch (error) {
       if (!isOvertaken(error)) throw error;
     }
@@ -148,7 +143,7 @@ function remaining(type: string, reason: string, head: string, count: (add: Coun
   };
 }
 
-/** A condition that says the same as before keeps its time, so that a repeated report is no change. */
+/** Returns the old condition if only its time differs, so that a repeated report changes nothing. */
 function kept({ status }: KubeObject, conditions: readonly ReturnType<typeof remaining>[]) {
   const before = (status as { conditions?: ReturnType<typeof remaining>[] } | undefined)?.conditions ?? [];
   return conditions.map(

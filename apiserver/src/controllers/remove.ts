@@ -1,16 +1,17 @@
+import type { DeleteOptions } from '../resources/deletion.js';
 import type { Resource } from '../resources/resource.js';
-import type { DeleteOptions, WriteOptions, Writes } from '../resources/writes.js';
+import type { WriteOptions, Writes } from '../resources/writes.js';
 import { ApiError } from '../status.js';
 import type { StoredObject } from '../storage/stored-object.js';
 
-/** Deletes this very object, if it is still there. */
+/** Deletes exactly this object, if it still exists. */
 export async function remove(
   writes: Writes,
   resource: Resource,
-  { namespace, name, object }: StoredObject,
+  { namespace, name, outline }: StoredObject,
   propagationPolicy?: DeleteOptions['propagationPolicy'],
 ): Promise<void> {
-  const options = { dryRun: false, preconditions: { uid: object.metadata.uid }, propagationPolicy };
+  const options = { dryRun: false, preconditions: { uid: outline.metadata.uid }, propagationPolicy };
   try {
     await writes.delete({ resource, namespace, subresource: '' }, name, options);
   } catch (error) {
@@ -18,11 +19,11 @@ export async function remove(
   }
 }
 
-/** Whether the object is gone, or is another one by now: whoever did that is heard of by its own change. */
+/** True if the object was deleted or replaced meantime. That change has its own event. */
 export const isOvertaken = (error: unknown) =>
   error instanceof ApiError && (error.status.code === 404 || error.status.code === 409);
 
-/** How a controller writes. */
+/** Returns the options of a controller's writes. */
 export const writtenBy = (manager: string): WriteOptions => ({
   dryRun: false,
   manager,

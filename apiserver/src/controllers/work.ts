@@ -1,16 +1,16 @@
-/** Keys to work on, each by one worker at a time; one that fails comes again later, more slowly each time. */
+/** A queue of keys. Each key is processed by one worker at a time. A failed key is retried with an increasing delay. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { delayOf } from '@slipway/program';
 import type { Logger } from 'pino';
 
 const WORKERS = 16;
-const FIRST_PAUSE_MS = 20;
-const MAX_PAUSE_MS = 10_000;
+const BACKOFF = { firstMs: 40, maxMs: 10_000, jitter: 0 };
 
 export class Work {
   readonly #process: (key: string) => Promise<void>;
   readonly #log: Logger;
-  /** Bounded by what is stored: a key is there once. */
+  /** Bounded by the number of stored objects, because each key is queued only once. */
   readonly #waiting = new Set<string>();
   readonly #running = new Set<string>();
   readonly #failures = new Map<string, number>();
@@ -59,7 +59,7 @@ export class Work {
     if (this.#stopped) return;
     const failures = (this.#failures.get(key) ?? 0) + 1;
     this.#failures.set(key, failures);
-    this.#log.warn({ key, failures, reason: error.message }, 'trying again');
-    await sleep(Math.min(FIRST_PAUSE_MS * 2 ** failures, MAX_PAUSE_MS), undefined, { ref: false });
+    this.#log.warn({ key, failures, reason: error.message }, 'work failed');
+    await sleep(delayOf(BACKOFF, failures), undefined, { ref: false });
   }
 }

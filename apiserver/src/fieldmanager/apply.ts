@@ -1,3 +1,4 @@
+import { copy } from '../objects.js';
 import { sameJson } from '../schema/equality.js';
 import type { Status } from '../schema/field-error.js';
 import type { JsonObject, JsonSchema } from '../schema/json-schema.js';
@@ -10,15 +11,18 @@ import { merge, removeUnowned } from './merge.js';
 import { objectSchema } from './merge-type.js';
 
 export interface ApplyRequest {
-  /** The stored object; undefined if the apply creates it. */
+  /** The stored object. Undefined if the apply creates it. */
   live: JsonObject | undefined;
-  /** Without fields that the endpoint ignores: `status` on the object itself, all else on the status subresource. */
+  /**
+   * The applied configuration without ignored fields: `status` on the object itself, everything else on its status
+   * subresource.
+   */
   applied: JsonObject;
   manager: string;
   force: boolean;
-  /** The apiVersion of the request, e.g. `v1` or `slipway.dev/v1alpha1`. */
+  /** The apiVersion of the request, for example `v1` or `slipway.dev/v1alpha1`. */
   apiVersion: string;
-  /** '' for the object itself, or `status`. */
+  /** Subresource that is applied: '' for the object itself, or `status`. */
   subresource: string;
   schema: JsonSchema | undefined;
   now: Date;
@@ -26,7 +30,10 @@ export interface ApplyRequest {
 
 export type ApplyResult = { object: JsonObject; conflicts?: undefined } | { object?: undefined; conflicts: Status };
 
-/** Merges `applied` into `live` and moves ownership. Equal to `live` when nothing changed. Never changes its inputs. */
+/**
+ * Merges `applied` into `live` and moves ownership. The result is equal to `live` if nothing changed. Does not change
+ * its inputs.
+ */
 export function applyServerSide(request: ApplyRequest): ApplyResult {
   const { live, manager, apiVersion, subresource, now } = request;
   const schema = objectSchema(request.schema);
@@ -47,12 +54,12 @@ export function applyServerSide(request: ApplyRequest): ApplyResult {
 
   const own: Manager = { ...identity, fields, time: timestamp(now) };
   if (live && last && sameJson(before, after) && sameSet(last.fields, fields) && last.apiVersion === apiVersion) {
-    return { object: structuredClone(live) };
+    return { object: copy(live) };
   }
-  return { object: withManagers(structuredClone(after), [...others.map((entry) => yieldTo(entry, changes)), own]) };
+  return { object: withManagers(copy(after), [...others.map((entry) => yieldTo(entry, changes)), own]) };
 }
 
-/** Nobody owns the places that are in every object, and yet they stay. */
+/** Adds the fields that every object has. They have no owner but are never removed. */
 function keepsObject(owned: FieldSet): FieldSet {
   const metadata: FieldSet = { ...(owned.children.get('f:metadata') ?? emptySet()), member: true };
   return { member: true, children: new Map([...owned.children, ['f:metadata', metadata]]) };
@@ -65,7 +72,7 @@ function conflictsOf(others: readonly Manager[], changes: Comparison) {
     .filter(({ fields }) => !isEmpty(fields));
 }
 
-/** A forced apply takes the fields over. */
+/** Returns the entry without the fields that a forced apply takes over. */
 function yieldTo(entry: Manager, { added, modified, removed }: Comparison): Manager {
   return { ...entry, fields: difference(difference(entry.fields, union(added, modified)), removed) };
 }

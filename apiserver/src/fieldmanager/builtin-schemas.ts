@@ -10,7 +10,7 @@ const keyedList = (...keys: string[]): JsonSchema => ({
   items: { type: 'object', properties: Object.fromEntries(keys.map((key) => [key, TEXT])) },
 });
 
-/** A reference to another object is one value. */
+/** Schema of a reference to another object, which counts as one value. */
 const REFERENCE: JsonSchema = { type: 'object', 'x-kubernetes-map-type': 'atomic' };
 
 const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
@@ -42,6 +42,6 @@ const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   },
 };
 
-/** How the lists of a built-in kind merge, by `apiVersion` and `kind`; undefined when all are atomic. */
+/** Returns how the lists of a built-in kind merge, or undefined if all are atomic. */
 export const builtinSchema = (apiVersion: string, kind: string): JsonSchema | undefined =>
   SCHEMAS[`${apiVersion}/${kind}`];

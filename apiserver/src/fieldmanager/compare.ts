@@ -12,7 +12,7 @@ export interface Comparison {
 export const isSame = ({ added, modified, removed }: Comparison) =>
   isEmpty(added) && isEmpty(modified) && isEmpty(removed);
 
-/** Which fields came, changed and went between two objects. */
+/** Returns the fields that were added, modified and removed between two objects. */
 export function compare(before: unknown, after: unknown, schema: JsonSchema): Comparison {
   const result = { added: emptySet(), modified: emptySet(), removed: emptySet() };
   compareAt(before, after, schema, result);
@@ -40,7 +40,7 @@ const isBare = (shape: Shape | undefined) =>
   shape.kind === 'leaf' ||
   (shape.kind === 'map' ? Object.keys(shape.fields).length === 0 : shape.items.length === 0);
 
-/** Two values that have nothing below them to compare, or that can't be compared part by part. */
+/** True if two values can't be compared part by part, for example because they have no parts. */
 function isLeafPair(old: Shape | undefined, now: Shape | undefined): boolean {
   if (old?.kind === 'leaf' || now?.kind === 'leaf') return true;
   if (old && now && old.kind !== now.kind) return true;
@@ -57,7 +57,7 @@ function compareFields(before: unknown, after: unknown, schema: JsonSchema | und
   const old = isObject(before) ? before : {};
   const now = isObject(after) ? after : {};
   for (const name of new Set([...Object.keys(old), ...Object.keys(now)])) {
-    // The common case by far; it saves the sets.
+    // The most common case. It avoids building the sets.
     if (old[name] === now[name]) continue;
     compareAt(old[name], now[name], fieldSchema(schema, name), step(at, `f:${name}`));
   }

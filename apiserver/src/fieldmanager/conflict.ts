@@ -7,7 +7,7 @@ export interface Conflict {
   fields: FieldSet;
 }
 
-/** The 409 of a server-side apply that wants fields of others. */
+/** Returns the 409 of a server-side apply whose fields other managers own. */
 export function conflictStatus(conflicts: readonly Conflict[]): Status {
   const found = conflicts.flatMap(({ manager, fields }) =>
     paths(fields).map((path) => ({ manager: printManager(manager), path })),

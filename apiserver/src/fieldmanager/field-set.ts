@@ -1,9 +1,11 @@
 /**
- * A set of fields as a tree, in the form of `fieldsV1` (sigs.k8s.io/structured-merge-diff): each step of a path is
- * `f:<name>`, `k:{"key":"value"}` for an item of a keyed list, or `v:<value>` for one of a set.
+ * A set of fields as a tree, in the format of `fieldsV1` (sigs.k8s.io/structured-merge-diff). Each step of a path is
+ * `f:<name>`, `k:{"key":"value"}` for an item of a keyed list, or `v:<value>` for an item of a set.
  */
+import { parseJson } from '@slipway/program';
+
 export interface FieldSet {
-  /** Whether the place itself is in the set, apart from what is below it. */
+  /** True if the set contains the path itself, not only paths below it. */
   member: boolean;
   children: Map<string, FieldSet>;
 }
@@ -12,7 +14,7 @@ export const emptySet = (): FieldSet => ({ member: false, children: new Map() })
 
 export const isEmpty = (set: FieldSet): boolean => !set.member && set.children.size === 0;
 
-/** The child at `step`, made if it isn't there. */
+/** Returns the child at `step`, and makes it first if it is missing. */
 export function childOf(set: FieldSet, step: string): FieldSet {
   let child = set.children.get(step);
   if (!child) {
@@ -24,7 +26,7 @@ export function childOf(set: FieldSet, step: string): FieldSet {
 
 type FieldsV1 = { [step: string]: FieldsV1 };
 
-/** Steps nested deeper than this are no object of ours. */
+/** Maximum depth of a field path. No object of the platform is nested deeper. */
 const DEEPEST = 200;
 
 export function parseFields(fields: unknown, depth = 0): FieldSet {
@@ -48,23 +50,34 @@ export function formatFields(set: FieldSet): FieldsV1 {
   return fields;
 }
 
-/** Builds a set place by place from two others; what ends up empty is left out. */
-function combine(
-  a: FieldSet | undefined,
-  b: FieldSet | undefined,
-  member: (inA: boolean, inB: boolean) => boolean,
-): FieldSet {
-  const result: FieldSet = { member: member(a?.member ?? false, b?.member ?? false), children: new Map() };
-  for (const step of new Set([...(a?.children.keys() ?? []), ...(b?.children.keys() ?? [])])) {
-    const child = combine(a?.children.get(step), b?.children.get(step), member);
-    if (!isEmpty(child)) result.children.set(step, child);
+interface Combination {
+  member(inA: boolean, inB: boolean): boolean;
+  /** True if the result has the fields that only one of the sets has. */
+  keepsA: boolean;
+  keepsB: boolean;
+}
+
+/** Combines two sets. The result may share parts with them. Empty parts are left out. */
+function combine(a: FieldSet, b: FieldSet, of: Combination): FieldSet {
+  const result: FieldSet = { member: of.member(a.member, b.member), children: new Map() };
+  for (const [step, child] of a.children) {
+    const other = b.children.get(step);
+    if (!other && !of.keepsA) continue;
+    const made = other ? combine(child, other, of) : child;
+    if (!isEmpty(made)) result.children.set(step, made);
   }
+  if (!of.keepsB) return result;
+  for (const [step, child] of b.children) if (!a.children.has(step)) result.children.set(step, child);
   return result;
 }
 
-export const union = (a: FieldSet, b: FieldSet) => combine(a, b, (inA, inB) => inA || inB);
-export const difference = (a: FieldSet, b: FieldSet) => combine(a, b, (inA, inB) => inA && !inB);
-export const intersection = (a: FieldSet, b: FieldSet) => combine(a, b, (inA, inB) => inA && inB);
+const UNION: Combination = { member: (inA, inB) => inA || inB, keepsA: true, keepsB: true };
+const DIFFERENCE: Combination = { member: (inA, inB) => inA && !inB, keepsA: true, keepsB: false };
+const INTERSECTION: Combination = { member: (inA, inB) => inA && inB, keepsA: false, keepsB: false };
+
+export const union = (a: FieldSet, b: FieldSet) => combine(a, b, UNION);
+export const difference = (a: FieldSet, b: FieldSet) => combine(a, b, DIFFERENCE);
+export const intersection = (a: FieldSet, b: FieldSet) => combine(a, b, INTERSECTION);
 
 export function sameSet(a: FieldSet, b: FieldSet): boolean {
   if (a.member !== b.member || a.children.size !== b.children.size) return false;
@@ -75,7 +88,10 @@ export function sameSet(a: FieldSet, b: FieldSet): boolean {
   return true;
 }
 
-/** Each member's path as people read it, `.spec.ports[name="http"].port`, in the real server's order: members first. */
+/**
+ * Returns each member's path for people, such as `.spec.ports[name="http"].port`, in the real server's order: members
+ * first.
+ */
 export function paths(set: FieldSet, at = ''): string[] {
   const children = [...set.children]
     .sort(([a], [b]) => (a < b ? -1 : 1))
@@ -90,6 +106,6 @@ function printStep(step: string): string {
   const value = step.slice(2);
   if (step.startsWith('f:')) return `.${value}`;
   if (step.startsWith('v:')) return `[=${value}]`;
-  const keys = Object.entries(JSON.parse(value) as Record<string, unknown>);
+  const keys = Object.entries(parseJson(value) as Record<string, unknown>);
   return `[${keys.map(([key, inner]) => `${key}=${JSON.stringify(inner)}`).join(',')}]`;
 }

@@ -6,7 +6,7 @@ import { paths } from './field-set.js';
 import { applyServerSide, trackUpdate } from './index.js';
 import { managersOf } from './managers.js';
 
-/** The API group of this process alone, as the real server may be shared. */
+/** An API group for this process only, because other processes may use the real server too. */
 const GROUP = `fieldtest-${process.pid}.slipway.dev`;
 const API_VERSION = `${GROUP}/v1`;
 const text: JsonSchema = { type: 'string' };
@@ -53,7 +53,7 @@ const CRD = {
 };
 
 interface Step {
-  /** `create` and `update` send the whole object, `apply` what the manager wants. */
+  /** `create` and `update` send the whole object, and `apply` sends the applied fields. */
   by: `${'create' | 'update' | 'apply' | 'force'} ${string}`;
   spec: JsonObject;
   metadata?: JsonObject;
@@ -64,7 +64,7 @@ interface Step {
 }
 
 const SCENARIOS: Record<string, Step[]> = {
-  'a create is owned by its creator, maps and items included': [
+  'a create is owned by its creator, including maps and items': [
     {
       by: 'create alice',
       spec: { x: '1', map: { a: '1' }, set: ['s'], keyed: [{ name: 'n', port: 80, v: '1' }], list: ['l'] },
@@ -89,7 +89,7 @@ const SCENARIOS: Record<string, Step[]> = {
       },
     },
   ],
-  'an apply owns what it speaks of, and the map entries but not the named fields above': [
+  'an apply owns its fields and their map entries, but not the named fields above them': [
     {
       by: 'apply alice',
       spec: {
@@ -118,7 +118,7 @@ const SCENARIOS: Record<string, Step[]> = {
       },
     },
   ],
-  'an update takes what it changes, and an emptied manager is gone': [
+  'an update takes over the fields that it changes, and removes managers without fields': [
     { by: 'create alice', spec: { x: '1' } },
     {
       by: 'update bob',
@@ -128,7 +128,7 @@ const SCENARIOS: Record<string, Step[]> = {
     { by: 'update carol', spec: { x: '2' }, owners: { 'alice Update': ['.spec'], 'bob Update': ['.spec.x'] } },
     { by: 'update bob', spec: { x: '2' }, owners: { 'alice Update': ['.spec'], 'bob Update': ['.spec.x'] } },
   ],
-  'an apply of what another set conflicts, and may be forced': [
+  'an apply conflicts when another manager set the field, and may be forced': [
     { by: 'create alice', spec: { x: '1', y: '1' } },
     {
       by: 'apply bob',
@@ -147,7 +147,7 @@ const SCENARIOS: Record<string, Step[]> = {
       owners: { 'alice Update': ['.spec', '.spec.y'], 'bob Apply': ['.spec.x'] },
     },
   ],
-  'two appliers of one value share it, and it stays until both let go': [
+  'two appliers of one value share it, and it stays until both drop it': [
     { by: 'apply alice', spec: { x: '1', y: '1' } },
     {
       by: 'apply bob',
@@ -159,7 +159,7 @@ const SCENARIOS: Record<string, Step[]> = {
     { by: 'apply alice', spec: { y: '1' }, stored: { x: '1', y: '1' } },
     { by: 'apply bob', spec: {}, stored: { y: '1' }, owners: { 'alice Apply': ['.spec.y'], 'bob Apply': ['.spec'] } },
   ],
-  'what an applier drops goes, from maps, sets and keyed lists': [
+  'fields that an applier drops are removed from maps, sets and keyed lists': [
     {
       by: 'apply alice',
       spec: {
@@ -209,10 +209,11 @@ const SCENARIOS: Record<string, Step[]> = {
       by: 'apply bob',
       spec: { atomic: { b: '1' }, list: ['2'], keyed: [{ name: 'n', port: 80, v: '2' }] },
       conflict:
-        'Apply failed with 3 conflicts: conflicts with "alice":\n- .spec.atomic\n- .spec.list\n- .spec.keyed[name="n",port=80].v',
+        'Apply failed with 3 conflicts: conflicts with "alice":\n- .spec.atomic\n' +
+        '- .spec.list\n- .spec.keyed[name="n",port=80].v',
     },
   ],
-  'an update of an applied field takes it from the applier': [
+  'an update takes an applied field over from the applier': [
     { by: 'apply alice', spec: { x: '1', keyed: [{ name: 'n', port: 80, v: '1' }] } },
     {
       by: 'update bob',
@@ -298,7 +299,7 @@ const theirs =
     return { object: body };
   };
 
-/** Conflicts tell when an updater wrote; the table doesn't. */
+/** Removes the times of conflicts, which the table of cases does not contain. */
 const withoutTimes = (conflict: string) => conflict.replaceAll(/ at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, '');
 
 const ownersOf = (object: JsonObject) =>
@@ -335,7 +336,7 @@ for (const [promise, steps] of Object.entries(SCENARIOS)) {
   test(promise, async () => expectSteps(steps, await run(ours, 'object', steps)));
 }
 
-test('the real kube-apiserver agrees with every scenario, owner by owner', async () => {
+test('the real kube-apiserver has the same owners in every scenario', async () => {
   const reference = referenceServer();
   if (!reference) return;
   const definition = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${CRD.metadata.name}`;
@@ -352,7 +353,7 @@ test('the real kube-apiserver agrees with every scenario, owner by owner', async
   }
 });
 
-test('an apply that changes nothing returns an object equal to the live one', () => {
+test('an apply that changes nothing returns an object equal to the stored one', () => {
   const request = { manager: 'alice', apiVersion: API_VERSION, subresource: '', schema: SCHEMA, force: false };
   const applied = { apiVersion: API_VERSION, kind: 'Field', metadata: { name: 'a' }, spec: { x: '1', set: ['s'] } };
   const first = applyServerSide({ ...request, live: undefined, applied, now: new Date(0) });
@@ -360,7 +361,7 @@ test('an apply that changes nothing returns an object equal to the live one', ()
   assert.equal(second.object, first.object);
 });
 
-test('an update that changes nothing keeps managers and their times', () => {
+test('an update that changes nothing keeps the field managers and their times', () => {
   const request = { apiVersion: API_VERSION, subresource: '', schema: SCHEMA };
   const object = { apiVersion: API_VERSION, kind: 'Field', metadata: { name: 'a' }, spec: { x: '1' } };
   const created = trackUpdate({ ...request, manager: 'alice', before: undefined, after: object, now: new Date(0) });
@@ -368,7 +369,7 @@ test('an update that changes nothing keeps managers and their times', () => {
   assert.equal(again, created);
 });
 
-test('more than ten updaters are gathered into one, and nothing that they own is lost', () => {
+test('the oldest field managers of updates are merged when there are more than ten, and keep all fields', () => {
   const request = { apiVersion: API_VERSION, subresource: '', schema: SCHEMA };
   let live: JsonObject | undefined;
   const map: Record<string, string> = {};
@@ -387,7 +388,7 @@ test('more than ten updaters are gathered into one, and nothing that they own is
   for (const key of Object.keys(map)) assert.ok(owned.includes(`.spec.map.${key}`), key);
 });
 
-test('one empty entry resets the managers', () => {
+test('managedFields with one empty entry resets the field managers', () => {
   const object = { metadata: { name: 'a', managedFields: [{}] }, spec: { x: '1' } };
   const before = trackUpdate({
     before: undefined,

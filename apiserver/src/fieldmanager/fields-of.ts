@@ -2,7 +2,7 @@ import { isObject, type JsonSchema } from '../schema/json-schema.js';
 import { childOf, emptySet, type FieldSet, isEmpty } from './field-set.js';
 import { fieldSchema, isNamed, shapeOf } from './merge-type.js';
 
-/** All fields that a configuration speaks of. */
+/** Returns all fields that a configuration sets. */
 export function fieldsOf(value: unknown, schema: JsonSchema): FieldSet {
   const set = emptySet();
   addFields(value, schema, set);

@@ -13,11 +13,11 @@ export interface Manager {
   fields: FieldSet;
 }
 
-/** More updaters than this are gathered under one name, oldest first. */
+/** Maximum number of managers by update. If there are more, the oldest are merged into one entry. */
 const UPDATERS_KEPT = 10;
 const ANCIENT = 'ancient-changes';
 
-/** Fields without a manager: the server's own, and those that every object has. */
+/** Fields that have no manager: those that the server sets, and those that every object has. */
 const UNTRACKED: FieldSet = parseFields({
   'f:apiVersion': {},
   'f:kind': {},
@@ -37,7 +37,9 @@ const UNTRACKED: FieldSet = parseFields({
 
 export const tracked = (fields: FieldSet) => difference(fields, UNTRACKED);
 
-/** True if two entries are of the same manager: an applier has one entry for all versions, an updater one for each. */
+/**
+ * True if two entries belong to the same manager. An applier has one entry for all versions, an updater one for each.
+ */
 export function isSameManager(a: Omit<Manager, 'fields' | 'time'>, b: Omit<Manager, 'fields' | 'time'>): boolean {
   return (
     a.manager === b.manager &&
@@ -49,19 +51,20 @@ export function isSameManager(a: Omit<Manager, 'fields' | 'time'>, b: Omit<Manag
 
 const metadataOf = (object: JsonObject | undefined): JsonObject => (isObject(object?.metadata) ? object.metadata : {});
 
-/** The managers an object names; none when the list is malformed. */
+/** Returns the managers of an object, or none if the list is malformed. */
 export function managersOf(object: JsonObject | undefined): Manager[] {
   const entries = metadataOf(object).managedFields;
   if (!Array.isArray(entries)) return [];
   try {
     return entries.filter((entry) => isObject(entry) && Object.keys(entry).length > 0).map(readManager);
   } catch {
-    // Whoever writes nonsense here loses what was known, as on the real server; the object itself is sound.
+    // If a client writes a malformed list, the known managers are lost, as on the real server. The object itself is
+    // valid.
     return [];
   }
 }
 
-/** A client resets the list by sending one empty entry. */
+/** True if a client resets the list, by sending one empty entry. */
 export function resetsManagers(object: JsonObject): boolean {
   const entries = metadataOf(object).managedFields;
   return Array.isArray(entries) && entries.length === 1 && isObject(entries[0]) && Object.keys(entries[0]).length === 0;
@@ -91,7 +94,7 @@ function writeManager({ manager, operation, apiVersion, subresource, time, field
   };
 }
 
-/** `object` with `managers` as its managedFields, in the real server's order. */
+/** Returns `object` with `managers` as its managedFields, in the real server's order. */
 export function withManagers(object: JsonObject, managers: readonly Manager[]): JsonObject {
   const { managedFields: _, ...metadata } = metadataOf(object);
   const entries = gatherAncient(managers.filter(({ fields }) => !isEmpty(fields)))
@@ -108,16 +111,16 @@ const byAge = (a: Manager, b: Manager) =>
 const byOperationAndAge = (a: Manager, b: Manager) =>
   compareTexts(a.operation, b.operation) || byAge(a, b) || compareTexts(a.subresource, b.subresource);
 
-/** Puts the oldest updaters of one version together until few enough are left. */
+/** Merges the oldest updaters of one version until few enough are left. */
 function gatherAncient(managers: readonly Manager[]): Manager[] {
   const updaters = managers.filter(({ operation }) => operation === 'Update').sort(byAge);
   const gathered = new Map<string, Manager>();
-  const gone = new Set<Manager>();
+  const merged = new Set<Manager>();
   let left = updaters.length;
   for (const updater of updaters) {
     if (left <= UPDATERS_KEPT) break;
     const bucket = gathered.get(updater.apiVersion);
-    gone.add(updater);
+    merged.add(updater);
     if (bucket) left--;
     const fields = bucket ? union(bucket.fields, updater.fields) : updater.fields;
     gathered.set(updater.apiVersion, {
@@ -127,8 +130,8 @@ function gatherAncient(managers: readonly Manager[]): Manager[] {
       fields,
     });
   }
-  return [...managers.filter((manager) => !gone.has(manager)), ...gathered.values()];
+  return [...managers.filter((manager) => !merged.has(manager)), ...gathered.values()];
 }
 
-/** RFC 3339 in whole seconds, as metav1.Time. */
+/** Formats a time by RFC 3339 in whole seconds, like metav1.Time. */
 export const timestamp = (now: Date) => `${now.toISOString().slice(0, 19)}Z`;

@@ -2,8 +2,9 @@ import { canonicalJson } from '../schema/equality.js';
 import { isObject, type JsonObject, type JsonSchema } from '../schema/json-schema.js';
 
 /**
- * How a place merges, read from its schema: one value (a leaf: scalars, atomic maps and lists), a map of fields, or a
- * list whose items are told apart by keys or by value. Without a schema, maps merge by field and lists are one value.
+ * Defines how the value at a path merges, according to its schema. A leaf is one value: a scalar, an atomic map or an
+ * atomic list. A map merges by field. A list has items that are identified by keys or by value. Without a schema, maps
+ * merge by field, and lists are one value.
  */
 export type Shape =
   | { kind: 'leaf' }
@@ -43,7 +44,7 @@ function keysOf(item: unknown, keys: readonly string[], schema: JsonSchema | und
   return Object.fromEntries(values.filter(([, value]) => value !== undefined));
 }
 
-/** The schema of field `name`; undefined where it is unknown. */
+/** Returns the schema of field `name`, or undefined if it is unknown. */
 export function fieldSchema(schema: JsonSchema | undefined, name: string): JsonSchema | undefined {
   if (!schema) return undefined;
   if (isNamed(schema, name)) return schema.properties?.[name];
@@ -51,7 +52,8 @@ export function fieldSchema(schema: JsonSchema | undefined, name: string): JsonS
 }
 
 /**
- * A named field exists by its schema, so it counts as owned only by what is below it; an entry of a map counts itself.
+ * True for a field that the schema names. It counts as owned only if something below it is. An entry of a map counts
+ * itself.
  */
 export const isNamed = (schema: JsonSchema | undefined, name: string) =>
   schema?.properties !== undefined && Object.hasOwn(schema.properties, name);
@@ -59,7 +61,7 @@ export const isNamed = (schema: JsonSchema | undefined, name: string) =>
 const TEXTS: JsonSchema = { type: 'object', additionalProperties: { type: 'string' } };
 const TEXT: JsonSchema = { type: 'string' };
 
-/** `metadata` of every object. */
+/** The schema of `metadata` in every object. */
 const METADATA: JsonSchema = {
   type: 'object',
   properties: {
@@ -89,7 +91,7 @@ const METADATA: JsonSchema = {
 const complete = new WeakMap<JsonSchema, JsonSchema>();
 const SCHEMALESS: JsonSchema = { type: 'object', properties: { apiVersion: TEXT, kind: TEXT, metadata: METADATA } };
 
-/** An object's schema with what all objects have. */
+/** Returns an object's schema, extended by the fields that all objects have. */
 export function objectSchema(schema: JsonSchema | undefined): JsonSchema {
   if (!schema) return SCHEMALESS;
   const known = complete.get(schema);

@@ -2,7 +2,10 @@ import type { JsonObject, JsonSchema } from '../schema/json-schema.js';
 import type { FieldSet } from './field-set.js';
 import { fieldSchema, isNamed, type Shape, shapeOf } from './merge-type.js';
 
-/** `applied` laid over `live`: fields and items of both, where both speak `applied`'s. Shares parts with its inputs. */
+/**
+ * Merges `applied` over `live`. Has the fields and items of both. If both have a value, `applied` wins. May share parts
+ * with its inputs.
+ */
 export function merge(live: unknown, applied: unknown, schema: JsonSchema | undefined): unknown {
   if (live === undefined) return applied;
   const base = shapeOf(live, schema);
@@ -20,7 +23,7 @@ export function merge(live: unknown, applied: unknown, schema: JsonSchema | unde
 
 type ListShape = Extract<Shape, { kind: 'list' }>;
 
-/** Items come in the order of `top`, and those of `base` alone stay where they were among the others. */
+/** Merges two lists of items in the order of `top`. Items of `base` alone keep their places among the others. */
 function mergeItems(base: ListShape, top: ListShape): unknown[] {
   const baseByStep = new Map(base.items.map((item) => [base.stepOf(item), item]));
   const topSteps = top.items.map((item) => top.stepOf(item));
@@ -39,8 +42,8 @@ function mergeItems(base: ListShape, top: ListShape): unknown[] {
 }
 
 /**
- * `value` without what its manager owned before (`last`) and nobody owns now. A place goes with all that is below it,
- * unless somebody owns a part.
+ * Returns `value` without the paths that its manager owned before (`last`) and that nobody owns now. A path is removed
+ * with everything below it, unless somebody owns a part of it.
  */
 export function removeUnowned(
   value: unknown,
@@ -68,6 +71,6 @@ export function removeUnowned(
   return Object.fromEntries(kept.filter(([, field]) => field !== undefined));
 }
 
-/** Whether a set has the place itself: a named field is there as soon as something below it is. */
+/** True if a set has the path itself. A named field is in the set as soon as something below it is. */
 const counts = (set: FieldSet | undefined, named: boolean) =>
   set !== undefined && (set.member || (named && set.children.size > 0));

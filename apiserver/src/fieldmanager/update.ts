@@ -13,9 +13,9 @@ import {
 import { objectSchema } from './merge-type.js';
 
 export interface UpdateRequest {
-  /** The stored object; undefined on create. */
+  /** The stored object. Undefined for a create. */
   before: JsonObject | undefined;
-  /** The object to be stored, defaulted and pruned; its managedFields are the client's. */
+  /** The object to store, with defaults and without unknown fields. Its managedFields are the client's. */
   after: JsonObject;
   manager: string;
   apiVersion: string;
@@ -25,7 +25,8 @@ export interface UpdateRequest {
 }
 
 /**
- * `after` with managedFields that say what `manager` changed by a create, update or patch. Never changes its inputs.
+ * Returns `after` with managedFields that record the changes of `manager` in a create, update or patch. Does not change
+ * its inputs.
  */
 export function trackUpdate(request: UpdateRequest): JsonObject {
   const { before, after, manager, apiVersion, subresource, schema, now } = request;
@@ -49,7 +50,8 @@ export function trackUpdate(request: UpdateRequest): JsonObject {
 }
 
 /**
- * A client may write managedFields itself, but not through a subresource; what it leaves out or breaks stays as stored.
+ * Returns the managers before the update. A client may write managedFields itself, but not through a subresource. If
+ * the client's list is missing or malformed, the stored list counts.
  */
 function knownManagers({ before, after, subresource }: UpdateRequest): Manager[] {
   if (subresource !== '') return managersOf(before);

@@ -1,4 +1,7 @@
-/** Authenticates by the bearer tokens of the tokens file. There is no authorization: every token may do everything. */
+/**
+ * Authenticates requests by the bearer tokens of the tokens file. There is no authorization: every token allows
+ * everything.
+ */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { unauthorized } from '../status.js';
@@ -20,13 +23,13 @@ export class Authentication {
     this.#users = tokens.map(({ token, user, groups }) => ({ digest: digest(token), user: { user, groups } }));
   }
 
-  /** Compares with every token, in the same time wherever the difference is. */
+  /** Finds the caller. The token is compared with every known token in constant time. */
   authenticate({ headers }: IncomingMessage): User {
     const [, token] = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '') ?? [];
     const given = digest(token ?? '');
-    let found: User | undefined;
-    for (const { digest: wanted, user } of this.#users) if (timingSafeEqual(given, wanted)) found = user;
-    if (!found || token === undefined) throw unauthorized();
-    return found;
+    let caller: User | undefined;
+    for (const { digest: wanted, user } of this.#users) if (timingSafeEqual(given, wanted)) caller = user;
+    if (!caller || token === undefined) throw unauthorized();
+    return caller;
   }
 }

@@ -1,4 +1,4 @@
-/** Connections without a token, from this machine and from others: none takes the place of a program that has one. */
+/** Tests connections without a token, from this machine and from others. They must not block programs with a token. */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { connect as connectTls } from 'node:tls';
@@ -10,7 +10,7 @@ import { startTestApiServer, type TestApiServer } from '../testing.js';
 import { CONNECTION_LIMITS, ConnectionGuard, type ConnectionLimits } from './connection-guard.js';
 
 const SECRETS = '/api/v1/secrets';
-/** Another address of loopback, which counts as another machine. */
+/** Another loopback address, which stands for another machine. */
 const ELSEWHERE = '127.0.0.2';
 
 const sockets = new Set<Socket>();
@@ -28,12 +28,13 @@ test.after.each(() => {
 });
 
 test.after(async () => {
+  target?.close();
   await server?.close();
 });
 
 const port = () => Number(new URL(server.url).port);
 
-/** Connects, and sends nothing. */
+/** Connects without sending anything. */
 async function idle(count: number, localAddress = '127.0.0.1'): Promise<Socket[]> {
   const made = Array.from({ length: count }, () => connect({ host: '127.0.0.1', port: port(), localAddress }));
   for (const socket of made) {
@@ -44,21 +45,21 @@ async function idle(count: number, localAddress = '127.0.0.1'): Promise<Socket[]
   return made;
 }
 
-/** Each opens a connection of its own. */
+/** Sends a request on a new connection. */
 const asProgram = async () => (await target.send('GET', SECRETS)).code;
 
 for (const [what, address] of [
   ['this machine', '127.0.0.1'],
   ['another machine', ELSEWHERE],
 ] as const) {
-  test(`programs are served while ${what} holds thousands of connections without a handshake`, async () => {
+  test(`local programs are served while ${what} has thousands of connections without a handshake`, async () => {
     for (let round = 0; round < 5; round++) {
       await idle(450, address);
       assert.is(await asProgram(), 200);
     }
   });
 
-  test(`programs are served while ${what} holds thousands of connections that sent half a header`, async () => {
+  test(`local programs are served while ${what} has thousands of connections with half a header`, async () => {
     for (let round = 0; round < 5; round++) {
       for (let i = 0; i < 60; i++) {
         const socket = connectTls({ host: '127.0.0.1', port: port(), localAddress: address, ca: server.ca } as never);
@@ -71,17 +72,17 @@ for (const [what, address] of [
   });
 }
 
-test('one network holds only so many connections without a token, and another network is served', async () => {
+test('one network can have a limited number of connections without a token', async () => {
   const made = await idle(100, ELSEWHERE);
   const open = () => made.filter((socket) => !socket.destroyed);
-  // The server accepts them in an order of its own: whichever is ended next.
+  // The server accepts the connections in its own order, so any of them may end next.
   while (open().length > 32) await Promise.race(open().map((socket) => once(socket, 'close')));
   assert.is(open().length, 32);
   const [other] = await idle(1, '127.0.0.3');
   assert.is(other?.destroyed, false);
 });
 
-test('a connection without a token ends after a while, and one with a token stays', async () => {
+test('a connection without a token is closed after a timeout, and one with a token stays open', async () => {
   const short = await startTestApiServer({ limits: { pendingMilliseconds: 300 } });
   const at = { host: '127.0.0.1', port: Number(new URL(short.url).port) };
   try {
@@ -113,7 +114,7 @@ test('the body of a request without a token is not read', async () => {
   await once(socket, 'close');
 });
 
-/** A guard of its own, at all addresses of this machine; `accepted`: the guarded ends, in order. */
+/** Starts a guard at all addresses of this machine. `accepted` has the guarded connections in order. */
 async function guarded(limits: Partial<ConnectionLimits>, work: (port: number, accepted: Socket[]) => Promise<void>) {
   const guard = new ConnectionGuard({ ...CONNECTION_LIMITS, ...limits }, pino({ level: 'silent' }));
   const accepted: Socket[] = [];
@@ -131,7 +132,7 @@ async function guarded(limits: Partial<ConnectionLimits>, work: (port: number, a
   }
 }
 
-/** Resolves with the guarded end. */
+/** Resolves with the server's end of the connection. */
 async function connected(accepted: Socket[], options: TcpNetConnectOpts): Promise<Socket> {
   const before = accepted.length;
   const socket = connect(options).on('error', () => undefined);
@@ -140,7 +141,7 @@ async function connected(accepted: Socket[], options: TcpNetConnectOpts): Promis
   return accepted[before] as Socket;
 }
 
-test('a guard counts connections of one client port to two addresses apart', async () => {
+test('a guard counts connections of one client port to two addresses separately', async () => {
   await guarded({ ofOneNetwork: 2 }, async (port, accepted) => {
     const client = { port, localAddress: '127.0.0.9' };
     const first = await connected(accepted, { ...client, host: '127.0.0.1' });
@@ -159,7 +160,7 @@ test('a guard counts connections of one client port to two addresses apart', asy
   });
 });
 
-test('a guard counts a program of this machine as its own when it connects to an address of the network', async () => {
+test('a guard counts a local program as local even when it connects to a network address', async () => {
   await guarded({ ofOneNetwork: 1 }, async (port, accepted) => {
     const own = { port, host: '127.0.0.5', localAddress: '127.0.0.5' };
     const made = [await connected(accepted, own), await connected(accepted, own)];

@@ -1,23 +1,24 @@
 /**
- * Bounds connections whose client has not shown a token yet, from TCP on: whoever only connects, or sends its TLS
- * handshake or headers slowly, takes no place from the platform's own programs. In: raw sockets, and those that
- * authenticated. Called by the listener.
+ * Limits connections whose client has not sent a valid token yet. The limits apply from TCP on. So a client that only
+ * connects, or sends its TLS handshake or headers slowly, can't block the platform's own programs. In: raw sockets, and
+ * authenticated sockets. Called by the listener.
  */
 import type { Socket } from 'node:net';
+import { Counts, EndedConnections, networkOf } from '@slipway/program';
 import type { Logger } from 'pino';
 
 export interface ConnectionLimits {
-  /** Open at once from this machine, and from others: neither takes the other's places. */
+  /** Open connections from this machine, and from others. Each has its own limit. */
   own: number;
   others: number;
   /**
-   * Connections without a token. One more ends the oldest, so that a client that sends its request promptly always gets
-   * through.
+   * Connections without a token. One more connection ends the oldest, so that a client that sends its request promptly
+   * always succeeds.
    */
   ownPending: number;
   othersPending: number;
   ofOneNetwork: number;
-  /** From TCP on, for a client to show its token. */
+  /** Time from the TCP connection until the client must have sent its token. */
   pendingMilliseconds: number;
 }
 
@@ -30,12 +31,10 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
   pendingMilliseconds: 15_000,
 };
 
-const LOG_MS = 10_000;
-
 interface Group {
   open: number;
   most: number;
-  /** Oldest first. */
+  /** Connections without a token, the oldest first. */
   pending: Map<string, Pending>;
   mostPending: number;
 }
@@ -49,35 +48,37 @@ interface Pending {
 export class ConnectionGuard {
   readonly #own: Group;
   readonly #others: Group;
-  readonly #networks = new Map<string, number>();
-  #ended = 0;
-  #report: NodeJS.Timeout | undefined;
+  readonly #networks = new Counts();
+  readonly #ended: EndedConnections;
 
   constructor(
     private readonly limits: ConnectionLimits,
-    private readonly log: Logger,
+    log: Logger,
   ) {
+    this.#ended = new EndedConnections((connections) =>
+      log.warn({ connections }, 'connections without a token closed'),
+    );
     const { own, ownPending, others, othersPending } = limits;
     this.#own = { open: 0, most: own, pending: new Map(), mostPending: ownPending };
     this.#others = { open: 0, most: others, pending: new Map(), mostPending: othersPending };
   }
 
-  /** A connection as TCP accepted it, before TLS. */
+  /** Registers a connection that TCP accepted, before TLS. */
   accept(socket: Socket): void {
     const id = idOf(socket);
     const group = this.#groupOf(socket);
-    if (id === undefined || group.open >= group.most) return this.#end(socket);
+    if (id === undefined || group.open >= group.most) return this.#ended.end(socket);
     group.open++;
-    const network = networkOf(socket.remoteAddress as string);
-    if (group === this.#others && this.#pendingOf(network) >= this.limits.ofOneNetwork) {
+    const network = networkOf(socket.remoteAddress);
+    if (group === this.#others && this.#networks.of(network) >= this.limits.ofOneNetwork) {
       this.#endOldest(group, (other) => other.network === network);
     }
     if (group.pending.size >= group.mostPending) this.#endOldest(group, () => true);
-    const late = setTimeout(() => this.#end(socket), this.limits.pendingMilliseconds).unref();
-    // An entry of the same id belongs to a connection that has ended, but whose close event is still to come.
+    const late = setTimeout(() => this.#ended.end(socket), this.limits.pendingMilliseconds).unref();
+    // An entry with the same id belongs to a connection that has ended, and whose close event is still to come.
     this.#settle(group, id);
     group.pending.set(id, { socket, network, late });
-    this.#networks.set(network, this.#pendingOf(network) + 1);
+    this.#networks.add(network);
     socket.once('close', () => {
       group.open--;
       clearTimeout(late);
@@ -85,64 +86,45 @@ export class ConnectionGuard {
     });
   }
 
-  /** `socket`: TLS over a connection that was accepted, which has the same addresses and port. */
+  /**
+   * Marks a connection as authenticated. `socket` is TLS over an accepted connection, with the same addresses and port.
+   */
   authenticated(socket: Socket): void {
     const id = idOf(socket);
     if (id !== undefined) this.#settle(this.#groupOf(socket), id);
   }
 
   close(): void {
-    clearTimeout(this.#report);
-    this.#say();
+    this.#ended.close();
   }
 
   #groupOf = (socket: Socket): Group => (isOwn(socket) ? this.#own : this.#others);
 
-  #pendingOf = (network: string): number => this.#networks.get(network) ?? 0;
-
   #settle(group: Group, id: string): void {
-    const found = group.pending.get(id);
-    if (!found) return;
-    clearTimeout(found.late);
+    const pending = group.pending.get(id);
+    if (!pending) return;
+    clearTimeout(pending.late);
     group.pending.delete(id);
-    const left = this.#pendingOf(found.network) - 1;
-    if (left > 0) this.#networks.set(found.network, left);
-    else this.#networks.delete(found.network);
+    this.#networks.remove(pending.network);
   }
 
   #endOldest(group: Group, isMeant: (pending: Pending) => boolean): void {
     for (const [id, pending] of group.pending) {
       if (!isMeant(pending)) continue;
       this.#settle(group, id);
-      return this.#end(pending.socket);
+      return this.#ended.end(pending.socket);
     }
-  }
-
-  #end(socket: Socket): void {
-    socket.destroy();
-    this.#ended++;
-    this.#report ??= setTimeout(() => this.#say(), LOG_MS).unref();
-  }
-
-  #say(): void {
-    this.#report = undefined;
-    if (this.#ended > 0) this.log.warn({ connections: this.#ended }, 'connections without a token closed');
-    this.#ended = 0;
   }
 }
 
-/** A client may use one port for connections to several addresses of this machine. */
+/**
+ * Includes the local address, because a client can use one port for connections to several addresses of this machine.
+ */
 const idOf = ({ remoteAddress, remotePort, localAddress }: Socket): string | undefined =>
   remoteAddress === undefined ? undefined : `${remoteAddress} ${remotePort} ${localAddress}`;
 
 const plain = (address: string) => (address.startsWith('::ffff:') ? address.slice(7) : address);
 
-/** A program of this machine that connects to an address of its network has that address for its own. */
+/** A program of this machine that connects to a network address has that address as its own. */
 const isOwn = ({ remoteAddress = '', localAddress }: Socket) =>
   remoteAddress === '::1' || plain(remoteAddress) === '127.0.0.1' || remoteAddress === localAddress;
-
-/** One customer's IPv6 addresses are as many as he likes: the first 48 bits count. */
-function networkOf(address: string): string {
-  const known = plain(address);
-  return known.includes(':') ? known.split(':').slice(0, 3).join(':') : known;
-}

@@ -1,11 +1,14 @@
-/** Discovery: the served groups, versions and resources. Computed again only after a definition changed. */
+/**
+ * Discovery: the served groups, versions and resources. The documents are computed again only after a definition
+ * changed.
+ */
 import { createHash } from 'node:crypto';
 import { openApiDocuments } from '../openapi/index.js';
 import type { Registry } from '../resources/registry.js';
 import type { Resource } from '../resources/resource.js';
 import type { JsonObject } from '../schema/index.js';
 
-/** The release whose behaviour this follows. */
+/** The Kubernetes release whose behaviour this server implements. */
 export const VERSION = {
   ...{ major: '1', minor: '34', gitVersion: 'v1.34.0+slipway', gitCommit: '', gitTreeState: 'clean' },
   ...{
@@ -25,7 +28,7 @@ export class Discovery {
     this.#registry = registry;
   }
 
-  /** The document at a path such as `/apis/slipway.dev/v1alpha1`, as JSON. */
+  /** Returns the document at a path such as `/apis/slipway.dev/v1alpha1`, as JSON. */
   document(path: string): string | undefined {
     if (this.#generation !== this.#registry.generation) {
       this.#generation = this.#registry.generation;
@@ -75,7 +78,7 @@ function groupList(resources: readonly Resource[]) {
   });
 }
 
-/** Stable versions first, then beta, then alpha, each newest first. */
+/** Sorts stable versions first, then beta, then alpha. Within each, newest first. */
 function byPriority(a: string, b: string): number {
   const rank = (version: string) => {
     const match = /^v(\d+)(?:(alpha|beta)(\d+))?$/.exec(version);

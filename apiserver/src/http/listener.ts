@@ -1,4 +1,4 @@
-/** The HTTPS server: authentication first, then the route, and every refusal as a Status. */
+/** The HTTPS server. It authenticates each request, passes it to the router, and sends every rejection as a Status. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';

@@ -1,11 +1,11 @@
-/** In which form the client wants its answer: plain JSON, or a Table. */
+/** Negotiates the format of the response: plain JSON, or a Table. */
 import { failure } from '../status.js';
 
 export type Form = 'object' | 'table' | 'metadata';
 
 const AVAILABLE = '406: Not Acceptable\n\nAvailable representations: application/json';
 
-/** The first media range of the Accept header that can be served. */
+/** Returns the first media range of the Accept header that the server supports. */
 export function acceptedForm(accept: string | undefined): Form {
   if (!accept || accept === 'application/json' || accept === '*/*') return 'object';
   for (const range of accept.split(',')) {

@@ -1,15 +1,17 @@
 /**
- * Reads the protobuf bodies that `kubectl create namespace|secret|configmap` sends whatever it was told, and nothing
- * else: answers are JSON, which kubectl takes too. In: a body that begins with the magic bytes. Out: the object as JSON
- * would have said it.
+ * Decodes protobuf bodies, which `kubectl create namespace|secret|configmap` always sends. Responses are JSON, which
+ * kubectl accepts too. In: a body that begins with the magic bytes. Out: the object as decoded from JSON.
  */
+
+import { define } from '../objects.js';
 import type { JsonObject } from '../schema/json-schema.js';
 import { badRequest } from '../status.js';
+import { MOST_VALUES, tooManyValues } from './request.js';
 
 export const PROTOBUF = 'application/vnd.kubernetes.protobuf';
 const MAGIC = Buffer.from('k8s\0', 'latin1');
 
-/** Field numbers as in the published .proto files. */
+/** A field of a message. A message has the field numbers of the published .proto files. */
 type Field = { name: string; type: 'string' | 'bytes' | 'number' | 'boolean' | Message; many?: 'list' | 'map' };
 type Message = { [number: number]: Field };
 
@@ -24,7 +26,7 @@ const OWNER_REFERENCE: Message = {
   6: { name: 'controller', type: 'boolean' },
   7: { name: 'blockOwnerDeletion', type: 'boolean' },
 };
-/** Without what only the server sets. */
+/** Fields of `metadata`, without those that only the server sets. */
 const METADATA: Message = {
   1: text('name'),
   2: text('generateName'),
@@ -48,15 +50,16 @@ const ENVELOPE: Message = {
   2: { name: 'raw', type: 'bytes' },
 };
 
-/** undefined for a kind whose protobuf is not read here. */
+/** Returns undefined for a kind that is not supported here. */
 export function fromProtobuf(body: Buffer): JsonObject | undefined {
   if (!body.subarray(0, MAGIC.length).equals(MAGIC)) throw badRequest('the body is not protobuf of Kubernetes');
-  const { typeMeta = {}, raw = '' } = read(body.subarray(MAGIC.length), ENVELOPE) as {
+  const left = { fields: MOST_VALUES };
+  const { typeMeta = {}, raw = '' } = read(body.subarray(MAGIC.length), ENVELOPE, left) as {
     typeMeta?: { apiVersion?: string; kind?: string };
     raw?: string;
   };
   const message = typeMeta.apiVersion === 'v1' ? KINDS[typeMeta.kind ?? ''] : undefined;
-  return message && { ...typeMeta, ...read(Buffer.from(raw, 'base64'), message) };
+  return message && { ...typeMeta, ...read(Buffer.from(raw, 'base64'), message, left) };
 }
 
 class Reader {
@@ -90,19 +93,25 @@ class Reader {
 
 const truncated = () => badRequest('the protobuf body is cut short');
 
-function read(bytes: Buffer, message: Message): JsonObject {
+/** The fields that the rest of the body may still contain. */
+interface Left {
+  fields: number;
+}
+
+function read(bytes: Buffer, message: Message, left: Left): JsonObject {
   const reader = new Reader(bytes);
   const object: JsonObject = {};
   while (!reader.done) {
+    if (left.fields-- === 0) throw tooManyValues();
     const tag = reader.varint();
     const value = wireValue(reader, tag & 7);
     const field = message[Math.floor(tag / 8)];
-    if (field) put(object, field, value);
+    if (field) put(object, field, value, left);
   }
   return object;
 }
 
-/** A number, or the bytes of anything longer. */
+/** Returns a number, or the bytes of a longer value. */
 function wireValue(reader: Reader, type: number): number | Buffer {
   if (type === 0) return reader.varint();
   if (type === 2) return reader.chunk();
@@ -111,22 +120,22 @@ function wireValue(reader: Reader, type: number): number | Buffer {
   throw badRequest(`the protobuf body has an unknown wire type ${type}`);
 }
 
-function put(object: JsonObject, { name, type, many }: Field, value: number | Buffer): void {
+function put(object: JsonObject, { name, type, many }: Field, value: number | Buffer, left: Left): void {
   if (many === 'map') {
-    const entry = read(value as Buffer, { 1: text('key'), 2: { name: 'value', type } });
-    object[name] = { ...(object[name] as object), [String(entry.key ?? '')]: entry.value ?? '' };
-    return;
+    const entry = read(value as Buffer, { 1: text('key'), 2: { name: 'value', type } }, left);
+    const entries = (object[name] ??= {}) as JsonObject;
+    return define(entries, String(entry.key ?? ''), entry.value ?? '');
   }
-  const converted = convert(type, value);
-  if (many === 'list') object[name] = [...((object[name] as unknown[]) ?? []), converted];
+  const converted = convert(type, value, left);
+  if (many === 'list') ((object[name] ??= []) as unknown[]).push(converted);
   // Go writes empty strings, which its JSON leaves out.
   else if (converted !== '') object[name] = converted;
 }
 
-function convert(type: Field['type'], value: number | Buffer): unknown {
+function convert(type: Field['type'], value: number | Buffer, left: Left): unknown {
   if (type === 'number') return value;
   if (type === 'boolean') return value !== 0;
   if (typeof value === 'number') throw badRequest('the protobuf body has a number where it may not');
   if (type === 'string') return value.toString('utf8');
-  return type === 'bytes' ? value.toString('base64') : read(value, type);
+  return type === 'bytes' ? value.toString('base64') : read(value, type, left);
 }

@@ -1,22 +1,29 @@
-/** get, list and watch: parameters checked in the real server's words, answers from memory. */
+/** Handles get, list and watch. Parameters are checked with the real server's messages. Responses come from memory. */
 
+import { parseJson } from '@slipway/program';
 import type { Resource } from '../resources/resource.js';
 import { invalid } from '../schema/index.js';
 import { ApiError, badRequest, expired, failure, notFound } from '../status.js';
 import type { Store } from '../storage/store.js';
 import type { StoredObject } from '../storage/stored-object.js';
 import { acceptedForm } from './negotiation.js';
-import { includeObject, type ListMetadata, listJson, objectJson, type Presentation } from './presentation.js';
-import { type Request, sendJson } from './request.js';
+import { includeObject, type ListMetadata, listPieces, objectJson, type Presentation } from './presentation.js';
+import { type Request, sendJson, sendPieces } from './request.js';
 import { fieldSelector, labelSelector, type Matcher } from './selectors.js';
 import { WatchStream } from './watch-stream.js';
 
-/** A watch without timeoutSeconds ends after this long and up to as long again, so that they don't all end at once. */
+/**
+ * Milliseconds after which a watch without timeoutSeconds ends. Up to as long again is added, so that watches don't all
+ * end at once.
+ */
 const WATCH_TIMEOUT_MS = 30 * 60_000;
+
+/** Maximum bytes of a page, because a client has a page in memory twice while decoding it. One object may be larger. */
+const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 
 export interface ReadTarget {
   resource: Resource;
-  /** undefined for all namespaces; '' for cluster-scoped resources. */
+  /** Undefined for all namespaces. '' for cluster-scoped resources. */
   namespace: string | undefined;
 }
 
@@ -36,7 +43,7 @@ export function get(request: Request, store: Store, { resource, namespace }: Rea
 
 interface Selection {
   matches: Matcher | undefined;
-  /** When only one name can match. */
+  /** Name of the only object that can match, if the selector requires one. */
   name: string | undefined;
 }
 
@@ -47,10 +54,10 @@ export function selectionOf({ query }: Request, resource: Resource): Selection {
   return { matches: (object) => labels(object) && fields(object), name };
 }
 
-export function list(request: Request, store: Store, target: ReadTarget): void {
+export async function list(request: Request, store: Store, target: ReadTarget): Promise<void> {
   const presentation = presentationOf(request, target.resource);
   const { items, metadata } = page(request, store, target);
-  sendJson(request, 200, listJson(presentation, items, metadata));
+  await sendPieces(request, listPieces(presentation, items, metadata));
 }
 
 interface Token {
@@ -74,9 +81,10 @@ function page(request: Request, store: Store, { resource, namespace }: ReadTarge
   let items = selected(listed(store, resource, namespace, revision, token !== undefined), selection);
   if (token) items = items.filter((stored) => placeOf(stored) > token.start);
   const metadata: ListMetadata = { resourceVersion: String(revision) };
-  if (limit > 0 && items.length > limit) {
-    const remaining = items.length - limit;
-    items = items.slice(0, limit);
+  const length = limit > 0 ? lengthOfPage(items, limit) : items.length;
+  if (length < items.length) {
+    const remaining = items.length - length;
+    items = items.slice(0, length);
     const next: Token = { v: 'meta.k8s.io/v1', rv: revision, start: placeOf(items.at(-1) as StoredObject) };
     metadata.continue = Buffer.from(JSON.stringify(next)).toString('base64url');
     if (!selection.matches) metadata.remainingItemCount = remaining;
@@ -84,8 +92,21 @@ function page(request: Request, store: Store, { resource, namespace }: ReadTarge
   return { items, metadata };
 }
 
+/**
+ * Returns the number of objects in the page. It may be less than the limit: clients continue while there is a
+ * `continue` token.
+ */
+function lengthOfPage(items: readonly StoredObject[], limit: number): number {
+  let bytes = 0;
+  const end = items.slice(0, limit).findIndex((stored, at) => {
+    bytes += stored.bytes.length;
+    return at > 0 && bytes > MAX_PAGE_BYTES;
+  });
+  return end < 0 ? Math.min(limit, items.length) : end;
+}
+
 const selected = (items: readonly StoredObject[], { matches }: Selection) =>
-  matches ? items.filter(({ object }) => matches(object)) : items;
+  matches ? items.filter(({ outline }) => matches(outline)) : items;
 
 function listed(store: Store, resource: Resource, namespace: string | undefined, revision: number, going: boolean) {
   const collection = store.collection(resource.storage);
@@ -94,7 +115,8 @@ function listed(store: Store, resource: Resource, namespace: string | undefined,
   if (items) return items;
   if (!going) throw expired(`The resourceVersion for the provided list is too old.`);
   throw expired(
-    'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.',
+    'The provided continue parameter is too old to display a consistent list result. You can start a new list ' +
+      'without the continue parameter.',
   );
 }
 
@@ -107,20 +129,21 @@ function readLimit(text: string | null): number {
 function readToken(text: string | null): Token | undefined {
   if (!text) return undefined;
   try {
-    const token = JSON.parse(Buffer.from(text, 'base64url').toString()) as Token;
+    const token = parseJson(Buffer.from(text, 'base64url')) as Token;
     if (token.v === 'meta.k8s.io/v1' && Number.isSafeInteger(token.rv) && typeof token.start === 'string') return token;
   } catch {
-    // Falls through to the refusal.
+    // The error below is thrown.
   }
   throw badRequest('invalid continue token: continue key is not valid');
 }
 
-/** undefined when the latest state, whatever it is, is asked for. */
+/** Returns undefined if the request is for the latest state. */
 function readVersion({ query }: Request, verb: 'get' | 'list' | 'watch'): number | undefined {
   const text = query.get('resourceVersion');
   if (!text || text === '0') return undefined;
   if (/^\d+$/.test(text)) return Number(text);
-  const words = `resourceVersion: Invalid value: ${JSON.stringify(text)}: strconv.ParseUint: parsing ${JSON.stringify(text)}: invalid syntax`;
+  const shown = JSON.stringify(text);
+  const words = `resourceVersion: Invalid value: ${shown}: strconv.ParseUint: parsing ${shown}: invalid syntax`;
   throw verb === 'watch' ? failure(500, '', words) : badRequest(`invalid resource version: ${words}`);
 }
 

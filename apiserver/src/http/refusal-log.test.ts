@@ -18,10 +18,11 @@ test.before(async () => {
 });
 
 test.after(async () => {
+  target?.close();
   await server?.close();
 });
 
-test('a wrong token leaves one line in the log, with where and why, and neither token nor query', async () => {
+test('a wrong token is logged in one line with path and reason, without token and query', async () => {
   assert.is((await target.send('GET', SECRETS)).code, 200);
   assert.equal(refused(), []);
   const headers = { authorization: 'Bearer a-canary-of-the-test' };
@@ -33,13 +34,13 @@ test('a wrong token leaves one line in the log, with where and why, and neither 
   assert.not.match(JSON.stringify(lines), /canary/);
 });
 
-test('of a flood some are named and all others counted', async () => {
+test('the log has only some lines of a flood of rejections, and counts the others', async () => {
   lines.length = 0;
   const calls = 200;
   await Promise.all(
     Array.from({ length: calls }, () => target.send('GET', SECRETS, undefined, { anonymous: true, headers: {} })),
   );
-  // What was left out is said when the server ends, if not before.
+  // The number of omitted lines is logged at the server's end, if not earlier.
   await server.restart();
   const counted = refused().reduce((sum, { leftOut }) => sum + ((leftOut as number | undefined) ?? 0), 0);
   const named = refused().filter(({ reason }) => reason === 'no-token').length;

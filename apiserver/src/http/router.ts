@@ -1,4 +1,5 @@
-/** From a path and method to the handler. What is not served answers 404 or 405 in the real server's words. */
+/** Selects the handler by path and method. Unknown paths and methods get 404 or 405 with the real server's messages. */
+import { underWay } from '@slipway/program';
 import type { Registry } from '../resources/registry.js';
 import type { Resource } from '../resources/resource.js';
 import { methodNotAllowed, noSuchResource } from '../status.js';
@@ -12,11 +13,11 @@ import { type Context, create, patch, remove, removeCollection, update } from '.
 export interface Routing extends Context {
   registry: Registry;
   discovery: Discovery;
-  /** Open watches, for the end of the server. */
+  /** The open watches, which the server ends at its end. */
   watches: Set<WatchStream>;
 }
 
-/** Answered to anybody: they say nothing of what is stored. */
+/** Paths that need no token, because they show nothing that is stored. */
 export const PUBLIC_PATHS = new Set(['/healthz', '/livez', '/readyz', '/version', '/version/']);
 
 export function answerPublic(request: Request, { store }: Routing): void {
@@ -27,7 +28,12 @@ export function answerPublic(request: Request, { store }: Routing): void {
 
 export async function route(request: Request, routing: Routing): Promise<void> {
   const located = locate(request.path, routing.registry);
-  if (located) return handle(request, routing, located);
+  if (located) {
+    nameWork(request, located);
+    // The body is decoded in the turn in which it ends.
+    request.incoming.once('end', () => nameWork(request, located));
+    return handle(request, routing, located);
+  }
   const document = routing.discovery.document(request.path);
   if (document === undefined) return refuse(request, routing);
   if (request.method !== 'GET') throw methodNotAllowed();
@@ -35,11 +41,16 @@ export async function route(request: Request, routing: Routing): Promise<void> {
   sendJson(request, 200, document);
 }
 
-/** Aggregated discovery is an offer: the plain lists say the same. OpenAPI is JSON whatever is asked for. */
+/** Labels the current work for the watchdog. */
+function nameWork({ method }: Request, { resource, namespace = '', name = '' }: Located): void {
+  underWay('', `${method} ${resource.plural} ${namespace}/${name}`);
+}
+
+/** Aggregated discovery is optional, because the plain lists have the same content. OpenAPI is always JSON. */
 const discoveryAccept = ({ path, incoming }: Request) =>
   path.startsWith('/openapi/') ? undefined : incoming.headers.accept;
 
-/** Within a group and version that is served, the answer is a Status; elsewhere there is just nothing. */
+/** Refuses an unknown path. The response is a Status within a served group and version, and plain text elsewhere. */
 function refuse(request: Request, { discovery }: Routing): void {
   const parts = request.path.split('/');
   const prefix = parts.slice(0, parts[1] === 'api' ? 3 : 4).join('/');
@@ -49,7 +60,7 @@ function refuse(request: Request, { discovery }: Routing): void {
 
 interface Located {
   resource: Resource;
-  /** undefined for all namespaces; '' for cluster-scoped resources. */
+  /** Undefined for all namespaces. '' for cluster-scoped resources. */
   namespace: string | undefined;
   name: string | undefined;
   subresource: string;

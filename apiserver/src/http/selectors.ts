@@ -1,4 +1,4 @@
-/** Label and field selectors, from their text to a test of an object. */
+/** Parses label and field selectors into functions that test an object. */
 import type { KubeObject } from '../objects.js';
 import type { Resource } from '../resources/resource.js';
 import { badRequest } from '../status.js';
@@ -10,7 +10,7 @@ type LabelTest = (labels: Labels) => boolean;
 const NOTHING: Labels = {};
 const TOKEN = /\s*(notin(?=[\s(])|in(?=[\s(])|==|!=|=|!|,|\(|\)|<|>|[^\s,()=!<>]+)\s*/y;
 
-/** undefined when everything matches. */
+/** Returns undefined if everything matches. */
 export function labelSelector(text: string | null): Matcher | undefined {
   if (!text?.trim()) return undefined;
   const tests = new LabelParser(text).parse();
@@ -92,7 +92,7 @@ class LabelParser {
     return values;
   }
 
-  /** May be empty. */
+  /** Parses a value, which may be empty. */
   #value(): string {
     const token = this.#peek();
     return token === undefined || token === ',' || token === ')' ? '' : this.#identifier();
@@ -120,9 +120,9 @@ class LabelParser {
 }
 
 export interface FieldSelection {
-  /** undefined when everything matches. */
+  /** Undefined if everything matches. */
   matches: Matcher | undefined;
-  /** The one name that is asked for, when it is. */
+  /** The requested name, if the selector requires one. */
   name: string | undefined;
 }
 

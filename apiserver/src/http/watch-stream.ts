@@ -1,19 +1,20 @@
 /**
- * One watch. It reads the history at its own position whenever the client takes more, so nothing is buffered for a slow
- * client: one that falls out of the history is told 410 and one that stops reading is cut.
+ * One watch. It reads the history at its own position whenever the client can receive more, so nothing is buffered for
+ * a slow client. If the position is no longer in the history, the client gets 410. If the client stops reading, its
+ * connection is closed.
  */
 import type { Resource } from '../resources/resource.js';
 import type { Collection } from '../storage/collection.js';
 import type { Change, ChangeType, StoredObject } from '../storage/stored-object.js';
-import { eventJson, type Presentation, plainJson } from './presentation.js';
+import { eventJson, type Json, type Presentation } from './presentation.js';
 import type { Request } from './request.js';
 import type { Matcher } from './selectors.js';
 
 const BOOKMARK_INTERVAL_MS = 60_000;
-/** A client that takes nothing for this long is gone. */
+/** Milliseconds after which a client that receives nothing is disconnected. */
 const STALL_MS = 30_000;
-/** Written at once, before asking whether the client takes more. */
-const CHUNK_CHARACTERS = 256 * 1024;
+/** Bytes that are written before the watch checks whether the client can receive more. One event may be larger. */
+const CHUNK_BYTES = 256 * 1024;
 
 export interface WatchPlan {
   request: Request;
@@ -21,19 +22,16 @@ export interface WatchPlan {
   presentation: Presentation;
   namespace: string | undefined;
   matches: Matcher | undefined;
-  /** Objects to begin with, as ADDED. */
+  /** Objects that the watch sends first, as ADDED. */
   initial: readonly StoredObject[];
-  /** Whether a bookmark says that those were all. */
+  /** True if a bookmark marks the end of these objects. */
   announceInitial: boolean;
-  /** Position in the history to go on from. */
+  /** Position in the history at which the watch starts. */
   position: number;
   bookmarks: boolean;
   timeoutMs: number;
   revision(): number;
 }
-
-/** The event of a change, serialised once for all watchers that want it as it is. */
-const frames = new WeakMap<Change, string>();
 
 export class WatchStream {
   readonly #plan: WatchPlan;
@@ -90,58 +88,62 @@ export class WatchStream {
     while (!this.#blocked) {
       const chunk = this.#nextChunk();
       if (chunk === undefined) return;
-      if (chunk !== '') this.#write(chunk);
+      if (chunk.length > 0) this.#write(chunk);
     }
   }
 
-  #write(text: string): void {
+  #write(frames: readonly Buffer[]): void {
     const { response } = this.#plan.request;
-    if (response.destroyed || response.writableEnded || response.write(text)) return;
+    if (response.destroyed || response.writableEnded || response.write(Buffer.concat(frames))) return;
     this.#blocked = true;
     this.#stall = setTimeout(() => response.destroy(), STALL_MS);
   }
 
-  /** The next events, '' when none of them is for this watch, undefined when there are none yet. */
-  #nextChunk(): string | undefined {
+  /**
+   * Returns the next events, or undefined if there are none yet. Returns an empty list if none of them is for this
+   * watch.
+   */
+  #nextChunk(): Buffer[] | undefined {
     const { initial, collection } = this.#plan;
     if (this.#initial < initial.length) return this.#initialChunk();
     if (!this.#announced) {
       this.#announced = true;
-      return this.#bookmarkFrame({ 'k8s.io/initial-events-end': 'true' });
+      return [this.#bookmarkFrame({ 'k8s.io/initial-events-end': 'true' })];
     }
     const { history } = collection;
     if (!history.holds(this.#position)) return this.#expire();
     if (this.#position >= history.end) return undefined;
-    let chunk = '';
-    while (this.#position < history.end && chunk.length < CHUNK_CHARACTERS) {
-      chunk += this.#frame(history.at(this.#position++) as Change);
-    }
-    return chunk;
+    const chunk = new Chunk();
+    while (this.#position < history.end && !chunk.isFull)
+      chunk.add(this.#frame(history.at(this.#position++) as Change));
+    return chunk.frames;
   }
 
-  #initialChunk(): string {
+  #initialChunk(): Buffer[] {
     const { initial, presentation } = this.#plan;
-    let chunk = '';
-    while (this.#initial < initial.length && chunk.length < CHUNK_CHARACTERS) {
+    const chunk = new Chunk();
+    while (this.#initial < initial.length && !chunk.isFull) {
       const stored = initial[this.#initial++] as StoredObject;
-      chunk += eventFrame('ADDED', eventJson(presentation, stored, { first: this.#isFirst() }));
+      chunk.add(eventFrame('ADDED', eventJson(presentation, stored, { first: this.#isFirst() })));
     }
-    return chunk;
+    return chunk.frames;
   }
 
-  /** '' when the change is nothing to this watch. An object that starts or stops matching comes or goes. */
-  #frame(change: Change): string {
+  /**
+   * Returns the frames of a change. An object that starts or stops matching is sent as added or deleted. Returns no
+   * frame for other objects.
+   */
+  #frame(change: Change): Buffer[] {
     const { namespace, matches, presentation } = this.#plan;
     const { stored, previous, type } = change;
-    if (namespace !== undefined && stored.namespace !== namespace) return '';
-    if (presentation.form === 'object' && !matches) return sharedFrame(change, presentation.resource);
-    const now = type !== 'DELETED' && (!matches || matches(stored.object));
-    const before = previous !== undefined && (!matches || matches(previous.object));
+    if (namespace !== undefined && stored.namespace !== namespace) return [];
+    const now = type !== 'DELETED' && (!matches || matches(stored.outline));
+    const before = previous !== undefined && (!matches || matches(previous.outline));
     if (now) {
       const json = eventJson(presentation, stored, { first: this.#isFirst() });
       return eventFrame(before ? 'MODIFIED' : 'ADDED', json);
     }
-    if (!before) return '';
+    if (!before) return [];
     const last = { first: this.#isFirst(), revision: stored.revision };
     return eventFrame('DELETED', eventJson(presentation, previous as StoredObject, last));
   }
@@ -152,24 +154,24 @@ export class WatchStream {
     return first;
   }
 
-  #expire(): string | undefined {
+  #expire(): undefined {
     const status = {
       ...{ kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure' },
       ...{ message: 'too old resource version: the watch fell behind', reason: 'Expired', code: 410 },
     };
-    this.#write(`${JSON.stringify({ type: 'ERROR', object: status })}\n`);
+    this.#write(eventFrame('ERROR', JSON.stringify(status)));
     this.end();
     return undefined;
   }
 
-  #bookmarkFrame(annotations?: Record<string, string>): string {
+  #bookmarkFrame(annotations?: Record<string, string>): Buffer {
     const { kind, apiVersion } = this.#plan.presentation.resource;
     const metadata = { resourceVersion: String(this.#plan.revision()), ...(annotations && { annotations }) };
-    return `${JSON.stringify({ type: 'BOOKMARK', object: { kind, apiVersion, metadata } })}\n`;
+    return Buffer.from(`${JSON.stringify({ type: 'BOOKMARK', object: { kind, apiVersion, metadata } })}\n`);
   }
 
   #bookmark(): void {
-    if (this.#isCurrent()) this.#write(this.#bookmarkFrame());
+    if (this.#isCurrent()) this.#write([this.#bookmarkFrame()]);
   }
 
   #isCurrent(): boolean {
@@ -182,13 +184,23 @@ export class WatchStream {
   }
 }
 
-const eventFrame = (type: ChangeType, json: string) => `{"type":"${type}","object":${json}}\n`;
+class Chunk {
+  readonly frames: Buffer[] = [];
+  #bytes = 0;
 
-function sharedFrame(change: Change, resource: Resource): string {
-  if (change.stored.object.apiVersion !== resource.apiVersion) {
-    return eventFrame(change.type, plainJson(resource, change.stored));
+  add(frame: readonly Buffer[]): void {
+    this.frames.push(...frame);
+    for (const { length } of frame) this.#bytes += length;
   }
-  let frame = frames.get(change);
-  if (frame === undefined) frames.set(change, (frame = eventFrame(change.type, change.stored.json)));
-  return frame;
+
+  get isFull(): boolean {
+    return this.#bytes >= CHUNK_BYTES;
+  }
+}
+
+const END_OF_EVENT = Buffer.from('}\n');
+
+function eventFrame(type: ChangeType | 'ERROR', object: Json): Buffer[] {
+  const bytes = typeof object === 'string' ? Buffer.from(object) : object;
+  return [Buffer.from(`{"type":"${type}","object":`), bytes, END_OF_EVENT];
 }

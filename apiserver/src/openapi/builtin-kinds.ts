@@ -3,42 +3,47 @@ import type { DocumentedResource } from './documents.js';
 import { anything, flag, integer, list, object, text, texts, time } from './meta-schemas.js';
 
 const CONDITION = object('One condition.', {
-  type: text('What it speaks of.'),
+  type: text('The type of the condition.'),
   status: text('True, False or Unknown.'),
-  reason: text('Why, in one word for programs.'),
-  message: text('Why, for people.'),
-  lastTransitionTime: time('When the status last changed.'),
+  reason: text('The reason in one word, for programs.'),
+  message: text('The reason in a sentence, for people.'),
+  lastTransitionTime: time('The time when the status last changed.'),
 });
 
 const REFERENCE = object('An object.', {
-  apiVersion: text('Its API group and version.'),
+  apiVersion: text('The API group and version of the object.'),
   kind: text('Its kind.'),
   namespace: text('Its namespace.'),
   name: text('Its name.'),
   uid: text('Its uid.'),
-  resourceVersion: text('The version that is meant.'),
-  fieldPath: text('The part that is meant.'),
+  resourceVersion: text('The version of the object.'),
+  fieldPath: text('The part of the object.'),
 });
 
-const SOURCE = object('Who reports.', { component: text('The program.'), host: text('The machine it runs on.') });
+const SOURCE = object('The source of the event.', {
+  component: text('The program.'),
+  host: text('The machine it runs on.'),
+});
 
-const NAMESPACE = object('A place for names: objects in it are listed, and deleted, together.', {
-  spec: object('What is wanted.', { finalizers: list('Who must act before it may go.', { type: 'string' }) }),
+const NAMESPACE = object('A scope for names. Its objects can be listed together, and are deleted with it.', {
+  spec: object('The desired state.', {
+    finalizers: list('Finalizers that must be removed before the namespace is deleted.', { type: 'string' }),
+  }),
   status: object('What is.', {
     phase: text('Active or Terminating.'),
-    conditions: list('What holds up its end.', CONDITION),
+    conditions: list('The reasons why the namespace is not deleted yet.', CONDITION),
   }),
 });
 
-const SECRET = object('Values that few may read. Kept encrypted.', {
+const SECRET = object('Confidential values, stored encrypted.', {
   data: {
     type: 'object',
     description: 'The values, in base64.',
     additionalProperties: { type: 'string', format: 'byte' },
   },
-  stringData: texts('Values as plain text, for writing; they are kept in data.'),
-  type: text('What kind of values these are. Never changes.'),
-  immutable: flag('Whether the values may never change.'),
+  stringData: texts('Values as plain text, for writing only. They are stored in data.'),
+  type: text('The type of the values. Immutable.'),
+  immutable: flag('True if the values are immutable.'),
 });
 
 const CONFIG_MAP = object('Values for programs.', {
@@ -48,51 +53,54 @@ const CONFIG_MAP = object('Values for programs.', {
     description: 'Other values, in base64.',
     additionalProperties: { type: 'string', format: 'byte' },
   },
-  immutable: flag('Whether the values may never change.'),
+  immutable: flag('True if the values are immutable.'),
 });
 
 const EVENT = object(
-  'Something that happened to an object. Kept for a while only.',
+  'Something that happened to an object. Deleted after a while.',
   {
-    involvedObject: { ...REFERENCE, description: 'The object it happened to.' },
-    related: { ...REFERENCE, description: 'Another object concerned.' },
+    involvedObject: { ...REFERENCE, description: 'The object of the event.' },
+    related: { ...REFERENCE, description: 'Another object that is involved.' },
     type: text('Normal or Warning.'),
-    reason: text('What happened, in one CamelCase word.'),
-    message: text('What happened, for people.'),
-    action: text('What was done.'),
+    reason: text('The reason in one CamelCase word.'),
+    message: text('A description for people.'),
+    action: text('The action that was taken.'),
     count: integer('How often.'),
-    eventTime: time('When it first happened.'),
-    firstTimestamp: time('When it first happened.'),
-    lastTimestamp: time('When it last happened.'),
+    eventTime: time('The time of the first occurrence.'),
+    firstTimestamp: time('The time of the first occurrence.'),
+    lastTimestamp: time('The time of the last occurrence.'),
     source: SOURCE,
     reportingComponent: text('The controller that reports.'),
-    reportingInstance: text('Which of its instances.'),
-    series: object('A run of the same event.', { count: integer('How often.'), lastObservedTime: time('When last.') }),
+    reportingInstance: text('The instance of the controller.'),
+    series: object('A series of equal events.', {
+      count: integer('The number of occurrences.'),
+      lastObservedTime: time('The last time.'),
+    }),
   },
   ['involvedObject'],
 );
 
-const LEASE = object('A claim to a role that its holder must renew.', {
-  spec: object('Who holds it.', {
+const LEASE = object('A claim to a role. Its holder must renew it.', {
+  spec: object('The holder and the times of the lease.', {
     holderIdentity: text('The holder.'),
-    leaseDurationSeconds: integer('How long after the last renewal others must wait.'),
-    acquireTime: time('When the holder got it.'),
-    renewTime: time('When it was last renewed.'),
-    leaseTransitions: integer('How often the holder changed.'),
-    preferredHolder: text('Who should get it next.'),
-    strategy: text('How holders take turns.'),
+    leaseDurationSeconds: integer('Time in seconds that others must wait after the last renewal.'),
+    acquireTime: time('The time when the holder acquired the lease.'),
+    renewTime: time('The time of the last renewal.'),
+    leaseTransitions: integer('The number of changes of the holder.'),
+    preferredHolder: text('The preferred next holder.'),
+    strategy: text('The strategy for choosing the holder.'),
   }),
 });
 
 const NAMES = object(
-  'What it is called.',
+  'The names of the resource.',
   {
-    kind: text('In CamelCase, singular.'),
-    listKind: text('The kind of its lists; by default the kind and List.'),
-    plural: text('In URLs; lower case.'),
-    singular: text('On the command line; by default the kind in lower case.'),
+    kind: text('The kind, in CamelCase and singular.'),
+    listKind: text('The kind of lists. Default: the kind followed by List.'),
+    plural: text('The name in URLs, in lower case.'),
+    singular: text('The name on the command line. Default: the kind in lower case.'),
     shortNames: list('Short forms for the command line.', { type: 'string' }),
-    categories: list('Groups of resources it is listed with, such as all.', { type: 'string' }),
+    categories: list('Groups of resources that include this one, such as all.', { type: 'string' }),
   },
   ['kind', 'plural'],
 );
@@ -102,10 +110,10 @@ const COLUMN = object(
   {
     name: text('Its head.'),
     type: text('integer, number, string, boolean or date.'),
-    format: text('How the type is written.'),
-    description: text('What it shows.'),
-    priority: integer('0: always shown; more: in wide tables.'),
-    jsonPath: text('The field that it shows.'),
+    format: text('The format of the type.'),
+    description: text('The description of the column.'),
+    priority: integer('0: always shown. Higher: shown only in wide tables.'),
+    jsonPath: text('The field to show.'),
   },
   ['name', 'type', 'jsonPath'],
 );
@@ -114,41 +122,44 @@ const DEFINED_VERSION = object(
   'One version of the resource.',
   {
     name: text('v1, v1alpha1, …'),
-    served: flag('Whether clients may use it.'),
-    storage: flag('Whether objects are kept in it; true for exactly one.'),
-    schema: object('What its objects look like.', {
+    served: flag('True if clients can use the version.'),
+    storage: flag('True if objects are stored in this version. Exactly one version has true.'),
+    schema: object('The schema of the objects.', {
       openAPIV3Schema: anything('A structural schema: types, limits and CEL rules.'),
     }),
-    subresources: object('Parts with a URL of their own.', {
-      status: anything('There is /status, and only it changes the status.'),
+    subresources: object('Parts of the object with separate URLs.', {
+      status: anything('Enables /status, through which alone the status can be changed.'),
     }),
     additionalPrinterColumns: list('Columns of tables.', COLUMN),
-    selectableFields: list('Fields that field selectors may name.', object('One field.', { jsonPath: text('Where.') })),
-    deprecated: flag('Whether clients are warned.'),
-    deprecationWarning: text('What they are told.'),
+    selectableFields: list(
+      'Fields that field selectors may name.',
+      object('One field.', { jsonPath: text('The path of the field.') }),
+    ),
+    deprecated: flag('True if clients get a warning.'),
+    deprecationWarning: text('The text of the warning.'),
   },
   ['name', 'served', 'storage'],
 );
 
 const DEFINITION = object(
-  'A resource that is served because it is described here.',
+  'Defines a resource that the API serves.',
   {
     spec: object(
       'The resource.',
       {
-        group: text('Its API group; a domain.'),
+        group: text('The API group, which is a domain.'),
         names: NAMES,
         scope: text('Cluster or Namespaced.'),
         versions: list('Its versions.', DEFINED_VERSION),
-        conversion: object('How versions become one another.', { strategy: text('None.') }),
+        conversion: object('The conversion between versions.', { strategy: text('None.') }),
         preserveUnknownFields: flag('Must be false.'),
       },
       ['group', 'names', 'scope', 'versions'],
     ),
-    status: object('What is served.', {
-      acceptedNames: { ...NAMES, description: 'The names it got.' },
-      conditions: list('Whether its names were accepted and it is served.', CONDITION),
-      storedVersions: list('Versions that objects may be kept in.', { type: 'string' }),
+    status: object('The observed state.', {
+      acceptedNames: { ...NAMES, description: 'The accepted names.' },
+      conditions: list('Conditions: the names are accepted, and the resource is served.', CONDITION),
+      storedVersions: list('Versions in which objects may be stored.', { type: 'string' }),
     }),
   },
   ['spec'],

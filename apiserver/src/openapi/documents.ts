@@ -18,12 +18,12 @@ export interface DocumentedResource {
   listKind: string;
   plural: string;
   namespaced: boolean;
-  /** e.g. ['status'] */
+  /** Names of subresources, for example ['status']. */
   subresources: readonly string[];
   schema: JsonSchema;
 }
 
-/** Answer of `/openapi/v3`. Keys of `documents` are `api/v1`, `apis/slipway.dev/v1alpha1`; values their documents. */
+/** Returns the body of `/openapi/v3`. Keys of `documents` are like `api/v1` or `apis/slipway.dev/v1alpha1`. */
 export function openApiV3Index(documents: ReadonlyMap<string, JsonObject>): JsonObject {
   const paths = [...documents].map(([path, document]) => {
     const hash = createHash('sha512').update(JSON.stringify(document)).digest('hex').toUpperCase();
@@ -32,7 +32,7 @@ export function openApiV3Index(documents: ReadonlyMap<string, JsonObject>): Json
   return { paths: Object.fromEntries(paths) };
 }
 
-/** Answer of `/openapi/v3/<api/v1 or apis/group/version>`. */
+/** Returns the body of `/openapi/v3/<api/v1 or apis/group/version>`. */
 export function openApiV3Document(
   groupVersion: { group: string; version: string },
   resources: readonly DocumentedResource[],
@@ -50,7 +50,7 @@ export function openApiV3Document(
   return { openapi: '3.0.0', info: { title: 'Kubernetes API', version: 'v1' }, paths, components: { schemas } };
 }
 
-/** `slipway.dev` and `v1alpha1` as `dev.slipway.v1alpha1`; the core group has Kubernetes' own name. */
+/** Returns `dev.slipway.v1alpha1` for `slipway.dev` and `v1alpha1`. The core group has Kubernetes' own prefix. */
 function schemaPrefix({ group, version }: { group: string; version: string }): string {
   return group === '' ? `io.k8s.api.core.${version}` : `${group.split('.').reverse().join('.')}.${version}`;
 }
@@ -66,14 +66,14 @@ function objectSchema(resource: DocumentedResource): JsonObject {
       ...properties,
       apiVersion: API_VERSION,
       kind: KIND,
-      metadata: describedRef(OBJECT_META, 'What is known of every object.'),
+      metadata: describedRef(OBJECT_META, 'Metadata of the object.'),
     },
     'x-kubernetes-group-version-kind': gvkOf(resource, resource.kind),
   };
 }
 
 function listSchema(resource: DocumentedResource, itemName: string): JsonObject {
-  const metadata: Described = describedRef(LIST_META, 'What is known of every list.');
+  const metadata: Described = describedRef(LIST_META, 'Metadata of the list.');
   return {
     type: 'object',
     description: `A list of objects of kind ${resource.kind}.`,
@@ -88,7 +88,7 @@ function listSchema(resource: DocumentedResource, itemName: string): JsonObject 
   };
 }
 
-/** A structural schema is OpenAPI, but for int-or-string, which has no type there. */
+/** Converts a structural schema to OpenAPI. They differ only in int-or-string, which has no type in OpenAPI. */
 function publicSchema(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(publicSchema);
   if (!isObject(schema)) return schema;

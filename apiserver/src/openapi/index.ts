@@ -1,6 +1,6 @@
 /**
- * OpenAPI v3 of what is served: enough for kubectl's explain, field validation and apply.
- * In: the served resources with their schemas. Out: plain JSON documents.
+ * OpenAPI v3 of the served resources, sufficient for kubectl's explain, field validation and apply. In: the resources
+ * with their schemas. Out: plain JSON documents.
  */
 
 export { builtinResources } from './builtin-kinds.js';

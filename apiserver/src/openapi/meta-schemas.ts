@@ -1,9 +1,9 @@
 import type { JsonSchema } from '../schema/json-schema.js';
 
-/** Schemas that all objects share, by their names in Kubernetes. */
+/** Prefix of the names of schemas that all objects share, as in Kubernetes. */
 const META = 'io.k8s.apimachinery.pkg.apis.meta.v1';
 
-/** OpenAPI's way of pointing at a shared schema and describing the place. */
+/** A reference to a shared schema with a description, in OpenAPI's notation. */
 export type Described = JsonSchema | { description: string; allOf: { $ref: string }[] };
 
 const refTo = (name: string) => ({ $ref: `#/components/schemas/${name}` });
@@ -40,14 +40,14 @@ export const API_VERSION = text('The API group and version of this object.');
 export const KIND = text('The kind of this object.');
 
 const OWNER = object(
-  'An object that this one belongs to.',
+  'An object that owns this one.',
   {
     apiVersion: text("The owner's API group and version."),
     kind: text("The owner's kind."),
     name: text("The owner's name."),
     uid: text("The owner's uid."),
-    controller: flag('Whether it is the one that manages this object.'),
-    blockOwnerDeletion: flag('Whether the owner stays, in foreground deletion, until this object is gone.'),
+    controller: flag('True if the owner manages this object.'),
+    blockOwnerDeletion: flag('True if foreground deletion of the owner waits until this object is deleted.'),
   },
   ['apiVersion', 'kind', 'name', 'uid'],
 );
@@ -56,59 +56,62 @@ const MANAGED_FIELDS = object('The fields that one writer manages.', {
   manager: text('Who wrote.'),
   operation: text('Apply or Update.'),
   apiVersion: text('The version that the fields are written in.'),
-  time: time('When it last changed any of them.'),
+  time: time('The time of the last change of these fields by the writer.'),
   fieldsType: text('FieldsV1.'),
   fieldsV1: anything('The fields, as a tree.'),
-  subresource: text('The subresource that it wrote through, if any.'),
+  subresource: text('The subresource that the writer used, if any.'),
 });
 
 export const META_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
-  [OBJECT_META]: object('What is known of every object.', {
-    name: text('Unique among the objects of its kind (and namespace). Never changes.'),
-    generateName: text('Without a name: the server adds letters to this and makes one.'),
-    namespace: text('The namespace it is in; empty for objects of the whole cluster. Never changes.'),
-    uid: text('Tells it from all other objects, past ones included. Set by the server.'),
-    resourceVersion: text('Changes with each write; send it back to write only what you have seen.'),
-    generation: integer('Counts changes of what is wanted. Set by the server.'),
-    creationTimestamp: time('When it was made. Set by the server.'),
-    deletionTimestamp: time('When its deletion was asked for; it is gone once finalizers is empty.'),
-    deletionGracePeriodSeconds: integer('How long it may take to end. Set by the server.'),
-    labels: texts('Short values to select objects by.'),
-    annotations: texts('Any values that tools keep with it.'),
-    finalizers: { ...list('Who must act before it may go.', { type: 'string' }), 'x-kubernetes-list-type': 'set' },
+  [OBJECT_META]: object('Metadata of the object.', {
+    name: text('The name, unique for the kind and namespace. Immutable.'),
+    generateName: text('A prefix. If name is empty, the server generates a name with it.'),
+    namespace: text('The namespace. Empty for cluster-scoped objects. Immutable.'),
+    uid: text('A unique id, never reused for another object. Set by the server.'),
+    resourceVersion: text('Changes with each write. Send it with a write to prevent overwriting a newer version.'),
+    generation: integer('Counts the changes of the desired state. Set by the server.'),
+    creationTimestamp: time('The time of the creation. Set by the server.'),
+    deletionTimestamp: time('The time of the deletion request. The object is removed once finalizers is empty.'),
+    deletionGracePeriodSeconds: integer('Seconds for a graceful deletion. Set by the server.'),
+    labels: texts('Short values for selecting objects.'),
+    annotations: texts('Any values that tools store with the object.'),
+    finalizers: {
+      ...list('Finalizers that must be removed before the object is deleted.', { type: 'string' }),
+      'x-kubernetes-list-type': 'set',
+    },
     ownerReferences: {
-      ...list('It is deleted once all of these are gone.', OWNER),
+      ...list('The owners. The object is deleted once all of them are deleted.', OWNER),
       'x-kubernetes-list-type': 'map',
       'x-kubernetes-list-map-keys': ['uid'],
     },
-    managedFields: list('Who manages which field. Kept by the server.', MANAGED_FIELDS),
+    managedFields: list('The managers of the fields. Set by the server.', MANAGED_FIELDS),
     selfLink: text('No longer used.'),
   }),
-  [LIST_META]: object('What is known of every list.', {
-    resourceVersion: text('The version that it shows; watch from it.'),
-    continue: text('Send it back to get the next page.'),
-    remainingItemCount: integer('How many objects follow.'),
+  [LIST_META]: object('Metadata of the list.', {
+    resourceVersion: text('The version of the list. A watch can start from it.'),
+    continue: text('A token to request the next page.'),
+    remainingItemCount: integer('The number of objects after this page.'),
     selfLink: text('No longer used.'),
   }),
-  [STATUS]: object('Why a request was refused, or that it was done.', {
+  [STATUS]: object('The result of a request.', {
     apiVersion: API_VERSION,
     kind: KIND,
     metadata: anything('Empty.'),
     status: text('Success or Failure.'),
-    message: text('What happened, for people.'),
-    reason: text('Why, in one word for programs.'),
-    details: anything('The object and the fields concerned.'),
+    message: text('A description for people.'),
+    reason: text('The reason in one word, for programs.'),
+    details: anything('The object and the fields that the result is about.'),
     code: integer('The HTTP status.'),
   }),
-  [PATCH]: { type: 'object', description: 'A patch; its form is told by the content type.' },
-  [DELETE_OPTIONS]: object('How to delete.', {
+  [PATCH]: { type: 'object', description: 'A patch in the form of its content type.' },
+  [DELETE_OPTIONS]: object('Options of a deletion.', {
     apiVersion: API_VERSION,
     kind: KIND,
-    gracePeriodSeconds: integer('How long it may take to end.'),
-    propagationPolicy: text('Orphan, Background or Foreground: what becomes of the objects that it owns.'),
-    preconditions: object('What must hold for it to be deleted.', {
-      uid: text('Only if it has this uid.'),
-      resourceVersion: text('Only at this version.'),
+    gracePeriodSeconds: integer('Seconds for a graceful deletion.'),
+    propagationPolicy: text('Orphan, Background or Foreground: the handling of owned objects.'),
+    preconditions: object('Conditions of the deletion.', {
+      uid: text('The uid that the object must have.'),
+      resourceVersion: text('The version that the object must have.'),
     }),
     dryRun: list('All: nothing is deleted.', { type: 'string' }),
   }),

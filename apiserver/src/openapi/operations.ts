@@ -2,7 +2,10 @@ import type { JsonObject } from '../schema/json-schema.js';
 import type { DocumentedResource } from './documents.js';
 import { DELETE_OPTIONS, PATCH, STATUS } from './meta-schemas.js';
 
-/** The paths of one resource. kubectl reads from them which parameters a server knows, and the kind behind a URL. */
+/**
+ * Returns the paths of one resource. From them kubectl derives the parameters that a server supports, and the kind of a
+ * URL.
+ */
 export function pathsOf(resource: DocumentedResource, schemaName: string, listName: string): JsonObject {
   const { group, version, plural, namespaced, subresources } = resource;
   const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
@@ -53,27 +56,27 @@ const query = (name: string, description: string, type = 'string'): Parameter =>
   schema: { type, uniqueItems: true },
 });
 
-const DRY_RUN = query('dryRun', 'All: everything is checked and nothing is kept.');
-const FIELD_MANAGER = query('fieldManager', 'Who writes, for metadata.managedFields. An apply must say it.');
+const DRY_RUN = query('dryRun', 'All: the request is checked and nothing is stored.');
+const FIELD_MANAGER = query('fieldManager', 'The manager for metadata.managedFields. Required for an apply.');
 const FIELD_VALIDATION = query(
   'fieldValidation',
-  'What unknown or repeated fields do: Ignore, Warn (the default) or Strict.',
+  'The handling of unknown or repeated fields: Ignore, Warn (the default) or Strict.',
 );
-const FORCE = query('force', 'An apply takes over fields that others manage.', 'boolean');
-const PRETTY = query('pretty', 'Indents the answer.');
+const FORCE = query('force', 'True to take over fields that other managers own.', 'boolean');
+const PRETTY = query('pretty', 'Indents the response.');
 
 const LIST_PARAMETERS: readonly Parameter[] = [
   PRETTY,
-  query('labelSelector', 'Only objects with such labels.'),
-  query('fieldSelector', 'Only objects with such fields.'),
-  query('limit', 'How many objects a page has.', 'integer'),
-  query('continue', 'The next page, by what the last one said.'),
-  query('resourceVersion', 'How new the answer must be; a watch begins after it.'),
-  query('resourceVersionMatch', 'How resourceVersion is meant: Exact or NotOlderThan.'),
-  query('watch', 'Goes on telling what changes.', 'boolean'),
-  query('allowWatchBookmarks', 'The watch also tells how far it is.', 'boolean'),
-  query('sendInitialEvents', 'The watch begins with all objects.', 'boolean'),
-  query('timeoutSeconds', 'When the watch ends.', 'integer'),
+  query('labelSelector', 'Selects objects by labels.'),
+  query('fieldSelector', 'Selects objects by fields.'),
+  query('limit', 'The most objects of a page.', 'integer'),
+  query('continue', 'The token of the next page, from the previous response.'),
+  query('resourceVersion', 'The minimum version of the response. A watch starts after it.'),
+  query('resourceVersionMatch', 'The meaning of resourceVersion: Exact or NotOlderThan.'),
+  query('watch', 'True to watch for changes.', 'boolean'),
+  query('allowWatchBookmarks', 'True for bookmarks, which report the progress of the watch.', 'boolean'),
+  query('sendInitialEvents', 'True to begin the watch with all existing objects.', 'boolean'),
+  query('timeoutSeconds', 'Seconds until the watch ends.', 'integer'),
 ];
 
 const inPath = (name: string, description: string): Parameter => ({
@@ -86,7 +89,7 @@ const inPath = (name: string, description: string): Parameter => ({
 
 const placeParameters = (namespaced: boolean, named: boolean): Parameter[] => [
   ...(named ? [inPath('name', 'The name of the object.')] : []),
-  ...(namespaced ? [inPath('namespace', 'The namespace it is in.')] : []),
+  ...(namespaced ? [inPath('namespace', 'The namespace of the object.')] : []),
   PRETTY,
 ];
 

@@ -2,10 +2,10 @@ import type { JsonObject, JsonSchema } from '../schema/json-schema.js';
 import { builtinResources } from './builtin-kinds.js';
 import { type DocumentedResource, openApiV3Document, openApiV3Index } from './documents.js';
 
-/** A resource as the server knows it: built-in kinds are described here, custom ones by their own schema. */
+/** A served resource. Built-in kinds are described in this folder, and custom ones by their own schema. */
 export type ServedResource = Omit<DocumentedResource, 'schema'> & { custom: boolean; schema: { source: JsonSchema } };
 
-/** All that `/openapi/v3` answers, by path, for the resources that are served. */
+/** Returns all documents of `/openapi/v3` for the served resources, by path. */
 export function openApiDocuments(resources: readonly ServedResource[]): Map<string, JsonObject> {
   const versions = Map.groupBy(resources, ({ group, version }) => pathOf(group, version));
   const documents = new Map(

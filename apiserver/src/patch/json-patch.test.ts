@@ -1,9 +1,9 @@
-/** The limits on the cost of a JSON Patch. */
+/** Tests the limits on the cost of a JSON Patch. */
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { type JsonPatchOperation, JsonPatchTooLarge, jsonPatch, MAX_COPIED_BYTES } from './json-patch.js';
 
-test('copies that double a document end at the budget, long before they fill the memory', () => {
+test('copy operations that double a document fail when they exceed the size limit', () => {
   const copies = Array.from(
     { length: 40 },
     (_, index): JsonPatchOperation => ({ op: 'copy', from: '', path: `/copy${index}` }),
@@ -14,7 +14,7 @@ test('copies that double a document end at the budget, long before they fill the
   );
 });
 
-test('copies within the budget are done', () => {
+test('copy operations succeed within the size limit', () => {
   const text = 'x'.repeat(MAX_COPIED_BYTES / 4);
   const patched = jsonPatch({ text }, [
     { op: 'copy', from: '/text', path: '/a' },

@@ -1,7 +1,7 @@
-/** RFC 6902. Changes `target`, which the caller owns, and returns the patched document. */
+/** Applies a JSON Patch (RFC 6902). Changes `target`, which the caller owns, and returns the patched document. */
 import { isDeepStrictEqual } from 'node:util';
-import { copy } from '../objects.js';
-import { isObject } from '../schema/json-schema.js';
+import { copy, define } from '../objects.js';
+import { isObject, type JsonObject } from '../schema/json-schema.js';
 
 export interface JsonPatchOperation {
   op: string;
@@ -10,17 +10,14 @@ export interface JsonPatchOperation {
   value?: unknown;
 }
 
-/** The patch does not fit the document. */
+/** Error of a patch that does not fit the document. */
 export class JsonPatchError extends Error {}
 
-/** The copies that the patch asks for are larger than the budget. */
+/** Error of a patch whose `copy` operations exceed the limit. */
 export class JsonPatchTooLarge extends Error {}
 
-/** Bytes of JSON that all `copy` operations of one patch may copy; the real server's limit. */
+/** Maximum bytes of JSON that all `copy` operations of one patch may copy, as in the real server. */
 export const MAX_COPIED_BYTES = 3 * 2 ** 20;
-
-/** More operations than this are refused, as by the real server. */
-export const MAX_OPERATIONS = 10_000;
 
 export function jsonPatch(target: unknown, operations: readonly JsonPatchOperation[]): unknown {
   const root: Root = { document: target, copied: 0 };
@@ -112,12 +109,7 @@ function add({ parent, key, path }: Location, value: unknown): void {
 
 function replace({ parent, key }: Location, value: unknown): void {
   if (Array.isArray(parent)) parent[Number(key)] = value;
-  else define(parent as Record<string, unknown>, key, value);
-}
-
-/** A key named __proto__ is a key like any other. */
-function define(parent: Record<string, unknown>, key: string, value: unknown): void {
-  Object.defineProperty(parent, key, { value, writable: true, enumerable: true, configurable: true });
+  else define(parent as JsonObject, key, value);
 }
 
 function remove(at: Location): unknown {

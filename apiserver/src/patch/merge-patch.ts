@@ -1,4 +1,4 @@
-/** RFC 7396. Changes `target`, which the caller owns, and returns it. */
+/** Applies a merge patch (RFC 7396). Changes `target`, which the caller owns, and returns it. */
 import { isObject } from '../schema/json-schema.js';
 
 export function mergePatch(target: unknown, patch: unknown): unknown {

@@ -1,6 +1,7 @@
 /**
- * Strategic merge for the kinds that are built in: maps merge and lists are replaced, but metadata.finalizers merges as
- * a set and metadata.ownerReferences by uid. Changes `target`, which the caller owns, and returns it.
+ * Applies a strategic merge patch to a built-in kind. Maps are merged and lists are replaced, with two exceptions:
+ * metadata.finalizers is merged as a set, and metadata.ownerReferences by uid. Changes `target`, which the caller owns,
+ * and returns it.
  */
 import { isObject, type JsonObject } from '../schema/json-schema.js';
 

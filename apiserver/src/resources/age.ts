@@ -1,6 +1,5 @@
 /**
- * A span of time as kubectl and the real server show it (`k8s.io/apimachinery/pkg/util/duration`): `5s`, `3m12s`,
- * `2d4h`.
+ * Formats a duration like kubectl and the real server (`k8s.io/apimachinery/pkg/util/duration`): `5s`, `3m12s`, `2d4h`.
  */
 function humanDuration(milliseconds: number): string {
   const seconds = Math.floor(milliseconds / 1000);
@@ -23,7 +22,7 @@ function humanDuration(milliseconds: number): string {
 const pair = (large: number, unit: string, small: number, smallUnit: string) =>
   small === 0 ? `${large}${unit}` : `${large}${unit}${small}${smallUnit}`;
 
-/** Since `time`, an RFC 3339 timestamp. */
+/** Returns the duration since `time`, an RFC 3339 timestamp. */
 export function age(time: unknown, now: number): string {
   const at = typeof time === 'string' ? Date.parse(time) : Number.NaN;
   return Number.isNaN(at) ? '<unknown>' : humanDuration(now - at);

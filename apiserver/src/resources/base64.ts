@@ -1,4 +1,4 @@
-/** Where standard base64 goes wrong, as Go's decoder says it, or undefined when it is sound. */
+/** Returns the first error in standard base64 with the message of Go's decoder, or undefined if it is valid. */
 export function base64Problem(text: string): string | undefined {
   const clean = text.replace(/[\r\n]/g, '');
   const bad = clean.search(/[^A-Za-z0-9+/=]/);

@@ -1,4 +1,4 @@
-/** The kinds that are there without a definition. */
+/** The kinds that exist without a CustomResourceDefinition. */
 
 import { builtinSchema } from '../fieldmanager/index.js';
 import { builtinResources } from '../openapi/index.js';
@@ -11,7 +11,7 @@ import { namespace } from './builtin/namespace.js';
 import { secret } from './builtin/secret.js';
 import { ALL_VERBS, apiVersionOf, type Resource, storageName } from './resource.js';
 
-/** The part of a kind that its own file defines; names and schema come from the OpenAPI documents. */
+/** The part of a kind that its own file defines. Names and schema come from the OpenAPI documents. */
 export type BuiltinKind = Pick<Resource, 'columns' | 'strategy'> & Partial<Resource> & { kind: string };
 
 const KINDS: readonly BuiltinKind[] = [namespace, secret, configMap, event, lease, customResourceDefinition];

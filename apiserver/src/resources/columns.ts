@@ -1,13 +1,19 @@
-/** The columns that several kinds share, and those that a CustomResourceDefinition declares. */
+/** Columns that several kinds share, and columns of a CustomResourceDefinition. */
 import type { KubeObject } from '../objects.js';
 import { age } from './age.js';
 import { compileJsonPath } from './json-path.js';
 import type { Column } from './resource.js';
 
 const NAME_TEXT =
-  'Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names';
+  'Name must be unique within a namespace. Is required when creating resources, although some resources may allow a ' +
+  'client to request the generation of an appropriate name automatically. Name is primarily intended for creation ' +
+  'idempotence and configuration definition. Cannot be updated. More info: ' +
+  'https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names';
 const AGE_TEXT =
-  'CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata';
+  'CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed ' +
+  'to be set in happens-before order across separate operations. Clients may not set this value. It is represented ' +
+  'in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: ' +
+  'https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata';
 
 export const nameColumn: Column = {
   name: 'Name',

@@ -1,4 +1,4 @@
-/** From a CustomResourceDefinition to the resources it defines, one a served version. */
+/** Makes resources of a CustomResourceDefinition, one for each served version. */
 import type { KubeObject } from '../objects.js';
 import { compileSchema, type JsonSchema } from '../schema/index.js';
 import { type DefinedVersion, definitionOf } from './builtin/custom-resource-definition.js';

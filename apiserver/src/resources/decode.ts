@@ -1,6 +1,6 @@
 /**
- * From what a client sent to an object of the resource: kind and version checked, unknown fields told or dropped,
- * defaults set.
+ * Decodes a client's body into an object of the resource. It checks kind and version, reports or drops unknown fields,
+ * and sets defaults.
  */
 
 import type { KubeObject } from '../objects.js';
@@ -12,7 +12,7 @@ export type FieldValidation = 'Ignore' | 'Warn' | 'Strict';
 
 export interface Decoding {
   fieldValidation: FieldValidation;
-  /** Takes what is wrong but let through. */
+  /** Receives warnings about accepted faults. */
   warnings: string[];
 }
 
@@ -35,7 +35,7 @@ export function decode(resource: Resource, value: unknown, decoding: Decoding): 
   return value as KubeObject;
 }
 
-/** Removes empty fields, which count as absent; managedFields have a meaning when empty. */
+/** Removes empty fields, which count as absent. Empty managedFields have a meaning and stay. */
 function dropEmpty(metadata: JsonObject): void {
   for (const field of ['labels', 'annotations', 'finalizers', 'ownerReferences']) {
     const value = metadata[field];
@@ -54,7 +54,8 @@ function checkKind(resource: Resource, value: JsonObject): void {
     ] as const) {
       if (value[field]) continue;
       throw badRequest(
-        `the object provided is unrecognized (must be of type ${kind}): Object '${name}' is missing in '${text()}' (${text()})`,
+        `the object provided is unrecognized (must be of type ${kind}): Object '${name}' is missing in '${text()}' ` +
+          `(${text()})`,
       );
     }
     if (value.apiVersion !== apiVersion) {
@@ -64,17 +65,21 @@ function checkKind(resource: Resource, value: JsonObject): void {
     }
     if (value.kind === kind) return;
     throw badRequest(
-      `${value.kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: converting (${value.kind}) to (${kind}): unknown conversion`,
+      `${value.kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: converting ` +
+        `(${value.kind}) to (${kind}): unknown conversion`,
     );
   }
   if (value.apiVersion !== undefined && value.apiVersion !== '' && value.apiVersion !== apiVersion) {
     throw badRequest(
-      `${value.kind} in version ${JSON.stringify(String(value.apiVersion).split('/').at(-1))} cannot be handled as a ${kind}: no kind ${JSON.stringify(value.kind)} is registered for version ${JSON.stringify(value.apiVersion)} in scheme "pkg/runtime/scheme.go:110"`,
+      `${value.kind} in version ${JSON.stringify(String(value.apiVersion).split('/').at(-1))} cannot be handled as a ` +
+        `${kind}: no kind ${JSON.stringify(value.kind)} is registered for version ` +
+        `${JSON.stringify(value.apiVersion)} in scheme "pkg/runtime/scheme.go:110"`,
     );
   }
   if (value.kind !== undefined && value.kind !== '' && value.kind !== kind) {
     throw badRequest(
-      `${value.kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: converting (${version}.${value.kind}) to (core.${kind}): unknown conversion`,
+      `${value.kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: converting ` +
+        `(${version}.${value.kind}) to (core.${kind}): unknown conversion`,
     );
   }
 }
@@ -89,7 +94,10 @@ function reportUnknown(resource: Resource, paths: string[], { fieldValidation, w
   throw cannotHandle(resource, `strict decoding error: ${words.join(', ')}`);
 }
 
-/** A builtin kind's fields have types that the wire format itself insists on, so a wrong one is a 400, not a 422. */
+/**
+ * Returns the error if a built-in kind has a field of the wrong type. The wire format requires the types, so it is a
+ * 400 instead of a 422.
+ */
 function typeProblem({ schema, kind }: Resource, value: JsonObject): string | undefined {
   const wrong = schema
     .validate(value)
@@ -100,10 +108,10 @@ function typeProblem({ schema, kind }: Resource, value: JsonObject): string | un
   return `json: cannot unmarshal ${goType(wrong.detail)} into Go struct field ${kind}.${path} of type ${wanted}`;
 }
 
-/** Base64 that can't be read is told in words of its own, by the kind. */
+/** Base64 that can't be decoded has its own message for each kind. */
 const isOfType = (detail: string) => detail.includes('must be of type') && !detail.includes('must be of type byte');
 
-/** Go names the field that holds a map, not the map's key. */
+/** Returns the path as Go reports it: Go names the field of a map, not the map's key. */
 function goPath(schema: JsonSchema, path: string): string {
   const names = path.split('.');
   let within: JsonSchema | undefined = schema;

@@ -1,17 +1,24 @@
 /**
  * The JSONPath of printer columns: `.spec.type`, `.status.conditions[?(@.type=="Ready")].status`, `.a['b.c'][0]`,
- * `.list[*].name`. Compiled once per column into a function from object to the values found.
+ * `.list[*].name`. Each column's path is compiled once into a function that returns the values in an object.
  */
 type Step = (values: unknown[]) => unknown[];
 
-const TOKEN =
-  /\.((?:\\.|[^.[\]\\])+)|\[(-?\d+)\]|\[\*\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]|\[\?\(\s*@((?:\.[\w-]+)+)\s*(==|!=)\s*(?:"([^"]*)"|'([^']*)'|([\w.-]+))\s*\)\]/y;
+const TOKENS = [
+  /\.((?:\\.|[^.[\]\\])+)/,
+  /\[(-?\d+)\]/,
+  /\[\*\]/,
+  /\['((?:[^'\\]|\\.)*)'\]/,
+  /\["((?:[^"\\]|\\.)*)"\]/,
+  /\[\?\(\s*@((?:\.[\w-]+)+)\s*(==|!=)\s*(?:"([^"]*)"|'([^']*)'|([\w.-]+))\s*\)\]/,
+];
+const TOKEN = new RegExp(TOKENS.map(({ source }) => source).join('|'), 'y');
 
-/** Throws when the path is malformed. */
+/** Compiles a path. Throws if the path is malformed. */
 export function compileJsonPath(path: string): (object: unknown) => unknown[] {
   const text = path.startsWith('.') || path.startsWith('[') ? path : `.${path}`;
   const steps: Step[] = [];
-  // A condition's path is compiled within: each has a position of its own.
+  // A path within a condition is compiled recursively, so each call needs its own position.
   const token = new RegExp(TOKEN);
   while (token.lastIndex < text.length) {
     const at = token.lastIndex;

@@ -1,7 +1,4 @@
-/**
- * Every resource that is served right now. Definitions are followed as they are committed, so a new one is served at
- * once.
- */
+/** Registry of all served resources. It follows committed definitions, so a new one is served at once. */
 import type { KubeObject } from '../objects.js';
 import type { Store } from '../storage/store.js';
 import type { Change } from '../storage/stored-object.js';
@@ -11,12 +8,12 @@ import { customResources } from './custom.js';
 import { apiVersionOf, type Resource } from './resource.js';
 
 export class Registry {
-  /** By `group/version`, then by plural. */
+  /** Served resources, by `group/version`, then by plural. */
   readonly #served = new Map<string, Map<string, Resource>>();
   readonly #defined = new Map<string, Resource[]>();
-  /** By the collection they are stored in. */
+  /** Resources by the collection in which their objects are stored. */
   readonly #stored = new Map<string, Resource>();
-  /** Counts changes of what is served, so that documents made of it can be kept. */
+  /** Counts changes of the served resources, so that documents made from them can be cached. */
   generation = 0;
 
   constructor(store: Store) {
@@ -29,13 +26,13 @@ export class Registry {
     return this.#served.get(apiVersionOf(group, version))?.get(plural);
   }
 
-  /** Returns the kind that an owner reference names. */
+  /** Returns the resource of the kind in an owner reference. */
   findKind(apiVersion: string, kind: string): Resource | undefined {
     for (const resource of this.#served.get(apiVersion)?.values() ?? []) if (resource.kind === kind) return resource;
     return undefined;
   }
 
-  /** The resource whose objects are in the collection `storage`. */
+  /** Returns the resource whose objects are in the collection `storage`. */
   storedIn(storage: string): Resource | undefined {
     return this.#stored.get(storage);
   }

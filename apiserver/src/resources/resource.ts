@@ -1,4 +1,4 @@
-/** A resource in one version, as the server needs it: its names, schema, columns and rules. */
+/** A resource in one version: its names, schema, columns and rules. */
 import type { KubeObject } from '../objects.js';
 import type { CompiledSchema, FieldError, JsonObject, JsonSchema } from '../schema/index.js';
 
@@ -8,19 +8,19 @@ export interface Column {
   format?: string;
   description?: string;
   priority?: number;
-  /** The cell; a date as a timestamp when `type` is date, else as it is shown. */
+  /** Returns the cell's value. For the type date it is a timestamp, otherwise the text to show. */
   cell(object: KubeObject, now: number): unknown;
 }
 
-/** Hooks of a kind. Each is called with objects that it may change, `old` excepted. */
+/** Hooks of a kind. A hook may change the objects that it gets, except `old`. */
 export interface Strategy {
-  /** Fills what the server sets itself, before validation. */
+  /** Sets the fields that only the server sets, before validation. */
   prepareCreate?(object: KubeObject): void;
   prepareUpdate?(object: KubeObject, old: KubeObject): void;
   validate?(object: KubeObject, old?: KubeObject): FieldError[];
-  /** Returns the message of a 400 if the object does not fit the wire format's types. */
+  /** Returns the message of a 400 if the object does not match the wire format's types. */
   decode?(object: JsonObject): string | undefined;
-  /** Selectable fields beside metadata.name and metadata.namespace. */
+  /** Returns the selectable fields in addition to metadata.name and metadata.namespace. */
   fields?(object: KubeObject): Record<string, string>;
   fieldNames?: readonly string[];
 }
@@ -28,7 +28,7 @@ export interface Strategy {
 export interface Resource {
   group: string;
   version: string;
-  /** `v1`, `slipway.dev/v1alpha1`. */
+  /** API version of the resource: `v1` or `slipway.dev/v1alpha1`. */
   apiVersion: string;
   plural: string;
   singular: string;
@@ -38,22 +38,22 @@ export interface Resource {
   shortNames: readonly string[];
   categories: readonly string[];
   verbs: readonly string[];
-  /** Defined by a CustomResourceDefinition. */
+  /** True if a CustomResourceDefinition defines the resource. */
   custom: boolean;
-  /** The collection it is stored in, whatever the version: `secrets`, `projects.slipway.dev`. */
+  /** The collection of the objects in all versions: `secrets`, `projects.slipway.dev`. */
   storage: string;
-  /** The apiVersion that is stored. */
+  /** The apiVersion in which objects are stored. */
   storedApiVersion: string;
   subresources: readonly ('status' | 'finalize')[];
-  /** Whether metadata.generation counts changes of what is wanted. */
+  /** True if metadata.generation counts changes of the desired state. */
   generation: boolean;
-  /** Whether an update without a resourceVersion goes ahead. */
+  /** True if an update needs no resourceVersion. */
   unconditionalUpdate: boolean;
-  /** Whether an update of an object that isn't there creates it. */
+  /** True if an update of a missing object creates it. */
   createOnUpdate: boolean;
   nameRule: 'subdomain' | 'label';
   schema: CompiledSchema;
-  /** How lists merge in server-side apply. */
+  /** Schema that defines how lists merge in server-side apply. */
   applySchema: JsonSchema | undefined;
   columns: readonly Column[];
   strategy: Strategy;

@@ -1,4 +1,4 @@
-/** Tables: what `kubectl get` asks for, rows of cells with as much of each object as the client wants. */
+/** Tables, which `kubectl get` requests: rows of cells, with as much of each object as the client requests. */
 import type { KubeObject } from '../objects.js';
 import type { Resource } from './resource.js';
 

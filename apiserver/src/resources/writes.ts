@@ -1,9 +1,9 @@
 /**
- * The rules of writing one object, for every resource alike: what a client may set, what the server sets, and when a
- * write is refused. In: the request, decoded. Out: the committed version, or an ApiError. Called by `http/` and the
- * controllers.
+ * The rules of writing an object, the same for every resource: which fields a client may set, which the server sets,
+ * and when a write is rejected. In: the decoded request. Out: the committed version, or an ApiError. Called by `http/`
+ * and the controllers.
  */
-import { randomInt, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { applyServerSide, trackUpdate } from '../fieldmanager/index.js';
 import { copy, type KubeObject, type ObjectMeta, timestamp } from '../objects.js';
@@ -20,25 +20,21 @@ import {
   notFound,
 } from '../status.js';
 import type { Decision, Store } from '../storage/store.js';
-import { newVersion, type StoredObject } from '../storage/stored-object.js';
+import { bytesOf, newVersion, StoredObject } from '../storage/stored-object.js';
 import { DEFINITIONS } from './builtin/custom-resource-definition.js';
 import { type Decoding, decode } from './decode.js';
+import { type DeleteOptions, isReleased, markDeleted } from './deletion.js';
+import { isSame, keepServerMetadata, mergeParts, wantsOther } from './merge.js';
+import { generateName, matchName, matchNamespace } from './object-names.js';
+import { checkDeletePreconditions, checkPreconditions, versionRequired } from './preconditions.js';
 import { hasStatus, type Resource } from './resource.js';
+import type { WriteTarget } from './write-target.js';
 
-/** Suffixes of generateName, as the real server draws them: no vowels, so no words. */
-const SUFFIX_LETTERS = 'bcdfghjklmnpqrstvwxz2456789';
-const MAX_PREFIX = 58;
 const GENERATE_ATTEMPTS = 8;
-
-export interface WriteTarget {
-  resource: Resource;
-  namespace: string;
-  subresource: '' | 'status' | 'finalize';
-}
 
 export interface WriteOptions extends Decoding {
   dryRun: boolean;
-  /** For managedFields: the fieldManager parameter, or the first word of the user agent. */
+  /** The manager for managedFields: the parameter fieldManager, or the first word of the user agent. */
   manager: string;
 }
 
@@ -50,10 +46,10 @@ export interface Written {
 /** The outcome of a deletion. */
 export interface Deleted {
   stored: StoredObject;
-  gone: boolean;
+  isRemoved: boolean;
 }
 
-/** Makes the new state out of a copy of the old one that may be changed. */
+/** Changes a copy of the old state into the new state. */
 export type Edit = (draft: KubeObject) => unknown;
 
 export class Writes {
@@ -93,7 +89,7 @@ export class Writes {
     return { stored, created: true };
   }
 
-  /** Fills what the server sets on a new object, and refuses one that is wrong. */
+  /** Sets the server's fields of a new object. Throws if the object is invalid. */
   #prepareNew(target: WriteTarget, object: KubeObject): KubeObject {
     const { resource, namespace } = target;
     const { metadata } = object;
@@ -119,7 +115,7 @@ export class Writes {
     if (!resource.namespaced) return;
     const owner = this.#store.collection('namespaces').get('', namespace);
     if (!owner) throw notFound({ group: '', plural: 'namespaces' }, namespace);
-    if (!owner.object.metadata.deletionTimestamp) return;
+    if (!owner.outline.metadata.deletionTimestamp) return;
     throw forbidden(
       resource,
       name,
@@ -136,10 +132,10 @@ export class Writes {
 
   #checkDefinition({ storage }: Resource): void {
     const definition = this.#store.collection(DEFINITIONS).get('', storage);
-    if (definition?.object.metadata.deletionTimestamp) throw methodNotAllowed();
+    if (definition?.outline.metadata.deletionTimestamp) throw methodNotAllowed();
   }
 
-  /** Replaces the object by what the client sent. */
+  /** Replaces the object by the client's version. */
   async update(target: WriteTarget, name: string, body: unknown, options: WriteOptions): Promise<Written> {
     const { resource, namespace } = target;
     const incoming = decode(resource, body, options);
@@ -156,7 +152,7 @@ export class Writes {
         return { put: trackUpdate({ ...tracking(target, options), before: undefined, after: prepared }) as KubeObject };
       }
       if (!sentVersion && !resource.unconditionalUpdate) throw versionRequired(resource, name);
-      return this.#replace(target, current, incoming, options);
+      return this.#replace(target, { current, old: current.object }, incoming, options);
     };
     const stored = await this.#commit({ resource: resource.storage, namespace, name }, options, decide);
     return { stored, created };
@@ -167,18 +163,19 @@ export class Writes {
     const { resource, namespace } = target;
     const decide = (current: StoredObject | undefined): Decision => {
       if (!current) throw notFound(resource, name);
-      const draft = JSON.parse(current.json) as KubeObject;
+      const old = current.object;
+      const draft = copy(old);
       draft.apiVersion = resource.apiVersion;
       const edited = decode(resource, edit(draft), options);
       matchName(edited.metadata, name);
       matchNamespace(target, edited.metadata);
-      return this.#replace(target, current, edited, options);
+      return this.#replace(target, { current, old }, edited, options);
     };
     const stored = await this.#commit({ resource: resource.storage, namespace, name }, options, decide);
     return { stored, created: false };
   }
 
-  /** Server-side apply, which creates the object where there is none. */
+  /** Performs a server-side apply, which creates the object if it is missing. */
   async apply(
     target: WriteTarget,
     name: string,
@@ -190,7 +187,8 @@ export class Writes {
     let created = false;
     const decide = (current: StoredObject | undefined): Decision => {
       if (!current && target.subresource !== '') throw notFound(resource, name);
-      const live = current && { ...current.object, apiVersion: resource.apiVersion };
+      const old = current?.object;
+      const live = old && { ...old, apiVersion: resource.apiVersion };
       const { object, conflicts } = applyServerSide({
         ...tracking(target, options),
         live,
@@ -200,7 +198,7 @@ export class Writes {
       if (conflicts) throw new ApiError(conflicts);
       const merged = copy(object) as KubeObject;
       resource.schema.applyDefaults(merged);
-      if (current) return this.#replace(target, current, merged, options, true);
+      if (current && old) return this.#replace(target, { current, old }, merged, options, true);
       created = true;
       return { put: this.#prepareNew(target, merged) };
     };
@@ -208,16 +206,15 @@ export class Writes {
     return { stored, created };
   }
 
-  /** Completes an update, however the new state was computed. */
+  /** Completes an update, after the new state was computed. `old` is the current object, decoded. */
   #replace(
     target: WriteTarget,
-    current: StoredObject,
+    { current, old }: { current: StoredObject; old: KubeObject },
     incoming: KubeObject,
     options: WriteOptions,
     tracked = false,
   ): Decision {
     const { resource } = target;
-    const old = current.object;
     checkPreconditions(resource, current, incoming.metadata);
     let object = mergeParts(target, old, incoming);
     keepServerMetadata(object.metadata, old.metadata);
@@ -232,20 +229,21 @@ export class Writes {
     return isSame(object, old) ? { keep: current } : { put: object };
   }
 
-  /** Marks the object as deleted, or removes it when nothing holds it back. */
+  /** Marks the object as deleted, or removes it if it has no finalizers. */
   async delete(target: WriteTarget, name: string, options: DeleteOptions): Promise<Deleted> {
     const { resource, namespace } = target;
-    let gone = false;
+    let isRemoved = false;
     const decide = (current: StoredObject | undefined): Decision => {
       if (!current) throw notFound(resource, name);
       checkDeletePreconditions(resource, current, options.preconditions);
-      const object = markDeleted(resource, current.object, options);
-      gone = isReleased(object);
-      if (gone) return { remove: object };
-      return isDeepStrictEqual(object, current.object) ? { keep: current } : { put: object };
+      const old = current.object;
+      const object = markDeleted(resource, old, options);
+      isRemoved = isReleased(object);
+      if (isRemoved) return { remove: object };
+      return isDeepStrictEqual(object, old) ? { keep: current } : { put: object };
     };
     const stored = await this.#commit({ resource: resource.storage, namespace, name }, options, decide);
-    return { stored, gone };
+    return { stored, isRemoved };
   }
 
   async #commit(
@@ -262,45 +260,8 @@ export class Writes {
     if (current) return stored;
     object.metadata.resourceVersion = '';
     const { resourceVersion: _, ...metadata } = object.metadata;
-    return { ...stored, object, json: JSON.stringify({ ...object, metadata }) };
+    return new StoredObject(place, stored.revision, bytesOf(JSON.stringify({ ...object, metadata })), object);
   }
-}
-
-export interface DeleteOptions {
-  dryRun: boolean;
-  propagationPolicy?: 'Background' | 'Foreground' | 'Orphan' | undefined;
-  preconditions?: { uid?: string | undefined; resourceVersion?: string | undefined } | undefined;
-}
-
-export const FOREGROUND_FINALIZER = 'foregroundDeletion';
-export const ORPHAN_FINALIZER = 'orphan';
-
-function markDeleted(resource: Resource, old: KubeObject, { propagationPolicy }: DeleteOptions): KubeObject {
-  const metadata = { ...old.metadata };
-  const finalizers = withPolicy(metadata.finalizers ?? [], propagationPolicy);
-  if (finalizers.length > 0) metadata.finalizers = finalizers;
-  else delete metadata.finalizers;
-  if (!metadata.deletionTimestamp) {
-    metadata.deletionTimestamp = timestamp(new Date());
-    if (resource.storage !== 'namespaces') metadata.deletionGracePeriodSeconds = 0;
-    if (metadata.generation) metadata.generation++;
-  }
-  if (resource.storage !== 'namespaces') return { ...old, metadata };
-  return { ...old, metadata, status: { ...(old.status as object), phase: 'Terminating' } };
-}
-
-function withPolicy(finalizers: string[], policy: DeleteOptions['propagationPolicy']): string[] {
-  if (!policy) return finalizers;
-  const others = finalizers.filter((name) => name !== FOREGROUND_FINALIZER && name !== ORPHAN_FINALIZER);
-  if (policy === 'Foreground') return [...others, FOREGROUND_FINALIZER];
-  return policy === 'Orphan' ? [...others, ORPHAN_FINALIZER] : others;
-}
-
-/** Whether a deleted object has nothing left that holds it. */
-function isReleased({ metadata, spec, kind, apiVersion }: KubeObject): boolean {
-  if (!metadata.deletionTimestamp || (metadata.finalizers?.length ?? 0) > 0) return false;
-  const isNamespace = kind === 'Namespace' && apiVersion === 'v1';
-  return !isNamespace || ((spec as { finalizers?: string[] } | undefined)?.finalizers?.length ?? 0) === 0;
 }
 
 const tracking = ({ resource, subresource }: WriteTarget, { manager }: WriteOptions) => ({
@@ -311,29 +272,12 @@ const tracking = ({ resource, subresource }: WriteTarget, { manager }: WriteOpti
   now: new Date(),
 });
 
-function generateName(prefix: string): string {
-  const suffix = Array.from({ length: 5 }, () => SUFFIX_LETTERS[randomInt(SUFFIX_LETTERS.length)]);
-  return prefix.slice(0, MAX_PREFIX) + suffix.join('');
-}
-
-function matchNamespace({ resource, namespace }: WriteTarget, metadata: ObjectMeta): void {
-  const named = metadata.namespace ?? '';
-  if (named === '' || (resource.namespaced && named === namespace)) return;
-  throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
-}
-
-function matchName(metadata: ObjectMeta, name: string): void {
-  if (!metadata.name) metadata.name = name;
-  if (metadata.name === name) return;
-  throw badRequest(`the name of the object (${metadata.name}) does not match the name on the URL (${name})`);
-}
-
 function decodeApplied({ resource, namespace }: WriteTarget, name: string, applied: JsonObject, options: WriteOptions) {
   const metadata = (applied.metadata ??= {}) as ObjectMeta;
   if (metadata.managedFields?.length) throw badRequest('metadata.managedFields must be nil');
   if (!applied.apiVersion || !applied.kind) throw badRequest('invalid object type: apiVersion and kind must be set');
   const sent = copy(applied);
-  // Defaults are no choice of the applier: they are not to be owned by it.
+  // Defaults come from the server, not from the applier, so the applier must not own them.
   const object = decode(resource, applied, options);
   matchName(object.metadata, name);
   matchNamespace({ resource, namespace, subresource: '' }, object.metadata);
@@ -342,108 +286,6 @@ function decodeApplied({ resource, namespace }: WriteTarget, name: string, appli
   sentMetadata.name = name;
   if (resource.namespaced) sentMetadata.namespace = namespace;
   return sent;
-}
-
-/** Told of the resource, not of its kind, as by the real server. */
-function versionRequired({ group, plural }: Resource, name: string): ApiError {
-  const field = 'metadata.resourceVersion';
-  return new ApiError(
-    invalid({ group, kind: plural }, name, [
-      { type: 'FieldValueInvalid', field, badValue: 0, detail: 'must be specified for an update' },
-    ]),
-  );
-}
-
-function checkPreconditions(resource: Resource, current: StoredObject, sent: ObjectMeta): void {
-  const { uid } = current.object.metadata;
-  if (sent.uid && sent.uid !== uid) {
-    const key = `/registry/${resource.storage}/${current.namespace ? `${current.namespace}/` : ''}${current.name}`;
-    throw conflict(
-      resource,
-      current.name,
-      `StorageError: invalid object, Code: 4, Key: ${key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${sent.uid}, UID in object meta: ${uid}`,
-    );
-  }
-  if (sent.resourceVersion && sent.resourceVersion !== String(current.revision)) {
-    throw conflict(resource, current.name, MODIFIED);
-  }
-}
-
-function checkDeletePreconditions(
-  { kind, group }: Resource,
-  { name, revision, object }: StoredObject,
-  preconditions: DeleteOptions['preconditions'],
-): void {
-  const of = { plural: kind, group };
-  const { uid } = object.metadata;
-  if (preconditions?.uid && preconditions.uid !== uid) {
-    throw conflict(
-      of,
-      name,
-      `the UID in the precondition (${preconditions.uid}) does not match the UID in record (${uid}). The object might have been deleted and then recreated`,
-    );
-  }
-  if (preconditions?.resourceVersion && preconditions.resourceVersion !== String(revision)) {
-    throw conflict(
-      of,
-      name,
-      `the ResourceVersion in the precondition (${preconditions.resourceVersion}) does not match the ResourceVersion in record (${revision}). The object might have been modified`,
-    );
-  }
-}
-
-/** Which half of the object this write is about; the other half stays as it was. */
-function mergeParts({ resource, subresource }: WriteTarget, old: KubeObject, incoming: KubeObject): KubeObject {
-  if (subresource === 'finalize') return { ...old, metadata: { ...old.metadata }, spec: incoming.spec };
-  if (subresource === 'status') {
-    const { managedFields, ...kept } = old.metadata;
-    const sent = incoming.metadata.managedFields ?? managedFields;
-    const object: KubeObject = { ...old, metadata: { ...kept, ...(sent && { managedFields: sent }) } };
-    if (incoming.status === undefined) delete object.status;
-    else object.status = incoming.status;
-    return object;
-  }
-  if (!hasStatus(resource)) return incoming;
-  if (old.status === undefined) delete incoming.status;
-  else incoming.status = old.status;
-  return incoming;
-}
-
-/** Restores metadata that no update may change, whatever the client sent. */
-function keepServerMetadata(metadata: ObjectMeta, old: ObjectMeta): void {
-  metadata.uid = old.uid;
-  metadata.creationTimestamp = old.creationTimestamp;
-  metadata.resourceVersion = old.resourceVersion;
-  for (const field of [
-    'generation',
-    'deletionTimestamp',
-    'deletionGracePeriodSeconds',
-    'namespace',
-    'generateName',
-  ] as const) {
-    if (old[field] === undefined) delete metadata[field];
-    else (metadata as JsonObject)[field] = old[field];
-  }
-}
-
-/** Whether anything but metadata (and, where it is apart, status) differs. */
-function wantsOther(resource: Resource, object: KubeObject, old: KubeObject): boolean {
-  const { metadata: _, status, apiVersion: __, ...wanted } = object;
-  const { metadata: ___, status: oldStatus, apiVersion: ____, ...before } = old;
-  if (!isDeepStrictEqual(wanted, before)) return true;
-  return !hasStatus(resource) && !isDeepStrictEqual(status, oldStatus);
-}
-
-/** Whether two versions say the same; when fields were last managed is no difference. */
-function isSame(object: KubeObject, old: KubeObject): boolean {
-  const { metadata, ...rest } = object;
-  const { metadata: oldMetadata, ...oldRest } = old;
-  if (!isDeepStrictEqual(rest, oldRest)) return false;
-  const { managedFields, ...meta } = metadata;
-  const { managedFields: oldFields, ...oldMeta } = oldMetadata;
-  if (!isDeepStrictEqual(meta, oldMeta)) return false;
-  const timeless = (fields: JsonObject[] = []) => fields.map(({ time: _, ...field }) => field);
-  return isDeepStrictEqual(timeless(managedFields), timeless(oldFields));
 }
 
 function check(resource: Resource, object: KubeObject, old: KubeObject | undefined): void {
@@ -456,7 +298,7 @@ function check(resource: Resource, object: KubeObject, old: KubeObject | undefin
   if (errors.length > 0) throw new ApiError(invalid(resource, object.metadata.name ?? '', errors));
 }
 
-/** Versions of a definition share one schema's storage: they differ in apiVersion alone. */
+/** Sets the resource's apiVersion. Stored versions differ only in apiVersion. */
 function stampVersion(resource: Resource, object: KubeObject): KubeObject {
   object.apiVersion = resource.storedApiVersion;
   return object;

@@ -7,25 +7,30 @@ import { compilePrune } from './prune.js';
 import { compileRules } from './rules.js';
 import { compileChecks } from './value-checks.js';
 
-/** A schema ready to meet objects. Compile once per version of a CustomResourceDefinition; all methods are pure CPU. */
+/**
+ * A compiled schema. It is compiled once for each version of a CustomResourceDefinition. All methods are pure CPU work.
+ */
 export interface CompiledSchema {
   readonly source: JsonSchema;
-  /** Drops unknown fields in place; returns their paths (`spec.foo`, `spec.list[0].bar`). */
+  /** Removes unknown fields in place. Returns their paths (`spec.foo`, `spec.list[0].bar`). */
   prune(object: JsonObject): string[];
-  /** Fills defaults in place, and drops nulls where the schema allows none. */
+  /** Sets defaults in place. Removes nulls where the schema does not allow them. */
   applyDefaults(object: JsonObject): void;
-  /** Validates the whole object but its metadata; `old` is the stored one, for transition rules. */
+  /** Validates the whole object except its metadata. `old` is the stored object, for transition rules. */
   validate(object: JsonObject, old?: JsonObject): FieldError[];
 }
 
-/** A schema that can't be compiled: a CEL rule or a pattern is malformed. */
+/** A schema that can't be compiled, because a CEL rule or a pattern is malformed. */
 export class SchemaError extends Error {
   constructor(readonly errors: readonly FieldError[]) {
     super(errors.map((error) => `${error.field}: ${error.detail}`).join('; '));
   }
 }
 
-/** A value with such an error may not have the type that rules were compiled for, so rules don't see it. */
+/**
+ * Errors after which the rules of a value are not evaluated, because the value may have another type than its rules
+ * expect.
+ */
 const BLOCKING = new Set<FieldErrorType>([
   'FieldValueRequired',
   'FieldValueTooLong',
@@ -39,7 +44,8 @@ const RULES_NOT_CHECKED: FieldError = {
   field: '<nil>',
   badValue: null,
   detail:
-    'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
+    'some validation rules were not checked because the object was invalid; correct the existing errors to complete ' +
+    'validation',
 };
 
 export function compileSchema(openAPIV3Schema: JsonSchema): CompiledSchema {

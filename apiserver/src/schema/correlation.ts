@@ -1,15 +1,15 @@
 import { canonicalJson } from './equality.js';
 import { isObject, type JsonSchema } from './json-schema.js';
 
-/** Identifies an item of a list with `x-kubernetes-list-type: map`; missing keys count as absent. */
+/** Returns the identity of an item in a list with `x-kubernetes-list-type: map`. Missing keys count as absent. */
 export function itemKey(item: unknown, keys: readonly string[]): string {
   if (!isObject(item)) return canonicalJson(item);
   return canonicalJson(keys.map((key) => item[key] ?? null));
 }
 
 /**
- * Finds the item of the old list that an item of the new one was: by key where the list is a map, by value in a set,
- * else not at all, as positions in a list tell nothing.
+ * Returns the old item that a new item corresponds to: by key if the list is a map, by value in a set. Other lists have
+ * no correspondence, because positions may change.
  */
 export function correlateItems(
   schema: JsonSchema,

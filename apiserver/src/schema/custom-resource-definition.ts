@@ -15,7 +15,7 @@ const required = (field: string, detail = ''): FieldError => ({ type: 'FieldValu
 const text = (value: unknown) => (typeof value === 'string' ? value : '');
 const object = (value: unknown): JsonObject => (isObject(value) ? value : {});
 
-/** Validates a CustomResourceDefinition whose defaults are set (`old` on update). */
+/** Validates a CustomResourceDefinition whose defaults are set. `old` is the stored definition on update. */
 export function validateCustomResourceDefinition(crd: JsonObject, old?: JsonObject): FieldError[] {
   const spec = object(crd.spec);
   const versions = (Array.isArray(spec.versions) ? spec.versions : []).map(object);
@@ -57,7 +57,7 @@ function scopeErrors(spec: JsonObject): FieldError[] {
   return [{ type: 'FieldValueNotSupported', field: 'spec.scope', badValue: spec.scope, detail }];
 }
 
-/** Kinds are checked in lower case, so that CamelCase passes. */
+/** Validates the names. Kinds are checked in lower case, so that CamelCase is valid. */
 function namesErrors(names: JsonObject): FieldError[] {
   const checked = ['plural', 'singular', 'kind', 'listKind'].flatMap((part) => {
     const name = text(names[part]);
@@ -76,7 +76,7 @@ function namesErrors(names: JsonObject): FieldError[] {
   return [...checked, ...lists];
 }
 
-/** The versions as the real server prints them, less what is always null here. */
+/** Returns the versions as the real server prints them, without fields that are always null here. */
 const printableVersions = (versions: readonly JsonObject[]) =>
   versions.map(({ name, served, storage }) => ({
     Name: name ?? '',
@@ -106,7 +106,9 @@ function versionErrors(versions: readonly JsonObject[]): FieldError[] {
   return errors;
 }
 
-/** Where all versions have one schema, the real server speaks of it as of the definition's own. */
+/**
+ * Validates the schemas. If all versions have the same schema, the real server reports it as the definition's schema.
+ */
 function schemaErrors(versions: readonly JsonObject[]): FieldError[] {
   const schemas = versions.map((version) => object(version.schema).openAPIV3Schema);
   const isShared = new Set(schemas.map((schema) => JSON.stringify(schema))).size <= 1;

@@ -1,9 +1,11 @@
 import { isObject, type JsonSchema } from './json-schema.js';
 
-/** Fills defaults in place, and drops nulls where the schema allows none (a client's null means "not set"). */
+/**
+ * Sets defaults in place. Removes nulls where the schema does not allow them, because a client's null means "not set".
+ */
 export type ApplyDefaults = (value: unknown) => void;
 
-/** undefined when nothing under `schema` has a default or could hold a null to be dropped. */
+/** Returns undefined if nothing under `schema` has a default or can contain a null to remove. */
 export function compileDefaults(schema: JsonSchema): ApplyDefaults | undefined {
   const properties = Object.entries(schema.properties ?? {}).map(([name, property]) => ({
     name,

@@ -1,72 +1,76 @@
-/** Schemas of `spec` in a CustomResourceDefinition, and what a real kube-apiserver finds wrong with them. */
+/** Schemas of `spec` in a CustomResourceDefinition, and the errors that a real kube-apiserver reports for them. */
 import type { JsonObject } from './json-schema.js';
+
+/** Path of the schema in errors, and path of its first rule. */
+const SPEC = 'spec.validation.openAPIV3Schema.properties[spec]';
+const RULE = `${SPEC}.x-kubernetes-validations[0]`;
+
+/** Returns a rule as an error prints it. `rule` is escaped for JSON. */
+const printed = (rule: string, messageExpression = ''): string =>
+  `{"Rule":"${rule}","Message":"","MessageExpression":"${messageExpression}",` +
+  '"Reason":null,"FieldPath":"","OptionalOldSelf":null}';
 
 export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = [
   {
     spec: { properties: { a: {} } },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].properties[a].type: Required value: must not be empty for specified object fields',
-      'spec.validation.openAPIV3Schema.properties[spec].type: Required value: must not be empty for specified object fields',
+      `${SPEC}.properties[a].type: Required value: must not be empty for specified object fields`,
+      `${SPEC}.type: Required value: must not be empty for specified object fields`,
     ],
   },
   {
     spec: { type: 'object', properties: { a: { type: 'foo' } } },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].properties[a].type: Unsupported value: "foo": supported values: "array", "boolean", "integer", "number", "object", "string"',
+      `${SPEC}.properties[a].type: Unsupported value: ` +
+        '"foo": supported values: "array", "boolean", "integer", "number", "object", "string"',
     ],
   },
   {
     spec: { type: 'array' },
-    refused: ['spec.validation.openAPIV3Schema.properties[spec].items: Required value: must be specified'],
+    refused: [`${SPEC}.items: Required value: must be specified`],
   },
   {
     spec: { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: { type: 'string' } },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive',
-    ],
+    refused: [`${SPEC}.additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive`],
   },
   { spec: { type: 'object', additionalProperties: false }, refused: [] },
   {
     spec: { type: 'array', uniqueItems: true, items: { type: 'string' } },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic',
+      `${SPEC}.uniqueItems: Forbidden: ` +
+        'uniqueItems cannot be set to true since the runtime complexity becomes quadratic',
     ],
   },
   {
     spec: { type: 'string', pattern: '[' },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].pattern: Invalid value: "[": must be a valid regular expression, but isn\'t: error parsing regexp: missing closing ]: `[`',
+      `${SPEC}.pattern: Invalid value: ` +
+        `"[": must be a valid regular expression, but isn't: error parsing regexp: missing closing ]: \`[\``,
     ],
   },
   {
     spec: { type: 'string', pattern: '(?=a)' },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].pattern: Invalid value: "(?=a)": must be a valid regular expression, but isn\'t: error parsing regexp: invalid or unsupported Perl syntax: `(?=`',
+      `${SPEC}.pattern: Invalid value: ` +
+        `"(?=a)": must be a valid regular expression, but isn't: error parsing regexp: invalid or unsupported ` +
+        'Perl syntax: `(?=`',
     ],
   },
   {
     spec: { type: 'string', default: 3 },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].default: Invalid value: "integer":  in body must be of type string: "integer"',
-    ],
+    refused: [`${SPEC}.default: Invalid value: "integer":  in body must be of type string: "integer"`],
   },
   {
     spec: { type: 'object', properties: { a: { type: 'string' } }, default: { b: 1 } },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].default: Invalid value: {"b":1}: must not have unknown fields',
-    ],
+    refused: [`${SPEC}.default: Invalid value: {"b":1}: must not have unknown fields`],
   },
   {
     spec: { type: 'string', anyOf: [{ type: 'string' }] },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].anyOf[0].type: Forbidden: must be empty to be structural',
-    ],
+    refused: [`${SPEC}.anyOf[0].type: Forbidden: must be empty to be structural`],
   },
   {
     spec: { type: 'string', anyOf: [{ description: 'x' }] },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].anyOf[0].description: Forbidden: must be empty to be structural',
-    ],
+    refused: [`${SPEC}.anyOf[0].description: Forbidden: must be empty to be structural`],
   },
   { spec: { type: 'object', anyOf: [{ properties: { z: { pattern: 'a' } } }] }, refused: [] },
   { spec: { type: 'object', nullable: true }, refused: [] },
@@ -76,9 +80,7 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       'x-kubernetes-list-type': 'map',
       items: { type: 'object', properties: { a: { type: 'string' } } },
     },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map',
-    ],
+    refused: [`${SPEC}.x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map`],
   },
   {
     spec: {
@@ -87,9 +89,7 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       'x-kubernetes-list-map-keys': ['z'],
       items: { type: 'object', properties: { a: { type: 'string' } } },
     },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-list-map-keys: Invalid value: ["z"]: entries must all be names of item properties',
-    ],
+    refused: [`${SPEC}.x-kubernetes-list-map-keys: Invalid value: ["z"]: entries must all be names of item properties`],
   },
   {
     spec: {
@@ -99,36 +99,35 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       items: { type: 'object', properties: { a: { type: 'string' } } },
     },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].items.properties[a].default: Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property',
+      `${SPEC}.items.properties[a].default: Required value: ` +
+        'this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property',
     ],
   },
   {
     spec: { type: 'array', 'x-kubernetes-list-type': 'foo', items: { type: 'string' } },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-list-type: Unsupported value: "foo": supported values: "atomic", "set", "map"',
-    ],
+    refused: [`${SPEC}.x-kubernetes-list-type: Unsupported value: "foo": supported values: "atomic", "set", "map"`],
   },
   {
     spec: { type: 'object', 'x-kubernetes-list-type': 'set' },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].type: Invalid value: "object": must be array if x-kubernetes-list-type is specified',
-    ],
+    refused: [`${SPEC}.type: Invalid value: "object": must be array if x-kubernetes-list-type is specified`],
   },
   {
     spec: { type: 'array', 'x-kubernetes-list-type': 'set', items: { type: 'object', properties: {} } },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list with x-kubernetes-list-type=set',
+      `${SPEC}.items.x-kubernetes-map-type: Invalid value: ` +
+        'null: must be atomic as item of a list with x-kubernetes-list-type=set',
     ],
   },
   {
     spec: { $ref: '#/x' },
-    refused: ['spec.validation.openAPIV3Schema.properties[spec].$ref: Forbidden: $ref is not supported'],
+    refused: [`${SPEC}.$ref: Forbidden: $ref is not supported`],
   },
   { spec: { type: 'string', 'x-kubernetes-int-or-string': true }, refused: [] },
   {
     spec: { type: 'object', 'x-kubernetes-embedded-resource': true },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].properties: Required value: must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields',
+      `${SPEC}.properties: Required value: ` +
+        'must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields',
     ],
   },
   {
@@ -143,7 +142,8 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       'x-kubernetes-validations': [{ rule: 'self.foo == 1' }],
     },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.foo == 1","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:5: undefined field \'foo\'\n | self.foo == 1\n | ....^',
+      `${RULE}.rule: Invalid value: ${printed('self.foo == 1')}: ` +
+        "compilation failed: ERROR: <input>:1:5: undefined field 'foo'\n | self.foo == 1\n | ....^",
     ],
   },
   {
@@ -157,9 +157,7 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       },
       'x-kubernetes-validations': [{ rule: 'self.a' }],
     },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.a","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: cel expression must evaluate to a bool',
-    ],
+    refused: [`${RULE}.rule: Invalid value: ${printed('self.a')}: cel expression must evaluate to a bool`],
   },
   {
     spec: {
@@ -173,7 +171,9 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       'x-kubernetes-validations': [{ rule: 'self.a + 1 == 2' }],
     },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.a + 1 == 2","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:8: found no matching overload for \'_+_\' applied to \'(string, int)\'\n | self.a + 1 == 2\n | .......^',
+      `${RULE}.rule: Invalid value: ${printed('self.a + 1 == 2')}: ` +
+        "compilation failed: ERROR: <input>:1:8: found no matching overload for '_+_' applied to '(string, " +
+        "int)'\n | self.a + 1 == 2\n | .......^",
     ],
   },
   {
@@ -187,9 +187,7 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       },
       'x-kubernetes-validations': [{ rule: '' }],
     },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Required value: rule is not specified',
-    ],
+    refused: [`${RULE}.rule: Required value: rule is not specified`],
   },
   {
     spec: {
@@ -202,9 +200,7 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       },
       'x-kubernetes-validations': [{ rule: 'true', fieldPath: '.zz' }],
     },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].fieldPath: Invalid value: ".zz": must be a valid path',
-    ],
+    refused: [`${RULE}.fieldPath: Invalid value: ".zz": must be a valid path`],
   },
   {
     spec: {
@@ -218,7 +214,9 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       'x-kubernetes-validations': [{ rule: 'self.a.foo()' }],
     },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.a.foo()","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:11: undeclared reference to \'foo\' (in container \'\')\n | self.a.foo()\n | ..........^',
+      `${RULE}.rule: Invalid value: ${printed('self.a.foo()')}: ` +
+        "compilation failed: ERROR: <input>:1:11: undeclared reference to 'foo' (in container '')\n | " +
+        'self.a.foo()\n | ..........^',
     ],
   },
   {
@@ -233,7 +231,7 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       'x-kubernetes-validations': [{ rule: 'true', messageExpression: '1' }],
     },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].messageExpression: Invalid value: {"Rule":"true","Message":"","MessageExpression":"1","Reason":null,"FieldPath":"","OptionalOldSelf":null}: messageExpression must evaluate to a string',
+      `${RULE}.messageExpression: Invalid value: ${printed('true', '1')}: messageExpression must evaluate to a string`,
     ],
   },
   {
@@ -248,7 +246,9 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       'x-kubernetes-validations': [{ rule: 'true', reason: 'Foo' }],
     },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].reason: Unsupported value: "Foo": supported values: "FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"',
+      `${RULE}.reason: Unsupported value: ` +
+        '"Foo": supported values: "FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", ' +
+        '"FieldValueRequired"',
     ],
   },
   {
@@ -263,7 +263,9 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       'x-kubernetes-validations': [{ rule: 'unknown' }],
     },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"unknown","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:1: undeclared reference to \'unknown\' (in container \'\')\n | unknown\n | ^',
+      `${RULE}.rule: Invalid value: ${printed('unknown')}: ` +
+        "compilation failed: ERROR: <input>:1:1: undeclared reference to 'unknown' (in container '')\n | " +
+        'unknown\n | ^',
     ],
   },
   {
@@ -278,7 +280,9 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       'x-kubernetes-validations': [{ rule: "self.a.matches('[')" }],
     },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.a.matches(\'[\')","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:16: invalid matches argument\n | self.a.matches(\'[\')\n | ...............^',
+      `${RULE}.rule: Invalid value: ${printed("self.a.matches('[')")}: ` +
+        "compilation failed: ERROR: <input>:1:16: invalid matches argument\n | self.a.matches('[')\n | " +
+        '...............^',
     ],
   },
   {
@@ -293,7 +297,9 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       'x-kubernetes-validations': [{ rule: 'self.l.all(x, x == 1)' }],
     },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.l.all(x, x == 1)","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:17: found no matching overload for \'_==_\' applied to \'(string, int)\'\n | self.l.all(x, x == 1)\n | ................^',
+      `${RULE}.rule: Invalid value: ${printed('self.l.all(x, x == 1)')}: ` +
+        "compilation failed: ERROR: <input>:1:17: found no matching overload for '_==_' applied to '(string, " +
+        "int)'\n | self.l.all(x, x == 1)\n | ................^",
     ],
   },
   {
@@ -308,7 +314,8 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       'x-kubernetes-validations': [{ rule: "self.metadata.name==''" }],
     },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.metadata.name==\'\'","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:5: undefined field \'metadata\'\n | self.metadata.name==\'\'\n | ....^',
+      `${RULE}.rule: Invalid value: ${printed("self.metadata.name==''")}: ` +
+        "compilation failed: ERROR: <input>:1:5: undefined field 'metadata'\n | self.metadata.name==''\n | ....^",
     ],
   },
   {
@@ -322,9 +329,7 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       },
       'x-kubernetes-validations': [{ rule: 'true', message: ' ' }],
     },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].message: Invalid value: " ": must be non-empty if specified',
-    ],
+    refused: [`${RULE}.message: Invalid value: " ": must be non-empty if specified`],
   },
   {
     spec: {
@@ -337,9 +342,7 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       },
       'x-kubernetes-validations': [{ rule: 'true', message: 'a\nb' }],
     },
-    refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].message: Invalid value: "a\\nb": must not contain line breaks',
-    ],
+    refused: [`${RULE}.message: Invalid value: "a\\nb": must not contain line breaks`],
   },
   {
     spec: {
@@ -353,7 +356,9 @@ export const SCHEMA_CASES: readonly { spec: JsonObject; refused: string[] }[] = 
       'x-kubernetes-validations': [{ rule: 'self.metadata.name.size() <= 39' }],
     },
     refused: [
-      'spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.metadata.name.size() \\u003c= 39","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:5: undefined field \'metadata\'\n | self.metadata.name.size() <= 39\n | ....^',
+      `${RULE}.rule: Invalid value: ${printed('self.metadata.name.size() \\u003c= 39')}: ` +
+        "compilation failed: ERROR: <input>:1:5: undefined field 'metadata'\n | self.metadata.name.size() <= " +
+        '39\n | ....^',
     ],
   },
 ];

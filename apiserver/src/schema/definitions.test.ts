@@ -4,7 +4,7 @@ import { SCHEMA_CASES } from './definition-cases.js';
 import { errorText, invalid, type JsonObject, validateCustomResourceDefinition, validateObjectMeta } from './index.js';
 import { referenceServer } from './reference-server.js';
 
-/** The API group of this process alone, as the real server may be shared. */
+/** An API group for this process only, because other processes may use the real server too. */
 const GROUP = `definitiontest-${process.pid}.slipway.dev`;
 const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
 
@@ -40,8 +40,9 @@ const changed = (change: (made: Definition) => void): Definition => {
 
 const REQUIRED = (field: string) => [`${field}: Required value`];
 const LABEL_1035 =
-  "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end " +
-  "with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+  "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, " +
+  "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is " +
+  "'[a-z]([-a-z0-9]*[a-z0-9])?')";
 const MISNAMED = `metadata.name: Invalid value: "things.${GROUP}": must be spec.names.plural+"."+spec.group`;
 
 const CASES: readonly { definition: Definition; refused: string[] }[] = [
@@ -68,33 +69,33 @@ const CASES: readonly { definition: Definition; refused: string[] }[] = [
   },
 ];
 
-test('a definition is refused as the table says', () => {
+test('a CustomResourceDefinition is rejected with the errors in the table', () => {
   for (const { definition: made, refused } of CASES) {
     assert.equal(validateCustomResourceDefinition(made).map(errorText).sort(), refused, JSON.stringify(made.spec));
   }
 });
 
-test('the real kube-apiserver refuses each definition in the same words', async () => {
+test('the real kube-apiserver rejects each CustomResourceDefinition with the same errors', async () => {
   const reference = referenceServer();
   if (!reference) return;
   try {
     for (const { definition: made, refused } of CASES) {
       const { body } = await reference.call('POST', `${DEFINITIONS}?dryRun=All`, made);
       const { causes = [] } = (body.details ?? {}) as { causes?: { field: string; message: string }[] };
-      const told = causes.map(({ field, message }) => `${field}: ${message}`);
-      assert.equal(told.sort(), refused, JSON.stringify(made.spec));
+      const shown = causes.map(({ field, message }) => `${field}: ${message}`);
+      assert.equal(shown.sort(), refused, JSON.stringify(made.spec));
     }
   } finally {
     reference.close();
   }
 });
 
-test('exactly one version is the stored one', () => {
+test('a CustomResourceDefinition must have exactly one storage version', () => {
   const none = changed(({ spec }) => Object.assign(spec.versions[0] ?? {}, { storage: false }));
   assert.match(validateCustomResourceDefinition(none).map(errorText).join(), 'must have exactly one version marked');
 });
 
-test('group, names and scope of a definition never change', () => {
+test('group, names and scope of a CustomResourceDefinition are immutable', () => {
   const after = changed(({ spec }) => Object.assign(spec, { scope: 'Namespaced' }));
   assert.equal(validateCustomResourceDefinition(after, definition()).map(errorText), [
     'spec.scope: Invalid value: "Namespaced": field is immutable',
@@ -102,18 +103,20 @@ test('group, names and scope of a definition never change', () => {
 });
 
 const SUBDOMAIN =
-  "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with " +
-  "an alphanumeric character (e.g. 'example.com', regex used for validation is " +
+  "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', " +
+  "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is " +
   "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const NAME_PART =
   "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character " +
-  "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+  "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is " +
+  "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE =
-  "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an " +
-  "alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is " +
+  "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', " +
+  'and must start and end with an alphanumeric character ' +
+  "(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is " +
   "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/** ConfigMaps, as every server has them. */
+/** Metadata of ConfigMaps, a kind that every server has, and the expected errors. */
 const METADATA: readonly { metadata: JsonObject; refused: string[] }[] = [
   { metadata: { name: 'a-b.c' }, refused: [] },
   { metadata: { name: 'A b' }, refused: [`metadata.name: Invalid value: "A b": ${SUBDOMAIN}`] },
@@ -133,7 +136,8 @@ const METADATA: readonly { metadata: JsonObject; refused: string[] }[] = [
   {
     metadata: { name: 'a', labels: { 'a/b/c': 'b' } },
     refused: [
-      `metadata.labels: Invalid value: "a/b/c": a qualified name ${NAME_PART} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`,
+      `metadata.labels: Invalid value: "a/b/c": a qualified name ${NAME_PART} with an optional DNS subdomain prefix ` +
+        "and '/' (e.g. 'example.com/MyName')",
     ],
   },
   { metadata: { name: 'a', annotations: { 'X/B': 'c' } }, refused: [] },
@@ -156,14 +160,14 @@ const METADATA: readonly { metadata: JsonObject; refused: string[] }[] = [
   },
 ];
 
-test('metadata is refused as the table says', () => {
+test('metadata is rejected with the errors in the table', () => {
   for (const { metadata, refused } of METADATA) {
     const errors = validateObjectMeta({ namespace: 'default', ...metadata }, { namespaced: true });
     assert.equal(errors.map(errorText).sort(), refused, JSON.stringify(metadata).slice(0, 200));
   }
 });
 
-test('the real kube-apiserver refuses metadata in the same words', async () => {
+test('the real kube-apiserver rejects metadata with the same errors', async () => {
   const reference = referenceServer();
   if (!reference) return;
   try {
@@ -171,15 +175,15 @@ test('the real kube-apiserver refuses metadata in the same words', async () => {
       const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata };
       const { body } = await reference.call('POST', '/api/v1/namespaces/default/configmaps?dryRun=All', object);
       const { causes = [] } = (body.details ?? {}) as { causes?: { field: string; message: string }[] };
-      const told = causes.map(({ field, message }) => `${field}: ${message}`);
-      assert.equal(told.sort(), refused, JSON.stringify(metadata).slice(0, 200));
+      const shown = causes.map(({ field, message }) => `${field}: ${message}`);
+      assert.equal(shown.sort(), refused, JSON.stringify(metadata).slice(0, 200));
     }
   } finally {
     reference.close();
   }
 });
 
-test('the 422 names the object and tells each cause once', () => {
+test('a 422 names the object, and each cause once', () => {
   const error = { type: 'FieldValueRequired' as const, field: 'spec.a', detail: '' };
   assert.equal(invalid({ group: 'x.dev', kind: 'Thing' }, 'a', [error]), {
     kind: 'Status',

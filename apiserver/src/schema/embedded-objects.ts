@@ -5,7 +5,8 @@ import { annotationErrors, labelErrors } from './object-meta.js';
 type EmbeddedCheck = (value: unknown, path: string, errors: FieldError[]) => void;
 
 /**
- * Checks what `x-kubernetes-embedded-resource` promises: apiVersion, kind, sound labels. undefined when there is none.
+ * Checks embedded objects (`x-kubernetes-embedded-resource`): apiVersion, kind and labels. Returns undefined if the
+ * schema has none.
  */
 export function embeddedObjectErrors(schema: JsonSchema): EmbeddedCheck | undefined {
   const properties = Object.entries(schema.properties ?? {})

@@ -1,4 +1,4 @@
-/** Whether two JSON values are the same; the order of an object's keys doesn't matter. */
+/** True if two JSON values are equal. The order of keys does not matter. */
 export function sameJson(a: unknown, b: unknown): boolean {
   if (a === b) return true;
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
@@ -15,7 +15,7 @@ export function sameJson(a: unknown, b: unknown): boolean {
   );
 }
 
-/** Text that is the same for equal JSON values, whatever the order of keys. */
+/** Returns a text that is the same for equal JSON values, whatever the order of keys. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';

@@ -1,6 +1,6 @@
 /**
- * Errors of fields, in the words of the Kubernetes API (`k8s.io/apimachinery/pkg/util/validation/field`), and the
- * Status that carries them to a client. Every validator returns these; the edge sends `invalid(…)`.
+ * Errors of fields with the messages of the Kubernetes API (`k8s.io/apimachinery/pkg/util/validation/field`), and the
+ * Status for the client. Every validator returns these errors, and the HTTP layer sends `invalid(…)`.
  */
 export type FieldErrorType =
   | 'FieldValueNotFound'
@@ -58,7 +58,7 @@ const TITLES: Record<FieldErrorType, string> = {
   FieldValueTypeInvalid: 'Invalid value',
 };
 
-/** These never show the value: it adds nothing, or it is too long to be read. */
+/** Types of errors that do not show the value, because it is of no use or too long. */
 const VALUELESS = new Set<FieldErrorType>([
   'FieldValueRequired',
   'FieldValueForbidden',
@@ -66,7 +66,7 @@ const VALUELESS = new Set<FieldErrorType>([
   'InternalError',
 ]);
 
-/** The part after `field: `, as in a Status's cause. */
+/** Returns the text after `field: `, as in a Status's cause. */
 function errorBody({ type, badValue, detail }: FieldError): string {
   const head = VALUELESS.has(type) ? TITLES[type] : `${TITLES[type]}: ${printValue(badValue)}`;
   return detail === '' ? head : `${head}: ${detail}`;
@@ -80,11 +80,11 @@ function printValue(value: unknown): string {
   return typeof value === 'object' ? goJson(value) : String(value);
 }
 
-/** Go's encoder keeps HTML's own characters out of JSON. */
+/** Returns JSON as Go's encoder writes it, with HTML's special characters escaped. */
 const goJson = (value: object) =>
   JSON.stringify(value).replaceAll('<', '\\u003c').replaceAll('>', '\\u003e').replaceAll('&', '\\u0026');
 
-/** The 422 that says what is wrong with object `name` of `kind`. */
+/** Returns the 422 with the errors of object `name` of `kind`. */
 export function invalid(of: { group: string; kind: string }, name: string, errors: readonly FieldError[]): Status {
   const qualified = of.group === '' ? of.kind : `${of.kind}.${of.group}`;
   const texts = [...new Set(errors.map(errorText))];

@@ -1,6 +1,8 @@
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 
-/** The formats that the API server enforces (k8s.io/kube-openapi/pkg/validation/strfmt); others are mere hints. */
+/**
+ * The formats that the API server enforces (k8s.io/kube-openapi/pkg/validation/strfmt). Other formats are only hints.
+ */
 const FORMATS: Record<string, (text: string) => boolean> = {
   date: (text) => /^\d{4}-\d{2}-\d{2}$/.test(text) && isCalendarDay(text),
   datetime: isDateTime,
@@ -25,7 +27,7 @@ const FORMATS: Record<string, (text: string) => boolean> = {
   rgbcolor: (text) => /^rgb\(\s*\d{1,3}\s*,\s*\d{1,3}\s*,\s*\d{1,3}\s*\)$/.test(text),
 };
 
-/** Text longer than this has none of the formats but `byte`; it also bounds the time of the checks. */
+/** Maximum length of a text that matches a format other than `byte`. It also limits the time of the checks. */
 const LONGEST = 4096;
 
 export function formatCheck(format: string): ((text: string) => boolean) | undefined {
@@ -55,7 +57,7 @@ function isDuration(text: string): boolean {
   );
 }
 
-/** An address as Go's `net/mail` reads it without a display name. */
+/** True for an address that Go's `net/mail` accepts, without a display name. */
 function isEmail(text: string): boolean {
   const at = text.lastIndexOf('@');
   if (at < 1 || at === text.length - 1) return false;
@@ -65,7 +67,7 @@ function isEmail(text: string): boolean {
 }
 
 /**
- * True for a URI as defined by Go's `url.ParseRequestURI`: absolute, or an absolute path; no spaces or control
+ * True for a URI that Go's `url.ParseRequestURI` accepts: an absolute URI or path, without spaces or control
  * characters.
  */
 function isUri(text: string): boolean {

@@ -1,6 +1,6 @@
 /**
- * Pure checks of what clients send: a CustomResourceDefinition's schema compiled to closures, metadata, definitions.
- * In: plain JSON. Out: FieldErrors in the real server's words, and the Status that carries them.
+ * Pure checks of clients' input: schemas of CustomResourceDefinitions compiled to closures, metadata, and definitions.
+ * In: plain JSON. Out: FieldErrors with the real server's messages, and the Status for them.
  */
 export { type CompiledSchema, compileSchema, SchemaError } from './compile.js';
 export { validateCustomResourceDefinition } from './custom-resource-definition.js';

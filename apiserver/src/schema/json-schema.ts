@@ -1,4 +1,4 @@
-/** A structural schema as a CustomResourceDefinition holds it (`JSONSchemaProps` of apiextensions.k8s.io/v1). */
+/** A structural schema of a CustomResourceDefinition (`JSONSchemaProps` of apiextensions.k8s.io/v1). */
 export interface JsonSchema {
   type?: string;
   format?: string;

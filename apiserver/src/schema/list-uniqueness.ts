@@ -5,7 +5,10 @@ import { isObject, type JsonSchema } from './json-schema.js';
 
 type UniquenessCheck = (value: unknown, path: string, errors: FieldError[]) => void;
 
-/** Refuses items that occur twice in lists declared sets or maps; undefined when there is no such list below. */
+/**
+ * Compiles a check that rejects duplicate items in lists declared as sets or maps. Returns undefined if the schema has
+ * no such list.
+ */
 export function compileUniqueness(schema: JsonSchema): UniquenessCheck | undefined {
   const properties = Object.entries(schema.properties ?? {})
     .map(([name, property]) => ({ name, check: compileUniqueness(property) }))
@@ -40,7 +43,7 @@ function duplicatesCheck(schema: JsonSchema) {
       const key = keyOf(item);
       const times = (seen.get(key) ?? 0) + 1;
       seen.set(key, times);
-      // Told once for each value, at its second place.
+      // Each duplicate value is reported once, at its second position.
       if (times !== 2) return;
       errors.push({ type: 'FieldValueDuplicate', field: `${path}[${index}]`, badValue: shown(item), detail: '' });
     });

@@ -1,4 +1,4 @@
-/** The syntax of names in Kubernetes (k8s.io/apimachinery/pkg/util/validation), and the words for what breaks it. */
+/** The syntax of names in Kubernetes (k8s.io/apimachinery/pkg/util/validation), and the messages for invalid names. */
 const LABEL = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
 const SUBDOMAIN = `${LABEL}(\\.${LABEL})*`;
 const LABEL_1035 = '[a-z]([-a-z0-9]*[a-z0-9])?';
@@ -10,28 +10,29 @@ const isLabel = whole(LABEL);
 const isLabel1035 = whole(LABEL_1035);
 const isNamePart = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?$/;
 
-const said = (expression: string) => `regex used for validation is '${expression}')`;
+const regex = (expression: string) => `regex used for validation is '${expression}')`;
 const SUBDOMAIN_WORDS =
-  "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with " +
-  `an alphanumeric character (e.g. 'example.com', ${said(SUBDOMAIN)}`;
+  "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', " +
+  `and must start and end with an alphanumeric character (e.g. 'example.com', ${regex(SUBDOMAIN)}`;
 const LABEL_WORDS =
-  "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an " +
-  `alphanumeric character (e.g. 'my-name',  or '123-abc', ${said(LABEL)}`;
+  "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', " +
+  `and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', ${regex(LABEL)}`;
 const LABEL_1035_WORDS =
-  "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end " +
-  `with an alphanumeric character (e.g. 'my-name',  or 'abc-123', ${said(LABEL_1035)}`;
+  "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, " +
+  `and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', ${regex(LABEL_1035)}`;
 const NAME_PART_WORDS =
   "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character " +
-  `(e.g. 'MyName',  or 'my.name',  or '123-abc', ${said(NAME_PART)}`;
+  `(e.g. 'MyName',  or 'my.name',  or '123-abc', ${regex(NAME_PART)}`;
 const LABEL_VALUE_WORDS =
-  "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an " +
-  `alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', ${said(LABEL_VALUE)}`;
+  "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', " +
+  'and must start and end with an alphanumeric character ' +
+  `(e.g. 'MyValue',  or 'my_value',  or '12345', ${regex(LABEL_VALUE)}`;
 
 const atMost = (length: number) => `must be no more than ${length} characters`;
 
 export function subdomainProblems(name: string): string[] {
   const problems = name.length > 253 ? [atMost(253)] : [];
-  // Split, not one expression: the dotted one backtracks.
+  // The name is split because one expression for the dotted form would backtrack.
   if (!name.split('.').every((label) => isLabel.test(label))) problems.push(SUBDOMAIN_WORDS);
   return problems;
 }
@@ -48,7 +49,7 @@ export function label1035Problems(name: string): string[] {
   return isLabel1035.test(name) ? problems : [...problems, LABEL_1035_WORDS];
 }
 
-/** Keys of labels and annotations, and finalizers: an optional DNS prefix, a slash, a name. */
+/** Checks keys of labels and annotations, and finalizers: an optional DNS prefix, a slash, and a name. */
 export function qualifiedNameProblems(text: string): string[] {
   const parts = text.split('/');
   if (parts.length > 2) {

@@ -1,4 +1,4 @@
-/** The fields of `metadata` that Kubernetes knows; all others are pruned, in the object and in embedded ones. */
+/** The fields of `metadata` that Kubernetes knows. All others are pruned, in the object and in embedded ones. */
 export const METADATA_FIELDS: ReadonlySet<string> = new Set([
   'name',
   'generateName',
@@ -17,5 +17,5 @@ export const METADATA_FIELDS: ReadonlySet<string> = new Set([
   'managedFields',
 ]);
 
-/** Fields of every object, whether or not its schema names them. */
+/** Fields of every object, even if its schema does not name them. */
 export const OBJECT_FIELDS: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata']);

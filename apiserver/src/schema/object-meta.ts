@@ -4,11 +4,11 @@ import { labelProblems, labelValueProblems, qualifiedNameProblems, subdomainProb
 
 export interface MetadataRules {
   namespaced: boolean;
-  /** `label` for Namespaces (63 characters, no dots); else `subdomain`. */
+  /** Syntax of names: `label` for Namespaces (63 characters, no dots), otherwise `subdomain`. */
   name?: 'subdomain' | 'label';
 }
 
-/** Keys and values of all annotations together. */
+/** Maximum bytes of the keys and values of all annotations together. */
 const ANNOTATIONS_MAX_BYTES = 256 * 1024;
 
 const invalidValue = (field: string, badValue: unknown, detail: string): FieldError => ({
@@ -18,7 +18,7 @@ const invalidValue = (field: string, badValue: unknown, detail: string): FieldEr
   detail,
 });
 
-/** Validates `metadata` with its generateName resolved and its namespace set; `old` on update. */
+/** Validates `metadata`, with generateName resolved and the namespace set. `old` is the stored metadata on update. */
 export function validateObjectMeta(metadata: JsonObject, rules: MetadataRules, old?: JsonObject): FieldError[] {
   return [
     ...nameErrors(metadata, rules),
@@ -39,7 +39,7 @@ function nameErrors(metadata: JsonObject, rules: MetadataRules): FieldError[] {
   const prefix = text(metadata.generateName);
   const errors: FieldError[] = [];
   if (prefix !== '') {
-    // A trailing hyphen is fine: letters follow it.
+    // A trailing hyphen is valid in a prefix, because letters follow it.
     const problems = problemsOf(prefix.endsWith('-') ? `${prefix.slice(0, -1)}a` : prefix);
     errors.push(...problems.map((problem) => invalidValue('metadata.generateName', prefix, problem)));
   }
@@ -60,7 +60,7 @@ function namespaceErrors(metadata: JsonObject, { namespaced }: MetadataRules): F
   return labelProblems(namespace).map((problem) => invalidValue('metadata.namespace', namespace, problem));
 }
 
-/** Also of a label selector's or an embedded object's labels, at `field`. */
+/** Returns the errors of labels at `field`. Also for label selectors and embedded objects. */
 export function labelErrors(labels: unknown, field: string): FieldError[] {
   if (!isObject(labels)) return [];
   return Object.entries(labels).flatMap(([key, value]) => [

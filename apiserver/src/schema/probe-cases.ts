@@ -1,6 +1,6 @@
 /**
- * Responses of a real kube-apiserver, case by case: the table that `validate.test.ts` compares our code, and the real
- * server, with.
+ * Responses of a real kube-apiserver, as a table of cases. `validate.test.ts` compares it with our code and with the
+ * real server.
  */
 import type { JsonObject, JsonSchema } from './json-schema.js';
 
@@ -93,9 +93,9 @@ export const PROBE_SCHEMA: JsonSchema = {
 
 export interface ProbeCase {
   spec: JsonObject;
-  /** Each error as it is told, sorted; absent when the object is accepted. */
+  /** All errors of the response, sorted. Absent if the object is accepted. */
   refused?: string[];
-  /** Whether the answer also says that rules were not checked. */
+  /** True if the response also reports that rules were not checked. */
   rulesSkipped?: true;
   /** The stored object, if it differs from the sent one. */
   stored?: JsonObject;
@@ -320,7 +320,9 @@ export const PROBE_CASES: readonly ProbeCase[] = [
     spec: { emb: { apiVersion: 'v1', kind: '', metadata: { labels: { 'a b': 'c' } } } },
     refused: [
       'spec.emb.kind: Invalid value: "": must not be empty',
-      "spec.emb.metadata.labels: Invalid value: \"a b\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+      "spec.emb.metadata.labels: Invalid value: \"a b\": name part must consist of alphanumeric characters, '-', '_' " +
+        "or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', " +
+        "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
     ],
   },
   { spec: { free: { a: { b: null } } } },
@@ -344,7 +346,8 @@ export const PROBE_CASES: readonly ProbeCase[] = [
   {
     spec: { celo: { l: [] } },
     refused: [
-      'spec.celo: Invalid value: "object": index out of bounds: 0 evaluating rule: !has(self.l) || self.l[0].size() < 8',
+      'spec.celo: Invalid value: "object": index out of bounds: 0 evaluating rule: !has(self.l) || self.l[0].size() ' +
+        '< 8',
     ],
   },
   {

@@ -1,7 +1,7 @@
 import { isObject, type JsonSchema } from './json-schema.js';
 import { METADATA_FIELDS, OBJECT_FIELDS } from './object-fields.js';
 
-/** Drops what the schema doesn't know from `value`, in place, and adds the paths to `unknown`. */
+/** Removes fields that the schema does not have from `value`, in place, and adds their paths to `unknown`. */
 export type Prune = (value: unknown, path: string, unknown: string[]) => void;
 
 export function compilePrune(schema: JsonSchema, isRoot = false): Prune {

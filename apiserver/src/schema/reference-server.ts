@@ -1,6 +1,6 @@
 /**
- * For tests only: the real kube-apiserver, where the machine has one, so that a table of expectations is held against
- * it too. `referenceServer()` is undefined, and says so, where there is none.
+ * For tests only: the real kube-apiserver, if the machine has one, to compare a table of expectations with it.
+ * Otherwise `referenceServer()` logs a line and returns undefined.
  */
 import { Agent, request } from 'node:https';
 import { KubeConfig } from '@kubernetes/client-node';
@@ -46,7 +46,7 @@ function caller(config: KubeConfig, agent: Agent): Call {
   };
 }
 
-/** Parses a response. A path that is not served yet is answered in plain text. */
+/** Parses a response. A path that is not served yet responds in plain text. */
 const readObject = (text: string) => (text.startsWith('{') ? (JSON.parse(text) as JsonObject) : { message: text });
 
 /** Makes a CustomResourceDefinition and waits until its resources are served. */

@@ -1,8 +1,8 @@
 import type { JsonSchema } from './json-schema.js';
 
 /**
- * A rule's `fieldPath` (`.spec.max`, `.labels['a.b']`) as errors print it, '' when there is none; undefined when it
- * leads nowhere in `schema`.
+ * Returns a rule's `fieldPath` (`.spec.max`, `.labels['a.b']`) as errors print it, or '' without a path. Undefined if
+ * the path is not in `schema`.
  */
 export function compileFieldPath(fieldPath: string, schema: JsonSchema): string | undefined {
   let printed = '';

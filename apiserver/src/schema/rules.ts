@@ -9,9 +9,7 @@ import type { FieldError, FieldErrorType } from './field-error.js';
 import { isObject, type JsonObject, type JsonSchema, type ValidationRule } from './json-schema.js';
 import { compileFieldPath } from './rule-field-path.js';
 
-/**
- * Evaluates all rules of a schema (`x-kubernetes-validations`) over an object that has the types the schema demands.
- */
+/** Evaluates all rules of a schema (`x-kubernetes-validations`) for an object with valid types. */
 export type Rules = (object: JsonObject, old: JsonObject | undefined, errors: FieldError[]) => void;
 
 type NodeRules = (value: unknown, old: unknown, path: string, errors: FieldError[]) => void;
@@ -19,7 +17,10 @@ type NodeRules = (value: unknown, old: unknown, path: string, errors: FieldError
 const kubernetes = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false });
 registerFunctions(kubernetes);
 
-/** `rules` is undefined when the schema has none; `errors` tell, by place in the schema, which can't be compiled. */
+/**
+ * Compiles the rules. `rules` is undefined if the schema has none. `errors` has the rules that can't be compiled, with
+ * their places in the schema.
+ */
 export function compileRules(schema: JsonSchema, schemaPath: string): { rules?: Rules; errors: FieldError[] } {
   if (!hasRules(schema)) return { errors: [] };
   const compiler = new RuleCompiler();
@@ -54,7 +55,7 @@ class RuleCompiler {
   readonly #types = new CelTypes(this.#environment);
 
   compile(schema: JsonSchema, schemaPath: string): NodeRules | undefined {
-    // All types first: an environment can't be extended once another was cloned from it.
+    // Declares all types first, because an environment can't be extended after another was cloned from it.
     this.#types.typeOf(schema, true);
     return this.#node(schema, schemaPath, true, true);
   }
@@ -145,7 +146,7 @@ class RuleCompiler {
   }
 }
 
-/** A rule as the real server prints it. */
+/** Returns a rule as the real server prints it. */
 const printable = (rule: ValidationRule) => ({
   Rule: rule.rule,
   Message: rule.message ?? '',
@@ -174,7 +175,7 @@ function evaluator({ rule, type, condition, words, fieldPath, schemaType }: Comp
       ...(condition.usesOldSelf ? { oldSelf: oldValue(rule, type, old) } : {}),
     };
     const refuse = (detail: string, field = path) => {
-      // What was stored before the rule was may stay as it is.
+      // A value that was stored before the rule existed may stay.
       if (hasOld && !condition.usesOldSelf && sameJson(value, old)) return;
       errors.push(ruleError(rule, field, schemaType, detail));
     };
@@ -193,14 +194,14 @@ function oldValue(rule: ValidationRule, type: CelType, old: unknown): unknown {
   return old === undefined || old === null ? Optional.none() : Optional.of(type.of(old));
 }
 
-/** messageExpression's text if it yields one line of it, else message, else the rule itself. */
+/** Returns the error message: messageExpression's text if it is one line, or else message, or else the rule itself. */
 function spoken(rule: ValidationRule, words: Expression | undefined, variables: Record<string, unknown>): string {
   try {
     const text = words?.evaluate(variables);
     if (typeof text === 'string' && text.trim() !== '' && !text.includes('\n')) return text.trim();
   } catch (error) {
     if (error instanceof CostExceeded) throw error;
-    // A message that can't be made must not hide that the rule failed.
+    // The rule's failure must be reported even if its message can't be computed.
   }
   return rule.message ? rule.message.trim() : `failed rule: ${rule.rule.trim()}`;
 }

@@ -6,9 +6,9 @@ import { compilePrune } from './prune.js';
 import { compileChecks } from './value-checks.js';
 
 /**
- * Whether a schema is structural (KEP "Structural schemas"): every value has a type, combinators only add conditions,
- * lists say what they are keyed by, patterns compile, and defaults are valid. In: a definition's schema and its field.
- * Out: what is wrong with it, each by its place.
+ * Checks if a schema is structural (KEP "Structural schemas"): every value has a type, combinators only add conditions,
+ * lists have keys, patterns compile, and defaults are valid. In: a definition's schema and its field. Out: errors with
+ * their paths.
  */
 export function structuralErrors(schema: JsonSchema, field: string): FieldError[] {
   if (!isObject(schema) || schema.type === undefined || schema.type === '') {
@@ -22,7 +22,7 @@ export function structuralErrors(schema: JsonSchema, field: string): FieldError[
 const TYPES = ['array', 'boolean', 'integer', 'number', 'object', 'string'];
 const LIST_TYPES = ['atomic', 'set', 'map'];
 const REASONS = ['FieldValueDuplicate', 'FieldValueForbidden', 'FieldValueInvalid', 'FieldValueRequired'];
-/** Keywords that a schema inside allOf, anyOf, oneOf or not must not have. */
+/** Keywords that are not allowed in a schema inside allOf, anyOf, oneOf or not. */
 const FORBIDDEN_IN_COMBINATORS = [
   'type',
   'title',
@@ -169,8 +169,8 @@ function combinatorErrors(schema: JsonSchema, field: string): FieldError[] {
 }
 
 function conditionErrors(schema: JsonSchema, field: string, mayHaveType: boolean): FieldError[] {
-  const said = FORBIDDEN_IN_COMBINATORS.filter((keyword) => schema[keyword] !== undefined);
-  const refused = said.filter((keyword) => !(keyword === 'type' && mayHaveType));
+  const present = FORBIDDEN_IN_COMBINATORS.filter((keyword) => schema[keyword] !== undefined);
+  const refused = present.filter((keyword) => !(keyword === 'type' && mayHaveType));
   return [
     ...refused.map((keyword) => forbidden(`${field}.${keyword}`, 'must be empty to be structural')),
     ...patternErrors(schema, field),
@@ -182,7 +182,7 @@ function conditionErrors(schema: JsonSchema, field: string, mayHaveType: boolean
   ];
 }
 
-/** The parts of a rule that need no compiler. */
+/** Checks the parts of a rule that need no compiler. */
 function ruleFormErrors(rules: readonly ValidationRule[], field: string): FieldError[] {
   return rules.flatMap(({ message, reason }, index) => {
     const at = `${field}[${index}]`;
@@ -198,7 +198,8 @@ function ruleFormErrors(rules: readonly ValidationRule[], field: string): FieldE
 }
 
 /**
- * Defaults must be what the schema would accept. Only of a schema that is sound otherwise, as they are checked by it.
+ * Checks that the schema accepts its defaults. Call it only for a schema without other errors, because the schema
+ * itself does the check.
  */
 function defaultErrors(schema: JsonSchema, field: string): FieldError[] {
   return [

@@ -4,7 +4,7 @@ import { compileSchema, errorText, type JsonObject, type JsonSchema, SchemaError
 import { PROBE_CASES, PROBE_SCHEMA, type ProbeCase } from './probe-cases.js';
 import { type Call, establish, referenceServer } from './reference-server.js';
 
-/** The API group of this process alone, as the real server may be shared. */
+/** An API group for this process only, because other processes may use the real server too. */
 const GROUP = `schematest-${process.pid}.slipway.dev`;
 const PROBES = `/apis/${GROUP}/v1/probes`;
 const NOT_CHECKED =
@@ -28,7 +28,7 @@ const texts = (schema: JsonSchema, after: unknown, before?: unknown) =>
     .validate({ spec: after }, before === undefined ? undefined : { spec: before })
     .map(errorText);
 
-test('every value is kept, defaulted, pruned or refused as the table says', () => {
+test('every value is stored, defaulted, pruned or rejected as in the table', () => {
   for (const probeCase of PROBE_CASES) {
     const object = probe(probeCase.spec);
     const unknown = compiled.prune(object);
@@ -55,7 +55,7 @@ async function holdToTable(call: Call): Promise<void> {
   }
 }
 
-test('the real kube-apiserver answers as the table says', async () => {
+test('the real kube-apiserver responds as in the table', async () => {
   const reference = referenceServer();
   if (!reference) return;
   const name = `probes.${GROUP}`;
@@ -85,13 +85,13 @@ const immutable: JsonSchema = {
   },
 };
 
-test('a transition rule runs on change alone', () => {
+test('a transition rule runs only when its value changes', () => {
   assert.equal(texts(immutable, { a: '1' }), []);
   assert.equal(texts(immutable, { a: '2' }, {}), []);
   assert.equal(texts(immutable, { a: '2' }, { a: '1' }), ['spec.a: Invalid value: "string": a is immutable']);
 });
 
-test('with optionalOldSelf a transition rule runs on create too', () => {
+test('a transition rule with optionalOldSelf also runs on create', () => {
   const schema: JsonSchema = {
     type: 'string',
     'x-kubernetes-validations': [
@@ -104,7 +104,7 @@ test('with optionalOldSelf a transition rule runs on create too', () => {
   assert.equal(texts(schema, 'third', 'second'), ['spec: Invalid value: "string": no']);
 });
 
-test('a value that was stored before its schema was tightened may stay, and may not be made again', () => {
+test('an invalid stored value may stay after its schema becomes stricter, but may not be set again', () => {
   const schema: JsonSchema = {
     type: 'object',
     properties: {
@@ -118,7 +118,7 @@ test('a value that was stored before its schema was tightened may stay, and may 
   assert.is(texts(schema, { a: 'longer' }, { a: 'long' }).length, 2);
 });
 
-test('items of a keyed list meet their old selves by key', () => {
+test('a transition rule compares items of a keyed list with the old items by key', () => {
   const schema: JsonSchema = {
     type: 'array',
     'x-kubernetes-list-type': 'map',
@@ -182,7 +182,7 @@ const EXPRESSIONS: readonly [rule: string, value: unknown, holds: boolean][] = [
   ['self.x == 1.5 && double(2) > self.x', { x: 1.5 }, true],
 ];
 
-test('rules have the functions of Kubernetes', () => {
+test('CEL rules can use the functions of Kubernetes', () => {
   const properties: Record<string, JsonSchema> = {
     s: { type: 'string' },
     l: { type: 'array', items: { type: 'integer' } },
@@ -202,7 +202,7 @@ test('rules have the functions of Kubernetes', () => {
   }
 });
 
-test('rules at the root see the name and nothing else of metadata', () => {
+test('CEL rules at the root can read the name of the object, and no other metadata', () => {
   const rooted = (rule: string) =>
     compileSchema({ type: 'object', 'x-kubernetes-validations': [{ rule, message: 'no' }] });
   const object = { apiVersion: 'a/v1', kind: 'K', metadata: { name: 'abc', labels: { a: 'b' } } };
@@ -213,7 +213,7 @@ test('rules at the root see the name and nothing else of metadata', () => {
   );
 });
 
-test('a rule that iterates without bound ends with an error', () => {
+test('a CEL rule that iterates without bound ends with an error', () => {
   const rule = 'self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d >= 0))))';
   const schema: JsonSchema = {
     type: 'array',
@@ -224,14 +224,14 @@ test('a rule that iterates without bound ends with an error', () => {
   assert.match(texts(schema, list).join(), 'running out of cost budget');
 });
 
-test('an error swallowed by || does not hide that the budget is spent', () => {
+test('an exceeded cost budget is reported even when || hides the error', () => {
   const rule = 'self.all(a, self.all(b, self.all(c, a + b + c >= 0))) || true';
   const schema: JsonSchema = { type: 'array', items: { type: 'integer' }, 'x-kubernetes-validations': [{ rule }] };
   const list = Array.from({ length: 1000 }, (_, index) => index);
   assert.match(texts(schema, list).join(), 'running out of cost budget');
 });
 
-test('patterns that would make a backtracking matcher hang are answered', () => {
+test('a pattern is matched in time even if a backtracking matcher would hang', () => {
   const evil = `${'a'.repeat(50_000)}!`;
   assert.is(texts({ type: 'string', pattern: '^(a+)+$' }, evil).length, 1);
   const schema: JsonSchema = { type: 'string', 'x-kubernetes-validations': [{ rule: "self.matches('^(a|a)*$')" }] };

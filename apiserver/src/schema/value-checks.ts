@@ -6,9 +6,9 @@ import { isObject, type JsonSchema } from './json-schema.js';
 import { compilePattern } from './patterns.js';
 
 /**
- * Checks one value against one schema, and adds what is wrong to `errors`. `old` is what the same place held before, or
- * undefined when that is unknown: errors of a value that didn't change are dropped, so that a schema may be tightened
- * without freezing the objects stored before.
+ * Checks one value against one schema, and adds its errors to `errors`. `old` is the former value at the same path, or
+ * undefined if it is unknown. Errors of an unchanged value are dropped. So a schema can become stricter, and objects
+ * that were stored before can still be changed.
  */
 export type Check = (value: unknown, old: unknown, path: string, errors: FieldError[]) => void;
 
@@ -31,7 +31,7 @@ export function compileChecks(schema: JsonSchema): Check {
   };
 }
 
-/** Returns the kind that Go's API server gives a decoded value; it counts numbers beyond 64 bits as no integers. */
+/** Returns the type that Go's API server assigns to a decoded value. Numbers beyond 64 bits are not integers. */
 function typeName(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
@@ -82,7 +82,7 @@ function stringCheck({ minLength, maxLength, pattern, format }: JsonSchema): Che
   };
 }
 
-/** Code points, as Go's utf8.RuneCountInString counts. */
+/** Counts code points, like Go's utf8.RuneCountInString. */
 function characters(text: string): number {
   let count = 0;
   for (const _ of text) count++;
@@ -199,7 +199,7 @@ function problems(check: Check, value: unknown, path: string): FieldError[] {
   return errors;
 }
 
-/** The real server names no field in these, and the value is the empty string. */
+/** The real server reports no field and an empty value in these errors. */
 const ofWholeValue = (path: string, what: string): FieldError => ({
   type: 'FieldValueInvalid',
   field: '<nil>',

@@ -1,4 +1,4 @@
-/** All objects of one resource in memory, their latest changes, and who wants to hear of new ones. */
+/** All objects of one resource in memory, their latest changes, and the listeners for new changes. */
 import { History } from './history.js';
 import type { Change, StoredObject } from './stored-object.js';
 
@@ -20,14 +20,17 @@ export class Collection {
     return this.#namespaces.get(namespace)?.get(name);
   }
 
-  /** Ordered by namespace and name, as they are paged; of one namespace when it is given. Not to be changed. */
+  /**
+   * Returns the objects, sorted by namespace and name for paging. `namespace` limits the list. The result must not be
+   * changed.
+   */
   list(namespace?: string): readonly StoredObject[] {
     if (namespace !== undefined) return [...(this.#namespaces.get(namespace)?.values() ?? [])].sort(byName);
     this.#sorted ??= [...this.#namespaces.values()].flatMap((objects) => [...objects.values()]).sort(byName);
     return this.#sorted;
   }
 
-  /** Returns the list at an earlier revision; undefined if the history does not reach back to it. */
+  /** Returns the list at an earlier revision, or undefined if the history does not reach back to it. */
   listAt(revision: number, namespace?: string): readonly StoredObject[] | undefined {
     const from = this.history.after(revision);
     if (from === undefined) return undefined;
@@ -43,7 +46,7 @@ export class Collection {
     return [...objects.values()].sort(byName);
   }
 
-  /** Puts an object there without a change, at start. */
+  /** Adds an object at start, without a change. */
   load(stored: StoredObject): void {
     let objects = this.#namespaces.get(stored.namespace);
     if (!objects) this.#namespaces.set(stored.namespace, (objects = new Map()));

@@ -1,14 +1,17 @@
-/** Seals what is secret before it reaches Postgres: AES-256-GCM under the current key, bound to the object's place. */
+/**
+ * Encrypts secret objects before they are stored in Postgres: AES-256-GCM with the current key, bound to the object's
+ * name.
+ */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
-/** Which resources are sealed. */
+/** The resources that are encrypted. */
 const SEALED = new Set(['secrets']);
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
 export interface EncryptionKeys {
   current: string;
-  /** 32 bytes in base64, by id. */
+  /** Keys of 32 bytes in base64, by id. */
   keys: Record<string, string>;
 }
 
@@ -37,18 +40,18 @@ export class Encryption {
     return SEALED.has(resource);
   }
 
-  seal(text: string, place: Place): Buffer {
+  seal(bytes: Buffer, place: Place): Buffer {
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv('aes-256-gcm', this.#key(this.current), iv).setAAD(placeBytes(place));
-    const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
+    const body = Buffer.concat([cipher.update(bytes), cipher.final()]);
     return Buffer.concat([iv, cipher.getAuthTag(), body]);
   }
 
-  open(sealed: Buffer, keyId: string, place: Place): string {
+  open(sealed: Buffer, keyId: string, place: Place): Buffer {
     const iv = sealed.subarray(0, IV_BYTES);
     const decipher = createDecipheriv('aes-256-gcm', this.#key(keyId), iv).setAAD(placeBytes(place));
     decipher.setAuthTag(sealed.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
-    return decipher.update(sealed.subarray(IV_BYTES + TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
+    return Buffer.concat([decipher.update(sealed.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]);
   }
 
   #key(id: string): Buffer {

@@ -1,20 +1,27 @@
 /**
- * The latest changes of one resource, bounded by number and size: what watches read. A position is the ordinal number
- * of a change; a watcher keeps its own, so a slow one needs no buffer: it falls off the end and is cut.
+ * The latest changes of one resource, limited by number and size. Watches read it. A position is the ordinal number of
+ * a change. Each watch keeps its own position, so a slow watch needs no buffer: once the change at its position is
+ * dropped, the watch ends.
  */
 import type { Change } from './stored-object.js';
 
 const MAX_CHANGES = 4096;
-const MAX_CHARACTERS = 64 * 1024 * 1024;
+/**
+ * Maximum bytes of the versions before and after the changes. Both count, because the version before may be in no other
+ * change.
+ */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+const bytesOf = ({ stored, previous }: Change): number => stored.bytes.length + (previous?.bytes.length ?? 0);
 
 export class History {
   #changes: Change[] = [];
-  /** Dropped from the front of #changes but not yet cut off it. */
+  /** The number of changes that are dropped, but still at the front of #changes. */
   #dropped = 0;
   #first = 0;
-  #characters = 0;
+  #bytes = 0;
 
-  /** @param complete every change after this revision is here */
+  /** @param complete the revision after which no change is missing */
   constructor(public complete: number) {}
 
   get end(): number {
@@ -23,14 +30,14 @@ export class History {
 
   push(change: Change): void {
     this.#changes.push(change);
-    this.#characters += change.stored.json.length;
-    while (this.#changes.length - this.#dropped > MAX_CHANGES || this.#characters > MAX_CHARACTERS) this.#drop();
+    this.#bytes += bytesOf(change);
+    while (this.#changes.length - this.#dropped > MAX_CHANGES || this.#bytes > MAX_BYTES) this.#drop();
   }
 
   #drop(): void {
     const oldest = this.#changes[this.#dropped] as Change;
     this.complete = oldest.stored.revision;
-    this.#characters -= oldest.stored.json.length;
+    this.#bytes -= bytesOf(oldest);
     this.#dropped++;
     this.#first++;
     if (this.#dropped < MAX_CHANGES / 4) return;
@@ -38,7 +45,7 @@ export class History {
     this.#dropped = 0;
   }
 
-  /** The change at a position, unless it was dropped or is yet to come. */
+  /** Returns the change at a position, or undefined if it was dropped or does not exist yet. */
   at(position: number): Change | undefined {
     return position < this.#first ? undefined : this.#changes[position - this.#first + this.#dropped];
   }
@@ -47,7 +54,7 @@ export class History {
     return position >= this.#first;
   }
 
-  /** The position of the first change after `revision`, or undefined when some of those are gone. */
+  /** Returns the position of the first change after `revision`, or undefined if some of these were dropped. */
   after(revision: number): number | undefined {
     if (revision < this.complete) return undefined;
     let low = this.#first;

@@ -1,6 +1,6 @@
-/** The rotation of the key that Secrets are encrypted with, on a real Postgres. */
+/** Tests the rotation of the key that encrypts Secrets, on a real Postgres. */
 import { randomBytes } from 'node:crypto';
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
 import pg from 'pg';
 import pino from 'pino';
 import { suite } from 'uvu';
@@ -25,14 +25,17 @@ const newKey = () => randomBytes(32).toString('base64');
 const [first, second] = [newKey(), newKey()];
 const NAMES = ['one', 'two', 'three'];
 
-test('one start seals all anew or nothing, and then the old key may be removed', async ({ postgres, client }) => {
+test('a start encrypts all Secrets with the new key or none, and then works without the old key', async ({
+  postgres,
+  client,
+}) => {
   const start = async (current: string, keys: Record<string, string>) => {
     const log = pino({ level: 'silent' });
     const tables = new Postgres(databaseUrl(postgres), new Encryption({ current, keys }), log);
     await tables.open();
     const loaded: string[] = [];
     const failure = await tables
-      .load(({ name, json }) => loaded.push(`${name} ${json}`))
+      .load(({ name, bytes }) => loaded.push(`${name} ${bytes}`))
       .then(
         () => undefined,
         (error: Error) => error.message,
@@ -44,7 +47,13 @@ test('one start seals all anew or nothing, and then the old key may be removed',
     return rows.map(({ key_id }) => key_id);
   };
   const made = await start('1', { 1: first });
-  const rows = NAMES.map((name) => ({ resource: 'secrets', namespace: 'p-shop', name, revision: 1, json: '{}' }));
+  const rows = NAMES.map((name) => ({
+    resource: 'secrets',
+    namespace: 'p-shop',
+    name,
+    revision: 1,
+    bytes: Buffer.from('{}'),
+  }));
   await made.tables.commit(rows, 1);
   await made.tables.close();
   assert.equal(await keyIds(), ['1']);
@@ -55,13 +64,13 @@ test('one start seals all anew or nothing, and then the old key may be removed',
   const killed = await start('2', { 1: first, 2: second });
   assert.ok(killed.failure);
   await killed.tables.close();
-  assert.equal(await keyIds(), ['1'], 'killed midway, nothing is under the new key');
+  assert.equal(await keyIds(), ['1'], 'after a kill midway, no Secret is under the new key');
   await client.query('DROP TRIGGER die ON kube.objects');
 
   const early = await start('2', { 2: second });
   assert.is(early.failure, 'a stored object is sealed with key "1", which the keys file does not have');
   await early.tables.close();
-  assert.equal(await keyIds(), ['1'], 'the old key removed too early changes nothing');
+  assert.equal(await keyIds(), ['1'], 'removing the old key too early changes nothing');
 
   const sealed = await start('2', { 1: first, 2: second });
   assert.is(sealed.failure, undefined);

@@ -1,5 +1,5 @@
-/** The API server's tables, on a real Postgres. */
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+/** Tests the migrations of the API server's tables, on a real Postgres. */
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -17,7 +17,9 @@ test.after(async ({ postgres, client }) => {
   await postgres.close();
 });
 
-test('a migration of a newer release is refused by its number, its database and the fix', async ({ client }) => {
+test('a server does not start on a newer release’s schema, and the error names migration, database and fix', async ({
+  client,
+}) => {
   await migrate(client);
   await migrate(client);
   await client.query('INSERT INTO kube.migrations (version) VALUES (99)');

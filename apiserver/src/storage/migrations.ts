@@ -1,4 +1,4 @@
-/** The tables in schema `kube`, as numbered steps that only go forward. */
+/** The tables of schema `kube`, as numbered migrations, forward only. */
 import type pg from 'pg';
 
 const MIGRATIONS = [
@@ -21,7 +21,7 @@ const MIGRATIONS = [
    INSERT INTO kube.counter (revision) VALUES (1);`,
 ];
 
-/** The caller holds the writer's lock, so no two of these run at once. */
+/** The caller holds the writer's lock, so migrations never run concurrently. */
 export async function migrate(client: pg.Client): Promise<void> {
   const { rows } = await client.query(
     `SELECT to_regnamespace('kube') AS schema, to_regclass('kube.migrations') AS done`,

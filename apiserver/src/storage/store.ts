@@ -1,25 +1,22 @@
 /**
- * All objects in memory, written through to Postgres. A write is decided on the latest committed state under its
- * object's lock, waits for the commit of the batch it joined, and only then is seen by reads and watches. Called by
- * `resources/` and the controllers.
+ * All objects in memory, written through to Postgres. A write locks its object, reads the latest committed state, and
+ * decides the new one. Then it waits for the commit of its batch. Only after the commit do reads and watches see it.
+ * Called by `resources/` and the controllers.
  */
+import { Counts } from '@slipway/program';
 import type { Logger } from 'pino';
 import type { KubeObject } from '../objects.js';
 import { failure, unavailable } from '../status.js';
 import { Collection } from './collection.js';
 import { Encryption, type EncryptionKeys } from './encryption.js';
 import { Postgres } from './postgres.js';
-import { type Change, newVersion, type StoredObject } from './stored-object.js';
+import { type Change, newVersion, type Place, StoredObject } from './stored-object.js';
 
 const MAX_BATCH = 500;
-/** More writes than these waiting for a commit are refused. */
+/** Maximum bytes of a batch, which becomes one statement in one turn of the thread. */
+const MAX_BATCH_BYTES = 1024 * 1024;
+/** Maximum number of writes that wait for a commit. Further writes are rejected. */
 const MAX_WAITING = 5000;
-
-export interface Place {
-  resource: string;
-  namespace: string;
-  name: string;
-}
 
 /** The result of a write: a new version, a removal, or no change. */
 export type Decision = { put: KubeObject } | { remove: KubeObject } | { keep: StoredObject };
@@ -51,9 +48,9 @@ export class Store {
   #waiting: Waiting[] = [];
   #committing = false;
   #idle: Promise<void> = Promise.resolve();
-  /** Whether this batch was committed is known only once Postgres is back. */
+  /** A batch whose commit was not confirmed. Its outcome is known once Postgres is available again. */
   #inDoubt: Waiting[] = [];
-  readonly #creating = new Map<string, number>();
+  readonly #creating = new Counts();
   onFatal: (error: Error) => void = () => {};
 
   private constructor(postgres: Postgres, log: Logger) {
@@ -69,12 +66,13 @@ export class Store {
     try {
       const loaded: StoredObject[] = [];
       const revision = await postgres.load((row) => {
-        loaded.push({ ...row, object: JSON.parse(row.json) as KubeObject });
+        const object = JSON.parse(row.bytes.toString()) as KubeObject;
+        loaded.push(new StoredObject(row, row.revision, row.bytes, object));
       });
       store.revision = store.#allocated = store.#origin = revision;
       for (const stored of loaded) {
         store.collection(stored.resource).load(stored);
-        store.#byUid.set(stored.object.metadata.uid, stored);
+        store.#byUid.set(stored.outline.metadata.uid, stored);
       }
     } catch (error) {
       await postgres.close();
@@ -94,7 +92,7 @@ export class Store {
     return collection;
   }
 
-  /** Names of all resources that have, or had, objects. */
+  /** Returns the names of all resources that have, or had, objects. */
   resources(): Iterable<string> {
     return this.#collections.keys();
   }
@@ -103,12 +101,12 @@ export class Store {
     return this.#byUid.get(uid);
   }
 
-  /** Whether a creation in this namespace waits for its commit. */
+  /** True if a creation in this namespace waits for its commit. */
   isCreatingIn(namespace: string): boolean {
-    return this.#creating.has(namespace);
+    return this.#creating.of(namespace) > 0;
   }
 
-  /** Runs `decide` on the object's committed state, alone, and commits what it decides. */
+  /** Runs `decide` on the object's committed state, under its lock, and commits the decision. */
   async write(place: Place, decide: (current: StoredObject | undefined) => Decision): Promise<StoredObject> {
     const key = `${place.resource}/${place.namespace}/${place.name}`;
     const before = this.#locks.get(key);
@@ -137,23 +135,24 @@ export class Store {
     const object = removed ? decision.remove : (decision as { put: KubeObject }).put;
     const stored = newVersion(place, ++this.#allocated, object);
     const type = removed ? 'DELETED' : previous ? 'MODIFIED' : 'ADDED';
-    if (type === 'ADDED') this.#creating.set(place.namespace, (this.#creating.get(place.namespace) ?? 0) + 1);
+    if (type === 'ADDED') this.#creating.add(place.namespace);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ change: { type, stored, previous }, resolve, reject });
       if (this.#committing) return;
       this.#committing = true;
-      // Requests that arrived in the same turn of the event loop share the commit.
+      // Requests of the same turn of the event loop share the commit.
       this.#idle = new Promise((idle) => setImmediate(() => void this.#commitAll().then(idle)));
     });
   }
 
   async #commitAll(): Promise<void> {
     while (this.#waiting.length > 0) {
-      const batch = this.#waiting.splice(0, MAX_BATCH);
+      const batch = this.#waiting.splice(0, lengthOfBatch(this.#waiting));
       const revision = (batch.at(-1) as Waiting).change.stored.revision;
       const rows = batch.map(({ change: { type, stored } }) => ({
-        ...stored,
-        json: type === 'DELETED' ? undefined : stored.json,
+        ...{ resource: stored.resource, namespace: stored.namespace, name: stored.name },
+        revision: stored.revision,
+        bytes: type === 'DELETED' ? undefined : stored.bytes,
       }));
       try {
         await this.#postgres.commit(rows, revision);
@@ -176,13 +175,10 @@ export class Store {
   }
 
   #forgetCreation({ type, stored: { namespace } }: Change): void {
-    if (type !== 'ADDED') return;
-    const left = (this.#creating.get(namespace) ?? 1) - 1;
-    if (left <= 0) this.#creating.delete(namespace);
-    else this.#creating.set(namespace, left);
+    if (type === 'ADDED') this.#creating.remove(namespace);
   }
 
-  /** After an outage the counter tells whether the batch in doubt was committed. */
+  /** Reports the outcome of the unconfirmed batch. After an outage, the counter shows if it was committed. */
   #settle(revision: number): void {
     const batch = this.#inDoubt;
     this.#inDoubt = [];
@@ -198,8 +194,8 @@ export class Store {
       const collection = this.collection(stored.resource);
       collection.apply(change);
       touched.add(collection);
-      if (type === 'DELETED') this.#byUid.delete(stored.object.metadata.uid);
-      else this.#byUid.set(stored.object.metadata.uid, stored);
+      if (type === 'DELETED') this.#byUid.delete(stored.outline.metadata.uid);
+      else this.#byUid.set(stored.outline.metadata.uid, stored);
       this.revision = stored.revision;
       this.#forgetCreation(change);
       for (const observer of this.observers) observer(change);
@@ -207,9 +203,19 @@ export class Store {
     for (const collection of touched) for (const listener of collection.listeners) listener();
   }
 
-  /** Waits for the writes under way. */
+  /** Waits for the writes in progress. */
   async close(): Promise<void> {
     await this.#idle;
     await this.#postgres.close();
   }
+}
+
+/** Returns the number of writes in the next batch: at least one, and as many as the limits allow. */
+function lengthOfBatch(waiting: readonly Waiting[]): number {
+  let bytes = 0;
+  const end = waiting.slice(0, MAX_BATCH).findIndex(({ change }, at) => {
+    bytes += change.stored.bytes.length;
+    return at > 0 && bytes > MAX_BATCH_BYTES;
+  });
+  return end < 0 ? Math.min(MAX_BATCH, waiting.length) : end;
 }

@@ -1,8 +1,8 @@
 /**
- * Refreshing sessions: each of 32 users spends the refresh token that the last answer brought. Slipway and
- * @supabase/lite in turn.
+ * Benchmark of session refreshes: each of 32 users sends the refresh token of its last response. Slipway and
+ * @supabase/lite take turns.
  */
-import type { Bench, BenchContext } from '../bench.js';
+import { type Bench, type BenchContext, type Closers, closing } from '../bench.js';
 import { LoadGenerator, type LoadJob } from '../measure/load.js';
 import { type Contestant, interleave, ratioOf } from '../measure/rounds.js';
 import { Platform } from '../platform.js';
@@ -14,16 +14,9 @@ const AT_LEAST_OF_LITE = 3;
 const SLIPWAY = 'slipway';
 const LITE = '@supabase/lite';
 
-export const authRefresh: Bench = async (context) => {
-  const closers: (() => unknown)[] = [];
-  try {
-    return await measure(context, closers);
-  } finally {
-    for (const close of closers.reverse()) await close();
-  }
-};
+export const authRefresh: Bench = closing(measure);
 
-async function measure({ plan, say }: BenchContext, closers: (() => unknown)[]) {
+async function measure({ plan, say }: BenchContext, closers: Closers) {
   say(`starting a platform and @supabase/lite, and signing ${plan.connections} users up at each`);
   const platform = await Platform.start();
   closers.push(() => platform.close());
@@ -63,7 +56,7 @@ async function measure({ plan, say }: BenchContext, closers: (() => unknown)[]) 
   return { tables: [table], targets, skipped: [], data: { measured, ratio } };
 }
 
-/** A refresh brings a new token of the same user, and another refresh token. */
+/** Checks that a refresh returns a new access token of the same user, and another refresh token. */
 async function verifyRotation(project: Project): Promise<void> {
   const session = await signUp(project);
   const body = { refresh_token: session.refreshToken };

@@ -1,6 +1,6 @@
 /**
- * A real cluster: how long projects take to be healthy, for each way that they run there, and what the idle operator
- * costs.
+ * Benchmark on a real cluster: the time until a project is healthy, for each way in which projects run there, and the
+ * cost of the idle operator.
  */
 
 import type { Plan } from '@slipway/crds';
@@ -29,13 +29,14 @@ const STEADY = 'steady-state';
 const MOST_REQUESTS_PER_SECOND = 1;
 
 export const cluster: Bench = async (context) => {
-  const found = await findCluster({ given: context.kubeconfig, kind: false, say: context.say });
-  if ('refused' in found) throw new Error(found.refused);
-  if ('missing' in found) return { tables: [], targets: [], skipped: [found.missing], data: undefined };
+  const target = await findCluster({ given: context.kubeconfig, kind: false, say: context.say });
+  if ('refused' in target) throw new Error(target.refused);
+  if ('missing' in target) return { tables: [], targets: [], skipped: [target.missing], data: undefined };
   try {
-    return await measureOn(found, context);
+    await target.loadImages();
+    return await measureOn(target, context);
   } finally {
-    await found.close();
+    await target.close();
   }
 };
 

@@ -1,8 +1,8 @@
 /** Reads the leading operator's Prometheus metrics through the API server. */
 
-import { CoreV1Api } from '@kubernetes/client-node';
-import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
 import type { ClusterPlatform } from '@slipway/e2e/cluster/platform.js';
+import { kubectl } from '@slipway/e2e/kubectl.js';
+import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/installation';
 
 const REQUESTS = 'slipway_kubernetes_requests_total';
 
@@ -11,25 +11,23 @@ export interface OperatorSample {
   atSeconds: number;
   memoryMiB: number;
   cpuSeconds: number;
-  /** So far, by method and resource. */
+  /** Number of requests since the start, by method and resource. */
   requests: Map<string, number>;
 }
 
-/** Samples the operator that leads; the others have the same caches and write nothing. */
-export async function sampleOperator({ config }: ClusterPlatform): Promise<OperatorSample> {
-  const api = config.makeApiClient(CoreV1Api);
+/** Samples the leading operator; the others have the same caches and write nothing. */
+export async function sampleOperator({ kubeconfig }: ClusterPlatform): Promise<OperatorSample> {
+  const inSystem = (...args: string[]) => kubectl(kubeconfig, ['-n', SYSTEM_NAMESPACE, ...args]);
   const labelSelector = `app.kubernetes.io/name=${PROGRAMS.operator}`;
-  const { items } = await api.listNamespacedPod({ namespace: SYSTEM_NAMESPACE, labelSelector });
-  for (const { metadata } of items) {
-    const pod = metadata?.name as string;
-    const text = await api.connectGetNamespacedPodProxyWithPath({
-      name: `${pod}:8080`,
-      namespace: SYSTEM_NAMESPACE,
-      path: 'metrics',
-    });
+  const names = await inSystem('get', 'pods', '-l', labelSelector, '-o', 'name');
+  const pods = names.split('\n').filter(Boolean);
+  for (const name of pods) {
+    const pod = name.replace('pod/', '');
+    const path = `/api/v1/namespaces/${SYSTEM_NAMESPACE}/pods/${pod}:8080/proxy/metrics`;
+    const text = await kubectl(kubeconfig, ['get', '--raw', path]);
     if (single(text, 'slipway_operator_leading') === 1) return sampleOf(pod, text);
   }
-  throw new Error(`none of ${items.length} operators leads`);
+  throw new Error(`none of ${pods.length} operators leads`);
 }
 
 function sampleOf(pod: string, text: string): OperatorSample {
@@ -49,12 +47,12 @@ function sampleOf(pod: string, text: string): OperatorSample {
 }
 
 function single(text: string, name: string): number {
-  const found = new RegExp(`^${name} (\\S+)$`, 'm').exec(text);
-  if (!found) throw new Error(`the operator does not tell ${name}`);
-  return Number(found[1]);
+  const match = new RegExp(`^${name} (\\S+)$`, 'm').exec(text);
+  if (!match) throw new Error(`the operator’s metrics have no ${name}`);
+  return Number(match[1]);
 }
 
-/** Returns the requests between two samples of one pod. */
+/** Returns the number of requests between two samples of one pod. */
 export function requestsBetween(before: OperatorSample, after: OperatorSample): Record<string, number> {
   if (before.pod !== after.pod) throw new Error(`the leader changed from ${before.pod} to ${after.pod}`);
   const grown = [...after.requests].map(([key, count]) => [key, count - (before.requests.get(key) ?? 0)] as const);

@@ -1,5 +1,6 @@
 /**
- * From POST /projects to healthy on a cluster that has the images, for each way that projects run there; one at a time.
+ * Measures the time from POST /projects to healthy, one project at a time, on a cluster that already has the images.
+ * Each way in which projects run there is measured.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,7 +23,10 @@ export async function createProject(person: Management, plan: Plan, pollMs = POL
   }
 }
 
-/** Seconds that each of `count` took, after one that is not counted: it brings what is made on first use. */
+/**
+ * Returns the seconds that each of `count` projects took. One more project before them is not counted: it creates what
+ * is created on first use.
+ */
 export async function timesToHealthy(person: Management, plan: Plan, count: number): Promise<number[]> {
   const times: number[] = [];
   for (let round = 0; round <= count; round++) {
@@ -33,15 +37,15 @@ export async function timesToHealthy(person: Management, plan: Plan, count: numb
   return times;
 }
 
-/** Deletes every project of the account and waits until they are gone. */
+/** Deletes every project of the account and waits until they no longer exist. */
 export async function deleteAll(person: Management): Promise<void> {
   const deadline = Date.now() + GONE_TIMEOUT_MS;
   for (;;) {
     const { body } = await person.call<{ id: number; status: string }[]>('GET', '/projects?limit=100');
     if (body.length === 0) return;
-    if (Date.now() > deadline) throw new Error(`${body.length} projects or more do not go away`);
-    const asked = body.filter(({ status }) => status !== 'deleting');
-    await Promise.all(asked.map(({ id }) => person.call('DELETE', `/projects/${id}`)));
-    if (asked.length === 0) await sleep(250);
+    if (Date.now() > deadline) throw new Error(`${body.length} projects or more were not deleted in time`);
+    const remaining = body.filter(({ status }) => status !== 'deleting');
+    await Promise.all(remaining.map(({ id }) => person.call('DELETE', `/projects/${id}`)));
+    if (remaining.length === 0) await sleep(250);
   }
 }

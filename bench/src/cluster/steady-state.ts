@@ -1,4 +1,7 @@
-/** The operator's requests to the Kubernetes API while nothing happens, and its memory, with many pooled projects. */
+/**
+ * Measures the memory of the operator with many pooled projects, and its requests to the Kubernetes API while nothing
+ * changes.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClusterPlatform } from '@slipway/e2e/cluster/platform.js';
 import type { Management } from '@slipway/e2e/management.js';
@@ -16,10 +19,10 @@ const WINDOW_MS = 60_000;
 export interface SteadyState {
   projects: number;
   seconds: number;
-  /** By method and resource. */
+  /** Number of requests, by method and resource. */
   requests: Record<string, number>;
   requestsPerSecond: number;
-  /** But for the lease, by which the operator says that it lives. */
+  /** Number of writes without those of the lease, which the leading operator renews. */
   writes: number;
   cpuShare: number;
   memoryMiB: { empty: number; full: number; kibibytesPerProject: number };
@@ -56,15 +59,15 @@ export async function steadyState(
   };
 }
 
-/** Until the operator has written nothing but its lease for a while; what it told then. */
+/** Waits until the operator writes nothing but its lease, and returns the sample of that moment. */
 async function untilQuiet(platform: ClusterPlatform) {
   const deadline = Date.now() + QUIET_TIMEOUT_MS;
   for (let before = await sampleOperator(platform); ; ) {
     await sleep(QUIET_MS);
     const after = await sampleOperator(platform);
-    const asked = Object.keys(requestsBetween(before, after)).filter((key) => !/^GET | leases$/.test(key));
-    if (asked.length === 0) return after;
-    if (Date.now() > deadline) throw new Error(`the operator does not become quiet: ${asked.join(', ')}`);
+    const requested = Object.keys(requestsBetween(before, after)).filter((key) => !/^GET | leases$/.test(key));
+    if (requested.length === 0) return after;
+    if (Date.now() > deadline) throw new Error(`the operator still sends writes: ${requested.join(', ')}`);
     before = after;
   }
 }

@@ -1,11 +1,11 @@
-/** `deno run` of a file, with nothing around it: as one would start a function by hand. */
+/** Runs a function by `deno run` of a file, without isolation: as a developer starts one by hand. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { installedDeno } from '@slipway/dataplane/functions/deno.js';
+import { installedDeno } from '@slipway/sandbox';
 
 const POLL_MS = 1;
 const PATIENCE_MS = 20_000;
@@ -20,7 +20,7 @@ export class BareDeno {
     this.socket = path.join(folder, 's');
   }
 
-  /** `handler` is the source of what is given to Deno.serve. */
+  /** `handler` is the source of the argument of Deno.serve. */
   static async make(handler: string): Promise<BareDeno> {
     const bare = new BareDeno(await mkdtemp(path.join(tmpdir(), 'slipway-bare-')));
     const source = `Deno.serve({ path: ${JSON.stringify(bare.socket)}, onListen() {} }, ${handler});`;
@@ -32,7 +32,7 @@ export class BareDeno {
     return this.#child?.pid as number;
   }
 
-  /** Milliseconds from its start to its first answer. */
+  /** Milliseconds from the start of the process to its first response. */
   async start(): Promise<number> {
     await rm(this.socket, { force: true });
     const begun = performance.now();
@@ -41,7 +41,7 @@ export class BareDeno {
     const env = { ...process.env, DENO_DIR: path.join(this.#folder, 'cache'), DENO_NO_UPDATE_CHECK: '1' };
     this.#child = spawn(installedDeno(), args, { stdio: 'ignore', env });
     while (!(await this.#answers())) {
-      if (performance.now() - begun > PATIENCE_MS) throw new Error('a bare deno run did not answer');
+      if (performance.now() - begun > PATIENCE_MS) throw new Error('the process of deno run did not respond');
       await pause(POLL_MS);
     }
     return performance.now() - begun;
@@ -63,11 +63,11 @@ export class BareDeno {
 
   #answers(): Promise<boolean> {
     return new Promise((resolve) => {
-      const asked = request({ socketPath: this.socket, path: '/', agent: false }, (answer) => {
+      const probe = request({ socketPath: this.socket, path: '/', agent: false }, (answer) => {
         answer.resume().once('end', () => resolve(answer.statusCode === 200));
       });
-      asked.once('error', () => resolve(false));
-      asked.end();
+      probe.once('error', () => resolve(false));
+      probe.end();
     });
   }
 }

@@ -1,11 +1,11 @@
 /**
- * Edge functions: a warm call against the same Deno.serve behind a minimal Node pass-through, and a cold start against
- * a bare `deno run`. Slipway's side is the whole of it: gateway, key, limits.
+ * Benchmark of edge functions: a warm call, beside the same Deno.serve behind a minimal Node pass-through; and a cold
+ * start, beside a bare `deno run`. On Slipway's side a call passes everything: gateway, key check and limits.
  */
 import { fork } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { Bench, BenchContext, Table, Target } from '../bench.js';
+import { type Bench, type BenchContext, type Closers, closing, type Table, type Target } from '../bench.js';
 import { LoadGenerator, type LoadJob } from '../measure/load.js';
 import { type Contestant, interleave, type Measured, median, ratioOf, spread } from '../measure/rounds.js';
 import { Platform } from '../platform.js';
@@ -18,20 +18,13 @@ const COLD_START_AT_MOST = 1.3;
 const COLD_STARTS = 15;
 const SLIPWAY = 'slipway';
 const BARE = 'pass-through';
-/** Its answer names the process, so that a cold start can be made by ending it. */
+/** Its response has the process id, so that the bench can end that process and cause a cold start. */
 export const HANDLER = '() => new Response(String(Deno.pid))';
 const PLAIN_HANDLER = `() => new Response('1234567')`;
 
-export const functions: Bench = async (context) => {
-  const closers: (() => unknown)[] = [];
-  try {
-    return await measure(context, closers);
-  } finally {
-    for (const close of closers.reverse()) await close();
-  }
-};
+export const functions: Bench = closing(measure);
 
-async function measure({ plan, say }: BenchContext, closers: (() => unknown)[]) {
+async function measure({ plan, say }: BenchContext, closers: Closers) {
   say('starting a platform with a function, and the same function bare');
   const platform = await Platform.start({ SLIPWAY_SERVICES_SHARED: 'functions' });
   closers.push(() => platform.close());
@@ -55,13 +48,7 @@ async function measure({ plan, say }: BenchContext, closers: (() => unknown)[]) 
   return resultOf(plan.connections, many, one, cold);
 }
 
-function contestant(
-  name: string,
-  baseUrl: string,
-  path: string,
-  headers: Record<string, string>,
-  closers: (() => unknown)[],
-) {
+function contestant(name: string, baseUrl: string, path: string, headers: Record<string, string>, closers: Closers) {
   const job: LoadJob = {
     baseUrl,
     scenario: { kind: 'template', template: { method: 'POST', path, headers, body: '{}' } },
@@ -72,7 +59,7 @@ function contestant(
   return { name, run: (run) => generator.run(run) } satisfies Contestant;
 }
 
-function startPassThrough(socket: string, closers: (() => unknown)[]): Promise<number> {
+function startPassThrough(socket: string, closers: Closers): Promise<number> {
   const child = fork(fileURLToPath(new URL('./pass-through.js', import.meta.url)), [socket]);
   closers.push(() => child.disconnect());
   return new Promise((resolve) => child.once('message', (port) => resolve(port as number)));
@@ -83,7 +70,7 @@ interface ColdStarts {
   bare: number[];
 }
 
-/** In turn, so that a noisy machine disturbs both alike. */
+/** They take turns, so that a noisy machine disturbs both alike. */
 async function coldStarts(url: string, headers: Record<string, string>, bare: BareDeno): Promise<ColdStarts> {
   const times: ColdStarts = { slipway: [], bare: [] };
   for (let start = 0; start < COLD_STARTS; start++) {
@@ -95,7 +82,8 @@ async function coldStarts(url: string, headers: Record<string, string>, bare: Ba
 }
 
 /**
- * Ends the isolate of a function that is `HANDLER`, and calls it again. Out: how long that call took, in milliseconds.
+ * Ends the isolate of a function that is `HANDLER`, calls the function again, and returns the duration of that call in
+ * milliseconds.
  */
 export async function coldStart(url: string, headers: Record<string, string>): Promise<number> {
   const call = async () => Number(await (await fetch(url, { headers })).text());
@@ -103,7 +91,7 @@ export async function coldStart(url: string, headers: Record<string, string>): P
   process.kill(pid, 'SIGKILL');
   await pause(100);
   const begun = performance.now();
-  if ((await call()) === pid) throw new Error('the isolate was not started anew');
+  if ((await call()) === pid) throw new Error('the same isolate answered again');
   return performance.now() - begun;
 }
 

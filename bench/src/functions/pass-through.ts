@@ -1,6 +1,6 @@
 /**
- * The least that a Node server can do between a caller and a Unix socket: what a gateway is measured against. Told the
- * socket's path on its command line.
+ * The least that a Node server can do between a client and a Unix socket. Benches compare the gateway with it. Its
+ * argument on the command line is the path of the socket.
  */
 import { Agent, createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,6 +1,6 @@
 /**
- * A process that asks in a closed loop, seen from the bench that uses it: of its own, so that it shares no event loop
- * with a server.
+ * Starts and drives a process that sends requests in a closed loop. It is a process of its own so that it shares no
+ * event loop with a server.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,9 @@ import type { LoadRun, Sample } from './load.js';
 export class Generator<Job extends object> {
   readonly #child: ChildProcess;
 
-  /** `script`: takes the job as its first message, and then runs, each of which it answers with what it saw. */
+  /**
+   * Starts `script`, which receives the job as its first message, then runs, each of which it answers with its sample.
+   */
   constructor(script: URL, job: Job) {
     this.#child = fork(fileURLToPath(script), { stdio: ['ignore', 2, 2, 'ipc'] });
     this.#child.send(job);

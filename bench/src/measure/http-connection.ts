@@ -1,6 +1,6 @@
 /**
- * One keep-alive connection that asks, waits for the answer, and asks again. It reads no more of HTTP than a
- * measurement needs, because what the generator spends is taken from the servers that it measures on the same cores.
+ * One keep-alive connection that sends a request, waits for the response, and sends the next one. It parses only as
+ * much HTTP as a measurement needs: the generator runs on the same cores as the servers that it measures.
  */
 import { connect, type Socket } from 'node:net';
 
@@ -51,7 +51,7 @@ export class HttpConnection {
   }
 }
 
-/** The answer that `received` holds, once it holds all of it. */
+/** Returns the response at the start of `received`; undefined: it is not complete yet. */
 export function parseAnswer(received: Buffer): Answer | undefined {
   const headEnd = received.indexOf('\r\n\r\n');
   if (headEnd < 0) return undefined;

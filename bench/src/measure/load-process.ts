@@ -1,32 +1,21 @@
 /**
- * The load generator's own process. In, over IPC: a job, then any number of runs. Out: what each run saw. A closed
- * loop: each connection asks again as soon as it has its answer.
+ * The load generator's process. In, over IPC: a job, then any number of runs. Out: the sample of each run. A closed
+ * loop: each connection sends its next request once it has the response to the last one.
  */
 import { performance } from 'node:perf_hooks';
+import { answerRuns } from './answer-runs.js';
 import { type Answer, HttpConnection } from './http-connection.js';
 import type { LoadJob, LoadRun, Sample } from './load.js';
 import { compileTemplate } from './request-template.js';
 
-/** Writes a connection's next request, given the answer to its last one. */
+/** Returns a connection's next request, given the response to its last one. */
 type NextRequest = (connection: number, answer: Answer | undefined) => string;
 
 let target: { host: string; port: number };
 let next: NextRequest;
 let expectedStatuses: number[];
 
-process.on('message', (message: LoadJob | LoadRun) => {
-  if ('scenario' in message) begin(message);
-  else {
-    run(message).then(
-      (sample) => process.send?.(sample),
-      (error) => {
-        console.error(error);
-        process.exit(1);
-      },
-    );
-  }
-});
-process.on('disconnect', () => process.exit());
+answerRuns(begin, run);
 
 function begin(job: LoadJob): void {
   const url = new URL(job.baseUrl);
@@ -43,7 +32,7 @@ function fromTemplate({ scenario, baseUrl }: LoadJob): NextRequest {
   return () => write();
 }
 
-/** Each connection spends the refresh token that its last answer brought. */
+/** Each connection sends the refresh token of its last response. */
 function tokenChain({ scenario, baseUrl }: LoadJob): NextRequest {
   if (scenario.kind !== 'token-chain') throw new TypeError('not a token chain');
   const url = new URL(baseUrl);
@@ -70,15 +59,15 @@ async function run({ connections, seconds }: LoadRun): Promise<Sample> {
   const start = performance.now();
   const end = start + seconds * 1000;
   const loop = async (connection: HttpConnection, index: number) => {
-    for (let asked = performance.now(); asked < end; ) {
+    for (let sentAt = performance.now(); sentAt < end; ) {
       const answer = await connection.ask(next(index, lastAnswers[index]));
       lastAnswers[index] = answer;
       const answered = performance.now();
       if (!expectedStatuses.includes(answer.status)) {
         failures++;
         firstFailure ||= `${answer.status} ${answer.body.toString().slice(0, 300)}`;
-      } else if (answered <= end) latencies.push(answered - asked);
-      asked = answered;
+      } else if (answered <= end) latencies.push(answered - sentAt);
+      sentAt = answered;
     }
   };
   const cpuBefore = process.cpuUsage();

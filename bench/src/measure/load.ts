@@ -1,6 +1,6 @@
 /**
- * The closed-loop load generator, seen from the bench that uses it: a process of its own, so that it shares no event
- * loop with a server.
+ * Starts and drives the closed-loop load generator. It is a process of its own so that it shares no event loop with a
+ * server.
  */
 import { Generator } from './generator.js';
 import type { RequestTemplate } from './request-template.js';
@@ -11,7 +11,7 @@ export interface LoadJob {
   scenario:
     | { kind: 'template'; template: RequestTemplate }
     | { kind: 'token-chain'; apikey: string; refreshTokens: string[] };
-  /** Any other one is a failure. */
+  /** Any other status is a failure. */
   expectedStatuses: number[];
 }
 

@@ -1,21 +1,21 @@
 /** Reads processor time and memory of a process and its children from Linux. On other systems it returns nothing. */
 import { readdir, readFile } from 'node:fs/promises';
 
-/** The kernel's unit of processor time; 100 a second on every Linux that Node runs on. */
+/** Ticks in a second, the kernel's unit of processor time, on every Linux that Node runs on. */
 const TICKS_PER_SECOND = 100;
 
 interface ProcessStat {
   pid: number;
   parent: number;
   command: string;
-  /** Its own ticks, and those of children that it has waited for. */
+  /** Ticks of the process itself, and of ended children whose exit status it has read. */
   ticks: number;
 }
 
 async function readStat(pid: number): Promise<ProcessStat | undefined> {
   const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
   if (!text) return undefined;
-  // The name is in brackets and may hold anything, so fields are counted from the last bracket.
+  // The name is in parentheses and may contain anything, so fields are counted from the last parenthesis.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const ticks = [11, 12, 13, 14].reduce((sum, index) => sum + Number(fields[index]), 0);
   const command = text.slice(text.indexOf('(') + 1, text.lastIndexOf(')'));
@@ -24,11 +24,11 @@ async function readStat(pid: number): Promise<ProcessStat | undefined> {
 
 async function allProcesses(): Promise<ProcessStat[]> {
   const names = await readdir('/proc').catch(() => []);
-  const found = await Promise.all(names.filter((name) => /^\d+$/.test(name)).map((name) => readStat(Number(name))));
-  return found.filter((stat) => stat !== undefined);
+  const matching = await Promise.all(names.filter((name) => /^\d+$/.test(name)).map((name) => readStat(Number(name))));
+  return matching.filter((stat) => stat !== undefined);
 }
 
-/** `root` and everything below it. */
+/** Returns `root` and its descendants. */
 async function processTree(root: number): Promise<number[]> {
   const processes = await allProcesses();
   const tree = [root];
@@ -40,9 +40,9 @@ async function processTree(root: number): Promise<number[]> {
 
 /** Direct children of `parent` with their command lines. */
 export async function children(parent: number): Promise<{ pid: number; commandLine: string }[]> {
-  const found = (await allProcesses()).filter((stat) => stat.parent === parent);
+  const matching = (await allProcesses()).filter((stat) => stat.parent === parent);
   return await Promise.all(
-    found.map(async ({ pid }) => ({
+    matching.map(async ({ pid }) => ({
       pid,
       commandLine: (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).replaceAll('\0', ' ').trim(),
     })),
@@ -50,18 +50,20 @@ export async function children(parent: number): Promise<{ pid: number; commandLi
 }
 
 /**
- * Processor seconds used so far by `root` and everything below it; ended children count, as their parents waited for
- * them.
+ * Returns the processor seconds used so far by `root` and its descendants. Ended children count, as their parents have
+ * read their exit status.
  */
 export async function cpuSeconds(root: number): Promise<number> {
   const stats = await Promise.all((await processTree(root)).map(readStat));
   return stats.reduce((sum, stat) => sum + (stat?.ticks ?? 0), 0) / TICKS_PER_SECOND;
 }
 
-/** Memory of `root` and everything below it, in MiB: pages that n processes share count for one n-th each (PSS). */
+/**
+ * Returns the memory of `root` and its descendants in MiB: a page that n processes share counts for 1/n in each (PSS).
+ */
 export const memoryMiB = (root: number) => sumOfMiB(root, 'Pss');
 
-/** Memory of `root` and everything below it, in MiB: all that is resident, shared or not (RSS). */
+/** Returns the memory of `root` and its descendants in MiB: all resident pages, shared or not (RSS). */
 export const residentMiB = (root: number) => sumOfMiB(root, 'Rss');
 
 async function sumOfMiB(root: number, kind: 'Pss' | 'Rss'): Promise<number> {

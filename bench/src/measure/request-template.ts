@@ -1,6 +1,6 @@
 /**
- * The request of a load generator. `{random}` becomes a whole number between `lowest` and `highest`, `{unique}` one
- * that no request of this run has had.
+ * The request of a load generator. `{random}` becomes a whole number between `lowest` and `highest`; `{unique}` becomes
+ * a number that no other request of the run has.
  */
 export interface RequestTemplate {
   method: string;
@@ -26,7 +26,7 @@ export function compileTemplate(template: RequestTemplate, host: string): () => 
   };
 }
 
-/** The request with `{random}` and `{unique}` as given. */
+/** Returns the request with these values for `{random}` and `{unique}`. */
 export function sampleOf(template: RequestTemplate, random: number, unique: number): RequestTemplate {
   const fill = (text: string) => text.replaceAll('{random}', String(random)).replaceAll('{unique}', String(unique));
   const { path, body } = template;

@@ -1,6 +1,6 @@
 /**
- * Interleaved rounds: A B C, A B C, … so that a noisy machine disturbs all alike. What counts is the ratio within a
- * round, and the median of those.
+ * Interleaved rounds (A B C, A B C, …), so that a noisy machine disturbs all contestants alike. The result is the
+ * median of the ratios within each round.
  */
 import type { LoadRun, Sample } from './load.js';
 import { cpuSeconds } from './processes.js';
@@ -8,7 +8,7 @@ import { cpuSeconds } from './processes.js';
 export interface Contestant {
   name: string;
   run(run: LoadRun): Promise<Sample>;
-  /** Roots of process trees whose processor time is told, by what they are. */
+  /** Roots of process trees whose processor time is measured, by name. */
   processes?: Record<string, number>;
 }
 
@@ -91,7 +91,7 @@ function summarise(name: string, samples: Timed[]): Measured {
   };
 }
 
-/** How many times faster `of` was than `to`, round by round. */
+/** Returns how many times as fast `of` was as `to`, over all rounds. */
 export function ratioOf(measured: Measured[], of: string, to: string, target?: number): Ratio {
   const [a, b] = [of, to].map((name) => measured.find((one) => one.name === name));
   if (!a || !b) throw new Error(`nothing measured for ${a ? to : of}`);
@@ -107,7 +107,7 @@ export function median(values: number[]): number {
   return percentile(values, 0.5);
 }
 
-/** Between two values, the point in proportion. */
+/** Interpolates between two values. */
 export function percentile(values: number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   const at = (sorted.length - 1) * share;

@@ -1,6 +1,7 @@
 /**
- * From POST /projects to healthy, one at a time and all at once, beside a bare CREATE DATABASE on the same Postgres;
- * and the memory of the idle platform without projects and with many.
+ * Benchmark of provisioning: the time from POST /projects to healthy, one at a time and all at once, beside a bare
+ * CREATE DATABASE on the same Postgres; the same for sites; and the memory of the idle platform with no and with many
+ * projects.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TEMPLATE_PREFIX } from '@slipway/project-database';
@@ -17,6 +18,7 @@ const MANY = 200;
 const MANY_AT_ONCE = 8;
 const POLL_MS_OF_MANY = 50;
 const P50_SECONDS = 0.25;
+const SITE_P50_SECONDS = 0.1;
 const TIMES_CREATE_DATABASE = 3;
 const AT_ONCE_P95_SECONDS = 4;
 
@@ -35,16 +37,21 @@ async function measure(platform: Platform, { say }: BenchContext) {
   const empty = await memory(platform);
   say(`${ONE_BY_ONE} projects one by one, each followed by a bare CREATE DATABASE`);
   const { projects, databases } = await oneByOne(platform);
+  say(`${ONE_BY_ONE} sites one by one`);
+  const sites: number[] = [];
+  for (let round = 0; round < ONE_BY_ONE; round++)
+    sites.push(await seconds(() => platform.createProject(undefined, 'frontend')));
   say(`${AT_ONCE} projects at once`);
   const atOnce = await Promise.all(
     Array.from({ length: AT_ONCE }, () => seconds(() => platform.createProject(POLL_MS_OF_MANY))),
   );
   say(`up to ${MANY} projects, then until the platform is idle`);
-  await createMany(platform, MANY - ONE_BY_ONE - AT_ONCE);
+  await createMany(platform, MANY - 2 * ONE_BY_ONE - AT_ONCE);
   await untilIdle(platform);
   const full = await memory(platform);
   const targets = [
     { what: 'provisioning: p50, s', value: median(projects), target: P50_SECONDS },
+    { what: 'provisioning of a site: p50, s', value: median(sites), target: SITE_P50_SECONDS },
     {
       what: 'provisioning: p50 ÷ CREATE DATABASE',
       value: median(projects) / median(databases),
@@ -66,6 +73,7 @@ async function measure(platform: Platform, { say }: BenchContext) {
     rows: [
       row(`POST /projects to healthy, ${ONE_BY_ONE} one by one`, projects),
       row('CREATE DATABASE … TEMPLATE', databases),
+      row(`POST /projects to a healthy site, ${ONE_BY_ONE} one by one`, sites),
       row(`POST /projects to healthy, ${AT_ONCE} at once`, atOnce),
     ],
   };
@@ -78,7 +86,7 @@ async function measure(platform: Platform, { say }: BenchContext) {
     tables: [times, memories],
     targets,
     skipped: [],
-    data: { projects, databases, atOnce, memory: { empty, full } },
+    data: { projects, databases, sites, atOnce, memory: { empty, full } },
   };
 }
 
@@ -106,7 +114,7 @@ async function oneByOne(platform: Platform) {
   return { projects, databases };
 }
 
-/** The one that projects' databases are made from. */
+/** Returns the template database that projects' databases are copied from. */
 async function templateDatabase(admin: Client): Promise<string> {
   const { rows } = await admin.query('select datname from pg_database where datname like $1', [`${TEMPLATE_PREFIX}%`]);
   if (rows.length !== 1) throw new Error(`${rows.length} databases are called ${TEMPLATE_PREFIX}…`);
@@ -125,7 +133,7 @@ const IDLE_WINDOW_MS = 3000;
 const IDLE_SHARE = 0.05;
 const IDLE_TIMEOUT_MS = 60_000;
 
-/** Until all of the platform's processes together use less than a twentieth of a core. */
+/** Waits until the platform's processes together use less than a twentieth of a core. */
 async function untilIdle(platform: Platform): Promise<void> {
   const deadline = Date.now() + IDLE_TIMEOUT_MS;
   for (let before = await cpuSeconds(platform.running.pid); Date.now() < deadline; ) {

@@ -1,6 +1,6 @@
 /**
- * The limit of Node: stock `ws`, each message forwarded to every other socket, nothing else. A process of its own. In,
- * over IPC: settings. Out: the port.
+ * The upper bound for Node: a stock `ws` server that forwards each message to every other socket, and does nothing
+ * else. It runs in a process of its own. In, over IPC: settings. Out: the port.
  */
 import type { AddressInfo } from 'node:net';
 import { WebSocketServer } from 'ws';

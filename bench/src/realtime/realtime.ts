@@ -1,13 +1,16 @@
 /**
- * Realtime: a broadcast to 1,000 sockets beside bare `ws` fan-out, in turn; and how long a committed row takes to those
- * who listen, under row-level security, as one user and as many.
+ * Benchmark of realtime: a broadcast to 1,000 sockets, beside bare `ws` fan-out, in turn; and the time from a committed
+ * row to its subscribers under row-level security, who are one user or many.
  */
+
 import { createHmac } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { CoreV1Api, CustomObjectsApi, KubeConfig, PatchStrategy, setHeaderOptions } from '@kubernetes/client-node';
-import { GROUP, namespaceOf, SECRETS, VERSION } from '@slipway/crds';
+import { GROUP, VERSION } from '@slipway/crds';
 import type { ProjectView } from '@slipway/e2e/management.js';
-import type { Bench, BenchContext, BenchResult } from '../bench.js';
+import { namespaceOf, SECRETS } from '@slipway/installation';
+import type { Secret } from '@slipway/kubernetes';
+import { withClient } from '@slipway/kubernetes/testing.js';
+import { type Bench, type BenchContext, type BenchResult, type Closers, closing } from '../bench.js';
 import { median } from '../measure/rounds.js';
 import { startProgram } from '../peers.js';
 import { Platform } from '../platform.js';
@@ -21,19 +24,12 @@ const AT_MOST_OF_BARE_P95 = 1.5;
 const SLIPWAY = 'slipway';
 const BARE = 'bare ws';
 
-/** The message that makes a socket one of a broadcast's subscribers. */
+/** The message that subscribes a socket to a broadcast. */
 export const JOIN = JSON.stringify(['1', '1', 'realtime:bench', 'phx_join', { config: {} }]);
 
-export const realtime: Bench = async (context) => {
-  const closers: (() => unknown)[] = [];
-  try {
-    return await measure(context, closers);
-  } finally {
-    for (const close of closers.reverse()) await close();
-  }
-};
+export const realtime: Bench = closing(measure);
 
-async function measure(context: BenchContext, closers: (() => unknown)[]): Promise<BenchResult> {
+async function measure(context: BenchContext, closers: Closers): Promise<BenchResult> {
   const { plan, say, only } = context;
   say('starting a platform');
   const platform = await Platform.start();
@@ -59,7 +55,7 @@ async function measure(context: BenchContext, closers: (() => unknown)[]): Promi
   };
 }
 
-async function measureBroadcasts(url: string, { plan, say }: BenchContext, closers: (() => unknown)[]) {
+async function measureBroadcasts(url: string, { plan, say }: BenchContext, closers: Closers) {
   const bare = await startProgram(fileURLToPath(new URL('./bare-server.js', import.meta.url)), {});
   closers.push(() => bare.close());
   say(`${SOCKETS} sockets at each; ${plan.rounds} rounds of ${plan.seconds} s of each kind`);
@@ -83,7 +79,7 @@ async function measureBroadcasts(url: string, { plan, say }: BenchContext, close
       }
     }
   }
-  // The realtime service closes who says nothing for a minute.
+  // The realtime service closes a socket that sends nothing for a minute.
   for (const each of Object.values(subscribers)) each.close();
   const ratios = (kind: 'flood' | 'paced', of: (one: Deliveries) => number) =>
     median((seen[SLIPWAY]?.[kind] ?? []).map((one, at) => of(one) / of(seen[BARE]?.[kind][at] as Deliveries)));
@@ -182,28 +178,19 @@ function joinWithChanges(secret: string): string {
   return JSON.stringify(['1', '1', 'realtime:changes', 'phx_join', { access_token, config: { postgres_changes } }]);
 }
 
-const kubeConfigOf = ({ running }: Platform) => {
-  const config = new KubeConfig();
-  config.loadFromFile(running.kubeconfig);
-  return config;
-};
-
 export const socketUrl = (platform: Platform, project: ProjectView) =>
-  `${platform.served(project).baseUrl.replace('http', 'ws')}/realtime/v1/websocket?apikey=${project.anon_key}&vsn=2.0.0`;
+  `${platform.served(project).baseUrl.replace('http', 'ws')}/realtime/v1/websocket` +
+  `?apikey=${project.anon_key}&vsn=2.0.0`;
 
-/** A thousand sockets are more than the free plan has. */
+/** A thousand sockets exceed the free plan's limit. */
 export async function onLargePlan(platform: Platform, { ref }: ProjectView): Promise<void> {
-  await kubeConfigOf(platform)
-    .makeApiClient(CustomObjectsApi)
-    .patchClusterCustomObject(
-      { group: GROUP, version: VERSION, plural: 'projects', name: ref, body: { spec: { plan: 'team' } } },
-      setHeaderOptions('Content-Type', PatchStrategy.MergePatch),
-    );
+  const path = `/apis/${GROUP}/${VERSION}/projects/${ref}`;
+  await withClient(platform.running.kubeconfig, (client) => client.patch(path, { spec: { plan: 'team' } }));
 }
 
 async function jwtSecret(platform: Platform, { ref }: ProjectView): Promise<string> {
   const { name, jwtSecret: key } = SECRETS.keys;
-  const api = kubeConfigOf(platform).makeApiClient(CoreV1Api);
-  const secret = await api.readNamespacedSecret({ name, namespace: namespaceOf(ref) });
+  const path = `/api/v1/namespaces/${namespaceOf(ref)}/secrets/${name}`;
+  const secret = await withClient(platform.running.kubeconfig, (client) => client.get<Secret>(path));
   return Buffer.from(secret.data?.[key] ?? '', 'base64').toString();
 }

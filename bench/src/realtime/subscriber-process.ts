@@ -1,7 +1,7 @@
 /**
- * The subscribers' own process. In, over IPC: a job, then any number of runs. Out: what each run saw. The first socket
- * sends; every other one counts. Messages come in order, so that the n-th to come is the n-th that was sent, and
- * nothing need be parsed.
+ * The process with all subscribers. In, over IPC: a job, then any number of runs. Out: the result of each run. The
+ * first socket sends; every other one counts. Messages arrive in order, so the n-th message received is the n-th sent,
+ * and none has to be parsed.
  */
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,7 +9,7 @@ import pg from 'pg';
 import { WebSocket } from 'ws';
 import type { Deliveries, SubscribersJob, SubscribersRun } from './subscribers.js';
 
-/** Messages that are not acknowledged by all yet, in a flood. */
+/** Maximum number of messages in a flood that not every socket has received yet. */
 const UNDER_WAY = 4;
 const OPENED_AT_ONCE = 50;
 const PATIENCE_MS = 10_000;
@@ -86,18 +86,18 @@ async function open(place: number): Promise<Subscriber> {
   return subscriber;
 }
 
-async function run(asked: SubscribersRun): Promise<Deliveries> {
+async function run(options: SubscribersRun): Promise<Deliveries> {
   sentAt = [];
   if (job.joins.length > 0) await beat();
   latencies = [];
   deliveries = 0;
   for (const subscriber of subscribers) subscriber.received = 0;
   const begun = performance.now();
-  const listeners = asked.kind === 'changes' ? subscribers.length : subscribers.length - 1;
-  if (asked.kind === 'flood') await flood(begun + asked.seconds * 1000, listeners);
-  else await paced(asked, asked.kind === 'changes' ? insert : send);
+  const listeners = options.kind === 'changes' ? subscribers.length : subscribers.length - 1;
+  if (options.kind === 'flood') await flood(begun + options.seconds * 1000, listeners);
+  else await paced(options, options.kind === 'changes' ? insert : send);
   const ended = await settled(listeners);
-  const elapsed = asked.kind === 'flood' ? ended - begun : asked.seconds * 1000;
+  const elapsed = options.kind === 'flood' ? ended - begun : options.seconds * 1000;
   latencies.sort((a, b) => a - b);
   const percentile = (share: number) => latencies[Math.floor(latencies.length * share)] ?? Number.NaN;
   const missing = sentAt.length * listeners - deliveries;
@@ -113,7 +113,7 @@ async function beat(): Promise<void> {
 }
 
 const MESSAGE = Buffer.from(JSON.stringify(PAYLOAD));
-/** A broadcast as realtime-js sends it in version 2.0.0; to the bare server any bytes are the same. */
+/** A broadcast as realtime-js sends it in version 2.0.0; the bare server accepts any bytes. */
 const FRAME = Buffer.concat([Buffer.from([3, 1, 1, 14, 1, 0, 1]), Buffer.from('12realtime:benche'), MESSAGE]);
 
 async function send(): Promise<void> {
@@ -121,7 +121,7 @@ async function send(): Promise<void> {
   (subscribers[0] as Subscriber).socket.send(FRAME);
 }
 
-/** Counted from when the insert is sent, as a change may well be here before its commit is answered. */
+/** The latency counts from when the insert is sent, as a change may arrive before the response to the commit. */
 async function insert(): Promise<void> {
   sentAt.push(performance.now());
   await database?.query('insert into public.bench_changes (body) values ($1)', ['x'.repeat(100)]);
@@ -150,7 +150,7 @@ function flood(until: number, listeners: number): Promise<void> {
   });
 }
 
-/** When all have come, or nothing came for too long. */
+/** Resolves when every message has arrived, or when none has arrived for too long. */
 async function settled(listeners: number): Promise<number> {
   const patience = performance.now() + PATIENCE_MS;
   while (deliveries < sentAt.length * listeners && performance.now() < patience) await sleep(1);

@@ -1,4 +1,4 @@
-/** Sockets that only count what comes, in a process of their own, seen from the bench that uses it. */
+/** Starts and drives a process with sockets that only count the messages they receive. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Login } from '../rest/database.js';
@@ -7,16 +7,16 @@ export interface SubscribersJob {
   /** URL of the socket, with its key. */
   url: string;
   sockets: number;
-  /** The first message of each socket, with its token; none: the bare server needs none. */
+  /** The first message of each socket, with its token; none: the bare server needs no first message. */
   joins: string[];
-  /** Whether each waits until it is told that changes come. */
+  /** True if each socket waits for the message that its subscription to changes is active. */
   waitsForChanges: boolean;
-  /** Where rows are inserted, for the latency of changes. */
+  /** Where rows are inserted, to measure the latency of changes. */
   database?: Login;
 }
 
 export type SubscribersRun =
-  /** The load: `flood` sends as fast as all receive, with a few messages in flight. */
+  /** The load: `flood` sends as fast as all sockets receive, with a few messages in flight. */
   | { kind: 'flood'; seconds: number }
   | { kind: 'paced'; seconds: number; perSecond: number }
   | { kind: 'changes'; seconds: number; perSecond: number };
@@ -36,7 +36,7 @@ export class Subscribers {
     this.#child = child;
   }
 
-  /** Resolves when all have joined. */
+  /** Resolves when every socket has joined. */
   static async open(job: SubscribersJob): Promise<Subscribers> {
     const script = fileURLToPath(new URL('./subscriber-process.js', import.meta.url));
     const subscribers = new Subscribers(fork(script, { stdio: ['ignore', 2, 2, 'ipc'] }));

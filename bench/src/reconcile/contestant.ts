@@ -1,6 +1,6 @@
 /**
- * Runs one contestant in a process of its own through its tasks. In: what to run, and what makes the events. Out: what
- * it cost.
+ * Runs the tasks of one contestant in a process of its own. In: the script, and the bursts that cause events. Out:
+ * speed, processor time and memory.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,7 +11,7 @@ import type { Task } from './tally.js';
 export interface Contestant {
   name: string;
   script: string;
-  /** It writes the status; one that does not only counts. */
+  /** True if it writes the status; false if it only counts events. */
   writes: boolean;
 }
 
@@ -21,7 +21,7 @@ export interface Burst {
 }
 
 export interface Run {
-  /** The backlog that it finds when it starts. */
+  /** Events of the backlog that exists before the start. */
   startPerSecond: number;
   startCpuMicros: number;
   /** Changes during the run. */

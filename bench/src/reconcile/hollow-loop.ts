@@ -1,6 +1,6 @@
 /**
- * The hollow loop, in a process of its own: client-node's informer and nothing behind it. In, over IPC: how many events
- * to count. Out: a message each time when so many came.
+ * The minimal loop, in a process of its own: client-node's informer without a handler. In, over IPC: the number of
+ * events to count. Out: a message when that number has arrived.
  */
 import { CustomObjectsApi, KubeConfig, type KubernetesListObject, makeInformer } from '@kubernetes/client-node';
 import {

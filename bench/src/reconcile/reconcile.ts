@@ -1,10 +1,9 @@
 /**
- * The cost of an operator: contestants over 2,000 resources of Projects' shape, each in a process of its own, on the
- * same API server in turn. First the start over a backlog, then changes as they come, then the memory by then.
+ * Benchmark of the operator's cost: contestants handle 2,000 resources shaped like Projects, each in a process of its
+ * own, on the same API server in turn. Measured: the start over a backlog, then changes as they arrive, then memory.
  */
 import { fileURLToPath } from 'node:url';
-import { KubeConfig } from '@kubernetes/client-node';
-import { KubeClient } from '@slipway/operator/runtime/kube.js';
+import { KubeClient, loadKubeConfig } from '@slipway/kubernetes';
 import { type Bench, type BenchContext, chosen } from '../bench.js';
 import { median, type Spread, spread } from '../measure/rounds.js';
 import { peerScript } from '../peers.js';
@@ -26,7 +25,10 @@ const COUNTING = 'slipway, counting';
 const HOLLOW = 'hollow loop';
 
 const built = (name: string) => fileURLToPath(new URL(name, import.meta.url));
-/** Those that write the status come first: the others do half the work, and are compared with each other. */
+/**
+ * The contestants. Those that write the status come first. The others do half the work, and are compared with each
+ * other.
+ */
 const CONTESTANTS: Contestant[] = [
   { name: SLIPWAY, script: built('./slipway-operator.js'), writes: true },
   { name: PEER, script: peerScript('dot-i-operator.mjs'), writes: true },
@@ -38,7 +40,7 @@ type Quantity = keyof Run;
 interface ServerResult {
   server: string;
   runs: Record<string, Run[]>;
-  /** slipway ÷ each other, round by round. */
+  /** Ratios of slipway to each other contestant, round by round. */
   ratios: Record<string, Record<Quantity, Spread>>;
 }
 
@@ -64,9 +66,7 @@ async function measureOn(
   kubeconfig: string,
   { plan, environment, say }: BenchContext,
 ): Promise<ServerResult> {
-  const config = new KubeConfig();
-  config.loadFromFile(kubeconfig);
-  const client = await KubeClient.connect(config);
+  const client = await KubeClient.connect(await loadKubeConfig(kubeconfig));
   const widgets = new Widgets(client, WIDGETS);
   const runs: Record<string, Run[]> = Object.fromEntries(CONTESTANTS.map(({ name }) => [name, []]));
   try {

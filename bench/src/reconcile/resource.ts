@@ -1,6 +1,6 @@
 /**
- * The custom resource that all contestants have: a Project in all but its group and kind, so that its objects weigh
- * what Projects do. The operators' whole work is to write status.observedGeneration where it is behind.
+ * The custom resource of all contestants: a Project with another group and kind, so that its objects have the size of
+ * Projects. The operators only write status.observedGeneration where it is behind.
  */
 import { customResourceDefinitions } from '@slipway/crds';
 
@@ -38,7 +38,7 @@ function definition() {
 const CONDITIONS = ['Ready', 'NamespaceReady', 'IsolationReady', 'KeysReady', 'DatabaseReady', 'ServicesReady'];
 const SERVICES = ['auth', 'rest', 'realtime', 'storage', 'functions'];
 
-/** Returns a resource like a Project that its owner made over REST. */
+/** Returns a resource like a Project that was created over REST. */
 export function widget(name: string): Widget {
   return {
     apiVersion: `${RESOURCE_GROUP}/${RESOURCE_VERSION}`,

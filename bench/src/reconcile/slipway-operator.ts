@@ -1,12 +1,9 @@
 /**
- * Slipway's runtime at work, in a process of its own. In, over IPC: how many widgets there are to handle, first and
- * each time again, and whether their status is to be written or they are only counted. Out: a message each time when so
- * many are handled.
+ * An operator on Slipway's runtime, in a process of its own. In, over IPC: the number of widgets to handle, again for
+ * each round, and whether to write their status or only to count them. Out: a message when that number is handled.
  */
-import { KubeConfig } from '@kubernetes/client-node';
+import { Informer, KubeClient, loadKubeConfig } from '@slipway/kubernetes';
 import { Controller, type Outcome } from '@slipway/operator/runtime/controller.js';
-import { Informer } from '@slipway/operator/runtime/informer.js';
-import { KubeClient } from '@slipway/operator/runtime/kube.js';
 import { Metrics } from '@slipway/operator/runtime/metrics.js';
 import { WorkQueue } from '@slipway/operator/runtime/work-queue.js';
 import { pino } from 'pino';
@@ -17,9 +14,7 @@ const WORKERS = 16;
 
 const tally = new Tally();
 process.once('message', async ({ writes }: Task) => {
-  const config = new KubeConfig();
-  config.loadFromDefault();
-  const client = await KubeClient.connect(config);
+  const client = await KubeClient.connect(await loadKubeConfig(process.env.KUBECONFIG));
   const log = pino({ level: 'error' });
   const metrics = new Metrics();
   const queue = new WorkQueue({ firstMs: 100, maxMs: 10_000 }, metrics.queue('widgets'));

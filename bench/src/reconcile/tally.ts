@@ -1,7 +1,9 @@
-/** Counts what a contestant handled, and says so when it is all that it was told of. Used in its process, over IPC. */
+/**
+ * Counts the objects that a contestant handled, and reports when it has handled all. Runs in the contestant's process.
+ */
 export interface Task {
   count: number;
-  /** Whether the status is to be written, or the events are only counted. */
+  /** True if the status is to be written; false if events are only counted. */
   writes: boolean;
 }
 
@@ -10,7 +12,7 @@ export class Tally {
 
   constructor() {
     process.on('message', ({ count }: Task) => {
-      // An event may be here before the word that it will be.
+      // An event may arrive before the message that announces it.
       this.#left += count;
     });
     process.on('disconnect', () => process.exit());

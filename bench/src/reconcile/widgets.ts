@@ -1,12 +1,14 @@
-/** The widgets on the API server: made once, changed before each run, looked at after it, gone at the end. */
+/** The widgets on the API server: created once, changed before each run, checked after it, deleted at the end. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isConflict, isNotFound, type KubeClient, KubeError } from '@slipway/operator/runtime/kube.js';
+import { isConflict, isNotFound, type KubeClient, KubeError } from '@slipway/kubernetes';
 import { DEFINITION, healthyStatus, isObserved, NAMESPACE, WIDGETS_PATH, type Widget, widget } from './resource.js';
 
 const AT_ONCE = 16;
 const DEFINITIONS_PATH = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
 const GONE_TIMEOUT_MS = 60_000;
-/** A definition just made is not served, then its storage is not ready. */
+/**
+ * Statuses of requests for a new definition, which is not served at first, and whose storage is not ready after that.
+ */
 const NOT_YET = new Set([404, 429, 503]);
 
 export class Widgets {
@@ -42,13 +44,13 @@ export class Widgets {
     throw new Error(`${DEFINITION.metadata.name} is not served`);
   }
 
-  /** Gives `count` widgets a new generation, which their status does not know. */
+  /** Gives `count` widgets a new generation, so that their status is behind. */
   async change(count: number): Promise<void> {
     const spec = { rotation: { apiKeys: ++this.#changes } };
     await this.#forEach(count, (name) => this.#client.patch(`${WIDGETS_PATH}/${name}`, { spec }));
   }
 
-  /** Throws unless every status is of its widget's generation. */
+  /** Throws unless the status of every widget has the widget's generation. */
   async verify(): Promise<void> {
     const { items } = await this.#client.get<{ items: Widget[] }>(WIDGETS_PATH);
     const behind = items.filter((widget) => !isObserved(widget));
@@ -56,13 +58,13 @@ export class Widgets {
     if (behind.length > 0) throw new Error(`the status of ${behind.length} widgets is behind`);
   }
 
-  /** Removes all that `create` made, and whatever an earlier run left. */
+  /** Deletes everything that `create` made, and the remains of earlier runs. */
   async remove(): Promise<void> {
     for (const path of [`${DEFINITIONS_PATH}/${DEFINITION.metadata.name}`, `/api/v1/namespaces/${NAMESPACE}`]) {
       await this.#client.delete(path).catch(unlessNotFound);
       const deadline = Date.now() + GONE_TIMEOUT_MS;
       while (await this.#client.get(path).catch(unlessNotFound)) {
-        if (Date.now() > deadline) throw new Error(`${path} does not go away`);
+        if (Date.now() > deadline) throw new Error(`${path} was not deleted in time`);
         await sleep(100);
       }
     }

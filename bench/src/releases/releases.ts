@@ -1,7 +1,7 @@
 /**
- * This checkout's platform beside an earlier one's (`--before=folder`, built there), both on this machine at once and
- * asked in turn: `rest`, `functions`, `provision` and `realtime`. What counts is how much better the newer one is in a
- * round, and the median of those.
+ * Compares this checkout's platform with an earlier one (`--before=folder`, built there). Both run on this machine at
+ * once, with requests in turn: `rest`, `functions`, `provision`, `storage` and `realtime`. The result is the median of
+ * the rounds' ratios of the newer to the earlier platform.
  */
 import path from 'node:path';
 import type { ProjectView } from '@slipway/e2e/management.js';
@@ -15,18 +15,23 @@ import { Subscribers, type SubscribersRun } from '../realtime/subscribers.js';
 import { decimals } from '../report/table.js';
 import { fill, type Project, SCHEMA, type Session } from '../rest/dataset.js';
 import { loadJob, OPERATIONS } from '../rest/operations.js';
+import { openBucket } from '../storage/bucket.js';
+import { Transfers } from '../storage/transfers.js';
 
 const AT_LEAST = 0.95;
 
-/** One of the two, with a project that has rows, a user and a function. */
+/** One of the two platforms, with a project that has rows, a user and a function. */
 interface Side {
   platform: Platform;
   view: ProjectView;
   project: Project;
   session: Session;
+  bucket: Bucket;
 }
 
-/** Something that is measured of one side, again and again. */
+type Bucket = Awaited<ReturnType<typeof openBucket>>;
+
+/** A measurement that is repeated on each side. */
 interface Probe {
   measure(seconds: number): Promise<number>;
   close(): void;
@@ -60,7 +65,7 @@ const functionJob = (side: Side): LoadJob => ({
   expectedStatuses: [200],
 });
 
-/** How long one takes that has no length of its own. */
+/** Seconds of a measurement without a length of its own. */
 const times = (once: () => Promise<number>): Probe => ({ measure: once, close: () => undefined });
 
 async function broadcast({ platform, view }: Side, run: (seconds: number) => SubscribersRun, of: 'perSecond' | 'p95') {
@@ -116,6 +121,22 @@ const PARTS: readonly Part[] = [
         return performance.now() - begun;
       }),
   },
+  ...(['upload', 'download'] as const).map(
+    (direction): Part => ({
+      name: `storage: ${direction} 10 KB`,
+      unit: 'objects/s',
+      better: 'more',
+      probe: async ({ bucket }, connections) => {
+        const transfers = new Transfers({ ...bucket, direction, bytes: 10_000 });
+        const measure = async (seconds: number) => {
+          const { perSecond, failures, firstFailure } = await transfers.run({ connections, seconds });
+          if (failures > 0) throw new Error(`${failures} wrong answers, the first: ${firstFailure}`);
+          return perSecond;
+        };
+        return { measure, close: () => transfers.close() };
+      },
+    }),
+  ),
   {
     name: 'realtime: broadcast',
     unit: 'deliveries/s',
@@ -136,7 +157,7 @@ export const releases: Bench = async (context) => {
   const parts = chosen(PARTS, ({ name }) => name, only);
   const sides: Side[] = [];
   try {
-    say('starting both, and filling a project of each');
+    say('starting both platforms, and filling a project of each');
     sides.push(await start(path.resolve(before, 'slipway/dist/main.js')), await start(undefined));
     const measured: Measured[] = [];
     for (const part of parts) measured.push(await compare(part, sides as [Side, Side], context));
@@ -147,7 +168,7 @@ export const releases: Bench = async (context) => {
 };
 
 async function start(main: string | undefined): Promise<Side> {
-  const platform = await Platform.start({ SLIPWAY_SERVICES_SHARED: 'functions' }, main);
+  const platform = await Platform.start({ SLIPWAY_SERVICES_SHARED: 'functions,storage' }, main);
   try {
     const view = await platform.createProject();
     await onLargePlan(platform, view);
@@ -156,7 +177,7 @@ async function start(main: string | undefined): Promise<Side> {
     const session = await fill(project);
     await platform.query(view, 'analyze todos, albums, tracks');
     await platform.deployFunction(view, FUNCTION, `Deno.serve(${HANDLER});`);
-    return { platform, view, project, session };
+    return { platform, view, project, session, bucket: await openBucket(platform, view) };
   } catch (error) {
     await platform.close();
     throw error;
@@ -167,11 +188,11 @@ interface Measured {
   part: Part;
   before: number[];
   now: number[];
-  /** Above 1: the newer one is better. */
+  /** Above 1: the newer platform is better. */
   ratios: number[];
 }
 
-/** Each round begins with the other side, so that what the first of two leaves to the second disturbs both alike. */
+/** Each round begins with the other side: what the first side leaves behind then disturbs both alike. */
 async function compare(part: Part, sides: [Side, Side], { plan, say }: BenchContext): Promise<Measured> {
   say(`${part.name}: ${plan.rounds} rounds of ${plan.seconds} s of each`);
   const probes: Probe[] = [];

@@ -1,4 +1,4 @@
-/** Writes what a bench found to a file of its own, and shows it. */
+/** Writes the results of a bench to its own file, and prints them. */
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,4 +1,4 @@
-/** A table for the terminal that is also Markdown: columns of numbers stand to the right. */
+/** A table for the terminal that is also Markdown: columns of numbers are aligned to the right. */
 export function renderTable(head: string[], rows: string[][]): string {
   const columns = head.map((title, column) => {
     const cells = rows.map((row) => row[column] ?? '');

@@ -1,6 +1,7 @@
 /**
- * The limit of Node: node:http and stock `pg`, one Sync a request, nothing checked but the token's bytes. A process of
- * its own. In, over IPC: settings, later a pool size at any time. Out: the port.
+ * The upper bound for Node: node:http and stock `pg`, one Sync message for each request, and no checks except a
+ * comparison of the token. It runs in a process of its own. In, over IPC: settings, later any number of pool sizes.
+ * Out: the port.
  */
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -22,7 +23,10 @@ export interface PoolSize {
 let login: Login;
 let clients: pg.Client[] = [];
 let idle: pg.Client[] = [];
-/** Bounded by the load generator's connections, each of which waits for its answer. */
+/**
+ * Waiting queries. There are at most as many as the load generator has connections, because each connection waits for
+ * its response.
+ */
 const waiting: OneSyncQuery[] = [];
 const tokens = new Set<string>();
 let planned: BareSettings['statements'];
@@ -64,13 +68,13 @@ const readBody = async (request: IncomingMessage) => {
   return text;
 };
 
-interface Asked {
+interface ParsedRequest {
   name: OperationName;
   id: string;
   body: string;
 }
 
-async function read(request: IncomingMessage): Promise<Asked> {
+async function read(request: IncomingMessage): Promise<ParsedRequest> {
   const url = request.url as string;
   if (request.method !== 'GET') {
     return { name: url.includes('on_conflict') ? 'upsert' : 'insert', id: '', body: await readBody(request) };
@@ -80,18 +84,18 @@ async function read(request: IncomingMessage): Promise<Asked> {
   return { name: url.includes('/albums') ? 'to-many embed' : 'select 10 rows', id: '', body: '' };
 }
 
-function bound(value: PlannedValue, { id, body }: Asked): string | null {
+function bound(value: PlannedValue, { id, body }: ParsedRequest): string | null {
   if (value.kind === 'constant') return value.text;
   return value.kind === 'id' ? id : body;
 }
 
 async function answer(request: IncomingMessage): Promise<{ status: number; body: string }> {
   if (!tokens.has(request.headers.authorization ?? '')) return { status: 401, body: '' };
-  const asked = await read(request);
-  const statements = planned[asked.name].map(({ text, values }, index) => ({
-    name: `${asked.name} ${index}`,
+  const parsed = await read(request);
+  const statements = planned[parsed.name].map(({ text, values }, index) => ({
+    name: `${parsed.name} ${index}`,
     text,
-    values: values.map((value) => bound(value, asked)),
+    values: values.map((value) => bound(value, parsed)),
   }));
   const body = await runOneSync(statements);
   return request.method === 'GET' ? { status: 200, body } : { status: 201, body: '' };

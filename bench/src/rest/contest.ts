@@ -1,11 +1,11 @@
-/** One kind of request, asked of everyone on the stage who answers it rightly, in turn. */
+/** Sends one kind of request to each contestant that answers it correctly, in turn. */
 import type { BenchContext } from '../bench.js';
 import { LoadGenerator, type LoadRun } from '../measure/load.js';
 import { type Contestant, interleave, type Measured, type Ratio, ratioOf } from '../measure/rounds.js';
 import { loadJob, type Operation } from './operations.js';
 import { BARE, LITE, PGBENCH, POSTRUST, type Server, SLIPWAY, type Stage } from './stage.js';
 
-/** How many times as fast slipway is to be. */
+/** How many times as fast as each contestant Slipway should be. */
 const AT_LEAST: Record<string, number> = { [BARE]: 0.8, [POSTRUST]: 2, [LITE]: 5 };
 const POOL_SIZES = [2, 4, 8, 16, 32];
 const POOL_TRIAL_SECONDS = 1;
@@ -48,7 +48,7 @@ export async function measure(
       contestants.push({ name: server.name, run: (run) => generator.run(run), processes: server.processes() });
     }
     if (pgbench) {
-      const run = (asked: LoadRun) => pgbench.run(operation.name, asked);
+      const run = (options: LoadRun) => pgbench.run(operation.name, options);
       contestants.push({ name: PGBENCH, run, processes: { postgres } });
     }
     say(`${operation.name}: ${plan.rounds} rounds of ${plan.seconds} s`);
@@ -61,7 +61,7 @@ export async function measure(
   }
 }
 
-/** Which of the peers answer this rightly, and what the others answered. */
+/** Returns the peers that answer this request correctly, and the errors of the others. */
 async function tryPeers(operation: Operation, { peers, slipway }: Stage) {
   const able: Server[] = [];
   const unable: Unable[] = [];
@@ -77,7 +77,7 @@ async function tryPeers(operation: Operation, { peers, slipway }: Stage) {
   return { able, unable };
 }
 
-/** Leaves a server that has a pool on the number of connections that it was fastest with. */
+/** Sets a server's pool to the size with which it was fastest. */
 async function bestPoolSize(
   server: Server,
   generator: LoadGenerator,

@@ -1,4 +1,4 @@
-/** How the data plane's own login reaches a project's database, as `pg` takes it. */
+/** Connection settings of the data plane's login in a project's database, for `pg`. */
 export interface Login {
   host: string;
   port: number;

@@ -1,6 +1,6 @@
 /**
- * The tables that every contestant serves, and their rows, written through the contestant's own REST interface by the
- * users who own them: the same rows, in the same order, by the same way in.
+ * The tables that every contestant serves, and their rows. The users who own the rows write them through each
+ * contestant's own REST interface, in the same order.
  */
 import { randomUUID } from 'node:crypto';
 
@@ -43,22 +43,24 @@ const USERS = 10;
 export const ROWS_PER_USER = 10_000;
 export const ALBUMS_PER_USER = 100;
 export const TRACKS_PER_ALBUM = 10;
-/** @supabase/lite on SQLite refuses more than a hundred values in one request. */
+/**
+ * Number of rows in one request, because @supabase/lite on SQLite rejects more than a hundred values in one request.
+ */
 export const LITE_ROWS_PER_REQUEST = 25;
 const ROWS_PER_REQUEST = 1000;
 const OLDEST_ROW = Date.UTC(2026, 0, 1);
 
-/** Where a project is served, and what a client needs to call it. */
+/** Base URL of a project, and the keys that a client needs. */
 export interface Project {
   baseUrl: string;
-  /** Where its tables are, below that: `/rest/v1`. */
+  /** Path of its tables below the base URL: `/rest/v1`. */
   restPath: string;
   anonKey: string;
 }
 
 export const SUPABASE_REST_PATH = '/rest/v1';
 
-/** A server of one project on this machine, which asks for no key. */
+/** A server with one project on this machine, which requires no key. */
 export const onLoopback = ({ port }: { port: number }, restPath = SUPABASE_REST_PATH): Project => ({
   baseUrl: `http://127.0.0.1:${port}`,
   restPath,
@@ -98,7 +100,7 @@ export async function signUp(project: Project): Promise<Session> {
 }
 
 /**
- * Fills the empty tables; of the session that is returned are the todos 1 … ROWS_PER_USER and the albums 1 …
+ * Fills the empty tables. The session that it returns owns the todos 1 … ROWS_PER_USER and the albums 1 …
  * ALBUMS_PER_USER.
  */
 export async function fill(project: Project, rowsPerRequest = ROWS_PER_REQUEST): Promise<Session> {

@@ -1,6 +1,6 @@
-/** Which driver of @supabase/lite is the faster one for the requests that `rest` measures: SQLite or Postgres. */
+/** Measures which driver of @supabase/lite is faster for the requests of `rest`: SQLite or Postgres. */
 import { randomBytes } from 'node:crypto';
-import { startTestPostgres } from '@slipway/postgres';
+import { startTestPostgres } from '@slipway/postgres/testing.js';
 import { Client } from 'pg';
 import type { Bench } from '../bench.js';
 import { LoadGenerator } from '../measure/load.js';
@@ -11,7 +11,7 @@ import { fill, LITE_ROWS_PER_REQUEST, onLoopback, SCHEMA, type Session } from '.
 import { startLiteOnSqlite } from './lite.js';
 import { loadJob, OPERATIONS } from './operations.js';
 
-/** Roles that lite's own migrations would create; on Postgres it has none. */
+/** SQL for the roles that lite's migrations would create. On Postgres, lite applies no migrations. */
 const ROLES = 'create role anon; create role authenticated; create role service_role bypassrls;';
 const GRANTS = 'grant usage on schema auth to public; grant all on todos, albums, tracks to authenticated;';
 

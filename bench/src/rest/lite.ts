@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type Program, startLite } from '../peers.js';
 
-/** @supabase/lite on node:sqlite and a file, its faster driver: `lite-drivers` measures that. */
+/** @supabase/lite on node:sqlite and a file, which is its faster driver by `lite-drivers`. */
 export async function startLiteOnSqlite(schema: string): Promise<Program> {
   const folder = await mkdtemp(path.join(tmpdir(), 'slipway-lite-'));
   const url = `file:${path.join(folder, 'data.db')}`;

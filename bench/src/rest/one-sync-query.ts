@@ -1,4 +1,6 @@
-/** Two statements for stock `pg` under one Sync: an implicit transaction, one write and one read. */
+/**
+ * Sends two statements of stock `pg` under one Sync: one implicit transaction, one write and one read on the socket.
+ */
 import type { Connection, Submittable } from 'pg';
 
 export interface Statement {
@@ -7,7 +9,7 @@ export interface Statement {
   values: (string | null)[];
 }
 
-/** The part of a connection of `pg` that its types leave out. */
+/** Members of a `pg` connection that its types omit. */
 interface WireConnection {
   parsedStatements: Record<string, string>;
   stream: { cork(): void; uncork(): void };
@@ -46,7 +48,7 @@ export class OneSyncQuery implements Submittable {
   }
 
   handleRowDescription(): void {}
-  /** The rows are JSON that Postgres built, in one column among others. */
+  /** Postgres built the rows as JSON, in one column beside others. */
   handleDataRow({ fields }: { fields: (string | null)[] }): void {
     this.#value = fields.find((field) => field?.startsWith('[')) ?? '';
   }
@@ -56,7 +58,7 @@ export class OneSyncQuery implements Submittable {
     this.#error = error;
   }
   handleReadyForQuery(): void {
-    // `pg` looks for its own next query after this call, so the connection is free one tick later.
+    // `pg` starts its own next query after this call, so the connection is free one tick later.
     process.nextTick(this.onReady);
     this.#settle(this.#error, this.#value);
   }

@@ -1,4 +1,4 @@
-/** The requests that are measured, as supabase-js sends them, and what a right answer is. */
+/** The measured requests, as supabase-js sends them, with the check of a correct response. */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { LoadJob } from '../measure/load.js';
@@ -19,7 +19,7 @@ export interface Operation {
   name: OperationName;
   expectedStatuses: number[];
   template(project: Project, session: Session): RequestTemplate;
-  /** Asks `project` once and throws where the answer is wrong, or what `reader` then finds in the table. */
+  /** Sends the request to `project` once. Throws if the response is wrong, or the table as `reader` then sees it. */
   verify(project: Project, session: Session, reader?: Project): Promise<void>;
 }
 
@@ -91,9 +91,13 @@ export const OPERATIONS: Operation[] = [
     template: read(TEN_ALBUMS),
     verify: async (project, session) => {
       const albums: Album[] = await get(project, session, TEN_ALBUMS);
-      const found = albums.map(({ id, title, tracks }) => ({ id, title, tracks: tracks.map(withoutId).sort(byPlace) }));
+      const shown = albums.map(({ id, title, tracks }) => ({
+        id,
+        title,
+        tracks: tracks.map(withoutId).sort(byPlace),
+      }));
       expectEqual(
-        found,
+        shown,
         Array.from({ length: 10 }, (_, index) => albumOf(ALBUMS_PER_USER - index)),
       );
     },

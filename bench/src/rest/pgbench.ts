@@ -1,4 +1,7 @@
-/** The limit: pgbench sends the very statements of each request in one pipeline, with nobody in between. */
+/**
+ * The upper bound for the database: pgbench sends the same statements of each request in one pipeline, without a server
+ * in between.
+ */
 import { spawn } from 'node:child_process';
 import { constants } from 'node:fs';
 import { access, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
@@ -12,7 +15,7 @@ import type { PlannedStatement } from './recording.js';
 
 const DEBIAN_VERSIONS = '/usr/lib/postgresql';
 
-/** Looks along the search path, then where Debian keeps its versions, newest first. */
+/** Searches PATH, then the folders of Debian's Postgres versions, newest first. */
 export async function findPgbench(searchPath: string): Promise<string | undefined> {
   const versions = await readdir(DEBIAN_VERSIONS).catch(() => []);
   versions.sort((a, b) => Number(b) - Number(a));
@@ -48,7 +51,7 @@ export class Pgbench {
     this.#folder = folder;
   }
 
-  /** `body` is the request's as a template. */
+  /** `body` is the template of the request's body. */
   static async create(binary: string, login: Login, scripts: Scripts): Promise<Pgbench> {
     const folder = await mkdtemp(path.join(tmpdir(), 'slipway-pgbench-'));
     for (const name of OPERATION_NAMES) {
@@ -90,14 +93,14 @@ export class Pgbench {
 
 const PLACEHOLDER = /\{(random|unique)\}/g;
 
-/** pgbench binds variables as parameters, as a program does; a literal with a colon in it would be read as one. */
+/** pgbench binds variables as parameters, as a program does. It would read a colon in a literal as a variable. */
 function variables(statements: PlannedStatement[], body: string | undefined): Record<string, string> {
   const constants = statements.flatMap(({ values }, statement) =>
     values.map((value, index) => [variable(statement, index), value] as const),
   );
-  const found: Record<string, string> = body === undefined ? {} : { body: body.replace(PLACEHOLDER, '%s') };
-  for (const [name, value] of constants) if (value.kind === 'constant' && value.text !== null) found[name] = value.text;
-  return found;
+  const bound: Record<string, string> = body === undefined ? {} : { body: body.replace(PLACEHOLDER, '%s') };
+  for (const [name, value] of constants) if (value.kind === 'constant' && value.text !== null) bound[name] = value.text;
+  return bound;
 }
 
 const variable = (statement: number, index: number) => `value_${statement}_${index}`;

@@ -1,7 +1,4 @@
-/**
- * The binary of postrust-server, built by cargo from its crate when it is first asked for, and kept beside the other
- * peers.
- */
+/** Returns the binary of postrust-server. At its first use cargo builds it from its crate, beside the other peers. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -13,7 +10,7 @@ const POSTRUST_VERSION = '3.1.0';
 const FOLDER = peerScript(`.cache/postrust-${POSTRUST_VERSION}`);
 const BINARY = path.join(FOLDER, 'bin', 'postrust');
 
-/** The binary, or why there is none. */
+/** The binary, or the reason for its absence. */
 export async function postrustBinary(
   environment: NodeJS.ProcessEnv,
   say: (text: string) => void,
@@ -24,7 +21,7 @@ export async function postrustBinary(
   }
   say(`building postrust-server ${POSTRUST_VERSION} once, which takes some minutes`);
   const install = ['install', '--quiet', '--root', FOLDER, `postrust-server@${POSTRUST_VERSION}`];
-  // Its lockfile may name versions that the registry at hand doesn't have.
+  // Its lockfile may name versions that the configured registry does not have.
   for (const args of [[...install, '--locked'], install]) {
     if ((await cargo(args, environment, 'inherit')) === 0) return { binary: BINARY };
   }

@@ -1,12 +1,12 @@
 /**
- * postrust-server, the work-alike in Rust, as its documentation configures it, with PostgREST's paths and answers (its
- * compatibility mode). Its pool has the size that it was started with: another size is another process, on the same
- * port.
+ * postrust-server, a PostgREST-compatible server in Rust, configured as its documentation shows, with PostgREST's paths
+ * and responses (its compatibility mode). Its pool size is fixed at its start, so another size is another process on
+ * the same port.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import { freePort } from '@slipway/postgres';
+import { freePort } from '@slipway/testing';
 import type { Login } from './database.js';
 
 const PATIENCE_MS = 10_000;

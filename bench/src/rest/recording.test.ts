@@ -12,14 +12,14 @@ const LOG = [
   '',
 ].join('\n');
 
-test('statements are read from the log with their text and values', () => {
+test('statements are read from the log with text and values', () => {
   assert.equal(parseLog(LOG), [
     { text: 'select set_config($1, $2, true)', values: ['role', "it's, $3 = 'x'"] },
     { text: 'select *\nfrom t where id = $1 and note is $2', values: ['7', null] },
   ]);
 });
 
-test('what the sample request brought is where the next request brings its own', () => {
+test('a planned statement has the next request’s values in place of the recorded values', () => {
   const recorded = [{ text: 'select $1, $2, $3', values: ['7', '{"a":1}', 'x'] }];
   assert.equal(planOf(recorded, { id: 7, body: '{"a":1}' })[0]?.values, [
     { kind: 'id' },

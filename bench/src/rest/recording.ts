@@ -1,6 +1,6 @@
 /**
- * The statements that the data plane sends for one request, as Postgres logs them: so pgbench and the bare server send
- * the very same, whatever the data plane becomes.
+ * Records the statements that the data plane sends for one request, from the log of Postgres. pgbench and the bare
+ * server replay them, so they always send what the data plane sends.
  */
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -13,7 +13,7 @@ export interface RecordedStatement {
   values: (string | null)[];
 }
 
-/** A value of a statement: the same for every request, or the one that the request brings. */
+/** A value of a statement: constant, or taken from each request. */
 export type PlannedValue = { kind: 'constant'; text: string | null } | { kind: 'id' } | { kind: 'body' };
 
 export interface PlannedStatement {
@@ -21,7 +21,7 @@ export interface PlannedStatement {
   values: PlannedValue[];
 }
 
-/** Finds in what was recorded for `sample` the values that differ between requests. */
+/** Marks the values in the statements recorded for `sample` that differ between requests. */
 export function planOf(recorded: RecordedStatement[], sample: { id: number; body?: string }): PlannedStatement[] {
   const plan = (text: string | null): PlannedValue => {
     if (text === String(sample.id)) return { kind: 'id' };
@@ -33,11 +33,11 @@ export function planOf(recorded: RecordedStatement[], sample: { id: number; body
 
 const LOG_TIMEOUT_MS = 10_000;
 
-/** Runs `ask` and returns what `role` executed meanwhile. `role` must have no other client. */
+/** Runs `request` and returns the statements that `role` executed during it. `role` must have no other client. */
 export async function record(
   platform: Platform,
   role: string,
-  ask: () => Promise<unknown>,
+  request: () => Promise<unknown>,
 ): Promise<RecordedStatement[]> {
   const admin = new Client(await platform.running.admin());
   await admin.connect();
@@ -49,9 +49,9 @@ export async function record(
     await admin.query(`alter role ${quoted} set log_statement = 'all'`);
     await reconnect();
     // The first request of a connection also loads the catalogue.
-    await ask();
+    await request();
     const before = (await readFile(file, 'utf8')).length;
-    await ask();
+    await request();
     return await logged(file, before);
   } finally {
     await admin.query(`alter role ${quoted} reset log_statement`);
@@ -69,10 +69,10 @@ async function logged(file: string, from: number): Promise<RecordedStatement[]> 
     before = text.length;
     await sleep(200);
   }
-  throw new Error(`${file} tells of no statement`);
+  throw new Error(`${file} has no statement of the request`);
 }
 
-/** Reads `LOG: execute name: text` and the `DETAIL: Parameters: …` that follows; a tab marks a line that goes on. */
+/** Parses `LOG: execute name: text` and the `DETAIL: Parameters: …` after it; a tab marks a continued line. */
 export function parseLog(text: string): RecordedStatement[] {
   const statements: RecordedStatement[] = [];
   for (const entry of text.replaceAll('\n\t', '\n\u0000').split(/\n(?!\u0000)/)) {
@@ -88,6 +88,6 @@ export function parseLog(text: string): RecordedStatement[] {
 
 /** `$1 = 'it''s', $2 = NULL` */
 function parseParameters(text: string): (string | null)[] {
-  const found = text.matchAll(/\$\d+ = (?:NULL|'((?:[^']|'')*)')(?:, |$|\n)/g);
-  return [...found].map(([, quoted]) => (quoted === undefined ? null : quoted.replaceAll("''", "'")));
+  const pairs = text.matchAll(/\$\d+ = (?:NULL|'((?:[^']|'')*)')(?:, |$|\n)/g);
+  return [...pairs].map(([, quoted]) => (quoted === undefined ? null : quoted.replaceAll("''", "'")));
 }

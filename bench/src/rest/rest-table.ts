@@ -5,7 +5,8 @@ import type { OperationResult } from './contest.js';
 import { SLIPWAY } from './stage.js';
 
 /**
- * One row for each request and contestant: how fast, how steady, how much faster the first is, and what a request cost.
+ * Returns one row for each request and contestant: speed, spread, how many times as fast Slipway is, and the processor
+ * time of a request.
  */
 export function restTable(results: OperationResult[]): Table {
   const head = [

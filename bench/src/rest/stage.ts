@@ -1,10 +1,10 @@
 /**
- * Sets up who takes part in `rest`: one project's database with its rows, everyone who serves it, and what serves a
- * copy.
+ * Starts the contestants of `rest`: one project's database with its rows, every server of that database, and the
+ * servers of a copy.
  */
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
-import type { BenchContext } from '../bench.js';
+import type { BenchContext, Closers } from '../bench.js';
 import { sampleOf } from '../measure/request-template.js';
 import { nextMessage, startProgram } from '../peers.js';
 import { Platform } from '../platform.js';
@@ -22,30 +22,28 @@ export const LITE = '@supabase/lite';
 export const POSTRUST = 'postrust-server';
 export const PGBENCH = 'pgbench';
 
-/** A contestant's server. */
+/** The server of a contestant. */
 export interface Server {
   name: string;
   project: Project;
   session: Session;
-  /** Roots of process trees whose processor time is told. */
+  /** Roots of process trees whose processor time is measured. */
   processes(): Record<string, number>;
-  /** Sets the number of its connections to Postgres, for a contestant that takes one. */
+  /** Sets the number of its connections to Postgres, for a contestant with such a setting. */
   setPoolSize?(size: number): Promise<unknown>;
 }
 
 export interface Stage {
   slipway: Server;
   bare: Server;
-  /** Programs of others: they may be unable to do what is asked. */
+  /** Programs of other projects, which may not support every request. */
   peers: Server[];
   pgbench: Pgbench | undefined;
   postgres: number;
   statements: Record<string, PlannedStatement[]>;
-  /** Contestants that are missing, and what each needs. */
+  /** Absent contestants, and what each needs. */
   missing: string[];
 }
-
-type Closers = (() => Promise<unknown>)[];
 
 export async function setUp({ say, environment }: BenchContext, closers: Closers): Promise<Stage> {
   const built = await postrustBinary(environment, say);
@@ -82,8 +80,8 @@ export async function setUp({ say, environment }: BenchContext, closers: Closers
 }
 
 /**
- * Contestants may need more connections than the platform gives a project. The operator would put that right, so it
- * stands still until the end.
+ * Removes the connection limit of the project's role, as contestants may need more connections than the platform gives
+ * a project. The operator would restore the limit, so it is stopped until the end.
  */
 async function liftConnectionLimit(platform: Platform, role: string, operator: number, closers: Closers) {
   process.kill(operator, 'SIGSTOP');
@@ -131,7 +129,7 @@ async function startPostrust(
 const SAMPLE_ID = 7123;
 const SAMPLE_UNIQUE = 1;
 
-/** Records the data plane's messages for each kind of request, with the places where requests differ. */
+/** Records the data plane's statements for each kind of request, with the places where requests differ. */
 async function recordAll(platform: Platform, role: string, project: Project, session: Session) {
   const scripts = {} as Record<OperationName, { statements: PlannedStatement[]; body: string | undefined }>;
   for (const { name, template, expectedStatuses } of OPERATIONS) {

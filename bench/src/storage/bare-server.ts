@@ -1,6 +1,6 @@
 /**
- * The limit of Node: bodies streamed to files, renamed when they are whole, and streamed back, without any check. A
- * process of its own. In, over IPC: its folder. Out: the port.
+ * The upper bound for Node: bodies are streamed to files, which are renamed once complete, and streamed back, without
+ * any check. The server runs in a process of its own. In, over IPC: its folder. Out: the port.
  */
 import { createWriteStream } from 'node:fs';
 import { mkdir, open, rename, rm } from 'node:fs/promises';

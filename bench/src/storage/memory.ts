@@ -1,15 +1,15 @@
-/** How much more memory a process has while something goes on than before. */
+/** Measures how much more memory a process has during work than before. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { memoryMiB, residentMiB } from '../measure/processes.js';
 
 const SAMPLE_MS = 100;
 
-/** In MiB: what is resident (RSS), and that with pages counted in part that others share (PSS). */
+/** In MiB: resident memory (RSS), and the same with shared pages counted in part (PSS). */
 export interface Growth {
   idle: number;
-  /** The most above idle. */
+  /** The maximum above idle. */
   peak: number;
-  /** The most above idle in the first third of the time and in the last: alike, where it is flat. */
+  /** The maximum above idle in the first and in the last third of the time; about equal if memory does not grow. */
   firstThird: number;
   lastThird: number;
   idlePss: number;

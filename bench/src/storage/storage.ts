@@ -1,31 +1,44 @@
 /**
- * Storage: uploads and downloads of three sizes beside a bare Node server that streams bodies to files and back, and
- * the memory of both while the largest are under way. Slipway's side is the whole of it: gateway, key, the caller's
- * policies, rows in the project's database.
+ * Benchmark of storage: uploads and downloads of three sizes, beside a bare Node server that streams bodies to files
+ * and back, and the memory of both while the largest are in flight. On Slipway's side a request passes everything:
+ * gateway, key check, the caller's policies, and rows in the project's database.
  */
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Bench, type BenchContext, type BenchResult, chosen, type Table, type Target } from '../bench.js';
+import {
+  type Bench,
+  type BenchContext,
+  type BenchResult,
+  type Closers,
+  chosen,
+  closing,
+  type Table,
+  type Target,
+} from '../bench.js';
 import type { Contestant, Measured, Plan } from '../measure/rounds.js';
 import { interleave, ratioOf } from '../measure/rounds.js';
 import { startProgram } from '../peers.js';
 import { Platform } from '../platform.js';
 import { decimals, whole } from '../report/table.js';
+import { openBucket } from './bucket.js';
 import { type Growth, growthWhile } from './memory.js';
 import { type TransferJob, Transfers } from './transfers.js';
 
 const AT_LEAST_OF_BARE = 0.8;
-/** Limit of memory growth: one object of the largest size. Several at once need a fraction of each. */
+/**
+ * Maximum growth of the memory in MiB: one object of the largest size. Several objects at once need only a fraction of
+ * each.
+ */
 const GROWTH_AT_MOST_MIB = 100;
 const SLIPWAY = 'slipway';
 const BARE = 'bare streaming';
 const MEMORY = 'memory';
 /**
- * Folder of both contestants: in memory if there is such a file system. A disk's pace, and its work after files were
- * removed, would be measured otherwise.
+ * Folder of both contestants, in memory if the machine has such a file system. Otherwise the results would depend on
+ * the disk's speed, and on its work after files are removed.
  */
 const FILES = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 const KB = 1000;
@@ -35,7 +48,7 @@ interface Size {
   name: string;
   bytes: number;
   connections: number;
-  /** Whether it is wanted to come near the bare server. */
+  /** True if the target is to come near the bare server. */
   wanted: boolean;
 }
 
@@ -55,22 +68,15 @@ const PARTS: readonly Part[] = SIZES.flatMap((size) =>
   DIRECTIONS.map((direction) => ({ name: `${direction} ${size.name}`, direction, size })),
 );
 
-/** One that is measured: where it takes objects, and the process whose memory is told. */
+/** A measured server: the URL for objects, and the process whose memory is measured. */
 interface Server extends Pick<TransferJob, 'baseUrl' | 'headers' | 'clear'> {
   name: string;
   pid: number;
 }
 
-export const storage: Bench = async (context) => {
-  const closers: (() => unknown)[] = [];
-  try {
-    return await measure(context, closers);
-  } finally {
-    for (const close of closers.reverse()) await close();
-  }
-};
+export const storage: Bench = closing(measure);
 
-async function measure({ plan, say, only }: BenchContext, closers: (() => unknown)[]): Promise<BenchResult> {
+async function measure({ plan, say, only }: BenchContext, closers: Closers): Promise<BenchResult> {
   const named = chosen([...PARTS, { name: MEMORY }], ({ name }) => name, only);
   say('starting a platform with storage, and a bare server');
   const servers = [await startSlipway(closers), await startBare(closers)];
@@ -95,35 +101,16 @@ async function measure({ plan, say, only }: BenchContext, closers: (() => unknow
   };
 }
 
-async function startSlipway(closers: (() => unknown)[]): Promise<Server> {
+async function startSlipway(closers: Closers): Promise<Server> {
   const folder = await newFolder(closers);
   const platform = await Platform.start({ SLIPWAY_SERVICES_SHARED: 'storage', SLIPWAY_STORAGE_DIR: folder });
   closers.push(() => platform.close());
   const project = await platform.createProject();
-  const { baseUrl, anonKey } = platform.served(project);
-  const headers = { authorization: `Bearer ${anonKey}` };
-  const bucket = await fetch(`${baseUrl}/storage/v1/bucket`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${project.service_role_key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ name: 'bench' }),
-  });
-  if (!bucket.ok) throw new Error(`the bucket was not made: ${await bucket.text()}`);
-  await platform.query(
-    project,
-    `create policy bench on storage.objects for all to anon using (bucket_id = 'bench') with check (bucket_id = 'bench');
-     create policy bench on storage.buckets for select to anon using (id = 'bench')`,
-  );
   const { dataplane } = await platform.programs();
-  return {
-    name: SLIPWAY,
-    pid: dataplane as number,
-    baseUrl: `${baseUrl}/storage/v1/object/bench/`,
-    headers,
-    clear: ['POST', `${new URL(baseUrl).pathname}/storage/v1/bucket/bench/empty`],
-  };
+  return { name: SLIPWAY, pid: dataplane as number, ...(await openBucket(platform, project)) };
 }
 
-async function startBare(closers: (() => unknown)[]): Promise<Server> {
+async function startBare(closers: Closers): Promise<Server> {
   const folder = await newFolder(closers);
   const { pid, port, close } = await startProgram(fileURLToPath(new URL('./bare-server.js', import.meta.url)), {
     folder,
@@ -132,7 +119,7 @@ async function startBare(closers: (() => unknown)[]): Promise<Server> {
   return { name: BARE, pid, baseUrl: `http://127.0.0.1:${port}/`, headers: {}, clear: ['DELETE', '/'] };
 }
 
-async function newFolder(closers: (() => unknown)[]): Promise<string> {
+async function newFolder(closers: Closers): Promise<string> {
   const folder = await mkdtemp(path.join(FILES, 'slipway-bench-'));
   closers.push(() => rm(folder, { recursive: true, force: true }));
   return folder;
@@ -153,7 +140,7 @@ interface Grown extends Growth {
   direction: Direction;
 }
 
-/** Before anything large has gone through: idle is what small ones leave behind. */
+/** Taken before any large object: the idle memory is what small objects leave behind. */
 async function measureMemory(servers: Server[], plan: Plan, say: (text: string) => void): Promise<Grown[]> {
   const grown: Grown[] = [];
   for (const direction of DIRECTIONS) {

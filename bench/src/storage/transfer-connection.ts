@@ -1,6 +1,6 @@
 /**
- * One keep-alive connection that sends bodies and compares those that come, as they come and into one buffer: what the
- * generator spends is taken from the servers that it measures on the same cores.
+ * One keep-alive connection that sends bodies and compares received ones chunk by chunk, in one buffer: the generator
+ * runs on the same cores as the servers that it measures.
  */
 import { connect, type Socket } from 'node:net';
 
@@ -9,13 +9,13 @@ const HEAD_END = '\r\n\r\n';
 
 export interface TransferAnswer {
   status: number;
-  /** Whether the body was what was expected, where anything was. */
+  /** True if the body was as expected, or none was expected. */
   matches: boolean;
   /** The beginning of an unexpected response. */
   text: string;
 }
 
-/** An answer, as far as it came. */
+/** The part of a response that has arrived. */
 interface Coming {
   expected: Buffer | undefined;
   head: string;
@@ -50,7 +50,7 @@ export class TransferConnection {
     return connection;
   }
 
-  /** `head` without its last empty line. */
+  /** `head` is without its final empty line. */
   ask(head: string, body?: Buffer, expected?: Buffer): Promise<TransferAnswer> {
     return new Promise((take, fail) => {
       this.#coming = { expected, head: '', status: 0, length: -1, received: 0, matches: true, text: '', take, fail };
@@ -78,7 +78,7 @@ export class TransferConnection {
   }
 }
 
-/** Gives back what stands behind the head; undefined: it has not ended yet. */
+/** Returns the bytes after the head; undefined: the head is not complete. */
 function readHead(coming: Coming, bytes: Buffer): Buffer | undefined {
   const before = coming.head.length;
   coming.head += bytes.toString('latin1');
@@ -86,7 +86,7 @@ function readHead(coming: Coming, bytes: Buffer): Buffer | undefined {
   if (end < 0) return undefined;
   coming.status = Number(coming.head.slice(9, 12));
   const length = /\r\ncontent-length: *(\d+)/i.exec(coming.head.slice(0, end))?.[1];
-  if (length === undefined) coming.fail(new Error('an answer without a length'));
+  if (length === undefined) coming.fail(new Error('a response without a length'));
   coming.length = Number(length);
   return bytes.subarray(end + HEAD_END.length - before);
 }

@@ -1,10 +1,11 @@
 /**
- * The process of uploads and downloads. In, over IPC: a job, then any number of runs. Out: what each run saw. A closed
- * loop: each connection begins again as soon as it is done. An upload has a name of its own; the last of each
- * connection is read back and compared after the run.
+ * The process of uploads and downloads. In, over IPC: a job, then any number of runs. Out: the sample of each run. A
+ * closed loop: each connection begins its next transfer once the last one is done. Each upload has a name of its own.
+ * After the run, the last upload of each connection is read back and compared.
  */
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
+import { answerRuns } from '../measure/answer-runs.js';
 import type { LoadRun, Sample } from '../measure/load.js';
 import { TransferConnection } from './transfer-connection.js';
 import type { TransferJob } from './transfers.js';
@@ -13,21 +14,12 @@ let job: TransferJob;
 let content: Buffer;
 let uploads = 0;
 
-process.on('message', (message: TransferJob | LoadRun) => {
-  if ('direction' in message) {
-    job = message;
-    content = randomBytes(job.bytes);
-    return;
-  }
-  run(message).then(
-    (sample) => process.send?.(sample),
-    (error) => {
-      console.error(error);
-      process.exit(1);
-    },
-  );
-});
-process.on('disconnect', () => process.exit());
+answerRuns(begin, run);
+
+function begin(given: TransferJob): void {
+  job = given;
+  content = randomBytes(job.bytes);
+}
 
 const headOf = (method: string, url: URL) =>
   `${method} ${url.pathname} HTTP/1.1\r\nhost: ${url.host}\r\n${Object.entries(job.headers)
@@ -49,26 +41,26 @@ async function run({ connections, seconds }: LoadRun): Promise<Sample> {
   const latencies: number[] = [];
   const failures: string[] = [];
   const loop = async (connection: TransferConnection, index: number) => {
-    for (let asked = performance.now(); asked < end; ) {
+    for (let sentAt = performance.now(); sentAt < end; ) {
       if (job.direction === 'upload') names[index] = `upload-${++uploads}`;
       const name = names[index] as string;
       const answer = await (job.direction === 'upload' ? send(connection, name) : fetched(connection, name));
       const answered = performance.now();
-      if (answer.status === 200 && answer.matches) latencies.push(answered - asked);
+      if (answer.status === 200 && answer.matches) latencies.push(answered - sentAt);
       else failures.push(answer.status === 200 ? 'another content' : `${answer.status} ${answer.text}`);
-      asked = answered;
+      sentAt = answered;
     }
   };
   const cpuBefore = process.cpuUsage();
   const start = performance.now();
   const end = start + seconds * 1000;
   await Promise.all(opened.map(loop));
-  // What is under way at the end counts, and so does its time: few large ones fit into a run.
+  // Transfers that are in flight at the end count too, with their time, because only few large ones fit into a run.
   const elapsed = performance.now() - start;
   const cpu = process.cpuUsage(cpuBefore);
   for (const [index, connection] of opened.entries()) {
     const { status, matches } = await fetched(connection, names[index] as string);
-    if (status !== 200 || !matches) failures.push('what was uploaded is not what is there');
+    if (status !== 200 || !matches) failures.push('the stored object differs from the uploaded one');
   }
   await cleared(opened[0] as TransferConnection);
   for (const connection of opened) connection.close();
@@ -88,11 +80,11 @@ async function run({ connections, seconds }: LoadRun): Promise<Sample> {
 
 async function sent(connection: TransferConnection, name: string): Promise<void> {
   const { status, text } = await send(connection, name);
-  if (status !== 200) throw new Error(`${name} was not taken: ${status} ${text}`);
+  if (status !== 200) throw new Error(`${name} was not accepted: ${status} ${text}`);
 }
 
 async function cleared(connection: TransferConnection): Promise<void> {
   const [method, path] = job.clear;
   const { status, text } = await connection.ask(headOf(method, new URL(path, job.baseUrl)), Buffer.alloc(0));
-  if (status !== 200) throw new Error(`what was uploaded was not removed: ${status} ${text}`);
+  if (status !== 200) throw new Error(`the uploaded objects were not removed: ${status} ${text}`);
 }

@@ -1,11 +1,18 @@
 /**
  * Admission policies for rules that roles can't express, as projects' namespaces come and go. Programs write in
- * projects' namespaces alone; the operator also writes what the platform's two namespaces need. No program may give a
+ * projects' namespaces alone; the operator also writes what the platform's namespaces need. No program may give a
  * namespace to another project or make it less secure, and no pod may do more than `restricted` allows or run as
  * another account. So an attacker who took over a program reaches no node and no other account, but controls the
  * projects' namespaces.
  */
-import { DATA_NAMESPACE, LABEL_PROJECT, namespaceOf, PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
+import {
+  BUILDS_NAMESPACE,
+  DATA_NAMESPACE,
+  LABEL_PROJECT,
+  namespaceOf,
+  PROGRAMS,
+  SYSTEM_NAMESPACE,
+} from '@slipway/installation';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
 import { add } from '../objects.js';
@@ -17,6 +24,7 @@ const SECRET_TYPES = ['Opaque', 'kubernetes.io/basic-auth', 'kubernetes.io/docke
 const WRITTEN: Record<string, string[]> = {
   '': ['namespaces', 'secrets', 'configmaps', 'services', 'resourcequotas', 'limitranges'],
   apps: ['deployments', 'statefulsets'],
+  batch: ['jobs'],
   'networking.k8s.io': ['networkpolicies'],
 };
 
@@ -33,25 +41,41 @@ const PLACES: Policy = {
     before: `oldObject == null ? {} : ${labelsOf('oldObject')}`,
     after: `object == null ? {} : ${labelsOf('object')}`,
     /** Labels of the namespace, or of the object's namespace. */
-    labels: `variables.isNamespace ? (object != null ? variables.after : variables.before) : ${labelsOf('namespaceObject')}`,
-    isProjects: `variables.place.startsWith('${namespaceOf('')}') && variables.place == '${namespaceOf('')}' + variables.labels[${PROJECT}].orValue('')`,
+    labels:
+      'variables.isNamespace ? (object != null ? variables.after : variables.before) ' +
+      `: ${labelsOf('namespaceObject')}`,
+    isProjects:
+      `variables.place.startsWith('${namespaceOf('')}') ` +
+      `&& variables.place == '${namespaceOf('')}' + variables.labels[${PROJECT}].orValue('')`,
     isOperator: `request.userInfo.username == '${accountName(PROGRAMS.operator)}'`,
     isSecret: `request.resource.resource == 'secrets'`,
-    isPlatforms: `!variables.isNamespace && (variables.place == '${DATA_NAMESPACE}' || (variables.place == '${SYSTEM_NAMESPACE}' && variables.isSecret))`,
+    isPlatforms:
+      `!variables.isNamespace && (variables.place == '${DATA_NAMESPACE}' ` +
+      `|| (variables.place == '${SYSTEM_NAMESPACE}' && variables.isSecret) ` +
+      `|| (variables.place == '${BUILDS_NAMESPACE}' ` +
+      "&& (variables.isSecret || request.resource.resource == 'jobs')))",
     isUpdated: 'variables.isNamespace && object != null && oldObject != null',
   },
   validations: [
     {
       expression: 'variables.isProjects || (variables.isOperator && variables.isPlatforms)',
-      message: `Slipway's programs write in the namespaces of projects alone: ${namespaceOf('<ref>')}, labelled ${LABEL_PROJECT}=<ref>`,
+      message:
+        "Slipway's programs write in the namespaces of projects alone: " +
+        `${namespaceOf('<ref>')}, labelled ${LABEL_PROJECT}=<ref>`,
     },
     {
-      expression: `!variables.isUpdated || variables.before[${PROJECT}].orValue('') == variables.after[${PROJECT}].orValue('')`,
-      message: `Slipway's programs take over no namespace: label it ${LABEL_PROJECT}=<ref> yourself to let a project have it`,
+      expression:
+        `!variables.isUpdated || variables.before[${PROJECT}].orValue('') ` +
+        `== variables.after[${PROJECT}].orValue('')`,
+      message:
+        "Slipway's programs take over no namespace: " +
+        `label it ${LABEL_PROJECT}=<ref> yourself to let a project have it`,
     },
     {
-      // One that was edited may be written for another reason before it is put back.
-      expression: `!variables.isNamespace || object == null || variables.after[${ENFORCE}].orValue('') in ['restricted', variables.before[${ENFORCE}].orValue('')]`,
+      // An existing namespace without the label may be updated for another reason before the label is restored.
+      expression:
+        `!variables.isNamespace || object == null || variables.after[${ENFORCE}].orValue('') ` +
+        `in ['restricted', variables.before[${ENFORCE}].orValue('')]`,
       message: "Slipway's programs let the namespaces of projects enforce no other pod security than restricted",
     },
   ],
@@ -69,9 +93,9 @@ const SECRETS: Policy = {
   ],
 };
 
-/** Whatever a namespace enforces: one that is new has no mark yet. */
+/** Applies whatever the namespace enforces: a new namespace has no pod-security label yet. */
 const PODS: Policy = {
-  written: { apps: ['deployments', 'statefulsets'] },
+  written: { apps: ['deployments', 'statefulsets'], batch: ['jobs'] },
   operations: ['CREATE', 'UPDATE'],
   variables: {
     pod: 'object.spec.template.spec',
@@ -79,12 +103,15 @@ const PODS: Policy = {
   },
   validations: [
     {
-      expression: `variables.pod.?serviceAccountName.orValue('') in ['', 'default'] && variables.pod.?serviceAccount.orValue('') in ['', 'default']`,
+      expression:
+        "variables.pod.?serviceAccountName.orValue('') in ['', 'default'] " +
+        "&& variables.pod.?serviceAccount.orValue('') in ['', 'default']",
       message: "the pods that Slipway's programs make run as no service account",
     },
     {
       expression:
-        '!variables.pod.?hostNetwork.orValue(false) && !variables.pod.?hostPID.orValue(false) && !variables.pod.?hostIPC.orValue(false)',
+        '!variables.pod.?hostNetwork.orValue(false) && !variables.pod.?hostPID.orValue(false) ' +
+        '&& !variables.pod.?hostIPC.orValue(false)',
       message: "the pods that Slipway's programs make have nothing of their node",
     },
     {
@@ -93,7 +120,8 @@ const PODS: Policy = {
     },
     {
       expression:
-        'variables.containers.all(container, container.?securityContext.?allowPrivilegeEscalation.orValue(true) == false' +
+        'variables.containers.all(container, ' +
+        'container.?securityContext.?allowPrivilegeEscalation.orValue(true) == false' +
         ' && !container.?securityContext.?privileged.orValue(false)' +
         ' && container.?securityContext.?capabilities.?add.orValue([]).size() == 0' +
         ' && container.?ports.orValue([]).all(port, !has(port.hostPort)))',

@@ -1,5 +1,5 @@
 /** The two namespaces of an installation, in which only pods of the strictest standard may run. */
-import { DATA_NAMESPACE, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { DATA_NAMESPACE, SYSTEM_NAMESPACE } from '@slipway/installation';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
 import { add } from '../objects.js';

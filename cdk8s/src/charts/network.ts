@@ -1,21 +1,24 @@
 /**
  * Network policies of the platform: all traffic that is not named here is denied. The API server's address differs from
- * cluster to cluster, so it is allowed by its port. Policies never apply to nodes (the kubelet's probes, controllers on
- * the host's network).
+ * cluster to cluster, so it is allowed by its port. Policies do not apply to processes on the nodes' network, such as
+ * the kubelet's probes.
  */
+
 import {
+  BUILDS_NAMESPACE,
   DATA_NAMESPACE,
   DEPLOYED_SERVICES,
   FUNCTIONS_CONTROL_PORT,
+  HOSTING_STORE_PORT,
   LABEL_PART,
   LABEL_PROJECT,
-  NOT_PUBLIC,
   PART_AUTH,
   PART_POSTGRES,
   PART_REST,
   PROGRAMS,
   SYSTEM_NAMESPACE,
-} from '@slipway/crds';
+} from '@slipway/installation';
+import { NOT_PUBLIC } from '@slipway/program';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
 import {
@@ -60,29 +63,33 @@ const PLATFORM_DATABASE: Egress[number] = {
 };
 /** Port of the Service, and of the server itself. */
 const API_SERVER: Egress[number] = { ports: tcp(443, 6443) };
-/** Where code of tenants runs: Deno can be told what is private of IPv4 alone, so nothing else of IPv6 is let out. */
+/**
+ * Pods that run tenants' code. Deno rejects private ranges of IPv4 alone, so the policy allows no other IPv6 addresses.
+ */
 const API_SERVER_BY_IPV4: Egress[number] = { to: [{ ipBlock: { cidr: '0.0.0.0/0' } }], ports: tcp(443, 6443) };
 const DNS: Egress[number] = {
   to: [{ namespaceSelector: inNamespace('kube-system'), podSelector: { matchLabels: { 'k8s-app': 'kube-dns' } } }],
   ports: [{ protocol: 'UDP', port: 53 }, ...tcp(53)],
 };
 const DATAPLANE: Egress[number] = { to: [program('dataplane')], ports: tcp(PORT) };
-/** Where the gateways carry what is in pods of its own. */
+/** Pods to which the gateways forward requests. */
 const SERVICE_PODS: Egress[number] = {
-  to: [program('realtime'), program('storage'), program('functions')],
+  to: [program('realtime'), program('storage'), program('functions'), program('hosting')],
   ports: tcp(PORT),
 };
 const FUNCTIONS_CONTROL: Egress[number] = { to: [program('functions')], ports: tcp(FUNCTIONS_CONTROL_PORT) };
+const API: Egress[number] = { to: [program('api')], ports: tcp(PORT) };
+const HOSTING_STORE: Egress[number] = { to: [program('hosting')], ports: tcp(HOSTING_STORE_PORT) };
 const PROJECT_SERVICES: Egress[number] = {
   to: [ofProjects(PART_AUTH, PART_REST)],
   ports: tcp(DEPLOYED_SERVICES.auth.port, DEPLOYED_SERVICES.rest.port, DEPLOYED_SERVICES.rest.adminPort),
 };
 /**
- * Mail servers, identity providers and hooks of projects that have no pods of their own: by IPv4, as the projects' own
- * policies have it.
+ * Mail servers, identity providers and hooks of projects without pods of their own: by IPv4, as in the policies of the
+ * projects.
  */
 const INTERNET: Egress[number] = { to: [{ ipBlock: { cidr: '0.0.0.0/0', except: [...NOT_PUBLIC] } }] };
-/** Where the ingress controller is, as the site labels it. */
+/** The pods of the ingress controller, by the label that the site sets. */
 const INGRESS_CONTROLLER: Peer = { namespaceSelector: { matchLabels: { [LABEL_INGRESS]: 'true' } } };
 const MONITORING: Peer = { namespaceSelector: { matchLabels: { [LABEL_MONITORING]: 'true' } } };
 
@@ -94,14 +101,23 @@ interface Allowance {
 const ALLOWED: Record<Account, Required<Allowance>> = {
   operator: {
     ingress: [{ from: [MONITORING], ports: tcp(PORT) }],
-    egress: [API_SERVER, DNS, PLATFORM_DATABASE, TENANT_POSTGRES, DATAPLANE, PROJECT_SERVICES, FUNCTIONS_CONTROL],
+    egress: [
+      API_SERVER,
+      DNS,
+      PLATFORM_DATABASE,
+      TENANT_POSTGRES,
+      DATAPLANE,
+      PROJECT_SERVICES,
+      FUNCTIONS_CONTROL,
+      HOSTING_STORE,
+    ],
   },
   api: {
     ingress: [
-      { from: [INGRESS_CONTROLLER], ports: tcp(PORT) },
+      { from: [INGRESS_CONTROLLER, program('egress')], ports: tcp(PORT) },
       { from: [MONITORING], ports: tcp(METRICS_PORT) },
     ],
-    egress: [API_SERVER, DNS, PLATFORM_DATABASE, TENANT_POSTGRES, DATAPLANE, FUNCTIONS_CONTROL],
+    egress: [API_SERVER, DNS, PLATFORM_DATABASE, TENANT_POSTGRES, DATAPLANE, FUNCTIONS_CONTROL, HOSTING_STORE],
   },
   dataplane: {
     ingress: [
@@ -132,6 +148,18 @@ const ALLOWED: Record<Account, Required<Allowance>> = {
     ],
     egress: [API_SERVER_BY_IPV4, DNS, DATAPLANE, INTERNET],
   },
+  hosting: {
+    ingress: [
+      { from: [program('dataplane')], ports: tcp(PORT) },
+      { from: [program('operator'), program('api'), program('egress')], ports: tcp(HOSTING_STORE_PORT) },
+      { from: [MONITORING], ports: tcp(METRICS_PORT) },
+    ],
+    egress: [API_SERVER, DNS],
+  },
+  egress: {
+    ingress: [{ from: [{ namespaceSelector: inNamespace(BUILDS_NAMESPACE) }], ports: tcp(PORT) }],
+    egress: [DNS, API, HOSTING_STORE, INTERNET],
+  },
 };
 
 export class Network extends Chart {
@@ -141,7 +169,7 @@ export class Network extends Chart {
       policy(this, namespace, 'default-deny', {}, { ingress: [], egress: [] });
     }
     for (const account of ACCOUNTS) policyOf(this, account);
-    // Nothing else runs there.
+    // Only builds run in that namespace.
     policy(
       this,
       DATA_NAMESPACE,
@@ -162,7 +190,7 @@ export class Network extends Chart {
   }
 }
 
-/** Policies of programs that a site adds. `outwards`: allows S3, wherever on the internet it is. */
+/** Policies of programs that a site adds. `outwards`: allows S3 at any address on the internet. */
 export class AddedNetwork extends Chart {
   constructor(scope: Construct, account: AddedAccount, { outwards = false } = {}) {
     super(scope, 'network');
@@ -170,7 +198,18 @@ export class AddedNetwork extends Chart {
   }
 }
 
-/** Apart from the rest, as a site with a Postgres of its own has none of it. */
+/** Pods of builds reach the egress proxy alone, and no name server. */
+export class BuildsNetwork extends Chart {
+  constructor(scope: Construct) {
+    super(scope, 'builds-network');
+    policy(this, BUILDS_NAMESPACE, 'default-deny', {}, { ingress: [], egress: [] });
+    const proxy = { namespaceSelector: inNamespace(SYSTEM_NAMESPACE), ...program('egress') };
+    policy(this, BUILDS_NAMESPACE, 'build-egress', {}, { egress: [{ to: [proxy], ports: tcp(PORT) }] });
+    policyOf(this, 'egress');
+  }
+}
+
+/** A chart of its own, as a site with its own Postgres omits it. */
 export class PlatformPostgresNetwork extends Chart {
   constructor(scope: Construct) {
     super(scope, 'platform-postgres-network');
@@ -180,7 +219,7 @@ export class PlatformPostgresNetwork extends Chart {
   }
 }
 
-/** Where the API sends mail: any server, as a site's own may be at a private address. */
+/** Mail servers of the API: any address, as a site's own server may have a private one. */
 export class MailNetwork extends Chart {
   constructor(scope: Construct) {
     super(scope, 'network');
@@ -189,7 +228,9 @@ export class MailNetwork extends Chart {
   }
 }
 
-/** CloudNativePG asks its servers how they are, and they the API server whose turn it is. */
+/**
+ * CloudNativePG requests the status of its servers, and these read from the API server which of them is the primary.
+ */
 export class CloudNativePgNetwork extends Chart {
   constructor(scope: Construct) {
     super(scope, 'network');

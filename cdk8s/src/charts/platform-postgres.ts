@@ -1,8 +1,8 @@
 /**
- * The Postgres of the platform's own database: one pod with a volume. A site that brings its own by a URL leaves it
- * out.
+ * The Postgres of the platform's own database: one pod with a volume. A site that names its own Postgres by a URL omits
+ * it.
  */
-import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/installation';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
 import { labelsOf, POSTGRES_SECRET, selectorOf } from '../names.js';

@@ -1,4 +1,18 @@
-/** The platform's programs: for each its pods, a Service, and how many of its pods may be away at once. */
+/** The platform's programs: pods and a Service for each, and how many of its pods may be unavailable at once. */
+
+import {
+  BUILD_EGRESS_PORT,
+  FUNCTIONS_CONTROL_PORT,
+  FUNCTIONS_SECRET,
+  HOSTING_SECRET,
+  HOSTING_STORE_PORT,
+  POD_URLS_SETTINGS,
+  PROGRAMS,
+  SETUP_SECRET,
+  SITE_CONFIG,
+  SITE_SETTING,
+  SYSTEM_NAMESPACE,
+} from '@slipway/installation';
 import type {
   V1Container,
   V1ContainerPort,
@@ -6,17 +20,7 @@ import type {
   V1PodTemplateSpec,
   V1Volume,
   V1VolumeMount,
-} from '@kubernetes/client-node';
-import {
-  FUNCTIONS_CONTROL_PORT,
-  FUNCTIONS_SECRET,
-  POD_URLS_SETTINGS,
-  PROGRAMS,
-  SETUP_SECRET,
-  SITE_CONFIG,
-  SITE_SETTING,
-  SYSTEM_NAMESPACE,
-} from '@slipway/crds';
+} from '@slipway/kubernetes/models.js';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
 import {
@@ -40,19 +44,24 @@ const SITE_FOLDER = '/etc/slipway';
 const KEYS_FOLDER = '/etc/slipway-keys';
 /** The images' user `node`. */
 const USER = 1000;
-/** Where pods keep what is to be there after a restart. */
+/** Folder of the pods' volumes, whose files survive a restart. */
 const DATA_FOLDER = '/var/lib/slipway';
 const S3_FOLDER = '/etc/slipway-s3';
 const SETUP_FOLDER = '/etc/slipway-setup';
 const SMTP_FOLDER = '/etc/slipway-smtp';
 const TOKEN_FOLDER = '/etc/slipway-functions';
+const HOSTING_TOKEN_FOLDER = '/etc/slipway-hosting';
 
 interface ProgramParts {
   image: (typeof IMAGES)[number];
   resources: NonNullable<V1Container['resources']>;
   env: V1EnvVar[];
-  /** Where Prometheus finds /metrics. */
-  metricsPort: number;
+  /** Port at which Prometheus finds /metrics; undefined: the program has no metrics. */
+  metricsPort?: number;
+  /** Replaces the command of the image. */
+  command?: string[];
+  /** True if the program uses the Kubernetes API. */
+  hasToken?: boolean;
   ports?: V1ContainerPort[];
   volumes?: V1Volume[];
   mounts?: V1VolumeMount[];
@@ -65,9 +74,11 @@ const resources = (cpu: string, memory: string, limit: string) => ({
 const dataplane = { name: 'SLIPWAY_DATAPLANE_URL', value: `http://${serviceHostOf(PROGRAMS.dataplane)}` };
 const metrics = { name: 'SLIPWAY_METRICS_LISTEN', value: `0.0.0.0:${METRICS_PORT}` };
 const storageFolder = { name: 'SLIPWAY_STORAGE_DIR', value: `${DATA_FOLDER}/storage` };
+/** On a volume that survives a restart of the container. */
+const hangRecord = { name: 'SLIPWAY_HANG_RECORD', value: `${TMP.mount.mountPath}/hangs.json` };
 const data = { name: 'data', mountPath: DATA_FOLDER };
 
-/** A service whose projects have each their pod: which, everybody finds from this list. */
+/** A service with one pod for each project; every program chooses that pod from this list. */
 type PodService = keyof typeof POD_URLS_SETTINGS;
 export const podUrls = (service: PodService, pods: number): V1EnvVar => ({
   name: POD_URLS_SETTINGS[service],
@@ -77,14 +88,21 @@ export const podUrls = (service: PodService, pods: number): V1EnvVar => ({
   ).join(','),
 });
 
-/** The token of the pods of functions: mounted in theirs, and in the API's, which reads logs. */
+/** The token of the functions' pods: mounted in those pods, and in the API's, which reads logs. */
 export const functionsToken: { volume: V1Volume; mount: V1VolumeMount; env: V1EnvVar } = {
   volume: { name: 'functions-token', secret: { secretName: FUNCTIONS_SECRET.name, defaultMode: 0o440 } },
   mount: { name: 'functions-token', mountPath: TOKEN_FOLDER, readOnly: true },
   env: { name: 'SLIPWAY_FUNCTIONS_TOKEN', value: `${TOKEN_FOLDER}/${FUNCTIONS_SECRET.token}` },
 };
 
-/** The API's way to send mail. */
+/** The token of the store of sites: mounted in its pods, and in the API's, which reads logs of builds. */
+export const hostingToken: { volume: V1Volume; mount: V1VolumeMount; env: V1EnvVar } = {
+  volume: { name: 'hosting-token', secret: { secretName: HOSTING_SECRET.name, defaultMode: 0o440 } },
+  mount: { name: 'hosting-token', mountPath: HOSTING_TOKEN_FOLDER, readOnly: true },
+  env: { name: 'SLIPWAY_HOSTING_TOKEN', value: `${HOSTING_TOKEN_FOLDER}/${HOSTING_SECRET.token}` },
+};
+
+/** The SMTP settings of the API. */
 export const smtp: { volume: V1Volume; mount: V1VolumeMount; env: V1EnvVar[] } = {
   volume: {
     name: 'smtp',
@@ -132,7 +150,7 @@ const PARTS: Record<Account, ProgramParts> = {
           items: [API_SECRET.jwtSecret, API_SECRET.encryptionKeys].map((key) => ({ key, path: key })),
         },
       },
-      // Not there before the operator of this version leads; the API reads it at each use.
+      // The Secret is missing until the operator of this version leads; the API reads it at each use.
       { name: 'setup', secret: { secretName: SETUP_SECRET.name, defaultMode: 0o440, optional: true } },
     ],
     mounts: [
@@ -143,28 +161,29 @@ const PARTS: Record<Account, ProgramParts> = {
   dataplane: {
     image: 'dataplane',
     resources: resources('100m', '256Mi', '1Gi'),
-    env: [metrics, podUrls('realtime', 1)],
+    env: [metrics, hangRecord, podUrls('realtime', 1)],
     metricsPort: METRICS_PORT,
   },
   realtime: {
     image: 'dataplane',
     resources: resources('100m', '256Mi', '1Gi'),
-    env: [metrics],
+    env: [metrics, hangRecord],
     metricsPort: METRICS_PORT,
   },
   storage: {
     image: 'dataplane',
     resources: resources('100m', '256Mi', '1Gi'),
-    env: [metrics, storageFolder],
+    env: [metrics, hangRecord, storageFolder],
     metricsPort: METRICS_PORT,
     mounts: [data],
   },
   functions: {
     image: 'dataplane',
-    // Of all functions together: docs/functions.md says what one of them may use.
+    // For all functions of the pod together: docs/limits.md has the limits of one function.
     resources: resources('200m', '512Mi', '4Gi'),
     env: [
       metrics,
+      hangRecord,
       dataplane,
       functionsToken.env,
       { name: 'SLIPWAY_FUNCTIONS_DIR', value: `${DATA_FOLDER}/functions` },
@@ -175,9 +194,32 @@ const PARTS: Record<Account, ProgramParts> = {
     volumes: [functionsToken.volume],
     mounts: [data, functionsToken.mount],
   },
+  hosting: {
+    image: 'dataplane',
+    resources: resources('100m', '256Mi', '1Gi'),
+    env: [
+      metrics,
+      hangRecord,
+      hostingToken.env,
+      { name: 'SLIPWAY_SITES_DIR', value: `${DATA_FOLDER}/sites` },
+      { name: 'SLIPWAY_BUILDS_DIR', value: `${DATA_FOLDER}/builds` },
+      { name: 'SLIPWAY_HOSTING_STORE', value: `0.0.0.0:${HOSTING_STORE_PORT}` },
+    ],
+    ports: [{ name: 'store', containerPort: HOSTING_STORE_PORT }],
+    metricsPort: METRICS_PORT,
+    volumes: [hostingToken.volume],
+    mounts: [data, hostingToken.mount],
+  },
+  egress: {
+    image: 'operator',
+    resources: resources('50m', '64Mi', '512Mi'),
+    env: [{ name: 'SLIPWAY_API_URL', value: `http://${serviceHostOf(PROGRAMS.api)}` }],
+    command: ['node', '--enable-source-maps', 'operator/dist/build-egress/main.js'],
+    hasToken: false,
+  },
 };
 
-/** With S3 for the bytes: what is not whole yet is gathered on the node. */
+/** With files in S3, incomplete uploads are collected on the node. */
 const S3_STORAGE: ProgramParts = {
   ...PARTS.storage,
   env: [...PARTS.storage.env, { name: 'SLIPWAY_STORAGE_S3', value: `${S3_FOLDER}/${S3_SECRET.key}` }],
@@ -191,47 +233,56 @@ const S3_STORAGE: ProgramParts = {
 export class Programs extends Chart {
   constructor(scope: Construct) {
     super(scope, 'programs', { namespace: SYSTEM_NAMESPACE });
-    for (const program of ['operator', 'api', 'dataplane'] as const) this.#deployment(program);
-    for (const program of ['api', 'dataplane'] as const) this.#service(program);
+    for (const program of ['operator', 'api', 'dataplane'] as const) deployment(this, program);
+    for (const program of ['api', 'dataplane'] as const) service(this, program);
     servicePods(this, 'realtime', { replicas: 1 });
   }
+}
 
-  #deployment(program: Account): void {
-    const name = PROGRAMS[program];
-    const metadata = { name, labels: labelsOf(name, program) };
-    const selector = { matchLabels: selectorOf(name) };
-    add(this, 'Deployment', {
-      metadata,
-      spec: {
-        replicas: 2,
-        selector,
-        strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
-        template: podTemplate(program),
-      },
-    });
-    add(this, 'PodDisruptionBudget', { metadata, spec: { maxUnavailable: 1, selector } });
-  }
+function deployment(chart: Chart, program: Account): void {
+  const name = PROGRAMS[program];
+  const metadata = { name, labels: labelsOf(name, program) };
+  const selector = { matchLabels: selectorOf(name) };
+  add(chart, 'Deployment', {
+    metadata,
+    spec: {
+      replicas: 2,
+      selector,
+      strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
+      template: podTemplate(program),
+    },
+  });
+  add(chart, 'PodDisruptionBudget', { metadata, spec: { maxUnavailable: 1, selector } });
+}
 
-  #service(program: Account): void {
-    const name = PROGRAMS[program];
-    add(this, 'Service', {
-      metadata: { name, labels: labelsOf(name, program) },
-      spec: {
-        selector: selectorOf(name),
-        ports: [{ name: 'http', port: 80, targetPort: 'http', appProtocol: 'http' }],
-      },
-    });
+function service(chart: Chart, program: Account, port = 80): void {
+  const name = PROGRAMS[program];
+  add(chart, 'Service', {
+    metadata: { name, labels: labelsOf(name, program) },
+    spec: {
+      selector: selectorOf(name),
+      ports: [{ name: 'http', port, targetPort: 'http', appProtocol: 'http' }],
+    },
+  });
+}
+
+/** The only route of builds to other hosts. */
+export class BuildEgress extends Chart {
+  constructor(scope: Construct) {
+    super(scope, 'build-egress', { namespace: SYSTEM_NAMESPACE });
+    deployment(this, 'egress');
+    service(this, 'egress', BUILD_EGRESS_PORT);
   }
 }
 
 interface ServicePodsOptions {
   replicas: number;
-  /** The size of a volume for each pod. */
+  /** Size of the volume of each pod. */
   volume?: string;
   parts?: ProgramParts;
 }
 
-/** Pods that have names, so that all gateways choose the same one for a project. */
+/** Pods with stable names, so that all gateways choose the same pod for a project. */
 function servicePods(chart: Chart, account: PodService, { replicas, volume, parts }: ServicePodsOptions): void {
   const name = PROGRAMS[account];
   const labels = labelsOf(name, account);
@@ -263,9 +314,13 @@ function servicePods(chart: Chart, account: PodService, { replicas, volume, part
   if (replicas > 1) add(chart, 'PodDisruptionBudget', { metadata, spec: { maxUnavailable: 1, selector } });
 }
 
-/** Programs that a site adds, as their component says. */
+/** Programs that a site adds by a component. */
 export class AddedPrograms extends Chart {
-  constructor(scope: Construct, account: AddedAccount, options: { replicas: number; volume?: string }) {
+  constructor(
+    scope: Construct,
+    account: Exclude<AddedAccount, 'egress'>,
+    options: { replicas: number; volume?: string },
+  ) {
     super(scope, 'programs', { namespace: SYSTEM_NAMESPACE });
     const onS3 = account === 'storage' && options.volume === undefined;
     servicePods(this, account, { ...options, ...(onS3 ? { parts: S3_STORAGE } : {}) });
@@ -274,17 +329,20 @@ export class AddedPrograms extends Chart {
 
 function podTemplate(program: Account, parts = PARTS[program]): V1PodTemplateSpec {
   const name = PROGRAMS[program];
-  const { metricsPort, volumes = [] } = parts;
-  const annotations = {
-    'prometheus.io/scrape': 'true',
-    'prometheus.io/port': String(metricsPort),
-    'prometheus.io/path': '/metrics',
-  };
+  const { metricsPort, volumes = [], hasToken = true } = parts;
+  const annotations =
+    metricsPort === undefined
+      ? undefined
+      : {
+          'prometheus.io/scrape': 'true',
+          'prometheus.io/port': String(metricsPort),
+          'prometheus.io/path': '/metrics',
+        };
   return {
-    metadata: { labels: labelsOf(name, program), annotations },
+    metadata: { labels: labelsOf(name, program), ...(annotations ? { annotations } : {}) },
     spec: {
       serviceAccountName: name,
-      automountServiceAccountToken: true,
+      automountServiceAccountToken: hasToken,
       enableServiceLinks: false,
       securityContext: podSecurity(USER),
       topologySpreadConstraints: spread(name),
@@ -296,12 +354,13 @@ function podTemplate(program: Account, parts = PARTS[program]): V1PodTemplateSpe
 }
 
 function container(program: Account, parts: ProgramParts): V1Container {
-  const { image, resources, env, metricsPort, ports = [], mounts = [] } = parts;
+  const { image, resources, env, metricsPort = PORT, ports = [], mounts = [], command } = parts;
   const ask = (path: string) => ({ httpGet: { path, port: 'http' }, timeoutSeconds: 5 });
   return {
     name: program,
     image: imageOf(image),
     imagePullPolicy: 'IfNotPresent',
+    ...(command ? { command } : {}),
     env: [
       { name: SITE_SETTING, value: `${SITE_FOLDER}/${SITE_CONFIG.key}` },
       { name: 'SLIPWAY_LISTEN', value: `0.0.0.0:${PORT}` },
@@ -313,12 +372,14 @@ function container(program: Account, parts: ProgramParts): V1Container {
       ...(metricsPort === PORT ? [] : [{ name: 'metrics', containerPort: metricsPort }]),
       ...ports,
     ],
-    // Its database, its Secrets and the API server may be a while in coming.
+    // The program may wait for its database, its Secrets and the API server.
     startupProbe: { ...ask('/healthz'), periodSeconds: 2, failureThreshold: 90 },
-    livenessProbe: { ...ask('/healthz'), periodSeconds: 10, failureThreshold: 3 },
+    // The watchdog ends a program that hangs. It measures processor time, so on a busy node that may take minutes. The
+    // probe ends a program that hangs without using the processor.
+    livenessProbe: { ...ask('/healthz'), periodSeconds: 10, failureThreshold: 30 },
     readinessProbe: { ...ask('/readyz'), periodSeconds: 5, failureThreshold: 2 },
     resources,
-    // Requests come in until all have heard that it stops.
+    // Requests still arrive until every proxy knows that the pod stops.
     ...(program === 'operator' ? {} : { lifecycle: { preStop: { sleep: { seconds: 3 } } } }),
     securityContext: containerSecurity,
     volumeMounts: [TMP.mount, { name: 'site', mountPath: SITE_FOLDER, readOnly: true }, ...mounts],

@@ -1,5 +1,5 @@
 /** The roles of the programs, and their bindings. */
-import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/installation';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
 import { ACCOUNTS, type Account, labelsOf } from '../names.js';
@@ -15,10 +15,10 @@ export class ProgramRights extends Chart {
   }
 }
 
-/** For the operator, beside what it may anyway. */
+/** Adds a rule to the operator's rights. */
 export class OptionalRights extends Chart {
-  constructor(scope: Construct, name: keyof typeof OPTIONAL_RIGHTS) {
-    super(scope, 'rights');
+  constructor(scope: Construct, name: keyof typeof OPTIONAL_RIGHTS, file = 'rights') {
+    super(scope, file);
     grant(this, 'operator', `${PROGRAMS.operator}-${name}`, OPTIONAL_RIGHTS[name] as Rights);
   }
 }
@@ -26,12 +26,14 @@ export class OptionalRights extends Chart {
 function grant(chart: Chart, account: Account, name: string, { cluster, namespaced }: Rights): void {
   const labels = labelsOf(PROGRAMS[account], account);
   const subjects = [{ kind: 'ServiceAccount', name: PROGRAMS[account], namespace: SYSTEM_NAMESPACE }];
-  add(chart, 'ClusterRole', { metadata: { name, labels }, rules: cluster });
-  add(chart, 'ClusterRoleBinding', {
-    metadata: { name, labels },
-    roleRef: { apiGroup: RBAC, kind: 'ClusterRole', name },
-    subjects,
-  });
+  if (cluster.length > 0) {
+    add(chart, 'ClusterRole', { metadata: { name, labels }, rules: cluster });
+    add(chart, 'ClusterRoleBinding', {
+      metadata: { name, labels },
+      roleRef: { apiGroup: RBAC, kind: 'ClusterRole', name },
+      subjects,
+    });
+  }
   for (const [namespace, rules] of Object.entries(namespaced)) {
     const metadata = { name, namespace, labels };
     add(chart, 'Role', { metadata, rules });

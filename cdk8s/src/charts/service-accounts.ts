@@ -1,5 +1,5 @@
 /** The programs' accounts at the Kubernetes API. A token is mounted only where a Deployment names it. */
-import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/installation';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
 import { ACCOUNTS, type Account, labelsOf } from '../names.js';

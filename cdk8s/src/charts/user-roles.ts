@@ -1,6 +1,5 @@
 /**
- * Rights on our resources of people who are admin, edit or view in a cluster or a namespace: added to those roles by
- * their labels.
+ * Rights on Slipway's resources for users with the role admin, edit or view: labels aggregate them into those roles.
  */
 import { customResourceDefinitions, GROUP } from '@slipway/crds';
 import { Chart } from 'cdk8s';

@@ -1,26 +1,25 @@
-/**
- * Which project and which of its services a request is for, from its address alone: `/p/<ref>/…` or Host
- * `<ref>.<domain>`.
- */
+/** Parses the project and service of a request from its address: `/p/<ref>/…`, or Host `<ref>.<domain>`. */
 export interface ProjectAddress {
   ref: string;
-  /** The path within the project, with the query: `/rest/v1/todos?id=eq.1`. */
+  /** Path within the project, with the query, such as `/rest/v1/todos?id=eq.1`. */
   target: string;
-  /** The host name is the project's alone. */
+  /** True if only this project uses the host name. */
   ownOrigin: boolean;
 }
 
 export interface ServiceAddress {
   service: string;
-  /** The path behind the service's prefix, always with a leading slash. */
+  /** Path behind the service's prefix, with a leading slash. */
   path: string;
-  /** Without `?`. */
+  /** Query without `?`. */
   query: string;
 }
 
 const PATH_PREFIX = '/p/';
 
-/** Undefined: the request is for the platform itself. `domain` is the public URL's host name with a leading dot. */
+/**
+ * Returns undefined for a request to the platform itself. `domain` is the public URL's host name with a leading dot.
+ */
 export function projectAddress(url: string, host: string | undefined, domain: string): ProjectAddress | undefined {
   const subdomain = host === undefined ? undefined : subdomainOf(host, domain);
   if (subdomain !== undefined) return { ref: subdomain, target: url, ownOrigin: true };
@@ -29,7 +28,7 @@ export function projectAddress(url: string, host: string | undefined, domain: st
   return { ref: url.slice(PATH_PREFIX.length, end), target: url.slice(end), ownOrigin: false };
 }
 
-/** `/auth/v1/user?x=1` → auth, `/user`, `x=1`. Undefined: no service of ours is named so. */
+/** Splits `/auth/v1/user?x=1` into auth, `/user` and `x=1`. Returns undefined for an unknown service. */
 export function serviceAddress(target: string): ServiceAddress | undefined {
   const version = target.indexOf('/', 1);
   if (version === -1 || !target.startsWith('/v1', version)) return undefined;
@@ -50,7 +49,9 @@ const QUESTION_MARK = 63;
 
 function subdomainOf(host: string, domain: string): string | undefined {
   const colon = host.lastIndexOf(':');
-  const name = colon === -1 ? host : host.slice(0, colon);
+  const end = colon === -1 ? host.length : colon;
+  // A name with a trailing dot is the same name, fully qualified.
+  const name = host.slice(0, host[end - 1] === '.' ? end - 1 : end);
   if (name.length <= domain.length) return undefined;
   const lower = name.toLowerCase();
   return lower.endsWith(domain) ? lower.slice(0, -domain.length) : undefined;

@@ -2,7 +2,10 @@ import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { TokenProblem } from '../identity/tokens.js';
 import { AttemptLog } from './attempt-log.js';
+
+const INVALID_KEY = { refused: 'invalid-key', problem: new TokenProblem('signature') } as const;
 
 const attemptAt = (path: string, ref = 'shop') => ({
   ref,
@@ -16,11 +19,11 @@ function newLog() {
   const lines: Record<string, unknown>[] = [];
   const sink = new Writable({ write: (line, _, done) => done(void lines.push(JSON.parse(String(line)))) });
   const attempts = new AttemptLog(pino({ level: 'info' }, sink));
-  const note = (path: string) => attempts.refused({ refused: 'invalid-key' }, attemptAt(path));
+  const note = (path: string) => attempts.refused(INVALID_KEY, attemptAt(path));
   return { attempts, lines, note };
 }
 
-test('of a flood in one second ten are named and the others counted, in one line', () => {
+test('a flood of rejections logs ten lines in a second, and one line with the number of the others', () => {
   const { attempts, lines, note } = newLog();
   for (let count = 0; count < 1000; count++) note('/todos');
   attempts.close();
@@ -30,7 +33,7 @@ test('of a flood in one second ten are named and the others counted, in one line
   );
 });
 
-test('what floods one project’s lines, its own services’ answers too, hides nobody else’s', () => {
+test('a flood of one project’s lines drops no line of another project', () => {
   const { attempts, lines, note } = newLog();
   for (let count = 0; count < 1000; count++) attempts.answered(403, attemptAt('/hello', 'loud'));
   note('/todos');
@@ -41,10 +44,10 @@ test('what floods one project’s lines, its own services’ answers too, hides 
   );
 });
 
-test('over all projects a hundred are named in a second, and the others counted, in one line', () => {
+test('rejections of all projects together log a hundred lines in a second, and the number of the others', () => {
   const { attempts, lines } = newLog();
   for (let count = 0; count < 1000; count++) {
-    attempts.refused({ refused: 'invalid-key' }, attemptAt('/todos', `shop-${count}`));
+    attempts.refused(INVALID_KEY, attemptAt('/todos', `shop-${count}`));
   }
   attempts.close();
   assert.equal(
@@ -53,21 +56,21 @@ test('over all projects a hundred are named in a second, and the others counted,
   );
 });
 
-test('of a flood of failures in one second ten are named and the others counted, beside those who were refused', () => {
+test('a flood of failures logs ten lines in a second and the number of the others, apart from rejections', () => {
   const { attempts, lines, note } = newLog();
   for (let count = 0; count < 1000; count++)
-    attempts.failed(new Error('it is away'), 'a service is away', attemptAt('/x'));
+    attempts.failed(new Error('no connection'), 'service unreachable', attemptAt('/x'));
   note('/todos');
   attempts.close();
   assert.equal(
     lines.map(({ msg, leftOut }) => leftOut ?? msg),
-    [...Array(10).fill('a service is away'), 'caller rejected', 990],
+    [...Array(10).fill('service unreachable'), 'caller rejected', 990],
   );
   assert.is(lines[0]?.ref, 'shop');
-  assert.match(JSON.stringify(lines[0]?.err), /it is away/);
+  assert.match(JSON.stringify(lines[0]?.err), /no connection/);
 });
 
-test('after the second is over the next is named again', async () => {
+test('the next rejection is logged after the second has passed', async () => {
   const { attempts, lines, note } = newLog();
   for (let count = 0; count < 11; count++) note('/todos');
   for (let tries = 0; tries < 500 && !lines.some(({ leftOut }) => leftOut === 1); tries++) {
@@ -78,7 +81,7 @@ test('after the second is over the next is named again', async () => {
   assert.equal([lines.length, lines.at(-1)?.path], [12, '/after']);
 });
 
-test('what a service refused itself is a line too, and what it gave is none', () => {
+test('a rejection by a service is logged, and a success is not', () => {
   const { attempts, lines } = newLog();
   for (const status of [200, 401, 403, 404, 500]) attempts.answered(status, attemptAt('/todos'));
   attempts.close();
@@ -88,7 +91,7 @@ test('what a service refused itself is a line too, and what it gave is none', ()
   );
 });
 
-test('a line is short however long the path is, and holds no query', () => {
+test('a logged path has a maximum length and no query', () => {
   const { attempts, lines, note } = newLog();
   note(`/${'x'.repeat(10_000)}`);
   attempts.close();

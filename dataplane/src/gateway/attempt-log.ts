@@ -1,13 +1,13 @@
 /**
- * Logs requests that were not served: those whose key or token the gateway or a service rejected, for whoever looks for
- * an attack, and those that failed. Both are log lines, throttled per second.
+ * Logs requests that were not served: rejections of a key or token by the gateway or a service, which may be an attack,
+ * and failures. Lines are throttled per second.
  */
+import { LogThrottle } from '@slipway/program';
 import type { Logger } from 'pino';
+import type { Decision } from '../identity/credentials.js';
 import type { ServiceAddress } from './address.js';
-import type { Decision } from './credentials.js';
-import { LogThrottle } from './log-throttle.js';
 
-/** Callers choose the path, and may make it long. */
+/** Maximum length of a logged path, because callers choose the path. */
 const MAX_PATH_LENGTH = 200;
 const MAX_HOST_LENGTH = 200;
 
@@ -28,35 +28,33 @@ export class AttemptLog {
   readonly #otherHosts: LogThrottle;
 
   constructor(private readonly log: Logger) {
-    const words = (end: string, ref?: string) =>
-      `more callers${ref ? ' of the project' : ''} ${end} in the same second`;
-    this.#refused = new LogThrottle((leftOut, ref) => log.info({ ref, leftOut }, words('were refused', ref)));
-    this.#failed = new LogThrottle((leftOut, ref) => log.error({ ref, leftOut }, words('were failed', ref)));
+    this.#refused = new LogThrottle((leftOut, ref) => log.info({ ref, leftOut }, 'more callers rejected'));
+    this.#failed = new LogThrottle((leftOut, ref) => log.error({ ref, leftOut }, 'more requests failed'));
     this.#otherHosts = new LogThrottle((leftOut) =>
-      log.warn({ leftOut }, 'more requests for other host names refused'),
+      log.warn({ leftOut }, 'more requests for other host names rejected'),
     );
   }
 
   refused(decision: Refused, attempt: Attempt): void {
-    const problem = decision.refused === 'invalid-token' ? decision.problem.kind : undefined;
+    const problem = decision.refused === 'no-key' ? undefined : decision.problem.kind;
     this.#writeRefused({ reason: decision.refused, problem }, attempt);
   }
 
-  /** Records a rejection by the service itself: the role may not do this, or the user's password is wrong. */
+  /** Logs a rejection by the service itself, such as a role without the right, or a wrong password. */
   answered(status: number, attempt: Attempt): void {
     if (status === 401 || status === 403) this.#writeRefused({ reason: 'by-the-service', status }, attempt);
   }
 
-  /** `words`: what failed. */
+  /** Logs a failure. `words` is the message. */
   failed(error: unknown, words: string, attempt: Attempt): void {
     if (this.#failed.take(attempt.ref)) this.log.error({ ...fieldsOf(attempt), err: error }, words);
   }
 
-  /** A request for a host name that the platform does not answer for: a forgotten setting, or an attack. */
+  /** Logs a request for a host name that is not the platform's: a missing setting, or an attack. */
   otherHost(host: string, requestId: string, address: string): void {
     if (!this.#otherHosts.take('')) return;
     const fields = { host: host.slice(0, MAX_HOST_LENGTH), requestId, address };
-    this.log.warn(fields, 'request for another host name refused');
+    this.log.warn(fields, 'request for another host name rejected');
   }
 
   close(): void {
@@ -70,7 +68,7 @@ export class AttemptLog {
   }
 }
 
-/** Neither the query nor any header nor what a token says is written: all may hold secrets. */
+/** Leaves out query, headers and claims, because they may contain secrets. */
 function fieldsOf({ ref, place, requestId, method, address }: Attempt) {
   return { ref, service: place.service, method, path: place.path.slice(0, MAX_PATH_LENGTH), requestId, address };
 }

@@ -1,6 +1,6 @@
 /**
- * Requests as bytes on a socket, whose Connection header names what frames them: by each way that the gateway hands
- * requests on.
+ * Tests requests whose Connection header lists framing headers. They are sent as bytes on a socket, through each
+ * upstream of the gateway.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
@@ -11,9 +11,9 @@ import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { signedKeys, tenantWithoutDatabase } from '../testing/tenant.js';
-import { createDeployedServices } from './deployed.js';
-import { createManagement, type Management } from './management.js';
-import { createRemoteService } from './remote.js';
+import { createDeployedServices } from '../upstreams/deployed.js';
+import { createManagement, type Management } from '../upstreams/management.js';
+import { createRemoteService } from '../upstreams/remote.js';
 import { createGateway } from './server.js';
 
 const PUBLIC_URL = 'http://localhost:4000';
@@ -26,7 +26,7 @@ interface Seen {
 }
 const seen: Seen[] = [];
 
-/** Stands for the pods and the API: records the requests it receives. */
+/** Fake pods and API, which record the requests that they receive. */
 async function witness(incoming: IncomingMessage): Promise<string> {
   let body = '';
   for await (const chunk of incoming) body += chunk;
@@ -55,7 +55,7 @@ const newWitness = () =>
 const tenantOf = (ref: string) =>
   tenantWithoutDatabase(ref, {
     ...keys,
-    placement: ref === 'alone' ? 'deployments' : 'pooled',
+    upstream: ref === 'alone' ? 'pods' : 'pooled',
     services: new Set(['rest', 'storage']),
   });
 
@@ -89,16 +89,16 @@ test.after(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** All that is answered until the gateway closes the connection. */
+/** Returns everything that the gateway sends until it closes the connection. */
 function ask(text: string): Promise<string> {
   return new Promise((resolve, reject) => {
-    let heard = '';
+    let received = '';
     const socket = connect(port, '127.0.0.1', () => socket.write(text));
     socket.on('data', (chunk) => {
-      heard += chunk;
+      received += chunk;
     });
     socket.on('error', reject);
-    socket.on('close', () => resolve(heard));
+    socket.on('close', () => resolve(received));
   });
 }
 
@@ -111,19 +111,21 @@ const INNER = 'GET /stolen HTTP/1.1\r\nHost: x\r\n\r\n';
 const FRAMINGS = [
   `Connection: content-length\r\nContent-Length: ${INNER.length}\r\n\r\n${INNER}`,
   `Connection: x, Content-Length ,content-type\r\nContent-Length: ${INNER.length}\r\n\r\n${INNER}`,
-  `Connection: transfer-encoding\r\nTransfer-Encoding: chunked\r\n\r\n${INNER.length.toString(16)}\r\n${INNER}\r\n0\r\n\r\n`,
+  `Connection: transfer-encoding\r\nTransfer-Encoding: chunked\r\n\r\n${INNER.length.toString(16)}\r\n` +
+    `${INNER}\r\n0\r\n\r\n`,
 ];
 
 for (const [way, target] of WAYS) {
-  test(`a body that holds a request is one request to ${way}, whatever its Connection header names`, async () => {
+  test(`a body that contains a request stays one request to ${way}, whatever its Connection header names`, async () => {
     for (const method of ['GET', 'DELETE', 'OPTIONS', 'POST']) {
       for (const framing of FRAMINGS) {
         seen.length = 0;
         const first = `${method} ${target} HTTP/1.1\r\nHost: localhost\r\napikey: ${keys.anonKey}\r\n${framing}`;
-        // The second goes over the connection that the first left behind, and closes the client's.
-        const second = `GET ${target}/next HTTP/1.1\r\nHost: localhost\r\napikey: ${keys.anonKey}\r\nConnection: close\r\n\r\n`;
-        const heard = await ask(first + second);
-        // Answers come in the order of the requests; which of them is seen first is nobody's promise.
+        // The second request reuses the upstream connection of the first, and closes the client's.
+        const head = `GET ${target}/next HTTP/1.1\r\nHost: localhost\r\napikey: ${keys.anonKey}\r\n`;
+        const second = `${head}Connection: close\r\n\r\n`;
+        const received = await ask(first + second);
+        // The responses are in order; the order in which the server records the requests is undefined.
         seen.sort((one, other) => (one.url as string).length - (other.url as string).length);
         assert.equal(
           seen.map(({ method, url, body }) => [method, url?.endsWith('/next'), body]),
@@ -133,13 +135,13 @@ for (const [way, target] of WAYS) {
           ],
           `${method} ${JSON.stringify(framing)}`,
         );
-        assert.equal(heard.match(/heard \d+/g), [`heard ${INNER.length}`, 'heard 0']);
+        assert.equal(received.match(/heard \d+/g), [`heard ${INNER.length}`, 'heard 0']);
       }
     }
   });
 }
 
-test('whoever names Host in Connection chooses no other host', async () => {
+test('a request that names Host in Connection keeps its host', async () => {
   seen.length = 0;
   await ask('GET /projects HTTP/1.1\r\nHost: platform.example\r\nConnection: close, host\r\n\r\n');
   assert.is(seen[0]?.host, 'platform.example');

@@ -10,22 +10,22 @@ import { generateKeyPair, SignJWT, UnsecuredJWT } from 'jose';
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { readBody } from '../request-body.js';
-import type { Service } from '../service.js';
-import type { Tenant } from '../tenant.js';
+import { receiveBody } from '../http/request-body.js';
+import type { BackendTenant } from '../projects/tenant.js';
+import type { Service } from '../services/service.js';
 import { signToken } from '../testing/project.js';
 import { signedKeys, tenantWithoutDatabase } from '../testing/tenant.js';
-import { createManagement, type Management } from './management.js';
+import { createManagement, type Management } from '../upstreams/management.js';
 import { createGateway } from './server.js';
 
 const PUBLIC_URL = 'http://localhost:4000';
 
 const newTenant = async (ref: string, jwtSecret?: string) => tenantWithoutDatabase(ref, await signedKeys(jwtSecret));
 
-/** Says what the gateway decided. */
+/** Service that returns the gateway's decision. */
 const witness: Service = {
   async handle({ tenant, caller, path, query, incoming, outgoing, tokenProblem }) {
-    const body = (await readBody(incoming, LIMITS.bodyBytes)).toString();
+    const body = (await receiveBody(incoming, LIMITS.bodyBytes)).toString();
     const problem = tokenProblem?.kind;
     outgoing.writeHead(path === '/forbidden' ? 403 : 200, { 'Content-Type': 'application/json' });
     outgoing.end(
@@ -36,7 +36,7 @@ const witness: Service = {
   close: async () => undefined,
 };
 
-/** Takes as much as it is sent, and says how much it was. */
+/** Service that reads any body, and returns its size. */
 const taker: Service = {
   ...witness,
   async handle({ path: asked, incoming, outgoing }) {
@@ -55,7 +55,7 @@ const taker: Service = {
   },
 };
 
-/** Speaks another protocol: says who it was told calls, and then what it hears. */
+/** Service of another protocol: returns the caller, and then echoes what it receives. */
 const speaker: Service = {
   ...witness,
   upgrade({ tenant, caller, path: asked, query, socket, head }) {
@@ -73,10 +73,10 @@ const LIMITS = {
   checkMilliseconds: 50,
 };
 
-const tenants = new Map<string, Tenant>();
+const tenants = new Map<string, BackendTenant>();
 const logged: string[] = [];
-let blog: Tenant;
-let shop: Tenant;
+let blog: BackendTenant;
+let shop: BackendTenant;
 let gateway: Server;
 let management: Management;
 let port: number;
@@ -112,14 +112,14 @@ test.after(async () => {
 });
 
 type Headers = Record<string, string>;
-interface Asked {
+interface SentRequest {
   status: number;
   headers: Headers;
   body: Record<string, unknown>;
 }
 
-/** Not fetch: it may not set Host. */
-function ask(target: string, headers: Headers = {}, method = 'GET', body?: string): Promise<Asked> {
+/** A raw request, because fetch can't set Host. */
+function ask(target: string, headers: Headers = {}, method = 'GET', body?: string): Promise<SentRequest> {
   return new Promise((resolve, reject) => {
     const outgoing = httpRequest({ host: '127.0.0.1', port, path: target, method, headers, agent: false });
     outgoing.on('response', (answer) => resolve(answered(answer))).on('error', reject);
@@ -127,7 +127,7 @@ function ask(target: string, headers: Headers = {}, method = 'GET', body?: strin
   });
 }
 
-async function answered(answer: IncomingMessage): Promise<Asked> {
+async function answered(answer: IncomingMessage): Promise<SentRequest> {
   let text = '';
   for await (const chunk of answer) text += chunk;
   return {
@@ -152,7 +152,7 @@ test('a project is found by path and by host name, whatever the case of the host
   }
 });
 
-test('a service sees the path as it was sent, with a slash at least', async () => {
+test('a service gets the path as the client sent it, with at least a slash', async () => {
   const { body } = await ask('/p/blog-x1/rest/v1?select=%2e%2e', { apikey: blog.anonKey });
   assert.equal([body.path, body.query], ['/', 'select=%2e%2e']);
   const traversal = await ask('/p/blog-x1/rest/v1/../../shop/rest/v1/', { apikey: blog.anonKey });
@@ -166,14 +166,14 @@ for (const [what, target, host] of [
   ['a property of all objects', '/p/constructor/rest/v1/', undefined],
   ['a host below a project', '/rest/v1/', 'x.blog-x1.localhost'],
 ] as const) {
-  test(`${what} is 404`, async () => {
+  test(`a request for ${what} gets 404`, async () => {
     const { status, body } = await ask(target, { apikey: blog.anonKey, ...(host ? { host } : {}) });
     assert.is(status, 404);
     assert.match(body.message as string, /no project/);
   });
 }
 
-test('until all projects are known, one that is not is 503', async () => {
+test('a request for an unknown project gets 503 until the initial list of projects is complete', async () => {
   complete = false;
   const { status, headers } = await ask('/p/nobody/rest/v1/');
   complete = true;
@@ -181,7 +181,7 @@ test('until all projects are known, one that is not is 503', async () => {
   assert.is(headers['retry-after'], '1');
 });
 
-test('a service that the matrix does not give is 404 and names the setting that opens it', async () => {
+test('a request for a service that the project does not have gets 404 with the setting that opens it', async () => {
   for (const service of ['storage', 'functions']) {
     const { status, body } = await ask(`/p/blog-x1/${service}/v1/x`, { apikey: blog.anonKey });
     assert.is(status, 404);
@@ -193,13 +193,21 @@ test('a service that the matrix does not give is 404 and names the setting that 
   assert.is((await ask('/p/blog-x1/storage/v1/x', { apikey: blog.anonKey })).body.statusCode, '404');
 });
 
-test('what is no service at all is 404', async () => {
+test('the root of a project’s address returns 404 and names the services below it', async () => {
+  for (const target of ['/p/blog-x1', '/p/blog-x1/', '/p/blog-x1?x=1']) {
+    const { status, body } = await ask(target);
+    assert.is(status, 404, target);
+    assert.match(String(body.hint), /The project has .*\/rest\/v1/, target);
+  }
+});
+
+test('a path without a service returns 404', async () => {
   for (const name of ['constructor', '__proto__', 'graphql', 'x']) {
     assert.is((await ask(`/p/blog-x1/${name}/v1/x`, { apikey: blog.anonKey })).status, 404, name);
   }
 });
 
-test('the key may be in a header or a Bearer token', async () => {
+test('the API key may be in a header or a Bearer token', async () => {
   for (const headers of [{ apikey: blog.anonKey }, { authorization: `Bearer ${blog.anonKey}` }] as Headers[]) {
     const { status, body } = await ask(REST, headers);
     assert.is(status, 200);
@@ -207,14 +215,14 @@ test('the key may be in a header or a Bearer token', async () => {
   }
 });
 
-test('a key in the query opens nothing, and is no parameter of the service', async () => {
+test('an API key in the query is ignored, and is not passed to the service', async () => {
   const target = `${REST}?select=id&apikey=${blog.anonKey}&limit=1`;
   assert.is((await ask(target)).status, 401);
   const { status, body } = await ask(target, { apikey: blog.anonKey });
   assert.equal([status, body.query], [200, 'select=id&limit=1']);
 });
 
-test('the Bearer token says who calls, and its claims are handed on', async () => {
+test('the Bearer token decides the caller, and its claims reach the service', async () => {
   const token = await signToken(
     { role: 'authenticated', sub: 'u1', user_metadata: { role: 'service_role' } },
     blog.jwtSecret,
@@ -226,7 +234,7 @@ test('the Bearer token says who calls, and its claims are handed on', async () =
   }
 });
 
-test('no key is 401 in the words of upstream', async () => {
+test('a request without a key gets 401 with upstream’s message', async () => {
   const { status, body } = await ask(REST);
   assert.is(status, 401);
   assert.is(body.message, 'No API key found in request');
@@ -289,7 +297,7 @@ const FORGERIES: { what: string; token: () => Promise<string> | string }[] = [
 ];
 
 for (const { what, token } of FORGERIES) {
-  test(`a token of ${what} is refused as key and as Bearer token, by every service`, async () => {
+  test(`a token of ${what} is rejected as key and as Bearer token by every service`, async () => {
     const forged = await token();
     const asKey = await ask(REST, { apikey: forged });
     assert.is(asKey.status, 401);
@@ -306,7 +314,7 @@ for (const { what, token } of FORGERIES) {
   });
 }
 
-test('rest refuses tokens in the words of PostgREST', async () => {
+test('rest rejects tokens with PostgREST’s errors', async () => {
   const expired = await ask(REST, bearer(await signToken({ role: 'anon', exp: 1_000_000 }, blog.jwtSecret)));
   assert.is(expired.status, 401);
   assert.equal(expired.body, { code: 'PGRST303', details: null, hint: null, message: 'JWT expired' });
@@ -318,16 +326,26 @@ test('rest refuses tokens in the words of PostgREST', async () => {
   assert.is(role.body.code, '42501');
 });
 
-test('a remembered token is forgotten when it expires', async () => {
+test('a key of another project is rejected with a hint that names the addressed project', async () => {
+  for (const target of [REST, '/p/blog-x1/auth/v1/user']) {
+    const { body } = await ask(target, { apikey: shop.anonKey });
+    assert.match(String(body.hint), /^This key is not for project blog-x1\. Use its own anon_key or service_role_key/);
+  }
+  const bearerOnly = await ask(REST, { authorization: `Bearer ${shop.anonKey}` });
+  assert.match(String(bearerOnly.body.hint), /^This token is not for project blog-x1/);
+  assert.match(String((await ask(REST, { apikey: 'x' })).body.hint), /^Double check/);
+});
+
+test('a cached token is evicted when it expires', async () => {
   const now = Math.floor(Date.now() / 1000);
-  // Within the tolerance for clocks, but for a few seconds only.
+  // The token has expired within the tolerance for clocks, so it is valid only for a few more seconds.
   const token = await signToken({ role: 'authenticated', exp: now - 24 }, blog.jwtSecret);
   assert.is((await ask(REST, bearer(token))).status, 200);
   while (Date.now() < (now + 7) * 1000) await ask(REST, bearer(blog.anonKey));
   assert.is((await ask(REST, bearer(token))).status, 401);
 });
 
-test('a remembered token is forgotten when the secret changes, and when the project goes', async () => {
+test('a cached token is evicted when the secret changes or the project is deleted', async () => {
   const before = await newTenant('moving');
   tenants.set('moving', before);
   const target = '/p/moving/rest/v1/x';
@@ -338,7 +356,7 @@ test('a remembered token is forgotten when the secret changes, and when the proj
   assert.is((await ask(target, { apikey: before.anonKey })).status, 404);
 });
 
-test('while keys are rotated tokens of the secret that comes and of the one that was are good, and no other', async () => {
+test('tokens of the next and the previous secret are accepted during a rotation', async () => {
   const rotated = {
     ...(await newTenant('rotated')),
     otherJwtSecrets: ['the secret that comes', 'the secret that was'],
@@ -360,9 +378,9 @@ test('while keys are rotated tokens of the secret that comes and of the one that
   assert.is((await ask(target, { apikey: was })).status, 401);
 });
 
-test('a suspended project says so on every service, with a key or without, and how it is resumed', async () => {
+test('every service of a suspended project returns 503 with the way to resume it, with or without a key', async () => {
   const { ref, anonKey } = await openTenant('resting');
-  tenants.set(ref, { ...(tenants.get(ref) as Tenant), suspended: true });
+  tenants.set(ref, { ...(tenants.get(ref) as BackendTenant), suspended: true });
   for (const target of ['/rest/v1/x', '/auth/v1/health', '/functions/v1/x', '/realtime/v1/api/broadcast']) {
     const { status, headers, body } = await ask(`/p/${ref}${target}`, { apikey: anonKey });
     assert.equal([status, body.code], [503, 'project_suspended'], target);
@@ -373,11 +391,11 @@ test('a suspended project says so on every service, with a key or without, and h
   const stored = await ask(`/p/${ref}/storage/v1/bucket`);
   assert.equal([stored.status, stored.body.statusCode], [503, '503']);
   assert.match(stored.body.message as string, /suspended/);
-  const heard = await spoken(websocket(`/p/${ref}/realtime/v1/websocket?apikey=${anonKey}`), /never/);
-  assert.match(heard, /^HTTP\/1\.1 503 .*project_suspended/s);
+  const received = await spoken(websocket(`/p/${ref}/realtime/v1/websocket?apikey=${anonKey}`), /never/);
+  assert.match(received, /^HTTP\/1\.1 503 .*project_suspended/s);
 });
 
-test('probes are answered at paths of the platform, and are nothing at a project’s address', async () => {
+test('probes are served only at paths of the platform, not of projects', async () => {
   assert.equal(await ask('/healthz').then(({ status, body }) => [status, body]), [200, { ok: true }]);
   assert.is((await ask('/readyz')).status, 200);
   complete = false;
@@ -390,7 +408,7 @@ test('probes are answered at paths of the platform, and are nothing at a project
   }
 });
 
-test("a browser's preflight is answered for any origin without a key", async () => {
+test("a browser's preflight succeeds for any origin without a key", async () => {
   const { status, headers } = await ask(
     REST,
     {
@@ -406,7 +424,7 @@ test("a browser's preflight is answered for any origin without a key", async () 
   assert.match(headers['access-control-allow-methods'] as string, /PATCH/);
 });
 
-test('answers and refusals to browsers can be read by them', async () => {
+test('responses and errors can be read by pages of any origin', async () => {
   for (const key of [blog.anonKey, 'wrong']) {
     const { headers } = await ask(REST, { origin: 'https://app.example', apikey: key });
     assert.is(headers['access-control-allow-origin'], '*');
@@ -414,7 +432,7 @@ test('answers and refusals to browsers can be read by them', async () => {
   }
 });
 
-test('a body that is too large is refused, announced or not', async () => {
+test('a body that is too large is rejected, with or without a Content-Length', async () => {
   const headers = { apikey: blog.anonKey };
   const announced = await ask(REST, { ...headers, 'content-length': '1001' }, 'POST', 'x'.repeat(1001));
   assert.is(announced.status, 413);
@@ -428,7 +446,7 @@ for (const [what, text] of [
   ['headers', `GET ${REST} HTTP/1.1\r\nHost: x\r\n`],
   ['a body', `POST ${REST} HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx`],
 ] as const) {
-  test(`a client that never ends ${what} is cut off`, async () => {
+  test(`a client that never ends ${what} is disconnected`, async () => {
     const socket = connect(port, '127.0.0.1');
     socket.write(text);
     const chunks: string[] = [];
@@ -438,33 +456,33 @@ for (const [what, text] of [
   });
 }
 
-async function openTenant(ref: string): Promise<Tenant> {
+async function openTenant(ref: string): Promise<BackendTenant> {
   const tenant = { ...(await newTenant(ref)), services: new Set(PROJECT_SERVICES) };
   tenants.set(ref, tenant);
   return tenant;
 }
 
-/** Returns the response on a raw connection, up to its end or until `enough` matches. */
+/** Sends bytes on a raw connection. Returns the response up to its end, or until `enough` matches. */
 function spoken(text: string, enough: RegExp): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(text));
-    let heard = '';
+    let received = '';
     socket.on('data', (chunk) => {
-      heard += chunk;
-      if (enough.test(heard)) socket.destroy();
+      received += chunk;
+      if (enough.test(received)) socket.destroy();
     });
-    socket.on('error', () => undefined).on('close', () => resolve(heard));
+    socket.on('error', () => undefined).on('close', () => resolve(received));
   });
 }
 
 const websocket = (target: string, more = '') =>
   `GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${more}\r\n`;
 
-test('a request to change the protocol is decided as any other, and its socket handed to the service', async () => {
+test('an upgrade request is authenticated like any other, and its socket is passed to the service', async () => {
   const target = `/p/blog-x1/realtime/v1/websocket?vsn=1.0.0&apikey=${blog.anonKey}`;
-  const heard = await spoken(`${websocket(target)}hello`, /hello/);
-  assert.match(heard, /^HTTP\/1\.1 101 /);
-  assert.match(heard, /"ref":"blog-x1","role":"anon","path":"\/websocket","query":"vsn=1.0.0"/);
+  const received = await spoken(`${websocket(target)}hello`, /hello/);
+  assert.match(received, /^HTTP\/1\.1 101 /);
+  assert.match(received, /"ref":"blog-x1","role":"anon","path":"\/websocket","query":"vsn=1.0.0"/);
 });
 
 for (const [what, target, status] of [
@@ -475,21 +493,22 @@ for (const [what, target, status] of [
   ['a service that the project has not', '/p/blog-x1/functions/v1/x', 404],
   ['the platform itself', '/projects', 400],
 ] as const) {
-  test(`a request to change the protocol of ${what} is answered ${status} and the connection closed`, async () => {
+  test(`a request to change the protocol of ${what} gets ${status}, and the connection is closed`, async () => {
     const key = what === 'a service that speaks HTTP alone' ? `apikey: ${blog.anonKey}\r\n` : '';
-    const heard = await spoken(websocket(target, key), /never/);
-    assert.match(heard, new RegExp(`^HTTP/1\\.1 ${status} `));
-    assert.match(heard, /\r\n\r\n\{.*\}$/);
+    const received = await spoken(websocket(target, key), /never/);
+    assert.match(received, new RegExp(`^HTTP/1\\.1 ${status} `));
+    assert.match(received, /\r\n\r\n\{.*\}$/);
+    if (status === 400) assert.match(received, /Realtime is at <project_url>\/realtime\/v1\/websocket/);
   });
 }
 
-test('a request to change the protocol behind one that is not answered yet ends its connection and nothing else', async () => {
-  const heard = await spoken(`GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n${websocket('/x')}`, /never/);
-  assert.not.match(heard, /101/);
+test('a pipelined request to change the protocol closes only its own connection', async () => {
+  const received = await spoken(`GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n${websocket('/x')}`, /never/);
+  assert.not.match(received, /101/);
   assert.is((await ask('/healthz')).status, 200);
 });
 
-test('a route that is open is served without a key, as nobody, and told what the key would have been refused for', async () => {
+test('an open route is served as anon without a valid key, and gets the reason why the key was rejected', async () => {
   const { ref, serviceRoleKey } = await openTenant('open');
   const nobody = await ask(`/p/${ref}/functions/v1/hello`);
   assert.is(nobody.body.role, 'anon');
@@ -498,7 +517,7 @@ test('a route that is open is served without a key, as nobody, and told what the
   assert.is((await ask(`/p/${ref}/functions/v1/hello`, { apikey: serviceRoleKey })).body.role, 'service_role');
 });
 
-test('storage opens what is public or signed without a key, and nothing else', async () => {
+test('storage serves only public and signed routes without a key', async () => {
   const { ref } = await openTenant('files');
   for (const [method, route, status] of [
     ['GET', '/object/public/b/a.txt', 200],
@@ -525,7 +544,7 @@ test('storage opens what is public or signed without a key, and nothing else', a
   }
 });
 
-test('a service that streams takes bodies without bound, for as long as they move', async () => {
+test('a streaming service accepts a body of any size as long as its bytes keep arriving', async () => {
   const { ref, anonKey } = await openTenant('streams');
   const outgoing = httpRequest({
     host: '127.0.0.1',
@@ -558,7 +577,7 @@ test('a service that streams takes bodies without bound, for as long as they mov
   assert.equal(large.body, { bytes: 5000 });
 });
 
-test('a client that stops in the middle of an upload, or stops reading a download, is cut off', async () => {
+test('a client that stalls during an upload or a download is disconnected', async () => {
   const { ref, anonKey } = await openTenant('still');
   const head = `/p/${ref}/storage/v1/object/b/x HTTP/1.1\r\nHost: x\r\napikey: ${anonKey}\r\n`;
   assert.match(await spoken(`POST ${head}Content-Length: 1000\r\n\r\nx`, /never/), /^(HTTP\/1\.1 408 .*)?$/s);
@@ -569,7 +588,7 @@ test('a client that stops in the middle of an upload, or stops reading a downloa
   socket.destroy();
 });
 
-test('each answer has an id of its own, which the caller cannot choose', async () => {
+test('each response has a unique id, which the caller cannot choose', async () => {
   const ids = new Set<string>();
   for (let i = 0; i < 3; i++) {
     ids.add((await ask(REST, { apikey: blog.anonKey, 'x-request-id': 'mine' })).headers['x-request-id'] as string);
@@ -578,14 +597,14 @@ test('each answer has an id of its own, which the caller cannot choose', async (
   assert.not.ok(ids.has('mine'));
 });
 
-test('the log names requests, but neither keys nor queries', async () => {
+test('the log lists requests without their keys and queries', async () => {
   await ask(`${REST}?apikey=${blog.anonKey}&email=eq.al@example.com`, { authorization: 'Bearer canary' });
   const text = logged.join('');
   assert.match(text, /\/p\/blog-x1\/rest\/v1\/todos/);
   for (const secret of [blog.anonKey, 'canary', 'al@example.com', blog.jwtSecret]) assert.not.ok(text.includes(secret));
 });
 
-/** A gateway of its own, whose log no other test writes to. */
+/** Starts a separate gateway, whose log no other test writes to. */
 async function withLoggedGateway(work: (rest: string, lines: Record<string, unknown>[]) => Promise<void>) {
   const lines: Record<string, unknown>[] = [];
   const sink = new Writable({ write: (line, _, done) => done(void lines.push(JSON.parse(String(line)))) });
@@ -606,7 +625,7 @@ async function withLoggedGateway(work: (rest: string, lines: Record<string, unkn
   }
 }
 
-test('a forged token leaves one line in the log, with who, where and why, and neither token nor query', async () => {
+test('a forged token is logged in one line with address, path and reason, without token or query', async () => {
   await withLoggedGateway(async (rest, lines) => {
     assert.is((await fetch(rest, { headers: bearer(blog.anonKey) })).status, 200);
     assert.equal(lines, []);
@@ -624,7 +643,7 @@ test('a forged token leaves one line in the log, with who, where and why, and ne
   });
 });
 
-test('what a service refuses itself leaves one line in the log too', async () => {
+test('a rejection by a service is logged in one line', async () => {
   await withLoggedGateway(async (rest, lines) => {
     const url = rest.replace('/todos', '/forbidden');
     assert.is((await fetch(`${url}?email=al@example.com`, { headers: bearer(blog.anonKey) })).status, 403);
@@ -660,7 +679,7 @@ async function withApi(work: (seen: IncomingMessage[]) => Promise<void>): Promis
   }
 }
 
-test('all other requests are handed on to the API, both ways, without what belongs to one connection', async () => {
+test('all other requests are forwarded to the API without hop-by-hop headers', async () => {
   await withApi(async (seen) => {
     const { status, headers, body } = await ask(
       '/projects?page=2',
@@ -684,7 +703,7 @@ test('all other requests are handed on to the API, both ways, without what belon
   });
 });
 
-test('where a request came from is said by the gateway, never by the client', async () => {
+test('the client’s address is set by the gateway, never by the client', async () => {
   await withApi(async (seen) => {
     await ask('/auth/login', {
       'x-forwarded-for': '6.6.6.6',
@@ -702,7 +721,7 @@ test('where a request came from is said by the gateway, never by the client', as
   });
 });
 
-test('while the API is away callers get a problem document, and answers as soon as it is back', async () => {
+test('a request gets a problem document while the API is unavailable, and succeeds as soon as it returns', async () => {
   const { status, headers, body } = await ask('/projects');
   assert.is(status, 502);
   assert.match(headers['content-type'] as string, /^application\/problem\+json/);
@@ -712,7 +731,7 @@ test('while the API is away callers get a problem document, and answers as soon 
   await withApi(async () => assert.is((await ask('/projects')).status, 201));
 });
 
-test('a caller who goes away ends the request at the API', async () => {
+test('a disconnected caller cancels the request at the API', async () => {
   const api = createServer();
   const socket = path.join(folder, 'api.sock');
   await rm(socket, { force: true });

@@ -1,13 +1,21 @@
-/** Serves health probes at paths of the platform's own, under no project's address. */
+/** Serves health probes at paths of the platform itself. */
 import type { ServerResponse } from 'node:http';
-import { refuse, STARTING } from './refusals.js';
+import { PAUSES_PATH } from '@slipway/installation';
+import { refuse, STARTING } from '../http/refusals.js';
+import type { PausedProjects } from '../projects/paused-projects.js';
 
 const LIVE = '/healthz';
-const READY = '/readyz';
+const READY = PAUSES_PATH;
 
-/** False: the request is for somebody else. */
-export function answerProbe(url: string, isReady: () => boolean, outgoing: ServerResponse): boolean {
-  if (url !== LIVE && url !== READY) return false;
-  refuse(outgoing, url === LIVE || isReady() ? { status: 200, body: { ok: true } } : STARTING);
+export interface Health {
+  complete(): boolean;
+  paused?: PausedProjects | undefined;
+}
+
+/** Returns false if the request is not a probe. */
+export function answerProbe(url: string, { complete, paused }: Health, outgoing: ServerResponse): boolean {
+  if (url === LIVE) refuse(outgoing, { status: 200, body: { ok: true } });
+  else if (url !== READY) return false;
+  else refuse(outgoing, complete() ? { status: 200, body: { ok: true, paused: paused?.reasons() ?? {} } } : STARTING);
   return true;
 }

@@ -1,25 +1,28 @@
-/** Names that the one-machine platform answers for, and addresses that a request's sender may claim. */
+/** Tests the host names that the one-machine platform accepts, and client addresses behind proxies. */
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
-import { readTrustedProxies } from '@slipway/crds';
+import { readTrustedProxies } from '@slipway/installation';
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { Service } from '../service.js';
+import type { Service } from '../services/service.js';
 import { signedKeys, tenantWithoutDatabase } from '../testing/tenant.js';
-import { createGateway, type GatewayOptions } from './server.js';
+import { createGateway, type GatewayServerOptions } from './server.js';
 
 const keys = await signedKeys();
 const tenant = tenantWithoutDatabase('shop', keys);
 
-/** Answers with the address that the gateway took for the caller's. */
+/** Service that returns the caller's address. */
 const witness: Service = {
   handle: async ({ address, outgoing }) => void outgoing.end(address),
   forget: async () => undefined,
   close: async () => undefined,
 };
 
-async function withGateway(options: Partial<GatewayOptions>, work: (port: number) => Promise<void>): Promise<void> {
+async function withGateway(
+  options: Partial<GatewayServerOptions>,
+  work: (port: number) => Promise<void>,
+): Promise<void> {
   const gateway = createGateway({
     publicUrl: 'https://backend.example.com',
     tenant: (ref) => (ref === 'shop' ? tenant : undefined),
@@ -56,7 +59,7 @@ function ask(port: number, path: string, headers: Record<string, string>) {
 
 const PLACES = ['/docs', '/auth/register', '/p/shop/rest/v1/todos', '/healthz'];
 
-test('a request for a name that somebody else resolves to this machine is 421, at every place', async () => {
+test('a request for a foreign host name gets 421 on every path', async () => {
   await withGateway({ allowedHosts: [] }, async (port) => {
     for (const host of [
       'evil.example',
@@ -75,7 +78,7 @@ test('a request for a name that somebody else resolves to this machine is 421, a
   });
 });
 
-test('a refusal of another host name can be read by pages and leaves a line with the name', async () => {
+test('the rejection of a host name can be read by pages, and is logged', async () => {
   const lines: string[] = [];
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) });
   await withGateway({ allowedHosts: [], log }, async (port) => {
@@ -106,7 +109,7 @@ for (const [what, head] of [
   });
 }
 
-test('a request for a name of the platform is answered', async () => {
+test('a request for a name of the platform is served', async () => {
   const names = [
     'localhost',
     'LOCALHOST.',
@@ -126,7 +129,7 @@ test('a request for a name of the platform is answered', async () => {
   });
 });
 
-test('a project answers at its name below the domain of projects', async () => {
+test('a project is served at its name below the domain of projects', async () => {
   await withGateway({ allowedHosts: [], projectsDomain: 'projects.example.net:8443' }, async (port) => {
     const at = (host: string) => ask(port, '/rest/v1/todos', { host });
     const { status, text } = await at('shop.projects.example.net:8443');
@@ -148,7 +151,7 @@ for (const [what, proxies, forwarded, address] of [
   ['the proxy appends the port of an IPv6 client', '127.0.0.1', '[2001:db8::7]:51234', '2001:db8::7'],
   ['the client has IPv6', '127.0.0.1', '2001:db8::7', '2001:db8::7'],
 ] as const) {
-  test(`the client's address is right if ${what}`, async () => {
+  test(`the client's address is correct if ${what}`, async () => {
     await withGateway({ trustedProxies: readTrustedProxies(proxies) }, async (port) => {
       for (const path of ['/p/shop/rest/v1/todos', '/projects']) {
         const headers = { 'x-forwarded-for': forwarded, 'x-real-ip': '192.0.2.1', forwarded: 'for=192.0.2.1' };
@@ -158,7 +161,7 @@ for (const [what, proxies, forwarded, address] of [
   });
 }
 
-test('a rate limit counts clients behind a trusted proxy apart', async () => {
+test('a rate limit counts clients behind a trusted proxy separately', async () => {
   await withGateway({ trustedProxies: readTrustedProxies('127.0.0.1'), rateLimit: 1 }, async (port) => {
     const statuses = async (address: string) => {
       const seen = new Set<number>();

@@ -1,14 +1,14 @@
 /**
- * Which names the one-machine platform answers for. A page whose name its owner resolves to this machine (DNS
- * rebinding) would have the platform for its own origin. In: the header Host. Called by the gateway for every request;
- * on a cluster the ingress routes by name instead.
+ * Checks the header Host on one machine. Otherwise a hostile page could resolve its own name to this machine (DNS
+ * rebinding) and act with the platform's origin. Called by the gateway for every request. On a cluster, the ingress
+ * routes by host name instead.
  */
 import { isIP } from 'node:net';
 
 export interface HostNames {
   publicUrl: string;
   projectsHost: string;
-  /** The machine's own name, and what the installation adds. */
+  /** Names of this machine, and those that the installation adds. */
   allowedHosts: readonly string[];
 }
 
@@ -19,10 +19,10 @@ export function hostCheck({ publicUrl, projectsHost, allowedHosts }: HostNames):
   const domain = `.${projectsHost}`;
   let last: string | undefined;
   return (host) => {
-    // No browser sends a request without Host; node:http requires the header from HTTP/1.1 on.
+    // Every browser sends Host, and node:http requires it from HTTP/1.1 on.
     if (host === undefined || host === last) return true;
     const name = nameOf(host);
-    // An address is what the browser connected to: nobody else chooses where it leads.
+    // A browser connects to an IP address directly: no name is resolved that could be rebound.
     const accepted = names.has(name) || name.endsWith('.localhost') || name.endsWith(domain) || isAddress(name);
     if (accepted) last = host;
     return accepted;

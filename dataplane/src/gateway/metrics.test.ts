@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
-import { freePort } from '@slipway/postgres';
+import { freePort } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { startMetrics } from './metrics.js';
 
-test('requests are counted by service and class of status, and read at an address of their own', async () => {
+test('the metrics count requests by service and status class, and have an address of their own', async () => {
   const at = `127.0.0.1:${await freePort()}`;
   const { metrics, stopMetrics } = await startMetrics(at);
   const answers: Record<string, (incoming: IncomingMessage, outgoing: ServerResponse) => void> = {

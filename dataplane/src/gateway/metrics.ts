@@ -1,16 +1,18 @@
 /**
- * Request metrics for Prometheus: count and duration by service and class of status, so that the number of series does
- * not grow with projects. In: responses as they begin. Out: /metrics, at an address of its own.
+ * Counts and measures requests for Prometheus, by service and status class, so that the number of series does not grow
+ * with the number of projects. In: responses. Out: /metrics, at an address of its own.
  */
+
 import type { ServerResponse } from 'node:http';
-import { type ProjectService, serveMetrics } from '@slipway/crds';
+import { type ProjectService } from '@slipway/crds';
+import { serveMetrics } from '@slipway/program';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
 /**
- * `platform`: what no project's address asks for; `none`: no service of ours; `misdirected`: for a host name of
- * somebody else.
+ * Labels beside the services. `platform`: a request outside of projects' addresses. `none`: an unknown service.
+ * `misdirected`: a foreign host name.
  */
-export type Served = ProjectService | 'platform' | 'none' | 'misdirected';
+export type Served = ProjectService | 'site' | 'platform' | 'none' | 'misdirected';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
@@ -31,7 +33,7 @@ export class GatewayMetrics {
     });
     this.#durations = new Histogram({
       name: 'slipway_gateway_request_duration_seconds',
-      help: 'From the headers of a request to the end of its answer.',
+      help: 'Seconds from the headers of a request to the end of its response.',
       labelNames: ['service'],
       buckets: SECONDS,
       registers,
@@ -58,7 +60,7 @@ export class GatewayMetrics {
   }
 }
 
-/** `at`: host:port; undefined: nothing is counted. */
+/** Starts the server. `at` is host:port; undefined: nothing is counted. */
 export async function startMetrics(at: string | undefined) {
   if (at === undefined) return { metrics: undefined, stopMetrics: () => undefined };
   const metrics = new GatewayMetrics();

@@ -1,17 +1,18 @@
-/** Which headers of a project reach a browser, from every service and through every way of writing them. */
+/** Tests which response headers of a project reach a browser, from every service and for every way of writing them. */
+
 import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { PROJECT_SERVICES, type ProjectService } from '@slipway/crds';
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { Service } from '../service.js';
-import type { Tenant } from '../tenant.js';
+import type { BackendTenant } from '../projects/tenant.js';
+import type { Service } from '../services/service.js';
 import { signedKeys, tenantWithoutDatabase } from '../testing/tenant.js';
-import { createRemoteService } from './remote.js';
+import { createRemoteService } from '../upstreams/remote.js';
 import { createGateway } from './server.js';
 
-/** Each reaches beyond the response that it is on. */
+/** Headers that affect more than their own response. */
 const OF_THE_ORIGIN: Record<string, string | string[]> = {
   'Set-Cookie': ['a=1; Path=/', 'b=2'],
   'Clear-Site-Data': '"*"',
@@ -48,7 +49,7 @@ const HARMLESS = {
 
 const SANDBOX = /(^|, )sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts$/;
 
-/** Answers with what the path names. */
+/** Service whose response depends on the path. */
 const hostile: Service = {
   async handle({ path, outgoing }) {
     if (path.endsWith('/harmless')) outgoing.writeHead(200, HARMLESS).end();
@@ -79,7 +80,7 @@ const hostile: Service = {
 };
 
 const REF = 'shop';
-let tenant: Tenant;
+let tenant: BackendTenant;
 let pod: Server;
 let remote: Service;
 let gateway: Server;
@@ -118,7 +119,7 @@ test.after(async () => {
 });
 
 for (const service of PROJECT_SERVICES) {
-  test(`${service} changes nothing of a shared origin by its headers`, async () => {
+  test(`the headers of ${service} can't affect a shared origin`, async () => {
     for (const [name, server] of [
       ['in process', gateway],
       ['in a pod', throughPods],
@@ -132,7 +133,7 @@ for (const service of PROJECT_SERVICES) {
   });
 }
 
-test('headers that a service sets or appends one by one change nothing of a shared origin', async () => {
+test('headers that a service sets or appends one at a time can’t affect a shared origin', async () => {
   for (const way of ['set', 'append']) {
     const { headers } = await ask(gateway, `/p/${REF}/rest/v1/${way}`);
     for (const header of Object.keys(OF_THE_ORIGIN)) assert.is(headers[header.toLowerCase()], undefined, header);
@@ -142,7 +143,7 @@ test('headers that a service sets or appends one by one change nothing of a shar
 
 const WAYS = ['hostile', 'reason', 'implicit', 'flushed', 'harmless', 'policy', 'list'];
 
-test('every way of writing a head has the sandbox on a shared origin', async () => {
+test('every way of writing headers adds the sandbox policy on a shared origin', async () => {
   for (const way of WAYS) {
     const { headers } = await ask(gateway, `/p/${REF}/rest/v1/${way}`);
     guarded(headers, way);
@@ -152,13 +153,13 @@ test('every way of writing a head has the sandbox on a shared origin', async () 
   assert.match(headers['content-security-policy'] as string, /^default-src 'self', sandbox /);
 });
 
-test('headers of one response alone pass on a shared origin', async () => {
+test('headers of a single response are kept on a shared origin', async () => {
   const { headers } = await ask(gateway, `/p/${REF}/rest/v1/harmless`);
   for (const [name, value] of Object.entries(HARMLESS)) assert.is(headers[name], value, name);
   assert.is((await ask(gateway, `/p/${REF}/rest/v1/list`)).headers.link, '</a>, </b>');
 });
 
-test('the gateway’s own refusals have the sandbox on a shared origin', async () => {
+test('the gateway’s own errors have the sandbox policy on a shared origin', async () => {
   for (const [what, path, own] of [
     ['no key', `/p/${REF}/rest/v1/x`, {}],
     ['no project', '/p/nobody/rest/v1/x', {}],
@@ -170,7 +171,7 @@ test('the gateway’s own refusals have the sandbox on a shared origin', async (
   }
 });
 
-test('an upgrade that is refused, here or by a pod, has the sandbox and sets no cookie', async () => {
+test('a rejection of an upgrade, by the gateway or a pod, has the sandbox policy and no cookie', async () => {
   for (const [server, path] of [
     [gateway, `/p/${REF}/rest/v1/x`],
     [throughPods, `/p/${REF}/realtime/v1/websocket`],
@@ -182,7 +183,7 @@ test('an upgrade that is refused, here or by a pod, has the sandbox and sets no 
   }
 });
 
-test('a project with a host name of its own sets cookies for that name alone', async () => {
+test('a project with its own host name sets cookies only for that name', async () => {
   const host = `${REF}.slipway.test:4000`;
   const { headers } = await ask(gateway, '/rest/v1/cookies', { host });
   assert.equal(headers['set-cookie'], ['own=1; Secure']);

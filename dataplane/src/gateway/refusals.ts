@@ -1,35 +1,17 @@
-/** Refusals of the gateway itself, in the words that clients know from upstream: status, body and headers as data. */
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { type ProjectService, type ProjectType, whyUnavailable } from '@slipway/crds';
-import type { TokenProblem } from './tokens.js';
-
-export interface Refusal {
-  status: number;
-  body: object;
-  headers?: OutgoingHttpHeaders;
-}
-
-export function refuse(outgoing: ServerResponse, { status, body, headers }: Refusal): void {
-  if (outgoing.headersSent) {
-    outgoing.destroy();
-    return;
-  }
-  const text = JSON.stringify(body);
-  outgoing.writeHead(status, {
-    'Content-Type': 'application/json; charset=utf-8',
-    'Content-Length': Buffer.byteLength(text),
-    'X-Content-Type-Options': 'nosniff',
-    ...headers,
-  });
-  outgoing.end(text);
-}
+/** Responses of the gateway to rejected requests, before any service gets them. */
+import { type ProjectService, type ProjectType } from '@slipway/crds';
+import { PROJECT_PAUSED, PROJECTS_DOMAIN_SETTING, whyUnavailable } from '@slipway/installation';
+import type { Refusal } from '../http/refusals.js';
+import type { TokenProblem } from '../identity/tokens.js';
+import { type Pause, reasonOf } from '../projects/paused-projects.js';
+import type { HostedTenant } from '../projects/tenant.js';
 
 export const UNKNOWN_PROJECT: Refusal = {
   status: 404,
   body: { message: 'There is no project at this address', hint: 'Its ref is part of project_url.' },
 };
 
-/** 421: the request went to a server that does not answer for its host name (RFC 9110). */
+/** Rejection with status 421: the server does not serve the host name of the request (RFC 9110). */
 export const OTHER_HOST: Refusal = {
   status: 421,
   body: {
@@ -37,16 +19,16 @@ export const OTHER_HOST: Refusal = {
     title: 'Misdirected Request',
     status: 421,
     detail:
-      'This platform does not answer for the host name of the request. If the name is its own, set SLIPWAY_PUBLIC_URL to ' +
+      'This platform does not answer for the host name of the request. ' +
+      'If the name is its own, set SLIPWAY_PUBLIC_URL to ' +
       'its address, or add the name to SLIPWAY_ALLOWED_HOSTS, and start it again.',
   },
   headers: { 'Content-Type': 'application/problem+json' },
 };
 
-export const STARTING: Refusal = {
-  status: 503,
-  body: { message: 'The platform is starting; try again in a moment' },
-  headers: { 'Retry-After': '1' },
+export const NO_PROXY: Refusal = {
+  status: 400,
+  body: { message: 'This is no proxy: send the path alone as the target of the request, and the host as Host' },
 };
 
 export const NO_KEY: Refusal = {
@@ -57,22 +39,17 @@ export const NO_KEY: Refusal = {
   },
 };
 
-export const INVALID_KEY: Refusal = {
+/** The message is upstream's. */
+export const invalidKey = ({ kind }: TokenProblem, ref: string): Refusal => ({
   status: 401,
-  body: { message: 'Invalid API key', hint: 'Double check your project’s `anon` or `service_role` API key.' },
-};
-
-export const BODY_TOO_LARGE: Refusal = {
-  status: 413,
-  body: { message: 'The request body is too large' },
-  headers: { Connection: 'close' },
-};
-
-export const TOO_SLOW: Refusal = {
-  status: 408,
-  body: { message: 'The request did not arrive in time' },
-  headers: { Connection: 'close' },
-};
+  body: {
+    message: 'Invalid API key',
+    hint:
+      kind === 'signature'
+        ? `This key is not for project ${ref}. Use its own anon_key or service_role_key: GET /projects/{id} shows them.`
+        : 'Double check your project’s `anon` or `service_role` API key.',
+  },
+});
 
 export const TOO_MANY_REQUESTS: Refusal = {
   status: 429,
@@ -83,45 +60,13 @@ export const TOO_MANY_REQUESTS: Refusal = {
   headers: { 'Retry-After': '1' },
 };
 
-/** A service whose database or process is away: it is asked anew by the next request. */
-export const serviceDown = (service: string): Refusal => ({
-  status: 502,
-  body: {
-    type: 'about:blank',
-    title: 'Bad Gateway',
-    status: 502,
-    detail: `The ${service} service does not answer; it may be starting. Try again in a moment.`,
-  },
-  headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '1' },
-});
-
-/** One that is there, but has not answered in time. */
-export const serviceTooSlow = (service: string): Refusal => ({
-  status: 504,
-  body: {
-    type: 'about:blank',
-    title: 'Gateway Timeout',
-    status: 504,
-    detail: `The ${service} service did not answer in time. Try again in a moment.`,
-  },
-  headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '1' },
-});
-
-export const serviceBusy = (service: string): Refusal => ({
-  status: 503,
-  body: {
-    type: 'about:blank',
-    title: 'Service Unavailable',
-    status: 503,
-    detail: `Too many requests to the ${service} service are under way. Try again in a moment.`,
-  },
-  headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '1' },
-});
-
-/** In the words of problem documents, and in those that clients of the services show. */
+/** Response in two formats: a problem document, and the members that clients of the services show. */
 export function suspended(ref: string): Refusal {
   const message = 'The project is suspended: its data stays, and nothing of it runs.';
-  const hint = `Whoever runs the platform resumes it by spec.suspend: false of its Project: kubectl patch project ${ref} --type merge -p '{"spec":{"suspend":false}}'`;
+  const resume = `kubectl patch project ${ref} --type merge -p '{"spec":{"suspend":false}}'`;
+  const hint =
+    'Its owner resumes it by PATCH /projects/{id} with {"suspended":false}. ' +
+    `If the platform suspended it, an administrator resumes it: ${resume}`;
   const problem = { type: 'urn:slipway:problem:project-suspended', title: 'The project is suspended', status: 503 };
   return {
     status: 503,
@@ -130,107 +75,70 @@ export function suspended(ref: string): Refusal {
   };
 }
 
+/** The operator reads the reason from Proxy-Status (RFC 9209), because a HEAD has no body. */
+export function paused(pause: Pause): Refusal {
+  const { until, operation } = pause;
+  const time = new Date(until).toISOString();
+  const message =
+    `The project is paused until ${time}: twice within an hour, ` +
+    `the data plane stopped answering all projects during an operation of this one (${operation}).`;
+  const hint = 'Requests are served again after that time. The platform’s log has the line "program hung".';
+  const problem = { type: 'urn:slipway:problem:project-paused', title: 'The project is paused', status: 503 };
+  return {
+    status: 503,
+    body: { ...problem, code: PROJECT_PAUSED, detail: `${message} ${hint}`, message, hint },
+    headers: {
+      'Content-Type': 'application/problem+json',
+      'Retry-After': String(Math.max(1, Math.ceil((until - Date.now()) / 1000))),
+      'Proxy-Status': `slipway; error=${PROJECT_PAUSED}; details="${reasonOf(pause)}"`,
+    },
+  };
+}
+
+/** Returns the rejection of a request to a site; undefined if its files answer. */
+export function siteRefusal(
+  { ref, siteUrl, suspended: standsStill }: HostedTenant,
+  method: string,
+  ownOrigin: boolean,
+): Refusal | undefined {
+  if (siteUrl === undefined) {
+    return {
+      status: 404,
+      body: {
+        message: `The project ${ref} is a site, and has no address: this installation has no domain for projects`,
+        hint:
+          `An administrator sets a domain for projects with ${PROJECTS_DOMAIN_SETTING}, ` +
+          'on a cluster by projectsDomain of its site.',
+      },
+    };
+  }
+  if (!ownOrigin) {
+    const message = `The project ${ref} is a site: it is at ${siteUrl}`;
+    // The operator reads the address from the header, because a HEAD has no body.
+    return { status: 404, body: { message }, headers: { Link: `<${siteUrl}>; rel="canonical"` } };
+  }
+  if (standsStill) return suspended(ref);
+  if (method !== 'GET' && method !== 'HEAD') {
+    return { status: 405, body: { message: 'A site is read by GET and HEAD' }, headers: { Allow: 'GET, HEAD' } };
+  }
+  return undefined;
+}
+
 export const NO_UPGRADE: Refusal = {
   status: 400,
-  body: { message: 'There is nothing here that speaks another protocol than HTTP' },
+  body: {
+    message: 'Only HTTP is served here',
+    hint: 'Realtime is at <project_url>/realtime/v1/websocket; GET /projects/{id} shows project_url.',
+  },
 };
-
-export const FAILED: Refusal = { status: 500, body: { message: 'An unexpected error occurred' } };
 
 export const notHere = (service: string, why: string): Refusal => ({
   status: 404,
   body: { message: `${service} is not available here: ${why}` },
 });
 
-/** By the availability matrix: the installation's own choice, which one setting changes. */
+/** The availability matrix is the installation's own choice, which one setting changes. */
 export const unavailable = (service: ProjectService, type: ProjectType): Refusal => ({
   status: 404,
   body: whyUnavailable(service, type),
-});
-
-/** Formats the refusal as PostgREST does: https://docs.postgrest.org/en/stable/references/errors.html#group-3-jwt */
-export function restTokenRefusal(problem: TokenProblem): Refusal {
-  if (problem.kind === 'role') {
-    return {
-      status: 403,
-      body: { code: '42501', details: null, hint: null, message: `permission denied to set role "${problem.role}"` },
-    };
-  }
-  const [code, message, details] = REST_WORDS[problem.kind];
-  return {
-    status: 401,
-    body: { code, details, hint: null, message },
-    headers: { 'WWW-Authenticate': `Bearer error="invalid_token", error_description="${message}"` },
-  };
-}
-
-const REST_WORDS = {
-  malformed: ['PGRST301', "JWT couldn't be decoded", null],
-  algorithm: ['PGRST301', 'Wrong or unsupported encoding algorithm', null],
-  signature: ['PGRST301', 'No suitable key or wrong key type', 'None of the keys was able to decode the JWT'],
-  expired: ['PGRST303', 'JWT expired', null],
-  'not-yet-valid': ['PGRST303', 'JWT not yet valid', null],
-  claims: ['PGRST303', 'Parsing claims failed', null],
-} as const;
-
-/** Returns GoTrue's message. GoTrue's own routes add the status and shape of their API version. */
-export const authTokenMessage = ({ kind }: TokenProblem) =>
-  `invalid JWT: unable to parse or verify signature, ${AUTH_WORDS[kind]}`;
-
-export const authTokenRefusal = (problem: TokenProblem): Refusal => ({
-  status: 403,
-  body: { code: 403, error_code: 'bad_jwt', msg: authTokenMessage(problem) },
-});
-
-const AUTH_WORDS = {
-  malformed: 'token is malformed',
-  algorithm: 'token signature is invalid: signing method is invalid',
-  signature: 'token signature is invalid: signature is invalid',
-  expired: 'token has invalid claims: token is expired',
-  'not-yet-valid': 'token has invalid claims: token is not valid yet',
-  claims: 'token has invalid claims',
-  role: 'token has invalid claims: role is not allowed',
-} as const;
-
-/** Formats the refusal as Supabase's storage does, where `message` and `hint` are one text. */
-export function storageRefusal({ status, body, headers }: Refusal): Refusal {
-  const { message, detail, hint } = body as { message?: string; detail?: string; hint?: string };
-  const words = [message ?? detail, hint].filter((part) => part !== undefined).join('. ');
-  return {
-    status,
-    body: { statusCode: String(status), error: STORAGE_ERRORS[status] ?? 'Error', message: words },
-    ...(headers ? { headers: { ...headers, 'Content-Type': 'application/json; charset=utf-8' } } : {}),
-  };
-}
-
-const STORAGE_ERRORS: Readonly<Record<number, string>> = {
-  400: 'InvalidRequest',
-  401: 'Unauthorized',
-  404: 'not_found',
-  408: 'Timeout',
-  413: 'Payload too large',
-  429: 'too_many_requests',
-  500: 'Internal',
-  502: 'Bad Gateway',
-  503: 'SlowDown',
-};
-
-export const storageTokenRefusal = ({ kind }: TokenProblem): Refusal => ({
-  status: 400,
-  body: { statusCode: '403', error: 'Unauthorized', message: STORAGE_TOKEN_WORDS[kind] },
-});
-
-const STORAGE_TOKEN_WORDS = {
-  malformed: 'Invalid Compact JWS',
-  algorithm: '"alg" (Algorithm) Header Parameter value not allowed',
-  signature: 'signature verification failed',
-  expired: '"exp" claim timestamp check failed',
-  'not-yet-valid': '"nbf" claim timestamp check failed',
-  claims: 'unexpected claim value',
-  role: 'unexpected "role" claim value',
-} as const;
-
-export const functionsTokenRefusal = (_problem: TokenProblem): Refusal => ({
-  status: 401,
-  body: { code: 401, message: 'Invalid JWT' },
 });

@@ -1,33 +1,27 @@
-/**
- * The gateway's rules for each service: which routes need no key, how large and slow a request may be, and in whose
- * words it is refused.
- */
-import type { ProjectService } from '@slipway/crds';
+/** Rules of the gateway for each service: routes without a key, limits on size and time, and the format of errors. */
+import { type ProjectService } from '@slipway/crds';
+import { type Refusal } from '../http/refusals.js';
 import {
   authTokenRefusal,
   functionsTokenRefusal,
-  type Refusal,
   restTokenRefusal,
   storageRefusal,
   storageTokenRefusal,
-} from './refusals.js';
-import type { TokenProblem } from './tokens.js';
+} from '../identity/token-refusals.js';
+import type { TokenProblem } from '../identity/tokens.js';
 
 export interface ServiceRules {
-  /** Routes that are answered without a key; the service sees what the key would have been refused for. */
+  /** True for routes without a key. The service gets the rejection that the key would have had. */
   open?(method: string, path: string): boolean;
-  /**
-   * Its requests and answers are as large and take as long as they need while they move; the service sets its own
-   * bounds.
-   */
+  /** Requests and responses have no limit on size or time while data moves; the service sets its own bounds. */
   streams?: boolean;
   /**
-   * A caller whose key is good and whose Bearer token isn't is served as the key's, and the service told of the
+   * Serves a caller with a valid key and an invalid Bearer token with the key's role. The service gets the token's
    * problem.
    */
   servesBadTokens?: boolean;
-  tokenRefusal(problem: TokenProblem): Refusal;
-  /** Every other refusal in the words of the service's clients; as it is, without. */
+  tokenRefusal(problem: TokenProblem, ref: string): Refusal;
+  /** Converts other rejections to the format of the service's clients. Default: unchanged. */
   reworded?(refusal: Refusal): Refusal;
 }
 
@@ -39,7 +33,7 @@ const opened =
 export const RULES: Readonly<Record<ProjectService, ServiceRules>> = {
   rest: { tokenRefusal: restTokenRefusal },
   auth: {
-    // Where mails, browsers and verifiers of tokens go: they have no key.
+    // Routes without a key: links in mails, browsers, and verifiers of tokens.
     open: opened(
       /^(GET|HEAD) \/(health|authorize|\.well-known\/(jwks\.json|openid-configuration))$/,
       /^(GET|POST) \/(verify|callback)$/,
@@ -50,7 +44,7 @@ export const RULES: Readonly<Record<ProjectService, ServiceRules>> = {
   realtime: { open: (_, path) => path === '/api/health', tokenRefusal: functionsTokenRefusal },
   storage: {
     streams: true,
-    // What is public, and what carries a signed token in its query or is described by an OPTIONS of the TUS protocol.
+    // Public routes, and those with a signed token in the query or for an OPTIONS of the TUS protocol.
     open: opened(
       /^(GET|HEAD) \/(status|health)$/,
       /^(GET|HEAD) \/(object|render\/image)\/(public|info\/public|sign)\//,
@@ -61,6 +55,6 @@ export const RULES: Readonly<Record<ProjectService, ServiceRules>> = {
     tokenRefusal: storageTokenRefusal,
     reworded: storageRefusal,
   },
-  // Whether a function asks for a token is the function's own setting.
+  // Each function decides by its own setting whether a call needs a token.
   functions: { streams: true, open: () => true, tokenRefusal: functionsTokenRefusal },
 };

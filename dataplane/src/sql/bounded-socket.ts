@@ -1,11 +1,10 @@
 /**
- * A socket for a client of `pg`, whose parser gathers a message of any length before anybody sees it. Ends itself once
- * the server has sent more than is allowed. For logins and for short jobs, such as migrations, in databases that
- * tenants write to.
+ * Socket for a client of `pg`, whose parser buffers a message of any length. Destroys itself once the server has sent
+ * more than the limit. Used for logins and short jobs, such as migrations, in databases to which tenants write.
  */
 import { Socket } from 'node:net';
 
-/** All that a migration's session may receive. */
+/** Maximum bytes that a migration's session may receive. */
 export const JOB_BYTES = 16 * 1024 * 1024;
 
 export class TooMuchReceived extends Error {

@@ -1,28 +1,32 @@
 /**
- * Backend messages: bytes come in as the socket gives them, whole messages go out as (type, body). Values of a row are
- * views of those bytes, so a JSON text built by Postgres reaches an HTTP response without being copied or parsed.
+ * Splits the messages of a Postgres server. In: bytes of the socket. Out: complete messages, as (type, body). Values of
+ * a row are views of those bytes, so that JSON built by Postgres reaches an HTTP response without being copied or
+ * parsed.
  */
 import { DatabaseError } from './errors.js';
 
 const HEADER_BYTES = 5;
-/** Postgres itself can't build a message of more than a gigabyte: beyond it the stream is out of step. */
+/**
+ * Maximum bytes of a message. Postgres can't build a message of more than a gigabyte, so a larger length means that the
+ * stream is corrupt.
+ */
 const MAX_MESSAGE_BYTES = 1 << 30;
 
 export class MessageReader {
   private chunks: Buffer[] = [];
-  private held = 0;
+  private buffered = 0;
   private needed = HEADER_BYTES;
-  /** The header of the message at hand was passed to `onHeader`. */
+  /** True if the header of the present message was passed to `onHeader`. */
   private isAnnounced = false;
-  /** Bytes of the current message to keep, header included, if not all of it is kept. */
+  /** Bytes to keep of the present message, header included, if not all of it is kept. */
   private keptBytes: number | undefined;
-  /** Bytes of the message at hand that are still to come and are dropped. */
+  /** Remaining bytes of the present message, which are dropped. */
   private skipping = 0;
 
   /**
-   * `onHeader` is called once for each message, before its bytes are gathered, with the length of its body. It throws
-   * to end the stream; if it returns a number, only so many bytes of the body are kept and passed on, and the others
-   * are dropped as they come.
+   * `onHeader` is called once for each message with the length of its body, before its bytes are buffered. It throws to
+   * end the stream. If it returns a number, only so many bytes of the body are kept and passed on, and the others are
+   * dropped as they arrive.
    */
   constructor(
     private readonly onMessage: (type: number, body: Buffer) => void,
@@ -38,10 +42,10 @@ export class MessageReader {
       chunk = chunk.subarray(skipped);
     }
     this.chunks.push(chunk);
-    this.held += chunk.length;
-    // A large message is joined once, when all of it is there.
-    if (this.held < this.needed) return;
-    let rest = this.chunks.length === 1 ? chunk : Buffer.concat(this.chunks, this.held);
+    this.buffered += chunk.length;
+    // A large message is concatenated once, when all of it has arrived.
+    if (this.buffered < this.needed) return;
+    let rest = this.chunks.length === 1 ? chunk : Buffer.concat(this.chunks, this.buffered);
     while (rest.length >= HEADER_BYTES) {
       const length = rest.readUInt32BE(1) + 1;
       if (length > MAX_MESSAGE_BYTES || length < HEADER_BYTES)
@@ -59,7 +63,7 @@ export class MessageReader {
     }
     this.needed = rest.length >= HEADER_BYTES ? (this.keptBytes ?? rest.readUInt32BE(1) + 1) : HEADER_BYTES;
     this.chunks = rest.length > 0 ? [rest] : [];
-    this.held = rest.length;
+    this.buffered = rest.length;
   }
 }
 
@@ -97,7 +101,7 @@ export function decodeFields(body: Buffer): Field[] {
   return fields;
 }
 
-/** The text of a message that holds one C string: a command tag. */
+/** Returns the text of a message that contains one C string: a command tag. */
 export const decodeText = (body: Buffer): string => body.toString('utf8', 0, body.length - 1);
 
 export function decodeNotification(body: Buffer): { channel: string; payload: string } {

@@ -1,16 +1,16 @@
 /**
- * Frontend messages of the extended query protocol, written one after another into one buffer so that a batch is one
- * write. https://www.postgresql.org/docs/current/protocol-message-formats.html
+ * Encodes frontend messages of the extended query protocol into one buffer, so that a batch is one write.
+ * https://www.postgresql.org/docs/current/protocol-message-formats.html
  */
 
 /**
- * A parameter in Postgres' text form. A Buffer holds the bytes of that text, a Date becomes ISO 8601, other objects
+ * Parameter in Postgres' text format. A Buffer contains the bytes of that text, a Date becomes ISO 8601, other objects
  * JSON.
  */
 export type Parameter = string | number | boolean | null | undefined | Buffer | Date | object;
 
 const INITIAL_BYTES = 16 * 1024;
-/** A buffer that one large request has grown is not kept for the next ones. */
+/** Maximum bytes of a buffer that is reused. A buffer that grew for a large request is not. */
 const KEPT_BYTES = 256 * 1024;
 const MAX_PARAMETERS = 65_535;
 
@@ -24,7 +24,7 @@ function reserve(bytes: number): void {
   buffer = grown;
 }
 
-/** Writes one message: `type`, a length filled in afterwards, and what `body` adds. */
+/** Writes one message: `type`, its length (filled in afterwards), and the output of `body`. */
 function message(type: string, body?: () => void): void {
   reserve(5);
   buffer[offset] = type.charCodeAt(0);
@@ -75,7 +75,7 @@ export const encode = {
       cstring(text);
       int16(0);
     }),
-  /** To the unnamed portal; parameters and results in text form. */
+  /** Binds the unnamed portal, with parameters and results in text format. */
   bind: (name: string, values: readonly Parameter[]) =>
     message('B', () => {
       if (values.length > MAX_PARAMETERS)
@@ -102,11 +102,13 @@ export const encode = {
   terminate: () => message('X'),
 };
 
-/** Runs `write`, and returns all that it encoded as one buffer of its own. */
+/** Runs `write`, and returns all that it encoded in a separate buffer. */
 export function encoded(write: () => void): Buffer {
   offset = 0;
   write();
-  const bytes = Buffer.from(buffer.subarray(0, offset));
-  if (buffer.length > KEPT_BYTES) buffer = Buffer.allocUnsafe(INITIAL_BYTES);
+  const bytes = buffer.subarray(0, offset);
+  if (buffer.length <= KEPT_BYTES) return Buffer.from(bytes);
+  // Not copied: the copy of a large request would take as long as its encoding.
+  buffer = Buffer.allocUnsafe(INITIAL_BYTES);
   return bytes;
 }

@@ -1,8 +1,6 @@
-/**
- * Errors between a service and its database: values of three kinds, which each service turns into its clients' words.
- */
+/** Errors between a service and its database, of three kinds. Each service converts them to its clients' format. */
 
-/** Postgres refused a statement. The fields are those of its protocol; `message` is the primary one. */
+/** Postgres rejected a statement. The fields are those of its protocol; `message` is the primary message. */
 export class DatabaseError extends Error {
   override readonly name = 'DatabaseError';
   constructor(
@@ -25,8 +23,13 @@ export class DatabaseError extends Error {
   }
 }
 
+/** True if the server lacks locks, memory or connections: a temporary error, and the statement had no effect. */
+export const isServerShort = (error: unknown): error is DatabaseError =>
+  error instanceof DatabaseError && /^53[023]/.test(error.code);
+
 /**
- * The database can't be reached, or went away before it answered: whether the work was done is not known when `sent`.
+ * The database is unreachable, or the connection was lost before the response. If `sent`, the work may or may not be
+ * done.
  */
 export class ConnectionError extends Error {
   override readonly name = 'ConnectionError';
@@ -40,18 +43,18 @@ export class ConnectionError extends Error {
 }
 
 /**
- * The database's answer is larger than one may be. Its connection was ended before all of it was received, so whether
- * the work was done is not known. The same statement would do so again: it is not repeated.
+ * The result exceeds its limit. The connection was closed before all of it was received, so the work may or may not be
+ * done. A repetition would fail again, so it is not repeated.
  */
 export class AnswerTooLargeError extends ConnectionError {
   /** Postgres' `program_limit_exceeded`. */
   readonly code = '54000';
   constructor(bytes: number) {
-    super(`The answer of the database is larger than ${bytes} bytes. Ask for fewer or smaller rows.`, true);
+    super(`The result of the database is larger than ${bytes} bytes. Request fewer or smaller rows.`, true);
   }
 }
 
-/** More work is waiting than the pool allows: the caller should come back later (503). */
+/** More work is waiting than the pool allows: the caller should retry later (503). */
 export class PoolBusyError extends Error {
   override readonly name = 'PoolBusyError';
   constructor(waiting: number) {

@@ -1,17 +1,22 @@
 /**
- * Frees idle connections of other pools of this process when their Postgres accepts no more. In: pools as they open and
- * end. A server that many projects share is sized for fewer connections than all of them could open.
+ * Shares the connections of one Postgres among the pools of this process. In: pools. A shared server has fewer
+ * connections than all projects could open. When the server rejects a connection of all projects or of one account,
+ * their pools close idle connections.
  */
-import type { Login } from '../tenant.js';
+
+import { isOfSameAccount } from './account-shares.js';
 import { ConnectionError } from './errors.js';
+import type { Login } from './login.js';
 
 export interface Holder {
   readonly login: Login;
-  /** Closes connections that nobody uses now and that need not be kept. */
+  /** Closes idle connections that are not needed. */
   giveWay(): void;
 }
 
-/** `too_many_connections`, of the server, of a database or of a role: which of them only the message says. */
+/**
+ * SQLSTATE `too_many_connections`: the limit of the server, of a database or of a role. Only the message says which.
+ */
 const TOO_MANY_CONNECTIONS = '53300';
 
 const holders = new Set<Holder>();
@@ -22,8 +27,8 @@ export const holdsNoMore = (holder: Holder) => holders.delete(holder);
 export const isFull = (error: unknown) => causeOf(error)?.code === TOO_MANY_CONNECTIONS;
 
 /**
- * Those give way that were counted: a limit that a project sets for its own database must not cost others their
- * connections.
+ * Closes only connections that count against the same limit, because a limit that a project sets for its own database
+ * must not cost others their connections.
  */
 export function makeRoom({ host, port, database, user }: Login, full: unknown): void {
   const { message = '' } = causeOf(full) ?? {};
@@ -33,6 +38,10 @@ export function makeRoom({ host, port, database, user }: Login, full: unknown): 
     return !message.includes('for database') || login.database === database;
   };
   for (const holder of holders) if (isCounted(holder.login)) holder.giveWay();
+}
+
+export function makeRoomInAccount(login: Login): void {
+  for (const holder of holders) if (isOfSameAccount(holder.login, login)) holder.giveWay();
 }
 
 const causeOf = (error: unknown) =>

@@ -1,15 +1,12 @@
-/**
- * A hostile server in the place of a tenant's Postgres learns no password. The server is a fake, as no Postgres of ours
- * is hostile.
- */
+/** Tests that a hostile server in place of a tenant's Postgres gets no password. The server is a fake. */
 import { type AddressInfo, createServer } from 'node:net';
-import { ASKED_IN_THE_CLEAR } from '@slipway/crds';
+import { ASKED_IN_THE_CLEAR } from '@slipway/installation';
 import { type PasswordQuestion, startHostilePostgres } from '@slipway/postgres';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { ReplicationSession } from '../realtime/changes/replication-session.js';
-import type { Login } from '../tenant.js';
+import { ReplicationSession } from '../services/realtime/changes/replication-session.js';
 import { HeldAnswer } from './answer-memory.js';
+import type { Login } from './login.js';
 import { Session } from './session.js';
 
 const OPTIONS = {
@@ -29,18 +26,18 @@ const questions: PasswordQuestion[] = ['cleartext', 'md5'];
 
 for (const [who, open] of ways) {
   for (const question of questions) {
-    test(`${who} sends nothing to a server that asks for a password by ${question}, and says why it left`, async () => {
+    test(`${who} sends nothing to a server that requests a password by ${question}, and reports why`, async () => {
       const server = await startHostilePostgres(question);
       const { host, port } = server;
       const login = { host, port, database: 'p-first', user: 'slipway_realtime', password: 'nobody-may-catch-this' };
-      const said = await open(login).then(
+      const result = await open(login).then(
         () => 'logged in',
         (error: Error) => error.message,
       );
       await server.close();
-      assert.is(server.asked(), 1);
-      assert.equal(server.caught(), Buffer.alloc(0));
-      assert.ok(said.includes(ASKED_IN_THE_CLEAR), said);
+      assert.is(server.logins(), 1);
+      assert.equal(server.received(), Buffer.alloc(0));
+      assert.ok(result.includes(ASKED_IN_THE_CLEAR), result);
     });
   }
 }
@@ -53,9 +50,7 @@ function message(type: string, ...body: number[]): Buffer {
 const READY = message('Z', 0x49);
 const ANSWER = [message('1'), message('2'), message('C', 0), READY];
 
-/**
- * Opens a session to a server that sends `response` to the first batch; returns whether it is usable after that batch.
- */
+/** Opens a session to a server that sends `response` to the first batch. Returns whether it is usable afterwards. */
 async function isUsableAfter(response: Buffer[]): Promise<boolean> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
@@ -77,11 +72,11 @@ async function isUsableAfter(response: Buffer[]): Promise<boolean> {
   }
 }
 
-test('a session ends when the database sends data without a batch', async () => {
+test('a session ends when the database sends data although no batch is in flight', async () => {
   assert.is(await isUsableAfter([...ANSWER, message('D', 0, 0)]), false);
 });
 
-test('notifications during a batch do not count against the size of its answer', async () => {
+test('notifications during a batch do not count against the size of its result', async () => {
   const large = Buffer.concat([Buffer.from('\0\0\0\x01flood\0'), Buffer.alloc(250_000, 'x'), Buffer.alloc(1)]);
   const header = message('A').subarray(0, 5);
   header.writeInt32BE(large.length + 4, 1);

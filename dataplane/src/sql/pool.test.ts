@@ -1,8 +1,8 @@
-import { type AddressInfo, connect, createServer } from 'node:net';
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
+import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { until } from '../testing/until.js';
 import { ConnectionError, DatabaseError, Pool, PoolBusyError, type PoolHooks, type PoolLimits } from './pool.js';
 
 const test = suite('pool');
@@ -25,7 +25,7 @@ test.after.each(async () => {
 });
 test.after(() => postgres.close());
 
-test('a batch is one implicit transaction: what is set locally in its first statement binds the second and is gone after', async () => {
+test('a batch is one transaction: a local setting of one statement applies to the next, and ends with it', async () => {
   const db = pool({ connections: 1 });
   const inside = await db.batch([
     { text: `select set_config('request.method', $1, true)`, values: ['GET'] },
@@ -36,7 +36,7 @@ test('a batch is one implicit transaction: what is set locally in its first stat
   assert.is(text(after?.rows[0]?.[0]), '');
 });
 
-test('an error undoes the whole batch and carries Postgres’ fields', async () => {
+test('an error undoes the whole batch and has Postgres’ fields', async () => {
   const db = pool();
   await db.query('create table undone (id int primary key)');
   const error = await db
@@ -49,7 +49,7 @@ test('an error undoes the whole batch and carries Postgres’ fields', async () 
   assert.equal(await db.query('select * from undone'), []);
 });
 
-test('hundreds of batches at once get their own answers, those that fail included', async () => {
+test('each of hundreds of concurrent batches gets its own results or errors', async () => {
   const db = pool({ connections: 2 });
   const answers = await Promise.all(
     Array.from({ length: 300 }, (_, i) =>
@@ -72,7 +72,7 @@ test('hundreds of batches at once get their own answers, those that fail include
   );
 });
 
-test('a named statement survives a change of its columns, and a drop and creation of its table', async () => {
+test('a named statement works after a change of its columns, and after its table was created again', async () => {
   const db = pool({ connections: 1 });
   const count = () => db.batch([{ text: 'select id from changing where id = $1', values: ['7'], name: 'changing' }]);
   await db.query('create table changing (id int)');
@@ -99,7 +99,7 @@ test('a statement whose Parse was skipped after an error is parsed again', async
     assert.is(text((answer as PromiseFulfilledResult<Awaited<ReturnType<typeof batch>>>).value[1]?.rows[0]?.[0]), '42');
 });
 
-test('prepared statements on a connection stay within their bound', async () => {
+test('prepared statements on a connection stay within their limit', async () => {
   const db = pool({ connections: 1, statementsPerConnection: 5 });
   for (let i = 0; i < 40; i++) await db.batch([{ text: `select ${i}`, name: `s${i}` }]);
   const [{ count } = { count: -1 }] = await db.query<{ count: number }>(
@@ -108,24 +108,25 @@ test('prepared statements on a connection stay within their bound', async () => 
   assert.is(count, 5);
 });
 
-test('values of every kind arrive as Postgres text, and a large one whole', async () => {
+test('values of every kind arrive as Postgres text, and a large value arrives completely', async () => {
   const db = pool();
   const large = 'ü'.repeat(2_000_000);
   const [row] = await db.query(
-    'select $1::int as i, $2::bool as b, $3::text as n, $4::jsonb as j, $5::timestamptz as t, $6::text as l, $7::json as raw',
+    'select $1::int as i, $2::bool as b, $3::text as n, $4::jsonb as j, $5::timestamptz as t, $6::text as l, ' +
+      '$7::json as raw',
     [7, true, null, { a: ['"'] }, new Date(0), large, Buffer.from('{"x":1}')],
   );
   assert.equal(row, { i: 7, b: true, n: null, j: { a: ['"'] }, t: new Date(0), l: large, raw: { x: 1 } });
 });
 
-test('a statement that contains NUL is refused before anything is sent, and NUL in a value by Postgres', async () => {
+test('a statement that contains NUL is rejected before it is sent, and NUL in a value by Postgres', async () => {
   const db = pool({ connections: 1 });
   assert.instance(await db.batch([{ text: 'select 1; \0', name: 'nul' }]).catch((error) => error), RangeError);
   assert.is((await db.query('select $1::text', ['a\0b']).catch((error) => error)).code, '22021');
   assert.equal(await db.query('select 1 as one'), [{ one: 1 }]);
 });
 
-test('a transaction holds a connection to itself, commits as a whole, and rolls back when its work throws', async () => {
+test('a transaction has its own connection, commits, and rolls back if its work throws', async () => {
   const db = pool({ connections: 2 });
   await db.query('create table moved (id int)');
   await db.transaction(async (transaction) => {
@@ -143,7 +144,7 @@ test('a transaction holds a connection to itself, commits as a whole, and rolls 
   assert.equal(await db.query('select * from moved'), [{ id: 1 }]);
 });
 
-test('a transaction gets its turn while batches keep coming', async () => {
+test('a transaction gets a connection while batches keep arriving', async () => {
   const db = pool({ connections: 1 });
   let done = false;
   const load = Array.from({ length: 8 }, async () => {
@@ -154,18 +155,29 @@ test('a transaction gets its turn while batches keep coming', async () => {
   await Promise.all(load);
 });
 
-test('a slow statement does not hold up others while a connection can be had', async () => {
+test('a slow statement does not delay others while a connection is available', async () => {
   const db = pool({ connections: 2 });
   await db.query('select 1');
   const slow = db.query('select pg_sleep(30)').catch(() => undefined);
   for (let i = 0; i < 20; i++) await db.query('select 1');
   await pool().query(
-    `select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(30)%' and pid <> pg_backend_pid()`,
+    'select pg_terminate_backend(pid) from pg_stat_activity ' +
+      `where query like '%pg_sleep(30)%' and pid <> pg_backend_pid()`,
   );
   await slow;
 });
 
-test('a limit of one database or role costs others no connection', async () => {
+test('a slow statement does not delay others while another connection of the account is being opened', async () => {
+  const login = { ...postgres.admin(), account: 'of-slow-statements' };
+  const db = new Pool(login, { connections: 4 });
+  pools.push(db);
+  const slow = db.query('select pg_sleep(2)').then(() => 'slow');
+  const fast = [1, 2].map(() => db.query('select 1').then(() => 'fast'));
+  assert.is(await Promise.race([slow, Promise.all(fast).then(() => 'fast')]), 'fast');
+  await slow;
+});
+
+test('an error by the limit of one database or role closes no connections of others', async () => {
   const admin = pool();
   await admin.query('select 1');
   await admin.query('create role shut login password $$shut$$ connection limit 0');
@@ -175,7 +187,7 @@ test('a limit of one database or role costs others no connection', async () => {
   assert.is(admin.size, 1);
 });
 
-test('a full server is not asked by a crowd: one connection of a pool tries at a time, ever more seldom', async () => {
+test('a pool retries a full server with one connection at a time, with backoff', async () => {
   const admin = pool();
   await admin.query('create role crowd login password $$crowd$$ connection limit 0');
   let attempts = 0;
@@ -195,11 +207,11 @@ test('a full server is not asked by a crowd: one connection of a pool tries at a
   );
   assert.ok(refusals.every((refusal) => refusal instanceof PoolBusyError));
   counting.close();
-  // Four at the same time to begin with, then after 0.1, 0.2, 0.4, 0.8 and 1 s, a quarter more or less.
+  // Four concurrent attempts, then after 0.1, 0.2, 0.4, 0.8 and 1 s, each ± 25 %.
   assert.ok(attempts > 4 && attempts < 15, String(attempts));
 });
 
-test('a server that ends each connection as it is opened is not stormed, and whoever waits is told at once', async () => {
+test('a pool limits attempts at a server that closes new connections, and rejects waiting work at once', async () => {
   let attempts = 0;
   const ending = createServer((socket) => {
     attempts++;
@@ -217,7 +229,64 @@ test('a server that ends each connection as it is opened is not stormed, and who
   assert.ok(attempts <= 4, String(attempts));
 });
 
-test('on a server that admits no more, pools that do nothing give way, and work waits until there is room', async () => {
+/** Port of a server, and a function that closes the server and its connections. */
+async function listening(onConnection: (socket: Socket, number: number) => void) {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    onConnection(socket, sockets.push(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const close = () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  };
+  return { port: (server.address() as AddressInfo).port, close };
+}
+
+test('work that waits for another connection of its account is rejected after a timeout', async () => {
+  const silent = await listening(() => undefined);
+  const login = { ...postgres.admin(), host: '127.0.0.1', port: silent.port, account: 'of-a-silent-server' };
+  const openings = [1, 2, 3].map(() => {
+    const made = new Pool(login, { connectTimeoutMs: 4_000 });
+    pools.push(made);
+    return made.query('select 1').catch((caught) => caught);
+  });
+  const last = new Pool(login, { waitingMs: 200, connectTimeoutMs: 4_000 });
+  pools.push(last);
+  const begun = performance.now();
+  assert.instance(await last.query('select 1').catch((caught) => caught), PoolBusyError);
+  assert.ok(performance.now() - begun < 3_000);
+  silent.close();
+  for (const error of await Promise.all(openings)) assert.instance(error, ConnectionError);
+});
+
+test('a connection without a response after its login is closed, and others of its account are opened', async () => {
+  const proxy = await listening((socket, number) => {
+    const server = connect(postgres.port, '127.0.0.1');
+    server.on('error', () => undefined);
+    server.pipe(socket);
+    socket.on('close', () => server.destroy());
+    socket.on('data', (chunk) => {
+      const isShareCheck = chunk.includes('pg_stat_get_db_numbackends');
+      if (number !== 3 || !isShareCheck) server.write(chunk);
+    });
+  });
+  const login = { ...postgres.admin(), host: '127.0.0.1', port: proxy.port, account: 'of-a-proxy' };
+  const [one, other, silent, last] = [1, 2, 3, 4].map(() => {
+    const made = new Pool(login, { connectTimeoutMs: 1_500, idleMs: 60_000 });
+    pools.push(made);
+    return made;
+  }) as [Pool, Pool, Pool, Pool];
+  await one.query('select 1');
+  await other.query('select 1');
+  const failed = silent.query('select 1').catch((caught) => caught);
+  assert.equal(await last.query('select 4 as answer'), [{ answer: 4 }]);
+  assert.instance(await failed, ConnectionError);
+  proxy.close();
+});
+
+test('idle pools release connections of a full server, and work waits until there is room', async () => {
   const admin = pool();
   await admin.query('create role few login password $$few$$ connection limit 2');
   const few = { ...postgres.admin(), user: 'few', password: 'few' };
@@ -232,15 +301,15 @@ test('on a server that admits no more, pools that do nothing give way, and work 
   const holder = pool({ connections: 1, idleMs: 60_000 });
   await holder.query('select pg_advisory_lock(7)');
   const slow = [one, other].map((each) => each.query('select pg_advisory_xact_lock_shared(7)'));
-  const held = `select from pg_locks where locktype = 'advisory' and not granted`;
-  await until(async () => (await admin.query(held)).length === 2, 'both connections');
+  const waiters = `select from pg_locks where locktype = 'advisory' and not granted`;
+  await until(async () => (await admin.query(waiters)).length === 2, 'both connections');
   const waits = third.query('select 3 as answer');
   await holder.query('select pg_advisory_unlock(7)');
   assert.equal(await waits, [{ answer: 3 }]);
   await Promise.all(slow);
 });
 
-test('work for which a full server never has room is refused when it has waited long enough', async () => {
+test('work for which a full server has no connection is rejected after a timeout', async () => {
   const admin = pool();
   await admin.query('create role nobody login password $$none$$ connection limit 0');
   const made = new Pool({ ...postgres.admin(), user: 'nobody', password: 'none' }, { waitingMs: 200 });
@@ -249,7 +318,7 @@ test('work for which a full server never has room is refused when it has waited 
   assert.instance(error, PoolBusyError);
 });
 
-test('work that waited goes to the next connection that has room, not behind other work that waited', async () => {
+test('waiting work runs on the next connection that accepts work, not behind other waiting work', async () => {
   const db = pool({ connections: 2, underway: 1 });
   const holders = [1, 2, 3].map((key) => ({ key, holder: pool({ connections: 1, idleMs: 60_000 }) }));
   await Promise.all(holders.map(({ key, holder }) => holder.query('select pg_advisory_lock($1)', [key])));
@@ -265,20 +334,20 @@ test('work that waited goes to the next connection that has room, not behind oth
   await letGo(2);
 });
 
-test('a connection takes many batches at once only while it answers fast', async () => {
+test('a connection accepts many concurrent batches only while it responds fast', async () => {
   const waiting = 10;
   const db = pool({ connections: 1, underway: 16, waiting });
-  const taken = async () => {
+  const accepted = async () => {
     const answers = await Promise.allSettled(Array.from({ length: 40 }, () => db.query('select 1')));
     return answers.filter(({ status }) => status === 'fulfilled').length - waiting;
   };
-  await until(async () => (await taken()) === 16, 'all to be taken');
+  await until(async () => (await accepted()) === 16, 'all to be taken');
   await db.query('select pg_sleep(0.2)');
-  assert.is(await taken(), 4);
-  await until(async () => (await taken()) === 16, 'all to be taken');
+  assert.is(await accepted(), 4);
+  await until(async () => (await accepted()) === 16, 'all to be taken');
 });
 
-test('a closed pool lets what is under way finish and takes nothing new', async () => {
+test('a closed pool finishes its statements in flight and accepts no new ones', async () => {
   const db = pool();
   await db.query('select 1');
   const last = db.query(`select 'done' as it, pg_sleep(0.05)`);
@@ -287,7 +356,7 @@ test('a closed pool lets what is under way finish and takes nothing new', async 
   assert.instance(await db.query('select 1').catch((error) => error), ConnectionError);
 });
 
-test('work beyond the bound of the queue is refused at once', async () => {
+test('work beyond the limit of the queue is rejected at once', async () => {
   const db = pool({ connections: 1, underway: 1, waiting: 2 });
   const answers = await Promise.allSettled(Array.from({ length: 5 }, () => db.query('select 1')));
   const refused = answers.filter((answer) => answer.status === 'rejected');
@@ -295,7 +364,7 @@ test('work beyond the bound of the queue is refused at once', async () => {
   for (const { reason } of refused) assert.instance(reason, PoolBusyError);
 });
 
-test('after its connections were ended by the server the next batch works, and a read is repeated by itself', async () => {
+test('a batch succeeds after the server closed all connections, and a read is repeated automatically', async () => {
   const db = pool({ connections: 1 });
   const [{ pid } = { pid: 0 }] = await db.query<{ pid: number }>('select pg_backend_pid() as pid');
   const sleeping = db.batch([{ text: 'select pg_sleep(30)' }]).catch((error) => error);
@@ -305,7 +374,7 @@ test('after its connections were ended by the server the next batch works, and a
   assert.is(text((await reading)[0]?.rows[0]?.[1]), 'read');
 });
 
-test('what is repeated is not lost with the next connection that ends', async () => {
+test('a repeated batch succeeds although another connection is closed', async () => {
   const admin = pool({ connections: 1 });
   const db = pool({ connections: 2, underway: 1, idleMs: 60_000 });
   const pidOf = () => db.query<{ pid: number }>('select pg_backend_pid() as pid, pg_sleep(2)');
@@ -325,8 +394,8 @@ test('what is repeated is not lost with the next connection that ends', async ()
   assert.is(text((await reading)[0]?.rows[0]?.[1]), 'read');
 });
 
-test('every connection listens, and one opened after none was open is told of', async () => {
-  const heard: string[] = [];
+test('every connection of a pool listens, and the listener is called when a first connection opens again', async () => {
+  const notifications: string[] = [];
   let reconnects = 0;
   let listening: () => void = () => undefined;
   const notified = new Promise<void>((resolve) => {
@@ -337,7 +406,7 @@ test('every connection listens, and one opened after none was open is told of', 
     {
       listen: ['pgrst'],
       onNotification: (channel, payload) => {
-        heard.push(`${channel}: ${payload}`);
+        notifications.push(`${channel}: ${payload}`);
         listening();
       },
       onReconnect: () => reconnects++,
@@ -346,11 +415,11 @@ test('every connection listens, and one opened after none was open is told of', 
   await db.query('select 1');
   await pool().query(`select pg_notify('pgrst', 'reload schema')`);
   await notified;
-  assert.equal(heard, ['pgrst: reload schema']);
+  assert.equal(notifications, ['pgrst: reload schema']);
   assert.is(reconnects, 1);
 });
 
-test('while a password is replaced no work is refused: the next one is tried, and one that is yet to be told is waited for', async () => {
+test('no work is rejected during a rotation of the password: the next password is tried, or waited for', async () => {
   const admin = pool();
   await admin.query(`create role rotated login password 'first'`);
   const login = { ...postgres.admin(), user: 'rotated', password: 'first' };
@@ -369,7 +438,7 @@ test('while a password is replaced no work is refused: the next one is tried, an
   assert.equal(await waiting, [{ me: 'rotated' }]);
 });
 
-test('a wrong password is an error that does not carry it', async () => {
+test('a wrong password is an error that does not contain it', async () => {
   const db = new Pool({ ...postgres.admin(), password: 'canary-of-a-secret' });
   const error = await db.query('select 1').catch((caught) => caught);
   assert.instance(error, ConnectionError);

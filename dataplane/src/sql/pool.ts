@@ -1,28 +1,30 @@
 /**
- * The few connections that one service holds to one project's database as one login. Work comes in as batches (one
- * implicit transaction in one round trip), as single queries with rows as objects, or as transactions that hold a
- * connection to themselves. Connections open when needed, carry a bounded number of batches each, and close when idle;
- * what can't be taken waits in a bounded queue. Called by the services (auth, rest), which hold one pool a project.
+ * Connections of one service to one project's database with one login. Work is a batch (one implicit transaction in one
+ * round trip), a single query with rows as objects, or a transaction with its own connection. Connections open on
+ * demand, carry a bounded number of batches each, and close when idle. Further work waits in a bounded queue. Each
+ * service (such as auth or rest) has one pool for each project.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { delayOf } from '@slipway/program';
 import pg from 'pg';
-import type { Login } from '../tenant.js';
+import { AccountFullError, afterTrial, checkShare, countForAccount, turnOf } from './account-shares.js';
 import { HeldAnswer } from './answer-memory.js';
 import type { Parameter } from './encoder.js';
 import { AnswerTooLargeError, ConnectionError, DatabaseError, PoolBusyError } from './errors.js';
-import { type Holder, holds, holdsNoMore, isFull, makeRoom } from './full-server.js';
+import { type Holder, holds, holdsNoMore, isFull, makeRoom, makeRoomInAccount } from './full-server.js';
+import type { Login } from './login.js';
 import { type Result, Session, StaleStatementError, type Statement } from './session.js';
 
 export interface PoolLimits {
   connections: number;
-  /** Batches under way on one connection that answers fast: fewer where they would wait too long behind each other. */
+  /** Batches in flight on one fast connection; fewer if they would wait too long behind each other. */
   underway: number;
-  /** Pieces of work that wait for a connection; one more is refused with PoolBusyError. */
+  /** Waiting work; a further piece is rejected with PoolBusyError. */
   waiting: number;
   waitingMs: number;
   idleMs: number;
   connectTimeoutMs: number;
-  /** Timeout of each statement, unless a batch sets a shorter one for itself. */
+  /** Timeout of each statement, unless a batch sets a shorter one. */
   statementTimeoutMs: number;
   statementsPerConnection: number;
 }
@@ -39,39 +41,43 @@ const DEFAULT_LIMITS: PoolLimits = {
 };
 
 /**
- * Batches queue behind each other on a connection only while its present one is this young: a slow one delays nobody.
+ * Maximum milliseconds that a batch has been in flight if another batch may be queued behind it on the same connection.
+ * So a slow batch delays no other.
  */
 const SLOW_MS = 20;
-/** Statements in flight that a connection always accepts, however slow its last ones were. */
+/** Number of statements in flight that a connection always accepts, even if its last statements were slow. */
 const LEAST_UNDERWAY = 4;
 const SWEEP_MS = 1_000;
 const CLOSE_GRACE_MS = 5_000;
-/** After a connection was refused, those that are open must do for so long. */
+/** Milliseconds until the next new connection after one was rejected. */
 const OPEN_AGAIN_MS = 1_000;
+/** Delays between attempts at a full server. One connection at a time tries, as long as work may wait. */
+const FULL_LOOKS = { firstMs: 125, maxMs: 1_250, jitter: 0.4 };
 /**
- * A server that admits no more is asked again by one connection at a time, ever more seldom, for as long as work may
- * wait.
+ * Milliseconds until work is repeated, because the cause that closed one connection mostly closes others a moment
+ * later.
  */
-const FULL_LOOK_MS = { first: 100, most: 1_000 };
-/** Delay before a repetition: the failure that ended one connection mostly ends the others a moment later. */
 const REPEAT_AFTER_MS = 100;
-/** A connection that is silent for this long past the statement timeout is given up. */
+/** Milliseconds without a response, in addition to the statement timeout, after which a connection is closed. */
 const SILENCE_GRACE_MS = 5_000;
-/** A password that Postgres refuses may be about to be replaced: for so long, looking so often. */
+/**
+ * Milliseconds to wait for a new password after one was rejected, because a rotation may be about to replace it, and
+ * between attempts.
+ */
 const PASSWORD_PATIENCE_MS = 2_000;
 const PASSWORD_LOOK_MS = 20;
 const WRONG_PASSWORD = '28P01';
 
 export interface PoolHooks {
-  /** Channels that every connection listens to. */
+  /** Channels to which every connection listens. */
   listen?: readonly string[];
   onNotification?(channel: string, payload: string): void;
-  /** A connection opened after a time without any: notifications may have been missed. */
+  /** Called when a first connection is opened again: notifications may have been lost. */
   onReconnect?(): void;
 }
 
 export interface Queryable {
-  /** One statement; its rows as objects, with values as `pg` parses them. */
+  /** Runs one statement. Returns rows as objects, with values as `pg` parses them. */
   query<T = Record<string, unknown>>(text: string, values?: readonly Parameter[]): Promise<T[]>;
 }
 
@@ -89,11 +95,15 @@ export class Pool implements Queryable, Holder {
   private readonly exclusive = new Set<Session>();
   private readonly queue: Waiter[] = [];
   private opening = 0;
+  /** Functions that stop counting a connection for its account. */
+  private readonly leave = new Map<Session, () => void>();
   private openAgainAt = 0;
-  private full: { lookMs: number; timer: NodeJS.Timeout | undefined } | undefined;
+  private full: { looks: number; timer: NodeJS.Timeout | undefined } | undefined;
   private closed = false;
   private onEmpty: () => void = () => undefined;
   private sweeper: NodeJS.Timeout | undefined;
+
+  private readonly lookAgain = () => this.serveQueue();
 
   constructor(
     public login: Login,
@@ -103,24 +113,24 @@ export class Pool implements Queryable, Holder {
     this.limits = { ...DEFAULT_LIMITS, ...limits };
   }
 
-  /** For connections from now on: those that are open stay. */
+  /** Login of new connections; open ones stay. */
   useLogin(login: Login): void {
     this.login = login;
   }
 
-  /** For an answer of its database. */
+  /** Reserves memory for a result of this database. */
   holdAnswer(): HeldAnswer {
     return new HeldAnswer(this.login);
   }
 
-  /** Connections that are open now. */
+  /** Number of open connections. */
   get size(): number {
     return this.sessions.length + this.opening;
   }
 
   /**
-   * All statements in one round trip and one implicit transaction: an error undoes all of them. A `repeatable` batch,
-   * one that only reads, is sent once more when its connection was lost.
+   * Runs all statements in one round trip and one implicit transaction: an error undoes all of them. A `repeatable`
+   * batch, which only reads, is sent once more if its connection was lost.
    */
   async batch(statements: readonly Statement[], { repeatable = false } = {}): Promise<Result[]> {
     try {
@@ -134,7 +144,7 @@ export class Pool implements Queryable, Holder {
     }
   }
 
-  /** Closes connections that nobody uses now, and tells how many. */
+  /** Closes idle connections. Returns their number. */
   closeIdle(): number {
     const idle = this.sessions.filter((session) => session.underway === 0 && !this.exclusive.has(session));
     for (const session of idle) session.close();
@@ -148,7 +158,7 @@ export class Pool implements Queryable, Holder {
   private send(statements: readonly Statement[]): Promise<Result[]> {
     const session = this.queue.length === 0 && this.free();
     if (session) return session.run(statements);
-    // Sent as it is taken, so that whoever is next in the queue finds this connection as busy as it then is.
+    // Sent immediately, so that the next in the queue is assigned by this connection's new load.
     return new Promise((resolve, refuse) => this.wait(false, (free) => resolve(free.run(statements)), refuse));
   }
 
@@ -161,7 +171,7 @@ export class Pool implements Queryable, Holder {
     return objects<T>(result as Result);
   }
 
-  /** `work` between BEGIN and COMMIT on a connection of its own; ROLLBACK when it throws. */
+  /** Runs `work` between BEGIN and COMMIT on its own connection; ROLLBACK if it throws. */
   async transaction<T>(work: (transaction: Queryable) => Promise<T>): Promise<T> {
     const session = await new Promise<Session>((take, refuse) => this.wait(true, take, refuse));
     try {
@@ -183,7 +193,7 @@ export class Pool implements Queryable, Holder {
     }
   }
 
-  /** Takes no more work; what is under way may finish, for a while. */
+  /** Rejects further work. Work in flight may finish within a time limit. */
   async close(): Promise<void> {
     this.closed = true;
     clearInterval(this.sweeper);
@@ -192,10 +202,10 @@ export class Pool implements Queryable, Holder {
     for (const waiter of this.queue.splice(0)) waiter.refuse(new ConnectionError('the pool was closed', false));
     this.closeIdle();
     if (this.sessions.length === 0) return;
-    const gone = Promise.withResolvers<void>();
-    this.onEmpty = gone.resolve;
+    const allClosed = Promise.withResolvers<void>();
+    this.onEmpty = allClosed.resolve;
     const deadline = setTimeout(() => this.dropAll(), CLOSE_GRACE_MS);
-    await gone.promise;
+    await allClosed.promise;
     clearTimeout(deadline);
   }
 
@@ -203,18 +213,18 @@ export class Pool implements Queryable, Holder {
     for (const session of [...this.sessions]) session.drop(new ConnectionError('the pool was closed', true));
   }
 
-  /** A connection that can take one more batch now, the least busy first. */
+  /** Returns the least busy connection with room for one more batch. */
   private free(): Session | undefined {
     let best: Session | undefined;
     for (const session of this.sessions) {
       if (this.exclusive.has(session) || !this.hasRoom(session)) continue;
       if (!best || session.underway < best.underway) best = session;
     }
-    // Rather than behind another batch, which may be slow, wait for a connection that can still be opened.
+    // Waits for a connection that can still be opened, instead of queueing behind another batch, which may be slow.
     return best && best.underway > 0 && this.canOpen() ? undefined : best;
   }
 
-  /** For one batch more, which will be answered within `SLOW_MS` if those before it take as long as the latest did. */
+  /** True if one more batch will be answered within `SLOW_MS`, estimated from the latest batches. */
   private hasRoom({ underway, waited, paceMs }: Session): boolean {
     const most = Math.max(LEAST_UNDERWAY, Math.floor(SLOW_MS / paceMs));
     return underway < Math.min(most, this.limits.underway) && waited <= SLOW_MS;
@@ -224,6 +234,8 @@ export class Pool implements Queryable, Holder {
     if (this.closed) return refuse(new ConnectionError('the pool was closed', false));
     if (this.queue.length >= this.limits.waiting) return refuse(new PoolBusyError(this.queue.length));
     this.queue.push({ exclusive, expires: performance.now() + this.limits.waitingMs, take, refuse });
+    // Started even before the first connection, because work may wait while others of the account are being opened.
+    this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS).unref();
     this.serveQueue();
   }
 
@@ -237,7 +249,9 @@ export class Pool implements Queryable, Holder {
     if (this.queue.length > this.opening) this.open();
   }
 
-  /** The connection a transaction will have to itself: an idle one, else one that takes nothing new until it is. */
+  /**
+   * Reserves a connection for a transaction: an idle one, or else one that accepts no further work until it is idle.
+   */
   private reserve(waiter: Waiter): Session | undefined {
     if (waiter.reserved?.usable) return waiter.reserved;
     const shared = this.sessions.filter((session) => !this.exclusive.has(session));
@@ -249,53 +263,81 @@ export class Pool implements Queryable, Holder {
   }
 
   private open(): void {
-    if (!this.canOpen()) return;
+    if (!this.mayGrow()) return;
+    const { login } = this;
+    const turn = turnOf(login);
+    if (turn === 'next') return afterTrial(login, this.lookAgain);
+    if (turn === 'full') {
+      // Work with a reserved connection waits for it.
+      if (this.size === 0) this.waitForRoom(() => makeRoomInAccount(login));
+      return;
+    }
     this.opening++;
-    this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS).unref();
+    const counted = countForAccount(login);
     holds(this);
     this.connect()
       .then(
-        (session) => this.admit(session),
+        (session) => this.admit(session, counted.leave),
         (error: Error) => {
           this.opening--;
+          counted.leave();
           this.openAgainAt = performance.now() + OPEN_AGAIN_MS;
-          if (isFull(error)) return this.waitForRoom(error);
-          // With nothing open and nothing opening nobody else would answer those who wait.
+          if (error instanceof AccountFullError) return this.waitForRoom(() => makeRoomInAccount(login));
+          if (isFull(error)) return this.waitForRoom(() => makeRoom(this.login, error));
+          // Without an open or opening connection no other code would reject the waiting work.
           if (this.size === 0) for (const waiter of this.queue.splice(0)) waiter.refuse(error);
         },
       )
-      .finally(() => this.serveQueue());
+      .finally(() => {
+        counted.endTrial();
+        this.serveQueue();
+      });
   }
 
+  /** True if waiting for a new connection is useful. */
   private canOpen(): boolean {
+    return this.mayGrow() && (this.size === 0 || turnOf(this.login) !== 'full');
+  }
+
+  private mayGrow(): boolean {
     if (this.closed || this.size >= this.limits.connections) return false;
     if (this.full?.timer || (this.full && this.opening > 0)) return false;
     return this.size === 0 || performance.now() >= this.openAgainAt;
   }
 
-  private waitForRoom(error: Error): void {
-    makeRoom(this.login, error);
+  private waitForRoom(makeRoom: () => void): void {
+    makeRoom();
     if (this.full?.timer) return;
-    const lookMs = Math.min(this.full ? this.full.lookMs * 2 : FULL_LOOK_MS.first, FULL_LOOK_MS.most);
+    const looks = (this.full?.looks ?? 0) + 1;
     const look = () => {
-      this.full = { lookMs, timer: undefined };
+      this.full = { looks, timer: undefined };
       this.serveQueue();
     };
-    // Not all pools at the same moment.
-    this.full = { lookMs, timer: setTimeout(look, lookMs * (0.75 + Math.random() / 2)).unref() };
+    this.full = { looks, timer: setTimeout(look, delayOf(FULL_LOOKS, looks)).unref() };
   }
 
   private async connect(): Promise<Session> {
     const session = await this.logIn();
-    const channels = this.hooks.listen ?? [];
-    if (channels.length > 0)
-      await session.run(channels.map((channel) => ({ text: `listen ${pg.escapeIdentifier(channel)}` })));
-    return session;
+    // The sweep covers only admitted connections, and others of the account wait for the end of this trial.
+    const silent = new ConnectionError('the database did not answer in time', false);
+    const deadline = setTimeout(() => session.drop(silent), this.limits.connectTimeoutMs);
+    try {
+      await checkShare(this.login, session);
+      const channels = this.hooks.listen ?? [];
+      if (channels.length > 0)
+        await session.run(channels.map((channel) => ({ text: `listen ${pg.escapeIdentifier(channel)}` })));
+      return session;
+    } catch (error) {
+      session.close();
+      throw error;
+    } finally {
+      clearTimeout(deadline);
+    }
   }
 
   /**
-   * While passwords are rotated Postgres has the next one a moment before it takes the place of the one that is known
-   * here: it is tried too, and one that is yet to be told is waited for.
+   * Logs in. During a rotation Postgres gets the next password a moment before it becomes the present one here: both
+   * are tried, and an unknown one is waited for.
    */
   private async logIn(): Promise<Session> {
     const refused = new Map<string, unknown>();
@@ -329,8 +371,10 @@ export class Pool implements Queryable, Holder {
     });
   }
 
-  private admit(session: Session): void {
+  private admit(session: Session, leave: () => void): void {
     this.opening--;
+    if (session.usable) this.leave.set(session, leave);
+    else leave();
     clearTimeout(this.full?.timer);
     this.full = undefined;
     if (this.closed) return session.close();
@@ -341,6 +385,8 @@ export class Pool implements Queryable, Holder {
   private release(session: Session): void {
     const at = this.sessions.indexOf(session);
     if (at >= 0) this.sessions.splice(at, 1);
+    this.leave.get(session)?.();
+    this.leave.delete(session);
     this.exclusive.delete(session);
     if (this.sessions.length === 0) this.onEmpty();
     this.serveQueue();
@@ -351,7 +397,7 @@ export class Pool implements Queryable, Holder {
     waiter.refuse(new PoolBusyError(this.queue.length + 1));
   }
 
-  /** Once a second: closes what is idle, gives up what is silent, refuses those who waited too long. */
+  /** Runs each second: closes idle connections, drops silent ones, rejects work that waited too long. */
   private sweep(): void {
     const now = performance.now();
     for (const session of [...this.sessions]) {

@@ -1,12 +1,12 @@
 /**
- * One connection to a project's database. `pg` logs in; from then on batches of statements are written here, each under
- * its own Sync and so each an implicit transaction, several under way at once and answered in order.
- * Called by the pool alone. Never sends a cancel request: it could hit a neighbour's batch.
+ * One connection to a project's database. `pg` logs in; then batches of statements are written here, each with its own
+ * Sync and thus an implicit transaction, several in flight and answered in order. Used only by the pool. Never sends a
+ * cancel request, which could hit another batch.
  */
 import type { Socket } from 'node:net';
-import { scramOnly } from '@slipway/crds';
+import { scramOnly } from '@slipway/installation';
+import { underWay } from '@slipway/program';
 import { Client } from 'pg';
-import type { Login } from '../tenant.js';
 import { ANSWER_LIMITS, COUNTED_FROM, type HeldAnswer } from './answer-memory.js';
 import { boundedSocket } from './bounded-socket.js';
 import {
@@ -21,33 +21,37 @@ import {
 } from './decoder.js';
 import { encode, encoded, type Parameter } from './encoder.js';
 import { AnswerTooLargeError, ConnectionError, DatabaseError } from './errors.js';
+import type { Login } from './login.js';
 
 export interface Statement {
   text: string;
   values?: readonly Parameter[];
-  /** Statements of one name have one text; it is parsed once a connection. Without a name it is parsed each time. */
+  /**
+   * Statements of one name have one text, which is parsed once for each connection. Without a name it is parsed each
+   * time.
+   */
   name?: string;
-  /** Asks for the columns' names and types too. */
+  /** Requests the columns' names and types. */
   describe?: boolean;
 }
 
 export interface Result {
-  /** Postgres' command tag: `SELECT 3`. */
+  /** Command tag of Postgres: `SELECT 3`. */
   command: string;
   rows: Row[];
-  /** Empty unless the statement asked for it by `describe`. */
+  /** Empty unless the statement has `describe`. */
   fields: Field[];
 }
 
 export interface SessionOptions {
   connectTimeoutMs: number;
   statementTimeoutMs: number;
-  /** Named statements kept prepared; the one used longest ago is closed for a new one. */
+  /** Most prepared statements; the least recently used is closed for a new one. */
   maxStatements: number;
   /** Reserves bytes of the budgets that the pool's sessions share. */
   holdAnswer(): HeldAnswer;
   onNotification(channel: string, payload: string): void;
-  /** A batch has been answered: there is room for another. */
+  /** Called when a batch was answered, so that there is room for another. */
   onReady(): unknown;
   onClose(session: Session): void;
 }
@@ -55,7 +59,7 @@ export interface SessionOptions {
 interface Batch {
   results: Result[];
   current: Result;
-  /** Names whose Parse is in this batch, in order; those past `parsed` failed or were skipped. */
+  /** Names whose Parse is in this batch, in order; those after `parsed` failed or were skipped. */
   parsing: string[];
   parsed: number;
   reused: string[];
@@ -65,7 +69,7 @@ interface Batch {
   reject(error: Error): void;
 }
 
-/** A failed batch whose cause may be a statement prepared before the schema changed. */
+/** True for a failed batch whose cause may be a statement prepared before the schema changed. */
 export class StaleStatementError extends Error {
   constructor(override readonly cause: DatabaseError) {
     super(cause.message);
@@ -87,11 +91,15 @@ const STALE_CODES = new Set([
   '42P18',
 ]);
 
-/** A name evicted and taken again while its first Parse was still unanswered. */
+/**
+ * SQLSTATE of a statement name that was evicted and used again while the response to its first Parse was outstanding.
+ */
 const DUPLICATE_STATEMENT = '42P05';
 
 const UNKNOWN_PACE_MS = 5;
-/** Weight of the newest batch in the mean: after 22 others, a slow one has lost nine parts in ten of its weight. */
+/**
+ * Weight of the newest batch in the mean duration: after 22 further batches, a slow one has lost 90 % of its weight.
+ */
 const NEWEST_WEIGHT = 0.1;
 
 const DATA_ROW = 0x44;
@@ -103,26 +111,26 @@ const newResult = (): Result => ({ command: '', rows: [], fields: [] });
 export class Session {
   private readonly socket: Socket;
   private readonly batches: Batch[] = [];
-  /** Encoded since the event loop's last turn: requests that arrive together go to Postgres in one system call. */
+  /** Encoded in the present turn of the event loop, so that concurrent requests are sent in one system call. */
   private unsent: Buffer[] = [];
-  /** Least recently used first. */
+  /** Prepared statements, least recently used first. */
   private readonly statements = new Set<string>();
   private closed = false;
   /**
-   * The answer that is being received: its bytes so far, the bytes of its data, and its share of the budgets once it is
-   * large.
+   * The result that is being received: its bytes so far, the bytes of its data, and its reservation once it is large.
    */
   private receivedBytes = 0;
   private keptBytes = 0;
-  private held: HeldAnswer | undefined;
-  /** When the last batch was answered. */
+  private reserved: HeldAnswer | undefined;
+  /** Time of the last response. */
   idleSince = performance.now();
-  /** Mean duration of a batch on this connection, in ms; the latest weigh most. */
+  /** Mean duration of a batch on this connection in ms, weighted towards the latest. */
   paceMs = UNKNOWN_PACE_MS;
 
   private constructor(
     socket: Socket,
     private readonly options: SessionOptions,
+    project: string | undefined,
   ) {
     this.socket = socket;
     const reader = new MessageReader(
@@ -130,6 +138,7 @@ export class Session {
       (type, length) => this.onHeader(type, length),
     );
     socket.on('data', (chunk) => {
+      if (project !== undefined) underWay(project, 'database answer');
       try {
         reader.push(chunk);
       } catch (error) {
@@ -154,7 +163,7 @@ export class Session {
         statement_timeout: options.statementTimeoutMs,
       }),
     );
-    // A broken connection is noticed by the socket's close; pg would end the process over an error nobody hears.
+    // The socket's close handles a broken connection; an error without a listener would end the process.
     client.on('error', () => undefined);
     try {
       await client.connect();
@@ -163,14 +172,14 @@ export class Session {
       throw new ConnectionError(`the database can't be reached: ${(error as Error).message}`, false, { cause: error });
     }
     socket.removeAllListeners('data');
-    return new Session(socket, options);
+    return new Session(socket, options, login.project);
   }
 
   get underway(): number {
     return this.batches.length;
   }
 
-  /** How long the batch that is now being answered has taken, in ms. */
+  /** Time in ms for which the present batch is unanswered. */
   get waited(): number {
     const head = this.batches[0];
     return head ? performance.now() - head.startedAt : 0;
@@ -222,7 +231,7 @@ export class Session {
   }
 
   private encode(statements: readonly Statement[], batch: Batch): void {
-    // Closed first, where no error of this batch can make Postgres skip it.
+    // Closed first, so that an error of this batch can't make Postgres skip it.
     const fresh = statements.filter(({ name }) => name && !this.statements.has(name)).length;
     for (const { name } of statements) if (name && this.statements.delete(name)) this.statements.add(name);
     for (const name of this.statements) {
@@ -244,12 +253,12 @@ export class Session {
     encode.sync();
   }
 
-  /** Called before the bytes of a message are gathered. */
+  /** Called before the bytes of a message are buffered. */
   private onHeader(type: number, length: number): undefined {
     const { answerBytes, reportBytes } = ANSWER_LIMITS;
     const isData = type === DATA_ROW || type === ROW_DESCRIPTION;
     if (!isData && length > reportBytes) throw new AnswerTooLargeError(reportBytes);
-    // Notifications are part of no answer, and each is passed on at once.
+    // Notifications belong to no result, and each is forwarded at once.
     if (type === NOTIFICATION_RESPONSE) return;
     if (this.batches.length === 0) {
       if (isData) throw new RangeError('data without a batch');
@@ -261,27 +270,27 @@ export class Session {
   }
 
   /**
-   * Only data is kept until the batch ends. Notices and the like are dropped at once, so the shared budgets do not
-   * count them.
+   * Reserves the result's data in the shared budgets. Notices and the like are dropped at once, so they are not
+   * counted.
    */
   private keep(length: number): void {
     this.keptBytes += length;
     if (this.keptBytes < COUNTED_FROM) return;
-    this.held ??= this.options.holdAnswer();
-    const wanted = Math.ceil(this.keptBytes / COUNTED_FROM) * COUNTED_FROM - this.held.bytes;
-    if (wanted > 0 && !this.held.grow(wanted)) {
+    this.reserved ??= this.options.holdAnswer();
+    const wanted = Math.ceil(this.keptBytes / COUNTED_FROM) * COUNTED_FROM - this.reserved.bytes;
+    if (wanted > 0 && !this.reserved.grow(wanted)) {
       throw new ConnectionError('too many large answers are being received or sent', true);
     }
   }
 
   private forgetReceived(): void {
-    this.held?.end();
-    this.held = undefined;
+    this.reserved?.end();
+    this.reserved = undefined;
     this.keptBytes = 0;
     this.receivedBytes = 0;
   }
 
-  /** The batch that is being answered is what asked for too much; those behind it have lost their connection. */
+  /** The result of the first batch was too large. The batches behind it have lost their connection. */
   private dropTooLarge(error: AnswerTooLargeError): void {
     this.batches.shift()?.reject(error);
     this.drop(new ConnectionError('the connection to the database was lost', true));
@@ -351,7 +360,7 @@ export class Session {
     const duplicate = error.code === DUPLICATE_STATEMENT;
     if (duplicate) this.forget(unparsed);
     else for (const name of unparsed) this.statements.delete(name);
-    // An error raised inside a function (`where`) is its own: running it again would only move sequences twice.
+    // An error raised inside a function (`where`) is its own: repeating it would only advance sequences twice.
     const stale = batch.reused.length > 0 && STALE_CODES.has(error.code) && !error.fields.where;
     if (stale) this.forget(batch.reused);
     batch.reject(stale || duplicate ? new StaleStatementError(error) : error);
@@ -392,14 +401,14 @@ export class Session {
     batch.error ??= error;
   }
 
-  /** Says goodbye; what is still under way fails. */
+  /** Sends Terminate; work in flight fails. */
   close(): void {
     if (this.closed) return;
     if (this.batches.length === 0) this.socket.end(encoded(() => encode.terminate()));
     this.drop(new ConnectionError('the connection to the database was closed', true));
   }
 
-  /** Ends it at once: what is under way fails. */
+  /** Destroys the connection; work in flight fails. */
   drop(error: ConnectionError): void {
     if (this.closed) return;
     this.closed = true;

@@ -1,9 +1,9 @@
 /**
- * GoTrue's environment as our auth reads it (docs/cluster-services.md has the variables and their sources). In: the
- * environment. Out: where to listen, the project, and what is said there that this service does otherwise.
+ * Settings of our auth from GoTrue's environment (docs/cluster-services.md has the variables and their sources). In:
+ * the environment. Out: the address to listen at, the project, and variables that this service ignores.
  */
 import type { Level } from 'pino';
-import type { Tenant } from '../tenant.js';
+import type { BackendTenant } from '../projects/tenant.js';
 import { loginOf } from './database-url.js';
 import { Environment } from './environment.js';
 import { fromKeys, keysOf } from './jwt-secrets.js';
@@ -11,13 +11,13 @@ import { type Ignored, onlyTenant } from './project.js';
 
 export interface AuthSettings {
   listen: string;
-  tenant: Tenant;
+  tenant: BackendTenant;
   logLevel: Level;
   /** Settings that count as absent. */
   ignored: Ignored[];
 }
 
-/** Upstream's default. */
+/** Port to listen at by default, as upstream. */
 const PORT = 8081;
 const DATABASE_URL = ['GOTRUE_DB_DATABASE_URL', 'DATABASE_URL'];
 const URL_EXAMPLE = 'https://project.example.com/auth/v1';
@@ -58,7 +58,7 @@ export function readAuthSettings(values: Readonly<Record<string, string | undefi
   };
 }
 
-/** Lists upstream's options that this service has not: the fixed value of each, and the response to other values. */
+/** Options of upstream that are fixed here: the value of each, and the reaction to other values. */
 function otherwise(environment: Environment, serviceUrl: string): Ignored[] {
   const verify = new URL(`${serviceUrl}/verify`).pathname;
   const fixed: Record<string, (value: string) => boolean> = {
@@ -69,7 +69,7 @@ function otherwise(environment: Environment, serviceUrl: string): Ignored[] {
     GOTRUE_JWT_DEFAULT_GROUP_NAME: (value) => value === 'authenticated',
     GOTRUE_JWT_ADMIN_ROLES: (value) => value.split(',').includes('service_role'),
     GOTRUE_JWT_ADMIN_GROUP_NAME: (value) => value === 'service_role',
-    // It holds a few connections, over which requests share the round trips, and lets go of them when they are idle.
+    // Auth has a few connections, which requests share, and closes idle ones.
     GOTRUE_DB_MAX_POOL_SIZE: () => true,
     GOTRUE_DB_MAX_IDLE_POOL_SIZE: () => true,
     GOTRUE_DB_CONN_MAX_LIFETIME: () => true,
@@ -88,6 +88,6 @@ function otherwise(environment: Environment, serviceUrl: string): Ignored[] {
   return Object.entries(fixed).flatMap(([name, agrees]) => {
     const value = environment.optional(name);
     if (value === undefined || agrees(value)) return [];
-    return [{ name, reason: 'this service has no choice of it; docs/cluster-services.md has what is fixed' }];
+    return [{ name, reason: 'this service does not support it; docs/cluster-services.md lists fixed settings' }];
   });
 }

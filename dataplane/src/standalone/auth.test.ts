@@ -12,7 +12,7 @@ let program: Program;
 const NEXT = 'the secret that is about to sign, 32 characters long';
 const PREVIOUS = 'the secret that has signed before, as long';
 
-/** The variables that the operator sets; see docs/cluster-services.md. */
+/** Variables that the operator sets; see docs/cluster-services.md. */
 const environmentOf = ({ authAdmin, jwtSecret, url }: TestProject): Record<string, string> => ({
   GOTRUE_API_HOST: '127.0.0.1',
   GOTRUE_API_PORT: '0',
@@ -63,7 +63,7 @@ const client = (token?: string) =>
     autoRefreshToken: false,
   });
 
-test('auth-js signs up, in, refreshes and out at the root of the program, without any API key', async () => {
+test('auth-js can sign up, sign in, refresh and sign out at the program’s root, without any API key', async () => {
   const auth = client();
   const { data, error } = await auth.signUp({ email: 'one@example.com', password: 'a good password' });
   assert.equal(error, null);
@@ -76,7 +76,7 @@ test('auth-js signs up, in, refreshes and out at the root of the program, withou
   assert.equal((await auth.signOut()).error, null);
 });
 
-test('its tokens have the issuer and the lifetime that the environment says', async () => {
+test('tokens have the issuer and the lifetime that the environment sets', async () => {
   const { data } = await client().signInAnonymously();
   const claims = JSON.parse(Buffer.from(data.session?.access_token.split('.')[1] as string, 'base64url').toString());
   assert.is(claims.iss, `${project.url}/auth/v1`);
@@ -95,7 +95,7 @@ for (const [which, secretOf] of Object.entries({
   });
 }
 
-test('neither nobody, nor a user, nor a token of another secret administers users', async () => {
+test('an admin route rejects a request without a token, a user’s token, and a token of another secret', async () => {
   const user = await client().signInAnonymously();
   const others = [
     undefined,
@@ -106,7 +106,7 @@ test('neither nobody, nor a user, nor a token of another secret administers user
   assert.equal(await Promise.all(statuses), [401, 403, 403]);
 });
 
-test('what it does not know or does otherwise is named in its log, and what is fixed and agrees is not', async () => {
+test('unknown and unsupported settings are logged, and fixed settings with the right value are not', async () => {
   const environment = {
     ...environmentOf(project),
     GOTRUE_JWT_AUD: 'others',
@@ -125,7 +125,7 @@ test('what it does not know or does otherwise is named in its log, and what is f
   assert.equal([...new Set(named)].sort(), ['GOTRUE_JWT_AUD', 'GOTRUE_NO_SUCH_SETTING']);
 });
 
-test('it brings a schema that is older up to date before it serves', async () => {
+test('an older schema is migrated before the program serves', async () => {
   const older = await cluster.project('older');
   const database = new pg.Client(cluster.postgres.admin(older.owner.database));
   await database.connect();
@@ -137,7 +137,7 @@ test('it brings a schema that is older up to date before it serves', async () =>
   assert.is(rows[0].there, true);
 });
 
-test('told to stop it finishes the request under way, and ends with status 0', async () => {
+test('SIGTERM ends the program with status 0 after the request in flight', async () => {
   const other = await startProgram('auth', environmentOf(project));
   const body = JSON.stringify({ email: 'late@example.com', password: 'a good password' });
   const { promise: rest, resolve: sendRest } = Promise.withResolvers<void>();
@@ -163,7 +163,7 @@ test('told to stop it finishes the request under way, and ends with status 0', a
   assert.is((await other.ended).code, 0);
 });
 
-/** It takes no new connection any more. */
+/** Resolves when it accepts no new connection. */
 async function refused(url: string): Promise<void> {
   while (
     await fetch(`${url}/health`, { headers: { Connection: 'close' } }).then(
@@ -180,7 +180,7 @@ for (const [name, wrong] of Object.entries({
   GOTRUE_JWT_KEYS: '{"hidden',
   GOTRUE_JWT_SECRET: '',
 })) {
-  test(`a wrong ${name} is named, and its value is not`, async () => {
+  test(`an error of an invalid ${name} names it, but not its value`, async () => {
     const { code, output } = await endOf('auth', { ...environmentOf(project), [name]: wrong });
     assert.is(code, 1);
     assert.match(output, name);

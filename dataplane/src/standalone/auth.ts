@@ -1,30 +1,28 @@
-/**
- * Auth as a program of its own: GoTrue's environment, its schema brought up to date first, until it is told to stop.
- */
+/** Auth as a separate program: reads GoTrue's environment, migrates its schema, and serves until it is stopped. */
+
 import { setTimeout as wait } from 'node:timers/promises';
-import { scramOnly } from '@slipway/crds';
+import { scramOnly } from '@slipway/installation';
+import { endRequests, listen, type Running, runProgram } from '@slipway/program';
 import { migrateAuth } from '@slipway/project-database';
 import pg from 'pg';
 import { type Logger, pino } from 'pino';
-import { createAuthService } from '../auth/index.js';
-import { endRequests, listen } from '../listening.js';
-import type { Login } from '../tenant.js';
-import { readAuthSettings } from './auth-settings.js';
-import { type Running, runProgram } from './program.js';
+import { createAuthService } from '../services/auth/index.js';
+import type { Login } from '../sql/login.js';
+import { type AuthSettings, readAuthSettings } from './auth-settings.js';
 import { createServiceServer } from './server.js';
 
 /**
- * A database may take its time to come up, or to hear of a new password; beyond it, whoever started us sees that it is
- * not there.
+ * Number of attempts at start, in which a database may start or get a new password. Then the program exits, which its
+ * supervisor reports.
  */
 const ATTEMPTS = 60;
 const BETWEEN_MS = 500;
 const CONNECT_MS = 5_000;
 
-await runProgram('auth', async () => startAuth(process.env));
+await runProgram('auth', () => readAuthSettings(process.env), startAuth);
 
-async function startAuth(environment: NodeJS.ProcessEnv): Promise<Running> {
-  const { tenant, listen: at, logLevel, ignored } = readAuthSettings(environment);
+async function startAuth(settings: AuthSettings): Promise<Running> {
+  const { tenant, listen: at, logLevel, ignored } = settings;
   const log = pino({ level: logLevel });
   for (const { name, reason } of ignored) log.warn({ name, reason }, 'malformed setting ignored');
   await migrate(tenant.authAdmin, log);

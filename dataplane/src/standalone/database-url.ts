@@ -1,16 +1,16 @@
-/** How a service reaches its database, from a `postgres://` URL as libpq has them. In: the URL. Out: a login. */
+/** Parses a `postgres://` URL in libpq's format. In: the URL. Out: a login. */
 import pg from 'pg';
-import type { Login } from '../tenant.js';
+import type { Login } from '../sql/login.js';
 
-/** Those under which a server without TLS is talked to. */
+/** Values of sslmode that accept a server without TLS. */
 const PLAIN = new Set(['disable', 'allow', 'prefer']);
 
-/** `name`: of the variable, for errors. */
+/** `name` is the variable, for errors. */
 export function loginOf(url: string, name: string): Login {
   if (!/^postgres(ql)?:\/\//.test(url)) throw new Error(`${name} is no postgres:// URL`);
   const mode = /[?&]sslmode=([^&]*)/.exec(url)?.[1];
   if (mode !== undefined && !PLAIN.has(mode)) {
-    throw new Error(`${name} asks for sslmode=${mode}, but there is no TLS to the database here: say sslmode=disable`);
+    throw new Error(`${name} has sslmode=${mode}, but this program connects without TLS. Set sslmode=disable`);
   }
   const { host, port, database, user, password } = parsed(url, name);
   if (!user || !database || typeof password !== 'string') {
@@ -23,7 +23,7 @@ function parsed(url: string, name: string): pg.Client {
   try {
     return new pg.Client({ connectionString: url.replace(/([?&])sslmode=[^&]*&?/, '$1') });
   } catch {
-    // Its own message may quote the URL, with the password in it.
+    // The parser's own message may quote the URL with its password.
     throw new Error(`${name} is no postgres:// URL`);
   }
 }

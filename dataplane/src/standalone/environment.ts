@@ -1,6 +1,6 @@
 /**
- * Upstream's variables, read once at start. In: the environment. Out: values, or an error that names the variable and
- * what it must be, never what it is: many hold secrets. Used by the settings of both programs.
+ * Variables of upstream, read once at start. In: the environment. Out: values, or an error that names the variable and
+ * its form, never its value, because many are secrets. Used by the settings of both programs.
  */
 import { readFileSync } from 'node:fs';
 
@@ -17,11 +17,11 @@ export class Environment {
 
   required(example: string, ...names: string[]): string {
     const value = this.optional(...names);
-    if (value === undefined) throw new Error(`${names.join(' or ')} is not set: it is like ${example}`);
+    if (value === undefined) throw new Error(`${names.join(' or ')} is not set. Set a value such as ${example}`);
     return value;
   }
 
-  /** A value that may stand in a file, named `@<path>`, as PostgREST has it. */
+  /** Returns a value that may be in a file, named `@<path>`, as in PostgREST. */
   optionalOrFile(name: string): string | undefined {
     const value = this.optional(name);
     if (!value?.startsWith('@')) return value;
@@ -35,7 +35,8 @@ export class Environment {
   port(fallback: number, ...names: string[]): number {
     const value = this.optional(...names);
     if (value === undefined) return fallback;
-    if (!/^\d{1,5}$/.test(value) || Number(value) > 65_535) throw new Error(`${names.join(' or ')} is no port`);
+    if (!/^\d{1,5}$/.test(value) || Number(value) > 65_535)
+      throw new Error(`${names.join(' or ')} must be a port number`);
     return Number(value);
   }
 
@@ -47,16 +48,16 @@ export class Environment {
     throw new Error(`${name} must be true or false`);
   }
 
-  /** An address of the service, without a slash at the end. */
+  /** Returns a URL of the service, without a trailing slash. */
   url(example: string, value: string, ...names: string[]): string {
     const url = URL.canParse(value) ? new URL(value) : undefined;
     if (url === undefined || !/^https?:$/.test(url.protocol)) {
-      throw new Error(`${names.join(' or ')} must be a whole URL such as ${example}`);
+      throw new Error(`${names.join(' or ')} must be an absolute URL such as ${example}`);
     }
     return value.replace(/\/+$/, '');
   }
 
-  /** All that begin so and were not asked for. */
+  /** Returns the variables with this prefix that were not read. */
   others(prefix: string): Record<string, string> {
     const entries = Object.entries(this.values) as [string, string][];
     return Object.fromEntries(

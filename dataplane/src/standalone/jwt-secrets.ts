@@ -1,12 +1,14 @@
 /**
- * Reads the keys that verify tokens from upstream's variables: a secret, a JWK or several. In: the text. Out: shared
- * secrets by text, and the asymmetric keys as the data plane reads them. Errors name the variable, never its value.
+ * Keys that verify tokens, from upstream's variables: a secret, a JWK or several. In: the text. Out: shared secrets as
+ * text, and asymmetric keys as the data plane reads them. Errors name the variable, never its value.
  */
+import { parseJson } from '@slipway/program';
+
 export interface JwtSecrets {
-  /** Signs new tokens, where anything here does. */
+  /** Secret that signs new tokens, if this program signs any. */
   current: string;
   others: string[];
-  /** A JSON list of JWKs, not looked at yet; undefined: there are none. */
+  /** JSON list of JWKs, not validated yet; undefined: none. */
   asymmetric: string | undefined;
 }
 
@@ -18,7 +20,7 @@ interface Jwk {
 
 const MIN_LENGTH = 32;
 
-/** Reads GOTRUE_JWT_KEYS and the secret beside them, which verifies too, and signs if no key does. */
+/** Reads GOTRUE_JWT_KEYS and the secret beside them, which also verifies, and signs if no key does. */
 export function fromKeys(keys: Jwk[], name: string, secret?: string): JwtSecrets {
   const shared = keys.filter(({ kty }) => kty === 'oct').map((jwk) => ({ text: textOf(jwk, name), signs: signs(jwk) }));
   const signing = shared.find(({ signs }) => signs)?.text;
@@ -32,7 +34,7 @@ export function fromKeys(keys: Jwk[], name: string, secret?: string): JwtSecrets
   };
 }
 
-/** A secret, one JWK, or a set of them as PGRST_JWT_SECRET has it. */
+/** Reads a secret, one JWK, or a JWK set in PGRST_JWT_SECRET. */
 export function fromSecret(text: string, name: string, isBase64: boolean): JwtSecrets {
   if (text.startsWith('{')) return fromKeys(keysOf(text, name), name);
   const secret = isBase64 ? utf8(Buffer.from(text, 'base64'), name) : text;
@@ -42,14 +44,14 @@ export function fromSecret(text: string, name: string, isBase64: boolean): JwtSe
 
 /** A JWK, a JSON list of JWKs or a JWK set. */
 export function keysOf(text: string, name: string): Jwk[] {
-  let said: unknown;
+  let json: unknown;
   try {
-    said = JSON.parse(text);
+    json = parseJson(text);
   } catch {
-    said = undefined;
+    json = undefined;
   }
-  if (typeof said !== 'object' || said === null) throw new Error(`${name} holds no JWKs: its JSON can not be read`);
-  const keys: unknown = Array.isArray(said) ? said : 'keys' in said ? said.keys : [said];
+  if (typeof json !== 'object' || json === null) throw new Error(`${name} holds no JWKs: its JSON can not be read`);
+  const keys: unknown = Array.isArray(json) ? json : 'keys' in json ? json.keys : [json];
   if (!Array.isArray(keys) || keys.some((key) => typeof key !== 'object' || key === null)) {
     throw new Error(`${name} holds no list of JWKs`);
   }

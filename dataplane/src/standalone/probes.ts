@@ -1,18 +1,18 @@
 /**
- * PostgREST's admin server: `/live` while the process serves, `/ready` once its database has answered and for as long
- * as it did last. In: GETs of probes. Out: 200 or 503. Started by the REST program beside its own server.
+ * PostgREST's admin server: `/live` returns 200 while the process serves, and `/ready` while its last request to the
+ * database succeeded. In: requests of probes. Out: 200 or 503. Started by the REST program beside its own server.
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 
-/** A request that needs the schema, and therefore the database where the schema is not known to be current. */
+/** Request that needs the schema, and thus the database, unless a current schema is cached. */
 const ASK = { method: 'OPTIONS', signal: undefined } as const;
 const PATIENCE_MS = 2_000;
 
-/** `service`: the server whose answers tell; `url`: where it listens. */
+/** `service` is the probed server, `url` its address. */
 export function createProbes(service: Server, url: string): Server {
   let reached = false;
   service.on('request', (_, outgoing: ServerResponse) => {
-    // Asked too seldom to know, or away: 503 is what REST answers without its database.
+    // If the last request failed, sends one to find out: REST responds 503 without its database.
     outgoing.once('finish', () => {
       reached = outgoing.statusCode < 500 ? reached || outgoing.statusCode < 400 : false;
     });

@@ -1,13 +1,13 @@
 /**
- * The one project that a program of its own serves, as its service takes it. In: what the environment says. Out: a
- * tenant that never changes.
+ * The one project of a separate program, as its service expects it. In: the settings. Out: a tenant that never changes.
  */
-import type { ProjectService } from '@slipway/crds';
-import { JWT_KEYS } from '../signing-keys.js';
-import type { Login, Tenant } from '../tenant.js';
+import { DEFAULT_TYPE, type ProjectService } from '@slipway/crds';
+import { JWT_KEYS } from '../identity/signing-keys.js';
+import type { BackendTenant } from '../projects/tenant.js';
+import type { Login } from '../sql/login.js';
 import type { JwtSecrets } from './jwt-secrets.js';
 
-/** A variable that counts as absent, and why. */
+/** Ignored variable, and the reason. */
 export interface Ignored {
   name: string;
   reason: string;
@@ -21,29 +21,30 @@ export interface OnlyProject {
   authConfig: Readonly<Record<string, string>>;
 }
 
-export function onlyTenant({ service, serviceUrl, login, secrets, authConfig }: OnlyProject): Tenant {
+export function onlyTenant({ service, serviceUrl, login, secrets, authConfig }: OnlyProject): BackendTenant {
   return {
     ref: login.database,
     revision: '1',
     incarnation: '1',
     suspended: false,
-    placement: 'deployments',
+    kind: 'backend',
+    upstream: 'pods',
     jwtSecret: secrets.current,
     otherJwtSecrets: secrets.others,
-    // Nobody is asked for an API key here: whoever hands requests on has seen to it.
+    // API keys are not checked here: the gateway that forwards requests has checked them.
     anonKey: '',
     serviceRoleKey: '',
     url: new URL(serviceUrl).origin,
     serviceUrl,
     authConfig: { ...authConfig, ...(secrets.asymmetric === undefined ? {} : { [JWT_KEYS]: secrets.asymmetric }) },
-    type: 'shared',
+    type: DEFAULT_TYPE,
     plan: 'free',
     services: new Set([service]),
-    // It has one login, and asks for no other.
+    // The service has one login, and needs no other.
     authenticator: login,
     authAdmin: login,
     owner: login,
-    // The data plane alone reads changes.
+    // Only the data plane reads changes.
     replicationSlot: '',
   };
 }

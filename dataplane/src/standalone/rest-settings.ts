@@ -1,13 +1,13 @@
 /**
- * PostgREST's environment as our REST reads it (docs/cluster-services.md has the variables and their sources). In: the
- * environment. Out: where to listen, the project, its settings, and what is said there that this service does not have.
+ * Settings of our REST from PostgREST's environment (docs/cluster-services.md has the variables and their sources). In:
+ * the environment. Out: the address to listen at, the project, its settings, and variables that this service ignores.
  */
 import { randomBytes } from 'node:crypto';
-import { API_ROLES, type ApiRole, REST_SETTINGS, type RestSetting } from '@slipway/crds';
+import { API_ROLES, type ApiRole, REST_SETTINGS, type RestSetting } from '@slipway/installation';
 import type { Level } from 'pino';
-import type { RestOptions } from '../rest/index.js';
-import { JWT_KEYS, parseSigningKeys } from '../signing-keys.js';
-import type { Caller, Tenant } from '../tenant.js';
+import { JWT_KEYS, parseSigningKeys } from '../identity/signing-keys.js';
+import type { BackendTenant, Caller } from '../projects/tenant.js';
+import type { RestOptions } from '../services/rest/index.js';
 import { loginOf } from './database-url.js';
 import { Environment } from './environment.js';
 import { fromSecret } from './jwt-secrets.js';
@@ -15,14 +15,14 @@ import { type Ignored, onlyTenant } from './project.js';
 
 export interface ServiceSettings {
   listen: string;
-  /** Where probes look; undefined: nowhere. */
+  /** Address for probes; undefined: none. */
   adminListen: string | undefined;
-  tenant: Tenant;
+  tenant: BackendTenant;
   options: RestOptions;
-  /** The identity of callers without a token; undefined: they are rejected. */
+  /** Identity of callers without a token; undefined: they are rejected. */
   anonymous: Caller | undefined;
   logLevel: Level;
-  /** Settings that count as absent, and why. */
+  /** Settings that count as absent, with the reason. */
   ignored: Ignored[];
 }
 
@@ -35,7 +35,7 @@ const LEVELS: Readonly<Record<string, Level>> = {
   info: 'info',
   debug: 'debug',
 };
-/** Every host, as Warp has it. */
+/** Wildcard hosts, in Warp's notation. */
 const HOSTS: Readonly<Record<string, string>> = {
   '!4': '0.0.0.0',
   '*4': '0.0.0.0',
@@ -43,7 +43,7 @@ const HOSTS: Readonly<Record<string, string>> = {
   '*6': '::',
   '*': '0.0.0.0',
 };
-/** Had by neither side's choice: a role is in the claim `role`. */
+/** Variable with the path of the role in a token's claims. It can't be changed: the role is in the claim `role`. */
 const ROLE_CLAIM = 'PGRST_JWT_ROLE_CLAIM_KEY';
 
 export function readServiceSettings(values: Readonly<Record<string, string | undefined>>): ServiceSettings {
@@ -63,12 +63,12 @@ export function readServiceSettings(values: Readonly<Record<string, string | und
   if (roleClaim !== undefined && roleClaim.replaceAll('"', '') !== '.role')
     throw new Error(`${ROLE_CLAIM} can only be .role here`);
   const logLevel = LEVELS[environment.optional('PGRST_LOG_LEVEL') ?? 'error'];
-  if (logLevel === undefined) throw new Error(`PGRST_LOG_LEVEL is one of ${Object.keys(LEVELS).join(', ')}`);
+  if (logLevel === undefined) throw new Error(`PGRST_LOG_LEVEL must be one of ${Object.keys(LEVELS).join(', ')}`);
   const options = optionsOf(environment);
   const tenant = tenantOf(environment, `http://${host}:${port}`);
   const others = Object.keys(environment.others('PGRST_')).map((name) => ({
     name,
-    reason: 'there is no such choice here',
+    reason: 'this service does not support it',
   }));
   return {
     listen: `${host}:${port}`,
@@ -81,8 +81,8 @@ export function readServiceSettings(values: Readonly<Record<string, string | und
   };
 }
 
-/** An owner's mistake in one key takes nothing else of the project down. */
-function wrongKeys({ authConfig }: Tenant): Ignored[] {
+/** An invalid key of the owner affects nothing else of the project. */
+function wrongKeys({ authConfig }: BackendTenant): Ignored[] {
   const keys = authConfig?.[JWT_KEYS];
   try {
     if (keys !== undefined) parseSigningKeys(keys);
@@ -92,8 +92,8 @@ function wrongKeys({ authConfig }: Tenant): Ignored[] {
   }
 }
 
-function hostOf(said = '!4'): string {
-  const host = HOSTS[said] ?? said;
+function hostOf(configured = '!4'): string {
+  const host = HOSTS[configured] ?? configured;
   return host.includes(':') ? `[${host}]` : host;
 }
 
@@ -105,10 +105,10 @@ function anonymousCaller(role: string | undefined): Caller | undefined {
   return { role: role as ApiRole, claims: JSON.stringify({ role }) };
 }
 
-function tenantOf(environment: Environment, own: string): Tenant {
+function tenantOf(environment: Environment, own: string): BackendTenant {
   const databaseUrl = environment.optionalOrFile('PGRST_DB_URI');
   if (databaseUrl === undefined) {
-    throw new Error('PGRST_DB_URI is not set: it is like postgres://user:password@host:5432/database');
+    throw new Error('PGRST_DB_URI is not set. Set a URL such as postgres://user:password@host:5432/database');
   }
   const proxy = 'PGRST_OPENAPI_SERVER_PROXY_URI';
   const example = 'https://project.example.com/rest/v1';
@@ -126,10 +126,10 @@ function tenantOf(environment: Environment, own: string): Tenant {
   });
 }
 
-/** Without a secret no token is good, and none may be verified by an empty one. */
+/** Without a secret no token is valid, not even one signed with an empty secret. */
 const unknowable = () => randomBytes(32).toString('hex');
 
-/** Returns the options. The owner's settings in the database override them, unless PGRST_DB_CONFIG says otherwise. */
+/** Returns the options. The owner's settings in the database override them, unless PGRST_DB_CONFIG disables that. */
 function optionsOf(environment: Environment): RestOptions {
   const given: Partial<Record<RestSetting, string>> = {};
   for (const name of REST_SETTINGS) {

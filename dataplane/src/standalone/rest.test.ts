@@ -20,10 +20,11 @@ const SCHEMA = `
   create table secrets (id int primary key);
   alter table secrets enable row level security;
   insert into secrets values (1);
-  create schema api; grant usage on schema api to anon; create table api.things (id int); grant select on api.things to anon;
+  create schema api; grant usage on schema api to anon; create table api.things (id int);
+  grant select on api.things to anon;
 `;
 
-/** The variables that the operator sets; see docs/cluster-services.md. */
+/** Variables that the operator sets; see docs/cluster-services.md. */
 const environmentOf = ({ authenticator, jwtSecret, url }: TestProject): Record<string, string> => ({
   PGRST_LOG_LEVEL: 'info',
   PGRST_SERVER_HOST: '127.0.0.1',
@@ -63,7 +64,7 @@ test.after(async () => {
 const client = (token?: string, url = program.url) =>
   new PostgrestClient(url, token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } });
 
-/** Another program for the length of `work`. */
+/** Starts another program while `work` runs. */
 async function having<T>(environment: Record<string, string>, work: (program: Program) => Promise<T>): Promise<T> {
   const other = await startProgram('rest', environment);
   try {
@@ -81,7 +82,7 @@ test('postgrest-js writes and reads at the root of the program', async () => {
   assert.equal([read.error, read.data], [null, { task: 'stand alone' }]);
 });
 
-test('who sends no token is the anonymous role, under row-level security', async () => {
+test('a request without a token has the anonymous role, under row-level security', async () => {
   const { data, error } = await client().from('secrets').select();
   assert.equal([data, error], [[], null]);
 });
@@ -91,7 +92,7 @@ for (const [which, secretOf] of Object.entries({
   next: (): string => NEXT,
   previous: (): string => PREVIOUS,
 })) {
-  test(`a token of the ${which} secret is good`, async () => {
+  test(`a token of the ${which} secret is accepted`, async () => {
     const { data } = await client(await signToken({ role: 'service_role' }, secretOf()))
       .from('secrets')
       .select();
@@ -99,20 +100,20 @@ for (const [which, secretOf] of Object.entries({
   });
 }
 
-test("a token of the owner's asymmetric key is good", async () => {
+test("a token of the owner's asymmetric key is accepted", async () => {
   const header = { alg: 'ES256', kid: 'own' };
   const token = await new SignJWT({ role: 'service_role' }).setProtectedHeader(header).sign(asymmetric.privateKey);
   assert.equal((await client(token).from('secrets').select()).data, [{ id: 1 }]);
 });
 
-test('a token of another secret is refused as PostgREST refuses it', async () => {
+test('a token of another secret is rejected with PostgREST’s error', async () => {
   const { status, error } = await client(await signToken({ role: 'service_role' }, 'x'.repeat(40)))
     .from('secrets')
     .select();
   assert.equal([status, error?.code], [401, 'PGRST301']);
 });
 
-test('one secret as it is, and one in base64, are taken as well', async () => {
+test('a JWT secret may be plain text or base64', async () => {
   const token = await signToken({ role: 'service_role' }, project.jwtSecret);
   const plain = { ...environmentOf(project), PGRST_JWT_SECRET: project.jwtSecret };
   const encoded = {
@@ -126,14 +127,14 @@ test('one secret as it is, and one in base64, are taken as well', async () => {
   }
 });
 
-test('without a secret no token is good, one signed with nothing neither', async () => {
+test('a program without a secret rejects every token, even one signed with an empty secret', async () => {
   const { PGRST_JWT_SECRET: _, ...environment } = environmentOf(project);
   const token = await signToken({ role: 'service_role' }, '\0');
   const { status } = await having(environment, async ({ url }) => client(token, url).from('secrets').select());
   assert.is(status, 401);
 });
 
-test('without an anonymous role who sends no token is refused', async () => {
+test('a request without a token is rejected if there is no anonymous role', async () => {
   const { PGRST_DB_ANON_ROLE: _, ...environment } = environmentOf(project);
   const { status, error } = await having(environment, async ({ url }) =>
     client(undefined, url).from('secrets').select(),
@@ -141,7 +142,7 @@ test('without an anonymous role who sends no token is refused', async () => {
   assert.equal([status, error?.code], [401, 'PGRST302']);
 });
 
-test('settings of the environment hold where the database has none, and its own stand above them', async () => {
+test('settings of the database override those of the environment', async () => {
   const environment = { ...environmentOf(project), PGRST_DB_SCHEMAS: 'api', PGRST_DB_MAX_ROWS: '1' };
   await having(environment, async ({ url }) => {
     assert.is((await client(undefined, url).from('things').select()).status, 200);
@@ -160,13 +161,13 @@ test('settings of the environment hold where the database has none, and its own 
   await owner.end();
 });
 
-test('its own description names the address that people use', async () => {
+test('the OpenAPI document names the public URL', async () => {
   const description = (await (await fetch(`${program.url}/`)).json()) as { host: string; basePath: string };
   const { host, pathname } = new URL(`${project.url}/rest/v1/`);
   assert.equal([description.host.replace(/:80$/, ''), description.basePath], [host, pathname]);
 });
 
-test('it lives and is ready while its database answers; without it, it lives and is not', async () => {
+test('/live returns 200 while the program runs, and /ready only while its database responds', async () => {
   const statuses = async ({ admin }: Program) => {
     const answers = await Promise.all(['/live', '/ready'].map((path) => fetch(`${admin}${path}`)));
     return answers.map(({ status }) => status);
@@ -178,7 +179,7 @@ test('it lives and is ready while its database answers; without it, it lives and
   });
 });
 
-test('told to stop it ends with status 0', async () => {
+test('SIGTERM ends the program with status 0', async () => {
   const other = await startProgram('rest', environmentOf(project));
   await client(undefined, other.url).from('todos').select();
   assert.is((await stop(other)).code, 0);
@@ -192,7 +193,7 @@ for (const [name, wrong] of Object.entries({
   PGRST_DB_POOL: '0',
   PGRST_JWT_ROLE_CLAIM_KEY: '.hidden',
 })) {
-  test(`a wrong ${name} is named, and its value is not`, async () => {
+  test(`an error of an invalid ${name} names it, but not its value`, async () => {
     const { code, output } = await endOf('rest', { ...environmentOf(project), [name]: wrong });
     assert.is(code, 1);
     assert.match(output, name);

@@ -1,24 +1,27 @@
-/** REST as a program of its own: PostgREST's environment, and its admin server for probes, until it is told to stop. */
+/**
+ * REST as a separate program: reads PostgREST's environment, and serves until it is stopped, with an admin server for
+ * probes.
+ */
+import { endRequests, listen, type Running, runProgram } from '@slipway/program';
 import { pino } from 'pino';
-import { type Refusal, restTokenRefusal } from '../gateway/refusals.js';
-import { endRequests, listen } from '../listening.js';
-import { createRestService } from '../rest/index.js';
+import { type Refusal } from '../http/refusals.js';
+import { restTokenRefusal } from '../identity/token-refusals.js';
+import { createRestService } from '../services/rest/index.js';
 import { createProbes } from './probes.js';
-import { type Running, runProgram } from './program.js';
-import { readServiceSettings } from './rest-settings.js';
+import { readServiceSettings, type ServiceSettings } from './rest-settings.js';
 import { createServiceServer } from './server.js';
 
-/** PostgREST's response if there is no anonymous role. */
+/** Response of PostgREST if there is no anonymous role. */
 const NO_TOKEN: Refusal = {
   status: 401,
   body: { code: 'PGRST302', details: null, hint: null, message: 'Anonymous access is disabled' },
   headers: { 'WWW-Authenticate': 'Bearer' },
 };
 
-await runProgram('rest', async () => startRest(process.env));
+await runProgram('rest', () => readServiceSettings(process.env), startRest);
 
-async function startRest(environment: NodeJS.ProcessEnv): Promise<Running> {
-  const { tenant, options, anonymous, logLevel, ignored, ...at } = readServiceSettings(environment);
+async function startRest(settings: ServiceSettings): Promise<Running> {
+  const { tenant, options, anonymous, logLevel, ignored, ...at } = settings;
   const log = pino({ level: logLevel });
   for (const { name, reason } of ignored) log.warn({ name, reason }, 'malformed setting ignored');
   const service = createRestService(options);

@@ -1,29 +1,29 @@
 /**
- * One service on a port of its own, at the root. In: requests whose key a gateway has seen, or that come from within;
- * who calls is decided here by the Bearer token, and nobody has one is anon. Out: the service's answers. Used by both
- * programs.
+ * Serves one service on its own port, at the root. In: requests whose key a gateway has checked, or from inside the
+ * cluster. The Bearer token decides the caller; without one the caller is anonymous. Out: the service's responses. Used
+ * by both programs.
  */
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
-import { ofIngress } from '../gateway/client-address.js';
-import { allowOrigin, answerPreflight, isPreflight } from '../gateway/cors.js';
-import { credentialsOf } from '../gateway/credentials.js';
-import { hasBody } from '../gateway/proxy-headers.js';
-import { BODY_TOO_LARGE, FAILED, type Refusal, refuse, serviceDown } from '../gateway/refusals.js';
-import { SlowClients } from '../gateway/slow-clients.js';
-import { TokenProblem, Tokens } from '../gateway/tokens.js';
-import { MAX_BODY_BYTES } from '../request-body.js';
-import type { Service } from '../service.js';
+import { ofIngress } from '../http/client-address.js';
+import { allowOrigin, answerPreflight, isPreflight } from '../http/cors.js';
+import { hasBody } from '../http/proxy-headers.js';
+import { BODY_TOO_LARGE, bodiesTooLarge, FAILED, type Refusal, refuse, serviceDown } from '../http/refusals.js';
+import { BodiesTooLargeError, BodyTooLargeError, MAX_BODY_BYTES, releaseBody } from '../http/request-body.js';
+import { SlowClients } from '../http/slow-clients.js';
+import { credentialsOf } from '../identity/credentials.js';
+import { TokenProblem, Tokens } from '../identity/tokens.js';
+import type { BackendTenant, Caller } from '../projects/tenant.js';
+import type { Service, ServiceRequest } from '../services/service.js';
 import { ConnectionError, PoolBusyError } from '../sql/errors.js';
-import type { Caller, Tenant } from '../tenant.js';
 
 export interface ServedAlone {
-  tenant: Tenant;
+  tenant: BackendTenant;
   service: Service;
-  /** The identity of callers without a token; undefined: their requests are refused with `noToken`. */
+  /** Identity of callers without a token; undefined: their requests are rejected with `noToken`. */
   anonymous: Caller | undefined;
-  /** Undefined: the service is told of a token that is no good, and answers itself. */
+  /** Undefined: the service gets the problem of an invalid token, and responds itself. */
   refusalOf: ((problem: TokenProblem | 'no-token') => Refusal) | undefined;
   log: Logger;
 }
@@ -31,7 +31,10 @@ export interface ServedAlone {
 const NOBODY: Caller = { role: 'anon', claims: '{"role":"anon"}' };
 const HEADERS_MS = 15_000;
 const PATIENCE = { requestMilliseconds: 120_000, stillMilliseconds: 60_000, checkMilliseconds: 5_000 };
-/** Longer than those in front keep a connection, so that it is never closed under a request. */
+/**
+ * Milliseconds until an idle connection is closed. They are more than the idle timeout of proxies in front, so that a
+ * connection is never closed during a request.
+ */
 const KEEP_ALIVE_MS = 65_000;
 const REQUEST_ID = /^[\w.-]{1,128}$/;
 
@@ -49,9 +52,9 @@ export function createServiceServer(served: ServedAlone): Server {
     if (hasBody(incoming)) slowClients.watch(incoming, outgoing, false);
     const requestId = idOf(incoming);
     outgoing.setHeader('X-Request-Id', requestId);
-    answer(served, tokens, requestId, incoming, outgoing).catch((error: unknown) =>
-      fail(error, served, requestId, outgoing),
-    );
+    answer(served, tokens, { requestId, incoming, outgoing })
+      .catch((error: unknown) => fail(error, served, requestId, outgoing))
+      .finally(() => releaseBody(incoming));
   });
   return server;
 }
@@ -59,9 +62,7 @@ export function createServiceServer(served: ServedAlone): Server {
 async function answer(
   { tenant, service, anonymous, refusalOf }: ServedAlone,
   tokens: Tokens,
-  requestId: string,
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
+  { requestId, incoming, outgoing }: Pick<ServiceRequest, 'requestId' | 'incoming' | 'outgoing'>,
 ): Promise<void> {
   if (isPreflight(incoming)) return answerPreflight(incoming, outgoing);
   if (incoming.headers.origin !== undefined) allowOrigin(outgoing);
@@ -77,16 +78,17 @@ async function answer(
   await service.handle({ tenant, caller, token, address, path, query, requestId, tokenProblem, incoming, outgoing });
 }
 
-const verdictOf = async (tokens: Tokens, tenant: Tenant, token: string) =>
+const verdictOf = async (tokens: Tokens, tenant: BackendTenant, token: string) =>
   tokens.remembered(tenant, token) ?? (await tokens.verify(tenant, token));
 
 function idOf({ headers }: IncomingMessage): string {
-  const given = headers['x-request-id'];
-  return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
+  const sent = headers['x-request-id'];
+  return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : randomUUID();
 }
 
 function fail(error: unknown, { log, tenant }: ServedAlone, requestId: string, outgoing: ServerResponse): void {
-  if ((error as { status?: unknown } | null)?.status === 413) return refuse(outgoing, BODY_TOO_LARGE);
+  if (error instanceof BodyTooLargeError) return refuse(outgoing, BODY_TOO_LARGE);
+  if (error instanceof BodiesTooLargeError) return refuse(outgoing, bodiesTooLarge(error));
   if (outgoing.destroyed && !outgoing.writableFinished) return;
   const down = error instanceof ConnectionError || error instanceof PoolBusyError;
   log.error({ err: error, requestId }, down ? 'database not reachable' : 'request failed');

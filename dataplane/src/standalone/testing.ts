@@ -1,24 +1,24 @@
-/** For tests: a program of this folder as a process, with an environment of its own. */
+/** Runs a program of this folder as a process with its own environment, for tests. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import type { Login } from '../tenant.js';
+import type { Login } from '../sql/login.js';
 
 export interface Ended {
   code: number | null;
-  /** All it wrote. */
+  /** Everything that it wrote. */
   output: string;
 }
 
 export interface Program {
   url: string;
-  /** Where its probes are; undefined: nowhere. */
+  /** URL of its probes; undefined: none. */
   admin: string | undefined;
   process: ChildProcess;
   output(): string;
   ended: Promise<Ended>;
 }
 
-/** Resolves once it serves, or fails with all that it wrote. */
+/** Resolves once it serves. Fails with its output if it exits. */
 export async function startProgram(name: 'auth' | 'rest', environment: Record<string, string>): Promise<Program> {
   const { child, output, ended } = run(name, environment);
   const serving = await new Promise<{ url: string; admin?: string }>((resolve, reject) => {
@@ -33,7 +33,7 @@ export async function startProgram(name: 'auth' | 'rest', environment: Record<st
   return { url: serving.url, admin: serving.admin, process: child, output, ended };
 }
 
-/** How it ends that does not begin to serve. */
+/** Returns the exit status and output of a program that does not start. */
 export const endOf = (name: 'auth' | 'rest', environment: Record<string, string>): Promise<Ended> =>
   run(name, environment).ended;
 

@@ -1,18 +1,14 @@
-/** For tests: projects with real databases on a Postgres of one's own, and the tokens that go with them. */
+/** Projects with real databases on a Postgres of the test, with their tokens. */
+
 import { randomBytes } from 'node:crypto';
-import {
-  authAdminRole,
-  authenticatorRole,
-  databaseOf,
-  ownerRole,
-  PROJECT_SERVICES,
-  replicationSlotOf,
-} from '@slipway/crds';
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { PROJECT_SERVICES } from '@slipway/crds';
+import { authAdminRole, authenticatorRole, databaseOf, ownerRole, replicationSlotOf } from '@slipway/installation';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
 import { buildSpare, ensureTemplate, newSpareId, prepareCluster, takeSpare } from '@slipway/project-database';
 import { type JWTPayload, SignJWT } from 'jose';
 import pg from 'pg';
-import type { Login, Tenant } from '../tenant.js';
+import type { BackendTenant } from '../projects/tenant.js';
+import type { Login } from '../sql/login.js';
 
 export interface TestCluster {
   postgres: TestPostgres;
@@ -20,12 +16,12 @@ export interface TestCluster {
   close(): Promise<void>;
 }
 
-export type TestProject = Tenant;
+export type TestProject = BackendTenant;
 
-export async function startTestCluster(): Promise<TestCluster> {
-  const postgres = await startTestPostgres();
+export async function startTestCluster(settings: Record<string, string> = {}): Promise<TestCluster> {
+  const postgres = await startTestPostgres(settings);
   const admin = new pg.Client(postgres.admin());
-  // A test may end Postgres; the next query tells.
+  // A test may stop Postgres; the next query rejects then.
   admin.on('error', () => undefined);
   await admin.connect();
   const connect = async (database: string) => {
@@ -51,7 +47,8 @@ export async function startTestCluster(): Promise<TestCluster> {
       revision: '1',
       incarnation: '1',
       suspended: false,
-      placement: 'pooled',
+      kind: 'backend',
+      upstream: 'pooled',
       otherJwtSecrets: [],
       jwtSecret,
       anonKey: await signToken({ role: 'anon', ref, iss: 'slipway' }, jwtSecret),
@@ -79,7 +76,7 @@ export async function startTestCluster(): Promise<TestCluster> {
 
 const newPassword = () => randomBytes(16).toString('hex');
 
-/** Valid for ten years unless `claims` say otherwise. */
+/** Valid for ten years unless `claims` have another expiry. */
 export const signToken = (claims: JWTPayload, secret: string) =>
   new SignJWT({ iat: now(), exp: now() + 315_360_000, ...claims })
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })

@@ -1,18 +1,19 @@
-/** For tests: a project as gateway and functions know it, without a database. */
+/** Project without a database for tests of the gateway and of functions. */
 import { randomBytes } from 'node:crypto';
-import { availableServices } from '@slipway/crds';
-import type { Tenant } from '../tenant.js';
+import { availableServices } from '@slipway/installation';
+import type { BackendTenant } from '../projects/tenant.js';
 import { signToken } from './project.js';
 
 const NOWHERE = { host: '/nowhere', port: 1, database: 'none', user: 'none', password: 'none' };
 
-/** Its keys are good for nobody who looks at them, unless `own` has `signedKeys`. */
-export const tenantWithoutDatabase = (ref: string, own: Partial<Tenant> = {}): Tenant => ({
+/** Its keys have no valid signature, unless `own` has `signedKeys`. */
+export const tenantWithoutDatabase = (ref: string, own: Partial<BackendTenant> = {}): BackendTenant => ({
   ref,
   revision: '1',
   incarnation: '1',
   suspended: false,
-  placement: 'pooled',
+  kind: 'backend',
+  upstream: 'pooled',
   jwtSecret: 'a secret that nothing signs with here',
   otherJwtSecrets: [],
   anonKey: `anon-key-of-${ref}`,

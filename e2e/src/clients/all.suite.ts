@@ -1,4 +1,4 @@
-/** Every client of Supabase, directly and as supabase-js, through its whole public API; and MCP's. */
+/** Walks through the public API of every Supabase client, directly and as supabase-js, and of MCP. */
 import type { Test } from 'uvu';
 import { walkAuth } from './auth.suite.js';
 import { walkFunctions } from './functions.suite.js';

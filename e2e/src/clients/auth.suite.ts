@@ -1,14 +1,13 @@
 /**
- * auth-js, as it comes, through its whole public API at a project's URL. Mails are a hook of the project's own
- * database, which keeps them, so that no mail server is needed. A provider that vouches by id_token is there only where
- * the platform may reach one.
+ * Calls the whole public API of an unmodified auth-js at a project's URL. A hook in the project's database stores the
+ * mails, so no mail server is needed. The provider with id_tokens is used only if the platform may connect to it.
  */
 import { randomUUID } from 'node:crypto';
+import { until } from '@slipway/testing';
 import { type AuthError, GoTrueAdminApi, GoTrueClient } from '@supabase/auth-js';
 import { Secret, TOTP } from 'otpauth';
 import type { Test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { until } from '../until.js';
 import type { Issuer } from './issuer.js';
 import { type Inventory, Recorder } from './recorder.js';
 import { good, type WalkedProject } from './walked-project.js';
@@ -108,7 +107,8 @@ const ADMIN_PASSKEY: Inventory<GoTrueAdminApi['passkey']> = { listPasskeys: 'ref
 
 const MAILS_SQL = `
   create table mails (id bigint generated always as identity, email text, mail jsonb);
-  create function keep_mail(event jsonb) returns jsonb language plpgsql security definer set search_path = '' as $$ begin
+  create function keep_mail(event jsonb) returns jsonb language plpgsql
+    security definer set search_path = '' as $$ begin
     insert into public.mails (email, mail) values (event -> 'user' ->> 'email', event -> 'email_data');
     return '{}'; end $$;
   revoke execute on function keep_mail from public, anon, authenticated;
@@ -186,22 +186,22 @@ export function walkAuth(test: Test, given: () => WalkedProject, issuer: () => I
     return { ...clients, email, user: user as NonNullable<typeof user>, session, project, person };
   }
   const nextMail = (email: string): Promise<Mail> =>
-    until(`a mail to ${email}`, async () => {
+    until(async () => {
       const { person, project } = given();
       const { rows } = await person.query(project.id, `delete from mails where email = '${email}' returning mail`);
       return rows.at(-1)?.mail as Mail | undefined;
-    });
+    }, `a mail to ${email}`);
 
-  test('auth-js: an address is proven by the code that is mailed, again on demand, and its user signs in', async () => {
+  test('auth-js: an address is verified by a mailed code, which can be sent again, and its user signs in', async () => {
     const { person, project, configureAuth, platform } = given();
     await person.query(project.id, MAILS_SQL);
     await configureAuth({ ...SETTINGS, ...issuer()?.settings });
-    await until('the settings are known', async () => {
+    await until(async () => {
       const headers = given().headers(project.anon_key);
       const settings = await platform.network.fetch(`${url()}/settings`, { headers });
       const { mailer_autoconfirm, external } = (await settings.json()) as Record<string, Record<string, boolean>>;
-      return (external?.anonymous_users && external.github && mailer_autoconfirm === (false as never)) || undefined;
-    });
+      return external?.anonymous_users && external.github && mailer_autoconfirm === (false as never);
+    }, 'the settings are known');
 
     const { auth } = newClient();
     const email = newEmail();
@@ -235,13 +235,13 @@ export function walkAuth(test: Test, given: () => WalkedProject, issuer: () => I
     assert.is((await auth.reauthenticate()).error, null);
     assert.is((await nextMail(email)).email_action_type, 'reauthentication');
     assert.is((await auth.signOut()).error, null);
-    assert.ok((await other.refreshSession()).error, 'the session has ended for all who had it');
+    assert.ok((await other.refreshSession()).error, 'the session has ended for all clients');
     assert.ok(['SIGNED_IN', 'USER_UPDATED', 'TOKEN_REFRESHED', 'SIGNED_OUT'].every((event) => events.includes(event)));
     subscription.unsubscribe();
     await auth.dispose();
   });
 
-  test('auth-js: a user comes in by a mailed link with PKCE, by recovery, as nobody, and by a provider', async () => {
+  test('auth-js: a user signs in by a mailed link with PKCE, by recovery, anonymously and by a provider', async () => {
     const { auth } = newClient('pkce');
     const email = newEmail();
     assert.is((await auth.signInWithOtp({ email })).error, null);
@@ -268,7 +268,7 @@ export function walkAuth(test: Test, given: () => WalkedProject, issuer: () => I
     assert.match(String(linking.url), /^https:\/\/github\.com\/login\/oauth\/authorize\?/);
   });
 
-  test('auth-js: who has an id_token of a provider signs in with it, links it and unlinks it', async () => {
+  test('auth-js: a user with a provider’s id_token signs in with it, links it and unlinks it', async () => {
     const company = issuer();
     const idToken = async () => {
       const claims = { sub: randomUUID(), email: newEmail(), email_verified: true };
@@ -287,7 +287,7 @@ export function walkAuth(test: Test, given: () => WalkedProject, issuer: () => I
     assert.is(unlinked.error?.code, company ? undefined : 'single_identity_not_deletable');
   });
 
-  test('auth-js: a second factor is enrolled, proven, listed and given up', async () => {
+  test('auth-js: a second factor is enrolled, verified, listed and unenrolled', async () => {
     const { mfa } = await signedUp();
     const { id: factorId, totp } = good(await mfa.enroll({ factorType: 'totp' }));
     const code = (steps: number) =>
@@ -300,7 +300,7 @@ export function walkAuth(test: Test, given: () => WalkedProject, issuer: () => I
     good(await mfa.unenroll({ factorId }));
   });
 
-  test('auth-js: administrators make, find, change, invite and remove users, their links and factors', async () => {
+  test('auth-js: an administrator makes, finds, changes, invites and removes users, links and factors', async () => {
     const { users, mfa } = admin();
     const email = newEmail();
     const { user } = good(await users.createUser({ email, password: PASSWORD, email_confirm: true }));
@@ -324,7 +324,7 @@ export function walkAuth(test: Test, given: () => WalkedProject, issuer: () => I
     assert.is((await users.getUserById(id)).error?.code, 'user_not_found');
   });
 
-  test('auth-js: what is absent here is refused by name, and what needs a browser does not ask', async () => {
+  test('auth-js: absent features are rejected by name, and browser features send no request', async () => {
     const { auth, webauthn, passkey, oauth } = await signedUp();
     const { oauth: clients, providers, passkey: passkeys } = admin();
     const id = randomUUID();

@@ -1,6 +1,6 @@
 /**
- * functions-js, as it comes, through its whole public API at a project's URL: a function is made and deployed over
- * REST, and called.
+ * Calls the whole public API of an unmodified functions-js at a project's URL. The suite creates and deploys a function
+ * over REST, and calls it.
  */
 import { FunctionRegion, FunctionsClient } from '@supabase/functions-js';
 import type { Test } from 'uvu';
@@ -10,7 +10,7 @@ import type { WalkedProject } from './walked-project.js';
 
 const CLIENT: Inventory<FunctionsClient> = { setAuth: 'works', invoke: 'works' };
 
-/** Says what it was sent; `/fails` answers an error of its own. */
+/** Code of the function, which returns the received request. `/fails` returns an error of the function. */
 const CODE = `
   Deno.serve(async (request) => {
     if (new URL(request.url).pathname.endsWith('/fails')) return new Response('no', { status: 418 });
@@ -38,7 +38,7 @@ export function walkFunctions(test: Test, given: () => WalkedProject): void {
     );
   };
 
-  test('functions-js: a function that was deployed over REST takes each body as it is sent, and says each answer', async () => {
+  test('functions-js: a function receives each type of body unchanged, and its responses are returned', async () => {
     const { person, project } = given();
     const path = `/projects/${project.id}/functions`;
     const made = await person.call<{ id: number }>('POST', path, { name: 'echo', code: CODE });
@@ -64,7 +64,7 @@ export function walkFunctions(test: Test, given: () => WalkedProject): void {
     assert.equal([got.data?.method, got.data?.region], ['GET', 'us-east-1']);
   });
 
-  test('functions-js: an error of the function, of the platform and of the network are told apart', async () => {
+  test('functions-js: errors of the function, of the platform and of the network are distinguished', async () => {
     const functions = newClient();
     functions.setAuth(given().project.anon_key);
     const own = await functions.invoke('echo/fails');

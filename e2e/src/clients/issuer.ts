@@ -1,4 +1,4 @@
-/** An OpenID provider on this machine that vouches for whomever the test names, by id_token alone. */
+/** An OpenID provider on this machine that issues id_tokens for any user that the test names. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose';

@@ -1,6 +1,6 @@
 /**
- * MCP at a project's address by the official SDK's client, of the current revision and of those before it, and what its
- * inspector looks at: the handshake, the schemas of tools, what they give, and errors as the protocol has them.
+ * Tests MCP at a project's URL with the official SDK's client, in the current protocol revision and earlier ones. It
+ * covers what MCP's inspector checks: the handshake, the tools' schemas and results, and errors of the protocol.
  */
 import { randomUUID } from 'node:crypto';
 import { Client, type JSONObject, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -10,7 +10,7 @@ import * as assert from 'uvu/assert';
 import type { WalkedProject } from './walked-project.js';
 
 const CURRENT = '2026-07-28';
-/** Those that begin with `initialize`, the newest first. */
+/** Earlier revisions, whose sessions begin with `initialize`, newest first. */
 const EARLIER = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 const METHOD_NOT_FOUND = -32_601;
 const INVALID_PARAMS = -32_602;
@@ -57,7 +57,7 @@ export function walkMcp(test: Test, given: () => WalkedProject): void {
     await client.connect(new StreamableHTTPClientTransport(new URL(url), { fetch, requestInit: { headers } }));
     return client;
   }
-  /** One exchange without an SDK. */
+  /** Sends one message without an SDK. */
   async function raw(body: unknown, changed: Record<string, string> = {}, method = 'POST'): Promise<Answer> {
     const { url, headers } = await details();
     const response = await given().platform.network.fetch(url, {
@@ -83,7 +83,7 @@ export function walkMcp(test: Test, given: () => WalkedProject): void {
   });
 
   for (const era of ['earlier', 'current'] as const) {
-    test(`MCP, ${era} revision: the SDK’s client finds tools whose schemas are JSON Schema, and each gives what its schema says`, async () => {
+    test(`MCP, ${era} revision: each tool has a JSON Schema that its results match`, async () => {
       const { person, project } = given();
       await person.query(project.id, `drop table if exists remembered; ${SQL}`);
       const client = await connect(era);
@@ -120,13 +120,13 @@ export function walkMcp(test: Test, given: () => WalkedProject): void {
       assert.equal((await call('run_sql', { sql: 'select note from remembered' })).rows, [{ note: 'none' }]);
       assert.ok(JSON.stringify(await call('list_tables', { schema: 'public' })).includes('"remembered"'));
       assert.is((await call('get_table_schema', { table: 'remembered' })).name, 'remembered');
-      const wish = { email: `${randomUUID()}@example.com`, password: 'a long password' };
-      const early = await client.callTool({ name: 'create_auth_user', arguments: wish });
+      const newUser = { email: `${randomUUID()}@example.com`, password: 'a long password' };
+      const early = await client.callTool({ name: 'create_auth_user', arguments: newUser });
       assert.is(early.isError, true);
       assert.match(JSON.stringify(early.content), /mcp_writes/);
       const setWrites = (mcp_writes: boolean | null) => person.call('PATCH', `/projects/${project.id}`, { mcp_writes });
       await setWrites(true);
-      const { user } = (await call('create_auth_user', wish)) as { user: { id: string } };
+      const { user } = (await call('create_auth_user', newUser)) as { user: { id: string } };
       assert.ok(JSON.stringify(await call('list_auth_users', { per_page: 200 })).includes(user.id));
       assert.is((await call('delete_auth_user', { id: user.id })).deleted, true);
       await setWrites(null);
@@ -135,7 +135,7 @@ export function walkMcp(test: Test, given: () => WalkedProject): void {
       await client.close();
     });
 
-    test(`MCP, ${era} revision: what a tool can not do is its result, what is no tool an error, and a call that is given up leaves the next alone`, async () => {
+    test(`MCP, ${era} revision: a tool’s failure is a result, and an unknown tool an error`, async () => {
       const client = await connect(era);
       const refused = async (args: Record<string, unknown>) => client.callTool({ name: 'run_sql', arguments: args });
       for (const args of [
@@ -162,7 +162,7 @@ export function walkMcp(test: Test, given: () => WalkedProject): void {
     });
   }
 
-  test('MCP by plain JSON-RPC: each earlier revision is agreed on, another answered with the newest of them, and the header is heeded', async () => {
+  test('MCP by plain JSON-RPC: each earlier revision is accepted, an unknown one gets the newest of them', async () => {
     const begin = async (protocolVersion: string) => {
       const clientInfo = { name: 'walk', version: '1' };
       const { status, headers, body } = await raw(
@@ -185,7 +185,7 @@ export function walkMcp(test: Test, given: () => WalkedProject): void {
     assert.is((await raw(message('ping'), { 'mcp-session-id': 'of another server' })).status, 200);
   });
 
-  test('MCP by plain JSON-RPC: errors are as the protocol numbers them, and notifications are taken without an answer', async () => {
+  test('MCP by plain JSON-RPC: errors have the protocol’s codes, and notifications get no response', async () => {
     for (const method of ['no/such', 'resources/list', 'prompts/list', 'completion/complete']) {
       assert.is((await raw(message(method, {}))).body?.error?.code, METHOD_NOT_FOUND, method);
     }
@@ -199,25 +199,25 @@ export function walkMcp(test: Test, given: () => WalkedProject): void {
     }
   });
 
-  test('MCP over HTTP: a client that accepts JSON alone is served', async () => {
+  test('MCP over HTTP: a client is served when it accepts only JSON', async () => {
     const { status, body } = await raw({ jsonrpc: '2.0', id: 1, method: 'ping' }, { accept: 'application/json' });
     assert.equal([status, body], [200, { jsonrpc: '2.0', id: 1, result: {} }]);
   });
 
   const REFUSED: [what: string, status: number, body: unknown, headers?: Record<string, string>, method?: string][] = [
-    ['what is no JSON', 400, '{'],
+    ['invalid JSON', 400, '{'],
     ['a batch', 400, [{ jsonrpc: '2.0', id: 1, method: 'ping' }]],
     ['an answer', 400, { jsonrpc: '2.0', id: 1, result: {} }],
     ['no version of JSON-RPC', 400, { id: 1, method: 'ping' }],
     ['an id that is null', 400, { jsonrpc: '2.0', id: null, method: 'ping' }],
     ['another type of content', 415, '{}', { 'content-type': 'text/plain' }],
-    ['a client that takes pages', 406, { jsonrpc: '2.0', id: 1, method: 'ping' }, { accept: 'text/html' }],
+    ['a client that accepts only HTML', 406, { jsonrpc: '2.0', id: 1, method: 'ping' }, { accept: 'text/html' }],
     ['no key', 401, { jsonrpc: '2.0', id: 1, method: 'ping' }, { apikey: '' }],
     ['a page of another site', 403, { jsonrpc: '2.0', id: 1, method: 'ping' }, { origin: 'https://evil.example' }],
     ['a stream of events', 405, undefined, { accept: 'text/event-stream' }, 'GET'],
     ['the end of a session', 405, undefined, { 'mcp-session-id': 'none' }, 'DELETE'],
   ];
-  test('MCP over HTTP: what is no message, or comes from nobody, is refused with the status that says why', async () => {
+  test('MCP over HTTP: an invalid or unauthorised request is rejected with the matching status', async () => {
     for (const [what, status, body, headers, method] of REFUSED) {
       const answer = await raw(body, headers, method);
       assert.is(answer.status, status, `${what}: ${JSON.stringify(answer.body)}`);
@@ -225,7 +225,7 @@ export function walkMcp(test: Test, given: () => WalkedProject): void {
     }
   });
 
-  test('MCP over HTTP, current revision: headers that say otherwise than the body are refused, and who listens for changes is not kept waiting', async () => {
+  test('MCP over HTTP, current revision: headers must match the body, and a listen request ends at once', async () => {
     const sent: RequestInit[] = [];
     const client = await connect('current', sent);
     await client.callTool({ name: 'get_project_info', arguments: {} });
@@ -235,16 +235,16 @@ export function walkMcp(test: Test, given: () => WalkedProject): void {
     const body = last?.body as string;
     assert.is((await raw(body, headers)).status, 200);
     for (const name of ['mcp-method', 'mcp-name', 'mcp-protocol-version']) {
-      const { status, body: said } = await raw(body, { ...headers, [name]: 'another' });
-      assert.equal([status, said?.error?.code], [400, HEADER_MISMATCH], name);
+      const { status, body: error } = await raw(body, { ...headers, [name]: 'another' });
+      assert.equal([status, error?.error?.code], [400, HEADER_MISMATCH], name);
     }
 
-    // There is nothing to be told of: the stream that is asked for ends at once.
+    // There is nothing to notify, so the requested stream ends at once.
     const { params, ...rest } = JSON.parse(body);
-    const wish = { _meta: params._meta, notifications: { toolsListChanged: true } };
+    const listenParams = { _meta: params._meta, notifications: { toolsListChanged: true } };
     const { 'mcp-name': __, ...unnamed } = headers;
     const listening = await raw(
-      { ...rest, method: 'subscriptions/listen', params: wish },
+      { ...rest, method: 'subscriptions/listen', params: listenParams },
       { ...unnamed, 'mcp-method': 'subscriptions/listen', accept: 'application/json, text/event-stream' },
     );
     assert.is(listening.status, 200);

@@ -1,4 +1,5 @@
-/** realtime-js, as it comes, through its whole public API at a project's URL. */
+/** Calls the whole public API of an unmodified realtime-js at a project's URL. */
+import { until } from '@slipway/testing';
 import {
   postgresChangesFilter,
   type RealtimeChannel,
@@ -8,11 +9,10 @@ import {
 } from '@supabase/realtime-js';
 import type { Test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { until } from '../until.js';
 import { type Inventory, Recorder } from './recorder.js';
 import type { WalkedProject } from './walked-project.js';
 
-/** Properties of a client with a function's type that are no methods: its options, or its own. */
+/** Properties of the client with a function type that are options, not methods. */
 type Given = 'fetch' | 'encode' | 'decode' | 'heartbeatCallback' | 'reconnectAfterMs' | 'transport';
 
 const CLIENT: Inventory<Omit<RealtimeClient, Given>> = {
@@ -66,9 +66,9 @@ const FILTER: Inventory<RealtimePostgresFilterBuilder> = {
 };
 
 const SQL = `
-  create table heard (id int primary key, n numeric, t text);
-  alter publication supabase_realtime add table heard;
-  create policy "members hear and say" on realtime.messages to authenticated using (true) with check (true);
+  create table received (id int primary key, n numeric, t text);
+  alter publication supabase_realtime add table received;
+  create policy "members receive and send" on realtime.messages to authenticated using (true) with check (true);
 `;
 
 const FILTERS: [
@@ -122,18 +122,18 @@ export function walkRealtime(test: Test, given: () => WalkedProject): void {
     for (const client of clients.splice(0)) await client.disconnect();
   };
 
-  test('realtime-js: a client connects, says in which state it is, is kept alive and parts', async () => {
+  test('realtime-js: a client connects, reports its state, stays connected by heartbeats and disconnects', async () => {
     const logged: string[] = [];
     const client = newClient(logged);
     assert.match(client.endpointURL(), /^wss?:.*\/realtime\/v1\/websocket\?/);
     client.connect();
     assert.equal([client.isConnecting(), client.isConnected()], [true, false]);
-    await until('a connection', async () => client.isConnected() || undefined);
+    await until(() => client.isConnected(), 'a connection');
     assert.is(client.connectionState(), 'open');
     const beats: string[] = [];
     client.onHeartbeat((status) => void beats.push(status));
     await client.sendHeartbeat();
-    await until('an answered heartbeat', async () => beats.includes('ok') || undefined);
+    await until(() => beats.includes('ok'), 'an answered heartbeat');
     client.log('walk', 'noted');
     assert.ok(logged.includes('walk noted'));
     const parting = client.disconnect();
@@ -143,12 +143,12 @@ export function walkRealtime(test: Test, given: () => WalkedProject): void {
     await end();
   });
 
-  test('realtime-js: broadcasts reach who listens, by socket and by HTTP, and channels come and go', async () => {
+  test('realtime-js: broadcasts reach subscribers by socket and by HTTP, and channels can be removed', async () => {
     const [sender, listener] = [newClient(), newClient()];
     const room = sender.channel('room', { config: { broadcast: { ack: true, self: true } } });
-    const heard: unknown[] = [];
+    const received: unknown[] = [];
     const model = listener.channel('model');
-    model.on('broadcast', { event: '*' }, ({ event, payload }) => heard.push([event, payload]));
+    model.on('broadcast', { event: '*' }, ({ event, payload }) => received.push([event, payload]));
     const other = listener.channel('room');
     other.copyBindings(model);
     await Promise.all([subscribed(room), subscribed(other)]);
@@ -156,8 +156,8 @@ export function walkRealtime(test: Test, given: () => WalkedProject): void {
     assert.equal(await room.httpSend('posted', { n: 2 }), { success: true });
     const payload = { type: 'broadcast', event: 'pushed', payload: { n: 3 } };
     sender.push({ topic: 'realtime:room', event: 'broadcast', payload, ref: 'pushed', join_ref: '' });
-    await until('three messages', async () => heard.length === 3 || undefined);
-    assert.equal(heard.map((each) => JSON.stringify(each)).sort(), [
+    await until(() => received.length === 3, 'three messages');
+    assert.equal(received.map((each) => JSON.stringify(each)).sort(), [
       '["posted",{"n":2}]',
       '["pushed",{"n":3}]',
       '["sent",{"n":1}]',
@@ -171,7 +171,7 @@ export function walkRealtime(test: Test, given: () => WalkedProject): void {
     await end();
   });
 
-  test('realtime-js: presence tells who is there, and a token with rights opens a private channel', async () => {
+  test('realtime-js: presence shows the members, and a token with rights opens a private channel', async () => {
     const { person, project } = given();
     await person.query(project.id, SQL);
     const [al, bo] = [newClient(), newClient()].map((client, at) =>
@@ -180,9 +180,9 @@ export function walkRealtime(test: Test, given: () => WalkedProject): void {
     for (const channel of [al, bo]) channel.on('presence', { event: 'sync' }, () => undefined);
     await Promise.all([subscribed(al), subscribed(bo)]);
     assert.is(await bo.track({ mood: 'glad' }), 'ok');
-    await until('al sees bo', async () => al.presenceState().bo?.length);
+    await until(() => al.presenceState().bo?.length, 'al sees bo');
     assert.is(await bo.untrack(), 'ok');
-    await until('al sees bo go', async () => al.presenceState().bo === undefined || undefined);
+    await until(() => al.presenceState().bo === undefined, 'al sees bo leave');
 
     const closed = { config: { private: true } };
     const refused = await subscribed(newClient().channel('members', closed)).catch((error: Error) => error.message);
@@ -196,12 +196,12 @@ export function walkRealtime(test: Test, given: () => WalkedProject): void {
     await end();
   });
 
-  test('realtime-js: every filter chooses among changes of the database what it chooses in Postgres', async () => {
+  test('realtime-js: every filter selects the same changes of the database as in Postgres', async () => {
     const { person, project } = given();
     const channel = newClient().channel('filters');
     const chosen = new Map<string, number[]>(FILTERS.map(([name]) => [name, []]));
     let all = 0;
-    const at = { event: 'INSERT', schema: 'public', table: 'heard' } as const;
+    const at = { event: 'INSERT', schema: 'public', table: 'received' } as const;
     for (const [name, filter] of FILTERS) {
       const by = filter(recorder.watch(postgresChangesFilter()));
       assert.is(by.build(), by.toString());
@@ -216,8 +216,8 @@ export function walkRealtime(test: Test, given: () => WalkedProject): void {
       });
     });
     await Promise.all([subscribed(channel), ready]);
-    await person.query(project.id, `insert into heard values (1, 1, 'a,b'), (2, 2, 'c'), (3, 3, null)`);
-    await until('three rows', async () => all === 3 || undefined);
+    await person.query(project.id, `insert into received values (1, 1, 'a,b'), (2, 2, 'c'), (3, 3, null)`);
+    await until(() => all === 3, 'three rows');
     assert.equal(
       [...chosen],
       FILTERS.map(([name, , ids]) => [name, ids]),

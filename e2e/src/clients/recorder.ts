@@ -1,17 +1,17 @@
 /**
- * Which public methods of a client's classes a walk has called. In: a list of them for each class, which the compiler
- * holds to be whole, and the clients as the walk uses them. Out: the methods that nobody called.
+ * Records which public methods of a client's classes are called. In: a list of the methods of each class, which the
+ * compiler checks for completeness, and the clients. Out: the methods that were not called.
  */
 
-/** The public methods of a class by its types: names with `_` are internal. */
+/** The public methods of a class by its types. Names with `_` are internal. */
 export type MethodsOf<Client> = Exclude<
   { [Name in keyof Client]: Client[Name] extends (...args: never[]) => unknown ? Name : never }[keyof Client],
   `_${string}` | symbol | number
 >;
 
 /**
- * `works`: as upstream; `refused`: what is absent here says so; `browser`: needs one, and says so before it asks the
- * server.
+ * `works`: as upstream. `refused`: the feature is absent, and the error says so. `browser`: the method needs a browser,
+ * and reports that before it sends a request.
  */
 export type Inventory<Client> = Record<MethodsOf<Client>, 'works' | 'refused' | 'browser'>;
 
@@ -19,11 +19,12 @@ export class Recorder {
   readonly #called = new Set<string>();
   readonly #originals = new WeakMap<object, object>();
 
-  /** By the names of classes, and of objects with methods of their own. */
+  /** Keyed by the names of classes, and of objects with methods. */
   constructor(private readonly inventories: Record<string, Record<string, string>>) {}
 
   /**
-   * The same object, whose calls are noted, and so are those of what it gives where that is of a class that is listed.
+   * Returns the same object with its calls recorded. Objects that a call returns are recorded too, if their class is
+   * listed.
    */
   watch<Client extends object>(client: Client, name = client.constructor.name): Client {
     const watched: Client = new Proxy(client, {

@@ -1,8 +1,8 @@
-/** postgrest-js, as it comes, through its whole public API at a project's URL. */
+/** Calls the whole public API of an unmodified postgrest-js at a project's URL. */
+import { until } from '@slipway/testing';
 import { PostgrestClient, type PostgrestFilterBuilder, type PostgrestQueryBuilder } from '@supabase/postgrest-js';
 import type { Test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { until } from '../until.js';
 import { type Inventory, Recorder } from './recorder.js';
 import type { WalkedProject } from './walked-project.js';
 
@@ -60,7 +60,7 @@ const FILTER: Inventory<Filter> = {
   single: 'works',
   maybeSingle: 'works',
   csv: 'works',
-  // As upstream without PostGIS: 406.
+  // Upstream without PostGIS returns 406 too.
   geojson: 'refused',
   explain: 'works',
   rollback: 'works',
@@ -88,7 +88,8 @@ const SQL = `
     (2, 'Bton', 200, '{old}', '[5,9)', '{"k":{"n":2}}', to_tsvector('english', 'a thin dog'), 'wild'),
     (3, 'Cton', 300, '{}', '[20,30)', null, null, null);
   create table notes (id int primary key, note text);
-  create function bigger_than(n int) returns setof cities language sql stable as 'select * from cities where people > n order by id';
+  create function bigger_than(n int) returns setof cities language sql stable as
+    'select * from cities where people > n order by id';
   do $$ begin
     execute format('alter database %I set pgrst.db_plan_enabled = true', current_database());
     execute format('alter database %I set pgrst.db_schemas = %L', current_database(), 'public, other');
@@ -149,17 +150,17 @@ export function walkRest(test: Test, given: () => WalkedProject): void {
   };
   let db: Client;
 
-  test('postgrest-js: the tables and settings that the owner makes are served', async () => {
+  test('postgrest-js: the owner’s tables and settings are served', async () => {
     const { person, project } = given();
     await person.query(project.id, SQL);
     db = newClient();
-    await until('the schema is known', async () => {
+    await until(async () => {
       const { status } = await db.schema('other').from('things').select().limit(0);
-      return status === 200 || undefined;
-    });
+      return status === 200;
+    }, 'the schema is known');
   });
 
-  test('postgrest-js: every filter finds what it should', async () => {
+  test('postgrest-js: every filter finds the expected rows', async () => {
     for (const [name, apply, expected] of FILTERS) {
       const { data, error } = await apply(db.from('cities').select('id').order('id') as Filter);
       assert.is(error, null, `${name}: ${JSON.stringify(error)}`);
@@ -171,7 +172,7 @@ export function walkRest(test: Test, given: () => WalkedProject): void {
     }
   });
 
-  test('postgrest-js: rows are inserted, upserted, updated, deleted, and undone', async () => {
+  test('postgrest-js: rows are inserted, upserted, updated, deleted, and rolled back', async () => {
     const table = () => db.from('notes');
     assert.is((await table().insert({ id: 1, note: 'x' })).status, 201);
     const many = await table()
@@ -190,7 +191,7 @@ export function walkRest(test: Test, given: () => WalkedProject): void {
     assert.equal([deleted.status, deleted.count], [204, 3]);
   });
 
-  test('postgrest-js: answers come as one row, none, CSV, a plan or a count, from tables and functions', async () => {
+  test('postgrest-js: responses are one row, none, CSV, a plan or a count, from tables and functions', async () => {
     const city = (id: number) => db.from('cities').select('id,info').eq('id', id);
     assert.equal((await city(1).single()).data, { id: 1, info: { k: { n: 1 } } });
     assert.is((await city(99).single()).error?.code, 'PGRST116');
@@ -204,7 +205,7 @@ export function walkRest(test: Test, given: () => WalkedProject): void {
     assert.equal(called.data, [{ id: 2 }]);
   });
 
-  test('postgrest-js: errors are data, or thrown when asked; headers and signals are passed on', async () => {
+  test('postgrest-js: errors are returned or thrown, and headers and signals are passed on', async () => {
     const { error } = await db.from('citees').select();
     assert.equal([error?.code, error?.hint], ['PGRST205', "Perhaps you meant the table 'public.cities'"]);
     const thrown = await db

@@ -1,4 +1,4 @@
-/** storage-js, as it comes, through its whole public API at a project's URL. */
+/** Calls the whole public API of an unmodified storage-js at a project's URL. */
 import { randomBytes } from 'node:crypto';
 import { StorageClient } from '@supabase/storage-js';
 import type { Test } from 'uvu';
@@ -123,7 +123,7 @@ export function walkStorage(test: Test, given: () => WalkedProject): void {
     assert.is(thrown, 'Bucket not found');
   });
 
-  test('storage-js: what is uploaded comes back whole, in part of its life or by a signed address', async () => {
+  test('storage-js: an uploaded file is downloaded, also by a signed URL while that is valid', async () => {
     const storage = newClient();
     good(await storage.createBucket('files', { public: false }));
     good(await storage.createBucket('open', { public: true }));
@@ -159,7 +159,7 @@ export function walkStorage(test: Test, given: () => WalkedProject): void {
     assert.ok((await newClient('anon_key').from('files').download('in/signed.txt')).error);
   });
 
-  test('storage-js: files are listed, moved, copied and removed, and those of a public bucket are read by anybody', async () => {
+  test('storage-js: files are listed, moved, copied and removed, and public ones need no key', async () => {
     const storage = newClient();
     const bucket = storage.from('files');
     const names = async () => good(await bucket.list('in')).map(({ name }) => name);
@@ -174,7 +174,7 @@ export function walkStorage(test: Test, given: () => WalkedProject): void {
     assert.equal(await names(), []);
   });
 
-  test('storage-js: what is absent here is refused, and nothing hangs', async () => {
+  test('storage-js: absent features are rejected, and no call hangs', async () => {
     const storage = newClient();
     const { analytics, vectors } = storage;
     const lake = recorder.watch(analytics).setHeader('x-client-info', 'walk');

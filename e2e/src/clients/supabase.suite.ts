@@ -1,9 +1,9 @@
-/** supabase-js, as it comes: one client of every service, of which each is walked in a suite of its own. */
+/** Calls an unmodified supabase-js, one client for every service. Each service's own client has a separate suite. */
+import { until } from '@slipway/testing';
 import type { SupabaseClient } from '@supabase/supabase-js';
 import type { Test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { clientOf } from '../todos.js';
-import { until } from '../until.js';
 import { type Inventory, Recorder } from './recorder.js';
 import { good, type WalkedProject } from './walked-project.js';
 
@@ -20,7 +20,7 @@ const CLIENT: Inventory<SupabaseClient> = {
 export function walkSupabase(test: Test, given: () => WalkedProject): void {
   const recorder = new Recorder({ SupabaseClient: CLIENT });
 
-  test('supabase-js: one client asks every service of the project, each as the user who has signed in', async () => {
+  test('supabase-js: one client calls every service of the project as the signed-in user', async () => {
     const { person, project, platform } = given();
     await person.query(
       project.id,
@@ -45,9 +45,9 @@ export function walkSupabase(test: Test, given: () => WalkedProject): void {
     good(await supabase.storage.from('own').upload('a.txt', 'a'));
     assert.is((await supabase.functions.invoke('echo', { body: 'x' })).data.body, 'x');
 
-    const heard: unknown[] = [];
+    const received: unknown[] = [];
     const channel = supabase.channel('walk', { config: { broadcast: { self: true } } });
-    channel.on('broadcast', { event: 'x' }, ({ payload }) => heard.push(payload));
+    channel.on('broadcast', { event: 'x' }, ({ payload }) => received.push(payload));
     await new Promise<void>((resolve, reject) => {
       channel.subscribe((status, error) => {
         if (status === 'SUBSCRIBED') resolve();
@@ -55,7 +55,7 @@ export function walkSupabase(test: Test, given: () => WalkedProject): void {
       });
     });
     await channel.send({ type: 'broadcast', event: 'x', payload: { n: 1 } });
-    await until('the message', async () => heard.length || undefined);
+    await until(() => received.length, 'the message');
     assert.is(supabase.getChannels().length, 1);
     assert.is(await supabase.removeChannel(channel), 'ok');
     assert.equal(await supabase.removeAllChannels(), []);

@@ -1,7 +1,9 @@
-/** The input of the clients' walks: a project on any platform, and its owner. */
+/** The input of the clients' suites: a project on any platform, and its owner. */
+
 import { randomUUID } from 'node:crypto';
-import { CoreV1Api, KubeConfig } from '@kubernetes/client-node';
-import { LABEL_PROJECT, namespaceOf, type Plan, SECRETS } from '@slipway/crds';
+import { type Plan } from '@slipway/crds';
+import { LABEL_PROJECT, namespaceOf, SECRETS } from '@slipway/installation';
+import { withClient } from '@slipway/kubernetes/testing.js';
 import { Management, type ProjectView } from '../management.js';
 import type { Platform } from '../platform.js';
 
@@ -9,11 +11,11 @@ export interface WalkedProject {
   platform: Platform;
   person: Management;
   project: ProjectView;
-  /** Returns the headers of a key, as every client of a service gets them. */
+  /** Returns the headers with a key, for any client of a service. */
   headers(key: string): Record<string, string>;
   /** An access token of a new user. */
   userToken(): Promise<string>;
-  /** Settings of its auth service, as who runs the platform sets them. */
+  /** Sets settings of the project's auth service, as an administrator does. */
   configureAuth(settings: Record<string, string>): Promise<void>;
 }
 
@@ -41,11 +43,10 @@ export async function projectToWalk(platform: Platform, plan: Plan): Promise<Wal
       return (await ask('/token?grant_type=password', project.anon_key, login)).access_token as string;
     },
     configureAuth: async (stringData) => {
-      const config = new KubeConfig();
-      config.loadFromFile(platform.kubeconfig);
       const namespace = namespaceOf(project.ref);
       const metadata = { name: SECRETS.auth.name, namespace, labels: { [LABEL_PROJECT]: project.ref } };
-      await config.makeApiClient(CoreV1Api).createNamespacedSecret({ namespace, body: { metadata, stringData } });
+      const secrets = `/api/v1/namespaces/${namespace}/secrets`;
+      await withClient(platform.kubeconfig, (client) => client.create<object>(secrets, { metadata, stringData }));
     },
   };
 }

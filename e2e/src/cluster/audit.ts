@@ -1,24 +1,24 @@
 /**
- * Compares the programs' requests in the Kubernetes API's audit log with the rights that the manifests give them. In:
- * the log (a line of JSON for each request) and `RIGHTS`. Out: requests that were refused, or allowed by others' roles,
- * and rights that no request used.
+ * Compares the programs' requests in the Kubernetes API's audit log with their rights in the manifests. In: the log (a
+ * line of JSON for each request) and `RIGHTS`. Out: requests that were rejected, or allowed by roles outside the
+ * manifests, and rights that no request used.
  */
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Account } from '@slipway/cdk8s/names.js';
 import { RIGHTS } from '@slipway/cdk8s/rights.js';
-import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/installation';
 
 export interface AuditedRequest {
   account: Account;
   verb: string;
   group: string;
-  /** With its subresource: `projects/status`. */
+  /** With its subresource, for example `projects/status`. */
   resource: string;
   namespace: string;
   name: string;
   isAllowed: boolean;
-  /** Which binding allowed it, in the API server's words. */
+  /** The binding that allowed the request, in the API server's words. */
   reason: string;
 }
 
@@ -39,7 +39,7 @@ const ACCOUNTS = new Map(
   ]),
 );
 
-/** Each kind of request once, from `since` on (RFC 3339). */
+/** Returns each kind of request once, since `since` (RFC 3339). */
 export async function auditedRequests(log: string, since: string): Promise<AuditedRequest[]> {
   const found = new Map<string, AuditedRequest>();
   for await (const line of createInterface({ input: createReadStream(log), crlfDelay: Number.POSITIVE_INFINITY })) {
@@ -52,7 +52,7 @@ export async function auditedRequests(log: string, since: string): Promise<Audit
   return [...found.values()];
 }
 
-/** An apply that made its object needed the right to create it too. */
+/** An apply that created its object needed the right to create it too. */
 function requestsIn({ verb, objectRef, requestURI, responseStatus, annotations = {} }: AuditEvent, account: Account) {
   const { apiGroup = '', resource = requestURI, subresource, namespace = '', name = '' } = objectRef ?? {};
   const request = {
@@ -68,15 +68,15 @@ function requestsIn({ verb, objectRef, requestURI, responseStatus, annotations =
   return verb === 'patch' && responseStatus?.code === 201 ? [request, { ...request, verb: 'create' }] : [request];
 }
 
-/** One thing that one account may do. */
+/** A right of one account. */
 export interface Grant {
   account: Account;
-  /** Undefined: everywhere. */
+  /** Undefined: in all namespaces. */
   namespace: string | undefined;
   group: string;
   resource: string;
   verb: string;
-  /** Undefined: of any name. */
+  /** Undefined: for all names. */
   name: string | undefined;
 }
 
@@ -114,4 +114,8 @@ export const inWords = ({
   namespace,
   name,
 }: Omit<Grant, 'namespace'> & { namespace?: string | undefined }) =>
-  `${account}: ${verb} ${resource}${group ? `.${group}` : ''}${name ? ` ${name}` : ''}${namespace ? ` in ${namespace}` : ''}`;
+  [
+    `${account}: ${verb} ${resource}${group ? `.${group}` : ''}`,
+    ...(name ? [name] : []),
+    ...(namespace ? [`in ${namespace}`] : []),
+  ].join(' ');

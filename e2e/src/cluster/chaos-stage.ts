@@ -1,24 +1,25 @@
 /**
- * An installed Slipway for the chaos suite: the operators in the cluster rest, and those of the suite run on this
- * machine with the rights of the installed ones. In: the cluster. Out: how to start an operator, to kill the API
- * server, and to look at all that projects have.
+ * Prepares an installed Slipway for the chaos suite. The cluster's operators are scaled down. The suite's operators run
+ * on this machine with the rights of the installed ones. In: the cluster. Out: functions to start an operator, to kill
+ * the API server, and to list all objects of projects.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { KubeConfig } from '@kubernetes/client-node';
+import { type Project } from '@slipway/crds';
 import {
   LABEL_PROJECT,
   namespaceOf,
   PART_AUTH,
   PART_REST,
-  type Project,
   SITE_SETTING,
   SYSTEM_NAMESPACE,
-} from '@slipway/crds';
+} from '@slipway/installation';
+import { KubeClient, type KubeConfig, type KubeObject } from '@slipway/kubernetes';
+import { kubeconfigWith } from '@slipway/kubernetes/testing.js';
 import type { Inventory, Stage } from '@slipway/operator/chaos/chaos.suite.js';
 import { expectedInPostgres, postgresInventory } from '@slipway/operator/chaos/postgres-inventory.testing.js';
-import { KubeClient, type KubeObject } from '@slipway/operator/runtime/kube.js';
+import { until } from '@slipway/testing';
 import { kubectl } from '../kubectl.js';
 import { ROOT } from './find.js';
 import type { GivenCluster } from './given.js';
@@ -31,24 +32,29 @@ export interface ClusterStage extends Stage {
 }
 
 const OPERATOR = 'deployment/slipway-operator';
-/** A region whose Postgres is made with the platform. */
+/** A region whose Postgres is created with the platform. */
 const REGION = 'eu-central';
 const SPARES = 5;
-/** Longer than a run. */
+/** Duration of a token: longer than a run of the suite. */
 const TOKEN_DURATION = '2h';
-/** Attempts at a start: a killed server's port is not free at once. */
+/** Maximum milliseconds until the installed operator has removed projects that earlier test files deleted. */
+const DELETED_MS = 300_000;
+const PROJECTS = '/apis/slipway.dev/v1alpha1/projects';
+/** Maximum attempts at a start, because the port of a killed server is not free at once. */
 const STARTS = 5;
 
 export async function startClusterStage({ kubeconfig, overlay }: GivenCluster): Promise<ClusterStage> {
   const platform = await startOnCluster(kubeconfig, overlay);
   const inSystem = (...args: string[]) => kubectl(kubeconfig, ['-n', SYSTEM_NAMESPACE, ...args]);
   const folder = await mkdtemp(path.join(tmpdir(), 'slipway-chaos-'));
+  const client = await KubeClient.connect(platform.config);
+  await noProjects(client);
   const replicas = await inSystem('get', OPERATOR, '-o', 'jsonpath={.spec.replicas}');
   await inSystem('scale', OPERATOR, '--replicas=0');
   await inSystem('wait', 'pod', '-l', 'app.kubernetes.io/name=slipway-operator', '--for=delete', '--timeout=60s');
-  const client = await KubeClient.connect(platform.config);
   const operators = path.join(folder, 'kubeconfig');
   await writeFile(operators, await operatorsKubeconfig(platform.config, inSystem), { mode: 0o600 });
+  const before = await postgresInventory(await platform.admin());
   const dataplane = await inSystem('get', 'service', 'slipway-dataplane', '-o', 'jsonpath={.spec.clusterIP}');
   return {
     kubeconfig: operators,
@@ -63,11 +69,10 @@ export async function startClusterStage({ kubeconfig, overlay }: GivenCluster): 
       ...(await objectsOfProjects(client)),
       ...(await postgresInventory(await platform.admin())),
     }),
-    expected: (projects) =>
-      expectedOf(
-        projects.filter(({ spec }) => spec.type === 'shared'),
-        platform,
-      ),
+    expected: (projects) => {
+      const shared = projects.filter(({ spec }) => spec.type === 'shared');
+      return withRetained(expectedOf(shared, platform), before);
+    },
     close: async () => {
       await client.close();
       await inSystem('scale', OPERATOR, `--replicas=${replicas}`);
@@ -77,23 +82,30 @@ export async function startClusterStage({ kubeconfig, overlay }: GivenCluster): 
   };
 }
 
-/** The administrator's way to the server with the installed operator's rights. */
+/** Waits for deletions. A database whose deletion is in progress would be counted as existing before the suite. */
+async function noProjects(client: KubeClient): Promise<void> {
+  const names = async () => {
+    const { items } = await client.get<{ items: Project[] }>(PROJECTS);
+    return items.map(({ metadata }) => metadata.name);
+  };
+  await until(names, (left) => left.length === 0, DELETED_MS);
+}
+
+/** Returns the administrator's connection to the server, with the installed operator's token. */
 async function operatorsKubeconfig(admin: KubeConfig, inSystem: (...args: string[]) => Promise<string>) {
   const token = await inSystem('create', 'token', 'slipway-operator', `--duration=${TOKEN_DURATION}`);
-  const config = new KubeConfig();
-  config.loadFromClusterAndUser(admin.getCurrentCluster() as never, { name: 'operator', token: token.trim() });
-  return config.exportConfig();
+  return kubeconfigWith(admin, token.trim());
 }
 
 async function restartApiServer(kubeconfig: string): Promise<void> {
   if (kubeconfig !== (await testClusterKubeconfig())) {
-    console.log('# skipped: the API server of this cluster is not ours to kill');
+    console.log('# skipped: the API server of this cluster must not be killed by tests');
     return;
   }
   await run(KUBE, ['stop', 'kube-apiserver']);
-  // With the audit log that it had.
+  // Started with its audit log, as before.
   for (let starts = 1; !(await succeeds(KUBE, ['up', '--audit'])); starts++) {
-    if (starts === STARTS) throw new Error('the API server does not come back');
+    if (starts === STARTS) throw new Error('the API server does not start again');
   }
 }
 
@@ -103,7 +115,7 @@ const KINDS = {
   ingresses: '/apis/networking.k8s.io/v1/ingresses',
   quotas: '/api/v1/resourcequotas',
 };
-/** Kinds of a project's objects; none may be of a deleted project. */
+/** Kinds of a project's objects. A deleted project must have no object of these kinds. */
 const ALL_KINDS = [
   ...Object.values(KINDS),
   '/api/v1/secrets',
@@ -119,9 +131,9 @@ async function objectsOfProjects(client: KubeClient): Promise<Inventory> {
   const inventory: Inventory = {};
   for (const [kind, from] of Object.entries(KINDS)) inventory[kind] = (await list(from)).map(nameOf).sort();
   const objects = (await Promise.all(ALL_KINDS.map(list))).flat();
-  const { items } = await client.get<{ items: Project[] }>('/apis/slipway.dev/v1alpha1/projects');
+  const { items } = await client.get<{ items: Project[] }>(PROJECTS);
   const owners = new Set(items.map(({ metadata }) => `${metadata.name} ${metadata.uid}`));
-  // What a project's namespace holds goes with it.
+  // Objects in a project's namespace are deleted with it.
   const strays = objects.filter(({ metadata }) => {
     const owner = metadata.ownerReferences?.find(({ kind }) => kind === 'Project');
     return owner && !owners.has(`${metadata.labels?.[LABEL_PROJECT]} ${owner.uid}`);
@@ -130,6 +142,13 @@ async function objectsOfProjects(client: KubeClient): Promise<Inventory> {
 }
 
 const nameOf = ({ metadata: { namespace, name } }: KubeObject) => (namespace ? `${namespace}/${name}` : name);
+
+/** Adds the databases that other test files retained in this installation earlier. */
+function withRetained(expected: Inventory, before: Inventory): Inventory {
+  const names = ['databases', 'roles', 'records'] as const;
+  const more = names.map((what) => [what, [...(expected[what] ?? []), ...(before[what] ?? [])].sort()]);
+  return { ...expected, ...Object.fromEntries(more) };
+}
 
 function expectedOf(projects: Project[], { site }: ClusterPlatform): Inventory {
   const refs = projects.map(({ metadata }) => metadata.name);

@@ -1,21 +1,23 @@
 /**
- * Ports of this machine that lead to Services of a cluster, each connection by a port forward of its own through the
- * API server.
+ * Local ports that lead to Services of a cluster. Each connection is a separate port forward through the API server.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { type KubeConfig, PortForward } from '@kubernetes/client-node';
+import type { PortForward } from '@slipway/kubernetes/port-forward.testing.js';
 
 export class Forwards {
-  readonly #forward: PortForward;
+  readonly #forward: Promise<PortForward>;
   readonly #servers = new Map<string, Promise<Server>>();
 
-  constructor(config: KubeConfig) {
-    // A refused connection ends itself, as it would without us.
-    this.#forward = new PortForward(config, true);
+  constructor(kubeconfig: string) {
+    // Loaded on demand, because most tests use no cluster, and client-node loads slowly.
+    this.#forward = import('@slipway/kubernetes/port-forward.testing.js').then(({ portForwardBy }) =>
+      portForwardBy(kubeconfig),
+    );
+    this.#forward.catch(() => undefined);
   }
 
-  /** The port of 127.0.0.1 that leads to the Service's pod. */
+  /** Returns a port of 127.0.0.1 that leads to the Service's pod. */
   async to(namespace: string, service: string, port: number): Promise<number> {
     const key = `${namespace}/${service}:${port}`;
     const server = this.#servers.get(key) ?? this.#listen(namespace, service, port);
@@ -34,7 +36,8 @@ export class Forwards {
   }
 
   async #connect(socket: Socket, namespace: string, service: string, port: number): Promise<void> {
-    const opened = await this.#forward.portForwardService(namespace, service, [port], socket, null, socket);
+    const forward = await this.#forward;
+    const opened = await forward.portForwardService(namespace, service, [port], socket, null, socket);
     const webSocket = typeof opened === 'function' ? opened() : opened;
     socket.on('close', () => webSocket?.close());
     webSocket?.on('close', () => socket.destroy());

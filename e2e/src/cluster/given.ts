@@ -1,8 +1,14 @@
-/** The cluster that scripts/test.mjs found for the tests that need one; without it they are skipped, in words. */
+/**
+ * The cluster that scripts/test.mjs found for the tests that need a cluster. If it found none, these tests are skipped
+ * with a message.
+ */
 export interface GivenCluster {
   kubeconfig: string;
   overlay: string;
 }
+
+/** True if the test runner has installed Slipway for many files. These files then neither install nor uninstall it. */
+export const isInstalledForAll = (): boolean => process.env.SLIPWAY_E2E_INSTALLED !== undefined;
 
 export function givenCluster(): GivenCluster | undefined {
   const { SLIPWAY_E2E_KUBECONFIG: kubeconfig, SLIPWAY_E2E_OVERLAY: overlay = 'test' } = process.env;

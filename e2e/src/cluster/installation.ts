@@ -1,25 +1,28 @@
-/**
- * Slipway installed on a cluster as its documentation says, with one kubectl apply, and uninstalled again. Used by
- * platform.ts.
- */
+/** Installs Slipway on a cluster as documented, with one kubectl apply, and uninstalls it. platform.ts uses it. */
 import path from 'node:path';
-import { DATA_NAMESPACE, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { GROUP } from '@slipway/crds';
+import { DATA_NAMESPACE, SYSTEM_NAMESPACE } from '@slipway/installation';
 import { kubectl } from '../kubectl.js';
-import { markAsTests } from './occupied.js';
+import { madeByTests, markAsTests } from './occupied.js';
 
-/** Images are there; Postgres makes its files, and everything waits for it. */
+/**
+ * Timeout of the installation. The images are loaded already, so this is the time in which Postgres makes its files,
+ * and the programs wait for it.
+ */
 const READY_TIMEOUT = '--timeout=300s';
 const DELETE_TIMEOUT = '--timeout=180s';
+const PROJECTS = `projects.${GROUP}`;
 
 export interface Installation {
-  /** Uninstalls it, unless it was there before. */
+  /** Uninstalls Slipway, unless it was installed before by somebody other than tests. */
   close(): Promise<void>;
 }
 
 export async function install(root: string, kubeconfig: string, overlay: string): Promise<Installation> {
   const run = (...args: string[]) => kubectl(kubeconfig, args);
   const inSystem = (...args: string[]) => run('-n', SYSTEM_NAMESPACE, ...args);
-  const wasThere = (await inSystem('get', 'deployment', 'slipway-operator', '--ignore-not-found')) !== '';
+  const stands = (await inSystem('get', 'deployment', 'slipway-operator', '--ignore-not-found')) !== '';
+  const wasThere = stands && !(await madeByTests(kubeconfig));
   await run('apply', '-k', overlayIn(root, overlay));
   if (!wasThere) await markAsTests(kubeconfig);
   try {
@@ -31,17 +34,23 @@ export async function install(root: string, kubeconfig: string, overlay: string)
   return { close: async () => (wasThere ? undefined : await uninstall(root, kubeconfig, overlay)) };
 }
 
-/** With all projects and their data. */
+/** Uninstalls the installation of a killed test run. */
+export async function uninstallLeftOver(root: string, kubeconfig: string, overlay: string): Promise<void> {
+  if (await madeByTests(kubeconfig)) await uninstall(root, kubeconfig, overlay);
+}
+
+/** Uninstalls everything of Slipway, with all projects and their data. */
 export async function uninstall(root: string, kubeconfig: string, overlay: string): Promise<void> {
   const run = (...args: string[]) => kubectl(kubeconfig, args);
-  await run('delete', 'projects', '--all', DELETE_TIMEOUT);
+  const served = await run('get', 'customresourcedefinition', PROJECTS, '--ignore-not-found');
+  if (served !== '') await run('delete', PROJECTS, '--all', DELETE_TIMEOUT);
   await run('delete', '-k', overlayIn(root, overlay), '--ignore-not-found', DELETE_TIMEOUT);
   await run('delete', 'namespace', DATA_NAMESPACE, '--ignore-not-found', DELETE_TIMEOUT);
 }
 
 const overlayIn = (root: string, overlay: string) => path.join(root, 'manifests', 'overlays', overlay);
 
-/** Returns what an administrator would look at. */
+/** Returns the output that an administrator would look at. */
 async function described(inSystem: (...args: string[]) => Promise<string>): Promise<string> {
   const looks = [
     ['get', 'pods', '-o', 'wide'],

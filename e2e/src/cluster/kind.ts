@@ -1,15 +1,15 @@
-/** A cluster of kind's, made by kind-config.yaml where it is not there yet, and then removed again. Needs docker. */
+/** A cluster made by kind, with kind-config.yaml, if it does not exist, and removed afterwards. Needs docker. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { kubectl } from '../kubectl.js';
 import type { FoundCluster } from './find.js';
-import { loadImages } from './images.js';
+import { type ImageStore, loadImages } from './images.js';
 import { run } from './run.js';
 import { DOCKERFILE } from './sources.js';
 
 const NAME = 'slipway';
-/** The ingress controller of docs/cluster.md. */
+/** Manifest of the ingress controller of docs/cluster.md. */
 const INGRESS_CONTROLLER =
   'https://raw.githubusercontent.com/kubernetes/ingress-nginx/main/deploy/static/provider/kind/deploy.yaml';
 
@@ -23,24 +23,25 @@ export async function useKind(root: string, say: (text: string) => void): Promis
   const kubeconfig = path.join(folder, 'kubeconfig');
   await writeFile(kubeconfig, await run('kind', ['get', 'kubeconfig', '--name', NAME]), { mode: 0o600 });
   if (!wasThere) await startIngressController(kubeconfig);
-  await loadImages(
-    root,
-    kubeconfig,
-    {
-      prepare: async () => {},
-      build: async (target, tag) => {
-        await run('docker', ['build', '--tag', tag, '--file', path.join(root, DOCKERFILE), '--target', target, root]);
-        await run('kind', ['load', 'docker-image', tag, '--name', NAME]);
-      },
-    },
-    say,
-  );
   const close = async () => {
     await rm(folder, { recursive: true, force: true });
     if (!wasThere) await run('kind', ['delete', 'cluster', '--name', NAME]);
   };
-  return { name: `the kind cluster ${NAME}`, kubeconfig, overlay: 'kind', close };
+  return {
+    ...{ name: `the kind cluster ${NAME}`, kubeconfig, overlay: 'kind', close },
+    loadImages: () => loadImages(root, kubeconfig, () => dockerImages(root), say),
+  };
 }
+
+const dockerImages = (root: string): ImageStore => ({
+  prepare: async () => {},
+  build: async (target, tag) => {
+    await run('docker', ['build', '--tag', tag, '--file', path.join(root, DOCKERFILE), '--target', target, root]);
+    await run('kind', ['load', 'docker-image', tag, '--name', NAME]);
+    return 'built and loaded';
+  },
+  finish: async () => {},
+});
 
 async function startIngressController(kubeconfig: string): Promise<void> {
   await kubectl(kubeconfig, ['apply', '-f', INGRESS_CONTROLLER]);

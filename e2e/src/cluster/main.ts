@@ -1,10 +1,12 @@
 /**
- * `node e2e/dist/cluster/main.js [--any]`: finds a cluster, tells of it as a line of JSON, and leaves it when standard
- * input ends. With --any that may be the one which KUBECONFIG names, or kind's. Run by scripts/test.mjs, which works on
- * a Node too old for the rest.
+ * `node e2e/dist/cluster/main.js [--any]`: finds a cluster, prints a line of JSON about it, and releases it when
+ * standard input ends. It accepts commands as lines: `images` loads the platform's images, `install` installs Slipway,
+ * and `uninstall` removes it. It prints a line after each command. With --any the cluster may be the one of KUBECONFIG,
+ * or kind's. The test runner starts this program, because the Node of the test runner may be too old for the rest.
  */
-import { once } from 'node:events';
-import { findCluster } from './find.js';
+import { createInterface } from 'node:readline';
+import { findCluster, ROOT } from './find.js';
+import { type Installation, install } from './installation.js';
 
 const { SLIPWAY_E2E_KUBECONFIG, KUBECONFIG } = process.env;
 const any = process.argv.includes('--any');
@@ -20,7 +22,20 @@ else {
   const { name, kubeconfig, overlay } = found;
   const seconds = Math.round((Date.now() - begin) / 1000);
   process.stdout.write(`${JSON.stringify({ name, kubeconfig, overlay, seconds })}\n`);
-  process.stdin.resume();
-  await once(process.stdin, 'end');
-  await found.close();
+  let installation: Installation | undefined;
+  try {
+    for await (const command of createInterface({ input: process.stdin })) {
+      const since = Date.now();
+      if (command === 'images') await found.loadImages();
+      if (command === 'install') installation = await install(ROOT, kubeconfig, overlay);
+      if (command === 'uninstall') {
+        await installation?.close();
+        installation = undefined;
+      }
+      process.stdout.write(`${JSON.stringify({ done: command, seconds: Math.round((Date.now() - since) / 1000) })}\n`);
+    }
+    await installation?.close();
+  } finally {
+    await found.close();
+  }
 }

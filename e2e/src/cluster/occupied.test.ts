@@ -1,4 +1,4 @@
-import { DATA_NAMESPACE, PROGRAMS } from '@slipway/crds';
+import { DATA_NAMESPACE, PROGRAMS } from '@slipway/installation';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { type Found, refusal } from './occupied.js';
@@ -7,11 +7,11 @@ const PATH = '/home/someone/.kube/config';
 const objects = [PROGRAMS.operator, PROGRAMS.api, PROGRAMS.dataplane].map((name) => `deployment.apps/${name}`);
 const NOTHING: Found = { annotations: {}, objects: [], projects: [], dataNamespace: false };
 
-test('a Slipway that somebody installed is not overwritten: the refusal names it, and tells what to do', () => {
-  const said = refusal(PATH, { ...NOTHING, objects: ['deployment.apps/their-own', ...objects] }) ?? '';
+test('the error names the installed Slipway and the fix if somebody else installed it', () => {
+  const message = refusal(PATH, { ...NOTHING, objects: ['deployment.apps/their-own', ...objects] }) ?? '';
   for (const words of [PATH, objects.join(', '), 'overlays/test', 'KUBECONFIG'])
-    assert.ok(said.includes(words), `${said} names ${words}`);
-  assert.not.match(said, /their-own/);
+    assert.ok(message.includes(words), `${message} names ${words}`);
+  assert.not.match(message, /their-own/);
 });
 
 const LEFT: Record<string, [Partial<Found>, string]> = {
@@ -22,13 +22,14 @@ const LEFT: Record<string, [Partial<Found>, string]> = {
   'a volume': [{ objects: ['persistentvolumeclaim/data-theirs-0'] }, 'data-theirs-0'],
 };
 for (const [what, [left, named]] of Object.entries(LEFT)) {
-  test(`of a Slipway whose programs are away, ${what} are not deleted, and who says that they may be is refused no more`, () => {
+  test(`${what} of a stopped Slipway are not deleted unless the caller confirms this`, () => {
     for (const annotations of [{}, undefined]) {
       const found = { ...NOTHING, ...left, annotations };
-      const said = refusal(PATH, found) ?? '';
-      assert.ok(said.includes(named), `${said} names ${named}`);
-      assert.is(said.includes('kubectl create namespace slipway-system &&'), annotations === undefined);
-      const [, annotation = '', value = ''] = said.match(/kubectl annotate namespace slipway-system (\S+)=(\S+)/) ?? [];
+      const message = refusal(PATH, found) ?? '';
+      assert.ok(message.includes(named), `${message} names ${named}`);
+      assert.is(message.includes('kubectl create namespace slipway-system &&'), annotations === undefined);
+      const [, annotation = '', value = ''] =
+        message.match(/kubectl annotate namespace slipway-system (\S+)=(\S+)/) ?? [];
       assert.is(refusal(PATH, { ...found, annotations: { [annotation]: value } }), undefined);
     }
   });
@@ -37,7 +38,7 @@ for (const [what, [left, named]] of Object.entries(LEFT)) {
 const FREE: Record<string, Found> = {
   'a cluster without our namespaces': { ...NOTHING, annotations: undefined },
   'an empty namespace': NOTHING,
-  'a namespace with what is not ours': { ...NOTHING, objects: ['deployment.apps/another', 'secret/another'] },
+  'a namespace with foreign objects': { ...NOTHING, objects: ['deployment.apps/another', 'secret/another'] },
   'a Slipway that tests left behind': {
     annotations: { 'slipway.dev/made-by': 'tests' },
     objects,
@@ -46,10 +47,10 @@ const FREE: Record<string, Found> = {
   },
 };
 for (const [what, found] of Object.entries(FREE)) {
-  test(`${what} is no reason to refuse`, () => assert.is(refusal(PATH, found), undefined));
+  test(`${what} does not make a cluster count as occupied`, () => assert.is(refusal(PATH, found), undefined));
 }
 
-test('a mark that says something else is none', () => {
+test('the mark of a test installation counts only if it has the expected value', () => {
   assert.ok(refusal(PATH, { ...NOTHING, annotations: { 'slipway.dev/made-by': 'platform-team' }, objects }));
 });
 

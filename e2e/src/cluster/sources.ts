@@ -1,4 +1,4 @@
-/** Hashes every file that images/Dockerfile copies. Called before a build, which it may spare. */
+/** Hashes every file that images/Dockerfile copies. If the hash is unchanged, no image has to be built. */
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -20,7 +20,7 @@ export async function hashOfSources(root: string): Promise<string> {
   return hash.digest('hex');
 }
 
-/** Paths from the root on, of a file or of all below a folder. */
+/** Returns paths relative to the root: of a file, or of all files below a folder. */
 async function filesOf(root: string, name: string): Promise<string[]> {
   if (!(await stat(path.join(root, name))).isDirectory()) return [name];
   const entries = await readdir(path.join(root, name), { recursive: true, withFileTypes: true });

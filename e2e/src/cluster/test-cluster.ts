@@ -1,52 +1,64 @@
 /**
- * The real Kubernetes that some machines have beside this repository, for tests. It is started where it does not run,
- * and then ended again.
+ * The real Kubernetes for tests, which some machines have beside this repository. If it does not run, it is started,
+ * and stopped afterwards.
  */
-import { existsSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { buildahImages } from './buildah-images.js';
 import type { FoundCluster } from './find.js';
 import { loadImages } from './images.js';
 import { run } from './run.js';
-import { DOCKERFILE } from './sources.js';
 import { wakeSchedulerForClaims } from './unbound-claims.js';
 
 export const KUBE = fileURLToPath(new URL('../../../../shared/kube/kube', import.meta.url));
-/** Two starts at once would trip over each other; also held by the tests that need the API server alone. */
-const START_LOCK = path.join(tmpdir(), 'slipway-reference-server.lock');
+/**
+ * File of the lock that serialises starts, which would otherwise interfere. Tests that need only the API server take
+ * this lock too.
+ */
+const START_LOCK = '/tmp/slipway-reference-server.lock';
 
-/** Where it is, whether or not it runs. */
+/** Returns the kubeconfig, even if the cluster does not run. */
 export async function testClusterKubeconfig(): Promise<string> {
   return (await run(KUBE, ['env'])).trim().replace('export KUBECONFIG=', '');
 }
 
 export async function useTestCluster(root: string, say: (text: string) => void): Promise<FoundCluster> {
   const kubeconfig = await testClusterKubeconfig();
-  // Of one that is up, whichever of its parts has just been killed for a test.
-  const ranBefore = existsSync(path.join(path.dirname(kubeconfig), 'run', 'kubelet.pid'));
-  // Without --close what it leaves running would hold the lock for ever.
+  const ranBefore = await runsIn(path.dirname(kubeconfig));
+  // Without --close, processes that this command leaves running would hold the lock for ever.
   const kube = (...args: string[]) => run('flock', ['--close', START_LOCK, KUBE, ...args]);
-  // An API server alone may be left of other tests; the audit log, which some tests read, begins with the server.
+  // Other tests may have left only an API server running. If the machine was switched off, the state is stale.
   if (!ranBefore) await kube('down');
-  await kube('up', ...(ranBefore ? [] : ['--audit']));
+  // Tests read the audit log. Restarting an API server without one would be too late once tests run.
+  await kube('up', '--audit');
   if (!ranBefore) say('started the test cluster');
-  await loadImages(
-    root,
-    kubeconfig,
-    {
-      prepare: async () => void (await run(KUBE, ['base'])),
-      build: async (target, tag) => {
-        // With layers kept, as the images have their first stages in common.
-        await run(KUBE, ['build', tag, root, '-f', path.join(root, DOCKERFILE), '--target', target, '--layers']);
-      },
-    },
-    say,
-  );
+  // Tests that need no images run during the builds. They need little processor time.
+  const images = (sources: string) =>
+    buildahImages(root, sources, path.dirname(kubeconfig), (...args) => run('nice', [KUBE, ...args]));
   const letItSleep = wakeSchedulerForClaims(kubeconfig);
   const close = async () => {
     letItSleep();
     if (!ranBefore) await kube('down');
   };
-  return { name: 'the test cluster', kubeconfig, overlay: 'test', close };
+  return {
+    ...{ name: 'the test cluster', kubeconfig, overlay: 'test', close },
+    loadImages: () => loadImages(root, kubeconfig, images, say),
+  };
+}
+
+/** The parts of a test cluster that run pods. A test may just have killed one of them. */
+const NODE_PARTS = ['kubelet', 'containerd'];
+
+/** True if a node runs whose state is in this folder. The file with its process id survives a stop of the machine. */
+export async function runsIn(folder: string): Promise<boolean> {
+  const alive = await Promise.all(NODE_PARTS.map((part) => partRuns(folder, part)));
+  return alive.includes(true);
+}
+
+async function partRuns(folder: string, part: string): Promise<boolean> {
+  const read = (file: string) => readFile(file, 'utf8').catch(() => '');
+  const pid = (await read(path.join(folder, 'run', `${part}.pid`))).trim();
+  // Another program may have the number by now.
+  return pid !== '' && (await read(path.join('/proc', pid, 'cmdline'))).includes(part);
 }

@@ -1,12 +1,12 @@
 /**
- * Kubernetes' scheduler may miss that a volume was bound while it looked at the pod that waits for it, and then looks
- * again only after five minutes. On a test cluster, whose volumes are bound at once, a change of the claim makes it
- * look.
+ * Wakes the scheduler of Kubernetes. It may miss that a volume was bound while it checked the pod that waits for the
+ * volume. Then it checks again only after five minutes. On a test cluster, where volumes are bound at once, a change of
+ * the claim triggers a check.
  */
 import { run } from './run.js';
 
 const LOOK_MS = 10_000;
-/** A pod for which the scheduler has not missed anything waits less long. */
+/** Milliseconds after which the scheduler counts as having missed something. Otherwise a pod waits for less time. */
 const STUCK_MS = 15_000;
 
 interface Pod {
@@ -15,7 +15,7 @@ interface Pod {
   status: { conditions?: { type: string; status: string; message?: string; lastTransitionTime: string }[] };
 }
 
-/** Until what is returned is called. */
+/** Wakes the scheduler until the returned function is called. */
 export function wakeSchedulerForClaims(kubeconfig: string): () => void {
   const kubectl = (...args: string[]) => run('kubectl', ['--kubeconfig', kubeconfig, ...args]);
   const look = async () => {

@@ -1,4 +1,4 @@
-/** `npm run generate`: writes docs/compatibility.md. */
+/** Writes docs/compatibility.md (`npm run generate`). */
 import { writeFile } from 'node:fs/promises';
 import { INDEX, renderIndex } from './index-page.js';
 

@@ -3,14 +3,14 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { INDEX, renderIndex } from './index-page.js';
 
-const test = suite('the page over all compatibility pages');
+const test = suite('the index of the compatibility pages');
 const page = existsSync(INDEX) ? readFileSync(INDEX, 'utf8') : '';
 
-test('counts what the pages say', () => {
+test('the compatibility index has the counts of the pages', () => {
   assert.is(page, renderIndex(), 'npm run generate writes docs/compatibility.md anew');
 });
 
-test('leads to every one of them, and none is empty', () => {
+test('the compatibility index links every page, and no page is empty', () => {
   for (const name of readdirSync(new URL('compatibility/', INDEX))) {
     assert.ok(page.includes(`(compatibility/${name})`), `${name} is not linked`);
   }

@@ -1,5 +1,5 @@
 /**
- * docs/compatibility.md: how many features of each service work, differ or are absent, counted in the pages below it.
+ * Generates docs/compatibility.md: for each service, how many features work, differ or are absent, counted in its page.
  */
 import { readFileSync } from 'node:fs';
 
@@ -44,18 +44,20 @@ function countsOf(name: string): Counts {
   return counts;
 }
 
-const HEAD = `# What upstream has, and ours
+const HEAD = `# Compatibility with Supabase
 
-An app that moves here from Supabase changes its URL and keys. What it calls is listed service by service, each feature with the test that shows it:
+For developers who move an app from Supabase. You change the URL in the app. If you create the project with the JWT
+secret of the old project, the app keeps its keys ([move an app](guides/move-from-supabase.md)). Each of the following
+pages lists the features of one service. Each row names a test that shows the result:
 
-- **works**: as upstream documents it, to the letter where clients can tell;
-- **differs**: it is there, and how it differs is said;
-- **absent**: refused with an error that says so, unless the row says otherwise.
+- **works**: the feature behaves exactly as Supabase documents it, as far as clients can notice;
+- **differs**: the feature exists, and the row describes the difference;
+- **absent**: a request with this feature is rejected with an error that says so, unless the row says otherwise.
 `;
 
 const FOOT = `
-A test in each service's folder checks that every row names a test that is there, and one in \`e2e/src/compatibility/\` that these counts are those of the
-pages; \`npm run generate\` writes them anew.
+A test in the folder of each service checks that each named test exists. \`npm run generate\` counts the rows.
 
-Beside [@supabase/lite](compatibility/lite.md): the same requests to both, and which is right where the answers differ.
+[Beside @supabase/lite](compatibility/lite.md) lists the different responses of Slipway and @supabase/lite to the same
+requests, and says which response is correct.
 `;

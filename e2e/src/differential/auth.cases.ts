@@ -1,4 +1,4 @@
-/** In order: one person signs up, in and out. */
+/** Cases of auth. In this order, one person signs up, signs in and signs out. */
 import { casesOf } from './case.js';
 
 const auth = casesOf('auth', 'nobody');
@@ -20,12 +20,7 @@ export const AUTH = [
   auth('POST', '/signup', { email: 'bob@example.com', password: 'abc' }, { note: 'a short password' }),
   auth('POST', '/signup', { email: 'bob@example.com' }, { note: 'no password' }),
   auth('POST', '/signup', { password: 'correct horse battery' }, { note: 'no address' }),
-  auth(
-    'POST',
-    '/signup',
-    { email: 'no address', password: 'correct horse battery' },
-    { note: 'an address that is none' },
-  ),
+  auth('POST', '/signup', { email: 'no address', password: 'correct horse battery' }, { note: 'an invalid address' }),
   auth('POST', '/signup', '{"email":', { headers: { 'content-type': 'application/json' }, note: 'broken JSON' }),
   auth('POST', '/signup', '', { note: 'nothing' }),
   auth('POST', '/signup', {}, { note: 'anonymous' }),
@@ -46,7 +41,7 @@ export const AUTH = [
   auth('GET', '/token?grant_type=password'),
   auth('GET', '/user', undefined, SIGNED_IN),
   auth('GET', '/user', undefined, { note: 'no token' }),
-  auth('GET', '/user', undefined, { headers: { authorization: 'Bearer nonsense' }, note: 'a token that is none' }),
+  auth('GET', '/user', undefined, { headers: { authorization: 'Bearer nonsense' }, note: 'an invalid token' }),
   auth('GET', '/user', undefined, { headers: { authorization: 'Bearer {{expired}}' }, note: 'an expired token' }),
   auth('GET', '/user', undefined, {
     headers: { authorization: 'Bearer {{forged}}' },
@@ -54,13 +49,13 @@ export const AUTH = [
   }),
   auth('GET', '/user', undefined, { as: 'anon', note: 'the anon key' }),
   auth('GET', '/user', undefined, { as: 'service_role', note: 'the service key' }),
-  auth('GET', '/user', undefined, { as: 'user', note: 'a token of a user who is gone' }),
+  auth('GET', '/user', undefined, { as: 'user', note: 'a token of a deleted user' }),
   auth('PUT', '/user', { data: { age: 30, name: null } }, SIGNED_IN),
   auth('PUT', '/user', {}, { ...SIGNED_IN, note: 'no members' }),
   auth('PUT', '/user', { password: 'abc' }, { ...SIGNED_IN, note: 'a short password' }),
   auth('PUT', '/user', { password: 'correct horse battery' }, { ...SIGNED_IN, note: 'the same password' }),
   auth('PUT', '/user', { password: 'another horse battery' }, { ...SIGNED_IN, note: 'another password' }),
-  auth('PUT', '/user', { email: 'no address' }, { ...SIGNED_IN, note: 'an address that is none' }),
+  auth('PUT', '/user', { email: 'no address' }, { ...SIGNED_IN, note: 'an invalid address' }),
   auth('PUT', '/user', { data: {} }, { note: 'no token' }),
   auth(
     'POST',
@@ -75,7 +70,7 @@ export const AUTH = [
     { take: { access: 'access_token', refreshed: 'refresh_token' } },
   ),
   auth('POST', REFRESH, { refresh_token: '{{refresh}}' }, { note: 'again, at once' }),
-  auth('POST', REFRESH, { refresh_token: 'nonsense' }, { note: 'a token that is none' }),
+  auth('POST', REFRESH, { refresh_token: 'nonsense' }, { note: 'an invalid token' }),
   auth('POST', REFRESH, { refresh_token: '' }, { note: 'an empty token' }),
   auth('POST', REFRESH, {}, { note: 'no token' }),
   auth('POST', '/token?grant_type=pkce', {
@@ -85,7 +80,7 @@ export const AUTH = [
   auth('POST', '/token?grant_type=pkce', {}, { note: 'no members' }),
   auth('POST', '/recover', { email: 'nobody@example.com' }, { note: 'nobody' }),
   auth('POST', '/recover', {}, { note: 'no address' }),
-  auth('POST', '/recover', { email: 'no address' }, { note: 'an address that is none' }),
+  auth('POST', '/recover', { email: 'no address' }, { note: 'an invalid address' }),
   auth('POST', '/otp', {}, { note: 'no address' }),
   auth('POST', '/otp', { email: 'nobody@example.com', create_user: false }, { note: 'nobody' }),
   auth('POST', '/otp', { phone: '+4912345678' }, { note: 'a phone' }),
@@ -94,12 +89,7 @@ export const AUTH = [
   auth('POST', '/resend', { type: 'nonsense', email: 'nobody@example.com' }),
   auth('POST', '/verify', { type: 'email', email: 'ann@example.com', token: '000000' }),
   auth('POST', '/verify', { type: 'email', token_hash: 'nonsense' }),
-  auth(
-    'POST',
-    '/verify',
-    { type: 'nonsense', email: 'ann@example.com', token: '000000' },
-    { note: 'a type that is none' },
-  ),
+  auth('POST', '/verify', { type: 'nonsense', email: 'ann@example.com', token: '000000' }, { note: 'an invalid type' }),
   auth('POST', '/verify', {}, { note: 'no members' }),
   auth('GET', '/verify?type=signup&token=nonsense&redirect_to=http%3A%2F%2Flocalhost%3A3000'),
   auth('GET', '/verify'),
@@ -111,7 +101,7 @@ export const AUTH = [
   auth('POST', '/logout', undefined, { note: 'no token' }),
   auth('POST', '/logout?scope=nonsense', undefined, SIGNED_IN),
   auth('POST', '/logout?scope=others', undefined, SIGNED_IN),
-  auth('POST', REFRESH, { refresh_token: '{{refresh2}}' }, { note: 'of a session that was ended' }),
+  auth('POST', REFRESH, { refresh_token: '{{refresh2}}' }, { note: 'of an ended session' }),
   auth('POST', '/logout?scope=local', undefined, SIGNED_IN),
   auth('GET', '/user', undefined, { ...SIGNED_IN, note: 'after the logout' }),
   auth('POST', REFRESH, { refresh_token: '{{refreshed}}' }, { note: 'after the logout' }),

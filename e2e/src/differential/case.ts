@@ -1,4 +1,4 @@
-/** A request that both sides are sent. */
+/** A case: a request that is sent to both sides. */
 export type Service = 'rest' | 'auth' | 'storage';
 export type Caller = 'nobody' | 'anon' | 'user' | 'service_role';
 
@@ -6,24 +6,26 @@ export interface Case {
   name: string;
   service: Service;
   method: string;
-  /** From the service's own root on; may hold {{what an earlier answer was taken for}}, as may headers and body. */
+  /**
+   * The path below the service's root. Path, headers and body may contain {{names}} of values from earlier responses.
+   */
   path: string;
   headers: Record<string, string>;
   body: string | undefined;
   as: Caller;
-  /** Members of the answer that later requests need, by the name that they use: `{ id: 'user.id|id' }`. */
+  /** Members of the response for later requests, by their name in requests: `{ id: 'user.id|id' }`. */
   take: Record<string, string>;
 }
 
 export interface CaseOptions {
-  /** Where method and path alone don't tell it from another. */
+  /** Distinguishes cases with the same method and path. */
   note?: string;
   headers?: Record<string, string>;
   as?: Caller;
   take?: Record<string, string>;
 }
 
-/** A way to write the cases of a service: as its usual caller, unless they say otherwise. */
+/** Returns a function that makes cases of a service. Their default caller is `usual`. */
 export function casesOf(service: Service, usual: Caller) {
   return (method: string, path: string, body?: unknown, options: CaseOptions = {}): Case => {
     const { note, headers = {}, as = usual, take = {} } = options;

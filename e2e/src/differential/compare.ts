@@ -1,14 +1,14 @@
-/** Two answers to one request: in which of the things that clients read they differ. */
+/** Compares two responses to one request in everything that clients read. */
 
-export interface Told {
+export interface RecordedResponse {
   status: number;
   headers: Record<string, string | undefined>;
   body: unknown;
 }
 
 /**
- * Headers that clients act upon. Lengths, dates and headers for caches or proxies follow from these, or are each
- * server's own.
+ * Headers that clients use. Lengths, dates and headers for caches or proxies are left out: they depend on the others or
+ * on the server.
  */
 export const HEADERS = [
   'content-type',
@@ -28,13 +28,13 @@ export const HEADERS = [
 ] as const;
 
 export interface Difference {
-  /** `status`, the name of a header, or where in the body: `body`, `body.code`, `body[].id`. */
+  /** `status`, the name of a header, or a path in the body: `body`, `body.code`, `body[].id`. */
   at: string;
   ours: unknown;
   lite: unknown;
 }
 
-export function differencesOf(ours: Told, lite: Told): Difference[] {
+export function differencesOf(ours: RecordedResponse, lite: RecordedResponse): Difference[] {
   const found: Difference[] = [];
   if (ours.status !== lite.status) found.push({ at: 'status', ours: ours.status, lite: lite.status });
   for (const name of HEADERS) {
@@ -45,15 +45,15 @@ export function differencesOf(ours: Told, lite: Told): Difference[] {
 }
 
 /**
- * Case and spaces, as of `application/json; charset=utf-8`, mean nothing, and an address is the same however much of it
- * is escaped.
+ * Normalises a header. Case and spaces do not matter, as in `application/json; charset=utf-8`, and a URL is the same
+ * however much of it is escaped.
  */
 function spelled(name: string, value: string | undefined): string | undefined {
   if (name === 'content-location') return value && decodeURIComponent(value.replaceAll('+', ' '));
   return value?.toLowerCase().replaceAll(/;\s+/g, ';');
 }
 
-/** Each place once, however many elements of a list differ there. */
+/** Reports each path once, however many elements of a list differ there. */
 function differingParts(at: string, ours: unknown, lite: unknown): Difference[] {
   if (Object.is(ours, lite)) return [];
   if (Array.isArray(ours) && Array.isArray(lite) && ours.length === lite.length) {

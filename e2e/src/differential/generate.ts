@@ -1,4 +1,4 @@
-/** `npm run generate -- lite`: runs every case on both sides and writes docs/compatibility/lite.md. */
+/** Runs every case on both sides and writes docs/compatibility/lite.md (`npm run generate -- lite`). */
 import { writeFile } from 'node:fs/promises';
 import { installPeers } from '../peers.js';
 import { PAGE, render, verdictsOf } from './page.js';

@@ -1,6 +1,5 @@
 /**
- * The command line of @supabase/lite, in a process that ends with the one that started it. Argument: path of its
- * program.
+ * Runs the command line of @supabase/lite in a process that ends with its parent. Argument: the path of its program.
  */
 process.once('disconnect', () => process.exit());
 const [, , program = ''] = process.argv;

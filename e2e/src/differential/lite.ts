@@ -1,5 +1,5 @@
 /**
- * Runs @supabase/lite as its users do, by `lite start`, on its Postgres driver and a Postgres of its own. In: the
+ * Runs @supabase/lite as its users do, with `lite start`, on its Postgres driver and a separate Postgres. In: the
  * schema and the secret of tokens. Out: its URL, and a connection to its database.
  */
 import { fork } from 'node:child_process';
@@ -8,10 +8,10 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { freePort, startTestPostgres } from '@slipway/postgres';
+import { startTestPostgres } from '@slipway/postgres/testing.js';
+import { freePort, until } from '@slipway/testing';
 import pg from 'pg';
 import { PEERS } from '../peers.js';
-import { until } from '../until.js';
 
 export interface Lite {
   url: string;
@@ -21,7 +21,7 @@ export interface Lite {
 
 const DATABASE = 'lite';
 
-/** SQL of a project's database at birth. */
+/** SQL that has run in the database of a new Slipway project, and that lite's database needs too. */
 const AT_BIRTH = `
   create role anon; create role authenticated; create role service_role bypassrls;
   alter default privileges in schema public grant all on tables to anon, authenticated, service_role;
@@ -77,11 +77,11 @@ export async function startLite(schema: string, jwtSecret: string): Promise<Lite
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    await until('@supabase/lite answers', async () => {
+    await until(async () => {
       if (child.exitCode !== null) throw new Error(`@supabase/lite ended:\n${output}`);
       const answer = await fetch(`${url}/auth/v1/health`).catch(() => undefined);
-      return answer?.ok || undefined;
-    });
+      return answer?.ok;
+    }, '@supabase/lite answers');
   } catch (error) {
     await close();
     throw error;

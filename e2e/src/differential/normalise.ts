@@ -1,7 +1,7 @@
-/** Replaces values that differ between two servers: ids, times, tokens. The replacement names the value's form. */
+/** Replaces values that differ between two servers: ids, times, tokens. The replacement names the value's format. */
 import type { Service } from './case.js';
 
-/** A table's rows are the same on both sides, to the letter. */
+/** Returns a comparable body. A table's rows are the same on both sides, so REST's bodies stay unchanged. */
 export const alike = (service: Service, body: unknown): unknown => (service === 'rest' ? body : replaced(body));
 
 const FORMS: [RegExp, string][] = [
@@ -10,7 +10,7 @@ const FORMS: [RegExp, string][] = [
   [/^[\w-]+\.[\w-]+\.[\w-]+$/, '<jwt>'],
 ];
 
-/** Members that are made up anew each time, in whatever form a server likes. */
+/** Members that have a new value in each response, in any format. */
 const MADE_UP: Record<string, string> = {
   refresh_token: '<refresh token>',
   expires_at: '<seconds>',

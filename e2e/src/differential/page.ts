@@ -1,4 +1,4 @@
-/** docs/compatibility/lite.md, made of what a run found. */
+/** Generates docs/compatibility/lite.md from the results of a run. */
 import type { Service } from './case.js';
 import type { Outcome } from './run.js';
 import { VERDICTS, type Verdict } from './verdicts.js';
@@ -8,7 +8,7 @@ export const PAGE = new URL('../../../docs/compatibility/lite.md', import.meta.u
 const SERVICES: readonly Service[] = ['rest', 'auth', 'storage'];
 const RIGHT: Record<Verdict['right'], string> = { ours: 'ours', lite: 'lite', both: 'both' };
 
-/** Returns the verdict on each difference; undefined: nobody has said which is right. */
+/** Returns the verdict on each difference, or undefined without a verdict. */
 export const verdictsOf = ({ differences, ...outcome }: Outcome): Map<string, string | undefined> =>
   new Map(
     differences.map((difference) => [
@@ -39,21 +39,23 @@ ${counts(outcomes)}
 | --- | --- | --- | --- | --- |
 ${verdicts.map(([name, verdict]) => row(verdict, found.get(name)?.length ?? 0)).join('\n')}
 
-## Where they were found
+## Cases
 
-Each case, and in what the two answers differ.
+Each case with the parts in which the two responses differ.
 ${verdicts.map(([name, { what }]) => section(what, found.get(name) ?? [])).join('')}`;
 }
 
 const HEAD = `# Beside @supabase/lite
 
-\`e2e/src/differential/\` sends each of its requests to a project of ours and to [@supabase/lite](https://www.npmjs.com/package/@supabase/lite) 0.10.0,
-\`lite start\` on its Postgres driver, with the same schema, rows and tokens. It compares status, body and the headers that clients read, and after a
-write the rows. Ids, times and tokens of users and files are compared by their form. Auth has no mail server on either side; lite's storage is experimental, and
-it has no realtime and no functions.
+\`e2e/src/differential/\` sends each of its requests to a project of ours and to
+[@supabase/lite](https://www.npmjs.com/package/@supabase/lite) 0.10.0. Lite runs as \`lite start\` on its Postgres
+driver. Both have the same schema, rows and tokens. The tests compare status, body and the headers that clients read,
+and the rows after a write. Ids, times and tokens of users and files are compared by their format. Auth has no mail
+server on either side. Lite's storage is experimental, and it has no realtime and no functions.
 
-This page is made of what a run found (\`npm run generate -- lite\`), and a test fails where a run finds anything else: a new
-difference, one that is gone, or one in another place. **Right** is by upstream's documentation, or by its code where that says nothing; *both*: upstream leaves it open.
+This page is generated from a run (\`npm run generate -- lite\`). A test fails if a run has a new difference, misses
+one, or finds one in another case. **Right** is decided by upstream's documentation, or by its code if the documentation
+does not say. *both*: upstream leaves it open.
 `;
 
 function counts(outcomes: readonly Outcome[]): string {
@@ -75,7 +77,7 @@ function counts(outcomes: readonly Outcome[]): string {
   ].join('\n');
 }
 
-/** A case in which we are wrong anywhere counts as such. */
+/** If our response is wrong in any respect, the case counts as wrong. */
 function worst(outcome: Outcome): Verdict['right'] {
   const rights = [...verdictsOf(outcome).values()].map((name) => name && VERDICTS[name]?.right);
   return rights.includes('lite') ? 'lite' : rights.includes('ours') ? 'ours' : 'both';

@@ -317,7 +317,7 @@ const formats = [
   get('/books?select=added&id=eq.1', { headers: { prefer: 'timezone=America/New_York' }, note: 'another time zone' }),
   get('/books?select=added&id=eq.1', {
     headers: { prefer: 'timezone=Mars/Olympus' },
-    note: 'a time zone that is none',
+    note: 'an invalid time zone',
   }),
 ];
 
@@ -332,12 +332,12 @@ const roles = [
   get('/rpc/whoami', { as: 'anon' }),
   get('/rpc/whoami', { as: 'user' }),
   get('/rpc/whoami', { as: 'service_role' }),
-  get('/books?select=id', { headers: { authorization: 'Bearer nonsense' }, note: 'a token that is none' }),
+  get('/books?select=id', { headers: { authorization: 'Bearer nonsense' }, note: 'an invalid token' }),
   get('/books?select=id', { headers: { authorization: 'Bearer {{expired}}' }, note: 'an expired token' }),
   get('/books?select=id', { headers: { authorization: 'Bearer {{forged}}' }, note: 'a token of another secret' }),
   get('/books?select=id', {
     headers: { authorization: 'Bearer {{roleless}}' },
-    note: 'a token of a role that is none',
+    note: 'a token of an unknown role',
   }),
 ];
 

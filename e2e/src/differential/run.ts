@@ -1,15 +1,16 @@
 /**
- * Sends each case to both sides, from the same rows, and tells where the answers, and the rows that are left, differ.
+ * Sends each case to both sides, starting with the same rows. Reports differences of the responses and of the resulting
+ * rows.
  */
 import type { Case } from './case.js';
-import { type Difference, differencesOf, type Told } from './compare.js';
+import { type Difference, differencesOf, type RecordedResponse } from './compare.js';
 import { ROWS, TABLES } from './schema.js';
 import { ask, type Side } from './side.js';
 
 export interface Outcome {
   case: Case;
-  ours: Told;
-  lite: Told;
+  ours: RecordedResponse;
+  lite: RecordedResponse;
   differences: Difference[];
 }
 
@@ -19,7 +20,10 @@ export async function runAll(ours: Side, lite: Side, cases: readonly Case[]): Pr
   let isFresh = false;
   for (const each of cases) {
     if (each.service === 'rest' && !isFresh) await Promise.all(sides.map(({ database }) => database.query(ROWS)));
-    const [left, right] = (await Promise.all(sides.map((side) => ask(side, each)))) as [Told, Told];
+    const [left, right] = (await Promise.all(sides.map((side) => ask(side, each)))) as [
+      RecordedResponse,
+      RecordedResponse,
+    ];
     const writes = each.service === 'rest' && !['GET', 'HEAD', 'OPTIONS'].includes(each.method);
     isFresh = !writes && (isFresh || each.service === 'rest') && !each.path.startsWith('/rpc/');
     const rows = writes ? await Promise.all(sides.map(rowsOf)) : [undefined, undefined];
@@ -30,7 +34,7 @@ export async function runAll(ours: Side, lite: Side, cases: readonly Case[]): Pr
   return outcomes;
 }
 
-/** All that can be written to, in one order. */
+/** Query for all rows that requests can write, always in the same order. */
 const EVERYTHING = `select json_build_object(${TABLES.map(
   (table) => `'${table}', (select coalesce(json_agg(r order by r::text), '[]') from ${table} r)`,
 ).join(', ')})::text as rows`;

@@ -1,7 +1,7 @@
-/** One of the two that are compared: sends it a case as it is, and takes down what it told. */
+/** One of the two compared servers. Sends a case to the server, and returns its response. */
 import { SignJWT } from 'jose';
 import type { Caller, Case } from './case.js';
-import { HEADERS, type Told } from './compare.js';
+import { HEADERS, type RecordedResponse } from './compare.js';
 import { alike } from './normalise.js';
 import { USER } from './schema.js';
 
@@ -11,7 +11,7 @@ export interface Query {
 
 export interface Side {
   name: string;
-  /** Below which `/rest/v1` and its like are. */
+  /** The URL above `/rest/v1` and the other services. */
   url: string;
   database: Query;
   tokens: Tokens;
@@ -19,7 +19,7 @@ export interface Side {
   variables: Record<string, string>;
 }
 
-/** `nobody` sends none; the others are signed with the secret that both sides verify by. */
+/** `nobody` sends no token. The other tokens are signed with the secret that both sides use. */
 export type Tokens = Record<Exclude<Caller, 'nobody'> | 'expired' | 'forged' | 'roleless', string>;
 
 export async function tokensOf(jwtSecret: string): Promise<Tokens> {
@@ -38,7 +38,7 @@ export async function tokensOf(jwtSecret: string): Promise<Tokens> {
   };
 }
 
-export async function ask(side: Side, asked: Case): Promise<Told> {
+export async function ask(side: Side, request: Case): Promise<RecordedResponse> {
   const known: Record<string, string> = { ...side.tokens, ...side.variables };
   const filled = (text: string) =>
     text.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
@@ -47,27 +47,27 @@ export async function ask(side: Side, asked: Case): Promise<Told> {
       return value;
     });
   const headers: Record<string, string> = { apikey: side.tokens.anon };
-  if (asked.as !== 'nobody') headers.authorization = `Bearer ${side.tokens[asked.as]}`;
-  for (const [name, value] of Object.entries(asked.headers)) headers[name] = filled(value);
-  const response = await fetch(`${side.url}/${asked.service}/v1${filled(asked.path)}`, {
-    method: asked.method,
+  if (request.as !== 'nobody') headers.authorization = `Bearer ${side.tokens[request.as]}`;
+  for (const [name, value] of Object.entries(request.headers)) headers[name] = filled(value);
+  const response = await fetch(`${side.url}/${request.service}/v1${filled(request.path)}`, {
+    method: request.method,
     headers,
     redirect: 'manual',
     signal: AbortSignal.timeout(10_000),
-    ...(asked.body === undefined ? {} : { body: filled(asked.body) }),
+    ...(request.body === undefined ? {} : { body: filled(request.body) }),
   });
   const text = await response.text();
   const body = parsed(text);
-  if (isObject(body)) take(side, asked, body);
-  const told = HEADERS.map((name) => [name, response.headers.get(name)?.replaceAll(side.url, '') ?? undefined]);
-  return { status: response.status, headers: Object.fromEntries(told), body: alike(asked.service, body) };
+  if (isObject(body)) take(side, request, body);
+  const read = HEADERS.map((name) => [name, response.headers.get(name)?.replaceAll(side.url, '') ?? undefined]);
+  return { status: response.status, headers: Object.fromEntries(read), body: alike(request.service, body) };
 }
 
-function take(side: Side, asked: Case, body: Record<string, unknown>): void {
-  for (const [name, places] of Object.entries(asked.take)) {
+function take(side: Side, request: Case, body: Record<string, unknown>): void {
+  for (const [name, places] of Object.entries(request.take)) {
     for (const place of places.split('|')) {
       const found = place.split('.').reduce<unknown>((at, member) => (isObject(at) ? at[member] : undefined), body);
-      if (typeof found === 'string') side.variables[name] = found.replace(`/${asked.service}/v1`, '');
+      if (typeof found === 'string') side.variables[name] = found.replace(`/${request.service}/v1`, '');
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Both sides, with the same schema and the same tokens, and all cases run on them. */
+/** Starts both sides with the same schema and the same tokens, and runs all cases on them. */
 import { randomBytes } from 'node:crypto';
 import { AUTH } from './auth.cases.js';
 import type { Case } from './case.js';

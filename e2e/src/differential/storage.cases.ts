@@ -1,4 +1,4 @@
-/** In order: a bucket comes, is filled, read and goes. */
+/** Cases of storage. In this order, a bucket is created, filled, read and deleted. */
 import { casesOf } from './case.js';
 
 const storage = casesOf('storage', 'service_role');
@@ -92,7 +92,7 @@ export const STORAGE = [
     { note: 'onto another' },
   ),
   storage('POST', '/object/sign/docs/a/one.txt', { expiresIn: 60 }, { take: { signed: 'signedURL|signedUrl' } }),
-  get('{{signed}}', { as: 'nobody', note: 'a signed address' }),
+  get('{{signed}}', { as: 'nobody', note: 'a signed URL' }),
   storage('POST', '/object/sign/docs/a/nothere.txt', { expiresIn: 60 }),
   storage('POST', '/object/sign/docs/a/one.txt', {}, { note: 'no time' }),
   storage('POST', '/object/sign/docs', { expiresIn: 60, paths: ['a/one.txt', 'a/nothere.txt'] }),

@@ -1,7 +1,7 @@
 /**
- * Where the two differ, and which of them is right by upstream's documentation, or by upstream's code where that says
- * nothing. Each rule says which differences are of its kind; docs/compatibility/lite.md is made of these and of the
- * cases in which they were found.
+ * Lists the differences, and which side is right according to upstream's documentation, or to upstream's code where the
+ * documentation does not say. Each verdict selects its differences. docs/compatibility/lite.md is generated from the
+ * verdicts and the cases in which their differences occurred.
  */
 import type { Difference } from './compare.js';
 import type { Outcome } from './run.js';
@@ -10,9 +10,9 @@ export interface Verdict {
   what: string;
   ours: string;
   lite: string;
-  /** 'both': upstream leaves it open, or what it says is true of both. */
+  /** 'both': upstream leaves the choice open, or its documentation is true for both. */
   right: 'ours' | 'lite' | 'both';
-  /** Where upstream says so. */
+  /** A link to upstream's documentation or code. */
   source: string;
   covers(difference: Difference, outcome: Outcome): boolean;
 }
@@ -32,10 +32,10 @@ const AUTH_SOURCE = 'https://github.com/supabase/auth/tree/master/internal/api';
 const STORAGE_ERRORS = 'https://supabase.com/docs/guides/storage/debugging/error-codes';
 const STORAGE_SOURCE = 'https://github.com/supabase/storage/tree/master/src/http/routes';
 
-/** Cases whose name has one of `parts` in it. */
+/** True for cases whose name contains one of `parts`. */
 const named = ({ case: { service, name } }: Outcome, ...parts: string[]) =>
   parts.some((part) => `${service} ${name}`.includes(part));
-/** `body` is all of the body, and any part of it. */
+/** `body` matches the whole body and every path in it. */
 const at = ({ at: place }: Difference, ...places: string[]) =>
   places.some((each) => place === each || place.startsWith(`${each}.`) || place.startsWith(`${each}[`));
 const of = (service: string, { case: each }: Outcome) => each.service === service;
@@ -51,7 +51,7 @@ export const VERDICTS: Record<string, Verdict> = {
     covers: (difference, outcome) => of('rest', outcome) && at(difference, 'proxy-status') && !difference.lite,
   },
   'type-of-nothing': {
-    what: 'Content-Type of an answer without a body',
+    what: 'Content-Type of a response without a body',
     ours: 'none',
     lite: 'text or JSON',
     right: 'ours',
@@ -76,9 +76,9 @@ export const VERDICTS: Record<string, Verdict> = {
     covers: (difference, { lite }) => at(difference, 'content-location') && !difference.lite && lite.status < 300,
   },
   hints: {
-    what: 'Hints after a name that is not there',
-    ours: 'a table or function only where it is three quarters alike; an embed or parameters where a third is',
-    lite: 'tables and functions that are less alike; none for embeds and parameters',
+    what: 'Hints for an unknown name',
+    ours: 'a table or function if three quarters match; an embed or parameters if a third matches',
+    lite: 'also less similar tables and functions; none for embeds and parameters',
     right: 'ours',
     source: ERROR_SOURCE,
     covers: (difference, { ours, lite }) =>
@@ -86,9 +86,18 @@ export const VERDICTS: Record<string, Verdict> = {
       /^PGRST2/.test(String(codeOf(ours.body))) &&
       codeOf(ours.body) === codeOf(lite.body),
   },
+  'foreign-token': {
+    what: 'Hint of a token that another secret signed',
+    ours: 'the token is not of this project, because keys of two projects are easily confused',
+    lite: 'none, like PostgREST, which has one project',
+    right: 'both',
+    source: ERROR_SOURCE,
+    covers: (difference, { ours }) =>
+      at(difference, 'body.hint') && !difference.lite && codeOf(ours.body) === 'PGRST301',
+  },
   'words-of-grammar': {
-    what: 'What a grammar mistake’s message and details say it expected, and at which column',
-    ours: 'PostgREST’s, as far as tests know them',
+    what: 'Expected token and column in the message and details of a syntax error',
+    ours: 'like PostgREST, as far as tested',
     lite: 'its own',
     right: 'ours',
     source: ERRORS,
@@ -118,8 +127,10 @@ export const VERDICTS: Record<string, Verdict> = {
   },
   'values-by-looks': {
     what: 'Values of filters',
-    ours: 'text that Postgres reads as the column’s type',
-    lite: 'made a number or an object where they look so: a bigint loses digits, `{}` is an object, a backslash is lost; quotes and spaces around text are dropped',
+    ours: 'text that Postgres parses as the column’s type',
+    lite:
+      'converted to a number or an object if they look like one: a bigint loses digits, `{}` is an object, a ' +
+      'backslash is lost; quotes and spaces around text are dropped',
     right: 'ours',
     source: TABLES,
     covers: (difference, outcome) =>
@@ -135,9 +146,9 @@ export const VERDICTS: Record<string, Verdict> = {
     covers: (difference, outcome) => named(outcome, 'or=(title.eq."Three') && at(difference, ...ANSWER),
   },
   'half-filters': {
-    what: 'Filters that break off: `eq`, `or=id.eq.1`, `meta->`',
+    what: 'Incomplete filters: `eq`, `or=id.eq.1`, `meta->`',
     ours: 'PGRST100',
-    lite: 'an empty value, or what Postgres says of the SQL that comes out',
+    lite: 'an empty value, or Postgres’ error for the resulting SQL',
     right: 'ours',
     source: ERRORS,
     covers: (difference, outcome) =>
@@ -153,9 +164,9 @@ export const VERDICTS: Record<string, Verdict> = {
     covers: (difference, outcome) => named(outcome, 'order="with.dot"') && at(difference, ...ANSWER),
   },
   'embeds-at-the-top': {
-    what: 'Order by a related column together with one’s own; an embed’s null filter inside `or`',
+    what: 'Order by a related column together with an own column; an embed’s null filter inside `or`',
     ours: 'work',
-    lite: 'SQL that Postgres refuses',
+    lite: 'an SQL error of Postgres',
     right: 'ours',
     source: EMBEDDING,
     covers: (difference, outcome) =>
@@ -172,13 +183,13 @@ export const VERDICTS: Record<string, Verdict> = {
   openapi: {
     what: 'The OpenAPI description at the root',
     ours: 'every table and function, as `application/openapi+json`',
-    lite: 'a frame without them, as `application/json`',
+    lite: 'a document without them, as `application/json`',
     right: 'ours',
     source: `${POSTGREST}/api/openapi.html`,
     covers: (difference, outcome) => named(outcome, 'rest GET / (the root)') && at(difference, 'body', 'content-type'),
   },
   'offset-at-the-end': {
-    what: 'An offset that is as large as the count',
+    what: 'An offset equal to the count',
     ours: '206 and no row',
     lite: '416',
     right: 'ours',
@@ -187,8 +198,10 @@ export const VERDICTS: Record<string, Verdict> = {
   },
   'applied-preferences': {
     what: '`Preference-Applied`',
-    ours: 'what was applied, `handling`, `timezone` and `max-affected` included; nothing that is not known or, as `tx`, not allowed',
-    lite: 'without these, and with `count=sometimes` and `tx=rollback` that it did not apply',
+    ours:
+      'every applied preference, including `handling`, `timezone` and `max-affected`; none that is unknown or, ' +
+      'like `tx`, not allowed',
+    lite: 'without these three, but with `count=sometimes` and `tx=rollback`, which are not applied',
     right: 'ours',
     source: PREFERENCES,
     covers: (difference, { ours, lite, case: { service } }) =>
@@ -196,7 +209,7 @@ export const VERDICTS: Record<string, Verdict> = {
   },
   timezone: {
     what: '`Prefer: timezone`',
-    ours: 'times are in it',
+    ours: 'times are in that time zone',
     lite: 'no effect',
     right: 'ours',
     source: PREFERENCES,
@@ -204,8 +217,10 @@ export const VERDICTS: Record<string, Verdict> = {
   },
   csv: {
     what: 'CSV',
-    ours: 'arrays and JSON as Postgres writes them, a line end for no rows; `NULL` is null, and lines of unequal length are refused',
-    lite: 'arrays as JSON, nothing for no rows; `NULL` is text, and what is missing is null',
+    ours:
+      'arrays and JSON as Postgres writes them, a line end for no rows; `NULL` is null, and lines of unequal ' +
+      'length are rejected',
+    lite: 'arrays as JSON, nothing for no rows; `NULL` is text, and missing values are null',
     right: 'ours',
     source: TABLES,
     covers: (difference, outcome) =>
@@ -221,14 +236,14 @@ export const VERDICTS: Record<string, Verdict> = {
   },
   'media-types': {
     what: '`Accept: application/octet-stream` of a table',
-    ours: '406, unless a handler is there',
-    lite: 'JSON under another name',
+    ours: '406, unless the database has a handler',
+    lite: 'JSON with that content type',
     right: 'ours',
     source: REPRESENTATION,
     covers: (difference, outcome) => named(outcome, '(as application/octet-stream)') && at(difference, ...ANSWER),
   },
   'name-of-a-plan': {
-    what: 'The name of a plan’s media type in the 406 that refuses it',
+    what: 'The plan’s media type in the message of a 406',
     ours: 'as the client wrote it',
     lite: 'spelled out with its defaults',
     right: 'lite',
@@ -239,27 +254,27 @@ export const VERDICTS: Record<string, Verdict> = {
   grants: {
     what: 'Rights that the owner revoked from `anon` and `authenticated`',
     ours: 'refused by Postgres',
-    lite: 'granted again as it starts',
+    lite: 'granted again at its start',
     right: 'ours',
     source: AUTHENTICATION,
     covers: (difference, outcome) => named(outcome, ' /hidden') && at(difference, ...ANSWER, 'rows'),
   },
   'no-token': {
-    what: 'A bearer token that is none',
+    what: 'An invalid bearer token',
     ours: '401, PGRST301',
-    lite: 'taken for nobody, and served',
+    lite: 'treated as no token',
     right: 'ours',
     source: ERRORS,
     covers: (difference, outcome) =>
-      named(outcome, 'rest GET /books?select=id (a token that is none)') && at(difference, ...ANSWER),
+      named(outcome, 'rest GET /books?select=id (an invalid token)') && at(difference, ...ANSWER),
   },
   'unknown-role': {
-    what: 'A token of a role that is none',
-    ours: '42501 for any role but the three, so that it does not tell which roles the server has',
-    lite: '22023, as Postgres says it',
+    what: 'A token of an unknown role',
+    ours: '42501 for any role except the three, so that the roles of the server stay hidden',
+    lite: '22023, like Postgres',
     right: 'lite',
     source: ERROR_SOURCE,
-    covers: (difference, outcome) => named(outcome, '(a token of a role that is none)') && at(difference, ...ANSWER),
+    covers: (difference, outcome) => named(outcome, '(a token of an unknown role)') && at(difference, ...ANSWER),
   },
   location: {
     what: '`Location` of a write',
@@ -272,7 +287,7 @@ export const VERDICTS: Record<string, Verdict> = {
   'odd-bodies': {
     what: 'Bodies of `{}`, `[]` or a number',
     ours: 'a row of defaults, no row, PGRST102',
-    lite: 'SQL that Postgres refuses',
+    lite: 'an SQL error of Postgres',
     right: 'ours',
     source: TABLES,
     covers: (difference, { case: { service }, lite }) =>
@@ -280,7 +295,7 @@ export const VERDICTS: Record<string, Verdict> = {
   },
   'missing-values': {
     what: '`missing=default` with `columns=`',
-    ours: 'columns that a row lacks get their default, and null without it',
+    ours: 'missing columns get their default with it, and null without it',
     lite: 'the other way round',
     right: 'ours',
     source: PREFERENCES,
@@ -304,9 +319,9 @@ export const VERDICTS: Record<string, Verdict> = {
     covers: (difference, { ours }) => codeOf(ours.body) === '21000' && at(difference, 'status'),
   },
   'all-or-nothing': {
-    what: 'A write refused because a single object was asked for',
+    what: 'A write with several rows, when a single object is requested',
     ours: 'nothing is written',
-    lite: 'written all the same',
+    lite: 'the rows are written',
     right: 'ours',
     source: REPRESENTATION,
     covers: (difference, { ours }) => ours.status === 406 && at(difference, 'rows'),
@@ -329,9 +344,9 @@ export const VERDICTS: Record<string, Verdict> = {
       ['PUT', 'PATCH'].includes(method) && ours.status === lite.status && at(difference, 'content-range'),
   },
   methods: {
-    what: 'Methods that a path has not',
+    what: 'Unsupported methods of a path',
     ours: '405, PGRST117',
-    lite: '404 at the root; at a table taken for GET',
+    lite: '404 at the root; treated as GET at a table',
     right: 'ours',
     source: ERRORS,
     covers: (difference, outcome) =>
@@ -348,7 +363,7 @@ export const VERDICTS: Record<string, Verdict> = {
   'json-functions': {
     what: 'A function that returns json',
     ours: 'that JSON',
-    lite: 'a string that holds it',
+    lite: 'a string with the JSON',
     right: 'ours',
     source: FUNCTIONS,
     covers: (difference, outcome) => named(outcome, '/rpc/whole') && at(difference, 'body'),
@@ -378,25 +393,25 @@ export const VERDICTS: Record<string, Verdict> = {
     covers: (difference, outcome) => named(outcome, 'auth GET /settings') && at(difference, 'body.passkeys_enabled'),
   },
   'verified-identity': {
-    what: '`email_verified` of the identity of who was confirmed at once',
+    what: '`email_verified` of an identity that was confirmed at once',
     ours: '`true`',
-    lite: '`true` in the answer to the sign-up and `false` from then on',
+    lite: '`true` in the response to the sign-up, and `false` later',
     right: 'both',
     source: AUTH_SOURCE,
     covers: (difference, outcome) => of('auth', outcome) && difference.at.endsWith('identity_data.email_verified'),
   },
   'weak-password': {
     what: '`weak_password` of a session',
-    ours: 'only where the password is weak',
+    ours: 'only if the password is weak',
     lite: 'always, `null`',
     right: 'ours',
     source: AUTH_SOURCE,
     covers: (difference, outcome) => of('auth', outcome) && at(difference, 'body.weak_password'),
   },
   'words-of-a-parser': {
-    what: 'What a JSON or token parser says after upstream’s words',
-    ours: 'V8’s, and nothing',
-    lite: 'one of Go’s, not always the one that Go would say',
+    what: 'The parser’s error after upstream’s message for JSON or a token',
+    ours: 'V8’s for JSON, none for a token',
+    lite: 'a message of Go’s, not always the right one',
     right: 'both',
     source: AUTH_ERRORS,
     covers: (difference, outcome) => named(outcome, 'auth ') && at(difference, 'body.msg') && sameStart(difference),
@@ -404,14 +419,14 @@ export const VERDICTS: Record<string, Verdict> = {
   phones: {
     what: 'Phone numbers',
     ours: '`phone_provider_disabled`, until messages can be sent',
-    lite: 'not looked at',
+    lite: 'not checked',
     right: 'ours',
     source: AUTH_ERRORS,
     covers: (difference, outcome) =>
       named(outcome, 'auth ') && named(outcome, '(a phone)') && at(difference, 'status', 'body'),
   },
   'refresh-words': {
-    what: 'Refresh tokens that are none, or not there',
+    what: 'Invalid or missing refresh tokens',
     ours: '`refresh_token_not_found`; `refresh_token required`',
     lite: '`validation_failed`, Refresh token is not valid',
     right: 'ours',
@@ -420,8 +435,8 @@ export const VERDICTS: Record<string, Verdict> = {
       named(outcome, 'grant_type=refresh_token') && at(difference, 'body.error_code', 'body.msg'),
   },
   'no-mail': {
-    what: 'Mails of a project that can send none',
-    ours: '`email_provider_disabled`, and which setting is missing; once it is set, 200 whoever asks',
+    what: 'Mails of a project without a mail server',
+    ours: '`email_provider_disabled` with the missing setting; once it is set, always 200',
     lite: 'written to its console',
     right: 'both',
     source: AUTH_ERRORS,
@@ -440,12 +455,12 @@ export const VERDICTS: Record<string, Verdict> = {
       at(difference, 'status', 'body'),
   },
   'verify-words': {
-    what: 'Message of a type that /verify does not know',
+    what: 'Message for an unknown type at /verify',
     ours: '`Unsupported verification type`',
     lite: '`Invalid email verification type`',
     right: 'both',
     source: 'https://github.com/supabase/auth/blob/master/internal/api/verify.go',
-    covers: (difference, outcome) => named(outcome, '(a type that is none)') && at(difference, 'body.msg'),
+    covers: (difference, outcome) => named(outcome, '(an invalid type)') && at(difference, 'body.msg'),
   },
   'same-address': {
     what: 'A redirect to a site without a path',
@@ -461,7 +476,7 @@ export const VERDICTS: Record<string, Verdict> = {
   callback: {
     what: '/callback without a state',
     ours: '302 with the error in query and fragment',
-    lite: '303 with the error in the query alone, and in a body',
+    lite: '303 with the error in the query and in a body',
     right: 'ours',
     source: 'https://github.com/supabase/auth/blob/master/internal/api/external.go',
     covers: (difference, outcome) =>
@@ -476,9 +491,9 @@ export const VERDICTS: Record<string, Verdict> = {
     covers: (difference, outcome) => named(outcome, ' /admin/users') && at(difference, 'status', 'body'),
   },
   'other-methods': {
-    what: 'Routes of auth that are not there, or not by this method',
+    what: 'Unknown routes or methods of auth',
     ours: '404, `not_found`',
-    lite: '405 where another method is there; without a token 401 elsewhere',
+    lite: '405 if another method exists; otherwise 401 without a token',
     right: 'both',
     source: 'https://github.com/supabase/auth/blob/master/internal/api/api.go',
     covers: (difference, { ours, case: { service } }) =>
@@ -495,17 +510,17 @@ export const VERDICTS: Record<string, Verdict> = {
   },
   'code-of-storage': {
     what: '`code` of storage’s errors',
-    ours: 'as documented, beside the older members',
-    lite: 'the older members alone',
+    ours: 'as documented, besides the older members',
+    lite: 'only the older members',
     right: 'ours',
     source: STORAGE_ERRORS,
     covers: (difference, { case: { service }, ours, lite }) =>
       service === 'storage' && at(difference, 'body.code') && !difference.lite && ours.status === lite.status,
   },
   'invalid-input': {
-    what: 'Bodies that storage can not take',
-    ours: 'an error of storage’s form; of a bucket the name is enough',
-    lite: 'what its validator found, and the schema; an id is asked for too',
+    what: 'Invalid bodies at storage',
+    ours: 'an error in storage’s format; a bucket needs only a name',
+    lite: 'its validator’s error with the schema; a bucket needs an id too',
     right: 'ours',
     source: STORAGE_ERRORS,
     covers: (difference, { lite, case: { service } }) =>
@@ -522,7 +537,7 @@ export const VERDICTS: Record<string, Verdict> = {
   limits: {
     what: 'Files that are too large, or of a type that is not allowed',
     ours: '413; upstream’s words',
-    lite: '400; words with what would be allowed',
+    lite: '400; the message names the allowed values',
     right: 'ours',
     source: STORAGE_ERRORS,
     covers: (difference, outcome) =>
@@ -532,14 +547,14 @@ export const VERDICTS: Record<string, Verdict> = {
   'authenticated-route': {
     what: '`/object/authenticated/…`',
     ours: 'the file',
-    lite: 'taken for a bucket of that name',
+    lite: 'treated as a bucket with that name',
     right: 'ours',
     source: STORAGE_SOURCE,
     covers: (difference, outcome) =>
       named(outcome, '/object/authenticated/') && at(difference, ...ANSWER, 'accept-ranges'),
   },
   'object-of-no-bucket': {
-    what: 'An object of a bucket that is not there',
+    what: 'An object of a missing bucket',
     ours: 'Object not found, and an empty list',
     lite: 'Bucket not found',
     right: 'ours',
@@ -548,7 +563,7 @@ export const VERDICTS: Record<string, Verdict> = {
       named(outcome, 'GET /object/nothere/', '/object/list/nothere') && at(difference, 'status', 'body'),
   },
   downloads: {
-    what: 'Downloads under a name, and ranges',
+    what: 'Downloads with a file name, and ranges',
     ours: '`Content-Disposition`; 206',
     lite: 'neither',
     right: 'ours',
@@ -558,15 +573,17 @@ export const VERDICTS: Record<string, Verdict> = {
   },
   'lists-and-info': {
     what: 'Lists and info of objects',
-    ours: 'a level at a time, folders first-class, names within the folder; info as storage-js reads it',
-    lite: 'rows of its table, whatever the folder',
+    ours:
+      'one level at a time, with folders as entries, and names relative to the folder; info as storage-js ' +
+      'expects it',
+    lite: 'rows of its table, regardless of the folder',
     right: 'ours',
     source: 'https://supabase.com/docs/reference/javascript/storage-from-list',
     covers: (difference, outcome) =>
       named(outcome, '/object/list/', '/object/info/', 'DELETE /object/docs {"prefixes":["a') && at(difference, 'body'),
   },
   keys: {
-    what: 'What copy, move and signed uploads answer',
+    what: 'Responses of copy, move and signed uploads',
     ours: '`Id` and `Key`, with the bucket',
     lite: '`key` without it, or nothing',
     right: 'ours',
@@ -575,16 +592,16 @@ export const VERDICTS: Record<string, Verdict> = {
       named(outcome, '/object/copy', '/object/move', '{{upload}}') && at(difference, 'body'),
   },
   'signed-addresses': {
-    what: 'Signed addresses',
-    ours: '`signedURL` below the service’s root, `url` of an upload, many at once',
-    lite: '`signedUrl` from the host’s root, which storage-js doubles; many at once fail whole',
+    what: 'Signed URLs',
+    ours: '`signedURL` below the service’s root, `url` of an upload, several at once',
+    lite: '`signedUrl` from the host’s root, which storage-js doubles; several at once fail completely',
     right: 'ours',
     source: 'https://supabase.com/docs/reference/javascript/storage-from-createsignedurls',
     covers: (difference, outcome) =>
       named(outcome, 'POST /object/sign/docs', 'POST /object/upload/sign/') && at(difference, 'status', 'body'),
   },
   'bad-signatures': {
-    what: 'Signed addresses with a bad token, or none',
+    what: 'Signed URLs with an invalid token, or none',
     ours: 'InvalidJWT',
     lite: '500, or Missing token',
     right: 'ours',
@@ -593,9 +610,9 @@ export const VERDICTS: Record<string, Verdict> = {
       named(outcome, 'token=nonsense', '(no token)') && of('storage', outcome) && at(difference, 'status', 'body'),
   },
   removals: {
-    what: 'Removal of one object by its path, and of none',
-    ours: 'works, and is refused',
-    lite: 'no route, and an empty list',
+    what: 'Removal of one object by its path, and of an empty list',
+    ours: 'works; an empty list is rejected',
+    lite: 'no route; returns an empty list',
     right: 'ours',
     source: STORAGE_SOURCE,
     covers: (difference, outcome) =>
@@ -603,16 +620,16 @@ export const VERDICTS: Record<string, Verdict> = {
   },
   emptied: {
     what: 'Emptying a bucket',
-    ours: 'done when it is answered',
-    lite: 'done too, in upstream’s words for a queue',
+    ours: 'complete at the response',
+    lite: 'complete too, with upstream’s message for a queue',
     right: 'lite',
     source: 'https://supabase.com/docs/reference/javascript/storage-emptybucket',
     covers: (difference, outcome) => named(outcome, '/empty') && at(difference, 'body.message'),
   },
   'no-route-of-storage': {
-    what: 'Routes that storage has not',
-    ours: '400 with 404 in the body, as its other errors',
-    lite: '404, in fastify’s words',
+    what: 'Unknown routes of storage',
+    ours: '400 with 404 in the body, like its other errors',
+    lite: '404, with fastify’s message',
     right: 'lite',
     source: STORAGE_SOURCE,
     covers: (difference, outcome) => named(outcome, 'storage GET /nonsense') && at(difference, 'status', 'body'),

@@ -1,6 +1,6 @@
 /**
- * A shell in a pod, as somebody has who has taken it over: which of some addresses it can open a connection to. In: the
- * pod and the addresses. Out: what came of each attempt. Our images have Node; Postgres' has bash.
+ * Runs a shell in a pod, like an attacker who has taken it over, and tries to connect to addresses. In: the pod and the
+ * addresses. Out: the outcome of each attempt. Our images have Node; Postgres' image has bash.
  */
 import { kubectl } from '../kubectl.js';
 
@@ -16,10 +16,10 @@ export interface Pod {
   speaks: 'node' | 'bash';
 }
 
-/** `silence`: neither an answer nor a refusal; `refused` came from the other side, so it was reached. */
+/** `silence`: no response and no refusal. `refused`: the other side was reached and refused. */
 export type Outcome = 'connected' | 'refused' | 'silence';
 
-/** All attempts are made at once, so it is spent once. */
+/** Timeout in seconds of all attempts together, because they run at once. */
 const PATIENCE_SECONDS = 10;
 
 const IN_NODE = `
@@ -36,30 +36,30 @@ Promise.all(addresses.map(attempt)).then((outcomes) => console.log(outcomes.map(
 
 const IN_BASH = `
 attempt() {
-  said=$(timeout ${PATIENCE_SECONDS} bash -c "exec 3<>/dev/tcp/$2/$3" 2>&1) && echo "$1 connected" && return
-  case $said in *refused*) echo "$1 refused" ;; *) echo "$1 silence" ;; esac
+  output=$(timeout ${PATIENCE_SECONDS} bash -c "exec 3<>/dev/tcp/$2/$3" 2>&1) && echo "$1 connected" && return
+  case $output in *refused*) echo "$1 refused" ;; *) echo "$1 silence" ;; esac
 }
 at=0
 for address; do attempt $at $address & at=$((at + 1)); done
 wait
 `;
 
-/** Returns the outcome for each address, in their order. */
+/** Returns the outcome for each address, in order. */
 export async function attempts(kubeconfig: string, pod: Pod, addresses: readonly Address[]): Promise<Outcome[]> {
   const { namespace, name, container, speaks } = pod;
-  const asked = addresses.map(({ host, port }) => `${host} ${port}`);
-  const command = speaks === 'node' ? ['node', '-e', IN_NODE, ...asked] : ['bash', '-c', IN_BASH, 'bash', ...asked];
+  const targets = addresses.map(({ host, port }) => `${host} ${port}`);
+  const command = speaks === 'node' ? ['node', '-e', IN_NODE, ...targets] : ['bash', '-c', IN_BASH, 'bash', ...targets];
   const inContainer = container === undefined ? [] : ['-c', container];
-  const said = await kubectl(kubeconfig, ['exec', '-n', namespace, name, ...inContainer, '--', ...command]);
+  const output = await kubectl(kubeconfig, ['exec', '-n', namespace, name, ...inContainer, '--', ...command]);
   const outcomes = new Map(
-    said
+    output
       .trim()
       .split('\n')
       .map((line) => line.split(' ') as [string, Outcome]),
   );
   return addresses.map((_, at) => {
     const outcome = outcomes.get(String(at));
-    if (outcome === undefined) throw new Error(`${namespace}/${name} did not say what came of address ${at}: ${said}`);
+    if (outcome === undefined) throw new Error(`${namespace}/${name} reported no outcome for address ${at}: ${output}`);
     return outcome;
   });
 }

@@ -1,20 +1,22 @@
 /**
- * An attack in a process of its own, as attackers' programs run on machines of their own: it takes no time from the
- * process that measures, and gives way to the platform's. In: the attacker and the attack. Ends with the signal; a
- * process that ends before that is an error.
+ * Runs an attack in a separate process. So the attack takes no time from the process that measures, and the platform's
+ * processes have precedence over it. In: the attacker and the attack. The process ends with the signal; if it ends
+ * earlier, this is an error.
  */
+
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { constants, setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { KubeConfig } from '@kubernetes/client-node';
 import { clusterNetwork } from '../cluster/network.js';
 import { Management, type ProjectView } from '../management.js';
 import { directly } from '../network.js';
 import type { Platform } from '../platform.js';
-import { ATTACKS, type Attack, type Attacker } from './attacks.js';
+import type { Attack, Attacker } from './attack.js';
+import { attackNamed } from './attacks.js';
+import type { Service } from './victim.js';
 
-/** An attacker and an attack, as one process tells another. */
+/** The message with an attacker and an attack between the two processes. */
 interface Order {
   attack: string;
   url: string;
@@ -23,12 +25,13 @@ interface Order {
   email: string;
   token: string;
   project: ProjectView;
+  services: readonly Service[];
 }
 
 const THIS = fileURLToPath(import.meta.url);
 
 export async function attackFromProcess(attack: Attack, attacker: Attacker, signal: AbortSignal): Promise<void> {
-  const { platform, person, project } = attacker;
+  const { platform, person, project, services } = attacker;
   const child = fork(THIS, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
   const ended = once(child, 'exit');
   setPriority(child.pid as number, constants.priority.PRIORITY_LOW);
@@ -40,6 +43,7 @@ export async function attackFromProcess(attack: Attack, attacker: Attacker, sign
     email: person.email,
     token: person.token,
     project,
+    services,
   };
   child.send(order);
   signal.addEventListener('abort', () => child.kill('SIGKILL'), { once: true });
@@ -47,18 +51,22 @@ export async function attackFromProcess(attack: Attack, attacker: Attacker, sign
   if (!signal.aborted) throw new Error(`the attack ended by itself: ${attack.name}`);
 }
 
-async function obey({ attack, url, kubeconfig, isOnCluster, email, token, project }: Order): Promise<void> {
-  const config = new KubeConfig();
-  config.loadFromFile(kubeconfig);
+async function obey(order: Order): Promise<void> {
+  const { attack, url, kubeconfig, isOnCluster, email, token, project, services } = order;
   const admin: Platform['admin'] = () => Promise.reject(new Error('an attacker is no administrator'));
-  const platform = { url, kubeconfig, admin, network: isOnCluster ? clusterNetwork(config) : directly };
+  const platform = {
+    url,
+    kubeconfig,
+    admin,
+    network: isOnCluster ? clusterNetwork(kubeconfig) : directly,
+  };
   const person = Management.withToken(platform, email, token);
   const never = new AbortController().signal;
-  await ATTACKS.find(({ name }) => name === attack)?.run({ platform, person, project }, never);
+  await attackNamed(attack)?.run({ platform, person, project, services }, never);
 }
 
 if (process.argv[1] === THIS) {
-  // With its parent it ends too.
+  // Ends together with its parent.
   process.once('disconnect', () => process.exit());
   process.once('message', (order: Order) => void obey(order));
 }

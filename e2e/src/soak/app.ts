@@ -1,6 +1,6 @@
 /**
- * The app that runs in each project: a table and a bucket under row-level security, a function, and two people who are
- * signed in. In: who owns the projects. Out: clients, each of supabase-js. Made once, before the load.
+ * The app in each project: a table and a bucket under row-level security, a function, and two signed-in people. In: the
+ * owner of the projects. Out: clients of supabase-js. Made once, before the load.
  */
 import type { SupabaseClient } from '@supabase/supabase-js';
 import * as assert from 'uvu/assert';
@@ -18,26 +18,27 @@ const SQL = `
     note text not null
   );
   alter table entries enable row level security;
-  create policy "people see their own" on entries to authenticated using (owner = auth.uid()) with check (owner = auth.uid());
+  create policy "people see their own" on entries to authenticated
+    using (owner = auth.uid()) with check (owner = auth.uid());
   alter publication supabase_realtime add table entries;
   create table written (mark text primary key);
   create policy "people keep their own" on storage.objects to authenticated
     using (owner_id = auth.uid()::text) with check (bucket_id = '${BUCKET}');
 `;
 
-/** Says which process answered, so that it can be found. */
+/** Source of the function, which returns the id of the process that runs it, so that this process can be found. */
 const SOURCE = `
-  Deno.serve(async (request: Request) => Response.json({ pid: Deno.pid, said: (await request.json()).said }));
+  Deno.serve(async (request: Request) => Response.json({ pid: Deno.pid, call: (await request.json()).call }));
 `;
 
 export interface App {
   project: ProjectView;
   ref: string;
-  /** By the service_role key: sees all. */
+  /** Uses the service_role key, and so sees all rows. */
   service: SupabaseClient;
   ann: SupabaseClient;
   bob: SupabaseClient;
-  /** For others who sign up and in, one after another. */
+  /** Used by other people who sign up and sign in, one after another. */
   stranger: SupabaseClient;
 }
 

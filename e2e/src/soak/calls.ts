@@ -1,4 +1,4 @@
-/** Edge functions are called, and say which process answered. */
+/** Calls edge functions, which return the id of the process that runs them. */
 import { oneOf } from '../random.js';
 import { type App, FUNCTION } from './app.js';
 import { type Part, Wrong } from './load.js';
@@ -17,12 +17,12 @@ export class Calls implements Part {
     await this.isolateOf(oneOf(this.#random, this.#apps));
   }
 
-  /** The process id of the isolate that answers now. */
+  /** Returns the process id of the isolate that responds now. */
   async isolateOf({ ann }: App): Promise<number> {
-    const said = ++this.#count;
-    const { data, error } = await ann.functions.invoke<{ pid: number; said: number }>(FUNCTION, { body: { said } });
+    const call = ++this.#count;
+    const { data, error } = await ann.functions.invoke<{ pid: number; call: number }>(FUNCTION, { body: { call } });
     if (error) throw error;
-    if (data?.said !== said) throw new Wrong(`call ${said} was answered as ${data?.said}`);
+    if (data?.call !== call) throw new Wrong(`call ${call} got the response of ${data?.call}`);
     return data.pid;
   }
 

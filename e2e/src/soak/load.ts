@@ -1,20 +1,20 @@
 /**
- * Mixed load: each part of it makes one step after another, with a short pause between, so that a small machine is busy
- * and not drowned. In: the parts. Out: until it is ended, requests; and what was answered wrongly. Called by the soak.
+ * Mixed load. Each part makes one step after another, with a short pause, so that a small machine is busy but not
+ * overloaded. In: the parts. Out: requests until the load is ended, and wrong responses. Called by the soak.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Requests } from './requests.js';
 
 export interface Part {
-  /** A few requests, one after another. Throws when one failed, and `Wrong` when an answer is not what it must be. */
+  /** Sends a few requests, one after another. Throws if one failed, and throws `Wrong` for a wrong response. */
   step(): Promise<void>;
-  /** Afterwards: in words, what was acknowledged and is not there. */
+  /** Returns, afterwards and in words, acknowledged writes that are lost. */
   lost(): Promise<string[]>;
   /** Its counts, in words. */
   readonly summary: string;
 }
 
-/** An answer came, and is wrong: no outage excuses it. */
+/** A wrong response, which no outage excuses. */
 export class Wrong extends Error {}
 
 const LONGEST_PAUSE_MS = 160;
@@ -38,7 +38,7 @@ export class Load {
     while (!signal.aborted) {
       const before = requests.all.length;
       await part.step().catch((error: Error) => {
-        // An error without a failed request is the platform's answer, too.
+        // An error without a failed request is a response of the platform too.
         const explained = requests.all.slice(before).some(({ failure }) => failure !== undefined);
         if (error instanceof Wrong || !explained) this.wrong.push(`${part.constructor.name}: ${error.message}`);
       });

@@ -1,4 +1,7 @@
-/** People keep files, replace some and fetch them again. Out: objects that must be there afterwards, byte for byte. */
+/**
+ * Uploads files as people of the app, replaces some, and downloads them again. Out: objects that must exist afterwards,
+ * byte for byte.
+ */
 import { createHash, randomBytes } from 'node:crypto';
 import { oneOf } from '../random.js';
 import { type App, BUCKET } from './app.js';
@@ -7,7 +10,7 @@ import { type Part, Wrong } from './load.js';
 
 const MOST_BYTES = 200_000;
 const LARGE_BYTES = 3_000_000;
-/** Share of large uploads: they take several writes, so that a kill meets one in the middle. */
+/** Share of large uploads. A large upload takes several writes, so that a kill can interrupt it. */
 const LARGE = 0.05;
 const REPLACING = 0.2;
 const AT_ONCE = 4;

@@ -1,6 +1,7 @@
 /**
- * From each kill until the killed is back: what may fail then, and that nothing else failed ever. In: kills and all
- * requests. Out: whether everything answers again, and every request that failed though it may not have.
+ * Records outages. An outage lasts from a kill until the killed process works again. Only requests that the outage
+ * affects may fail. In: kills and all requests. Out: whether everything responds again, and every failure that no
+ * outage excuses.
  */
 import type { Failure, Kind, Request, Requests } from './requests.js';
 
@@ -9,14 +10,14 @@ export type MayFail = Partial<Record<Kind, readonly Failure[]>>;
 export interface Outage {
   of: string;
   mayFail: MayFail;
-  /** The only project that is affected; undefined: all. */
+  /** The only affected project. Undefined: all projects. */
   ref: string | undefined;
   from: number;
-  /** When it was back; Infinity until then. */
+  /** The end of the outage. Infinity until then. */
   to: number;
 }
 
-/** Successful responses in a row, of each kind and project, that end an outage. */
+/** Number of successful responses in a row, for each kind and project, that end an outage. */
 const BACK_AFTER = 3;
 const PROJECTS_OWN: readonly Kind[] = ['REST', 'auth', 'storage', 'functions', 'realtime'];
 
@@ -36,12 +37,12 @@ export class Outages {
     return outage;
   }
 
-  /** Whether all that may have failed since `outage` began was answered since, again and again. */
+  /** True if everything that `outage` affects has responded repeatedly since it began. */
   answersAgain({ mayFail, ref, from }: Outage): boolean {
     return Object.keys(mayFail).every((kind) => this.answered(kind as Kind, BACK_AFTER, from, ref));
   }
 
-  /** Whether the last `count` requests of a kind, to each project, were begun after `since` and answered. */
+  /** True if the last `count` requests of a kind, to each project, began after `since` and succeeded. */
   answered(kind: Kind, count: number, since: number, only?: string): boolean {
     const refs = PROJECTS_OWN.includes(kind) ? (only ? [only] : this.#refs) : [undefined];
     return refs.every((ref) => {
@@ -57,7 +58,7 @@ export class Outages {
     });
   }
 
-  /** In words, each failure that no outage excuses. */
+  /** Returns, in words, each failure that no outage excuses. */
   unexcused(): string[] {
     return this.#requests.all
       .filter((request) => request.failure !== undefined && !this.all.some((outage) => excuses(outage, request)))
@@ -70,7 +71,7 @@ export class Outages {
 
   #when(request: Request): string {
     const outage = this.during(request);
-    return outage ? `while ${outage.of} was away` : 'while all was up';
+    return outage ? `while ${outage.of} was unavailable` : 'while everything was available';
   }
 }
 

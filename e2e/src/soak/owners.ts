@@ -1,17 +1,17 @@
 /**
- * The owner of the projects uses the management API: lists, asks by SQL, registers others, and makes projects of which
- * some are deleted again. Out: accounts, projects and rows that must be there afterwards.
+ * Uses the management API as the owner of the projects: lists projects, runs SQL, registers other accounts, and creates
+ * projects, of which some are deleted again. Out: accounts, projects and rows that must exist afterwards.
  */
+import { until } from '@slipway/testing';
 import { Management, type ProjectView } from '../management.js';
 import type { Network } from '../network.js';
 import { oneOf } from '../random.js';
-import { until } from '../until.js';
 import type { App } from './app.js';
 import { Kept } from './kept.js';
 import { type Part, Wrong } from './load.js';
 
 const REGISTERING = 0.1;
-/** More than these are not kept: each has a database. */
+/** Maximum number of created projects that stay, because each has a database. */
 const KEPT_PROJECTS = 5;
 const HEALTHY_PATIENCE_MS = 180_000;
 
@@ -76,11 +76,11 @@ export class Questions implements Part {
   }
 }
 
-/** Projects come and go. */
+/** Projects are created and deleted. */
 export class Lives implements Part {
   readonly #person: Management;
   readonly #random: () => number;
-  /** Acknowledged, by id, with whether its deletion was asked for. */
+  /** Acknowledged projects by id. `deletionAsked` is true once a deletion was requested. */
   readonly #known = new Map<number, { project: ProjectView; deletionAsked: boolean; mark?: string }>();
   #count = 0;
 
@@ -98,13 +98,13 @@ export class Lives implements Part {
   }
 
   async create(): Promise<ProjectView> {
-    const wish = { name: `life-${++this.#count}` };
-    const project = await expected(201, this.#person.call<ProjectView>('POST', '/projects', wish));
+    const body = { name: `life-${++this.#count}` };
+    const project = await expected(201, this.#person.call<ProjectView>('POST', '/projects', body));
     this.#known.set(project.id, { project, deletionAsked: false });
     return project;
   }
 
-  /** Until it is healthy and has a row, whatever is away meanwhile. */
+  /** Waits until the project is healthy and has a row, whichever program is unavailable. */
   async untilUsed({ id, name }: ProjectView): Promise<void> {
     const use = async () => {
       const { status } = await expected(200, this.#person.call<ProjectView>('GET', `/projects/${id}/status`));
@@ -112,23 +112,23 @@ export class Lives implements Part {
       await this.#person.query(id, `create table if not exists kept as select '${name}' as mark`);
       return true;
     };
-    await until(`project ${name} is used`, () => use().catch(() => undefined), HEALTHY_PATIENCE_MS);
+    await until(() => use().catch(() => undefined), `project ${name} is used`, HEALTHY_PATIENCE_MS);
     const entry = this.#known.get(id);
     if (entry) entry.mark = name;
   }
 
   async #delete({ id }: ProjectView): Promise<void> {
     const entry = this.#known.get(id);
-    // Asked for, though perhaps never heard: then both outcomes are right.
+    // The request may have been lost, so both outcomes are valid.
     if (entry) entry.deletionAsked = true;
     await expected(200, this.#person.call('DELETE', `/projects/${id}`));
   }
 
   async lost(): Promise<string[]> {
-    const left = await until('every project is healthy or gone', async () => {
+    const left = await until(async () => {
       const listed = await expected(200, this.#person.call<ProjectView[]>('GET', '/projects?limit=100'));
       return listed.every(({ status }) => status === 'healthy') ? new Set(listed.map(({ id }) => id)) : undefined;
-    });
+    }, 'every project is healthy or deleted');
     const lost: string[] = [];
     for (const [id, { project, deletionAsked, mark }] of this.#known) {
       if (!left.has(id)) {

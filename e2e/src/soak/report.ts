@@ -1,4 +1,7 @@
-/** Reports the soak for people: latencies of each kind of request, and the effect of each kill. It asserts nothing. */
+/**
+ * Reports the soak for people: the latencies of each kind of request, and the effect of each kill. The report asserts
+ * nothing.
+ */
 import type { Outage, Outages } from './outages.js';
 import { KINDS, type Request, type Requests } from './requests.js';
 
@@ -15,7 +18,7 @@ function latencies(requests: Requests, outages: Outages): string[] {
     ];
     return [kind, String(all.length), spread(calm), spread(during)];
   });
-  return table([['answered', 'requests', 'p50 / p99 ms, all up', 'p50 / p99 ms, something away'], ...rows]);
+  return table([['kind', 'requests', 'p50 / p99 ms, all available', 'p50 / p99 ms, in an outage'], ...rows]);
 }
 
 function kills(requests: Requests, outages: Outages): string[] {
@@ -29,10 +32,10 @@ function kills(requests: Requests, outages: Outages): string[] {
     });
     return [title, String(its.length), back, String(answered.length), failures(requests, its)];
   });
-  return table([['killed', 'times', 'back after s, median / most', 'answered meanwhile', 'failed'], ...rows]);
+  return table([['killed', 'times', 'back after s, median / most', 'succeeded in outage', 'failed'], ...rows]);
 }
 
-/** How many of each kind failed in which way, and how long after the kill the last of them. */
+/** Counts the failures of each kind and reason, with the time of the last one after the kill. */
 function failures(requests: Requests, outages: Outage[]): string {
   const seen = new Map<string, { count: number; last: number }>();
   for (const { kind, failure, begun, ended } of requests.all) {

@@ -1,6 +1,6 @@
 /**
- * Every request that the load makes: to what, when, and what came of it. In: the fetch that clients are given, and work
- * that is no HTTP. Out: a list to judge and to count. Filled by the load; read by the outages and the report.
+ * Records every request of the load: its kind, time and outcome. In: the fetch for the clients, and work without HTTP.
+ * Out: a list to check and to count. The load writes the list, and the outages and the report read it.
  */
 import type { Network } from '../network.js';
 
@@ -16,28 +16,31 @@ export const KINDS = [
 ] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** An HTTP status from 400, or why there is none. A hang is `no answer`. */
+/** An HTTP status of 400 or above, or the reason why there is none. `no answer` is a timeout. */
 export type Failure = number | 'no connection' | 'no answer';
 
 export interface Request {
   kind: Kind;
-  /** The project's ref, where it is one's. */
+  /** The project's ref, if the request is to a project. */
   ref: string | undefined;
   what: string;
   begun: number;
   ended: number;
-  /** Undefined: answered, with a status below 400. */
+  /** Undefined: the response has a status below 400. */
   failure: Failure | undefined;
 }
 
-/** Longer than any wait in the platform for a database or a program that is away. */
+/**
+ * Milliseconds after which a request counts as hanging. They are more than any wait in the platform for a database or a
+ * program that is unavailable.
+ */
 const HANG_MS = 30_000;
 
 /**
- * The result of an MCP tool while the database or the Kubernetes API is unavailable: an error in MCP's terms, without
+ * Matches the result of an MCP tool while the database or the Kubernetes API is unavailable. It is an MCP error without
  * an HTTP status.
  */
-const AWAY = /(does not accept connections now|does not answer|was lost)\. Try again\.".*"isError":true/;
+const AWAY = /(does not accept connections now|does not (?:answer|respond)|was lost)\. Try again\.".*"isError":true/;
 
 export class Failed extends Error {
   constructor(
@@ -51,12 +54,12 @@ export class Failed extends Error {
 export class Requests {
   readonly all: Request[] = [];
 
-  /** A network whose requests are written down here. */
+  /** Returns a network that records its requests. */
   watching(network: Network): Network {
     return { ...network, fetch: (input, init) => this.#fetch(network.fetch, input as string | URL, init) };
   }
 
-  /** `work` throws `Failed`, or whatever is to be taken as `no connection`. */
+  /** Records `work`, which throws `Failed`, or any other error for `no connection`. */
   async note<T>(kind: Kind, ref: string | undefined, what: string, work: () => Promise<T>): Promise<T> {
     const request: Request = { kind, ref, what, begun: performance.now(), ended: 0, failure: undefined };
     try {
@@ -80,7 +83,7 @@ export class Requests {
     await this.note(kind, ref, what, async () => {
       try {
         const response = await fetch(url, { ...init, signal });
-        // Read here, so that a body that breaks off is a failure of this request.
+        // The body is read here, so that an interrupted body is a failure of this request.
         const body = await response.arrayBuffer();
         const { status, headers } = response;
         answer = new Response(body.byteLength > 0 ? body : null, { status, headers });

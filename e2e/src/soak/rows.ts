@@ -1,5 +1,6 @@
 /**
- * People write and read their rows by supabase-js. Out: rows that must be there afterwards, and when each was written.
+ * Writes and reads rows with supabase-js as people of the app. Out: rows that must exist afterwards, and the time of
+ * each write.
  */
 import type { SupabaseClient } from '@supabase/supabase-js';
 import { oneOf } from '../random.js';
@@ -10,7 +11,7 @@ import { type Part, Wrong } from './load.js';
 export interface Written {
   mark: string;
   begun: number;
-  /** Infinity: no answer came. */
+  /** Infinity: not acknowledged. */
   acknowledged: number;
 }
 

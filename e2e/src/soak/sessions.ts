@@ -1,20 +1,19 @@
-/**
- * People sign up, and go on with their sessions by refresh tokens. Out: users and sessions that must be there
- * afterwards.
- */
+/** Signs people up, and refreshes their sessions. Out: users and sessions that must exist afterwards. */
 import { oneOf } from '../random.js';
 import type { App } from './app.js';
 import { Kept } from './kept.js';
 import { type Part, Wrong } from './load.js';
 
-/** A password costs a hash, which takes a core for a while. */
+/**
+ * Share of sign-ups in the requests. It is small, because a password needs a hash, which occupies a core for a while.
+ */
 const SIGN_UPS = 0.15;
 const PAGE = 1000;
 
 interface Session {
   app: App;
   email: string;
-  /** The last that was heard of: also when a newer one was made that nobody heard of, it goes on. */
+  /** The last received token. It still works if the response with a newer one was lost. */
   refreshToken: string;
 }
 

@@ -1,6 +1,8 @@
-/** Further requests to the platform: MCP's run_sql in each project, and the Kubernetes API as an admin. */
-import { CoreV1Api, KubeConfig } from '@kubernetes/client-node';
-import { LABEL_PROJECT, namespaceOf } from '@slipway/crds';
+/** Further requests to the platform: MCP's run_sql in each project, and the Kubernetes API as an administrator. */
+
+import { LABEL_PROJECT, namespaceOf } from '@slipway/installation';
+import { type KubeClient, KubeError, type KubeObject } from '@slipway/kubernetes';
+import { withClient } from '@slipway/kubernetes/testing.js';
 import type { Network } from '../network.js';
 import { oneOf } from '../random.js';
 import type { App } from './app.js';
@@ -8,7 +10,11 @@ import { Kept } from './kept.js';
 import { type Part, Wrong } from './load.js';
 import { Failed, type Requests } from './requests.js';
 
-const NAMESPACE = 'default';
+const CONFIG_MAPS = '/api/v1/namespaces/default/configmaps';
+
+interface List {
+  items: (KubeObject & { data?: Record<string, string> })[];
+}
 
 export class Tools implements Part {
   readonly #url: string;
@@ -72,8 +78,9 @@ export class Cluster implements Part {
   }
 
   async #list(): Promise<void> {
-    const { items } = await this.#ask('list namespaces', (api) => api.listNamespace({ labelSelector: LABEL_PROJECT }));
-    const names = new Set(items.map(({ metadata }) => metadata?.name));
+    const query = { labelSelector: LABEL_PROJECT };
+    const { items } = await this.#ask('list namespaces', (client) => client.get<List>('/api/v1/namespaces', query));
+    const names = new Set(items.map(({ metadata }) => metadata.name));
     const missing = this.#apps.find(({ ref }) => !names.has(namespaceOf(ref)));
     if (missing) throw new Wrong(`the Kubernetes API has no namespace of ${missing.ref}`);
   }
@@ -84,31 +91,26 @@ export class Cluster implements Part {
     const body = { metadata: { name }, data: { n: String(n) } };
     await this.#kept.attempt(name, String(n), () =>
       names.includes(name)
-        ? this.#ask('replace a ConfigMap', (api) =>
-            api.replaceNamespacedConfigMap({ name, namespace: NAMESPACE, body }),
+        ? this.#ask('replace a ConfigMap', (client) =>
+            client.request({ method: 'PUT', path: `${CONFIG_MAPS}/${name}`, body }),
           )
-        : this.#ask('create a ConfigMap', (api) => api.createNamespacedConfigMap({ namespace: NAMESPACE, body })),
+        : this.#ask('create a ConfigMap', (client) => client.create<object>(CONFIG_MAPS, body)),
     );
   }
 
-  #ask<T>(what: string, call: (api: CoreV1Api) => Promise<T>): Promise<T> {
-    const config = new KubeConfig();
-    config.loadFromFile(this.#kubeconfig);
+  #ask<T>(what: string, call: (client: KubeClient) => Promise<T>): Promise<T> {
     return this.#requests.note('Kubernetes API', undefined, what, async () => {
       try {
-        return await call(config.makeApiClient(CoreV1Api));
+        return await withClient(this.#kubeconfig, call);
       } catch (error) {
-        const { code } = error as { code?: unknown };
-        throw new Failed(typeof code === 'number' ? code : 'no connection', { cause: error });
+        throw new Failed(error instanceof KubeError ? error.status : 'no connection', { cause: error });
       }
     });
   }
 
   async lost(): Promise<string[]> {
-    const { items } = await this.#ask('list ConfigMaps', (api) =>
-      api.listNamespacedConfigMap({ namespace: NAMESPACE }),
-    );
-    const found = new Map(items.map(({ metadata, data }) => [metadata?.name, data?.n]));
+    const { items } = await this.#ask('list ConfigMaps', (client) => client.get<List>(CONFIG_MAPS));
+    const found = new Map(items.map(({ metadata, data }) => [metadata.name, data?.n]));
     return this.#kept.names.flatMap((name) => this.#kept.problem(name, found.get(name)) ?? []);
   }
 

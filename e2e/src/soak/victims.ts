@@ -1,13 +1,13 @@
 /**
- * The processes to kill, which requests may fail until each is back, and how: no other request fails. The table in
- * docs/operations.md is made of this. Called by the soak.
+ * The processes to kill, how to kill them, and which requests may fail until each is restored. No other request may
+ * fail. The table in docs/operations.md is generated from this list. Called by the soak.
  */
 import { readFile, realpath } from 'node:fs/promises';
 import path from 'node:path';
+import { until } from '@slipway/testing';
 import type { RunningPlatform } from '../platform.js';
 import { commandOf, processTree } from '../processes.js';
 import { oneOf } from '../random.js';
-import { until } from '../until.js';
 import type { App } from './app.js';
 import type { Calls } from './calls.js';
 import type { MayFail } from './outages.js';
@@ -18,17 +18,17 @@ export interface Stage {
   apps: readonly App[];
   calls: Calls;
   random: () => number;
-  /** Starts it again, as a person does who finds that it ended. */
+  /** Starts the platform again, like a person who notices its end. */
   startAgain(): Promise<void>;
 }
 
 export interface Victim {
-  /** In the documentation. */
+  /** The title in the documentation. */
   title: string;
   mayFail: MayFail;
-  /** Whether realtime's sockets and subscriptions outlive it. */
+  /** `stay` if realtime's sockets and subscriptions survive. */
   sockets: 'stay' | 'end';
-  /** In the documentation: who brings it back. */
+  /** The documentation's text about what restarts it. */
   backBy: string;
   find(stage: Stage): Promise<Target>;
 }
@@ -37,19 +37,19 @@ export interface Target {
   pid: number;
   /** The only project whose requests may fail. */
   ref?: string;
-  /** Resolves once something is there in its place. */
+  /** Resolves once a replacement exists. */
   replaced(): Promise<unknown>;
 }
 
 const ALL_GONE: readonly Failure[] = ['no connection', 502, 503];
-/** Failures of requests that need a row while the database is unavailable: a broken connection, or none. */
+/** Failures of requests that need a row while the database is unavailable: a broken connection, or no connection. */
 const DATABASE_GONE: MayFail = {
   REST: [503],
   auth: [503],
   storage: [502],
   'management API': [503],
   MCP: [503],
-  // A write that was under way when it went: nobody knows whether it was done.
+  // For a write in progress at the kill, the outcome is unknown.
   'Kubernetes API': [500, 503],
 };
 const BEHIND_THE_PORT: MayFail = Object.fromEntries(
@@ -77,7 +77,7 @@ export const VICTIMS: readonly Victim[] = [
           (found) => found !== pid || undefined,
           () => undefined,
         );
-      return { pid, ref: app.ref, replaced: () => until('another isolate', isAnother) };
+      return { pid, ref: app.ref, replaced: () => until(isAnother, 'another isolate') };
     },
   },
   {
@@ -93,7 +93,7 @@ export const VICTIMS: readonly Victim[] = [
         const found = commands.filter(({ command }) => /^postgres: (authenticator|auth_admin)\./.test(command));
         return found.length > 0 ? found : undefined;
       };
-      const { pid } = oneOf(random, await until('a connection of a project', backends));
+      const { pid } = oneOf(random, await until(backends, 'a connection of a project'));
       return { pid, replaced: async () => {} };
     },
   },
@@ -109,7 +109,7 @@ export const VICTIMS: readonly Victim[] = [
           (found) => found !== pid || undefined,
           () => undefined,
         );
-      return { pid, replaced: () => until('another Postgres', isAnother) };
+      return { pid, replaced: () => until(isAnother, 'another Postgres') };
     },
   },
   { ...program('dataplane', 'the data plane', BEHIND_THE_PORT), sockets: 'end' },
@@ -129,12 +129,12 @@ function program(name: string, title: string, mayFail: MayFail): Victim {
     sockets: 'stay',
     backBy: '`npm start`',
     find: async ({ platform }) => {
-      const pid = await until(`the process of ${name}`, () => processOf(platform, name));
+      const pid = await until(() => processOf(platform, name), `the process of ${name}`);
       const isAnother = async () => {
         const found = await processOf(platform, name);
         return (found !== undefined && found !== pid) || undefined;
       };
-      return { pid, replaced: () => until(`another process of ${name}`, isAnother) };
+      return { pid, replaced: () => until(isAnother, `another process of ${name}`) };
     },
   };
 }
@@ -150,7 +150,7 @@ async function postmasterOf({ home }: RunningPlatform): Promise<number> {
   return Number((await readFile(file, 'utf8')).split('\n')[0]);
 }
 
-/** The table of docs/operations.md. */
+/** Returns the table for docs/operations.md. */
 export function documented(): string {
   const rows = VICTIMS.map(({ title, mayFail, sockets, backBy }) => {
     const goesOn = KINDS.filter((kind) => !mayFail[kind]);
@@ -158,14 +158,14 @@ export function documented(): string {
     return [title, goesOn.length === KINDS.length ? 'all' : goesOn.join(', '), failing(mayFail), staying, backBy];
   });
   const lines = [
-    ['killed', 'goes on without a failed request', 'fails until it is back', 'realtime’s sockets', 'brought back by'],
+    ['killed', 'works without a failed request', 'fails until it is back', 'realtime’s sockets', 'brought back by'],
     Array(5).fill('---'),
     ...rows,
   ];
   return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-/** Kinds that fail in the same way stand together. */
+/** Groups the kinds that fail in the same way. */
 function failing(mayFail: MayFail): string {
   const byHow = new Map<string, Kind[]>();
   for (const kind of KINDS) {

@@ -1,6 +1,6 @@
 /**
- * Folders of files as `.tar.zst`, with owners and times. In and out: arguments of tar. Used by the archives of a home
- * and of a cluster.
+ * Packs folders of files as `.tar.zst`, with owners and times. In and out: arguments of tar. The archives of a home and
+ * of a cluster use it.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,10 +8,13 @@ import { createReadStream, createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
 
-/** 128 MiB: databases of one template are alike, and lie megabytes apart. */
+/**
+ * Logarithm of the window of the compression: 128 MiB, because databases of one template have equal parts, which are
+ * megabytes apart.
+ */
 const WINDOW_LOG = 27;
 
-/** `what`: tar's arguments that name the files. */
+/** `what` has tar's arguments that name the files. */
 export async function compress(archive: string, what: string[]): Promise<void> {
   const tar = spawn('tar', ['-c', '--sort=name', ...what], { stdio: ['ignore', 'pipe', 'inherit'] });
   const ended = once(tar, 'exit');
@@ -24,9 +27,12 @@ export async function compress(archive: string, what: string[]): Promise<void> {
   await succeeded(ended);
 }
 
-/** Into `folder`. Root unpacks each file for its owner; anyone else can own only their own files. */
+/** Unpacks into `folder`. Root unpacks each file for its owner. Another account can only own its own files. */
 export async function decompress(archive: string, folder: string): Promise<void> {
-  const tar = spawn('tar', ['-x', '-C', folder, '--numeric-owner'], { stdio: ['pipe', 'inherit', 'inherit'] });
+  // Without --ignore-zeros tar ends before the last block of the archive, and writing the rest to its input fails.
+  const tar = spawn('tar', ['-x', '--ignore-zeros', '-C', folder, '--numeric-owner'], {
+    stdio: ['pipe', 'inherit', 'inherit'],
+  });
   const ended = once(tar, 'exit');
   const params = { [constants.ZSTD_d_windowLogMax]: WINDOW_LOG };
   await pipeline(createReadStream(archive), createZstdDecompress({ params }), tar.stdin);

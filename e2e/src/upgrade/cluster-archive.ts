@@ -1,21 +1,21 @@
 /**
- * A stored cluster: what Slipway has in a test cluster's etcd, and the files of its volumes. Objects are put back into
- * etcd as they were, with their uids, as another uid is another project. In: a test cluster with, or without, an
- * installed Slipway. Out: the archive, or a cluster in which the programs of `unpackCluster`'s caller can be installed.
+ * Archives a cluster: Slipway's objects in a test cluster's etcd, and the files of its volumes. Objects are restored
+ * into etcd with their uids, because another uid is another project. In: a test cluster with, or without, an installed
+ * Slipway. Out: the archive, or a cluster in which the caller of `unpackCluster` can install the programs.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { DATA_NAMESPACE, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { DATA_NAMESPACE, SYSTEM_NAMESPACE } from '@slipway/installation';
+import { until } from '@slipway/testing';
 import { run } from '../cluster/run.js';
 import { KUBE } from '../cluster/test-cluster.js';
 import { kubectl } from '../kubectl.js';
-import { until } from '../until.js';
 import { compress, decompress } from './archive.js';
 
-/** The test cluster's etcd, without credentials, on loopback. */
+/** URL of the test cluster's etcd on loopback, which needs no credentials. */
 const ETCD = 'http://127.0.0.1:12379/v3/kv';
-/** Where the test cluster's volumes are folders. */
+/** Folder of the test cluster's volumes. */
 const VOLUMES = '/tmp/hostpath_pv';
 const OBJECTS = 'objects.json';
 
@@ -26,11 +26,13 @@ const KEPT = [
   /^\/registry\/(persistentvolumes|slipway\.dev)\//,
   /^\/registry\/apiextensions\.k8s\.io\/customresourcedefinitions\/[^/]+\.slipway\.dev$/,
 ];
-/** Objects that a cluster makes anew, with the addresses, nodes and certificates that it has then. */
-const MADE_ANEW =
-  /^\/registry\/(pods|events|leases|endpoints|endpointslices|services\/.*|ipaddresses|configmaps\/[^/]+\/kube-root-ca\.crt)(\/|$)/;
+/** Matches keys of objects that a cluster creates again, with its current addresses, nodes and certificates. */
+const MADE_ANEW = new RegExp(
+  '^/registry/(pods|events|leases|endpoints|endpointslices|services/.*|ipaddresses|' +
+    'configmaps/[^/]+/kube-root-ca\\.crt)(/|$)',
+);
 
-/** By key, in base64. */
+/** Values in base64, by key in base64. */
 type Objects = Record<string, string>;
 
 export async function packCluster(archive: string, kubeconfig: string): Promise<void> {
@@ -46,7 +48,8 @@ export async function packCluster(archive: string, kubeconfig: string): Promise<
 }
 
 /**
- * Into a cluster without Slipway. Its controllers begin when all objects are there, as some delete what has no owner.
+ * Restores the archive into a cluster without Slipway. Its controllers start when all objects exist, because some
+ * delete objects without an owner.
  */
 export async function unpackCluster(archive: string, kubeconfig: string): Promise<void> {
   await run(KUBE, ['stop', 'kube-controller-manager']);
@@ -55,8 +58,13 @@ export async function unpackCluster(archive: string, kubeconfig: string): Promis
   const objects = JSON.parse(await readFile(file, 'utf8')) as Objects;
   await rm(file);
   for (const [key, value] of Object.entries(objects)) await ask('put', { key: encoded(key), value });
-  await until('the stored definitions are served', () =>
-    kubectl(kubeconfig, ['get', 'projects.slipway.dev', '-o', 'name']).catch(() => undefined),
+  await until(
+    () =>
+      kubectl(kubeconfig, ['get', 'projects.slipway.dev', '-o', 'name']).then(
+        () => true,
+        () => false,
+      ),
+    'the stored definitions are served',
   );
   await run(KUBE, ['up']);
 }
@@ -68,7 +76,7 @@ async function readObjects(): Promise<Objects> {
   return Object.fromEntries(all.filter(([key]) => KEPT.some((kept) => kept.test(key)) && !MADE_ANEW.test(key)));
 }
 
-/** Postgres closes its files; the operator first, which would start it again. */
+/** Ends the operator's pods first, because the operator would start Postgres again. Then Postgres closes its files. */
 async function endPods(kubeconfig: string): Promise<void> {
   const inSystem = (...args: string[]) => kubectl(kubeconfig, ['-n', SYSTEM_NAMESPACE, ...args]);
   await inSystem('scale', 'deployment/slipway-operator', '--replicas=0');

@@ -1,4 +1,7 @@
-/** e2e/fixtures: a folder for each release, with what it wrote, and the state that was written. */
+/**
+ * The folder e2e/fixtures. It has a folder for each release, with the files that the release wrote, and a description
+ * of the state in them.
+ */
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * A stored home: the folder of a stopped one-machine platform. In: a home. Out: its archive, or a home that a platform
- * of this machine can open.
+ * Archives a home: the folder of a stopped one-machine platform. In: a home. Out: its archive, or a home that a
+ * platform on this machine can open.
  */
 import { execFile } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
@@ -9,13 +9,13 @@ import { promisify } from 'node:util';
 import { postgresAccount } from '@slipway/postgres';
 import { compress, decompress } from './archive.js';
 
-/** Made anew at each start. */
+/** Folders that are not archived, because each start makes them again. */
 const LEFT_OUT = ['cache', 'logs'];
 
 export const packHome = (archive: string, home: string) =>
   compress(archive, ['-C', home, ...LEFT_OUT.map((name) => `--exclude=./${name}`), '.']);
 
-/** Unpacks into `home`, and gives Postgres' folders to the account that Postgres runs as here. */
+/** Unpacks into `home`, and makes the account that runs Postgres here the owner of its folders. */
 export async function unpackHome(archive: string, home: string): Promise<void> {
   await decompress(archive, home);
   const account = await postgresAccount();

@@ -1,7 +1,7 @@
 /**
- * `npm run fixture -- <release>`: writes the state of an upgrade's test with this release into e2e/fixtures/<release>.
- * With --cluster on the test cluster, else on this machine. --from names another checkout, built, whose programs write
- * it.
+ * Writes the state for the upgrade test of this release into e2e/fixtures/<release> (`npm run fixture -- <release>`).
+ * With --cluster it runs on the test cluster, otherwise on this machine. --from names another checkout, already built,
+ * whose programs write the state.
  */
 import { mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -13,6 +13,7 @@ import { newPlace, startPlatform } from '../platform.js';
 import { packCluster } from './cluster-archive.js';
 import { type Fixture, fixtureOf, writeStateFile } from './fixtures.js';
 import { packHome } from './home-archive.js';
+import { startRepositories } from './written-site.js';
 import { ENVIRONMENT, writeState } from './written-state.js';
 
 const { positionals, values } = parseArgs({
@@ -29,18 +30,21 @@ const fixture = fixtureOf(release, values.cluster ? 'cluster' : 'home');
 await mkdir(path.dirname(fixture.archive), { recursive: true });
 await (values.cluster ? writeCluster(fixture, values.from) : writeHome(fixture, values.from));
 console.log(fixture.archive);
-// The channel to the platform's process stays open.
+// The channel to the platform's process would keep this process running.
 process.exit(0);
 
 async function writeHome(fixture: Fixture, checkout: string): Promise<void> {
   const place = await newPlace();
-  const platform = await startPlatform(place, ENVIRONMENT, path.join(checkout, 'slipway/dist/main.js'));
+  const repositories = await startRepositories();
+  const environment = { ...ENVIRONMENT, ...repositories.environment };
+  const platform = await startPlatform(place, environment, path.join(checkout, 'slipway/dist/main.js'));
   try {
-    await writeStateFile(fixture, await writeState(platform));
+    await writeStateFile(fixture, await writeState(platform, repositories.url));
     await platform.stop();
     await packHome(fixture.archive, place.home);
   } finally {
     await platform.kill();
+    repositories.close();
     await rm(place.home, { recursive: true, force: true });
   }
 }
@@ -48,6 +52,7 @@ async function writeHome(fixture: Fixture, checkout: string): Promise<void> {
 async function writeCluster(fixture: Fixture, checkout: string): Promise<void> {
   const cluster = await useTestCluster(checkout, console.error);
   try {
+    await cluster.loadImages();
     const platform = await startOnCluster(cluster.kubeconfig, cluster.overlay, checkout);
     await writeStateFile(fixture, await writeState(platform));
     await packCluster(fixture.archive, cluster.kubeconfig);

@@ -1,29 +1,32 @@
 /**
- * The state that an upgrade must keep: accounts, tokens and projects in every stage of their life, each with data.
- * `writeState` makes it on a running platform through public interfaces alone, so that any release can write it;
- * `checkState` looks for all of it.
+ * The state that an upgrade must preserve: accounts, tokens and projects in every stage, each with data. `writeState`
+ * makes it on a running platform using only public interfaces, so that any release can write it. `checkState` checks
+ * all of it.
  */
+
 import { createHash } from 'node:crypto';
-import { CustomObjectsApi, KubeConfig, setHeaderOptions } from '@kubernetes/client-node';
 import { API_VERSION, GROUP, type Project, VERSION } from '@slipway/crds';
+import { isNotFound } from '@slipway/kubernetes';
+import { withClient } from '@slipway/kubernetes/testing.js';
+import { until } from '@slipway/testing';
 import pg from 'pg';
 import * as assert from 'uvu/assert';
 import { Management, type ProjectView } from '../management.js';
 import type { Platform, RunningPlatform } from '../platform.js';
 import { clientOf, TODOS_SQL } from '../todos.js';
-import { until } from '../until.js';
+import { checkSite, type WrittenSite, writeSite } from './written-site.js';
 
 /** The services that a platform must open for this state, as environment variables of its start. */
 export const ENVIRONMENT = { SLIPWAY_SERVICES_SHARED: 'storage,functions' };
 
-const PROJECTS = { group: GROUP, version: VERSION, plural: 'projects' };
+const PROJECTS = `/apis/${GROUP}/${VERSION}/projects`;
 const ACCOUNT = { email: 'ann@example.com', password: 'a long password' };
 const APP_USER = { email: 'bob@example.com', password: 'a password of the app' };
 const VARIABLES = { GREETING: 'hello from before', EMPTY: '' };
 const FUNCTION = { name: 'greet', code: "Deno.serve(() => new Response(Deno.env.get('GREETING')));" };
 const OBJECT = { bucket: 'papers', path: 'folder/a file.txt', text: 'kept content' };
 
-/** A project's credentials, as its owner had them under the release that wrote the state. */
+/** A project's credentials under the release that wrote the state. */
 type Credentials = Pick<ProjectView, 'id' | 'ref' | 'anon_key' | 'service_role_key' | 'db_url'>;
 
 export interface WrittenState {
@@ -35,12 +38,15 @@ export interface WrittenState {
   /** A refresh token of the app's user. */
   refreshToken: string;
   functionId: number;
+  /** Present if a build could run. */
+  site?: WrittenSite;
 }
 
-/** `port`: of a home, which a release may open at another one. */
+/** `port` is only for a home, which a release may open at another port. */
 type Reopened = Platform & Partial<Pick<RunningPlatform, 'port'>>;
 
-export async function writeState(platform: Platform): Promise<WrittenState> {
+/** `repository` is the URL that a frontend project is built from. */
+export async function writeState(platform: Platform, repository?: string): Promise<WrittenState> {
   const person = await Management.register(platform, ACCOUNT.email, ACCOUNT.password);
   const healthy = await projectWithRow(person, 'healthy-one');
   const refreshToken = await signUp(platform, healthy);
@@ -51,15 +57,16 @@ export async function writeState(platform: Platform): Promise<WrittenState> {
   const rotating = await projectWithRow(person, 'rotating-one');
   await suspend(platform, person, rotating);
   await change(platform, rotating.ref, { rotation: { jwtSecret: 1 } });
-  await until('the rotation has begun', async () => {
+  await until(async () => {
     const { status } = await read(platform, rotating.ref);
     return status?.conditions?.some(({ type, reason }) => type === 'CredentialsCurrent' && reason === 'Rotating');
-  });
+  }, 'the rotation has begun');
   const retained = await retain(platform, person);
   const applied = await apply(platform, person, 'applied-one');
   await person.query(applied.id, `create table kept as select 'applied-one' as name`);
   const projects = { healthy, suspended, rotating, applied };
-  return { account: ACCOUNT, token: person.token, projects, retained, refreshToken, functionId };
+  const site = repository === undefined ? {} : { site: await writeSite(person, repository) };
+  return { account: ACCOUNT, token: person.token, projects, retained, refreshToken, functionId, ...site };
 }
 
 async function projectWithRow(person: Management, name: string): Promise<ProjectView> {
@@ -106,10 +113,10 @@ async function deployFunction(person: Management, projectId: number): Promise<nu
 
 async function suspend(platform: Platform, person: Management, project: ProjectView): Promise<void> {
   await change(platform, project.ref, { suspend: true });
-  await until('it is suspended', async () => {
+  await until(async () => {
     const { body } = await person.call<{ status: string }>('GET', `/projects/${project.id}/status`);
-    return body.status === 'suspended' || undefined;
-  });
+    return body.status === 'suspended';
+  }, 'it is suspended');
 }
 
 async function retain(platform: Platform, person: Management): Promise<WrittenState['retained']> {
@@ -118,20 +125,18 @@ async function retain(platform: Platform, person: Management): Promise<WrittenSt
   await change(platform, project.ref, { deletionPolicy: 'Retain' });
   const deleted = await person.call('DELETE', `/projects/${project.id}`);
   assert.is(deleted.status, 200, JSON.stringify(deleted.body));
-  await until('the Project is deleted', async () =>
-    (await find(platform, project.ref)) === undefined ? true : undefined,
-  );
+  await until(async () => (await find(platform, project.ref)) === undefined, 'the Project is deleted');
   return { ref: project.ref, owner: person.email };
 }
 
-/** Applies a Project as kubectl does, for an account, and returns what that account sees. */
+/** Applies a Project for an account, as kubectl does, and returns the account's view of it. */
 async function apply(platform: Platform, person: Management, name: string): Promise<ProjectView> {
   const body = { apiVersion: API_VERSION, kind: 'Project', metadata: { name }, spec: { owner: person.email } };
-  await projects(platform).createClusterCustomObject({ ...PROJECTS, body });
-  const id = await until(`${name} is listed`, async () => {
+  await withClient(platform.kubeconfig, (client) => client.create<object>(PROJECTS, body));
+  const id = await until(async () => {
     const { body } = await person.call<ProjectView[]>('GET', '/projects');
     return body.find(({ ref }) => ref === name)?.id;
-  });
+  }, `${name} is listed`);
   return await person.untilHealthy(id);
 }
 
@@ -142,6 +147,7 @@ export async function checkState(platform: Reopened, state: WrittenState): Promi
   await checkRotating(platform, person, state);
   await checkApplied(platform, person, state);
   await checkRetained(platform, person, state);
+  if (state.site) await checkSite(person, state.site);
   const created = await person.untilHealthy((await person.createProject('a-new-one')).id);
   assert.is(created.status, 'healthy');
 }
@@ -152,7 +158,7 @@ async function checkAccount(platform: Reopened, { account, token }: WrittenState
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(account),
   });
-  assert.is(login.status, 200, 'the account logs in');
+  assert.is(login.status, 200, 'the account can log in');
   const person = Management.withToken(platform, account.email, token);
   assert.is((await person.call('GET', '/auth/me')).status, 200, 'the personal access token works');
   return person;
@@ -167,15 +173,15 @@ async function checkHealthy(platform: Reopened, person: Management, state: Writt
   assert.equal(full.env_vars, VARIABLES);
   const app = clientOf(addressed(platform, found), platform.network);
   const refreshed = await app.auth.refreshSession({ refresh_token: state.refreshToken });
-  assert.is(refreshed.error, null, 'the app’s session goes on');
+  assert.is(refreshed.error, null, 'the app’s session continues');
   assert.equal((await app.from('todos').select('task')).data, [{ task: 'from before' }]);
   const stored = await clientOf({ ...addressed(platform, found), anon_key: found.service_role_key }, platform.network)
     .storage.from(OBJECT.bucket)
     .download(OBJECT.path);
-  assert.is(stored.error, null, 'the object is there');
+  assert.is(stored.error, null, 'the object exists');
   assert.is(digest(await stored.data?.text()), digest(OBJECT.text));
   const called = await app.functions.invoke(FUNCTION.name);
-  assert.is(called.error, null, 'the function answers');
+  assert.is(called.error, null, 'the function responds');
   assert.is(called.data, VARIABLES.GREETING);
 }
 
@@ -198,10 +204,10 @@ async function checkRotating(
   { projects: { rotating } }: WrittenState,
 ): Promise<void> {
   await change(platform, rotating.ref, { suspend: false });
-  const found = await until('the rotation ends', async () => {
+  const found = await until(async () => {
     const now = await person.untilHealthy(rotating.id);
     return now.anon_key === rotating.anon_key ? undefined : now;
-  });
+  }, 'the rotation ends');
   for (const anon_key of [found.anon_key, rotating.anon_key]) {
     const { error } = await clientOf({ ...addressed(platform, found), anon_key }, platform.network)
       .from('todos')
@@ -224,7 +230,7 @@ async function checkApplied(
 async function checkRetained(platform: Reopened, person: Management, { retained }: WrittenState): Promise<void> {
   const project = await apply(platform, person, retained.ref);
   const { rows } = await person.query(project.id, 'select name from kept');
-  assert.equal(rows, [{ name: 'retained-one' }], 'retained data comes back');
+  assert.equal(rows, [{ name: 'retained-one' }], 'retained data is restored');
 }
 
 const addressed = (platform: Reopened, { project_url, anon_key }: ProjectView) => ({
@@ -232,7 +238,7 @@ const addressed = (platform: Reopened, { project_url, anon_key }: ProjectView) =
   anon_key,
 });
 
-/** A home is opened at other ports than it was written at; a cluster's addresses stay. */
+/** Adapts a URL. A home is opened at other ports than it was written at, and a cluster's addresses stay. */
 function here({ port }: Reopened, text: string): string {
   if (port === undefined) return text;
   const url = new URL(text);
@@ -246,7 +252,7 @@ function assertSameKeys(found: ProjectView, written: Credentials): void {
   assert.is(found.service_role_key, written.service_role_key);
 }
 
-/** The written `db_url` connects, and is what the owner still sees. */
+/** Checks that the written `db_url` connects, and that the owner still gets the same one. */
 async function assertConnects(
   platform: Reopened,
   person: Management,
@@ -254,10 +260,10 @@ async function assertConnects(
   name: string,
 ): Promise<void> {
   const url = here(platform, db_url);
-  await until('db_url has the port of this platform, and nothing else changed', async () => {
+  await until(async () => {
     const { body } = await person.call<ProjectView>('GET', `/projects/${id}`);
-    return body.db_url === url || undefined;
-  });
+    return body.db_url === url;
+  }, 'db_url has the port of this platform, and nothing else changed');
   const client = new pg.Client(await platform.network.postgres(url));
   await client.connect();
   try {
@@ -269,24 +275,15 @@ async function assertConnects(
 
 const digest = (text = '') => createHash('sha256').update(text).digest('hex');
 
-function projects(platform: Platform): CustomObjectsApi {
-  const config = new KubeConfig();
-  config.loadFromFile(platform.kubeconfig);
-  return config.makeApiClient(CustomObjectsApi);
-}
-
 const read = (platform: Platform, name: string): Promise<Project> =>
-  projects(platform).getClusterCustomObject({ ...PROJECTS, name });
+  withClient(platform.kubeconfig, (client) => client.get(`${PROJECTS}/${name}`));
 
 const find = (platform: Platform, name: string): Promise<Project | undefined> =>
-  read(platform, name).catch((error: { code?: number }) => {
-    if (error.code === 404) return undefined;
+  read(platform, name).catch((error) => {
+    if (isNotFound(error)) return undefined;
     throw error;
   });
 
 async function change(platform: Platform, name: string, spec: object): Promise<void> {
-  await projects(platform).patchClusterCustomObject(
-    { ...PROJECTS, name, body: { spec } },
-    setHeaderOptions('content-type', 'application/merge-patch+json'),
-  );
+  await withClient(platform.kubeconfig, (client) => client.patch(`${PROJECTS}/${name}`, { spec }));
 }

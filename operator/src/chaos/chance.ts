@@ -1,10 +1,11 @@
 /**
- * Numbers that look random and are the same for the same seed: a test prints its seed, and can be run again with it.
+ * Pseudo-random numbers that are the same for the same seed. A test prints its seed, so that its choices can be
+ * repeated.
  */
 
 export const newSeed = () => Date.now() & 0x7fffffff;
 
-/** mulberry32: small, and the same everywhere. From 0 to 1, without 1. */
+/** Returns a generator of numbers from 0 to 1, without 1 (mulberry32): small, and the same on every system. */
 export function randomFrom(seed: number): () => number {
   let state = seed;
   return () => {

@@ -1,33 +1,35 @@
 /**
- * Chaos: projects while everything around the operator fails, with any engine. In: a stage, which has a real API
- * server, a way to start operators there, and an inventory of everything under some project's name. SEED=<number>
- * repeats a run's choices.
+ * Chaos tests for any engine: projects are created, changed and deleted while everything around the operator fails. In:
+ * a stage with a real API server, a way to start operators there, and an inventory of all objects that have some
+ * project's name. SEED=<number> repeats the choices of a run.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises';
-import { OPERATOR_LEASE, type Project, type ProjectSpec, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { type Project, type ProjectSpec } from '@slipway/crds';
+import { OPERATOR_LEASE, SYSTEM_NAMESPACE } from '@slipway/installation';
+import { isConflict, isNotFound, type KubeClient, type KubeObject } from '@slipway/kubernetes';
+import { FaultyApiServer } from '@slipway/kubernetes/faults/faulty-api-server.testing.js';
 import type { Test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { PROJECTS, projectPath } from '../controllers/project/resources.js';
-import { isConflict, isNotFound, type KubeClient, type KubeObject } from '../runtime/kube.js';
 import { newSeed, randomFrom } from './chance.js';
-import { FaultyApiServer } from './faulty-api-server.testing.js';
 import { Operators } from './operators.testing.js';
 
-/** Names by what they are the names of. */
+/** Names of objects by kind. */
 export type Inventory = Record<string, string[]>;
 
 export interface Stage {
   /** Kubeconfig of the real API server. */
   kubeconfig: string;
   client: KubeClient;
-  /** Environment of each operator, without its own part. */
+  /** Environment of each operator, without the part that differs. */
   operatorEnvironment: Record<string, string>;
-  /** Specs of projects, in turn. */
+  /** Specs that new projects get in turn. */
   specs: Partial<ProjectSpec>[];
   restartApiServer(): Promise<void>;
-  /** All that stands under the name of some project, or is shared by them and must not grow. */
+  /** Returns all objects under the name of some project, and shared objects that must not grow in number. */
   inventory(): Promise<Inventory>;
-  /** Returns the inventory of these projects, if they are all, and healthy. */
+  /** Returns the inventory if exactly these projects exist and are healthy. */
   expected(projects: Project[]): Inventory;
 }
 
@@ -35,18 +37,22 @@ export interface Stage {
 interface Load {
   creations: number;
   atOnce: number;
-  /** Between a worker's acts, at most. */
+  /** Maximum milliseconds between two actions of a worker. */
   pauseMs: number;
 }
 
 const KILLS = 8;
 const LONGEST_LIFE_MS = 3_000;
 const CONVERGES_MS = 300_000;
-/** Programs start slowly where much else runs. */
+/** Maximum milliseconds for the start of a program, because programs start slowly on a busy machine. */
 const START_MS = 60_000;
 const FAILOVER_MS = 60_000;
-const CUT_MS = 60_000;
-/** A creation or deletion that the API server does not answer is asked again so often. */
+/**
+ * Milliseconds of a network failure. They are more than the duration of a lease (12 s), and than any timeout or
+ * lifetime of a request, connection or token (30 s).
+ */
+const CUT_MS = 40_000;
+/** Milliseconds between attempts at a creation or deletion while the API server is unavailable. */
 const ASK_AGAIN_MS = 100;
 const ASK_FOR_MS = 60_000;
 
@@ -54,10 +60,12 @@ export function chaosSuite(test: Test, stageOf: () => Stage): void {
   const seed = Number(process.env.SEED) || newSeed();
   let tests = 0;
 
-  /** Runs `harm` while projects come and go, then looks whether all is right, and again when all are gone. */
+  /**
+   * Runs `harm` while projects are created and deleted. Then checks the result, and checks again when all are deleted.
+   */
   const promise = (name: string, operators: number, load: Load, harm: (scene: Scene) => Promise<void>) => {
     const number = ++tests;
-    test(`${name}: everything converges, nothing is there twice, nothing leaks (SEED=${seed})`, async () => {
+    test(`${name}: everything converges, nothing is duplicated, nothing leaks (SEED=${seed})`, async () => {
       const stage = stageOf();
       const scene = await Scene.begin(
         stage,
@@ -72,7 +80,7 @@ export function chaosSuite(test: Test, stageOf: () => Stage): void {
         await scene.removeAll();
         await scene.converges();
       } catch (error) {
-        console.log(`# SEED=${seed}\n${scene.operators.said}`);
+        console.log(`# SEED=${seed}\n${scene.operators.output}`);
         await scene.abandon();
         throw error;
       } finally {
@@ -85,7 +93,7 @@ export function chaosSuite(test: Test, stageOf: () => Stage): void {
     for (let kills = 0; kills < KILLS; kills++) {
       await sleep(scene.random() * LONGEST_LIFE_MS);
       scene.operators.kill('SIGKILL');
-      // Of some it is seen that they work, however slowly they start; others are killed while they start.
+      // Most operators get the time to work, however slowly they start. The others are killed during their start.
       if (scene.random() < 0.7) await scene.leader(undefined, START_MS).catch(() => {});
     }
   });
@@ -102,9 +110,11 @@ export function chaosSuite(test: Test, stageOf: () => Stage): void {
     },
   );
 
-  promise('a connection that is cut for a minute', 1, { creations: 6, atOnce: 2, pauseMs: 3_000 }, async (scene) => {
+  promise('a connection that is cut for 40 seconds', 1, { creations: 6, atOnce: 2, pauseMs: 3_000 }, async (scene) => {
     await scene.pause(3_000);
+    const { starts } = scene.operators;
     await scene.api.cutFor(CUT_MS);
+    assert.ok(scene.operators.starts > starts, 'the operator ended, since it could not renew its lease');
   });
 
   promise('watches that expire all the time', 1, { creations: 8, atOnce: 2, pauseMs: 2_000 }, async (scene) => {
@@ -115,12 +125,12 @@ export function chaosSuite(test: Test, stageOf: () => Stage): void {
 
   promise('half of all writes refused, done or not', 1, { creations: 8, atOnce: 2, pauseMs: 2_000 }, async (scene) => {
     scene.api.fail({ failedWrites: 0.5 });
-    // Until all are settled: while creations and deletions are only asked for, few writes are under way.
+    // Until all is settled: few writes are in progress while creations and deletions are only requested.
     while (await scene.pause(2_000));
     await scene.converges();
     const { failedWrites, doneThough, waitedTooLittle } = scene.api.happened;
     assert.ok(failedWrites > 10 && doneThough > 2, `${failedWrites} refused, ${doneThough} of them done`);
-    assert.equal(waitedTooLittle, [], 'a server that says Retry-After is left alone so long');
+    assert.equal(waitedTooLittle, [], 'no request before the end of Retry-After');
   });
 
   promise(
@@ -132,19 +142,19 @@ export function chaosSuite(test: Test, stageOf: () => Stage): void {
       const killed = await scene.leader();
       scene.operators.kill('SIGKILL', [killed]);
       const hung = await scene.leader(killed);
-      // The one that was killed is back, to follow.
+      // The killed operator runs again, and can take over.
       await scene.allReady();
       scene.operators.kill('SIGSTOP', [hung]);
       const third = await scene.leader(hung);
       scene.operators.kill('SIGCONT', [hung]);
       await until('the one that hung to end', async () => !scene.operators.pids.includes(hung), FAILOVER_MS);
-      assert.is(await scene.leader(), third, 'the lease stays with who has it');
+      assert.is(await scene.leader(), third, 'the lease stays with its holder');
     },
   );
 }
 
 class Scene {
-  /** Ends when nothing more is made or deleted. */
+  /** Signal that aborts when no more projects are created or deleted. */
   readonly lived = new AbortController();
 
   private constructor(
@@ -163,7 +173,7 @@ class Scene {
       await scene.leader(undefined, START_MS);
       return scene;
     } catch (error) {
-      console.log(`# ${scene.operators.said}`);
+      console.log(`# ${scene.operators.output}`);
       await scene.end();
       throw error;
     }
@@ -174,14 +184,14 @@ class Scene {
     await this.api.close();
   }
 
-  /** Waits for at most `milliseconds`; false once there is nothing more to wait for. */
+  /** Waits for at most `milliseconds`. Returns false once no more projects are created or deleted. */
   async pause(milliseconds: number): Promise<boolean> {
     const signal = this.lived.signal;
     await sleep(this.random() * milliseconds, undefined, { signal }).catch(() => {});
     return !signal.aborted;
   }
 
-  /** Projects are made, some of them deleted young, some later, some not. */
+  /** Creates projects. Deletes some of them soon, some later, and keeps the others. */
   async live({ creations, atOnce, pauseMs }: Load): Promise<void> {
     let next = 0;
     const worker = async () => {
@@ -200,20 +210,20 @@ class Scene {
     await Promise.all((await this.projects()).map(({ metadata }) => this.#delete(metadata.name)));
   }
 
-  /** After a failure: the next test must not find what this one left. */
+  /** Cleans up after a failure: the next test must not find the projects of this one. */
   async abandon(): Promise<void> {
     this.lived.abort();
     this.api.fail({});
     await this.removeAll();
     const isOver = async () => (await this.projects()).length === 0;
-    await until('the projects to go', isOver, CONVERGES_MS).catch((error: Error) => console.log(`# ${error.message}`));
+    await until('no project left', isOver, CONVERGES_MS).catch((error: Error) => console.log(`# ${error.message}`));
   }
 
   async projects(): Promise<Project[]> {
     return (await this.#allProjects()).filter(({ metadata }) => metadata.name.startsWith(`${this.prefix}-`));
   }
 
-  /** With those that were there before. */
+  /** Returns all projects, also those that existed before. */
   async #allProjects(): Promise<Project[]> {
     return (await this.stage.client.get<{ items: Project[] }>(PROJECTS)).items;
   }
@@ -221,7 +231,7 @@ class Scene {
   async converges(): Promise<void> {
     let unsettled: string[] = [];
     await until(
-      'every project to be healthy or gone',
+      'every project to be healthy or deleted',
       async () => {
         const projects = await this.projects();
         unsettled = projects.filter((project) => !isHealthy(project)).map((project) => JSON.stringify(project));
@@ -231,7 +241,7 @@ class Scene {
     ).catch((error: Error) => assert.unreachable(`${error.message}\n${unsettled.join('\n')}`));
     let [wanted, found]: Inventory[] = [];
     await until(
-      'no more and no less than what is wanted',
+      'exactly the expected objects',
       async () => {
         wanted = this.stage.expected(await this.#allProjects());
         found = await this.stage.inventory();
@@ -239,7 +249,7 @@ class Scene {
       },
       CONVERGES_MS,
     ).catch((error: Error) => {
-      assert.equal(found, wanted);
+      assert.equal(different(found, wanted), different(wanted, found));
       throw error;
     });
   }
@@ -249,7 +259,7 @@ class Scene {
     await until('the operators to be ready', async () => this.operators.areReady, START_MS);
   }
 
-  /** The process id of the operator that leads, once it is another than `former` and runs. */
+  /** Returns the process id of the leading operator, once it differs from `former` and runs. */
   async leader(former?: number, patienceMs = FAILOVER_MS): Promise<number> {
     const path = `/apis/coordination.k8s.io/v1/namespaces/${SYSTEM_NAMESPACE}/leases/${OPERATOR_LEASE}`;
     let leader = 0;
@@ -270,7 +280,7 @@ class Scene {
       metadata: { name },
       spec: { owner: 'chaos@example.com', name, ...spec },
     };
-    // Made by an attempt of ours whose answer was lost.
+    // A conflict: an earlier attempt of this test created the Project, and its response was lost.
     await asked(() => this.stage.client.create<object>(PROJECTS, project).catch(unlessConflict));
   }
 
@@ -283,10 +293,16 @@ interface Lease extends KubeObject {
   spec: { holderIdentity?: string };
 }
 
+/** Returns the entries of an inventory that another inventory does not have, or has with other values. */
+const different = (inventory: Inventory = {}, other: Inventory = {}): Inventory =>
+  Object.fromEntries(
+    Object.entries(inventory).filter(([kind, names]) => JSON.stringify(names) !== JSON.stringify(other[kind])),
+  );
+
 const isHealthy = ({ metadata, status }: Project) =>
   !metadata.deletionTimestamp && status?.phase === 'healthy' && status.observedGeneration === metadata.generation;
 
-/** Asks again while the API server is away. */
+/** Repeats a request while the API server is unavailable. */
 async function asked(ask: () => Promise<unknown>): Promise<void> {
   let why: unknown;
   await until(

@@ -1,6 +1,6 @@
 /**
- * For tests: operators as programs that are started anew whenever they end, as a kubelet or the supervisor would. In:
- * their environment. Out: ways to harm them.
+ * Operators as programs for tests. They are restarted whenever they end, as by a kubelet or the supervisor. In: their
+ * environment. Out: methods to harm them.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,18 +13,18 @@ import { fileURLToPath } from 'node:url';
 const PROGRAM = fileURLToPath(new URL('../main.js', import.meta.url));
 const END_MS = 10_000;
 const RESTART_MS = 100;
-/** Characters of output kept for a failing test. */
-const SAID_LIMIT = 30_000;
+/** Maximum characters of output that are kept for the report of a failing test. */
+const OUTPUT_LIMIT = 30_000;
 
 export class Operators {
   readonly #count: number;
   readonly #env: Record<string, string>;
   readonly #folder: string;
   readonly #running = new Map<number, ChildProcess>();
-  /** Those whose caches are filled. */
+  /** Indexes of the operators whose caches are filled. */
   readonly #ready = new Set<number>();
   #closed = false;
-  #said = '';
+  #output = '';
   starts = 0;
 
   private constructor(count: number, env: Record<string, string>, folder: string) {
@@ -39,7 +39,7 @@ export class Operators {
     return operators;
   }
 
-  /** Their process ids; those of ended ones are not among them. */
+  /** The process ids of the running operators. */
   get pids(): number[] {
     return [...this.#running.values()].flatMap(({ pid }) => pid ?? []);
   }
@@ -48,8 +48,8 @@ export class Operators {
     return this.#ready.size === this.#count;
   }
 
-  get said(): string {
-    return this.#said;
+  get output(): string {
+    return this.#output;
   }
 
   kill(signal: NodeJS.Signals, pids = this.pids): void {
@@ -66,7 +66,7 @@ export class Operators {
     if (this.#closed) return;
     this.starts += 1;
     const child = spawn(process.execPath, ['--enable-source-maps', PROGRAM], {
-      // With a channel it ends when this process does.
+      // With an IPC channel it ends when this process does.
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
       env: { PATH: process.env.PATH ?? '', ...this.#env, SLIPWAY_LISTEN: path.join(this.#folder, `${index}.sock`) },
     });
@@ -74,7 +74,7 @@ export class Operators {
     child.once('message', () => this.#ready.add(index));
     for (const stream of [child.stdout, child.stderr]) {
       stream?.setEncoding('utf8').on('data', (text: string) => {
-        this.#said = (this.#said + text).slice(-SAID_LIMIT);
+        this.#output = (this.#output + text).slice(-OUTPUT_LIMIT);
       });
     }
     child.on('exit', async () => {
@@ -89,7 +89,7 @@ export class Operators {
 async function end(child: ChildProcess): Promise<void> {
   const ended = once(child, 'exit');
   child.kill('SIGTERM');
-  // One that was stopped hears nothing until then.
+  // A stopped process receives no signal until it continues.
   child.kill('SIGCONT');
   const timer = setTimeout(() => child.kill('SIGKILL'), END_MS);
   await ended;

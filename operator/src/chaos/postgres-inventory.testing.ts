@@ -1,7 +1,5 @@
-/**
- * For tests: what stands in a Postgres of projects, by what it is, and what there should be. In: a superuser's login.
- */
-import { databaseOf } from '@slipway/crds';
+/** The content of a Postgres of projects by kind, and the expected content, for tests. In: a superuser's login. */
+import { databaseOf } from '@slipway/installation';
 import { PROJECT_INVENTORY } from '@slipway/project-database/inventory.testing.js';
 import pg from 'pg';
 import type { Inventory } from './chaos.suite.js';
@@ -9,9 +7,11 @@ import type { Inventory } from './chaos.suite.js';
 const QUERIES: Record<string, string> = {
   ...PROJECT_INVENTORY,
   spares: `SELECT 'spare' FROM pg_database WHERE datname LIKE 'slipway-spare-%'`,
-  // A role that was made for a spare goes with it, or becomes a project's.
+  // A role that was made for a spare is dropped with it, or becomes a project's.
   spareRoles: `SELECT 'role' FROM pg_roles WHERE rolname LIKE '%.spare\\_%'`,
-  unfinished: `SELECT datname FROM pg_database WHERE datname LIKE 'slipway-building-%' OR datname LIKE 'slipway-gone-%' OR datconnlimit = -2`,
+  unfinished:
+    "SELECT datname FROM pg_database WHERE datname LIKE 'slipway-building-%' " +
+    "OR datname LIKE 'slipway-gone-%' OR datconnlimit = -2",
   templates: `SELECT 'template' FROM pg_database WHERE datname LIKE 'slipway-template-%'`,
   slots: `SELECT slot_name FROM pg_replication_slots`,
 };

@@ -1,16 +1,17 @@
-/** Asks the data plane whether a project's services answer, as its clients would. */
-import { PROJECT_SERVICES, type ProjectService } from '@slipway/crds';
+/** Probes whether a project's services respond at the data plane, as a client would see it. */
+import { PROJECT_SERVICES, type ProjectService, type ProjectType } from '@slipway/crds';
+import { whyUnavailable } from '@slipway/installation';
+import { parseJson, readBounded } from '@slipway/program';
 import { Agent } from 'undici';
-import type { EngineOutcome, Services } from './engine.js';
+import type { EngineOutcome, EngineProject, Services, Usage } from '../capabilities/index.js';
+import type { PauseWatch } from './pause-watch.js';
+import { projectPause } from './project-pause.js';
+import { lookQuickly } from './quick-looks.js';
 import { type Answer, isTokenAccepted, postgrestError } from './token-accepted.js';
 
 const TIMEOUT_MS = 3_000;
 const CONNECTIONS = 16;
 const LOOK_AGAIN_MS = 2_000;
-/** A data plane that hangs must not hold a worker for longer. */
-const PATIENCE_MS = 1_500;
-/** A project's data plane follows its Secrets by watch, which takes milliseconds: worth a few quick looks. */
-const QUICK_LOOKS_MS = [3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 400];
 
 interface Probe {
   method: 'GET' | 'HEAD';
@@ -19,7 +20,7 @@ interface Probe {
 }
 
 const isOk = ({ status }: Answer) => status === 200;
-/** True if a service answered: it rejected the token, or its owner closed the root path. */
+/** True if the service itself answered: also if it rejected the token, or its owner closed the root path. */
 const isThere = (answer: Answer) => isTokenAccepted(answer) || (answer.status < 500 && answer.status !== 404);
 
 const PROBES: Readonly<Record<ProjectService, Probe>> = {
@@ -31,98 +32,130 @@ const PROBES: Readonly<Record<ProjectService, Probe>> = {
 };
 
 /**
- * Each answered by who has verified the token: the gateway, and behind it REST and realtime, which may be programs of
- * their own.
+ * Probes of the programs that verify tokens: of the gateway, and behind it of REST and realtime, which may be separate
+ * programs.
  */
 const VERIFIERS: readonly Probe[] = [
   { method: 'HEAD', path: '/rest/v1/', answers: isTokenAccepted },
-  // Who is let in is told that this goes by POST.
+  // An accepted key results in 405, as this route only has POST.
   { method: 'GET', path: '/realtime/v1/api/broadcast', answers: isTokenAccepted },
 ];
 const ACCEPTANCE_LOOK_AGAIN_MS = 500;
 
-/** Without these it is no backend; another that the data plane has no service for is shown as unavailable. */
+/** Services that every backend needs. Any other service that the data plane does not run is shown as unavailable. */
 const NEEDED: readonly ProjectService[] = ['auth', 'rest', 'realtime'];
 const NOT_RUN = 'HTTP 404';
+const PAUSED = 'paused ';
+/** Reason of ServicesReady and Ready while the data plane has paused the project. */
+const REASON_PAUSED = 'Paused';
+
+const STATUS_BOUND = { bytes: 10_000, depth: 5, values: 50 };
 
 export class ServiceProbe {
   readonly #dataplaneUrl: string;
   readonly #projectUrl: (ref: string) => string;
   readonly #agent = new Agent({ connections: CONNECTIONS, allowH2: false, headersTimeout: TIMEOUT_MS });
 
-  constructor(dataplaneUrl: string, projectUrl: (ref: string) => string) {
+  constructor(
+    dataplaneUrl: string,
+    projectUrl: (ref: string) => string,
+    private readonly pauses?: Pick<PauseWatch, 'find'>,
+  ) {
     this.#dataplaneUrl = dataplaneUrl.replace(/\/$/, '');
     this.#projectUrl = projectUrl;
   }
 
   /**
-   * `available`: what the project has by its type and plan. `direct`: the health of those that have pods of their own.
+   * Probes the services. `available`: the services that the project has by its type and plan. `direct`: the health URLs
+   * of services that have pods of their own.
    */
   async ask(
-    ref: string,
+    { ref, type }: Pick<EngineProject, 'ref' | 'type'>,
     anonKey: string,
     available: readonly ProjectService[],
     direct: Partial<Record<ProjectService, string>> = {},
   ): Promise<EngineOutcome<Services>> {
-    const asked = await Promise.all(
+    const known = this.pauses?.find(ref);
+    if (known) return pausedOutcome(PAUSED + known);
+    const results = await Promise.all(
       available.map(async (name) => {
-        const said = await this.#untilAnswered(name, () => this.#lookAt(ref, anonKey, name, direct[name]));
-        return { name, said };
+        const state = await this.#untilAnswered(name, () => this.#lookAt(ref, anonKey, name, direct[name]));
+        return { name, state };
       }),
     );
-    const silent = asked.filter(({ name, said }) => said !== 'running' && !isAbsent(name, said));
+    const pause = results.find(({ state }) => state.startsWith(PAUSED));
+    if (pause) return pausedOutcome(pause.state);
+    const silent = results.filter(({ name, state }) => state !== 'running' && !isAbsent(name, state));
     if (silent.length > 0) {
-      const message = `waiting for ${silent.map(({ name, said }) => `${name} (${said})`).join(' and ')} to answer`;
+      const message = `waiting for ${silent.map(({ name, state }) => `${name} (${state})`).join(' and ')} to answer`;
       return { state: 'progressing', message, lookAgainMs: LOOK_AGAIN_MS };
     }
     const url = this.#projectUrl(ref);
-    const running = new Set(asked.filter(({ said }) => said === 'running').map(({ name }) => name));
+    const running = new Set(results.filter(({ state }) => state === 'running').map(({ name }) => name));
     const services = PROJECT_SERVICES.map((name) => [
       name,
       running.has(name)
         ? { up: true, status: 'running', endpoint: `${url}/${name}/v1` }
-        : { up: false, status: 'unavailable' },
+        : { up: false, status: 'unavailable', reason: reasonOf(name, type, available) },
     ]);
     return { state: 'ready', value: Object.fromEntries(services) };
   }
 
-  /**
-   * Whether every one of `origins`, and what is behind it, takes `key`: they learn of a new JWT secret each by itself.
-   */
+  /** Whether all `origins`, and the programs behind them, accept `key`: each learns a new JWT secret by itself. */
   async accepts(ref: string, key: string, origins: readonly string[] = [this.#dataplaneUrl]): Promise<EngineOutcome> {
     const looks = origins.flatMap((origin) => VERIFIERS.map((probe) => ({ origin, probe })));
-    const asked = await Promise.all(
+    const results = await Promise.all(
       looks.map(async ({ origin, probe }) => ({
         at: origin + probe.path,
-        said: await this.#look(ref, key, probe, origin),
+        state: await this.#look(ref, key, probe, origin),
       })),
     );
-    const refusing = asked.find(({ said }) => said !== 'running');
+    const refusing = results.find(({ state }) => state !== 'running');
     if (!refusing) return { state: 'ready', value: undefined };
-    const message = `waiting for ${refusing.at} to take tokens of the next JWT secret (${refusing.said})`;
+    const message = `waiting for ${refusing.at} to accept tokens of the next JWT secret (${refusing.state})`;
     return { state: 'progressing', message, lookAgainMs: ACCEPTANCE_LOOK_AGAIN_MS };
+  }
+
+  /**
+   * Returns the size of the project's files, as its storage service counts them. Undefined if it has no storage
+   * service.
+   */
+  async storageUsage(ref: string, serviceRoleKey: string): Promise<Usage | undefined> {
+    try {
+      const { statusCode, body } = await this.#agent.request({
+        origin: this.#dataplaneUrl,
+        path: `/p/${ref}/storage/v1/status`,
+        method: 'GET',
+        headers: { apikey: serviceRoleKey, authorization: `Bearer ${serviceRoleKey}` },
+        bodyTimeout: TIMEOUT_MS,
+      });
+      if (statusCode !== 200) {
+        await body.dump();
+        return undefined;
+      }
+      const { usage } = parseJson(await readBounded(body, STATUS_BOUND.bytes), STATUS_BOUND) as {
+        usage?: Partial<Usage>;
+      };
+      const { used, limit } = usage ?? {};
+      return Number.isSafeInteger(used) && Number.isSafeInteger(limit) ? (usage as Usage) : undefined;
+    } catch {
+      return undefined;
+    }
   }
 
   close(): Promise<void> {
     return this.#agent.destroy();
   }
 
-  async #untilAnswered(name: ProjectService, look: () => Promise<string>): Promise<string> {
-    const end = performance.now() + PATIENCE_MS;
-    let said = await look();
-    for (const pause of QUICK_LOOKS_MS) {
-      if (said === 'running' || isAbsent(name, said) || performance.now() > end) break;
-      await new Promise((resolve) => setTimeout(resolve, pause));
-      said = await look();
-    }
-    return said;
+  #untilAnswered(name: ProjectService, look: () => Promise<string>): Promise<string> {
+    return lookQuickly(look, (state) => state === 'running' || state.startsWith(PAUSED) || isAbsent(name, state));
   }
 
   #lookAt(ref: string, anonKey: string, name: ProjectService, health: string | undefined): Promise<string> {
     if (health === undefined) return this.#look(ref, anonKey, PROBES[name]);
     const { origin, pathname } = new URL(health);
-    // A connection that was made while the Service had no way to its pods yet leads elsewhere for as long as it is
-    // kept.
+    // A kept connection may have been made before the Service routed to the pods. It would lead elsewhere as long as it
+    // is kept.
     return this.#request(origin, { method: 'GET', path: pathname, answers: isOk }, { reset: true });
   }
 
@@ -131,7 +164,7 @@ export class ServiceProbe {
     return this.#request(origin, { ...probe, path: `/p/${ref}${probe.path}` }, { headers });
   }
 
-  /** `running`, or what it said instead, in a few words. */
+  /** Returns `running`, `paused` with the end and the reason, or another response in a few words. */
   async #request(
     origin: string,
     { method, path, answers }: Probe,
@@ -146,6 +179,8 @@ export class ServiceProbe {
         bodyTimeout: TIMEOUT_MS,
       });
       await body.dump();
+      const pause = projectPause(headers['proxy-status']);
+      if (pause) return PAUSED + pause;
       const answer = { status: statusCode, error: postgrestError(headers['proxy-status']) };
       return answers(answer) ? 'running' : `HTTP ${statusCode}`;
     } catch (error) {
@@ -154,4 +189,19 @@ export class ServiceProbe {
   }
 }
 
-const isAbsent = (name: ProjectService, said: string) => said === NOT_RUN && !NEEDED.includes(name);
+const pausedOutcome = (state: string): EngineOutcome<never> => ({
+  state: 'progressing',
+  reason: REASON_PAUSED,
+  message:
+    `${state}: twice within an hour the data plane stopped answering all projects during this operation, ` +
+    'and was restarted',
+  lookAgainMs: LOOK_AGAIN_MS,
+});
+
+function reasonOf(name: ProjectService, type: ProjectType, available: readonly ProjectService[]): string {
+  if (available.includes(name)) return `This installation does not run the ${name} service.`;
+  const { message, hint } = whyUnavailable(name, type);
+  return [`${message}.`, hint].filter(Boolean).join(' ');
+}
+
+const isAbsent = (name: ProjectService, state: string) => state === NOT_RUN && !NEEDED.includes(name);

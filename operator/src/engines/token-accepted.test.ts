@@ -4,17 +4,17 @@ import { isTokenAccepted, postgrestError } from './token-accepted.js';
 
 const said = (status: number, error?: string) => isTokenAccepted({ status, error });
 
-test('who is answered is let in, and who is told to ask otherwise', () => {
+test('a token is accepted when the response is a success, a redirect or an error of the request', () => {
   for (const status of [200, 204, 302, 400, 405, 406]) assert.ok(said(status), String(status));
 });
 
-test('a description that the owner has shut, or that is another function, is told to those whose token was verified', () => {
+test('a token is accepted when the owner has closed or replaced the API’s description', () => {
   assert.ok(said(404, 'PGRST126'));
   assert.ok(said(404, 'PGRST202'));
   assert.ok(said(406, 'PGRST107'));
 });
 
-test('an error of the owner’s SQL is told to those whose token was verified, whatever its status says', () => {
+test('a token is accepted when the response is an error of the owner’s SQL, with any status', () => {
   for (const [status, code] of [
     [401, '42501'],
     [403, '42501'],
@@ -30,14 +30,14 @@ test('an error of the owner’s SQL is told to those whose token was verified, w
   }
 });
 
-test('a token that is refused is not let in, by PostgREST or by the gateway', () => {
+test('a token is not accepted when PostgREST or the gateway rejects it', () => {
   for (const code of ['PGRST301', 'PGRST302', 'PGRST303']) assert.not(said(401, code), code);
   assert.not(said(500, 'PGRST300'));
   assert.not(said(401));
   assert.not(said(403));
 });
 
-test('a project that nobody knows, a service that is away and a gateway that has not looked let nobody in', () => {
+test('a token is not accepted when the project is unknown, or the service or its check is unavailable', () => {
   for (const status of [404, 408, 429, 500, 502, 503, 504]) assert.not(said(status), String(status));
   for (const [status, code] of [
     [503, 'PGRST000'],
@@ -51,7 +51,7 @@ test('a project that nobody knows, a service that is away and a gateway that has
   }
 });
 
-test('the code is read from Proxy-Status, also where a proxy has added its own', () => {
+test('postgrestError reads the code from Proxy-Status, also when a proxy has added its own', () => {
   assert.is(postgrestError('PostgREST; error=PGRST126'), 'PGRST126');
   assert.is(postgrestError('cache.example; error=http_protocol_error, PostgREST; error=42501'), '42501');
   assert.is(postgrestError(['PostgREST; error=PT403', 'edge.example']), 'PT403');

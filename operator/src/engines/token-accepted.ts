@@ -1,23 +1,28 @@
 /**
- * Whether an answer says that the caller's token was verified. In: what the gateway, PostgREST or realtime said. Out:
- * true for what nobody is told whose token was refused, be it an error.
+ * Decides from a response whether the caller's token was verified. In: a response of the gateway, PostgREST or
+ * realtime. Out: true unless a caller whose token was rejected could have received this response.
  */
 
 export interface Answer {
   status: number;
-  /** The code of PostgREST's error, which ours tells in the same header; a HEAD has no body for it. */
+  /**
+   * The code of PostgREST's error in the header Proxy-Status, as a HEAD response has no body. Our REST sends it too.
+   */
   error?: string | undefined;
 }
 
-/** https://docs.postgrest.org/en/v14/references/errors.html#group-3-jwt */
+/**
+ * Matches PostgREST's codes for rejected tokens: https://docs.postgrest.org/en/v14/references/errors.html#group-3-jwt
+ */
 const TOKEN_REFUSED = /^PGRST30/;
 /**
- * By a function of the owner's that ran as the caller, such as `db_pre_request`: with whatever status, 401 and 503 too.
+ * Matches codes that the owner's SQL raised while it ran as the caller, such as `db_pre_request`. They may have any
+ * status, even 401 and 503.
  */
 const RAISED = /^P[0T]/;
 /**
- * The gateway's own words, and those of who tells no code: the token, the project or the service is not known, or
- * nobody looked.
+ * Statuses, from the gateway and from services without a code, with which the token, the project or the service is
+ * unknown, or the token was not checked.
  */
 const NOT_LET_IN = new Set([401, 403, 404, 408, 429]);
 
@@ -27,7 +32,10 @@ export function isTokenAccepted({ status, error }: Answer): boolean {
   return error === undefined ? !NOT_LET_IN.has(status) : !TOKEN_REFUSED.test(error);
 }
 
-/** In: the header Proxy-Status (RFC 9209), to which whoever is in between may have added. */
+/**
+ * Returns PostgREST's error code from the header Proxy-Status (RFC 9209), to which proxies in between may have added
+ * entries.
+ */
 export function postgrestError(proxyStatus: string | string[] | undefined): string | undefined {
   const text = Array.isArray(proxyStatus) ? proxyStatus.join(', ') : proxyStatus;
   return text && /(?:^|,)\s*PostgREST\s*;\s*error=([^\s;,]+)/.exec(text)?.[1];

@@ -1,13 +1,14 @@
 /**
  * Prepares an installation on a cluster: the platform's secrets, and its database with the API's role. In: the
- * Kubernetes API, later Postgres. Repeated until it is done, then at intervals. Started by the operator that leads.
+ * Kubernetes API, later Postgres. Repeated until it succeeds, then at intervals. Started by the operator that leads.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { KubeClient } from '@slipway/kubernetes';
+import { delayOf } from '@slipway/program';
 import { PLATFORM_ROLES, preparePlatformDatabase } from '@slipway/project-database';
 import pg from 'pg';
 import type { Logger } from 'pino';
-import { delayOf } from '../runtime/backoff.js';
-import type { KubeClient } from '../runtime/kube.js';
 import { type PlatformSecrets, platformSecrets, platformUrl } from './secrets.js';
 
 export interface InstallationOptions {
@@ -30,7 +31,7 @@ export class PlatformInstallation {
     this.#options = options;
   }
 
-  /** Resolves when all was there for the first time, or never will, as it was closed. */
+  /** Resolves after the first success, or when it is closed. */
   start(): Promise<void> {
     this.#loop = this.#keep();
     return this.#prepared.promise;
@@ -52,7 +53,7 @@ export class PlatformInstallation {
         this.#prepared.resolve();
       } catch (error) {
         failures += 1;
-        log.warn({ why: wordsOf(error) }, 'platform database not ready yet');
+        log.warn({ why: wordsOf(error) }, 'platform database not ready; retried');
       }
       const wait = failures === 0 ? LOOK_AGAIN_MS : delayOf(BACKOFF, failures);
       await sleep(wait, undefined, { signal, ref: false }).catch(() => {});
@@ -73,7 +74,7 @@ async function prepare(client: KubeClient): Promise<void> {
         connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
         query_timeout: QUERY_TIMEOUT_MS,
       });
-      // One that breaks outside a query: the next query fails too.
+      // Without a listener, a connection that breaks between queries would end the process. The next query fails too.
       session.on('error', () => {});
       await session.connect();
       return session;
@@ -82,14 +83,17 @@ async function prepare(client: KubeClient): Promise<void> {
   );
 }
 
-/** Undefined: the site gave the API a login of its own, with which we have nothing to do. */
+/**
+ * Returns the password of the API's own role. Undefined if the site set another login for the API, which is the site's
+ * to manage.
+ */
 function passwordOfApi({ apiUrl }: PlatformSecrets): string | undefined {
   const url = URL.canParse(apiUrl) ? new URL(apiUrl) : undefined;
   return url?.username === PLATFORM_ROLES.api.role ? decodeURIComponent(url.password) : undefined;
 }
 
-/** Postgres's own words may quote a statement: of its errors only the code is told. */
+/** Returns the message for the log. A message of Postgres may quote a statement, so only its code is logged. */
 function wordsOf(error: unknown): string {
   const { code, message, severity } = error as { code?: string; message: string; severity?: string };
-  return severity ? `Postgres said ${code}` : message;
+  return severity ? `Postgres reported ${code}` : message;
 }

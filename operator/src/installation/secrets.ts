@@ -1,23 +1,25 @@
 /**
- * The platform's own secrets on a cluster, made where they are missing and never changed: what a site put there is its
- * own choice. In: the Kubernetes API. Out: how to reach the platform's Postgres, and how the API will.
+ * The platform's own secrets on a cluster. Missing values are generated, and existing values are never changed, because
+ * a site may set its own. In: the Kubernetes API. Out: the URLs of the platform's Postgres for the administrator and
+ * for the API.
  */
+
 import { randomBytes } from 'node:crypto';
+import { API_VERSION, type Project } from '@slipway/crds';
 import {
   API_SECRET,
-  API_VERSION,
   FUNCTIONS_SECRET,
+  HOSTING_SECRET,
   LABEL_MANAGED_BY,
   MANAGED_BY,
   POSTGRES_SECRET,
   PROGRAMS,
-  type Project,
   SETUP_SECRET,
   SYSTEM_NAMESPACE,
-} from '@slipway/crds';
+} from '@slipway/installation';
+import type { KubeClient } from '@slipway/kubernetes';
 import { PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';
 import { generatedSecret } from '../runtime/generated-secret.js';
-import type { KubeClient } from '../runtime/kube.js';
 
 export interface PlatformSecrets {
   /** URL of the administrator. */
@@ -35,9 +37,9 @@ export async function platformSecrets(client: KubeClient): Promise<PlatformSecre
     namespace: SYSTEM_NAMESPACE,
     name: POSTGRES_SECRET.name,
     labels: LABELS,
-    make: (held) => {
-      if (held[POSTGRES_SECRET.url]) return {};
-      return madeBeforeData(hasData, held, POSTGRES_SECRET.name, { [POSTGRES_SECRET.password]: newSecret });
+    make: (current) => {
+      if (current[POSTGRES_SECRET.url]) return {};
+      return madeBeforeData(hasData, current, POSTGRES_SECRET.name, { [POSTGRES_SECRET.password]: newSecret });
     },
   });
   const adminUrl = postgres[POSTGRES_SECRET.url] || urlOfOurs(postgres[POSTGRES_SECRET.password] as string);
@@ -45,17 +47,18 @@ export async function platformSecrets(client: KubeClient): Promise<PlatformSecre
     namespace: SYSTEM_NAMESPACE,
     name: API_SECRET.name,
     labels: LABELS,
-    make: (held) => ({
-      // Set in Postgres at each look, so a new one does no harm.
+    make: (current) => ({
+      // The operator sets the password in Postgres at each check, so a new one does no harm.
       [API_SECRET.databaseUrl]: apiUrl(adminUrl),
-      ...madeBeforeData(hasData, held, API_SECRET.name, {
+      ...madeBeforeData(hasData, current, API_SECRET.name, {
         [API_SECRET.jwtSecret]: newSecret,
         [API_SECRET.encryptionKeys]: newKeys,
       }),
     }),
   });
-  // Pods that mount it wait until it is there.
+  // Pods that mount these Secrets wait until they exist.
   await functionsToken(client);
+  await hostingToken(client);
   await generatedSecret(client, {
     namespace: SYSTEM_NAMESPACE,
     name: SETUP_SECRET.name,
@@ -65,12 +68,12 @@ export async function platformSecrets(client: KubeClient): Promise<PlatformSecre
   return { adminUrl, apiUrl: api[API_SECRET.databaseUrl] as string };
 }
 
-/** Number of pods to list: one that has served is enough. */
+/** Number of Projects to list. One of them that was healthy once is enough to know that the installation was used. */
 const LOOK_AT = '500';
 
 /**
- * True if a Project has an address, which it has from when it was healthy. One that was applied before the first start
- * has none.
+ * True if a Project has a URL, which it gets when it is first healthy. A Project that was applied before the first
+ * start has none.
  */
 async function hasProjects(client: KubeClient): Promise<boolean> {
   const { items } = await client.get<{ items: Project[] }>(`/apis/${API_VERSION}/projects`, { limit: LOOK_AT });
@@ -78,38 +81,42 @@ async function hasProjects(client: KubeClient): Promise<boolean> {
 }
 
 /**
- * New values for the keys that are missing. Throws where data exists that the lost values belong to: a new one would
- * hide the loss.
+ * Returns new values for the missing keys. Throws if data exists that needs the lost values: new values would hide the
+ * loss.
  */
 function madeBeforeData(
   hasData: boolean,
-  held: Record<string, string>,
+  current: Record<string, string>,
   name: string,
   make: Record<string, () => string>,
 ): Record<string, string> {
-  const missing = Object.keys(make).filter((key) => !held[key]);
+  const missing = Object.keys(make).filter((key) => !current[key]);
   if (missing.length > 0 && hasData) {
     throw new Error(
-      `the Secret ${SYSTEM_NAMESPACE}/${name} is missing or has no ${missing.join(' and no ')}, and the data of Projects ` +
-        'needs it: restore it from a backup',
+      `the Secret ${SYSTEM_NAMESPACE}/${name} is missing or has no ${missing.join(' and no ')}, and the data of ` +
+        'Projects needs it: restore it from a backup',
     );
   }
   return Object.fromEntries(missing.map((key) => [key, (make[key] as () => string)()]));
 }
 
-/** Returns the token by which a client deploys functions to their pods. */
-export async function functionsToken(client: KubeClient): Promise<string> {
-  const { name, token } = FUNCTIONS_SECRET;
+/** Returns the token for deploying functions to their pods. */
+export const functionsToken = (client: KubeClient) => tokenIn(client, FUNCTIONS_SECRET);
+
+/** Returns the token of the store of sites. It also signs the tokens of builds. */
+export const hostingToken = (client: KubeClient) => tokenIn(client, HOSTING_SECRET);
+
+async function tokenIn(client: KubeClient, { name, token }: { name: string; token: string }): Promise<string> {
   const make = () => ({ [token]: newSecret() });
   const kept = await generatedSecret(client, { namespace: SYSTEM_NAMESPACE, name, labels: LABELS, make });
   return kept[token] as string;
 }
 
-/** Returns the URL of the Postgres that the manifests bring. */
+/** Returns the URL of the Postgres in the manifests. */
 const urlOfOurs = (password: string) =>
   `postgresql://postgres:${encodeURIComponent(password)}@${PROGRAMS.postgres}.${SYSTEM_NAMESPACE}.svc:5432/postgres`;
 
-/** The same server, and the same way to it. */
+/** Returns the URL of the API: the same server and parameters, with the API's role. */
 function apiUrl(adminUrl: string): string {
   const url = platformUrl(adminUrl, PLATFORM_DATABASE);
   url.username = PLATFORM_ROLES.api.role;
@@ -119,9 +126,9 @@ function apiUrl(adminUrl: string): string {
 
 export function platformUrl(adminUrl: string, database: string): URL {
   if (!/^postgres(ql)?:\/\//.test(adminUrl) || !URL.canParse(adminUrl)) {
-    // It holds a password: it is not repeated.
+    // The URL contains a password, so the error does not repeat it.
     const form = 'postgresql://user:password@host:5432/postgres';
-    throw new Error(`url in the Secret ${SYSTEM_NAMESPACE}/${POSTGRES_SECRET.name} is not like ${form}`);
+    throw new Error(`url in the Secret ${SYSTEM_NAMESPACE}/${POSTGRES_SECRET.name} must be like ${form}`);
   }
   const url = new URL(adminUrl);
   url.pathname = `/${database}`;

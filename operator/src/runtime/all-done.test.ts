@@ -2,7 +2,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { allDone } from './all-done.js';
 
-test('the first failure is told only when nothing goes on any more', async () => {
+test('allDone rejects with the first failure only after every promise has settled', async () => {
   const slow = Promise.withResolvers<string>();
   let told = false;
   const all = allDone([Promise.reject(new Error('first')), slow.promise]).catch((error: Error) => {
@@ -15,7 +15,7 @@ test('the first failure is told only when nothing goes on any more', async () =>
   assert.is(await all, 'first');
 });
 
-test('without a failure all that they resolved to is there, in their order', async () => {
+test('allDone resolves to the values in the order of the promises when none fails', async () => {
   assert.equal(await allDone([Promise.resolve(1), Promise.resolve('two')]), [1, 'two']);
 });
 

@@ -1,6 +1,6 @@
 /**
- * Like `Promise.all`, but rejects only after every promise has settled: work that outlived its reconcile would meet the
- * next one at the same objects.
+ * Like `Promise.all`, but rejects only after every promise has settled. Otherwise work could outlive its reconcile, and
+ * the next reconcile could touch the same objects.
  */
 export async function allDone<T extends readonly unknown[]>(
   work: {

@@ -1,9 +1,9 @@
-/** Conditions after the Kubernetes API conventions: pure functions over a list. */
+/** Conditions by the Kubernetes API conventions: pure functions over a list. */
 import type { Condition } from '@slipway/crds';
 
 export type NewCondition = Pick<Condition, 'type' | 'status' | 'reason' | 'message'>;
 
-/** `conditions` with `next` in it; its time changes only when its status does. */
+/** Returns `conditions` with `next` in it. Its transition time changes only when its status does. */
 export function withCondition(
   conditions: readonly Condition[],
   next: NewCondition,

@@ -1,9 +1,10 @@
+import { KubeError } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { silentLog, until } from '../testing.js';
+import { silentLog } from '../testing.js';
 import { Controller, type Outcome } from './controller.js';
-import { KubeError } from './kube.js';
 import { Metrics } from './metrics.js';
 import { WorkQueue } from './work-queue.js';
 
@@ -20,7 +21,7 @@ function controllerOf(reconcile: (key: string) => Promise<Outcome>, log = silent
   return { controller, queue, metrics };
 }
 
-test('a key whose reconcile throws a transient error is retried and holds up no other', async () => {
+test('a key is retried, and delays no other, when its reconcile throws a transient error', async () => {
   const tries = new Map<string, number>();
   const { controller, queue, metrics } = controllerOf(async (key) => {
     const count = (tries.get(key) ?? 0) + 1;
@@ -38,7 +39,7 @@ test('a key whose reconcile throws a transient error is retried and holds up no 
   assert.match(text, /slipway_reconcile_total\{controller="test",result="done"\} 4/);
 });
 
-test('a key whose reconcile throws an unexpected error is retried, counted apart from retries, and logged with its stack', async () => {
+test('a key is retried, and the error’s stack logged, when its reconcile throws an unexpected error', async () => {
   const lines: string[] = [];
   const log = pino({}, { write: (line: string) => lines.push(line) });
   let tries = 0;
@@ -61,10 +62,10 @@ test('a key whose reconcile throws an unexpected error is retried, counted apart
   assert.is(first.msg, 'reconcile failed unexpectedly');
   assert.match(first.stack, /nobody expects this[\s\S]*controller\.test/);
   assert.match(second.stack, /^SyntaxError\n[\s\S]*controller\.test/);
-  assert.not.match(second.stack, /hunter2/, 'a SyntaxError quotes what was parsed');
+  assert.not.match(second.stack, /hunter2/, 'a SyntaxError quotes the text that was parsed');
 });
 
-test('a key that asks to be looked at again is, without counting as a failure', async () => {
+test('a key that requests another look gets it, and does not count as failed', async () => {
   let looks = 0;
   const { controller, queue } = controllerOf(async () => {
     looks += 1;
@@ -76,7 +77,7 @@ test('a key that asks to be looked at again is, without counting as a failure', 
   await controller.close();
 });
 
-test('closing waits for the reconcile that runs', async () => {
+test('close() of a controller waits for the running reconcile', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   let finished = false;
   const { controller, queue } = controllerOf(async () => {

@@ -1,20 +1,24 @@
 /**
- * The loop of an operator: take a key, reconcile it, then exactly one of look again, retry or be done. In: keys from a
- * queue. Out: calls of `reconcile`, never two at once for one key. An error that a reconcile throws stops no worker.
+ * The loop of a controller. It takes a key, reconciles it, and then does one of these: reconcile again later, retry, or
+ * finish. In: keys from a queue. Out: calls of `reconcile`, never two at once for one key. An error that a reconcile
+ * throws stops no worker.
  */
+import { underWay } from '@slipway/program';
 import type { Logger } from 'pino';
 import { isTransient, loggableError, type UnexpectedFailure } from './failures.js';
 import type { ControllerMetrics } from './metrics.js';
 import type { WorkQueue } from './work-queue.js';
 
-/** The result of a reconcile. A transient error that it throws is a retry; any other error is unexpected. */
+/** The result of a reconcile. If it throws a transient error, that is a retry. Any other error is unexpected. */
 export type Outcome =
   | { kind: 'done' }
-  /** All is well or under way: look again then. */
+  /** All is well or in progress: look again after `afterMs`. */
   | { kind: 'again'; afterMs: number }
-  /** It did not work: with a delay that grows each time in a row. */
+  /** The reconcile failed: retry after a delay that grows with each failure in a row. */
   | { kind: 'retry'; why: string }
-  /** Steps threw errors that no code expects: each is logged with its stack and counted, then the key is retried. */
+  /**
+   * Steps threw errors that no code expects. Each error is logged with its stack and counted. Then the key is retried.
+   */
   | { kind: 'unexpected'; failures: readonly UnexpectedFailure[] };
 
 export interface ControllerOptions {
@@ -38,7 +42,7 @@ export class Controller {
     this.#workers = Array.from({ length: this.#options.workers }, () => this.#work());
   }
 
-  /** Resolves when no reconcile runs any more. */
+  /** Resolves when every running reconcile has ended. */
   async close(): Promise<void> {
     this.#stop.abort();
     this.#options.queue.close();
@@ -56,6 +60,7 @@ export class Controller {
   async #once(key: string): Promise<void> {
     const { queue, reconcile, metrics, log } = this.#options;
     const finish = metrics.begin();
+    underWay(key, 'reconcile');
     const outcome = await attempt(() => reconcile(key, this.#stop.signal));
     switch (outcome.kind) {
       case 'done':
@@ -67,7 +72,7 @@ export class Controller {
         break;
       case 'retry': {
         const retryMs = queue.addFailed(key);
-        log.warn({ key, why: outcome.why, retryMs }, 'reconcile will be tried again');
+        log.warn({ key, why: outcome.why, retryMs }, 'reconcile failed; retried');
         break;
       }
       case 'unexpected': {

@@ -1,9 +1,9 @@
+import { isConflict, type KubeObject } from '@slipway/kubernetes';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { deleteAndWait, silentLog, startTestKubernetes, type TestKubernetes } from '../testing.js';
 import { EventRecorder } from './events.js';
 import { addFinalizer, hasFinalizer, removeFinalizer } from './finalizers.js';
-import { isConflict, type KubeObject } from './kube.js';
 
 const EVENTS = '/api/v1/namespaces/default/events';
 const CONFIG_MAPS = '/api/v1/namespaces/default/configmaps';
@@ -35,7 +35,7 @@ const eventsOf = async ({ client }: TestKubernetes, { metadata }: KubeObject) =>
   return items.filter(({ involvedObject }) => involvedObject.uid === metadata.uid);
 };
 
-test('the same thing said again raises a count, another thing is an Event of its own', async ({
+test('a repeated message raises the count of its Event, and another message is a new Event', async ({
   kubernetes,
   object,
 }) => {
@@ -47,7 +47,7 @@ test('the same thing said again raises a count, another thing is an Event of its
   assert.equal(counts.sort(), ['Other 1', 'Same 3']);
 });
 
-test('an object that says too much is cut short', async ({ kubernetes, object }) => {
+test('Events of one object are limited in number', async ({ kubernetes, object }) => {
   const recorder = new EventRecorder({ client: kubernetes.client, component: 'test', log: silentLog });
   for (let i = 0; i < 100; i++) recorder.record(object, 'Normal', 'Flood', `message ${i}`);
   await recorder.close();
@@ -55,7 +55,7 @@ test('an object that says too much is cut short', async ({ kubernetes, object })
   assert.is(flood.length, 25);
 });
 
-test('an Event that has expired is written anew', async ({ kubernetes, object }) => {
+test('an Event is created again when it has expired', async ({ kubernetes, object }) => {
   const recorder = new EventRecorder({ client: kubernetes.client, component: 'test', log: silentLog });
   recorder.record(object, 'Normal', 'Expired', 'kept for an hour');
   await recorder.close();
@@ -71,7 +71,7 @@ test('an Event that has expired is written anew', async ({ kubernetes, object })
   );
 });
 
-test('a finalizer is put beside those of others, and one that was changed meanwhile is a conflict', async ({
+test('a finalizer is added beside others, and a concurrent change causes a conflict', async ({
   kubernetes,
   object,
 }) => {

@@ -1,10 +1,12 @@
 /**
- * Events (core/v1) on objects, for `kubectl describe`. The same thing said again raises a count; an object that says
- * too much is cut short. Writing happens in the background and may fail: an Event is a courtesy, not a record.
+ * Events (core/v1) on objects, for `kubectl describe`. A repeated message raises the count of its Event. The number of
+ * Events per object is limited. They are written in the background, and writing may fail: Events are information, not a
+ * record.
  */
+import { isNotFound, type KubeClient, type KubeObject } from '@slipway/kubernetes';
+import { ConcurrencyLimit, type Rate, TokenBuckets } from '@slipway/program';
 import type { Logger } from 'pino';
 import { timestamp } from './conditions.js';
-import { isNotFound, type KubeClient, type KubeObject } from './kube.js';
 
 export interface EventOptions {
   client: KubeClient;
@@ -12,12 +14,12 @@ export interface EventOptions {
   log: Logger;
 }
 
-/** Per object: so many at once, then one each REFILL_MS, as client-go has it. */
-const BURST = 25;
-const REFILL_MS = 300_000;
-/** How many series and objects are remembered; the oldest are forgotten first. */
+/** Rate limit of Events for one object: 25 at once, then one every five minutes, as in client-go. */
+const EVENTS: Rate = { burst: 25, perSecond: 1 / 300 };
+/** Maximum number of series and objects in memory. The oldest are dropped first. */
 const MEMORY = 4096;
-const MAX_WAITING = 1000;
+/** Limits of writes. Only one runs at a time, which keeps the Events in order. */
+const WRITES = { most: 1, waiting: 999 };
 const MESSAGE_LIMIT = 1024;
 
 interface Series {
@@ -29,28 +31,24 @@ interface Series {
 export class EventRecorder {
   readonly #options: EventOptions;
   readonly #series = new Map<string, Series>();
-  readonly #budgets = new Map<string, { tokens: number; at: number }>();
-  #waiting = 0;
-  #tail: Promise<void> = Promise.resolve();
+  readonly #buckets = new TokenBuckets(EVENTS, MEMORY);
+  readonly #writes = new ConcurrencyLimit(WRITES);
 
   constructor(options: EventOptions) {
     this.#options = options;
   }
 
   record(object: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string): void {
-    if (this.#waiting >= MAX_WAITING || !this.#afford(object.metadata.uid ?? object.metadata.name)) return;
-    this.#waiting += 1;
-    this.#tail = this.#tail
-      .then(() => this.#write(object, type, reason, message.slice(0, MESSAGE_LIMIT)))
-      .catch((error: Error) => this.#options.log.warn({ why: error.message, reason }, 'Event not written'))
-      .finally(() => {
-        this.#waiting -= 1;
-      });
+    if (this.#writes.isFull('')) return;
+    if (!this.#buckets.of(object.metadata.uid ?? object.metadata.name).tryTake()) return;
+    this.#writes
+      .run('', () => this.#write(object, type, reason, message.slice(0, MESSAGE_LIMIT)))
+      .catch((error: Error) => this.#options.log.warn({ why: error.message, reason }, 'Event not written'));
   }
 
-  /** Resolves when all that was recorded is written. */
+  /** Resolves when all recorded Events are written. */
   close(): Promise<void> {
-    return this.#tail;
+    return this.#writes.idle();
   }
 
   async #write(object: KubeObject, type: string, reason: string, message: string): Promise<void> {
@@ -59,7 +57,8 @@ export class EventRecorder {
     const known = this.#series.get(key);
     if (known && (await this.#raise(known, now))) return;
     const path = `/api/v1/namespaces/${object.metadata.namespace ?? 'default'}/events`;
-    const name = `${object.metadata.name}.${Date.now().toString(16)}${(eventCount++ % 65536).toString(16).padStart(4, '0')}`;
+    const suffix = (eventCount++ % 65536).toString(16).padStart(4, '0');
+    const name = `${object.metadata.name}.${Date.now().toString(16)}${suffix}`;
     await this.#options.client.create(path, {
       apiVersion: 'v1',
       kind: 'Event',
@@ -78,7 +77,7 @@ export class EventRecorder {
     remember(this.#series, key, { name, path: `${path}/${name}`, count: 1 });
   }
 
-  /** False when the Event is gone (they are kept for an hour or so). */
+  /** Returns false if the Event no longer exists: API servers keep Events for about an hour. */
   async #raise(series: Series, lastTimestamp: string): Promise<boolean> {
     try {
       await this.#options.client.patch(series.path, { count: series.count + 1, lastTimestamp });
@@ -88,14 +87,6 @@ export class EventRecorder {
       if (isNotFound(error)) return false;
       throw error;
     }
-  }
-
-  #afford(uid: string): boolean {
-    const now = performance.now();
-    const budget = this.#budgets.get(uid) ?? { tokens: BURST, at: now };
-    const tokens = Math.min(BURST, budget.tokens + (now - budget.at) / REFILL_MS);
-    remember(this.#budgets, uid, { tokens: tokens < 1 ? tokens : tokens - 1, at: now });
-    return tokens >= 1;
   }
 }
 

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
 
 /**
- * Does `work` every so many milliseconds, never twice at once, until what is returned is called. What fails is logged,
- * and done again.
+ * Runs `work` every so many milliseconds, never twice at once, until the returned function is called. A failure is
+ * logged, and the next interval tries again.
  */
 export function every(milliseconds: number, what: string, work: () => Promise<void>, log: Logger): () => void {
   let underway = false;
@@ -12,7 +12,7 @@ export function every(milliseconds: number, what: string, work: () => Promise<vo
     try {
       await work();
     } catch (error) {
-      log.warn({ why: (error as Error).message }, `${what} failed, and is done again`);
+      log.warn({ what, why: (error as Error).message }, 'periodic work failed; retried');
     } finally {
       underway = false;
     }

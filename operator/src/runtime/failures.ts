@@ -1,22 +1,26 @@
 /**
- * Sorts what a reconcile throws: a transient failure, which a retry may end, or an unexpected error, which is a defect
- * or a state of the world that no code handles. In: anything thrown. Used by the controllers, which write an unexpected
- * error into the status.
+ * Classifies the errors that a reconcile throws. A transient failure may not occur at the next attempt. An unexpected
+ * error is a defect, or a state that no code handles. In: any thrown value. Used by the controllers, which write an
+ * unexpected error into the status.
  */
-import { REASON_UNEXPECTED_ERROR } from '@slipway/crds';
-import { KubeError } from './kube.js';
+
+import { REASON_UNEXPECTED_ERROR } from '@slipway/installation';
+import { KubeError, Unanswered } from '@slipway/kubernetes';
 import { TransientError } from './transient-error.js';
 
 /**
- * A request that a server may serve a moment later: a stale object, a timeout, rate limiting, or the server's own
- * failure.
+ * Statuses of requests that may succeed a moment later: a stale object, a timeout, a rate limit, or a failure of the
+ * server itself.
  */
 const RETRYABLE_STATUSES = new Set([401, 404, 408, 409, 410, 429]);
 
 export const isTransient = (error: unknown) =>
-  error instanceof TransientError || (error instanceof KubeError && isRetryable(error));
+  error instanceof TransientError || error instanceof Unanswered || (error instanceof KubeError && isRetryable(error));
 
-/** A namespace that is being deleted rejects new objects with 403; it is gone a moment later. */
+/**
+ * True for a retryable status. Also for a 403 from a namespace that is being deleted: a moment later the namespace no
+ * longer exists.
+ */
 const isRetryable = ({ status, message }: KubeError) =>
   status >= 500 || RETRYABLE_STATUSES.has(status) || (status === 403 && /being terminated/.test(message));
 
@@ -26,7 +30,7 @@ export interface UnexpectedFailure {
   error: unknown;
 }
 
-/** For the status. It never quotes the error, as that may contain a secret. */
+/** Returns a message for the status. It never quotes the error, which may contain a secret. */
 export const unexpectedMessage = (step: string) =>
   `the step "${step}" failed unexpectedly and is retried; ` +
   'the log of the operator has the error under "reconcile failed unexpectedly"';
@@ -36,8 +40,8 @@ export const unexpectedOutcome = (step: string) =>
   ({ state: 'failed', reason: REASON_UNEXPECTED_ERROR, message: unexpectedMessage(step), retry: true }) as const;
 
 /**
- * The fields of a log line. Other properties of an error, such as a Postgres error's `detail`, may quote a secret and
- * are left out, and so is the message of a SyntaxError, which quotes the text that JSON.parse read.
+ * Returns the fields of a log line. Other properties of an error, such as a Postgres error's `detail`, may quote a
+ * secret and are left out. The message of a SyntaxError is left out too, as it quotes the text that JSON.parse read.
  */
 export function loggableError(error: unknown): { error: string; stack: string } {
   if (!(error instanceof Error)) return { error: typeof error, stack: '' };

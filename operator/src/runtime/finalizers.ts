@@ -1,5 +1,5 @@
-/** A finalizer keeps an object until we let go of what garbage collection can't reach. */
-import type { KubeClient, KubeObject } from './kube.js';
+/** Finalizers, which keep an object until the operator has removed the data that garbage collection can't reach. */
+import type { KubeClient, KubeObject } from '@slipway/kubernetes';
 
 export const hasFinalizer = (object: KubeObject, finalizer: string) =>
   object.metadata.finalizers?.includes(finalizer) ?? false;
@@ -15,7 +15,7 @@ export const removeFinalizer = <T extends KubeObject>(client: KubeClient, path: 
     (object.metadata.finalizers ?? []).filter((name) => name !== finalizer),
   );
 
-/** With the version that was read: whoever else changed the list meanwhile makes this a conflict. */
+/** Sends the version that was read, so that a concurrent change of the list causes a conflict. */
 function write<T extends KubeObject>(client: KubeClient, path: string, object: T, finalizers: string[]): Promise<T> {
   const { resourceVersion, uid } = object.metadata;
   return client.patch<T>(path, { metadata: { finalizers, resourceVersion, uid } });

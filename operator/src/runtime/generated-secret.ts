@@ -1,5 +1,5 @@
-/** A Secret with values that are made once and never again: whoever runs first makes them, all others read them. */
-import { isConflict, isNotFound, type KubeClient, type KubeObject } from './kube.js';
+/** A Secret with values that are generated once. The first caller generates them, and all others read them. */
+import { isConflict, isNotFound, type KubeClient, type KubeObject } from '@slipway/kubernetes';
 
 interface Secret extends KubeObject {
   data?: Record<string, string>;
@@ -9,11 +9,11 @@ export interface KeptSecret {
   namespace: string;
   name: string;
   labels: Record<string, string>;
-  /** Returns the values to add to the current ones; existing values are kept. */
-  make(held: Record<string, string>): Record<string, string>;
+  /** Returns the values to add to `current`. Existing values are kept. */
+  make(current: Record<string, string>): Record<string, string>;
 }
 
-/** Its values, as text. */
+/** Returns the values of the Secret as text. */
 export async function generatedSecret(client: KubeClient, kept: KeptSecret): Promise<Record<string, string>> {
   const { namespace, name, labels, make } = kept;
   const path = `/api/v1/namespaces/${namespace}/secrets`;
@@ -27,17 +27,17 @@ export async function generatedSecret(client: KubeClient, kept: KeptSecret): Pro
   try {
     return plainText(await client.create<Secret>(path, secret as unknown as Secret));
   } catch (error) {
-    // Another was first.
+    // Another caller created the Secret first.
     if (!isConflict(error)) throw error;
     return read();
   }
 }
 
-/** With what it lacks. Two at a time can't both add: the second is refused, and comes again. */
+/** Adds the missing values. If two callers do so at once, the second patch conflicts, and that caller retries. */
 async function filled(client: KubeClient, path: string, secret: Secret, make: KeptSecret['make']) {
-  const held = plainText(secret);
-  const missing = Object.entries(make(held)).filter(([key]) => !held[key]);
-  if (missing.length === 0) return held;
+  const current = plainText(secret);
+  const missing = Object.entries(make(current)).filter(([key]) => !current[key]);
+  if (missing.length === 0) return current;
   const { resourceVersion } = secret.metadata;
   const body = { metadata: { resourceVersion }, stringData: Object.fromEntries(missing) };
   return plainText(await client.patch<Secret>(path, body));

@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { deleteAndWait, silentLog, startTestKubernetes, type TestKubernetes, until } from '../testing.js';
+import { deleteAndWait, silentLog, startTestKubernetes, type TestKubernetes } from '../testing.js';
 import { LeaderElection } from './leader-election.js';
 import { hasEnded, processIdentity } from './process-identity.js';
 
@@ -30,7 +31,9 @@ function candidate({ client }: TestKubernetes, name: string, identity: string) {
   return { election, lost: lost.promise };
 }
 
-test('of several that want to lead one does, and when it lets go another follows', async ({ kubernetes }) => {
+test('one of several candidates leads, and another candidate leads when the first releases the Lease', async ({
+  kubernetes,
+}) => {
   const name = `leading-${process.pid}`;
   const leaders: string[] = [];
   const candidates = ['one', 'two', 'three'].map((identity) => ({
@@ -53,7 +56,7 @@ test('of several that want to lead one does, and when it lets go another follows
   await deleteAndWait(kubernetes.client, `${LEASES}/${name}`);
 });
 
-test('who leads is told when another has taken the lease', async ({ kubernetes }) => {
+test('a leader is notified when another operator has taken the Lease', async ({ kubernetes }) => {
   const name = `lost-${process.pid}`;
   const { election, lost } = candidate(kubernetes, name, 'one');
   assert.ok(await election.acquire());
@@ -61,11 +64,11 @@ test('who leads is told when another has taken the lease', async ({ kubernetes }
   await lost;
   await election.close();
   const lease = await kubernetes.client.get<{ spec: { holderIdentity: string } }>(`${LEASES}/${name}`);
-  assert.is(lease.spec.holderIdentity, 'another', 'a lease that is lost is not let go of');
+  assert.is(lease.spec.holderIdentity, 'another', 'a lost lease is not released');
   await deleteAndWait(kubernetes.client, `${LEASES}/${name}`);
 });
 
-test('a leader that was killed is followed at once by one on the same machine, as its process is gone', async ({
+test('a candidate on the same machine takes over at once when the leader’s process was killed', async ({
   kubernetes,
 }) => {
   const name = `killed-${process.pid}`;
@@ -77,7 +80,7 @@ test('a leader that was killed is followed at once by one on the same machine, a
   const identity = String(line).trim();
   assert.not(hasEnded(identity));
   assert.not(hasEnded(processIdentity()));
-  assert.not(hasEnded(identity.replace(/^[^_]+/, 'another-host')), 'what another host runs can not be known');
+  assert.not(hasEnded(identity.replace(/^[^_]+/, 'another-host')), 'processes of another host are unknown');
   const dead = candidate(kubernetes, name, identity);
   assert.ok(await dead.election.acquire());
   child.kill('SIGKILL');

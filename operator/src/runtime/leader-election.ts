@@ -1,20 +1,23 @@
 /**
- * One operator leads at a time, by a Lease: whoever renews it. In: the API server. Out: `acquire` resolves when we
- * lead, `onLost` is called when we no longer may. An operator that ended without letting go is followed LEASE_SECONDS
- * after its last renewal was seen, or at once by one on the same machine, which sees that its process is gone.
+ * Leader election: the operator that renews the Lease leads. In: the API server. Out: `acquire` resolves when this
+ * operator leads, and `onLost` is called when it may no longer lead.
+ *
+ * If an operator ended without releasing the Lease, another one takes over LEASE_SECONDS after it saw the last renewal.
+ * A candidate on the same machine takes over at once, because it can see that the process has ended.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isConflict, isNotFound, type KubeClient, type KubeObject } from '@slipway/kubernetes';
 import type { Logger } from 'pino';
-import { isConflict, isNotFound, type KubeClient, type KubeObject } from './kube.js';
 import { hasEnded } from './process-identity.js';
 
 const LEASE_SECONDS = 12;
-/** Unable to renew for so long, we stop: before another may lead. */
+/** Milliseconds without a successful renewal after which the leader stops: before another operator may lead. */
 const GIVE_UP_MS = 9_000;
-/** Every look and every renewal is a request, in an operator that has little else to ask for. */
+/** Milliseconds between two checks or renewals. Each is a request, and an idle operator sends few others. */
 const PERIOD_MS = 4_000;
 const RETRY_MS = 1_000;
-/** A server that hangs must not keep us from giving up in time. */
+/** Timeout of a request in milliseconds: a server that hangs must not delay the end of this operator's leadership. */
 const REQUEST_TIMEOUT_MS = 3_000;
 
 export interface LeaderElectionOptions {
@@ -40,9 +43,12 @@ export class LeaderElection {
   readonly #options: LeaderElectionOptions;
   readonly #stop = new AbortController();
   readonly #path: string;
-  /** The lease of another as we last saw it change, by our own clock: theirs may differ. */
+  /**
+   * The version of another operator's lease when it last changed, and the time when it expires by our clock. Clocks may
+   * differ.
+   */
   #seen: { version: string | undefined; until: number } = { version: undefined, until: 0 };
-  #held: LeaseObject | undefined;
+  #lease: LeaseObject | undefined;
   #renewing: Promise<void> | undefined;
 
   constructor(options: LeaderElectionOptions) {
@@ -50,7 +56,7 @@ export class LeaderElection {
     this.#path = `/apis/coordination.k8s.io/v1/namespaces/${options.namespace}/leases`;
   }
 
-  /** Resolves to true when we lead, to false when closed before. */
+  /** Resolves to true when this operator leads, to false if it was closed before. */
   async acquire(): Promise<boolean> {
     while (!this.#stop.signal.aborted) {
       if (await this.#tryAcquire().catch((error: Error) => this.#failed(error))) {
@@ -62,12 +68,12 @@ export class LeaderElection {
     return false;
   }
 
-  /** Lets go of the lease, so that another leads at once. */
+  /** Releases the Lease, so that another operator leads at once. */
   async close(): Promise<void> {
     this.#stop.abort();
     await this.#renewing;
-    if (!this.#held) return;
-    const release = { ...this.#held, spec: { ...this.#held.spec, holderIdentity: '', leaseDurationSeconds: 1 } };
+    if (!this.#lease) return;
+    const release = { ...this.#lease, spec: { ...this.#lease.spec, holderIdentity: '', leaseDurationSeconds: 1 } };
     await this.#put(release).catch((error: Error) => this.#failed(error));
   }
 
@@ -83,12 +89,12 @@ export class LeaderElection {
     try {
       const lease = await client.get<LeaseObject>(`${this.#path}/${name}`);
       if (!this.#isFree(lease)) return false;
-      this.#held = await this.#put({ ...lease, spec: this.#spec(lease.spec.leaseTransitions ?? 0) });
+      this.#lease = await this.#put({ ...lease, spec: this.#spec(lease.spec.leaseTransitions ?? 0) });
     } catch (error) {
       if (isConflict(error)) return false;
       if (!isNotFound(error)) throw error;
-      this.#held = await create().catch(async (refused) => {
-        // On a cluster the namespace is the installation's, and not ours to make.
+      this.#lease = await create().catch(async (refused) => {
+        // On a cluster the installation makes the namespace, not the operator.
         if (!isNotFound(refused)) throw refused;
         await this.#ensureNamespace();
         return create();
@@ -116,17 +122,17 @@ export class LeaderElection {
     for (let pause = PERIOD_MS; !this.#stop.signal.aborted; ) {
       await this.#pause(Math.max(0, Math.min(pause, msLeft())));
       if (this.#stop.signal.aborted) return;
-      const held = this.#held as LeaseObject;
+      const lease = this.#lease as LeaseObject;
       const begun = performance.now();
-      const next = { ...held, spec: { ...held.spec, renewTime: microTime() } };
+      const next = { ...lease, spec: { ...lease.spec, renewTime: microTime() } };
       const outcome = await this.#put(next, Math.max(RETRY_MS, msLeft())).catch(async (error: Error) =>
         (await this.#isLost(error)) ? 'lost' : this.#failed(error),
       );
       if (typeof outcome === 'object') {
-        this.#held = outcome;
+        this.#lease = outcome;
         renewed = begun;
       } else if (outcome === 'lost' || msLeft() <= 0) {
-        this.#held = undefined;
+        this.#lease = undefined;
         this.#options.onLost();
         return;
       }
@@ -134,7 +140,10 @@ export class LeaderElection {
     }
   }
 
-  /** A conflict may be our own write whose answer was lost: then we hold it still, at a newer version. */
+  /**
+   * Whether the Lease is lost. A conflict may be our own write whose response was lost. Then this operator still leads,
+   * at a newer version.
+   */
   async #isLost(error: Error): Promise<boolean> {
     if (!isConflict(error) && !isNotFound(error)) return false;
     const path = `${this.#path}/${this.#options.name}`;
@@ -143,7 +152,7 @@ export class LeaderElection {
       .request<LeaseObject>({ method: 'GET', path, signal })
       .catch(() => undefined);
     if (lease?.spec.holderIdentity !== this.#options.identity) return lease !== undefined || isNotFound(error);
-    this.#held = lease;
+    this.#lease = lease;
     return false;
   }
 
@@ -181,5 +190,5 @@ export class LeaderElection {
   }
 }
 
-/** `metav1.MicroTime`. */
+/** Returns the time as `metav1.MicroTime`. */
 const microTime = () => new Date().toISOString().replace('Z', '000Z');

@@ -1,4 +1,4 @@
-/** The merge patch (RFC 7396) that turns `before` into `after`, or undefined where they are alike. */
+/** Returns the merge patch (RFC 7396) that turns `before` into `after`. Undefined if they are equal. */
 import { isDeepStrictEqual } from 'node:util';
 
 type Json = Record<string, unknown>;

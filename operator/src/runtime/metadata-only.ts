@@ -1,9 +1,10 @@
 /**
- * Reduces an object that no code here reads to its metadata: that it exists, and its project. Its size does not depend
- * on its content. Called by caches.
+ * Reduces an object to its metadata, for objects of which the operator reads only their existence and their project.
+ * The size of the result does not depend on the object's content. Called by caches.
  */
-import { LABEL_PROJECT } from '@slipway/crds';
-import type { KubeObject } from './kube.js';
+
+import { LABEL_PROJECT } from '@slipway/installation';
+import type { KubeObject } from '@slipway/kubernetes';
 
 export function metadataOnly({ metadata }: KubeObject): KubeObject {
   const { name, namespace, uid, resourceVersion, deletionTimestamp, labels } = metadata;

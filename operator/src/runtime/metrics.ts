@@ -1,14 +1,14 @@
 /**
  * Metrics for Prometheus. Each operator has a registry of its own, so that several can run in one process, as tests do.
  */
+import type { RequestObserver } from '@slipway/kubernetes';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { RequestObserver } from './kube.js';
 import type { QueueObserver } from './work-queue.js';
 
 export interface ControllerMetrics {
-  /** A reconcile begins; call what it returns with how it ended. */
+  /** Records the start of a reconcile. Call the returned function with the result at its end. */
   begin(): (result: string) => void;
-  /** A step of a reconcile threw an error that no code expects. */
+  /** Counts an unexpected error of a step. */
   unexpected(step: string): void;
 }
 
@@ -33,26 +33,26 @@ export class Metrics {
     collectDefaultMetrics({ register: this.registry });
     this.#reconciles = new Counter({
       name: 'slipway_reconcile_total',
-      help: 'Reconciles by how they ended.',
+      help: 'Reconciles by their result.',
       labelNames: ['controller', 'result'],
       registers,
     });
     this.#unexpected = new Counter({
       name: 'slipway_reconcile_unexpected_errors_total',
-      help: 'Errors that a step of a reconcile did not expect; the log has each with its stack.',
+      help: 'Unexpected errors of a step of a reconcile. The log has each with its stack.',
       labelNames: ['controller', 'step'],
       registers,
     });
     this.#durations = new Histogram({
       name: 'slipway_reconcile_duration_seconds',
-      help: 'How long a reconcile takes.',
+      help: 'Duration of a reconcile.',
       labelNames: ['controller'],
       buckets: SECONDS,
       registers,
     });
     this.#active = new Gauge({
       name: 'slipway_reconcile_active_workers',
-      help: 'Reconciles under way.',
+      help: 'Reconciles in progress.',
       labelNames: ['controller'],
       registers,
     });
@@ -64,7 +64,7 @@ export class Metrics {
     });
     this.#latency = new Histogram({
       name: 'slipway_queue_latency_seconds',
-      help: 'How long an object waits for a reconcile.',
+      help: 'Time that an object waits for a reconcile.',
       labelNames: ['controller'],
       buckets: SECONDS,
       registers,
@@ -77,7 +77,7 @@ export class Metrics {
     });
     this.#watches = new Counter({
       name: 'slipway_watch_restarts_total',
-      help: 'Watches begun again, by why.',
+      help: 'Restarted watches by reason.',
       labelNames: ['resource', 'reason'],
       registers,
     });
@@ -95,7 +95,7 @@ export class Metrics {
     });
     this.leading = new Gauge({
       name: 'slipway_operator_leading',
-      help: '1 while this operator holds the lease.',
+      help: '1 while this operator has the lease.',
       registers,
     });
   }
@@ -127,11 +127,11 @@ export class Metrics {
     this.#requests.inc({ method, resource, status: status === undefined ? 'none' : String(status) });
   };
 
-  /** How projects stand to the default images; `counts` is asked when metrics are. */
+  /** Counts projects by their state in the rollout of default images. Calls `counts` for each scrape. */
   rollout(counts: () => Record<string, number>): void {
     new Gauge({
       name: 'slipway_rollout_projects',
-      help: 'Projects with pods of their own by how they stand to the default images: failed halts the rollout for those that wait.',
+      help: 'Projects with own pods by their state in the rollout. A failed project halts it for those that wait.',
       labelNames: ['state'],
       registers: [this.registry],
       collect() {

@@ -1,15 +1,15 @@
 /**
- * A name for this process that tells another on the same machine whether it still runs: host, process id, and what
- * makes the id unambiguous (which kernel run, which process-id namespace, when it was started).
+ * A name for this process: host, process id, and the data that makes the id unambiguous (boot of the kernel, process-id
+ * namespace, start time). Another process on the same machine can check by it whether this one still runs.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 
-/** `<host>_<scope>_<pid>_<start>`; scope and start are `-` where the system doesn't tell. */
+/** Returns `<host>_<scope>_<pid>_<start>`. Scope and start are `-` where the system does not report them. */
 export const processIdentity = () => [hostname(), processScope(), process.pid, startOf(process.pid) ?? '-'].join('_');
 
-/** Whether the process of `identity` has certainly ended; false when it runs or can't be known from here. */
+/** Whether the process of `identity` has certainly ended. False if it runs, or if its state is unknown here. */
 export function hasEnded(identity: string): boolean {
   const [start, pid, scope, ...host] = identity.split('_').reverse();
   if (host.reverse().join('_') !== hostname() || !scope || scope === '-' || scope !== processScope()) return false;
@@ -28,7 +28,7 @@ function processScope(): string {
   }
 }
 
-/** Clock ticks after boot; undefined when there is no such process. */
+/** Returns the start time of a process in clock ticks after boot. Undefined if there is no such process. */
 function startOf(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');

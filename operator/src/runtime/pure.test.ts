@@ -5,7 +5,7 @@ import { mergePatch } from './merge-patch.js';
 
 const at = (second: number) => new Date(Date.UTC(2030, 0, 1, 0, 0, second));
 
-test('a condition keeps the time of its last change of status, and takes on the newest reason and generation', () => {
+test('a condition keeps the time of its last change of status, and takes the newest reason', () => {
   const first = withCondition([], { type: 'Ready', status: 'False', reason: 'A', message: 'a' }, 1, at(0));
   const second = withCondition(first, { type: 'Ready', status: 'False', reason: 'B', message: 'b' }, 2, at(5));
   assert.equal(second, [
@@ -26,12 +26,12 @@ test('a condition keeps the time of its last change of status, and takes on the 
 const cases: [string, object, object, object | undefined][] = [
   ['nothing when alike', { a: { b: [1] } }, { a: { b: [1] } }, undefined],
   ['only what changed', { a: 1, b: { c: 1, d: 2 } }, { a: 1, b: { c: 1, d: 3 } }, { b: { d: 3 } }],
-  ['null for what is gone', { a: 1, b: 2 }, { b: 2 }, { a: null }],
+  ['null for a removed member', { a: 1, b: 2 }, { b: 2 }, { a: null }],
   ['a list whole', { a: [1, 2] }, { a: [1, 3] }, { a: [1, 3] }],
   ['an object in place of a value', { a: 1 }, { a: { b: 1 } }, { a: { b: 1 } }],
 ];
 for (const [name, before, after, patch] of cases) {
-  test(`a merge patch holds ${name}`, () => {
+  test(`a merge patch contains ${name}`, () => {
     assert.equal(mergePatch(before as Record<string, unknown>, after as Record<string, unknown>), patch);
   });
 }

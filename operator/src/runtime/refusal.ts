@@ -1,18 +1,18 @@
 /**
- * Recognizes requests that the API server refuses until somebody changes something. In: the error of a request. Out:
- * reason and message; undefined if a retry may succeed. Of a refused Secret only the refusing party is named, as a
- * webhook may quote its content.
+ * Recognizes requests that the API server rejects until somebody changes something. In: the error of a request. Out:
+ * reason and message, or undefined if a retry may succeed. For a rejected Secret the message names only the rejecting
+ * party, because a webhook may quote the Secret's content.
  */
-import { KubeError } from './kube.js';
+import { KubeError } from '@slipway/kubernetes';
 
 export interface Refusal {
   reason: string;
   words: string;
 }
 
-/** Forbidden (quota, admission, rights), and invalid. */
+/** Statuses of such rejections. 403: forbidden, by a quota, admission or missing rights. 422: invalid. */
 const STATUSES = new Set([403, 422]);
-/** One that says no code for its refusal is told as a bad request. */
+/** Matches the message of a webhook that rejects without a code, which has status 400. */
 const DENIED_BY_WEBHOOK = /^admission webhook "[a-z0-9.-]+" denied the request/;
 const QUOTE_LENGTH = 300;
 const NAMED_SECRET = /^secrets? "[a-z0-9.-]+" is (?:invalid|forbidden)/i;
@@ -40,13 +40,13 @@ export function refusedOutcome(error: unknown, what: string) {
   return { state: 'failed', reason: refusal.reason, message: `${what}: ${refusal.words}`, retry: true } as const;
 }
 
-/** A webhook may put its own words there, and what it has seen. */
+/** Returns a reason in CamelCase. A webhook may put any text into the reason, also the Secret's content. */
 const reasonOf = ({ reason, status }: KubeError) =>
   /^[A-Z][A-Za-z]{1,63}$/.test(reason) ? reason : status === 422 ? 'Invalid' : 'Forbidden';
 
 function whoRefused(error: KubeError): string {
   const { message } = error;
   const who = WHO_REFUSED.map((words) => words.exec(message)?.[0]).find((words) => words !== undefined);
-  const said = [NAMED_SECRET.exec(message)?.[0], who].filter((words) => words !== undefined);
-  return said.length > 0 ? said.join(': ') : reasonOf(error);
+  const parts = [NAMED_SECRET.exec(message)?.[0], who].filter((words) => words !== undefined);
+  return parts.length > 0 ? parts.join(': ') : reasonOf(error);
 }

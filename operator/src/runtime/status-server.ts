@@ -1,6 +1,6 @@
-/** The operator's HTTP endpoints: /healthz (it runs), /readyz (its caches are filled), /metrics. */
-import { rm } from 'node:fs/promises';
+/** The operator's HTTP endpoints: /healthz (the process runs), /readyz (the caches are filled), /metrics. */
 import { createServer, type Server, type ServerResponse } from 'node:http';
+import { listen } from '@slipway/program';
 import type { Metrics } from './metrics.js';
 
 export interface StatusServerOptions {
@@ -10,7 +10,7 @@ export interface StatusServerOptions {
   isReady(): boolean;
 }
 
-export async function startStatusServer({ listen, metrics, isReady }: StatusServerOptions): Promise<Server> {
+export async function startStatusServer({ listen: at, metrics, isReady }: StatusServerOptions): Promise<Server> {
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://operator');
     if (pathname === '/healthz') answer(response, 200, 'ok');
@@ -22,19 +22,8 @@ export async function startStatusServer({ listen, metrics, isReady }: StatusServ
       );
     } else answer(response, 404, 'not found: there are /healthz, /readyz and /metrics');
   });
-  await listenAt(server, listen);
+  await listen(server, at);
   return server;
-}
-
-async function listenAt(server: Server, listen: string): Promise<void> {
-  const [, host, port] = listen.match(/^(.*):(\d+)$/) ?? [];
-  // The socket of a run that was killed is still there.
-  if (port === undefined) await rm(listen, { force: true });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).once('listening', resolve);
-    if (port === undefined) server.listen(listen);
-    else server.listen(Number(port), host);
-  });
 }
 
 function answer(response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8'): void {

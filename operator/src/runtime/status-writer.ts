@@ -1,13 +1,15 @@
 /**
- * Writes the statuses of one resource: each where it differs, told of by an Event when the object's readiness changes.
- * In: an object and its status. Out: the object as written; and whether a change is such a write of ours. What another
- * wrote (an operator that hung while it led, a person) is not ours, so that the object is looked at again.
+ * Writes the statuses of one resource. It writes only changes, with an Event when the object's readiness changes. In:
+ * an object and its status. Out: the object as written, and whether a change of the object is this operator's own
+ * write.
+ *
+ * After a write by another client (a person, or an operator that hung while it led), the object is reconciled again.
  */
+
 import { isDeepStrictEqual } from 'node:util';
 import type { Condition } from '@slipway/crds';
+import type { Informer, KubeClient, KubeObject } from '@slipway/kubernetes';
 import type { EventRecorder } from './events.js';
-import type { Informer } from './informer.js';
-import type { KubeClient, KubeObject } from './kube.js';
 import { mergePatch } from './merge-patch.js';
 
 interface Status {
@@ -28,7 +30,7 @@ export interface StatusWriterOptions<T> {
 
 export class StatusWriter<T extends WithStatus> {
   readonly #options: StatusWriterOptions<T>;
-  /** By uid, until the answer is in the cache. */
+  /** Statuses that are being written, by uid, until the response is in the cache. */
   readonly #underWay = new Map<string, object>();
 
   constructor(options: StatusWriterOptions<T>) {
@@ -42,7 +44,8 @@ export class StatusWriter<T extends WithStatus> {
     const uid = object.metadata.uid as string;
     this.#underWay.set(uid, status);
     try {
-      // With the uid, so that an object made anew under the same name is not given the state of the one before.
+      // The patch has the uid: an object that was created again under the same name must not get the status of the
+      // former one.
       const written = await client.patch<T>(`${pathOf(object)}/status`, { metadata: { uid }, status: patch });
       cache.learn(written);
       this.#announce(object, status);
@@ -52,7 +55,10 @@ export class StatusWriter<T extends WithStatus> {
     }
   }
 
-  /** Nothing but the status changed, and to what we write there. The watch may tell of it before the answer does. */
+  /**
+   * True if only the status changed, and to the one that we write. The watch may report the change before the response
+   * arrives.
+   */
   isOwn(before: T, after: T): boolean {
     if (!isDeepStrictEqual(substanceOf(before), substanceOf(after))) return false;
     const wanted = this.#underWay.get(after.metadata.uid as string) ?? before.status;
@@ -64,9 +70,17 @@ export class StatusWriter<T extends WithStatus> {
       each?.conditions?.find(({ type }) => type === 'Ready'),
     );
     if (!after || (before?.reason === after.reason && before.message === after.message)) return;
-    this.#options.events.record(object, status.phase === 'error' ? 'Warning' : 'Normal', after.reason, after.message);
+    this.#options.events.record(
+      object,
+      BAD.has(status.phase ?? '') ? 'Warning' : 'Normal',
+      after.reason,
+      after.message,
+    );
   }
 }
+
+/** Phases of Projects, EdgeFunctions and Builds whose Event is a Warning. */
+const BAD = new Set(['error', 'Failed']);
 
 const substanceOf = ({ metadata }: KubeObject) => [
   metadata.uid,

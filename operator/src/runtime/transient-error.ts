@@ -1,6 +1,6 @@
 /**
- * A failure that the same call may not meet again, such as a server that does not answer. A reconcile that throws it is
- * retried.
+ * A failure that may not occur when the same call is repeated, such as an unavailable server. A reconcile that throws
+ * it is retried.
  */
 export class TransientError extends Error {
   constructor(message: string, options?: ErrorOptions) {

@@ -4,7 +4,7 @@ import { WorkQueue } from './work-queue.js';
 
 const BACKOFF = { firstMs: 1, maxMs: 8 };
 
-test('a key that is added many times while it waits is given out once', async () => {
+test('a key is taken once when it is added many times while it waits', async () => {
   const queue = new WorkQueue(BACKOFF);
   for (const key of ['a', 'b', 'a', 'a', 'b']) queue.add(key);
   assert.is(await queue.take(), 'a');
@@ -14,7 +14,7 @@ test('a key that is added many times while it waits is given out once', async ()
   queue.close();
 });
 
-test('a key that is added while it is worked on is given out again, but only after it is done', async () => {
+test('a key is taken again, after its work is done, when it is added during the work', async () => {
   const queue = new WorkQueue(BACKOFF);
   queue.add('a');
   assert.is(await queue.take(), 'a');
@@ -26,7 +26,7 @@ test('a key that is added while it is worked on is given out again, but only aft
   queue.close();
 });
 
-test('no key is ever with two workers, and every key that was added last is worked on after it', async () => {
+test('a key is never with two workers, and is taken once more after it was last added', async () => {
   const queue = new WorkQueue(BACKOFF);
   const added = new Map<string, number>();
   const worked = new Map<string, number>();
@@ -56,7 +56,7 @@ test('no key is ever with two workers, and every key that was added last is work
   await Promise.all(workers);
 });
 
-test('of two delays for one key the earlier counts, and an immediate add ends both', async () => {
+test('the earlier of two delays for one key applies, and an add without a delay ends both', async () => {
   const queue = new WorkQueue(BACKOFF);
   queue.addAfter('a', 3_600_000);
   queue.addAfter('a', 1);
@@ -69,7 +69,7 @@ test('of two delays for one key the earlier counts, and an immediate add ends bo
   queue.close();
 });
 
-test('failures in a row are waited for longer and longer up to the bound, and success begins anew', () => {
+test('failures in a row increase the delay up to a maximum, and a success resets the delay', () => {
   const queue = new WorkQueue({ firstMs: 100, maxMs: 1000 });
   const bounds = [100, 200, 400, 800, 1000, 1000];
   for (const bound of bounds) {
@@ -81,7 +81,7 @@ test('failures in a row are waited for longer and longer up to the bound, and su
   queue.close();
 });
 
-test('a closed queue gives nothing out and lets every worker go', async () => {
+test('a closed queue returns no key, and ends every worker', async () => {
   const queue = new WorkQueue(BACKOFF);
   const waiting = [queue.take(), queue.take()];
   queue.addAfter('later', 1);

@@ -1,8 +1,9 @@
 /**
- * Keys that wait to be worked on. A key waits at most once however often it is added, and is never given to two workers
- * at once: added meanwhile, it waits until the first is done. So the queue is bounded by the number of objects.
+ * A queue of keys for workers. A key waits at most once, however often it is added, and is never with two workers at
+ * once. A key that is added while a worker processes it waits until that work is done. So the queue is at most as long
+ * as the number of objects.
  */
-import { type Backoff, delayOf } from './backoff.js';
+import { type Backoff, delayOf } from '@slipway/program';
 
 export interface QueueObserver {
   depth(depth: number): void;
@@ -13,9 +14,9 @@ export interface QueueObserver {
 export class WorkQueue {
   readonly #backoff: Backoff;
   readonly #observer: QueueObserver | undefined;
-  /** Keys that wait, in order, with the time they were added. */
+  /** Waiting keys in order, with the time at which each was added. */
   readonly #waiting = new Map<string, number>();
-  /** Keys that are worked on; true: added again since. */
+  /** Keys in work. True: the key was added again since. */
   readonly #working = new Map<string, boolean>();
   readonly #later = new Map<string, { at: number; timer: NodeJS.Timeout }>();
   readonly #failures = new Map<string, number>();
@@ -27,7 +28,7 @@ export class WorkQueue {
     this.#observer = observer;
   }
 
-  /** Work on `key` as soon as may be. Whoever works on it says anew when to look again. */
+  /** Adds `key` for work as soon as possible. The worker then decides again when to look next. */
   add(key: string): void {
     if (this.#closed) return;
     this.#cancelLater(key);
@@ -41,7 +42,7 @@ export class WorkQueue {
     this.#hand();
   }
 
-  /** Work on `key` in `ms`, or earlier if it was to be earlier. */
+  /** Adds `key` in `ms`. An earlier time that is already planned stays. */
   addAfter(key: string, ms: number): void {
     if (this.#closed) return;
     if (ms <= 0) return this.add(key);
@@ -52,13 +53,13 @@ export class WorkQueue {
     this.#later.set(key, { at, timer: setTimeout(() => this.add(key), ms) });
   }
 
-  /** Work on `key` again after a delay that grows with each failure in a row; returns the delay. */
+  /** Adds `key` after a delay that grows with each failure in a row. Returns the delay. */
   addFailed(key: string): number {
     this.#observer?.retried();
     return this.addUnexpected(key);
   }
 
-  /** The same, after an unexpected error, which is not counted among the retries. */
+  /** Does the same after an unexpected error, which does not count as a retry. */
   addUnexpected(key: string): number {
     const failures = (this.#failures.get(key) ?? 0) + 1;
     this.#failures.set(key, failures);
@@ -67,12 +68,12 @@ export class WorkQueue {
     return delay;
   }
 
-  /** `key` did well: its next failure is its first. */
+  /** Resets the count of failures, after a success. */
   forget(key: string): void {
     this.#failures.delete(key);
   }
 
-  /** The next key, or undefined once the queue is closed. */
+  /** Resolves to the next key, or to undefined once the queue is closed. */
   take(): Promise<string | undefined> {
     return new Promise((resolve) => {
       this.#takers.push(resolve);

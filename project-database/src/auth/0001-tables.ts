@@ -1,6 +1,6 @@
 /**
- * The tables of schema `auth` under the names, types, defaults and indexes of GoTrue, so that a dump of a Supabase
- * project's auth data loads, and so that triggers, foreign keys and views which an app has on them keep working.
+ * The tables of schema `auth` with the names, types, defaults and indexes of GoTrue. So a dump of a Supabase project's
+ * auth data loads, and an app's triggers, foreign keys and views on these tables keep working.
  */
 export const tables = /* sql */ `
 create type auth.aal_level as enum ('aal1', 'aal2', 'aal3');

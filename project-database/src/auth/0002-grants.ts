@@ -1,8 +1,8 @@
 import { OWNERS } from '../owners.js';
 
 /**
- * Rights of the project's owner, a member of the group of owners, in schema `auth`: read and write the data, refer to
- * it, and add triggers; not change its shape. The three API roles get nothing here.
+ * Grants the group of owners its rights in schema `auth`: read and write rows, refer to them, and add triggers. Owners
+ * can't change the tables. The three API roles get no rights here.
  */
 export const grants = /* sql */ `
 grant usage on schema auth to ${OWNERS}, anon, authenticated, service_role;

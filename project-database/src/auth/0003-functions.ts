@@ -1,6 +1,6 @@
 /**
- * Functions that return the caller's identity for policies, from the claims that the data plane sets for one
- * transaction.
+ * Functions that return the caller's identity for policies. They read the token's claims, which the data plane sets for
+ * one transaction.
  */
 export const functions = /* sql */ `
 create function auth.jwt() returns jsonb language sql stable as $$

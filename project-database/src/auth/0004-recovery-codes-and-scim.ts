@@ -1,7 +1,8 @@
 import { OWNERS } from '../owners.js';
 
 /**
- * Upstream's additions of summer 2026: recovery codes of second factors, and users from a company's directory (SCIM).
+ * Tables that upstream added in summer 2026: recovery codes of second factors, and users from a company's directory
+ * (SCIM).
  */
 export const recoveryCodesAndScim = /* sql */ `
 alter type auth.factor_type add value if not exists 'recovery_code';
@@ -74,5 +75,6 @@ create index scim_users_user_name_idx on auth.scim_users (sso_provider_id, user_
 create unique index scim_users_user_name_key on auth.scim_users (sso_provider_id, user_name) where deleted_at is null;
 
 grant select, insert, update, delete, references, trigger
-  on auth.mfa_recovery_code_sets, auth.mfa_recovery_codes, auth.scim_tokens, auth.scim_users to ${OWNERS} with grant option;
+  on auth.mfa_recovery_code_sets, auth.mfa_recovery_codes, auth.scim_tokens, auth.scim_users\
+ to ${OWNERS} with grant option;
 `;

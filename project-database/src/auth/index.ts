@@ -1,6 +1,7 @@
 /**
- * The schema `auth` as numbered migrations, forward only. Each runs once in a database, in this order, as the role that
- * owns the schema; what ran is in `auth.schema_migrations`. Run at birth by the operator, later by the data plane.
+ * The schema `auth` as numbered migrations, forward only. Each runs once in a database, in this order, as the owner of
+ * the schema. `auth.schema_migrations` lists the migrations that ran. The operator runs them in a new project, and the
+ * data plane in existing ones.
  */
 import { tables } from './0001-tables.js';
 import { grants } from './0002-grants.js';
@@ -8,12 +9,12 @@ import { functions } from './0003-functions.js';
 import { recoveryCodesAndScim } from './0004-recovery-codes-and-scim.js';
 
 export interface Migration {
-  /** The version in `auth.schema_migrations`: never changes. */
+  /** The version in `auth.schema_migrations`. It never changes. */
   version: string;
   sql: string;
 }
 
-/** Before the first migration: where versions are kept. Harmless when repeated. */
+/** Creates the table of versions, before the first migration. May be repeated. */
 export const authMigrationsTable = /* sql */ `
 create table if not exists auth.schema_migrations (
   version varchar(255) not null constraint schema_migrations_pkey primary key

@@ -1,7 +1,7 @@
 /**
- * Messages that the database sends to channels, and what policies on channels are asked of. Upstream's columns, and
- * `txid`, by which the data plane reads each committed message once. A plain table: three days are kept, and each
- * insert removes what is older, so that nobody has to come by and make partitions.
+ * The messages that the database sends to channels. Policies of channels are checked on this table too. It has
+ * upstream's columns and `txid`, by which the data plane reads each committed message once. It is a plain table: rows
+ * are deleted after three days by the next insert, so no job has to make partitions.
  */
 export const messages = /* sql */ `
 create table realtime.messages (
@@ -17,7 +17,8 @@ create table realtime.messages (
 );
 create index messages_txid_index on realtime.messages (txid);
 create index messages_inserted_at_index on realtime.messages (inserted_at);
-create index messages_replay_index on realtime.messages (topic, inserted_at desc) where extension = 'broadcast' and private;
+create index messages_replay_index on realtime.messages (topic, inserted_at desc)\
+ where extension = 'broadcast' and private;
 alter table realtime.messages enable row level security;
 grant select, insert, update on realtime.messages to anon, authenticated, service_role;
 grant delete on realtime.messages to service_role;

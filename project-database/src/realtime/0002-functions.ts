@@ -1,4 +1,4 @@
-/** Functions that a moving app's policies and triggers call: the requested topic, and broadcasts from the database. */
+/** Functions for a moving app's policies and triggers: the requested topic, and broadcasts from the database. */
 export const functions = /* sql */ `
 create function realtime.topic() returns text language sql stable as $$
   select nullif(current_setting('realtime.topic', true), '')::text
@@ -21,7 +21,8 @@ exception when others then
   -- What could not be sent must not undo the change that it was to tell of.
   raise warning 'ErrorSendingBroadcastMessage: %', sqlerrm;
 end $$;
-comment on function realtime.send(jsonb, text, text, boolean) is 'Sends a broadcast to the topic when the transaction commits.';
+comment on function realtime.send(jsonb, text, text, boolean) is\
+ 'Sends a broadcast to the topic when the transaction commits.';
 
 create function realtime.broadcast_changes(
   topic_name text, event_name text, operation text, table_name text, table_schema text, new record, old record,

@@ -1,6 +1,6 @@
 /**
- * Buckets and what is known of each object, under the names, types and indexes of Supabase's storage, so that a moved
- * app's dump loads and its policies, foreign keys and inserts find what they name. `version` names the content.
+ * Tables of buckets and of objects' metadata, with the names, types and indexes of Supabase's storage. So a moved app's
+ * dump loads, and its policies, foreign keys and inserts work. `version` names the content of an object.
  */
 export const tables = /* sql */ `
 create type storage.buckettype as enum ('STANDARD', 'ANALYTICS', 'VECTOR');

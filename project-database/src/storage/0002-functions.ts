@@ -1,6 +1,6 @@
 import { OWNERS } from '../owners.js';
 
-/** Functions that a moving app's policies call, and the listing of a folder, each with its caller's rights. */
+/** Functions for a moving app's policies, and the listing of a folder. Each runs with the rights of its caller. */
 export const functions = /* sql */ `
 create function storage.foldername(name text) returns text[] language sql immutable as $$
   select (string_to_array(name, '/'))[1 : array_length(string_to_array(name, '/'), 1) - 1]
@@ -17,7 +17,8 @@ $$;
 create function storage.operation() returns text language sql stable as $$
   select current_setting('storage.operation', true)
 $$;
-comment on function storage.operation() is 'What the caller asks of the storage service, such as storage.object.upload.';
+comment on function storage.operation() is\
+ 'What the caller asks of the storage service, such as storage.object.upload.';
 
 create function storage.allow_only_operation(expected_operation text) returns boolean language sql stable as $$
   select coalesce(storage.operation() in (expected_operation, 'storage.' || expected_operation), false)

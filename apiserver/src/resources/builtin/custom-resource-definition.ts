@@ -5,7 +5,7 @@ import type { BuiltinKind } from '../builtin.js';
 import { createdAtColumn, nameColumn, type PrinterColumn } from '../columns.js';
 import { compileJsonPath } from '../json-path.js';
 
-/** On a definition until its objects are gone. */
+/** Finalizer that a definition has until its objects are deleted. */
 export const CLEANUP_FINALIZER = 'customresourcecleanup.apiextensions.k8s.io';
 export const DEFINITIONS = 'customresourcedefinitions.apiextensions.k8s.io';
 
@@ -92,7 +92,7 @@ export const customResourceDefinition: BuiltinKind = {
   },
 };
 
-/** Columns and selectable fields must be paths that can be followed. */
+/** Returns errors if the paths of columns and selectable fields are invalid. */
 function pathErrors(object: KubeObject): FieldError[] {
   const versions = definitionOf(object).spec?.versions ?? [];
   return versions.flatMap(({ additionalPrinterColumns = [], selectableFields = [] }, index) => [

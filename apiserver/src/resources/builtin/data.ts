@@ -1,4 +1,4 @@
-/** The rules that Secrets and ConfigMaps share. */
+/** Validation that Secrets and ConfigMaps share. */
 import { isDeepStrictEqual } from 'node:util';
 import type { KubeObject } from '../../objects.js';
 import type { FieldError } from '../../schema/index.js';
@@ -6,8 +6,9 @@ import { base64Problem } from '../base64.js';
 
 const KEY = /^[-._a-zA-Z0-9]+$/;
 const KEY_WORDS =
-  "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-/** Bytes of one object's data. */
+  "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or " +
+  "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+/** Maximum bytes of one object's data. */
 const MAX_BYTES = 1024 * 1024;
 
 export function dataErrors(data: unknown, field = 'data'): FieldError[] {

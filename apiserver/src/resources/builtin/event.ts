@@ -63,7 +63,7 @@ function sourceCell(object: KubeObject): string {
   return host ? `${name}, ${host}` : name;
 }
 
-/** Events of cluster-scoped objects live in `default`. */
+/** Events of cluster-scoped objects are in the namespace `default`. */
 function namespaceErrors(object: KubeObject): FieldError[] {
   const namespace = involved(object).namespace ?? '';
   const own = object.metadata.namespace;

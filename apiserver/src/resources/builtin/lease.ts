@@ -15,7 +15,8 @@ export const lease: BuiltinKind = {
       name: 'Holder',
       type: 'string',
       description:
-        'holderIdentity contains the identity of the holder of a current lease. If Coordinated Leader Election is used, the holder identity must be equal to the elected LeaseCandidate.metadata.name field.',
+        'holderIdentity contains the identity of the holder of a current lease. If Coordinated Leader Election is ' +
+        'used, the holder identity must be equal to the elected LeaseCandidate.metadata.name field.',
       cell: (object) => specOf(object).holderIdentity ?? '',
     },
     ageColumn,
@@ -23,7 +24,7 @@ export const lease: BuiltinKind = {
   strategy: { decode, validate },
 };
 
-/** Times of a lease are in microseconds, as metav1.MicroTime insists. */
+/** Checks the times of a lease, which must be in microseconds, like metav1.MicroTime. */
 function decode(object: JsonObject): string | undefined {
   for (const field of ['acquireTime', 'renewTime']) {
     const value = specOf(object)[field];

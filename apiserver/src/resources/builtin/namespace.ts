@@ -3,7 +3,7 @@ import type { BuiltinKind } from '../builtin.js';
 import { ageColumn, nameColumn } from '../columns.js';
 import { ALL_VERBS } from '../resource.js';
 
-/** Gone from spec.finalizers once the namespace is empty. */
+/** Finalizer in a namespace's spec.finalizers. It is removed once the namespace is empty. */
 export const NAMESPACE_FINALIZER = 'kubernetes';
 const NAME_LABEL = 'kubernetes.io/metadata.name';
 
@@ -30,7 +30,7 @@ export const namespace: BuiltinKind = {
       object.metadata.labels = { ...object.metadata.labels, [NAME_LABEL]: object.metadata.name };
     },
     prepareUpdate(object, old) {
-      // Finalizers change by the finalize subresource alone.
+      // Only the finalize subresource changes finalizers.
       object.spec = old.spec;
       object.metadata.labels = { ...object.metadata.labels, [NAME_LABEL]: object.metadata.name };
     },

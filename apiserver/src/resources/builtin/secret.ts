@@ -4,7 +4,7 @@ import type { BuiltinKind } from '../builtin.js';
 import { ageColumn, nameColumn } from '../columns.js';
 import { base64DataProblem, dataErrors, immutabilityErrors } from './data.js';
 
-/** The keys that each type must have. */
+/** The keys that a Secret of each type must have. */
 const REQUIRED: Record<string, string[]> = {
   'kubernetes.io/tls': ['tls.crt', 'tls.key'],
   'kubernetes.io/ssh-auth': ['ssh-privatekey'],
@@ -20,14 +20,17 @@ export const secret: BuiltinKind = {
       name: 'Type',
       type: 'string',
       description:
-        'Used to facilitate programmatic handling of secret data. More info: https://kubernetes.io/docs/concepts/configuration/secret/#secret-types',
+        'Used to facilitate programmatic handling of secret data. More info: ' +
+        'https://kubernetes.io/docs/concepts/configuration/secret/#secret-types',
       cell: (object) => object.type,
     },
     {
       name: 'Data',
       type: 'string',
       description:
-        "Data contains the secret data. Each key must consist of alphanumeric characters, '-', '_' or '.'. The serialized form of the secret data is a base64 encoded string, representing the arbitrary (possibly non-string) data value here. Described in https://tools.ietf.org/html/rfc4648#section-4",
+        "Data contains the secret data. Each key must consist of alphanumeric characters, '-', '_' or '.'. The " +
+        'serialized form of the secret data is a base64 encoded string, representing the arbitrary (possibly ' +
+        'non-string) data value here. Described in https://tools.ietf.org/html/rfc4648#section-4',
       cell: (object) => Object.keys((object.data ?? {}) as object).length,
     },
     ageColumn,
@@ -37,7 +40,7 @@ export const secret: BuiltinKind = {
     prepareCreate: moveStringData,
     prepareUpdate(object, old) {
       moveStringData(object);
-      // A type is never changed by leaving it out.
+      // An update without a type keeps the old type.
       object.type ||= old.type;
     },
     validate: (object, old) => [
@@ -51,7 +54,7 @@ export const secret: BuiltinKind = {
   },
 };
 
-/** `stringData` is for writing only: its values are stored with the others. */
+/** Moves `stringData`, which is only for writing, into `data`. */
 function moveStringData(object: KubeObject): void {
   const { stringData } = object;
   if (stringData && Object.keys(stringData).length > 0) {

@@ -1,7 +1,7 @@
 /**
- * Bounds what the rules of one object may cost: every element that is iterated and every stretch of text that is
- * searched is charged, so a hostile rule ends with an error and not with a hung server. Evaluation is synchronous, so
- * one meter serves all; `startMeter` begins an object's validation.
+ * Limits the cost of the rules of one object. Every iterated element and every searched part of a text is charged, so a
+ * hostile rule ends with an error instead of blocking the server. Evaluation is synchronous, so one meter is enough.
+ * `startMeter` begins an object's validation.
  */
 const MOST_PER_OBJECT = 1_000_000;
 const CHARACTERS_PER_UNIT = 64;

@@ -6,16 +6,16 @@ import { LINEAR_MATCHES } from './functions.js';
 /** A type-checked expression. */
 export interface Expression {
   usesOldSelf: boolean;
-  /** Throws an Error in cel-go's words. */
+  /** Evaluates the expression. Throws an Error with cel-go's message. */
   evaluate(variables: Record<string, unknown>): unknown;
 }
 
-/** Why an expression can't be compiled, in cel-go's words with the place underlined. */
+/** The reason why an expression can't be compiled, in cel-go's format with the position underlined. */
 export class CompilationError extends Error {}
-/** The expression is sound but of the wrong type. */
+/** Error of an expression that is valid but has the wrong type. */
 class WrongTypeError extends Error {}
 
-/** The nodes that the engine's parser makes; its types don't tell all of it, and its version is pinned. */
+/** The nodes of the engine's parser. Its types are incomplete, and its version is pinned. */
 interface Node {
   op: string;
   args: unknown;
@@ -62,7 +62,7 @@ function parse(environment: Environment, source: string) {
   }
 }
 
-/** Iterating charges the meter with the number of elements, before the first one is looked at. */
+/** Iteration that charges the meter for all elements before the first one is iterated. */
 const chargedIteration = {
   name: 'charged',
   check: (checker: { check(node: unknown, context: unknown): unknown }, node: Node, context: unknown) =>
@@ -74,7 +74,10 @@ const chargedIteration = {
   },
 };
 
-/** Bounds iteration and matching throughout the tree; refuses what Kubernetes' CEL hasn't. True if it names oldSelf. */
+/**
+ * Adds limits to iteration and matching in the whole tree. Rejects functions that Kubernetes' CEL does not have.
+ * Returns true if the expression uses oldSelf.
+ */
 function prepare(node: Node): boolean {
   if (node.op === 'id' && node.args === 'cel') throw new CompilationError(undeclared(node, 'cel', node.start));
   if (node.op === 'id') return node.args === 'oldSelf';
@@ -126,7 +129,7 @@ interface EngineError extends Error {
 const undeclared = (node: Node, name: string, at: number) =>
   underlined(node.input, at, `undeclared reference to '${name}' (in container '')`);
 
-/** The engine's complaint in cel-go's words; the engine points at an expression's start, cel-go at its operator. */
+/** Returns the engine's error in cel-go's format. The engine reports an expression's start, and cel-go its operator. */
 function checkProblem({ code, summary = '', node, range }: EngineError, source: string): string {
   const start = range?.start ?? 0;
   if (!node) return underlined(source, start, summary);
@@ -160,7 +163,8 @@ function underlined(source: string, position: number, problem: string): string {
   const before = source.slice(0, position).split('\n');
   const column = before.at(-1)?.length ?? 0;
   const line = source.split('\n')[before.length - 1] ?? '';
-  return `compilation failed: ERROR: <input>:${before.length}:${column + 1}: ${problem}\n | ${line}\n | ${'.'.repeat(column)}^`;
+  const place = `${before.length}:${column + 1}`;
+  return `compilation failed: ERROR: <input>:${place}: ${problem}\n | ${line}\n | ${'.'.repeat(column)}^`;
 }
 
 function evaluationProblem({ summary, message }: EngineError): string {

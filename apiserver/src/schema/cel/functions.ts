@@ -3,8 +3,8 @@ import { RE2JS } from 're2js';
 import { charge, chargeText } from './cost.js';
 
 /**
- * The functions of Kubernetes' CEL that the engine lacks: lists, regular expressions in linear time, strings, sets,
- * URLs. Registered once, on the environment that all others are cloned from.
+ * Registers the functions of Kubernetes' CEL that the engine does not have: lists, regular expressions in linear time,
+ * strings, sets, URLs. Called once, on the environment that all others are cloned from.
  */
 export function registerFunctions(environment: Environment): void {
   registerExpressions(environment);
@@ -17,7 +17,7 @@ export function registerFunctions(environment: Environment): void {
 const EXPRESSIONS_KEPT = 500;
 const expressions = new Map<string, RE2JS>();
 
-/** A compiled pattern; a rule may compute patterns from data, so few are kept. */
+/** Compiles a pattern. The cache is small, because a rule can compute patterns from data. */
 function expressionOf(pattern: string): RE2JS {
   const known = expressions.get(pattern);
   if (known) return known;
@@ -27,7 +27,7 @@ function expressionOf(pattern: string): RE2JS {
   return compiled;
 }
 
-/** The name that calls of `matches` get: the engine's own runs on a backtracking matcher. */
+/** Name of the function that replaces `matches`. The engine's own function uses a backtracking matcher. */
 export const LINEAR_MATCHES = 'matchesInLinearTime';
 
 function registerExpressions(environment: Environment): void {
@@ -125,7 +125,7 @@ function registerLists(environment: Environment): void {
   }
 }
 
-/** The receiver of `sets.contains(…)`: a namespace, as in Google's extension library. */
+/** The receiver of `sets.contains(…)`, a namespace as in Google's extension library. */
 class Sets {}
 
 function registerSets(environment: Environment): void {

@@ -3,7 +3,7 @@ import { Environment as CelEnvironment } from '@marcbachmann/cel-js';
 import { sameJson } from '../equality.js';
 import { isObject, type JsonSchema } from '../json-schema.js';
 
-/** How values of one schema look to CEL: the name of their type, and what turns JSON into them. */
+/** Values of one schema in CEL: the name of their type, and the function that converts JSON to them. */
 export interface CelType {
   name: string;
   of(value: unknown): unknown;
@@ -12,19 +12,19 @@ export interface CelType {
 const same: (value: unknown) => unknown = (value) => value;
 const asDate = (value: unknown) => new Date(String(value));
 
-/** Declares the types of a schema's objects in `environment`. One instance per compiled schema. */
+/** Declares the types of a schema's objects in `environment`. Each compiled schema needs its own instance. */
 export class CelTypes {
   #count = 0;
   readonly #known = new Map<JsonSchema, CelType>();
 
   constructor(private readonly environment: Environment) {}
 
-  /** `carriesObject`: apiVersion, kind and metadata are there though the schema doesn't say so. */
+  /** `carriesObject`: apiVersion, kind and metadata exist although the schema does not name them. */
   typeOf(schema: JsonSchema, carriesObject = schema['x-kubernetes-embedded-resource'] === true): CelType {
     const known = this.#known.get(schema);
     if (known) return known;
     const type = this.#declare(schema, carriesObject);
-    // CEL here has no nullable types: such a value is dynamic, so that it may be compared with null.
+    // CEL has no nullable types here. Such a value is dynamic, so that it may be compared with null.
     const celType = schema.nullable ? { name: 'dyn', of: nullOr(type.of) } : type;
     this.#known.set(schema, celType);
     return celType;
@@ -91,7 +91,7 @@ export class CelTypes {
 }
 
 const OBJECT_PROPERTIES: Record<string, JsonSchema> = { apiVersion: { type: 'string' }, kind: { type: 'string' } };
-/** All of metadata that rules may see. */
+/** The fields of metadata that rules may read. */
 const METADATA: Record<string, JsonSchema> = {
   metadata: { type: 'object', properties: { name: { type: 'string' }, generateName: { type: 'string' } } },
 };
@@ -100,7 +100,7 @@ interface Message {
   readonly json: Record<string, unknown>;
 }
 
-/** A class whose getters turn a field into its CEL value when it is first read. */
+/** Makes a class whose getters convert a field to its CEL value on the first read. */
 function messageClass(fields: readonly { property: string; field: string; type: CelType }[]) {
   class ObjectMessage implements Message {
     readonly read = new Map<string, unknown>();
@@ -140,7 +140,7 @@ const durations = new CelEnvironment().registerVariable('text', 'string');
 
 const nullOr = (of: (value: unknown) => unknown) => (value: unknown) => (value === null ? null : of(value));
 
-/** JSON of no known schema: whole numbers are ints, all else as it is. */
+/** Converts JSON without a schema: whole numbers become ints, and other values stay unchanged. */
 function dynamic(value: unknown): unknown {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : value;
   if (Array.isArray(value)) return value.map(dynamic);
@@ -149,12 +149,13 @@ function dynamic(value: unknown): unknown {
 }
 
 const RESERVED = new Set(
-  'true false null in as break const continue else for function if import let loop package namespace return var void while'.split(
-    ' ',
-  ),
+  (
+    'true false null in as break const continue else for function if ' +
+    'import let loop package namespace return var void while'
+  ).split(' '),
 );
 
-/** A property's name as CEL can write it: `my-prop` is `my__dash__prop`, `namespace` is `__namespace__`. */
+/** Escapes a property's name for CEL: `my-prop` is `my__dash__prop`, `namespace` is `__namespace__`. */
 function escapeField(property: string): string {
   if (RESERVED.has(property)) return `__${property}__`;
   return property

@@ -1,14 +1,18 @@
 /**
- * Whether an EdgeFunction's code fits what its project, and its owner's account, may keep. In: the function as it is
- * now, and the sizes of all others from the cache. Out: the limit that is exceeded, and what to do. Asked before a
- * version is made, so that what was kept before a limit existed goes on being served.
+ * Checks that an EdgeFunction's code fits the limits of its project and of the owner's account. In: the function, and
+ * the sizes of all other functions from the cache. Out: the exceeded limit, and what to do. The check runs before a
+ * version is made, so code that was deployed before the limit existed is still served.
  */
-import { type EdgeFunction, FUNCTION_BUDGET } from '@slipway/crds';
-import { BY_NAMESPACE, type FunctionReconcilerDeps, refOf } from './resources.js';
+import { type EdgeFunction, FUNCTION_BUDGET, normalAddress } from '@slipway/crds';
+import { refOfNamespace } from '@slipway/installation';
+import { BY_NAMESPACE, type FunctionReconcilerDeps } from './resources.js';
 
 const MIB = 1024 * 1024;
 
-/** `bytesBefore`: of its newest version. Code that is no longer than that always fits. */
+/**
+ * Returns the reason why the code is too large. `bytesBefore`: size of the newest version. Code of at most that size
+ * always fits.
+ */
 export function whyTooMuch(
   deps: FunctionReconcilerDeps,
   object: EdgeFunction,
@@ -25,14 +29,20 @@ export function whyTooMuch(
   if (own <= bytesBefore) return undefined;
   const bytes = own + bytesOf(ofProject);
   if (bytes > codeBytesOfProject) {
-    return `the code of the project's functions has ${bytes} bytes, and may have ${codeBytesOfProject / MIB} MiB: shorten or delete some`;
+    const limit = `${codeBytesOfProject / MIB} MiB`;
+    return `the code of the project's functions has ${bytes} bytes, and may have ${limit}: shorten or delete some`;
   }
-  const owner = deps.projects.get(refOf(namespace) ?? '')?.spec.owner;
-  if (owner === undefined) return undefined;
+  const account = accountOf(deps, namespace);
+  if (account === undefined) return undefined;
   const isOfAccount = ({ metadata }: EdgeFunction) =>
-    metadata.uid !== uid && deps.projects.get(refOf(metadata.namespace) ?? '')?.spec.owner === owner;
+    metadata.uid !== uid && accountOf(deps, metadata.namespace) === account;
   if (own + bytesOf(deps.functions.list().filter(isOfAccount)) <= codeBytesOfAccount) return undefined;
   return `the code of all functions of the account may have ${codeBytesOfAccount / MIB} MiB: shorten or delete some`;
+}
+
+function accountOf({ projects }: FunctionReconcilerDeps, namespace: string | undefined): string | undefined {
+  const owner = projects.get(refOfNamespace(namespace) ?? '')?.spec.owner;
+  return owner && normalAddress(owner);
 }
 
 const bytesOf = (functions: readonly { codeBytes?: number }[]) =>

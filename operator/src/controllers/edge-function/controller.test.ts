@@ -1,17 +1,19 @@
 /**
- * The EdgeFunction controller against a real Kubernetes API. In the engine's place stands one that remembers, so that
- * the test says what it answers.
+ * Tests the EdgeFunction controller with a real Kubernetes API. The engine is a substitute in memory, so that a test
+ * decides its responses.
  */
+
 import { type EdgeFunction, FINALIZER, type Project, type ProjectService } from '@slipway/crds';
+import { Informer, isNotFound } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { FunctionEngine, FunctionOutcome, FunctionRequest } from '../../engines/function-engine.js';
+import type { FunctionEngine, FunctionOutcome, FunctionRequest } from '../../capabilities/index.js';
 import type { Controller } from '../../runtime/controller.js';
 import { EventRecorder } from '../../runtime/events.js';
-import { Informer } from '../../runtime/informer.js';
-import { isNotFound } from '../../runtime/kube.js';
 import { Metrics } from '../../runtime/metrics.js';
-import { deleteAndWait, silentLog, startTestKubernetes, type TestKubernetes, until } from '../../testing.js';
+import { TransientError } from '../../runtime/transient-error.js';
+import { deleteAndWait, silentLog, startTestKubernetes, type TestKubernetes } from '../../testing.js';
 import { functionCache, functionController } from './controller.js';
 
 interface ReconcilerDeps {
@@ -26,6 +28,8 @@ interface ReconcilerDeps {
 class Remembering implements FunctionEngine {
   readonly served = new Map<string, FunctionRequest>();
   answer: FunctionOutcome = { state: 'ready' };
+  failure: Error | undefined;
+  requests = 0;
   isWanted: (ref: string, name: string) => boolean = () => false;
 
   keepOnly(isWanted: Remembering['isWanted']): void {
@@ -33,6 +37,8 @@ class Remembering implements FunctionEngine {
   }
 
   async ensureFunction(request: FunctionRequest): Promise<FunctionOutcome> {
+    this.requests += 1;
+    if (this.failure) throw this.failure;
     if (request.code.includes('THROW')) throw new TypeError('Cannot read properties of hunter2');
     const bad = request.code.includes('BAD');
     if (bad) return { state: 'refused', problems: [{ message: 'Expression expected', line: 3, column: 28 }] };
@@ -121,7 +127,7 @@ const reaches = (
   }, `${name}: ${what}`);
 const condition = ({ status }: EdgeFunction, type: string) => status?.conditions?.find((each) => each.type === type);
 
-test('one that is applied is deployed, and says where it is called', async (deps) => {
+test('an applied EdgeFunction is deployed, and its status has its URL', async (deps) => {
   await apply(deps, 'applied', { code: 'first' });
   const object = await reaches(deps, 'applied', ({ status }) => status?.phase === 'deployed', 'deployed');
   assert.is(object.status?.url, `http://localhost:4000/p/${ref}/functions/v1/applied`);
@@ -131,18 +137,18 @@ test('one that is applied is deployed, and says where it is called', async (deps
   assert.is(deps.engine.served.get(`${ref}/applied`)?.code, 'first');
 });
 
-test('the engine can ask what is wanted of what it has: each that has an EdgeFunction in its project', ({ engine }) => {
+test('isWanted returns true for each function with an EdgeFunction in its project', ({ engine }) => {
   const wanted = [engine.isWanted(ref, 'applied'), engine.isWanted(ref, 'other'), engine.isWanted('other', 'applied')];
   assert.equal(wanted, [true, false, false]);
 });
 
-test('a status that another wrote is put right at once', async (deps) => {
+test('a status is repaired at once when another client wrote it', async (deps) => {
   const status = { phase: 'error', message: 'what an operator found that led before' };
   await deps.kubernetes.client.patch(`${FUNCTIONS}/applied/status`, { status });
   await reaches(deps, 'applied', (object) => object.status?.phase === 'deployed', 'deployed again');
 });
 
-test('a deployment that throws an unexpected error says so in the status, and the version before stays', async (deps) => {
+test('an unexpected error of a deployment is in the status, and the former version stays served', async (deps) => {
   await change(deps, 'applied', { code: 'THROW' });
   const object = await reaches(deps, 'applied', ({ status }) => status?.phase === 'error', 'error');
   assert.is(condition(object, 'Ready')?.reason, 'UnexpectedError');
@@ -154,7 +160,7 @@ test('a deployment that throws an unexpected error says so in the status, and th
   await reaches(deps, 'applied', ({ status }) => status?.phase === 'deployed', 'deployed again');
 });
 
-test('code that can’t be deployed says why by line and column, and what was served stays', async (deps) => {
+test('code that can’t be deployed is reported by line and column, and the former version stays', async (deps) => {
   await change(deps, 'applied', { code: 'BAD' });
   const object = await reaches(deps, 'applied', ({ status }) => status?.phase === 'error', 'error');
   assert.equal(object.status?.problems, [{ message: 'Expression expected', line: 3, column: 28 }]);
@@ -163,13 +169,13 @@ test('code that can’t be deployed says why by line and column, and what was se
   assert.is(deps.engine.served.get(`${ref}/applied`)?.code, 'first');
 });
 
-test('code that the API server does not keep says so, and what was served stays', async (deps) => {
+test('code that the API server rejects is reported, and the former version stays served', async (deps) => {
   await apply(deps, 'long', { code: 'short' });
   await reaches(deps, 'long', ({ status }) => status?.phase === 'deployed', 'deployed');
-  await change(deps, 'long', { code: '€'.repeat(400_000) });
+  await change(deps, 'long', { code: '€'.repeat(360_000) });
   const object = await reaches(deps, 'long', ({ status }) => status?.phase === 'error', 'error');
   assert.is(condition(object, 'Ready')?.reason, 'Invalid');
-  assert.match(object.status?.message ?? '', /can not be kept: .*1048576 bytes/);
+  assert.match(object.status?.message ?? '', /can not be stored: .*1048576 bytes/);
   assert.is(deps.engine.served.get(`${ref}/long`)?.code, 'short');
   await change(deps, 'long', { code: 'shorter' });
   await reaches(deps, 'long', ({ status }) => status?.phase === 'deployed', 'deployed again');
@@ -183,7 +189,7 @@ test('the operator keeps no code in memory, only its size', async (deps) => {
   assert.not.match(JSON.stringify(deps.functions.list()), /code-in-the-cache/);
 });
 
-test('old versions of a function are bounded in bytes, and the served one stays', async (deps) => {
+test('old versions of a function have a limit of bytes, and the served version stays', async (deps) => {
   const code = (n: number) => String(n).repeat(900_000);
   await apply(deps, 'bytes', { code: code(0) });
   const first = await reaches(deps, 'bytes', ({ status }) => status?.phase === 'deployed', 'deployed');
@@ -207,7 +213,7 @@ test('old versions of a function are bounded in bytes, and the served one stays'
   await deps.kubernetes.client.delete(`${FUNCTIONS}/bytes`);
 });
 
-test('code beyond what a project may have is not deployed and says which limit, and what was served stays', async (deps) => {
+test('code beyond the project’s limit is not deployed, and the former version stays served', async (deps) => {
   await apply(deps, 'last', { code: 'small' });
   await reaches(deps, 'last', ({ status }) => status?.phase === 'deployed', 'deployed');
   for (let n = 0; n < 16; n++) await apply(deps, `large-${n}`, { code: 'x'.repeat(1_000_000) });
@@ -217,13 +223,13 @@ test('code beyond what a project may have is not deployed and says which limit, 
   assert.is(condition(object, 'Ready')?.reason, 'TooMuchCode');
   assert.match(object.status?.message ?? '', /16 MiB/);
   assert.is(deps.engine.served.get(`${ref}/last`)?.code, 'small');
-  // The project is over its limit with the refused code: shorter code of another function is no reason to refuse.
+  // The project exceeds its limit with the refused code. That must not refuse shorter code of another function.
   await change(deps, 'large-0', { code: 'z'.repeat(900_000) });
   await until(() => deps.engine.served.get(`${ref}/large-0`)?.code.startsWith('z') || undefined, 'shorter code');
   for (let n = 0; n < 16; n++) await deps.kubernetes.client.delete(`${FUNCTIONS}/large-${n}`);
 });
 
-test('a rollback serves the version that is named, and a deploy of none takes it away', async (deps) => {
+test('a rollback serves the named version, and deployedGeneration 0 stops serving it', async (deps) => {
   await apply(deps, 'rolled', { code: 'one' });
   const first = await reaches(deps, 'rolled', ({ status }) => status?.phase === 'deployed', 'deployed');
   await change(deps, 'rolled', { code: 'two' });
@@ -242,7 +248,7 @@ test('a rollback serves the version that is named, and a deploy of none takes it
   assert.not(deps.engine.served.has(`${ref}/rolled`));
 });
 
-test('of two that ask for one name the elder has it, and the younger gets it when the elder goes', async (deps) => {
+test('the older of two EdgeFunctions has their name, and its deletion gives it to the younger', async (deps) => {
   await apply(deps, 'a-elder', { name: 'shared', code: 'of the elder' });
   await reaches(deps, 'a-elder', ({ status }) => status?.phase === 'deployed', 'deployed');
   await apply(deps, 'b-younger', { name: 'shared', code: 'of the younger' });
@@ -253,7 +259,7 @@ test('of two that ask for one name the elder has it, and the younger gets it whe
   assert.is(deps.engine.served.get(`${ref}/shared`)?.code, 'of the younger');
 });
 
-test('an engine that is busy is asked again until it serves', async (deps) => {
+test('a request to a busy engine is retried until it serves', async (deps) => {
   deps.engine.answer = { state: 'busy', message: 'the data plane does not answer' };
   await apply(deps, 'patient', { code: 'x' });
   await reaches(deps, 'patient', (object) => condition(object, 'Ready')?.reason === 'Deploying', 'waiting');
@@ -261,7 +267,25 @@ test('an engine that is busy is asked again until it serves', async (deps) => {
   await reaches(deps, 'patient', ({ status }) => status?.phase === 'deployed', 'deployed');
 });
 
-test('a function whose files the engine can not read says so in its status until it is deployed again', async (deps) => {
+test('a request to a starting engine is retried, without a status or an Event', async (deps) => {
+  await apply(deps, 'restarted', { code: 'x' });
+  const { status } = await reaches(deps, 'restarted', (object) => object.status?.phase === 'deployed', 'deployed');
+  deps.engine.failure = new TransientError('the data plane does not answer');
+  const before = deps.engine.requests;
+  await change(deps, 'restarted', { verifyJwt: false });
+  await until(async () => deps.engine.requests > before + 2 || undefined, 'three attempts');
+  const seen = await deps.kubernetes.client.get<EdgeFunction>(`${FUNCTIONS}/restarted`);
+  assert.equal(seen.status, status);
+  deps.engine.failure = undefined;
+  await reaches(deps, 'restarted', (object) => object.status?.phase === 'deployed', 'deployed again');
+  const { items } = await deps.kubernetes.client.get<{ items: { reason: string; involvedObject: { name: string } }[] }>(
+    `/api/v1/namespaces/${namespace}/events`,
+  );
+  const reasons = items.filter(({ involvedObject }) => involvedObject.name === 'restarted').map(({ reason }) => reason);
+  assert.equal([...new Set(reasons)], ['Deployed']);
+});
+
+test('a function with unreadable files is reported until it is deployed again', async (deps) => {
   const message = 'what is on disk of the function is unreadable (current.json is not JSON)';
   await apply(deps, 'damaged', { code: 'x' });
   await reaches(deps, 'damaged', ({ status }) => status?.phase === 'deployed', 'deployed');
@@ -274,7 +298,7 @@ test('a function whose files the engine can not read says so in its status until
   await reaches(deps, 'damaged', ({ status }) => status?.phase === 'deployed', 'deployed again');
 });
 
-test('where functions are not open to the project, it is served to nobody and says which setting opens them, until they are', async (deps) => {
+test('a function of a closed service is not served, and its status names the setting that opens it', async (deps) => {
   await apply(deps, 'closed', { code: 'kept' });
   await reaches(deps, 'closed', ({ status }) => status?.phase === 'deployed', 'deployed');
   deps.opened.shared = [];
@@ -290,7 +314,7 @@ test('where functions are not open to the project, it is served to nobody and sa
   assert.is(deps.engine.served.get(`${ref}/closed`)?.code, 'kept');
 });
 
-test('one that is deleted is served no more, and its versions go with it', async (deps) => {
+test('a deleted EdgeFunction is no longer served, and its versions are deleted', async (deps) => {
   await deleteAndWait(deps.kubernetes.client, `${FUNCTIONS}/patient`);
   assert.not(deps.engine.served.has(`${ref}/patient`));
   const map = `/api/v1/namespaces/${namespace}/configmaps/patient-v1`;

@@ -1,9 +1,10 @@
-/** Wires the EdgeFunction controller: which changes make which EdgeFunction be looked at. */
-import { type EdgeFunction, namespaceOf } from '@slipway/crds';
+/** Wires the EdgeFunction controller: which changes start a reconcile of an EdgeFunction. */
+
+import { type EdgeFunction } from '@slipway/crds';
+import { namespaceOf, refOfNamespace } from '@slipway/installation';
+import { Informer, type KubeClient } from '@slipway/kubernetes';
 import type { Logger } from 'pino';
 import { Controller } from '../../runtime/controller.js';
-import { Informer } from '../../runtime/informer.js';
-import type { KubeClient } from '../../runtime/kube.js';
 import type { Metrics } from '../../runtime/metrics.js';
 import { StatusWriter } from '../../runtime/status-writer.js';
 import { WorkQueue } from '../../runtime/work-queue.js';
@@ -16,11 +17,10 @@ import {
   type FunctionReconcilerDeps,
   functionPath,
   type KnownFunction,
-  refOf,
   withoutCode,
 } from './resources.js';
 
-/** A deploy waits for downloads most of the time. */
+/** Number of workers. Several deploys run at once, because they mostly wait for downloads. */
 const WORKERS = 8;
 const BACKOFF = { firstMs: 100, maxMs: 30_000 };
 
@@ -46,21 +46,22 @@ export function functionController(parts: Omit<FunctionReconcilerDeps, 'statuses
   const add = ({ metadata }: EdgeFunction) => queue.add(`${metadata.namespace}/${metadata.name}`);
   deps.functions.onChange(({ before, after }) => {
     if (after && !(before && statuses.isOwn(before, after))) add(after);
-    // Who had to yield to this one's name may have it now.
+    // An EdgeFunction that yielded to this one's name may get it now.
     for (const object of [before, after]) {
       if (object && !(before && after && addressKey(before) === addressKey(after))) {
         for (const peer of deps.functions.find(BY_ADDRESS, addressKey(object))) add(peer);
       }
     }
   });
-  // A project that becomes healthy has the keys that its functions are started with.
+  // When a project becomes healthy, it has the keys that its functions need to start.
   deps.projects.onChange(({ before, after }) => {
     if (!after || before?.status?.phase === after.status?.phase) return;
     for (const object of deps.functions.list())
-      if (refOf(object.metadata.namespace) === after.metadata.name) add(object);
+      if (refOfNamespace(object.metadata.namespace) === after.metadata.name) add(object);
   });
   deps.engine.onLost?.((isLost) => {
-    for (const object of deps.functions.list()) if (isLost(refOf(object.metadata.namespace) ?? '')) add(object);
+    for (const object of deps.functions.list())
+      if (isLost(refOfNamespace(object.metadata.namespace) ?? '')) add(object);
   });
   deps.engine.keepOnly?.((ref, name) => deps.functions.find(BY_ADDRESS, `${namespaceOf(ref)}/${name}`).length > 0);
   for (const object of deps.functions.list()) add(object);

@@ -1,25 +1,19 @@
 /**
- * One reconcile of an EdgeFunction: keep its code as a version, have the engine serve the one that is asked for, say so
- * in the status. In: a key. Out: when to look again. Level-based: nothing is kept between two.
+ * One reconcile of an EdgeFunction: store its code as a version, make the engine serve the requested version, and write
+ * the status. In: a key. Out: when to reconcile again. Level-based: no state is kept between two reconciles.
  */
-import {
-  availableServices,
-  type EdgeFunction,
-  FINALIZER,
-  type Project,
-  REASON_UNEXPECTED_ERROR,
-  whyUnavailable,
-} from '@slipway/crds';
+import { DEFAULT_TYPE, type EdgeFunction, FINALIZER, type Project } from '@slipway/crds';
+import { availableServices, REASON_UNEXPECTED_ERROR, refOfNamespace, whyUnavailable } from '@slipway/installation';
 import type { Outcome } from '../../runtime/controller.js';
 import { isTransient, unexpectedMessage } from '../../runtime/failures.js';
 import { addFinalizer, hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
 import { refusedOutcome } from '../../runtime/refusal.js';
 import { whyTooMuch } from './budget.js';
-import { addressKey, BY_ADDRESS, type FunctionReconcilerDeps, functionPath, refOf } from './resources.js';
+import { addressKey, BY_ADDRESS, type FunctionReconcilerDeps, functionPath } from './resources.js';
 import { describeProblems, type Finding, type Found, statusOf } from './status.js';
 import { chosen, ensureVersions, pruneVersions, type Version } from './versions.js';
 
-/** Interval at which a healthy function is sent to the engine again, in case the engine lost it. */
+/** Milliseconds after which a healthy function is sent to the engine again, in case the engine lost it. */
 const RESYNC_MS = 120_000;
 
 export async function reconcileFunction(
@@ -39,10 +33,10 @@ export async function reconcileFunction(
   }
 }
 
-/** Callers get what they got before, as far as anybody knows. */
+/** Reports an unexpected error. The served version does not change, as far as is known. */
 async function reportUnexpected(deps: FunctionReconcilerDeps, seen: EdgeFunction, step: string): Promise<void> {
   const { name, namespace } = seen.metadata;
-  // The reconcile may have written it since.
+  // The object is read from the cache again, because the reconcile may have written it.
   const object = deps.functions.get(name, namespace) ?? seen;
   const { url = '', newestVersion } = object.status ?? {};
   const finding: Finding = { state: 'failed', reason: REASON_UNEXPECTED_ERROR, message: unexpectedMessage(step) };
@@ -51,28 +45,28 @@ async function reportUnexpected(deps: FunctionReconcilerDeps, seen: EdgeFunction
 }
 
 async function provide(deps: FunctionReconcilerDeps, seen: EdgeFunction): Promise<Outcome> {
-  const ref = refOf(seen.metadata.namespace);
+  const ref = refOfNamespace(seen.metadata.namespace);
   const url = ref === undefined ? '' : `${deps.projectUrl(ref)}/functions/v1/${seen.spec.name}`;
   const refusal = refuse(deps, seen, ref);
   if (ref === undefined || refusal) return conclude(deps, seen, { finding: refusal as Finding, url });
   await withFinalizer(deps, seen);
-  // The cache has no code.
+  // The object is read from the server, because the cache has no code.
   const object = await deps.client.get<EdgeFunction>(functionPath(seen));
   if (object.metadata.uid !== seen.metadata.uid) return { kind: 'retry', why: 'the function was made anew' };
   const versions = await ensureVersions(deps, object, (bytes) => whyTooMuch(deps, object, bytes)).catch(refused);
   if ('state' in versions) return conclude(deps, object, { finding: versions, url });
   const finding = await deploy(deps, object, ref, versions);
-  // Also where nothing is deployed: what is written again and again must not fill the namespace.
+  // Old versions are deleted even if the deployment failed: repeated writes of code must not fill the namespace.
   const served = finding.state === 'deployed' ? finding.version : object.status?.deployedVersion;
   await pruneVersions(deps, object, versions, served);
   return conclude(deps, object, { finding, url, newestVersion: versions.at(-1)?.version as number });
 }
 
 /**
- * A full quota, or code of more bytes than a ConfigMap takes: told in the status, as a log tells nobody. What was
- * served stays.
+ * Returns the outcome of code that can't be stored, because of a full quota or the size of a ConfigMap. It is in the
+ * status, as owners don't see the log. The served version stays.
  */
-const refused = (error: unknown) => refusedOutcome(error, 'the version can not be kept');
+const refused = (error: unknown) => refusedOutcome(error, 'the version can not be stored');
 
 function refuse(deps: FunctionReconcilerDeps, object: EdgeFunction, ref: string | undefined): Finding | undefined {
   const { namespace } = object.metadata;
@@ -88,7 +82,7 @@ function refuse(deps: FunctionReconcilerDeps, object: EdgeFunction, ref: string 
 
 const isThere = (project: Project | undefined) => project !== undefined && !project.metadata.deletionTimestamp;
 
-/** Made within one second, their names decide, so that exactly one of two yields. */
+/** True if `a` is older. Created within one second, their names decide, so that exactly one of two yields. */
 function isElder(a: EdgeFunction, b: EdgeFunction): boolean {
   if (a.metadata.uid === b.metadata.uid || a.metadata.deletionTimestamp) return false;
   const [made, than] = [a.metadata.creationTimestamp ?? '', b.metadata.creationTimestamp ?? ''];
@@ -119,7 +113,9 @@ async function deploy(
   }
   const version = chosen(versions, deployedGeneration);
   if (!version) {
-    const message = `there is no version ${deployedGeneration} any more: set spec.deployedGeneration to one of those that are kept`;
+    const message =
+      `version ${deployedGeneration} no longer exists: ` +
+      'set spec.deployedGeneration to the generation of a stored version';
     return { state: 'failed', reason: 'NoSuchVersion', message };
   }
   const outcome = await deps.engine.ensureFunction({ ref, name, verifyJwt, ...version });
@@ -129,9 +125,12 @@ async function deploy(
   return { state: 'failed', reason: 'InvalidCode', message: describeProblems(problems), problems };
 }
 
-/** By the availability matrix; its versions are kept for an installation that opens functions later. */
+/**
+ * Returns why functions are not available to the project, by the availability matrix. Its versions stay, for an
+ * installation that enables functions later.
+ */
 function whyClosed({ projects, openedServices }: FunctionReconcilerDeps, ref: string): string | undefined {
-  const { type = 'shared', plan = 'free' } = projects.get(ref)?.spec ?? {};
+  const { type = DEFAULT_TYPE, plan = 'free' } = projects.get(ref)?.spec ?? {};
   if (availableServices(type, plan, openedServices).includes('functions')) return undefined;
   const { message, hint } = whyUnavailable('functions', type);
   return [message, hint].filter(Boolean).join('. ');
@@ -146,9 +145,9 @@ async function conclude(deps: FunctionReconcilerDeps, object: EdgeFunction, foun
 
 async function remove(deps: FunctionReconcilerDeps, object: EdgeFunction): Promise<Outcome> {
   if (!hasFinalizer(object, FINALIZER)) return { kind: 'done' };
-  const ref = refOf(object.metadata.namespace);
+  const ref = refOfNamespace(object.metadata.namespace);
   const heir = deps.functions.find(BY_ADDRESS, addressKey(object)).some(({ metadata }) => !metadata.deletionTimestamp);
-  // One that waited for the name may have it from now on, and its reconcile puts its own code in place.
+  // Another EdgeFunction that waited for the name gets it now, and its reconcile replaces the code.
   if (ref !== undefined && !heir) await deps.engine.removeFunction(ref, object.spec.name);
   const path = functionPath(object);
   deps.functions.learn(await removeFinalizer(deps.client, path, object, FINALIZER));

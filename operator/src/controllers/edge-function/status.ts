@@ -1,16 +1,16 @@
-/** From what a reconcile found to the EdgeFunction's status: pure. */
+/** Converts the result of a reconcile to the EdgeFunction's status. Pure. */
 import type { Condition, EdgeFunction, EdgeFunctionStatus } from '@slipway/crds';
-import type { FunctionProblems } from '../../engines/function-engine.js';
+import type { FunctionProblems } from '../../capabilities/index.js';
 import { type NewCondition, withCondition } from '../../runtime/conditions.js';
 
 export type Finding =
   | { state: 'deployed'; version: number }
-  /** Nothing is asked for. */
+  /** The code is stored, but no version is requested. */
   | { state: 'stored' }
   | { state: 'waiting'; message: string }
-  /** Damaged where it is served: callers get no version until the deploy that follows. */
+  /** The files of the function are damaged: no version is served until the next deploy. */
   | { state: 'lost'; message: string }
-  /** The installation gives such a project no functions: what was served is not any more. */
+  /** The installation does not run functions for such a project. The former version is no longer served. */
   | { state: 'closed'; message: string }
   | { state: 'failed'; reason: string; message: string; problems?: FunctionProblems };
 
@@ -50,7 +50,7 @@ const PHASES = {
   failed: 'error',
 } as const;
 
-/** A deploy that failed or waits leaves what was served. */
+/** Returns the served version: a deploy that failed or waits does not change it. */
 const versionBefore = (before: EdgeFunctionStatus, finding: Finding) =>
   finding.state === 'failed' || finding.state === 'waiting' ? before.deployedVersion : undefined;
 

@@ -1,11 +1,10 @@
 /**
- * The versions of a function, each an immutable ConfigMap that the EdgeFunction owns: what a rollback goes back to. A
- * version is named by the generation in which its code was new.
+ * The versions of a function: each is an immutable ConfigMap that the EdgeFunction owns, and a target of rollbacks. A
+ * version's name is the generation in which its code was new.
  */
+
+import { API_VERSION, type EdgeFunction, FUNCTION_BUDGET } from '@slipway/crds';
 import {
-  API_VERSION,
-  type EdgeFunction,
-  FUNCTION_BUDGET,
   functionVersionName,
   LABEL_FUNCTION,
   LABEL_FUNCTION_VERSION,
@@ -13,8 +12,8 @@ import {
   LABEL_PART,
   MANAGED_BY,
   PART_FUNCTION_VERSION,
-} from '@slipway/crds';
-import { isConflict, isNotFound } from '../../runtime/kube.js';
+} from '@slipway/installation';
+import { isConflict, isNotFound } from '@slipway/kubernetes';
 import { BY_NAMESPACE, type ConfigMap, type FunctionReconcilerDeps } from './resources.js';
 
 export interface Version {
@@ -22,7 +21,7 @@ export interface Version {
   code: string;
 }
 
-/** Kept beside the one that is served. */
+/** Number of versions that are kept beside the served one. */
 const KEPT = 10;
 
 const mapsPath = ({ metadata }: EdgeFunction) => `/api/v1/namespaces/${metadata.namespace}/configmaps`;
@@ -33,7 +32,10 @@ export interface TooMuchCode {
   message: string;
 }
 
-/** All versions, oldest first, the code in the spec among them; or why that is not kept. */
+/**
+ * Returns all versions, the oldest first, with the code in the spec among them. If that code is too large, returns the
+ * failure.
+ */
 export async function ensureVersions(
   { client }: FunctionReconcilerDeps,
   object: EdgeFunction,
@@ -52,15 +54,15 @@ export async function ensureVersions(
   return [...versions, made];
 }
 
-/** Which of `versions` callers get; undefined: none is asked for, or the one that was is no more. */
+/** Returns the version to serve. Undefined if none is requested, or the requested one was deleted. */
 export function chosen(versions: readonly Version[], deployedGeneration: number | undefined): Version | undefined {
   if (deployedGeneration === undefined) return versions.at(-1);
   return versions.findLast(({ version }) => version <= deployedGeneration);
 }
 
 /**
- * Deletes the oldest: past a number, and past the function's part of the bytes that the project's old versions may
- * have.
+ * Deletes the oldest versions: those beyond a number, and those beyond the function's share of the bytes that the
+ * project's old versions may have.
  */
 export async function pruneVersions(
   { client, functions }: FunctionReconcilerDeps,
@@ -82,7 +84,7 @@ export async function pruneVersions(
   }
 }
 
-/** How many of the newest are kept; the newest one always is. */
+/** Returns how many of the newest versions are kept: at least one. */
 function newestThatFit(versions: readonly Version[], bytes: number): number {
   let left = bytes;
   let count = 1;

@@ -1,6 +1,6 @@
-/** A project's anon and service_role keys: HS256 tokens, as every Supabase client sends them. */
+/** The anon and service_role keys of a project: HS256 tokens, in the form that every Supabase client sends. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { ApiRole } from '@slipway/crds';
+import type { ApiRole } from '@slipway/installation';
 
 const TEN_YEARS_S = 10 * 365 * 24 * 3600;
 const PROBE_S = 300;
@@ -14,16 +14,16 @@ function issue(claims: object, secret: string, now: Date, seconds: number): stri
   return `${text}.${sign(text, secret)}`;
 }
 
-/** `id`: makes it another key than one of the same second. */
+/** Returns a new key. `id` makes it differ from another key of the same second. */
 export function issueApiKey(ref: string, role: ApiRole, secret: string, now: Date, id?: string): string {
   return issue({ iss: 'slipway', ref, role, ...(id === undefined ? {} : { jti: id }) }, secret, now, TEN_YEARS_S);
 }
 
-/** A key of `anon` to ask with whether tokens of `secret` are taken; shown to nobody, and soon of no use. */
+/** Returns a short-lived key of `anon` that tests whether tokens of `secret` are accepted. It is shown to nobody. */
 export const issueProbeKey = (ref: string, secret: string, now: Date) =>
   issue({ iss: 'slipway', ref, role: 'anon' }, secret, now, PROBE_S);
 
-/** `key` if it is of `secret`, else a new one: so keys stay as long as their secret does. */
+/** Returns `key` if `secret` signed it, else a new key. So keys stay as long as their secret. */
 export function keepApiKey(key: string | undefined, ref: string, role: ApiRole, secret: string, now: Date): string {
   const end = key?.lastIndexOf('.') ?? -1;
   if (key && end > 0) {

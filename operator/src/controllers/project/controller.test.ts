@@ -1,14 +1,17 @@
 /**
- * The Project controller, whole: a real Kubernetes API and a real Postgres. In the data plane's place stands a small
- * server, so that the test says what answers.
+ * Tests the whole Project controller, with a real Kubernetes API and a real Postgres. A small server replaces the data
+ * plane, so that a test decides its responses.
  */
+
 import { createHmac } from 'node:crypto';
-import { FINALIZER, LABEL_PROJECT, namespaceOf, type Project, SECRETS } from '@slipway/crds';
+import { FINALIZER, type Project } from '@slipway/crds';
+import { LABEL_PROJECT, namespaceOf, SECRETS, whyTypeUnavailable } from '@slipway/installation';
+import { isNotFound, type KubeObject } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { isNotFound, type KubeObject } from '../../runtime/kube.js';
-import { deleteAndWait, until } from '../../testing.js';
+import { deleteAndWait } from '../../testing.js';
 import {
   condition,
   create,
@@ -23,13 +26,14 @@ import {
   run,
   secretOf,
   withOperator,
+  written,
 } from './operator.testing.js';
 import { namespacePath, projectPath, type Secret, secretsPath } from './resources.js';
 
 const test = suite<ReconcilerDeps>('project controller');
 withOperator(test);
 
-test('a Project becomes healthy with a namespace, keys that its secret signs, and a database that its URL opens', async (deps) => {
+test('a Project becomes healthy with a namespace, signed keys, and a database that its URL opens', async (deps) => {
   const ref = await create(deps, 'whole');
   const project = await reaches(deps, ref, isHealthy, 'healthy');
   assert.is(project.status?.url, `http://localhost:4000/p/${ref}`);
@@ -58,39 +62,39 @@ test('a Project becomes healthy with a namespace, keys that its secret signs, an
   assert.ok(await loginWorks(database[SECRETS.database.url] as string));
 });
 
-test('a status that another wrote is put right at once', async (deps) => {
+test('a status is repaired at once when another client wrote it', async (deps) => {
   const ref = await create(deps, 'overwritten');
-  const { status } = await reaches(deps, ref, isHealthy, 'healthy');
+  const healthy = await reaches(deps, ref, isHealthy, 'healthy');
   const stale = { phase: 'error', message: 'what an operator found that led before' };
   await deps.kubernetes.client.patch(`${projectPath(ref)}/status`, { status: stale });
   const again = await reaches(deps, ref, isHealthy, 'healthy again');
-  assert.equal(again.status, status);
+  assert.equal(written(again), written(healthy));
 });
 
-test('what is well is not written again, however often it is looked at', async (deps) => {
+test('a healthy Project is not written again, however often it is reconciled', async (deps) => {
   const ref = await create(deps, 'steady');
   await reaches(deps, ref, isHealthy, 'healthy');
   const keys = await deps.kubernetes.client.get<Secret>(`${secretsPath(ref)}/${SECRETS.keys.name}`);
-  const { metadata } = await deps.kubernetes.client.patch<Project>(projectPath(ref), {
+  const before = await deps.kubernetes.client.patch<Project>(projectPath(ref), {
     metadata: { annotations: { look: 'again' } },
   });
-  // A second project that is healthy means that the first was looked at: it was asked for earlier.
+  // A later project that is healthy shows that the first one was reconciled, as it was created earlier.
   const later = await create(deps, 'later', { name: 'later' });
   await reaches(deps, later, isHealthy, 'healthy');
-  assert.is((await get(deps, ref)).metadata.resourceVersion, metadata.resourceVersion);
+  assert.equal(written(await get(deps, ref)), written(before));
   const after = await deps.kubernetes.client.get<Secret>(`${secretsPath(ref)}/${SECRETS.keys.name}`);
   assert.is(after.metadata.resourceVersion, keys.metadata.resourceVersion);
 });
 
-test('the owner is told why there is no project of a type that this installation lacks', async (deps) => {
+test('the status reports why a type of project is not available', async (deps) => {
   const ref = await create(deps, 'vm', { type: 'dedicated' });
   const project = await reaches(deps, ref, hasReason('EngineUnavailable'), 'refused');
   assert.is(project.status?.phase, 'error');
-  assert.match(project.status?.message ?? '', /type dedicated/);
+  assert.is(project.status?.message, whyTypeUnavailable('dedicated', { publicUrl: 'http://localhost:4000' }));
   assert.not(project.metadata.finalizers?.includes(FINALIZER));
 });
 
-test('of two projects with one name and owner the younger yields, until the elder is gone', async (deps) => {
+test('the younger of two projects with one name and owner fails until the older is deleted', async (deps) => {
   const elder = await create(deps, 'a-elder', { name: 'shop' });
   await reaches(deps, elder, isHealthy, 'healthy');
   const younger = await create(deps, 'b-younger', { name: 'shop' });
@@ -101,7 +105,14 @@ test('of two projects with one name and owner the younger yields, until the elde
   await reaches(deps, younger, isHealthy, 'healthy');
 });
 
-test('a Project of the name of one that is being deleted waits, and never shows NameConflict', async (deps) => {
+test('an owner’s address counts as the same in upper and lower case', async (deps) => {
+  const elder = await create(deps, 'a-letters', { name: 'letters', owner: 'ada@example.com' });
+  await reaches(deps, elder, isHealthy, 'healthy');
+  const younger = await create(deps, 'b-letters', { name: 'letters', owner: 'Ada@EXAMPLE.com' });
+  await reaches(deps, younger, hasReason('NameConflict'), 'refused');
+});
+
+test('a Project with the name of a Project that is being deleted waits, and never shows NameConflict', async (deps) => {
   const { client } = deps.kubernetes;
   const leaving = await create(deps, 'a-leaving', { name: 'again' });
   await reaches(deps, leaving, isHealthy, 'healthy');
@@ -117,7 +128,7 @@ test('a Project of the name of one that is being deleted waits, and never shows 
   await reaches(deps, next, isHealthy, 'healthy');
 });
 
-test('a namespace that is not marked as the project’s is neither used nor deleted', async (deps) => {
+test('a namespace without the project’s label is neither used nor deleted', async (deps) => {
   const { client } = deps.kubernetes;
   const ref = `${run}-taken`;
   await client.create('/api/v1/namespaces', {
@@ -135,11 +146,11 @@ test('a namespace that is not marked as the project’s is neither used nor dele
   await deleteAndWait(client, namespacePath(ref));
 });
 
-test('an owner’s own JWT secret is waited for, refused when short, used, and followed when it changes', async (deps) => {
+test('an owner’s JWT secret is awaited, rejected when too short, used, and replaced after a change', async (deps) => {
   const ref = await create(deps, 'moved', { name: 'moved', jwtSecretRef: { name: 'my-jwt' } });
   const waiting = await reaches(deps, ref, ({ status }) => /my-jwt/.test(status?.message ?? ''), 'waiting');
   assert.is(waiting.status?.phase, 'provisioning');
-  assert.is(condition(waiting, 'DatabaseReady')?.status, 'True', 'the rest goes on meanwhile');
+  assert.is(condition(waiting, 'DatabaseReady')?.status, 'True', 'the other steps continue');
   const labels = { [LABEL_PROJECT]: ref };
   await putSecret(deps, ref, 'my-jwt', { secret: 'too short' }, labels);
   await reaches(deps, ref, hasReason('JwtSecretTooShort'), 'refused');
@@ -157,21 +168,18 @@ test('an owner’s own JWT secret is waited for, refused when short, used, and f
   assert.is(second[SECRETS.keys.webhookSecret], first[SECRETS.keys.webhookSecret]);
 });
 
-test('a Secret that somebody deleted is made anew, and the database takes its passwords', async (deps) => {
+test('a deleted Secret is created again, and the database gets its new passwords', async (deps) => {
   const ref = await create(deps, 'restored', { name: 'restored' });
   await reaches(deps, ref, isHealthy, 'healthy');
   const before = await secretOf(deps, ref, SECRETS.database.name);
   await deps.kubernetes.client.delete(`${secretsPath(ref)}/${SECRETS.database.name}`);
-  const after = await until(
-    () => secretOf(deps, ref, SECRETS.database.name).catch(() => undefined),
-    'the Secret to be there again',
-  );
+  const after = await until(() => secretOf(deps, ref, SECRETS.database.name).catch(() => undefined), 'the new Secret');
   assert.is.not(after[SECRETS.database.ownerPassword], before[SECRETS.database.ownerPassword]);
   await until(() => loginWorks(after[SECRETS.database.url] as string), 'the new password to work');
   assert.not(await loginWorks(before[SECRETS.database.url] as string));
 });
 
-test('services that do not answer keep a project from being healthy, and the message names them', async (deps) => {
+test('a project is not healthy while a service does not respond, and the message names the service', async (deps) => {
   deps.answer.status = 503;
   const ref = await create(deps, 'silent', { name: 'silent' });
   const waiting = await reaches(deps, ref, ({ status }) => /HTTP 503/.test(status?.message ?? ''), 'waiting');
@@ -181,7 +189,22 @@ test('services that do not answer keep a project from being healthy, and the mes
   await reaches(deps, ref, isHealthy, 'healthy');
 });
 
-test('transitions are told by Events on the Project, without secrets', async (deps) => {
+test('the status reports the end and the reason of a pause by the data plane, and drops them later', async (deps) => {
+  const ref = await create(deps, 'paused', { name: 'paused' });
+  await reaches(deps, ref, isHealthy, 'healthy');
+  const details = 'until 2026-11-25T02:10:00.000Z, rest request';
+  deps.answer = { status: 503, headers: { 'proxy-status': `slipway; error=project_paused; details="${details}"` } };
+  const annotations = { 'slipway.dev/reprovision': 'now' };
+  await deps.kubernetes.client.patch(projectPath(ref), { metadata: { annotations } });
+  const paused = await reaches(deps, ref, (project) => condition(project, 'Ready')?.reason === 'Paused', 'paused');
+  assert.is(condition(paused, 'ServicesReady')?.reason, 'Paused');
+  assert.is(paused.status?.phase, 'error');
+  assert.match(paused.status?.message as string, `paused ${details}: twice within an hour the data plane stopped`);
+  deps.answer = { status: 200 };
+  await reaches(deps, ref, isHealthy, 'healthy again');
+});
+
+test('transitions are Events on the Project, and contain no secrets', async (deps) => {
   const ref = `${run}-whole`;
   const { client } = deps.kubernetes;
   const events = await until(async () => {
@@ -200,7 +223,7 @@ test('transitions are told by Events on the Project, without secrets', async (de
   }
 });
 
-test('while its namespace does not go a deleted project says so once, and nothing is written', async (deps) => {
+test('a deleted project reports once that it waits for its namespace, and writes nothing after that', async (deps) => {
   const { client } = deps.kubernetes;
   const ref = await create(deps, 'lingering', { name: 'lingering' });
   await reaches(deps, ref, isHealthy, 'healthy');
@@ -208,12 +231,12 @@ test('while its namespace does not go a deleted project says so once, and nothin
   await client.delete(projectPath(ref));
   await reaches(deps, ref, ({ status }) => /waiting for the namespace/.test(status?.message ?? ''), 'waiting');
   const { metadata } = await client.patch<Project>(projectPath(ref), { metadata: { annotations: { look: 'again' } } });
-  // A project made later that is healthy means that this one was looked at.
+  // A later project that is healthy shows that this one was reconciled.
   const later = await create(deps, 'after-lingering', { name: 'after-lingering' });
   await reaches(deps, later, isHealthy, 'healthy');
   assert.is((await get(deps, ref)).metadata.resourceVersion, metadata.resourceVersion);
   await client.patch(namespacePath(ref), { metadata: { finalizers: null } });
-  await until(async () => !(await get(deps, ref).catch(() => undefined)), 'the Project to be gone');
+  await until(async () => !(await get(deps, ref).catch(() => undefined)), 'the Project to be deleted');
 });
 
 test('a deleted project leaves no database, role, namespace or Project', async (deps) => {
@@ -225,7 +248,8 @@ test('a deleted project leaves no database, role, namespace or Project', async (
   const admin = new pg.Client(deps.postgres.admin());
   await admin.connect();
   const { rows } = await admin.query(
-    'SELECT datname FROM pg_database WHERE datname LIKE $1 UNION ALL SELECT rolname FROM pg_roles WHERE rolname LIKE $1',
+    'SELECT datname FROM pg_database WHERE datname LIKE $1 ' +
+      'UNION ALL SELECT rolname FROM pg_roles WHERE rolname LIKE $1',
     [`%${ref}`],
   );
   await admin.end();

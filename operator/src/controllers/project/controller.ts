@@ -1,21 +1,22 @@
-/** Wires the Project controller: which changes of which objects make which Project be looked at. */
+/** Wires the Project controller: which changes start a reconcile of a Project. */
 
-import { LABEL_PROJECT, type Project } from '@slipway/crds';
+import type { Build, Project } from '@slipway/crds';
+import { LABEL_PROJECT, refOfNamespace } from '@slipway/installation';
+import { Informer, type KubeClient, type KubeObject } from '@slipway/kubernetes';
 import type { Logger } from 'pino';
 import { Controller } from '../../runtime/controller.js';
-import { Informer } from '../../runtime/informer.js';
-import type { KubeClient, KubeObject } from '../../runtime/kube.js';
 import type { Metrics } from '../../runtime/metrics.js';
 import { StatusWriter } from '../../runtime/status-writer.js';
 import { WorkQueue } from '../../runtime/work-queue.js';
+import { buildCache } from '../build/controller.js';
 import type { ReconcilerDeps } from './context.js';
 import { keepOfSecrets } from './generated-secrets.js';
 import { reconcileProject } from './reconcile.js';
 import { NAMESPACES, type Namespace, PROJECTS, projectPath, type Secret } from './resources.js';
 import { COPIES, LABEL_COPY, withoutValues } from './secret-copies.js';
-import { BY_NAME, nameKey } from './validate.js';
+import { BY_NAME, nameKey } from './steps/validate.js';
 
-/** Reconciles wait for Postgres and the API server most of the time. */
+/** Number of workers. Many reconciles run at once, because they mostly wait for Postgres and the API server. */
 const WORKERS = 16;
 const BACKOFF = { firstMs: 50, maxMs: 30_000 };
 
@@ -24,9 +25,10 @@ export interface ProjectCaches {
   namespaces: Informer<Namespace>;
   secrets: Informer<Secret>;
   copies: Informer<Secret>;
+  builds: Informer<Build>;
 }
 
-/** `isEngines`: of a Secret whose values the engine compares. */
+/** Creates the caches. `isEngines`: true for a Secret whose values the engine compares. */
 export function projectCaches(
   client: KubeClient,
   metrics: Metrics,
@@ -56,10 +58,11 @@ export function projectCaches(
       path: COPIES,
       keep: withoutValues,
     }),
+    builds: buildCache(client, metrics, log),
   };
 }
 
-/** `onChildChange`: lets the engine tell of which project one of its objects changed. */
+/** `onChildChange`: registers a listener that the engine calls with the project of a changed object. */
 export function projectController(
   parts: Omit<ReconcilerDeps, 'statuses'>,
   metrics: Metrics,
@@ -72,14 +75,14 @@ export function projectController(
   const queue = new WorkQueue(BACKOFF, metrics.queue('project'));
   deps.projects.onChange(({ before, after }) => {
     if (after && !(before && statuses.isOwn(before, after))) queue.add(after.metadata.name);
-    // Who had to yield to this one's name may have it now.
+    // A project that yielded to this one's name may get it now.
     for (const object of [before, after]) {
       if (object && !(before && after && nameKey(before) === nameKey(after))) {
         for (const peer of deps.projects.find(BY_NAME, nameKey(object))) queue.add(peer.metadata.name);
       }
     }
   });
-  // What was made for the first time was made by the reconcile that runs, or is waited for by one that looks again.
+  // For an unknown ref nothing is queued. A new object was made by the running reconcile, or another one already waits.
   const enqueue = (ref: string | undefined) => {
     if (ref && deps.projects.get(ref)) queue.add(ref);
   };
@@ -88,6 +91,9 @@ export function projectController(
   deps.namespaces.onChange(enqueueOwner);
   deps.secrets.onChange(enqueueOwner);
   onChildChange(enqueue);
+  deps.builds.onChange(({ before, after }) => {
+    if (before?.status?.phase !== after?.status?.phase) enqueue(refOfNamespace((after ?? before)?.metadata.namespace));
+  });
   for (const project of deps.projects.list()) queue.add(project.metadata.name);
   const reconcile = (ref: string) => reconcileProject(deps, ref);
   return new Controller({ queue, reconcile, workers: WORKERS, metrics: metrics.controller('project'), log: deps.log });

@@ -1,11 +1,11 @@
-import { ANNOTATION_ADDRESS, DATA_NAMESPACE, LABEL_PROJECT, SECRETS } from '@slipway/crds';
+import { ANNOTATION_ADDRESS, DATA_NAMESPACE, LABEL_PROJECT, SECRETS } from '@slipway/installation';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { comparedSecrets } from '../../engines/kubernetes/compared-secrets.js';
 import { isSettingsMap } from '../../engines/kubernetes/postgres-cluster/settings-map.js';
 import { keepOfSecrets } from './generated-secrets.js';
 
-const test = suite('which Secrets are kept in memory');
+const test = suite('the Secrets in memory');
 
 const images = { pullSecrets: ['registry'] } as unknown as Parameters<typeof comparedSecrets>[0]['images'];
 const keep = keepOfSecrets(comparedSecrets({ images }));
@@ -25,17 +25,17 @@ const secret = (name: string, namespace = 'p-shop') => ({
 const read = [SECRETS.keys.name, SECRETS.database.name, SECRETS.auth.name];
 const compared = ['auth-environment', 'rest-environment', 'postgres-superuser', 'registry'];
 for (const name of [...read, ...compared]) {
-  test(`the values of ${name} are`, () => assert.equal(keep(secret(name)), secret(name)));
+  test(`the cache has the values of ${name}`, () => assert.equal(keep(secret(name)), secret(name)));
 }
 
-test('all that is where projects share a Postgres is', () => {
+test('the cache has all Secrets in the namespace of shared Postgres clusters', () => {
   const shared = secret('shared-eu-central-superuser', DATA_NAMESPACE);
   assert.equal(keep(shared), shared);
 });
 
 const others = [SECRETS.env.name, SECRETS.git.name, SECRETS.jwt.name, SECRETS.notifications.name, 'made-by-somebody'];
 for (const name of others) {
-  test(`of ${name} no more than that it is there, and whose`, () => {
+  test(`the cache has only the existence and owner of ${name}`, () => {
     const metadata = {
       name,
       namespace: 'p-shop',
@@ -47,11 +47,11 @@ for (const name of others) {
   });
 }
 
-test('one machine’s engine compares none', () => {
+test('the engine of one machine compares no Secret', () => {
   assert.is(keepOfSecrets(() => false)(secret('auth-environment')).data, undefined);
 });
 
-test('of ConfigMaps those with the settings of a Postgres are, the versions of functions are not', () => {
+test('the cache has ConfigMaps with the settings of a Postgres, but no versions of functions', () => {
   assert.ok(isSettingsMap({ metadata: { name: 'postgres-settings', namespace: 'p-shop' } }));
   assert.ok(isSettingsMap({ metadata: { name: 'shared-eu-central-settings', namespace: DATA_NAMESPACE } }));
   assert.not(isSettingsMap({ metadata: { name: 'hello-v1', namespace: 'p-shop' } }));

@@ -1,14 +1,14 @@
 /**
- * Which Secrets the operator keeps in memory with their values: those that it reads at each look, and those that its
- * engine made. Of all others, as large and as many as an account makes them, it keeps that they are there. Pure.
+ * Selects the Secrets whose values the operator keeps in memory: those that each reconcile reads, and those that the
+ * engine made. Of all other Secrets, which may be large and many, it keeps only that they exist. Pure.
  */
-import { SECRETS } from '@slipway/crds';
+import { SECRETS } from '@slipway/installation';
 import { metadataOnly } from '../../runtime/metadata-only.js';
 import type { Secret } from './resources.js';
 
 const READ = new Set<string>([SECRETS.keys.name, SECRETS.database.name, SECRETS.auth.name]);
 
-/** True for Secrets that the cache keeps whole; others are read from the server when they are needed. */
+/** True for Secrets that the cache keeps whole. Others are read from the server on demand. */
 export const isKept = (name: string) => READ.has(name);
 
 export const keepOfSecrets =

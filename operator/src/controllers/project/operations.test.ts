@@ -1,13 +1,18 @@
-/** An administrator's operations on a Project: rotate credentials, suspend, retain data; and repair of drift. */
+/**
+ * Tests an administrator's operations on a Project (rotated credentials, suspension, retained data), and the repair of
+ * drift.
+ */
+
 import { createHmac } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
-import { LABEL_PROJECT, SECRETS } from '@slipway/crds';
+import { LABEL_PROJECT, SECRETS } from '@slipway/installation';
+import type { KubeObject } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { KubeObject } from '../../runtime/kube.js';
-import { adminUrl, until } from '../../testing.js';
+import { adminUrl } from '../../testing.js';
 import {
   change,
   condition,
@@ -25,6 +30,7 @@ import {
   secretOf,
   startTestOperator,
   withOperator,
+  written,
 } from './operator.testing.js';
 import { namespacePath, plainText, type Secret, secretData, secretsPath } from './resources.js';
 import { COPIES, copyName } from './secret-copies.js';
@@ -46,7 +52,7 @@ const signs = (secret: string | undefined, token: string) => {
 const isRotating = ({ status }: Parameters<typeof isHealthy>[0]) =>
   status?.conditions?.some(({ type, reason }) => type === 'CredentialsCurrent' && reason === 'Rotating') ?? false;
 
-/** A data plane that takes tokens of `secrets` alone. */
+/** Returns a data plane that accepts only tokens of `secrets`. */
 const takes = (secrets: () => (string | undefined)[]) => (request: IncomingMessage) =>
   secrets().some((secret) => signs(secret, String(request.headers.apikey))) ? 200 : 401;
 
@@ -60,7 +66,7 @@ async function query(url: string | undefined, sql: string) {
   }
 }
 
-test('a JWT secret signs only when all that verify tokens take it; until then nothing that is shown changes', async (deps) => {
+test('a new JWT secret signs only when all verifiers accept it, and until then all shown values stay', async (deps) => {
   const ref = await create(deps, 'jwt');
   await reaches(deps, ref, isHealthy, 'healthy');
   const before = await keysOf(deps, ref);
@@ -84,7 +90,7 @@ test('a JWT secret signs only when all that verify tokens take it; until then no
   await until(async () => (await eventsOf(deps, ref)).some(({ reason }) => reason === 'Rotated'), 'the Event');
 });
 
-test('a rotation that its operator did not finish is finished by the next', async (deps) => {
+test('a rotation is finished by the next operator when the former operator was killed', async (deps) => {
   const ref = await create(deps, 'handed-on');
   await reaches(deps, ref, isHealthy, 'healthy');
   const { [keyNames.jwtSecret]: secret } = await keysOf(deps, ref);
@@ -98,7 +104,7 @@ test('a rotation that its operator did not finish is finished by the next', asyn
   await until(async () => (await keysOf(deps, ref))[keyNames.jwtSecret] === next, 'the next secret to sign');
 });
 
-test('rotated API keys are others of the same secret, made once', async (deps) => {
+test('rotated API keys differ under the same secret, and are made only once', async (deps) => {
   const ref = await create(deps, 'api-keys');
   await reaches(deps, ref, isHealthy, 'healthy');
   const before = await keysOf(deps, ref);
@@ -115,7 +121,7 @@ test('rotated API keys are others of the same secret, made once', async (deps) =
   assert.equal(await keysOf(deps, ref), after);
 });
 
-test('rotated passwords open the database from when they are shown, those before do not, and who is in it stays in', async (deps) => {
+test('rotated passwords work once they are shown, former passwords do not, and sessions stay', async (deps) => {
   const ref = await create(deps, 'passwords');
   await reaches(deps, ref, isHealthy, 'healthy');
   const before = await loginOf(deps, ref);
@@ -136,10 +142,10 @@ test('rotated passwords open the database from when they are shown, those before
   assert.is(after[databaseNames.nextOwnerPassword], undefined);
   assert.is(after[databaseNames.passwordsRotation], '1');
   const project = await reaches(deps, ref, isHealthy, 'healthy');
-  assert.is(condition(project, 'DatabaseReady')?.reason, 'Ready', 'what was asked for is no drift');
+  assert.is(condition(project, 'DatabaseReady')?.reason, 'Ready', 'a requested change is no drift');
 });
 
-test('passwords that were begun for an earlier number are not taken for those of the number asked for since', async (deps) => {
+test('passwords made for an earlier rotation number do not count for a later number', async (deps) => {
   const ref = await create(deps, 'passwords-twice');
   await reaches(deps, ref, isHealthy, 'healthy');
   await change(deps, ref, { rotation: { databasePasswords: 2 } });
@@ -155,15 +161,15 @@ test('passwords that were begun for an earlier number are not taken for those of
   const { metadata } = await deps.kubernetes.client.patch<KubeObject>(path, { data: secretData(begun) });
   const login = await until(async () => {
     const secret = await deps.kubernetes.client.get<Secret>(path);
-    const held = plainText(secret);
-    const isDone = isOf2(held) && held[databaseNames.nextOwnerPassword] === undefined;
-    return secret.metadata.resourceVersion !== metadata.resourceVersion && isDone ? held : undefined;
+    const stored = plainText(secret);
+    const isDone = isOf2(stored) && stored[databaseNames.nextOwnerPassword] === undefined;
+    return secret.metadata.resourceVersion !== metadata.resourceVersion && isDone ? stored : undefined;
   }, 'both rotations done');
   assert.is.not(login[databaseNames.ownerPassword], begun[databaseNames.nextOwnerPassword]);
   assert.ok(await loginWorks(login[databaseNames.url] as string));
 });
 
-test('a Secret that the API server lets nobody change is told in its words, and when it is gone the rotation comes to its end', async (deps) => {
+test('a project with an immutable Secret reports the API server’s error until the Secret is deleted', async (deps) => {
   const cases = [
     { name: databaseNames.name, tells: 'DatabaseReady', rotation: { databasePasswords: 1 } },
     { name: keyNames.name, tells: 'KeysReady', rotation: { apiKeys: 1 } },
@@ -190,7 +196,7 @@ test('a Secret that the API server lets nobody change is told in its words, and 
   assert.is((await keysOf(deps, ref))[keyNames.apiKeysRotation], '1');
 });
 
-test('a suspended project says so, lets nobody into its database, and comes back with its data', async (deps) => {
+test('a suspended project reports that, rejects database connections, and resumes with its data', async (deps) => {
   const ref = await create(deps, 'suspended');
   await reaches(deps, ref, isHealthy, 'healthy');
   const { [databaseNames.url]: url } = await loginOf(deps, ref);
@@ -203,11 +209,11 @@ test('a suspended project says so, lets nobody into its database, and comes back
   await change(deps, ref, { suspend: false });
   const resumed = await reaches(deps, ref, isHealthy, 'healthy again');
   assert.ok(resumed.status?.services?.database?.up);
-  assert.is(condition(resumed, 'DatabaseReady')?.reason, 'Ready', 'what was asked for is no drift');
+  assert.is(condition(resumed, 'DatabaseReady')?.reason, 'Ready', 'a requested change is no drift');
   assert.equal(await query(url, 'SELECT id FROM kept'), [{ id: 7 }]);
 });
 
-test('data that is retained is refused to another owner, outlives their project, and is its own owner’s again', async (deps) => {
+test('a project of another owner does not get retained data, and a project of its own owner does', async (deps) => {
   const ref = await create(deps, 'kept', { deletionPolicy: 'Retain' });
   await reaches(deps, ref, isHealthy, 'healthy');
   const { [databaseNames.url]: before } = await loginOf(deps, ref);
@@ -228,7 +234,7 @@ test('data that is retained is refused to another owner, outlives their project,
   assert.is(await query(anew, 'SELECT id FROM kept').catch((error) => error.code), '42P01');
 });
 
-test('while its data is to be retained nobody owns the namespace: a deletion in the foreground asks nobody before it takes what is owned', async (deps) => {
+test('a namespace with data to retain has no owner, so that a foreground deletion does not delete it', async (deps) => {
   const ref = await create(deps, 'unowned', { deletionPolicy: 'Retain' });
   await reaches(deps, ref, isHealthy, 'healthy');
   const owners = async () =>
@@ -244,12 +250,12 @@ const drifts: Record<
   string,
   { condition: string; told: RegExp; cause(deps: ReconcilerDeps, ref: string): Promise<unknown> }
 > = {
-  'a Secret that was deleted': {
+  'a deleted Secret': {
     condition: 'DatabaseReady',
     told: /^put back: Secret project-database, which was deleted/,
     cause: ({ kubernetes }, ref) => kubernetes.client.delete(`${secretsPath(ref)}/${databaseNames.name}`),
   },
-  'a Secret that was edited': {
+  'an edited Secret': {
     condition: 'KeysReady',
     told: /^put back: Secret project-keys, which was edited$/,
     cause: ({ kubernetes }, ref) =>
@@ -257,7 +263,7 @@ const drifts: Record<
   },
 };
 for (const [what, drift] of Object.entries(drifts)) {
-  test(`${what} is put back, and the status and an Event say so, and go on saying so`, async (deps) => {
+  test(`${what} is repaired, and the status and an Event report it until the next change`, async (deps) => {
     const ref = await create(deps, drift.condition.toLowerCase());
     await reaches(deps, ref, isHealthy, 'healthy');
     await drift.cause(deps, ref);
@@ -266,18 +272,18 @@ for (const [what, drift] of Object.entries(drifts)) {
     const told = await reaches(deps, ref, isTold, 'restored');
     assert.match(condition(told, drift.condition)?.message ?? '', drift.told);
     await until(async () => (await eventsOf(deps, ref)).some(({ reason }) => reason === 'Drifted'), 'the Event');
-    const { metadata } = await deps.kubernetes.client.patch<typeof told>(`/apis/slipway.dev/v1alpha1/projects/${ref}`, {
+    const before = await deps.kubernetes.client.patch<typeof told>(`/apis/slipway.dev/v1alpha1/projects/${ref}`, {
       metadata: { annotations: { look: 'again' } },
     });
     const later = await create(deps, `after-${drift.condition.toLowerCase()}`);
     await reaches(deps, later, isHealthy, 'healthy');
-    assert.is((await get(deps, ref)).metadata.resourceVersion, metadata.resourceVersion, 'written once');
+    assert.equal(written(await get(deps, ref)), written(before), 'written once');
   });
 }
 
 /**
- * Leaves a project as the operator of an earlier release did: passwords in the Secret and no id, so that names come
- * from the ref.
+ * Leaves a project as the operator of an earlier release did: the Secret has passwords and no id, so the names contain
+ * the ref.
  */
 async function ofAnEarlierRelease(deps: ReconcilerDeps, ref: string): Promise<void> {
   const [metadata, passwords] = [{ name: `p-${ref}`, labels: { [LABEL_PROJECT]: ref } }, ['a', 'b', 'c']];
@@ -290,7 +296,7 @@ async function ofAnEarlierRelease(deps: ReconcilerDeps, ref: string): Promise<vo
   await putSecret(deps, ref, databaseNames.name, Object.fromEntries(values), { [LABEL_PROJECT]: ref });
 }
 
-test('a project of an earlier release keeps the names that come from its ref: rotated, suspended, retained and removed', async (deps) => {
+test('a project of an earlier release keeps database names with its ref through all operations', async (deps) => {
   const ref = `${run}-legacy`;
   await ofAnEarlierRelease(deps, ref);
   await create(deps, 'legacy', { deletionPolicy: 'Retain' });
@@ -323,11 +329,13 @@ test('a project of an earlier release keeps the names that come from its ref: ro
   const { [databaseNames.url]: url } = await loginOf(deps, ref);
   assert.equal(await query(url, 'SELECT id FROM kept'), [{ id: 9 }]);
   await remove(deps, ref);
-  const left = `SELECT datname FROM pg_database WHERE datname = 'p-${ref}' UNION ALL SELECT rolname FROM pg_roles WHERE rolname LIKE '%.${ref}'`;
+  const left =
+    `SELECT datname FROM pg_database WHERE datname = 'p-${ref}' ` +
+    `UNION ALL SELECT rolname FROM pg_roles WHERE rolname LIKE '%.${ref}'`;
   assert.equal(await query(adminUrl(deps.postgres), left), []);
 });
 
-test('a new project has names of a random id, in a Secret that a repair leaves with the same id', async (deps) => {
+test('a new project has database names with a random id, which a repair of its Secret keeps', async (deps) => {
   const ref = await create(deps, 'opaque-telling');
   await reaches(deps, ref, isHealthy, 'healthy');
   const before = await loginOf(deps, ref);
@@ -338,13 +346,13 @@ test('a new project has names of a random id, in a Secret that a repair leaves w
   await putSecret(deps, ref, databaseNames.name, { [databaseNames.id]: 'db_another' });
   await until(async () => (await loginOf(deps, ref))[databaseNames.id] === id, 'the id again');
   await deps.kubernetes.client.delete(`${secretsPath(ref)}/${databaseNames.name}`);
-  const after = await until(() => loginOf(deps, ref).catch(() => undefined), 'the Secret to be there again');
+  const after = await until(() => loginOf(deps, ref).catch(() => undefined), 'the new Secret');
   assert.is(after[databaseNames.id], id);
   await until(() => loginWorks(after[databaseNames.url] as string), 'the new password to work');
   assert.equal(await query(after[databaseNames.url], 'SELECT id FROM kept'), [{ id: 5 }]);
 });
 
-test('a project whose namespace is deleted comes back with its keys, variables and Git token', async (deps) => {
+test('a project gets its keys, variables and deploy key back when its namespace was deleted', async (deps) => {
   const { client } = deps.kubernetes;
   const ref = await create(deps, 'namespace-deleted');
   await reaches(deps, ref, isHealthy, 'healthy');
@@ -365,6 +373,14 @@ test('a project whose namespace is deleted comes back with its keys, variables a
   });
   await copied(SECRETS.env.name, { GREETING: 'new' });
   await copied(SECRETS.git.name, { [SECRETS.git.token]: 'sealed' });
+  // A deploy key is in the Secret of the token, and may be there alone.
+  const deployKey = { [SECRETS.git.deployKey]: 'sealed too' };
+  await client.patch(`${secretsPath(ref)}/${SECRETS.git.name}`, {
+    data: { ...secretData(deployKey), [SECRETS.git.token]: null },
+  });
+  const deployKeySecretRef = { name: SECRETS.git.name, key: SECRETS.git.deployKey };
+  await change(deps, ref, { source: { tokenSecretRef: null, deployKeySecretRef } });
+  await copied(SECRETS.git.name, deployKey);
   await copied(keyNames.name, before);
   assert.is((await copyOf(keyNames.name))?.metadata.labels?.[LABEL_PROJECT], undefined);
 
@@ -377,14 +393,14 @@ test('a project whose namespace is deleted comes back with its keys, variables a
   const again = (name: string) => until(() => secretOf(deps, ref, name).catch(() => undefined), `${name} again`);
   assert.equal(await again(keyNames.name), before);
   assert.equal(await again(SECRETS.env.name), { GREETING: 'new' });
-  assert.equal(await again(SECRETS.git.name), { [SECRETS.git.token]: 'sealed' });
+  assert.equal(await again(SECRETS.git.name), deployKey);
   await reaches(deps, ref, isHealthy, 'healthy again');
 
   await change(deps, ref, { env: null });
   await client.delete(`${secretsPath(ref)}/${SECRETS.env.name}`);
   await until(async () => (await copyOf(SECRETS.env.name)) === undefined || undefined, 'the copy of env to be dropped');
   const missing = await client.get(`${secretsPath(ref)}/${SECRETS.env.name}`).catch(({ status }) => ({ status }));
-  assert.equal(missing, { status: 404 }, 'variables that the Project names no more are not restored');
+  assert.equal(missing, { status: 404 }, 'variables that the Project no longer names are not restored');
 
   await remove(deps, ref);
   for (const name of [keyNames.name, SECRETS.git.name])
@@ -394,7 +410,8 @@ test('a project whose namespace is deleted comes back with its keys, variables a
 test('the copy of an earlier project of the same name is not restored', async (deps) => {
   const { client } = deps.kubernetes;
   const ref = `${run}-copied-before`;
-  // As a deletion with `--cascade=orphan` leaves it: no owner, so garbage collection does not delete it.
+  // The state after a deletion with `--cascade=orphan`: the copy has no owner, so garbage collection does not delete
+  // it.
   const metadata = { name: copyName(keyNames.name, ref) };
   const data = secretData({ [keyNames.jwtSecret]: 'of-another-owner' });
   await client.create<object>(COPIES, { apiVersion: 'v1', kind: 'Secret', metadata, data });

@@ -1,16 +1,18 @@
 /**
- * For tests of the Project controller: a real Kubernetes API, a real Postgres, the operator. In the data plane's place
- * stands a small server, so that the test says what answers.
+ * Helpers for tests of the Project controller: a real Kubernetes API, a real Postgres, the operator. A small server
+ * replaces the data plane, so that the test decides its responses.
  */
+
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Project } from '@slipway/crds';
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import type { KubeObject } from '@slipway/kubernetes';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
+import { until } from '@slipway/testing';
 import pg from 'pg';
 import type { Test } from 'uvu';
 import { type Operator, startOperator } from '../../index.js';
-import type { KubeObject } from '../../runtime/kube.js';
-import { adminUrl, deleteAndWait, startTestKubernetes, type TestKubernetes, until } from '../../testing.js';
+import { adminUrl, deleteAndWait, startTestKubernetes, type TestKubernetes } from '../../testing.js';
 import { PROJECTS, plainText, projectPath, type Secret, secretData, secretsPath } from './resources.js';
 
 export interface ReconcilerDeps {
@@ -18,8 +20,12 @@ export interface ReconcilerDeps {
   postgres: TestPostgres;
   dataplane: Server;
   operator: Operator;
-  /** The data plane's response. */
-  answer: { status: number; to?: ((request: IncomingMessage) => number) | undefined };
+  /** The response of the data plane. */
+  answer: {
+    status: number;
+    to?: ((request: IncomingMessage) => number) | undefined;
+    headers?: Record<string, string>;
+  };
 }
 
 /** Prefix of all names that this process creates. */
@@ -33,7 +39,7 @@ export function withOperator(test: Test<ReconcilerDeps>): void {
     context.answer = { status: 200 };
     context.dataplane = createServer((request, response) => {
       const status = context.answer.to?.(request) ?? context.answer.status;
-      response.writeHead(status).end('{}');
+      response.writeHead(status, context.answer.headers).end('{}');
     });
     await new Promise<void>((resolve) => context.dataplane.listen(0, '127.0.0.1', resolve));
     context.operator = await startTestOperator(context);
@@ -49,7 +55,7 @@ export function withOperator(test: Test<ReconcilerDeps>): void {
   });
 }
 
-/** Leading. */
+/** Starts an operator and waits until it leads. */
 export async function startTestOperator(context: Omit<ReconcilerDeps, 'operator'>): Promise<Operator> {
   const operator = await startOperator({
     kubeconfig: context.kubernetes.kubeconfig,
@@ -89,6 +95,15 @@ export const reaches = (deps: ReconcilerDeps, ref: string, wanted: (project: Pro
 export const isHealthy = ({ status }: Project) => status?.phase === 'healthy';
 export const condition = (project: Project, type: string) =>
   project.status?.conditions?.find((candidate) => candidate.type === type);
+/** Returns all written members of a project except its usage: the operator updates that every minute. */
+export const written = ({ metadata, spec, status }: Project) => ({
+  ...{ annotations: metadata.annotations, finalizers: metadata.finalizers, spec },
+  status: {
+    ...status,
+    usage: undefined,
+    conditions: status?.conditions?.filter(({ type }) => type !== 'DatabaseHasRoom'),
+  },
+});
 export const hasReason = (reason: string) => (project: Project) => condition(project, 'Ready')?.reason === reason;
 
 export const secretOf = async ({ kubernetes }: ReconcilerDeps, ref: string, name: string) =>
@@ -120,7 +135,7 @@ export async function loginWorks(url: string): Promise<boolean> {
   return code === 'in';
 }
 
-/** The Events of a Project: reasons and messages. */
+/** Returns the reasons and messages of a Project's Events. */
 export async function eventsOf(
   { kubernetes }: ReconcilerDeps,
   ref: string,

@@ -1,4 +1,7 @@
-/** When to look again at what others are to do: in half of the time that it has been waited for already. */
+/**
+ * Returns the delay until the next check of work that another program does: half of the time that has passed since
+ * `since`, within the limits.
+ */
 
 export function pollDelay(
   since: string | undefined,

@@ -1,26 +1,33 @@
 /**
- * The end of a project: its engine's part, then its namespace, then the finalizer. Each may find its work done already.
+ * Removes a project: the data of its type, then its namespace, then the finalizer. Each step may find that its work is
+ * already done.
  */
-import { FINALIZER, LABEL_PROJECT, namespaceOf, type Project } from '@slipway/crds';
+
+import { FINALIZER, typeOf } from '@slipway/crds';
+import { LABEL_PROJECT, namespaceOf } from '@slipway/installation';
+import { isNotFound } from '@slipway/kubernetes';
 import type { Outcome } from '../../runtime/controller.js';
 import { unexpectedMessage } from '../../runtime/failures.js';
 import { hasFinalizer, removeFinalizer } from '../../runtime/finalizers.js';
-import { isNotFound } from '../../runtime/kube.js';
-import { type Context, engineProject, isToBeRetained } from './context.js';
-import { databaseClaim } from './database.js';
-import { isRetained } from './namespace.js';
+import { type Context, ready } from './context.js';
 import { pollDelay } from './poll-delay.js';
+import type { ProjectType } from './project-type.js';
 import { type Namespace, namespacePath, projectPath } from './resources.js';
 import { deletingStatus } from './status.js';
+import { isRetained } from './steps/namespace.js';
 
-/** The watch tells when the namespace is gone; this is for when it doesn't, ever more seldom. */
+/**
+ * Milliseconds between checks, with backoff. The watch reports the deletion of the namespace, so the checks only cover
+ * a lost event.
+ */
 const LOOK_AGAIN_MS = { least: 1_000, most: 30_000 };
 
 export async function removeProject(context: Context): Promise<Outcome> {
   const { deps, ref } = context;
   if (!hasFinalizer(context.project, FINALIZER)) return { kind: 'done' };
-  if (context.project.status?.phase !== 'deleting') await progress(context, beginningOf(context.project));
-  const removed = await deps.engine.remove({ ...engineProject(context), ...(await databaseClaim(context)) });
+  const type = typeToRemove(context);
+  if (context.project.status?.phase !== 'deleting') await progress(context, type.removing(context.project));
+  const removed = await type.remove(context);
   if (removed.state !== 'ready') {
     await progress(context, removed.message);
     return removed.state === 'failed'
@@ -28,7 +35,7 @@ export async function removeProject(context: Context): Promise<Outcome> {
       : { kind: 'again', afterMs: removed.lookAgainMs };
   }
   if (!(await namespaceIsGone(context))) {
-    await progress(context, `waiting for the namespace ${namespaceOf(ref)} to go`);
+    await progress(context, `waiting for the namespace ${namespaceOf(ref)} to be deleted`);
     const { deletionTimestamp } = context.project.metadata;
     return { kind: 'again', afterMs: pollDelay(deletionTimestamp, deps.now(), LOOK_AGAIN_MS) };
   }
@@ -41,26 +48,28 @@ export async function removeProject(context: Context): Promise<Outcome> {
   return { kind: 'done' };
 }
 
-/** The step's name for messages, logs and metrics. */
+/** The name of the step in messages, logs and metrics. */
 export const REMOVAL = 'removal';
 
 export const reportRemovalFailure = (context: Context) => progress(context, unexpectedMessage(REMOVAL));
 
-/** Told once: each look begins with it, though nothing of it may be left to do. */
-const beginningOf = (project: Project) =>
-  isToBeRetained(project) ? 'closing the database, which is retained' : 'removing the database';
+/** Returns the project's type. Nothing was made of an unavailable type, so only its namespace is removed. */
+const typeToRemove = ({ deps, project }: Context): Pick<ProjectType, 'remove' | 'removing'> =>
+  deps.types[typeOf(project)] ?? { remove: async () => ready, removing: () => 'removing the namespace' };
 
 async function progress(context: Context, message: string): Promise<void> {
   const { deps, project } = context;
   context.project = await deps.statuses.write(project, deletingStatus(project, message, deps.now()));
 }
 
-/** Asks the server: the cache may not have a namespace that was made a moment ago. */
+/**
+ * Whether the namespace is deleted. Reads the server: the cache may not have a namespace that was created a moment ago.
+ */
 async function namespaceIsGone({ deps, ref }: Context): Promise<boolean> {
   try {
     const namespace = await deps.client.get<Namespace>(namespacePath(ref));
     const { metadata } = namespace;
-    // It keeps what is retained: of this project, or of one before whose owner is another.
+    // The namespace stays for retained data: of this project, or of an earlier one with another owner.
     if (metadata.labels?.[LABEL_PROJECT] !== ref || isRetained(namespace)) return true;
     if (!metadata.deletionTimestamp) await deps.client.delete(namespacePath(ref));
     return false;

@@ -1,6 +1,8 @@
 /** The Kubernetes objects that this controller reads and writes, and their paths. */
-import { API_VERSION, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
-import type { KubeObject } from '../../runtime/kube.js';
+
+import { API_VERSION } from '@slipway/crds';
+import { LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/installation';
+import type { KubeObject } from '@slipway/kubernetes';
 
 export interface Secret extends KubeObject {
   type?: string;
@@ -22,11 +24,11 @@ export const ourLabels = (ref: string) => ({ [LABEL_PROJECT]: ref, [LABEL_MANAGE
 const mapValues = (data: Record<string, string>, change: (value: string) => string) =>
   Object.fromEntries(Object.entries(data).map(([key, value]) => [key, change(value)]));
 
-/** A Secret's values as text. */
+/** Returns the values of a Secret as text. */
 export const plainText = (secret: Secret | undefined) =>
   mapValues(secret?.data ?? {}, (value) => Buffer.from(value, 'base64').toString('utf8'));
 
-/** Text as a Secret's values; what is undefined is left out. */
+/** Returns text as the values of a Secret, without undefined values. */
 export const secretData = (values: Record<string, string | undefined>) => {
   const present = Object.entries(values).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return mapValues(Object.fromEntries(present), (value) => Buffer.from(value).toString('base64'));

@@ -1,16 +1,16 @@
-/** Numbers in spec.rotation against those that credentials were made for, and how a rotation is told. */
+/** Compares the numbers in spec.rotation with those of the present credentials, and reports a rotation. */
 import type { Context } from './context.js';
 
-/** Tells how far a rotation is; the project is as ready without it. */
+/** Type of the condition that reports a rotation. It does not count for the readiness of the project. */
 export const CREDENTIALS_CURRENT = 'CredentialsCurrent';
 
-/** Another number than that of the credential there is. A number that is taken away asks for nothing. */
-export const isAsked = (asked: number | undefined, record: string | undefined) =>
-  asked !== undefined && String(asked) !== record;
+/** True if the requested number differs from the recorded one. A removed number requests nothing. */
+export const isRequested = (requested: number | undefined, record: string | undefined) =>
+  requested !== undefined && String(requested) !== record;
 
-export const recorded = (asked: number | undefined, record: string | undefined) =>
-  asked === undefined ? record : String(asked);
+export const recorded = (requested: number | undefined, record: string | undefined) =>
+  requested === undefined ? record : String(requested);
 
-export function tellRotated({ deps, project }: Context, what: string): void {
+export function reportRotated({ deps, project }: Context, what: string): void {
   deps.events.record(project, 'Normal', 'Rotated', what);
 }

@@ -1,46 +1,47 @@
 /**
- * Copies of a project's Secrets in the platform's own namespace. A project whose namespace was deleted comes back with
- * the keys and variables that it had. A copy is restored only by creating a Secret that is missing, so it never
- * overwrites a newer one. The garbage collector deletes the copies of a Project that is gone.
+ * Copies a project's Secrets to the platform's own namespace. If the project's namespace is deleted, the project gets
+ * its keys and variables back from the copies. A copy is restored only by creating a missing Secret, so it never
+ * overwrites a newer Secret. Garbage collection deletes the copies of a deleted Project.
  */
-import { LABEL_MANAGED_BY, MANAGED_BY, namespaceOf, type Project, SECRETS, SYSTEM_NAMESPACE } from '@slipway/crds';
-import { ownerReference } from '../../owner-reference.js';
+
+import { type Project } from '@slipway/crds';
+import { LABEL_MANAGED_BY, MANAGED_BY, namespaceOf, SECRETS, SYSTEM_NAMESPACE } from '@slipway/installation';
+import { isConflict, isNotFound, type KubeClient, type KubeObject } from '@slipway/kubernetes';
 import { allDone } from '../../runtime/all-done.js';
-import { isConflict, isNotFound, type KubeClient, type KubeObject } from '../../runtime/kube.js';
 import { mergePatch } from '../../runtime/merge-patch.js';
+import { ownerReference } from '../../runtime/owner-reference.js';
 import type { Context } from './context.js';
 import { NAMESPACES, ourLabels, projectPath, type Secret, secretsPath } from './resources.js';
 
 /**
- * The name of the Secret that was copied. A copy has no LABEL_PROJECT: the data plane finds projects' Secrets by that
- * label.
+ * Label with the name of the copied Secret. A copy has no LABEL_PROJECT, because the data plane finds projects' Secrets
+ * by that label.
  */
 export const LABEL_COPY = 'slipway.dev/copy-of';
-/** The uid and resourceVersion of the Secret that was copied. */
+/** Annotation with the uid and the resourceVersion of the copied Secret. */
 const ANNOTATION_COPIED = 'slipway.dev/copied-version';
 
 export const COPIES = `${NAMESPACES}/${SYSTEM_NAMESPACE}/secrets`;
-/** No Secret that is copied has a dot in its name, so no two projects share the name of a copy. */
+/** Unique per project: no copied Secret has a dot in its name. */
 export const copyName = (name: string, ref: string) => `${name}.${ref}`;
 const copyPath = (name: string, ref: string) => `${COPIES}/${copyName(name, ref)}`;
 
-/** By name: whether the Project names that Secret. */
+/** The copied Secrets by name: whether the Project's spec names the Secret. */
 const COPIED: Record<string, (spec: Project['spec']) => boolean> = {
   [SECRETS.keys.name]: () => true,
   [SECRETS.env.name]: ({ env }) => env?.secretRef.name === SECRETS.env.name,
-  [SECRETS.git.name]: ({ source }) => source?.tokenSecretRef?.name === SECRETS.git.name,
+  [SECRETS.git.name]: ({ source }) =>
+    [source?.tokenSecretRef?.name, source?.deployKeySecretRef?.name].includes(SECRETS.git.name),
   [SECRETS.jwt.name]: ({ jwtSecretRef }) => jwtSecretRef?.name === SECRETS.jwt.name,
   [SECRETS.notifications.name]: ({ notifications }) =>
     notifications?.slackWebhookSecretRef?.name === SECRETS.notifications.name,
 };
 const isNamed = (name: string, { spec }: Project) => COPIED[name]?.(spec) ?? false;
 
-/** The operator's cache keeps no values of copies, which are as large as tenants make them. */
+/** Drops the values: the operator's cache does not keep those of copies, which are as large as tenants make them. */
 export const withoutValues = ({ metadata }: Secret): Secret => ({ metadata });
 
-/**
- * Creates each Secret that the Project names, that is missing and that has a copy. Returns the names of those created.
- */
+/** Creates each missing Secret that the Project names and that has a copy. Returns the names of the created ones. */
 export async function restoreSecrets(context: Context): Promise<string[]> {
   const { deps, ref, project } = context;
   const isMissing = (name: string) => isNamed(name, project) && !deps.secrets.get(name, namespaceOf(ref));
@@ -52,7 +53,7 @@ export async function restoreSecrets(context: Context): Promise<string[]> {
 async function restore({ deps: { client }, ref, project }: Context, name: string): Promise<boolean> {
   const copy = await find<Secret>(client, copyPath(name, ref));
   if (!copy || !isOf(copy, project)) return false;
-  // The cache may be behind an owner who removed the Secret from the Project a moment ago.
+  // The cache may be behind an owner who has just removed the Secret from the Project.
   const current = await client.get<Project>(projectPath(ref));
   if (current.metadata.uid !== project.metadata.uid || !isNamed(name, current)) return false;
   const { data = {}, type = 'Opaque' } = copy;
@@ -66,7 +67,7 @@ async function restore({ deps: { client }, ref, project }: Context, name: string
   }
 }
 
-/** Makes the copies equal to the Secrets, and drops those of Secrets that the Project names no more. */
+/** Makes the copies equal to the Secrets. Drops copies of Secrets that the Project no longer names. */
 export async function copySecrets(context: Context): Promise<void> {
   const { project, ref, deps } = context;
   await allDone(
@@ -85,8 +86,8 @@ async function copy({ deps, ref, project }: Context, name: string): Promise<void
   ];
   if (seen && known && isOf(known, project) && known.metadata.annotations?.[ANNOTATION_COPIED] === versionOf(seen))
     return;
-  // The copy is read before the Secret: if another operator copies a newer Secret meanwhile, the write below is a
-  // conflict.
+  // The copy is read before the Secret. If another operator has copied a newer Secret by then, the write below fails
+  // with a conflict.
   const before = await find<Secret>(client, copyPath(name, ref));
   const secret = await find<Secret>(client, `${secretsPath(ref)}/${name}`);
   if (!secret) return;
@@ -112,7 +113,7 @@ async function copy({ deps, ref, project }: Context, name: string): Promise<void
 
 const versionOf = ({ metadata: { uid, resourceVersion } }: KubeObject) => `${uid}/${resourceVersion}`;
 
-/** False for the copy of an earlier project of this name, whose finalizer was taken off. */
+/** False for the copy of an earlier project of this name, whose finalizer was removed by hand. */
 const isOf = ({ metadata }: Secret, project: Project) =>
   metadata.ownerReferences?.some(({ uid }) => uid === project.metadata.uid) ?? false;
 

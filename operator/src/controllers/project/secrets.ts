@@ -1,30 +1,31 @@
-/** Writes a Secret of the project only where it differs, and reads what another wrote first. */
-import { namespaceOf } from '@slipway/crds';
-import { isConflict, isNotFound } from '../../runtime/kube.js';
+/** Writes a Secret of the project, only if it differs. Before that, it reads what another client has written. */
+
+import { namespaceOf } from '@slipway/installation';
+import { isConflict, isNotFound } from '@slipway/kubernetes';
 import { mergePatch } from '../../runtime/merge-patch.js';
 import type { Context } from './context.js';
 import { isKept } from './generated-secrets.js';
 import { ourLabels, plainText, type Secret, secretData, secretsPath } from './resources.js';
 
-/** By key; undefined: the Secret has no such key, or is to have none. */
+/** Values by key. Undefined: the Secret has no such key, or must have none. */
 export type Values = Record<string, string | undefined>;
 
 type Annotations = (values: Values) => Record<string, string>;
 
 export interface EnsuredSecret {
   values: Values;
-  /** The Secret before the change; undefined if there was none. */
+  /** The Secret before the change. Undefined: there was none. */
   before: Secret | undefined;
 }
 
 /**
- * Makes the Secret `name` hold what `wanted` says, given what it holds. A Secret that our cache doesn't have yet is
- * read from the server, so that values made once are never made twice.
+ * Writes the content that `wanted` returns, given the current content, to the Secret `name`. A Secret that our cache
+ * doesn't have yet is read from the server, so that generated values are never generated twice.
  */
 export async function ensureSecret(
   context: Context,
   name: string,
-  wanted: (held: Values) => Values,
+  wanted: (stored: Values) => Values,
   annotations: Annotations = () => ({}),
 ): Promise<EnsuredSecret> {
   const cached = context.deps.secrets.get(name, namespaceOf(context.ref));
@@ -47,12 +48,12 @@ export async function ensureSecret(
 
 async function update(
   context: Context,
-  held: Secret,
-  wanted: (held: Values) => Values,
+  stored: Secret,
+  wanted: (stored: Values) => Values,
   annotations: Annotations,
 ): Promise<EnsuredSecret> {
-  const { metadata, data = {} } = held;
-  const values = { ...plainText(held), ...wanted(plainText(held)) };
+  const { metadata, data = {} } = stored;
+  const values = { ...plainText(stored), ...wanted(plainText(stored)) };
   const before = { metadata: { labels: metadata.labels ?? {}, annotations: metadata.annotations ?? {} }, data };
   const after = {
     metadata: {
@@ -62,14 +63,16 @@ async function update(
     data: secretData(values),
   };
   const patch = mergePatch(before, after);
-  if (!patch) return { values, before: held };
+  if (!patch) return { values, before: stored };
   const versioned = { ...(patch.metadata as object), resourceVersion: metadata.resourceVersion };
   const path = `${secretsPath(context.ref)}/${metadata.name}`;
   context.deps.secrets.learn(await context.deps.client.patch<Secret>(path, { ...patch, metadata: versioned }));
-  return { values, before: held };
+  return { values, before: stored };
 }
 
-/** From the cache, or from the server for one that lacks our label or that the cache keeps no values of. */
+/**
+ * Reads a Secret from the cache, or from the server if it has no label of ours or the cache does not keep its values.
+ */
 export async function readSecret({ deps, ref }: Context, name: string): Promise<Secret | undefined> {
   const cached = isKept(name) ? deps.secrets.get(name, namespaceOf(ref)) : undefined;
   if (cached) return cached;

@@ -1,17 +1,18 @@
 /**
- * The Project controller with a cache that is behind, against a real Kubernetes API. The engine only counts the
- * databases that it is to make.
+ * Tests the Project controller with an outdated cache and a real Kubernetes API. The engine only counts the databases
+ * that the controller requests.
  */
 import { API_VERSION, FINALIZER, type Project } from '@slipway/crds';
 import { pino } from 'pino';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { startTestKubernetes, type TestKubernetes } from '../../testing.js';
+import { projectTypes } from '../../types/index.js';
 import type { ReconcilerDeps } from './context.js';
 import { reconcileProject } from './reconcile.js';
 import { PROJECTS, projectPath } from './resources.js';
 
-const test = suite<{ kubernetes: TestKubernetes }>('a cache that is behind');
+const test = suite<{ kubernetes: TestKubernetes }>('an outdated cache');
 
 test.before(async (context) => {
   context.kubernetes = await startTestKubernetes();
@@ -25,7 +26,7 @@ for (const [state, isGone] of [
   ['gone', true],
   ['being deleted', false],
 ] as const) {
-  test(`no database is made for a Project that is ${state} and is in the cache as it was before`, async ({
+  test(`no database is created for a Project that is ${state} although the cache has its former state`, async ({
     kubernetes,
   }) => {
     const { client } = kubernetes;
@@ -40,20 +41,24 @@ for (const [state, isGone] of [
     if (isGone) await client.patch(projectPath(name), { metadata: { finalizers: [] } });
     let made = 0;
     const ready = { state: 'ready', value: undefined } as const;
-    const engine = {
-      databaseAddress: () => ({ host: 'db', port: 5432, publicAddress: 'db:5432' }),
-      recordedDatabaseId: async () => undefined,
-      ensureIsolation: async () => ready,
-      ensureDatabase: async () => {
-        made++;
-        return ready;
+    const capabilities = {
+      isolation: { ensure: async () => ready },
+      databases: {
+        addressOf: () => ({ host: 'db', port: 5432, publicAddress: 'db:5432' }),
+        recordedId: async () => undefined,
+        ensure: async () => {
+          made++;
+          return ready;
+        },
       },
-      ensureServices: async () => ({ outcome: ready, parts: [] }),
+      services: { ensure: async () => ({ outcome: ready, parts: [] }) },
     };
     const nothing = { get: () => undefined, find: () => [], learn: () => undefined };
     const deps = {
       client,
-      engine,
+      capabilities,
+      types: projectTypes,
+      places: { publicUrl: 'http://localhost:4000' },
       projects: { ...nothing, get: () => project },
       statuses: { write: async () => project },
       namespaces: nothing,

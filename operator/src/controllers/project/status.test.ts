@@ -1,8 +1,11 @@
-import type { Condition, Project } from '@slipway/crds';
+import { ANNOTATION_UNOWNED, type Condition, type Project } from '@slipway/crds';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import type { Services } from '../../capabilities/index.js';
+import { projectTypes as types } from '../../types/index.js';
 import type { Context, StepOutcome } from './context.js';
-import { driftsOf, failuresOf, type PartResult, statusOf, suspendedServices } from './status.js';
+import { driftsOf, failuresOf, type PartResult, statusOf } from './status.js';
+import { suspendedServices } from './steps/services.js';
 
 const test = suite('the status of a Project');
 const now = new Date('2026-01-01T00:00:00Z');
@@ -24,14 +27,14 @@ const part = (condition: string, outcome: StepOutcome | undefined, advisory = fa
   advisory,
 });
 
-/** The Project as it is after each of `looks` in turn. */
+/** Returns the Project after each of `looks` in turn. */
 function after(start: Project, ...looks: PartResult[][]): Project {
   let current = start;
   for (const parts of looks) {
-    const found = parts.every(({ outcome }) => outcome?.state === 'ready') ? { services: {} } : {};
-    const deps = { projectUrl: (ref: string) => `http://${ref}.test`, now: () => now };
-    const context = { project: current, deps, ref: 'shop', found } as unknown as Context;
-    current = { ...current, status: statusOf(context, parts) };
+    const shown = parts.every(({ outcome }) => outcome?.state === 'ready') ? { services: {} } : {};
+    const deps = { types, projectUrl: (ref: string) => `http://${ref}.test`, now: () => now };
+    const context = { project: current, deps, ref: 'shop' } as unknown as Context;
+    current = { ...current, status: statusOf(context, parts, { shown }) };
   }
   return current;
 }
@@ -45,14 +48,47 @@ const saidOf = (object: Project, type: string) => {
 const auth = (outcome: StepOutcome) => [part('AuthReady', outcome)];
 const RESTORED = ['True', 'Restored', 'put back: Service auth, which was deleted'];
 
-test('what was put back is told by the condition, and stays told while nothing else happens', () => {
+const UP = { up: true, status: 'running' };
+const CLOSED = { up: false, status: 'unavailable' };
+
+/** Returns the condition Ready of a healthy project with these services. */
+function readyWith(services: Services, start = project()): Condition {
+  const deps = { types, projectUrl: (ref: string) => `http://${ref}.test`, now: () => now };
+  const context = { project: start, deps, ref: 'shop' } as unknown as Context;
+  const status = statusOf(context, [part('ServicesReady', well)], { shown: { services } });
+  return conditionIn({ ...start, status }, 'Ready');
+}
+
+test('Ready names the closed services, and reports that all services respond only when none is closed', () => {
+  const some = readyWith({ database: UP, rest: UP, auth: UP, realtime: UP, storage: CLOSED, functions: CLOSED });
+  const told = ['True', 'Healthy', 'the open services answer; closed: storage, functions'];
+  assert.equal([some.status, some.reason, some.message], told);
+  const all = readyWith({ database: UP, rest: UP, auth: UP, realtime: UP, storage: UP, functions: UP });
+  assert.is(all.message, 'all services answer');
+});
+
+test('Ready names the fix when no account owns the project, with the current spec.owner', () => {
+  const marked = (address: string) => {
+    const bare = project();
+    return { ...bare, metadata: { ...bare.metadata, annotations: { [ANNOTATION_UNOWNED]: address } } };
+  };
+  const { status, reason, message } = readyWith({ rest: UP }, marked('owner@example.com'));
+  assert.equal([status, reason], ['True', 'Healthy']);
+  assert.match(
+    message,
+    /^all services answer; no account owns it: .*owner@example\.com.*POST \/admin\/projects\/shop\/owner$/,
+  );
+  assert.is(readyWith({ rest: UP }, marked('former@example.com')).message, 'all services answer');
+});
+
+test('the condition of a part reports a repair until the part or the spec changes', () => {
   const told = after(project(), auth(well), auth(restored));
   assert.equal(saidOf(told, 'AuthReady'), RESTORED);
   assert.is(told.status?.phase, 'healthy');
   assert.equal(after(told, auth(well), auth(well)), told);
 });
 
-test('what was put back and takes its time is told until it is there', () => {
+test('the condition of a part reports a slow repair until the part is ready', () => {
   const back = { ...underWay, restored: ['Service auth, which was deleted'] };
   const away = after(project(), auth(well), auth(back), auth(underWay));
   assert.equal(saidOf(away, 'AuthReady'), ['False', 'Restoring', 'putting back: Service auth, which was deleted']);
@@ -60,26 +96,35 @@ test('what was put back and takes its time is told until it is there', () => {
   assert.equal(saidOf(after(away, auth(well)), 'AuthReady'), RESTORED);
 });
 
-test('what was put back long ago is not told of what happens later', () => {
+test('an old repair is not reported after a later change', () => {
   const later = after(project(), auth(well), auth(restored), auth(underWay));
   assert.equal(saidOf(later, 'AuthReady'), ['False', 'Provisioning', 'waiting for pods']);
   assert.equal(saidOf(after(later, auth(well)), 'AuthReady'), ['True', 'Ready', 'ready']);
 });
 
-test('a change of the spec ends what is told of a restoration', () => {
+test('a change of the spec ends the report of a repair', () => {
   const told = after(project(), auth(well), auth(restored));
   const changed = { ...told, metadata: { ...told.metadata, generation: 2 } };
   assert.equal(saidOf(after(changed, auth(well)), 'AuthReady'), ['True', 'Ready', 'ready']);
 });
 
-test('what never was well was not put back', () => {
+test('a repair does not count as drift when the spec has changed since the part was ready', () => {
+  const serving = after(project(), auth(well));
+  const suspended = { ...serving, metadata: { ...serving.metadata, generation: 2 } };
+  assert.equal(driftsOf(suspended, auth(restored)), []);
+  const asRequested = after(suspended, auth(restored));
+  assert.equal(saidOf(asRequested, 'AuthReady'), ['True', 'Ready', 'ready']);
+  assert.equal(driftsOf(asRequested, auth(restored)), ['put back: Service auth, which was deleted']);
+});
+
+test('a part that never was ready reports no repair', () => {
   assert.equal(driftsOf(project(), auth(restored)), []);
   assert.equal(saidOf(after(project(), auth(restored)), 'AuthReady'), ['True', 'Ready', 'ready']);
   const well_ = after(project(), auth(well));
   assert.equal(driftsOf(well_, auth(restored)), ['put back: Service auth, which was deleted']);
 });
 
-test('a part that only tells something makes no project unready', () => {
+test('a project is ready even if an advisory part is not', () => {
   const parts = [part('ServicesReady', well), part('ImagesCurrent', broken, true)];
   const told = after(project(), parts);
   assert.is(told.status?.phase, 'healthy');
@@ -87,18 +132,19 @@ test('a part that only tells something makes no project unready', () => {
   assert.equal(saidOf(told, 'ImagesCurrent'), ['False', 'ImagePullBackOff', 'no such image']);
 });
 
-test('each part that begins to fail has an Event, once, but for the one that Ready tells of', () => {
+test('each part that starts to fail has one Event, except the part that Ready reports', () => {
   const parts = [part('AuthReady', broken), part('RestReady', broken), part('ImagesCurrent', broken, true)];
   const said = { reason: 'ImagePullBackOff', message: 'no such image' };
   assert.equal(failuresOf(project(), parts), [said, said]);
   assert.equal(failuresOf(after(project(), parts), parts), []);
 });
 
-test('a suspended project says so of itself and of what stands still, and of nothing else', () => {
+test('a suspended project reports its suspension in Ready and in its paused conditions, and in no others', () => {
   const parts = ['KeysReady', 'DatabaseReady', 'ServicesReady', 'AuthReady', 'RouteReady'].map((type) =>
     part(type, well),
   );
-  const { status } = after(project({ suspend: true }), parts);
+  assert.is(after(project({ suspendedByOwner: true }), parts).status?.phase, 'suspended');
+  const { status } = after(project({ suspend: true, suspendedByOwner: false }), parts);
   assert.is(status?.phase, 'suspended');
   const said = Object.fromEntries(
     status?.conditions?.map(({ type, status, reason }) => [type, `${status} ${reason}`]) ?? [],
@@ -113,7 +159,7 @@ test('a suspended project says so of itself and of what stands still, and of not
   });
 });
 
-test('a project that is resumed is being provisioned until it answers, and one whose suspension fails is in error', () => {
+test('a resumed project is provisioning until it responds, and in error if its suspension fails', () => {
   const suspended = after(project({ suspend: true }), [part('ServicesReady', well)]);
   const status = { ...suspended.status, services: suspendedServices() };
   const resumed = after({ ...suspended, spec: { owner: 'o@example.com' }, status }, [part('ServicesReady', underWay)]);

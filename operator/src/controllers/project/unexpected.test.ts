@@ -1,24 +1,27 @@
 /**
- * The Project controller against a real Kubernetes API, where a step throws what nobody expected. The engine is one
- * that throws on request.
+ * Tests the Project controller with a real Kubernetes API when a step throws an unexpected error. The capabilities
+ * throw on request.
  */
 import { API_VERSION, type Project } from '@slipway/crds';
+import { until } from '@slipway/testing';
 import { pino } from 'pino';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { Engine, EngineOutcome, ServicesOutcome } from '../../engines/engine.js';
+import type { Capabilities, EngineOutcome, ServicesOutcome } from '../../capabilities/index.js';
+import { noBuilds } from '../../engines/no-builds.js';
 import type { Controller } from '../../runtime/controller.js';
 import { EventRecorder } from '../../runtime/events.js';
 import { Metrics } from '../../runtime/metrics.js';
-import { startTestKubernetes, type TestKubernetes, until } from '../../testing.js';
+import { startTestKubernetes, type TestKubernetes } from '../../testing.js';
+import { projectTypes } from '../../types/index.js';
 import { projectCaches, projectController } from './controller.js';
 import { PROJECTS, projectPath } from './resources.js';
 
-type Verb = 'ensureIsolation' | 'ensureDatabase' | 'ensureServices' | 'remove';
+type Verb = 'isolation' | 'database' | 'services' | 'removal';
 
 interface ReconcilerDeps {
   kubernetes: TestKubernetes;
-  engine: ThrowingEngine;
+  capabilities: Throwing;
   metrics: Metrics;
   /** The log lines, as JSON. */
   lines: string[];
@@ -28,18 +31,26 @@ interface ReconcilerDeps {
 const SECRET = 'postgresql://owner:hunter2@db/p-x';
 const READY = { state: 'ready', value: undefined } as const;
 
-/** All is well, except for the verb that throws. */
-class ThrowingEngine implements Engine {
+/** Capabilities that succeed, except for the method that throws. */
+class Throwing implements Capabilities {
   broken: Verb | undefined;
 
-  databaseAddress = () => ({ host: 'db', port: 5432, publicAddress: 'db:5432' });
-  recordedDatabaseId = async () => undefined;
-  ensureIsolation = () => this.#answer('ensureIsolation', READY);
-  ensureDatabase = () => this.#answer('ensureDatabase', READY);
-  ensureServices = () => this.#answer<ServicesOutcome>('ensureServices', { outcome: running, parts: [] });
-  verifiersAccept = async (): Promise<EngineOutcome> => READY;
-  remove = () => this.#answer('remove', READY);
-  close = async () => {};
+  isolation = { ensure: () => this.#answer('isolation', READY) };
+  databases = {
+    addressOf: () => ({ host: 'db', port: 5432, publicAddress: 'db:5432' }),
+    recordedId: async () => undefined,
+    ensure: () => this.#answer('database', READY),
+    usage: async () => undefined,
+    remove: () => this.#answer('removal', READY),
+  };
+  services = {
+    ensure: () => this.#answer<ServicesOutcome>('services', { outcome: running, parts: [] }),
+    verifiersAccept: async (): Promise<EngineOutcome> => READY,
+    storageUsage: async () => undefined,
+    remove: async () => undefined,
+  };
+
+  builds = noBuilds('not in this test');
 
   async #answer<T = EngineOutcome>(verb: Verb, answer: T): Promise<T> {
     if (this.broken === verb) throw new TypeError(`Cannot read properties of ${SECRET}`);
@@ -58,18 +69,28 @@ const run = `u${process.pid.toString(36)}`;
 test.before(async (deps) => {
   deps.kubernetes = await startTestKubernetes();
   deps.metrics = new Metrics();
-  deps.engine = new ThrowingEngine();
+  deps.capabilities = new Throwing();
   deps.lines = [];
   const log = pino({}, { write: (line: string) => deps.lines.push(line) });
   const { client } = deps.kubernetes;
-  // Leader election makes this namespace, and none runs here.
+  // Leader election, which does not run in this test, otherwise creates this namespace.
   const metadata = { name: 'slipway-system' };
   await client.create<object>('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata });
   const caches = projectCaches(client, deps.metrics, log, () => false);
   await Promise.all(Object.values(caches).map((cache) => cache.start()));
   const events = new EventRecorder({ client, component: 'test', log });
   const projectUrl = (ref: string) => `http://localhost:4000/p/${ref}`;
-  const parts = { client, engine: deps.engine, events, log, projectUrl, now: () => new Date(), ...caches };
+  const parts = {
+    client,
+    capabilities: deps.capabilities,
+    types: projectTypes,
+    places: { publicUrl: 'http://localhost:4000' },
+    events,
+    log,
+    projectUrl,
+    now: () => new Date(),
+    ...caches,
+  };
   const controller: Controller = projectController(parts, deps.metrics, () => {});
   controller.start();
   deps.stop = async () => {
@@ -105,52 +126,55 @@ const conditionOf = ({ status }: Project, type: string) =>
   status?.conditions?.find((condition) => condition.type === type);
 const isUnexpected = (project: Project) => conditionOf(project, 'Ready')?.reason === 'UnexpectedError';
 
-/** A change that makes the controller look. */
+/** Changes the Project, which starts a reconcile. */
 const touch = ({ kubernetes }: ReconcilerDeps, ref: string, spec: object) =>
   kubernetes.client.patch<Project>(projectPath(ref), { spec });
 
 for (const [verb, condition] of [
-  ['ensureIsolation', 'IsolationReady'],
-  ['ensureDatabase', 'DatabaseReady'],
-  ['ensureServices', 'ServicesReady'],
+  ['isolation', 'IsolationReady'],
+  ['database', 'DatabaseReady'],
+  ['services', 'ServicesReady'],
 ] as const) {
-  test(`a healthy Project says so in its status when ${verb} throws, and heals when it does not`, async (deps) => {
+  test(`a healthy Project reports an error while ${verb} throws, and is healthy afterwards`, async (deps) => {
     const ref = await createProject(deps, condition.toLowerCase());
     const healthy = await reaches(deps, ref, isHealthy, 'healthy');
-    deps.engine.broken = verb;
+    deps.capabilities.broken = verb;
     const { metadata } = await touch(deps, ref, { plan: 'pro' });
     const failed = await reaches(deps, ref, isUnexpected, 'failed');
     assert.is(failed.status?.phase, 'error');
     assert.is(failed.status?.observedGeneration, metadata.generation);
     assert.is(conditionOf(failed, condition)?.status, 'False');
     assert.is(conditionOf(failed, condition)?.reason, 'UnexpectedError');
-    assert.equal(failed.status?.services, healthy.status?.services, 'nobody looked at the services');
-    if (verb !== 'ensureServices') {
+    assert.equal(failed.status?.services, healthy.status?.services, 'the services were not checked');
+    if (verb !== 'services') {
       const services = conditionOf(failed, 'ServicesReady');
-      assert.equal(services, conditionOf(healthy, 'ServicesReady'), 'a later step stays as it was last known');
+      assert.equal(services, conditionOf(healthy, 'ServicesReady'), 'a later step keeps its last known state');
     }
     assert.not(JSON.stringify(failed.status).includes('hunter2'));
     assert.match(failed.status?.message ?? '', /log of the operator/);
-    deps.engine.broken = undefined;
+    deps.capabilities.broken = undefined;
     await reaches(deps, ref, isHealthy, 'healthy again');
   });
 }
 
-test('a deleted Project says so in its status when its removal throws, and goes when it does not', async (deps) => {
+test('a deleted Project reports an error while its removal throws, and is deleted afterwards', async (deps) => {
   const { client } = deps.kubernetes;
   const ref = await createProject(deps, 'removal');
   await reaches(deps, ref, isHealthy, 'healthy');
-  deps.engine.broken = 'remove';
+  deps.capabilities.broken = 'removal';
   await client.delete(projectPath(ref));
   const failed = await reaches(deps, ref, ({ status }) => /log of the operator/.test(status?.message ?? ''), 'failed');
   assert.is(failed.status?.phase, 'deleting');
   assert.not(JSON.stringify(failed.status).includes('hunter2'));
-  deps.engine.broken = undefined;
+  deps.capabilities.broken = undefined;
   const isGone = async () => !(await client.get(projectPath(ref)).catch(() => undefined));
   await until(isGone, 'the Project to be deleted');
 });
 
-test('it is logged with its stack, and counted apart from retries', async ({ lines, metrics }) => {
+test('an unexpected error is logged with its stack, and counted separately from retries', async ({
+  lines,
+  metrics,
+}) => {
   const line = lines.map((text) => JSON.parse(text)).find(({ msg }) => msg === 'reconcile failed unexpectedly');
   assert.match(line.stack, /TypeError/);
   assert.match(line.stack, /unexpected\.test/);

@@ -1,9 +1,9 @@
 /**
- * Keeps the way to the management API as the site's settings say. In: the caches of what is there. Out: an Ingress or
- * HTTPRoute that is put back when somebody changes it. Started by the engine of the operator that leads.
+ * Reconciles the route to the management API with the site's settings. In: the caches of existing objects. Out: an
+ * Ingress or HTTPRoute, which is restored when somebody changes it. Started by the engine of the operator that leads.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Site } from '@slipway/crds';
+import type { Site } from '@slipway/installation';
 import type { Logger } from 'pino';
 import type { Children } from './children/children.js';
 import { apiRouteOf } from './route.js';
@@ -34,7 +34,7 @@ export class ApiRoute {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       await this.children.ensure(route).catch((error: Error) => {
-        this.log.warn({ why: error.message }, 'route to the API not created');
+        this.log.warn({ why: error.message }, 'route to the API not created; retried');
       });
       await sleep(LOOK_MS, undefined, { signal, ref: false }).catch(() => {});
     }

@@ -1,37 +1,38 @@
 /**
- * For tests on a real Kubernetes, which SLIPWAY_E2E_KUBECONFIG names: our resources in it, projects, and the caches of
- * an engine.
+ * Helpers for tests on a real Kubernetes, which SLIPWAY_E2E_KUBECONFIG names: our custom resources, projects, and the
+ * caches of an engine.
  */
+
+import { customResourceDefinitions, type Plan, type Project, type Region } from '@slipway/crds';
 import {
-  customResourceDefinitions,
   DATA_NAMESPACE,
   LABEL_MANAGED_BY,
   LABEL_PROJECT,
   MANAGED_BY,
   namespaceOf,
-  type Plan,
-  type Project,
-  type Region,
   SYSTEM_NAMESPACE,
   sharedClusterOf,
-} from '@slipway/crds';
-import { ownerReference } from '../../owner-reference.js';
-import { Informer } from '../../runtime/informer.js';
-import { isConflict, type KubeClient, type KubeObject } from '../../runtime/kube.js';
+} from '@slipway/installation';
+import { Informer, isConflict, type KubeClient, type KubeObject } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
+import type { EngineProject } from '../../capabilities/index.js';
 import { Metrics } from '../../runtime/metrics.js';
-import { deleteAndWait, silentLog, until } from '../../testing.js';
-import type { EngineProject } from '../engine.js';
+import { ownerReference } from '../../runtime/owner-reference.js';
+import { deleteAndWait, silentLog } from '../../testing.js';
 import { servedKinds } from './children/available-kinds.js';
 import { Children } from './children/children.js';
 
 export const clusterKubeconfig = process.env.SLIPWAY_E2E_KUBECONFIG;
-/** The line that a test file prints without a cluster. */
+/** The line that a test file prints if there is no cluster. */
 export const SKIPPED = '# skipped: no cluster; SLIPWAY_E2E_KUBECONFIG names the kubeconfig of one';
 
 const PROJECTS = '/apis/slipway.dev/v1alpha1/projects';
 const NAMESPACES = '/api/v1/namespaces';
 
-/** One that is going, as after an uninstallation, is made anew once it is gone. */
+/**
+ * Creates the object if it does not exist. If it is being deleted, as after an uninstallation, waits and creates it
+ * again.
+ */
 export async function makeIfMissing(client: KubeClient, path: string, object: object): Promise<void> {
   const { name } = (object as KubeObject).metadata;
   await until(async () => {
@@ -46,7 +47,7 @@ export async function makeIfMissing(client: KubeClient, path: string, object: ob
   }, `${path}/${name}`);
 }
 
-/** The CRDs and the platform's namespaces. */
+/** Creates the CRDs and the platform's namespaces. */
 export async function prepareCluster(client: KubeClient): Promise<void> {
   const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
   for (const definition of customResourceDefinitions) await makeIfMissing(client, definitions, definition);
@@ -57,8 +58,8 @@ export async function prepareCluster(client: KubeClient): Promise<void> {
 }
 
 /**
- * A Project with its namespace, as the controller would have made it. Of a type that an operator that may run here
- * leaves alone.
+ * Creates a Project with its namespace, as the controller would. Its type is one that a running operator of this
+ * cluster ignores.
  */
 export async function newProject(
   client: KubeClient,
@@ -74,7 +75,8 @@ export async function newProject(
   const ownerReferences = [ownerReference({ ref, uid: uid as string })];
   const metadata = { name: namespaceOf(ref), labels, ownerReferences };
   await makeIfMissing(client, NAMESPACES, { apiVersion: 'v1', kind: 'Namespace', metadata });
-  return { ref, uid: uid as string, owner, region, plan, suspended: false, retain: false, placement: undefined };
+  const standing = { suspended: false, retain: false, placement: undefined };
+  return { ref, uid: uid as string, owner, type: 'shared', region, plan, ...standing };
 }
 
 export async function removeProject(client: KubeClient, ref: string): Promise<void> {
@@ -82,7 +84,7 @@ export async function removeProject(client: KubeClient, ref: string): Promise<vo
   await deleteAndWait(client, `${PROJECTS}/${ref}`);
 }
 
-/** The Postgres that a region's projects share. */
+/** Deletes the Postgres that a region's projects share. */
 export async function removeShared(client: KubeClient, region: Region): Promise<void> {
   const name = sharedClusterOf(region);
   const core = `/api/v1/namespaces/${DATA_NAMESPACE}`;

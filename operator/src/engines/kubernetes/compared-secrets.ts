@@ -1,9 +1,10 @@
 /**
- * Selects the Secrets whose values the engine needs in memory: those that it makes, to compare them with the live ones.
- * Pure. In: the site's settings. Called once, for the operator's cache of Secrets.
+ * Selects the Secrets whose values the engine needs in memory: those that it creates, because it compares them with the
+ * live ones. Pure. In: the site's settings. Called once, for the operator's cache of Secrets.
  */
-import { DATA_NAMESPACE, DEPLOYED_SERVICES, PART_POSTGRES, type Site } from '@slipway/crds';
-import type { KubeObject } from '../../runtime/kube.js';
+
+import { DATA_NAMESPACE, DEPLOYED_SERVICES, PART_POSTGRES, type Site } from '@slipway/installation';
+import type { KubeObject } from '@slipway/kubernetes';
 import { superuserSecretName } from './postgres-cluster/cluster.js';
 import { environmentSecretOf, type ServiceName } from './services/deployment.js';
 
@@ -11,6 +12,6 @@ export function comparedSecrets({ images }: Pick<Site, 'images'>): (secret: Kube
   const environments = (Object.keys(DEPLOYED_SERVICES) as ServiceName[]).map(environmentSecretOf);
   const superuser = superuserSecretName({ namespace: '', name: PART_POSTGRES });
   const names = new Set([...environments, superuser, ...images.pullSecrets]);
-  // Where projects share, none of their people may write.
+  // In the namespace of shared servers no member of a project may write.
   return ({ metadata: { namespace, name } }) => namespace === DATA_NAMESPACE || names.has(name);
 }

@@ -1,6 +1,7 @@
-/** Each replica of the shared data plane by itself: what one has learned, another may not have. */
-import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/crds';
-import type { KubeClient } from '../../runtime/kube.js';
+/** The URLs of the single replicas of the shared data plane, each of which has its own state. */
+
+import { PROGRAMS, SYSTEM_NAMESPACE } from '@slipway/installation';
+import type { KubeClient } from '@slipway/kubernetes';
 
 interface EndpointSlices {
   items: {
@@ -10,7 +11,7 @@ interface EndpointSlices {
   }[];
 }
 
-/** `url`: of the Service of all replicas, or of a data plane that runs elsewhere, which is then the only one. */
+/** `url`: URL of the Service of all replicas; or of a data plane that runs elsewhere, which then is the only one. */
 export async function dataplaneOrigins(client: KubeClient, url: string): Promise<string[]> {
   const { hostname, origin } = new URL(url);
   if (!hostname.startsWith(`${PROGRAMS.dataplane}.`)) return [origin];

@@ -1,30 +1,33 @@
 /**
- * Drift of a healthy project on a real Kubernetes with a running operator: each object, deleted and edited, is
- * restored, and the Project's status and an Event report it. SLIPWAY_E2E_KUBECONFIG names the cluster, which has the
- * images of auth and rest. An installed operator is used; without one the test starts its own.
+ * Tests drift of a healthy project, on a real Kubernetes with a running operator. Each object is deleted and edited,
+ * and must be restored. The Project's status and an Event must report it.
+ *
+ * SLIPWAY_E2E_KUBECONFIG names the cluster, which has the images of auth and rest. If the cluster has an installed
+ * operator, the test uses it; otherwise it starts its own.
  */
+
 import { createHmac } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { API_VERSION, type Project } from '@slipway/crds';
 import {
-  API_VERSION,
   authenticatorRole,
   DATA_NAMESPACE,
   namespaceOf,
   PROGRAMS,
-  type Project,
   readSite,
   SECRETS,
   SYSTEM_NAMESPACE,
   sharedClusterOf,
-} from '@slipway/crds';
+} from '@slipway/installation';
+import { isNotFound, type KubeClient, type KubeObject } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { plainText, type Secret } from '../../controllers/project/resources.js';
 import { type Operator, startOperator } from '../../index.js';
-import { isNotFound, type KubeClient, type KubeObject } from '../../runtime/kube.js';
-import { clientOf, deleteAndWait, until } from '../../testing.js';
+import { clientOf, deleteAndWait } from '../../testing.js';
 import { clusterKubeconfig, prepareCluster, removeShared, SKIPPED } from './cluster.testing.js';
 
 const REF = 'eb-put-back';
@@ -47,12 +50,12 @@ const site = readSite(
 interface Context {
   client: KubeClient;
   dataplane: Server;
-  /** Undefined: one is installed. */
+  /** Undefined: an operator is installed. */
   operator: Operator | undefined;
 }
 
 interface Drift {
-  /** The condition that tells of it, and what it names. */
+  /** The condition that reports the drift, and the object that it names. */
   condition: string;
   object: string;
   path: string;
@@ -100,7 +103,7 @@ const DRIFTS: readonly Drift[] = [
     object: `Secret ${SECRETS.keys.name}`,
     path: core(`secrets/${SECRETS.keys.name}`),
     edit: { data: { [SECRETS.keys.anonKey]: 'eA==' } },
-    // A key that is lost is signed anew, with another time in it.
+    // A lost key is signed again, with another time in it.
     isPutBack: isSignedAgain,
   },
   {
@@ -135,7 +138,7 @@ function testOn(kubeconfig: string): void {
   test.before(async (context) => {
     context.client = await clientOf(kubeconfig);
     await prepareCluster(context.client);
-    // In the data plane's place: what runs in the project's own pods is asked there.
+    // A substitute for the data plane: services in the project's own pods are probed there.
     context.dataplane = createServer((_, response) => response.end('{}'));
     await new Promise<void>((resolve) => context.dataplane.listen(0, '127.0.0.1', resolve));
     const { port } = context.dataplane.address() as AddressInfo;
@@ -164,7 +167,7 @@ function testOn(kubeconfig: string): void {
   });
 
   for (const { condition, object, path, edit, isPutBack = isAsItWas } of DRIFTS) {
-    test(`${object} that somebody edits is as it was, and the status tells`, async ({ client }) => {
+    test(`${object} is restored after an edit, and the status reports it`, async ({ client }) => {
       await steady(client);
       const before = await client.get<KubeObject>(path);
       await client.patch(path, edit);
@@ -173,7 +176,7 @@ function testOn(kubeconfig: string): void {
       await healthy(client);
     });
 
-    test(`${object} that somebody deletes is there again, and the status tells`, async ({ client }) => {
+    test(`${object} is restored after a deletion, and the status reports it`, async ({ client }) => {
       await steady(client);
       await client.delete(path);
       await told(client, condition, `${object}, which was deleted`);
@@ -182,13 +185,13 @@ function testOn(kubeconfig: string): void {
     });
   }
 
-  test('Events tell of the first of them, as no object may have any number of Events', async ({ client }) => {
+  test('Events report only the first repairs, because their number per object is limited', async ({ client }) => {
     const query = { fieldSelector: `involvedObject.name=${REF},reason=Drifted` };
     const { items } = await client.get<{ items: { message: string }[] }>('/api/v1/namespaces/default/events', query);
     assert.ok(items.some(({ message }) => message.includes('Deployment auth, which was edited')));
   });
 
-  test('a role of its database that somebody closes lets in again, and the status tells', async ({ client }) => {
+  test('a closed role of the database accepts logins again, and the status reports it', async ({ client }) => {
     const known = await asSuperuser(client, `SELECT database_id FROM slipway.databases WHERE ref = '${REF}'`);
     const role = authenticatorRole(known.rows[0].database_id);
     await asSuperuser(client, `ALTER ROLE "${role}" NOLOGIN`);
@@ -213,7 +216,7 @@ const isInstalled = (client: KubeClient) =>
       },
     );
 
-/** The condition, and an Event on the Project. */
+/** Waits for the condition, and for an Event on the Project. */
 const told = (client: KubeClient, condition: string, words: string) =>
   until(async () => {
     const { status } = await client.get<Project>(PROJECT);
@@ -221,7 +224,10 @@ const told = (client: KubeClient, condition: string, words: string) =>
     return found?.reason === 'Restored' && found.message.includes(words);
   }, words);
 
-/** Well in all its parts, and for a while: what is not well is not told as changed by others. */
+/**
+ * Waits until the Project is ready in all its parts for a while: a part that is not ready is not reported as changed by
+ * others.
+ */
 const steady = (client: KubeClient) =>
   until(async () => {
     const before = await client.get<Project>(PROJECT);
@@ -237,7 +243,7 @@ const healthy = (client: KubeClient) =>
 const isAsItWas = (now: KubeObject, before: KubeObject) =>
   JSON.stringify(substance(now)) === JSON.stringify(substance(before));
 
-/** By the secret that it was signed with, which stays. */
+/** True if the key is signed again. Compares the secret that signed the key, because that stays. */
 function isSignedAgain(now: KubeObject, before: KubeObject): boolean {
   const [held, was] = [now, before].map((object) => plainText(object as Secret)) as [
     Record<string, string>,

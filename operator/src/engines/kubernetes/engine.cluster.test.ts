@@ -1,13 +1,26 @@
-/** The Kubernetes engine on a real cluster: what every engine must do, and what only one of a cluster has to say. */
+/**
+ * Tests the Kubernetes engine on a real cluster: the tests of every engine, and tests of outcomes that only a cluster
+ * has.
+ */
+
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { DATA_NAMESPACE, databaseOf, namespaceOf, readSite, SECRETS, type Site, sharedClusterOf } from '@slipway/crds';
+import {
+  DATA_NAMESPACE,
+  databaseOf,
+  namespaceOf,
+  readSite,
+  SECRETS,
+  type Site,
+  sharedClusterOf,
+} from '@slipway/installation';
+import type { KubeClient, KubeObject } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { KubeClient, KubeObject } from '../../runtime/kube.js';
-import { clientOf, silentLog, until } from '../../testing.js';
-import type { EngineOutcome, EngineProject } from '../engine.js';
+import type { EngineOutcome, EngineProject, ProjectServices } from '../../capabilities/index.js';
+import { clientOf, silentLog } from '../../testing.js';
 import { engineSuite, projectNamed } from '../engine.suite.js';
 import type { Children } from './children/children.js';
 import {
@@ -20,7 +33,10 @@ import {
   SKIPPED,
   watchCluster,
 } from './cluster.testing.js';
-import { KubernetesEngine } from './engine.js';
+import { ClusterServices } from './cluster-services.js';
+import { namespaceIsolation } from './isolation/isolation.js';
+import { PostgresClusters } from './postgres-cluster/clusters.js';
+import { PullSecrets } from './pull-secrets.js';
 import { Rollout } from './rollout/rollout.js';
 
 const REGION = 'us-east';
@@ -39,8 +55,8 @@ const siteForTests = (change: object = {}): Site =>
   );
 
 /**
- * In the data plane's place, so that what it answers is in the test's hand: projects `silent` and `eb-silent` are not
- * known to it.
+ * Starts a substitute for the data plane, so that the test decides the responses. Projects `silent` and `eb-silent` are
+ * unknown to it.
  */
 async function startAnswering() {
   const server = createServer((request, response) => {
@@ -59,23 +75,25 @@ async function startEngine(client: KubeClient, site: Site) {
   const [watched, dataplane] = [await watchCluster(client), await startAnswering()];
   const { children } = watched;
   const rollout = new Rollout(children, site);
-  const engine = new KubernetesEngine({
+  const databases = new PostgresClusters({
     site,
     client,
     children,
-    rollout,
-    dataplaneUrl: dataplane.url,
     replicationPassword: async () => 'of-the-reader-of-changes',
-    onDatabaseChange: () => {},
+    onChange: () => {},
     log: silentLog,
   });
+  const services = new ClusterServices({ site, client, children, rollout, dataplaneUrl: dataplane.url });
+  const isolation = namespaceIsolation(children, site, new PullSecrets(client, children, site.images.pullSecrets));
   const close = async () => {
     rollout.close();
-    await engine.close();
+    await services.close();
+    await databases.close();
     await watched.close();
     dataplane.close();
   };
-  return { engine, children, close };
+  const isolate = (project: EngineProject) => isolation.ensure(project, databases.addressOf(project).host);
+  return { databases, services, isolate, children, close };
 }
 
 const sharedSuperuser = async (client: KubeClient, host: string): Promise<pg.ClientConfig> => {
@@ -98,10 +116,10 @@ function asEveryEngine(path: string): void {
   const start = async () => {
     const client = await clientOf(path);
     await prepareCluster(client);
-    const { engine, close } = await startEngine(client, siteForTests());
+    const { databases, services, close } = await startEngine(client, siteForTests());
     const passwords = { owner: 'o', authenticator: 'a', authAdmin: 'x' };
     const first = { project: projectNamed('first', REGION), databaseId: 'first', passwords, existed: false };
-    await untilReady(() => engine.ensureDatabase(first));
+    await untilReady(() => databases.ensure(first));
     const host = await hostOfShared(client);
     const admin = new pg.Pool({ ...(await sharedSuperuser(client, host)), max: 1 });
     admin.on('error', () => {});
@@ -112,7 +130,8 @@ function asEveryEngine(path: string): void {
       await client.close();
     };
     return {
-      engine,
+      databases,
+      services,
       region: REGION as typeof REGION,
       login: (ref: string, user: string, password: string) =>
         ({ host, port: 5432, user, password, database: databaseOf(ref) }) satisfies pg.ClientConfig,
@@ -148,7 +167,7 @@ function ofServices(path: string): void {
     await client.close();
   });
 
-  /** A project on `starter`, with the Secrets that auth and rest are told of. */
+  /** Creates a project on `starter`, with the Secrets of auth and rest. */
   async function projectOf({ client, close }: Context, ref: string, change: object) {
     made.push(ref);
     const project = await newProject(client, ref, 'starter');
@@ -171,80 +190,105 @@ function ofServices(path: string): void {
     return { project, ...started };
   }
 
-  const partOf = async (engine: KubernetesEngine, project: EngineProject, condition: string) => {
-    const { outcome, parts } = await engine.ensureServices({ project, anonKey: 'key' });
+  const partOf = async (services: ProjectServices, project: EngineProject, condition: string) => {
+    const { outcome, parts } = await services.ensure({ project, anonKey: 'key' });
     return { outcome, part: parts.find((part) => part.condition === condition) };
   };
-  const failing = (engine: KubernetesEngine, project: EngineProject, reason: string) =>
+  const failing = (services: ProjectServices, project: EngineProject, reason: string) =>
     until(async () => {
-      const { outcome, part } = await partOf(engine, project, 'AuthReady');
+      const { outcome, part } = await partOf(services, project, 'AuthReady');
       if (part?.outcome.state !== 'failed' || part.outcome.reason !== reason) return undefined;
       return { outcome, message: part.outcome.message };
     }, reason);
 
-  test('an image that is not there is told of the part whose it is, with its name', async (context) => {
-    const { engine, project } = await projectOf(context, 'eb-image', { images: { auth: 'slipway.test/none:1' } });
-    assert.is((await engine.ensureIsolation(project)).state, 'ready');
-    const { outcome, message } = await failing(engine, project, 'ImagePullBackOff');
+  test('a missing image is reported by its part, with the image’s name', async (context) => {
+    const { services, isolate, project } = await projectOf(context, 'eb-image', {
+      images: { auth: 'slipway.test/none:1' },
+    });
+    assert.is((await isolate(project)).state, 'ready');
+    const { outcome, message } = await failing(services, project, 'ImagePullBackOff');
     assert.match(message, /^the image slipway\.test\/none:1 of auth can not be pulled: /);
     assert.is(outcome.state, 'progressing');
   });
 
-  test('a quota that leaves no room is told in the words of the API server', async (context) => {
+  test('a quota that leaves no room for a pod is reported in the words of the API server', async (context) => {
     const plans = { starter: { quota: { cpu: '1m' } } };
-    const { engine, project } = await projectOf(context, 'eb-quota', { plans });
-    assert.is((await engine.ensureIsolation(project)).state, 'ready');
-    const { message } = await failing(engine, project, 'QuotaExceeded');
+    const { services, isolate, project } = await projectOf(context, 'eb-quota', { plans });
+    assert.is((await isolate(project)).state, 'ready');
+    const { message } = await failing(services, project, 'QuotaExceeded');
     assert.match(message, /^the API server refuses the pod of auth: .*exceeded quota: project/);
   });
 
-  test('a pod for which no node has room is told', async (context) => {
+  test('a pod is reported when no node has room for it', async (context) => {
     const plans = { starter: { auth: { cpu: '500' }, quota: { cpu: '1000' } } };
-    const { engine, project } = await projectOf(context, 'eb-room', { plans });
-    const { message } = await failing(engine, project, 'Unschedulable');
-    assert.match(message, /^no node takes the pod of auth: .*Insufficient cpu/);
+    const { services, project } = await projectOf(context, 'eb-room', { plans });
+    const { message } = await failing(services, project, 'Unschedulable');
+    assert.match(message, /^no node accepts the pod of auth: .*Insufficient cpu/);
   });
 
-  test('a program that ends at once is told with its exit code', async (context) => {
-    // Node without a script and without a terminal reads its program from an empty input, as user 1000, and is done.
-    const { engine, project } = await projectOf(context, 'eb-ends', {
+  test('a program is reported with its exit code when it exits at once', async (context) => {
+    // Node without a script and without a terminal reads its program from an empty input, as user 1000, and exits.
+    const { services, project } = await projectOf(context, 'eb-ends', {
       images: { auth: 'node:24-bookworm-slim', rest: 'node:24-bookworm-slim' },
     });
-    const { message } = await failing(engine, project, 'CrashLoopBackOff');
-    assert.match(message, /^auth ends again and again, last with exit code 0/);
+    const { message } = await failing(services, project, 'CrashLoopBackOff');
+    assert.match(message, /^auth keeps exiting, last with exit code 0/);
   });
 
-  test('in the pool a project has no pods, and those that it had go once nobody is led to them', async (context) => {
-    const { engine, project, children } = await projectOf(context, 'eb-image', {
+  test('a pooled project has no pods, and its former pods are deleted once they get no requests', async (context) => {
+    const { services, isolate, project, children } = await projectOf(context, 'eb-image', {
       images: { auth: 'slipway.test/none:1' },
     });
-    await engine.ensureIsolation(project);
-    await engine.ensureServices({ project, anonKey: 'key' });
+    await isolate(project);
+    await services.ensure({ project, anonKey: 'key' });
     const pooled = await startEngine(context.client, siteForTests({ plans: { starter: { placement: 'pooled' } } }));
     context.close.push(pooled.close);
     const leaving: EngineProject = { ...project, placement: 'deployments' };
-    await pooled.engine.ensureIsolation(leaving);
-    const moving = await pooled.engine.ensureServices({ project: leaving, anonKey: 'key' });
+    await pooled.isolate(leaving);
+    const moving = await pooled.services.ensure({ project: leaving, anonKey: 'key' });
     assert.is(moving.placement, 'pooled');
     assert.ok(moving.outcome.state === 'ready' && moving.outcome.lookAgainMs);
     assert.ok(children.get('Deployment', namespaceOf('eb-image'), 'auth'));
     assert.ok(pooled.children.get('NetworkPolicy', namespaceOf('eb-image'), 'auth-from-gateway'));
     const moved: EngineProject = { ...project, placement: 'pooled' };
-    await pooled.engine.ensureIsolation(moved);
-    await pooled.engine.ensureServices({ project: moved, anonKey: 'key' });
+    await pooled.isolate(moved);
+    await pooled.services.ensure({ project: moved, anonKey: 'key' });
     await until(() => nothingOf(children, 'eb-image'), 'its pods to go');
     const isClosed = () => !children.get('NetworkPolicy', namespaceOf('eb-image'), 'auth-from-gateway');
-    await until(isClosed, 'what led to its pods to go');
+    await until(isClosed, 'the Services of its pods to be deleted');
   });
 
-  test('a project whose pods do not answer, or stand still, is led to the pool all the same', async (context) => {
+  test('a removal stops only the project’s own pods, before its namespace is deleted', async (context) => {
+    const { databases, services, isolate, project, children } = await projectOf(context, 'eb-removed', {
+      images: { auth: 'slipway.test/none:1' },
+    });
+    assert.is((await isolate(project)).state, 'ready');
+    await failing(services, project, 'ImagePullBackOff');
+    const replicas = async () => {
+      const path = `/apis/apps/v1/namespaces/${namespaceOf(project.ref)}/deployments`;
+      const { items } = await context.client.get<{ items: { spec: { replicas: number } }[] }>(path);
+      return items.map(({ spec }) => spec.replicas);
+    };
+    const claim = { databaseId: project.ref, passwords: undefined, existed: false };
+    const remove = async (uid: string) => {
+      await services.remove({ ref: project.ref, uid });
+      return databases.remove({ ...project, ...claim, uid, region: REGION });
+    };
+    assert.is((await remove('of-another-project')).state, 'ready');
+    assert.equal(await replicas(), [1, 1]);
+    assert.is((await remove(project.uid)).state, 'ready');
+    assert.equal(await replicas(), [0, 0]);
+    await until(() => children.list('Pod', project.ref).length === 0, 'the pods to be deleted');
+  });
+
+  test('a project moves to the pool even if its pods do not respond, or are suspended', async (context) => {
     const plans = { starter: { placement: 'pooled' } };
-    const { engine, project } = await projectOf(context, 'eb-silent', { plans });
+    const { services, project } = await projectOf(context, 'eb-silent', { plans });
     const leaving: EngineProject = { ...project, placement: 'deployments' };
-    const silent = await engine.ensureServices({ project: leaving, anonKey: 'key' });
+    const silent = await services.ensure({ project: leaving, anonKey: 'key' });
     assert.is(silent.outcome.state, 'progressing');
     assert.is(silent.placement, 'pooled');
-    const suspended = await engine.ensureServices({ project: { ...leaving, suspended: true }, anonKey: 'key' });
+    const suspended = await services.ensure({ project: { ...leaving, suspended: true }, anonKey: 'key' });
     assert.is(suspended.outcome.state, 'ready');
     assert.is(suspended.placement, 'pooled');
   });

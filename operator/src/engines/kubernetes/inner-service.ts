@@ -1,5 +1,5 @@
 /**
- * Fields of every Service that the operator makes. API defaults are set explicitly, as only then a change of them is
- * seen.
+ * Fields of every Service that the operator creates. Defaults of the API are set explicitly, because only then a change
+ * of them is detected.
  */
 export const INNER_SERVICE = { type: 'ClusterIP', sessionAffinity: 'None', internalTrafficPolicy: 'Cluster' } as const;

@@ -2,8 +2,8 @@
  * Metadata of every object of a project on a cluster: its labels, and the Project as its owner, so that both are
  * deleted together.
  */
-import { LABEL_MANAGED_BY, LABEL_PART, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
-import { type Owner, ownerReference } from '../../owner-reference.js';
+import { LABEL_MANAGED_BY, LABEL_PART, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/installation';
+import { type Owner, ownerReference } from '../../runtime/owner-reference.js';
 import type { DesiredObject } from './children/children.js';
 
 export const labelsOf = (ref: string, component: string): Record<string, string> => ({
@@ -20,16 +20,16 @@ export interface ChildSpec {
   apiVersion: string;
   kind: string;
   name: string;
-  /** The component that it belongs to: `auth`, `isolation`. */
+  /** The component of the object: `auth`, `isolation`. */
   component: string;
-  /** Without it, the project's own. */
+  /** Namespace of the object. Default: the project's own namespace. */
   namespace?: string;
   annotations?: Record<string, string>;
-  /** `spec`, `data` and the like. */
+  /** Further members of the object, such as `spec` or `data`. */
   body: object;
 }
 
-/** The object as it is wanted. */
+/** Returns the desired object. */
 export function childOf(owner: Owner, { apiVersion, kind, name, component, namespace, annotations, body }: ChildSpec) {
   return {
     apiVersion,

@@ -1,17 +1,21 @@
-/** In the pods' place stand servers that remember what they were told, each with a disk that the test can take away. */
+/**
+ * Tests functions on a cluster. Servers of the test replace the pods and record their requests. Each has a disk that
+ * the test can remove.
+ */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { podOf } from '@slipway/crds';
+import { podOf } from '@slipway/installation';
+import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { silentLog, until } from '../../testing.js';
+import { silentLog } from '../../testing.js';
 import { PodFunctions } from './pod-functions.js';
 
 interface Pod {
   disk: string | undefined;
-  /** It takes requests and answers none, as what is on a node that is gone. */
+  /** True if it accepts connections and never responds, as a pod on a failed node. */
   silent?: boolean;
-  /** `/<ref>/<name>` */
+  /** Deployed functions, as `/<ref>/<name>`. */
   deployed: Set<string>;
   told: { route: string; authorization: string | undefined; body: string }[];
 }
@@ -21,7 +25,7 @@ const servers: Server[] = [];
 const TOKEN = 'the token of the platform';
 let accepted = TOKEN;
 
-/** All listen at one port, as pods do, at addresses of their own. */
+/** Starts a pod. All pods listen at the same port, at addresses of their own. */
 async function podAt(host: string, port: number): Promise<number> {
   const pod: Pod = { disk: `disk of ${host}`, deployed: new Set(), told: [] };
   pods.set(host, pod);
@@ -80,7 +84,7 @@ test.after(async () => {
   }
 });
 
-test('each project’s functions are deployed to its pod and removed there, with the token', async () => {
+test('each project’s functions are deployed to, and removed from, its own pod with the token', async () => {
   for (const ref of refs) {
     const outcome = await functions.ensureFunction({ ref, name: 'hello', version: 3, code: 'x', verifyJwt: true });
     assert.equal(outcome, { state: 'ready' });
@@ -100,7 +104,7 @@ test('each project’s functions are deployed to its pod and removed there, with
 
 for (const tokenMilliseconds of [undefined, 0]) {
   const when = tokenMilliseconds === 0 ? 'after a while' : 'but not with each request';
-  test(`a token that pods refuse is said to be another, and read again, ${when}`, async () => {
+  test(`a token that pods reject is reported as wrong and read again, ${when}`, async () => {
     let kept = TOKEN;
     let reads = 0;
     const token = async () => {
@@ -125,7 +129,7 @@ for (const tokenMilliseconds of [undefined, 0]) {
   });
 }
 
-test('what was removed while a pod was away is removed from its disk when it is seen again, and nothing else', async () => {
+test('functions that were removed while a pod was absent are deleted from its disk when it returns', async () => {
   const wanted = ['/ref-1/kept', '/ref-2/kept'];
   for (const pod of pods.values()) pod.deployed = new Set([...wanted, '/ref-1/removed', '/gone/kept']);
   const seeing = new PodFunctions({
@@ -140,15 +144,15 @@ test('what was removed while a pod was away is removed from its disk when it is 
   const disk = second.disk;
   second.disk = undefined;
   seeing.start();
-  await until(() => first.deployed.size === 2, 'the first pod to be tidy');
+  await until(() => first.deployed.size === 2, 'the first pod to be cleaned up');
   assert.is(second.deployed.size, 4);
   second.disk = disk;
-  await until(() => second.deployed.size === 2, 'the pod that comes later to be tidy');
+  await until(() => second.deployed.size === 2, 'the later pod to be cleaned up');
   await seeing.close();
   for (const { deployed } of pods.values()) assert.equal([...deployed], wanted);
 });
 
-test('a pod that comes back without its disk is told of, with those projects that are in it and no others', async () => {
+test('a pod that returns without its disk is reported as a loss of only its own projects', async () => {
   const lost: string[][] = [];
   functions.onLost((isLost) => lost.push(refs.filter(isLost)));
   functions.start();
@@ -172,27 +176,27 @@ test('a pod that comes back without its disk is told of, with those projects tha
   assert.equal(lost, [refs.filter((ref) => hostOf(ref) === host)]);
 });
 
-test('a pod of which nothing is heard any more keeps no other’s loss from being seen', async () => {
+test('the loss of one pod’s disk is detected while another pod does not respond', async () => {
   const lost: string[][] = [];
   functions.onLost((isLost) => lost.push(refs.filter(isLost)));
   const [, away] = hosts;
   const [first, second] = hosts.map((host) => pods.get(host) as Pod) as [Pod, Pod];
   second.silent = true;
-  await until(() => lookedAt(first), 'looks at the first pod while the second says nothing');
+  await until(() => lookedAt(first), 'looks at the first pod while the second does not respond');
   first.disk = 'a third disk';
   await until(() => lost.length > 0, 'word of the loss');
   assert.equal(lost, [refs.filter((ref) => hostOf(ref) !== away)]);
-  // The look that it never answered is given up.
+  // The request without a response times out.
   second.disk = 'another disk of the second';
   second.silent = false;
-  await until(() => lost.length > 1, 'word of what the second lost while it was away');
+  await until(() => lost.length > 1, 'the report of what the second pod lost');
   assert.equal(
     lost[1],
     refs.filter((ref) => hostOf(ref) === away),
   );
 });
 
-/** Two whole looks from now on. */
+/** Resolves to true after two further complete looks. */
 async function lookedAt(pod: Pod): Promise<boolean> {
   const server = servers[hosts.indexOf('127.0.0.1')] as Server;
   let asked = 0;

@@ -1,17 +1,17 @@
 /**
- * On a cluster functions run in pods of their own, each project's in one of them. In: the URLs of the pods, the
- * platform's token for them. Out: the verbs of `FunctionEngine`, asked of the project's pod; and word of pods that came
- * back without the disk that they had.
+ * Functions on a cluster, which run in pods of their own, all functions of a project in one pod. In: the URLs of the
+ * pods, and the platform's token for them. Out: the methods of `FunctionEngine`, sent to the project's pod; and a call
+ * for each pod that returned without its disk.
  */
-import { FUNCTIONS_CONTROL_PORT, podOf } from '@slipway/crds';
+import { FUNCTIONS_CONTROL_PORT, podOf } from '@slipway/installation';
 import type { Logger } from 'pino';
+import type { FunctionEngine, FunctionOutcome, FunctionRequest, LossListener } from '../../capabilities/index.js';
 import { FunctionControl } from '../function-control.js';
-import type { FunctionEngine, FunctionOutcome, FunctionRequest, LossListener } from '../function-engine.js';
 
 export interface PodFunctionsOptions {
-  /** Where calls go, one of each pod. */
+  /** URLs of the pods. */
   urls: readonly string[];
-  /** Asked for again where a pod refuses it, but seldom. */
+  /** Returns the token. It is read again, at a bounded rate, if a pod rejects it. */
   token(): Promise<string>;
   controlPort?: number;
   lookMilliseconds?: number;
@@ -20,14 +20,17 @@ export interface PodFunctionsOptions {
 }
 
 const LOOK_MS = 3_000;
-/** A pod has a Secret that was made again a minute later than we: for so long each request is refused. */
+/**
+ * Milliseconds for which the token is reused. A pod gets a Secret that was created again about a minute after this
+ * program, and rejects each request until then.
+ */
 const TOKEN_MS = 30_000;
 
 export class PodFunctions implements FunctionEngine {
   readonly #options: PodFunctionsOptions;
   readonly #pods: ReadonlyMap<string, FunctionControl>;
   readonly #disks = new Map<string, string>();
-  /** The disks from which what is not wanted is removed. */
+  /** The disks from which deleted functions were removed. */
   readonly #tidy = new Set<string>();
   #isWanted: ((ref: string, name: string) => boolean) | undefined;
   readonly #listeners: LossListener[] = [];
@@ -55,15 +58,15 @@ export class PodFunctions implements FunctionEngine {
   }
 
   /**
-   * A pod that was taken away keeps its disk, and is there again with it: of functions that were removed meanwhile it
-   * does not know. Those of projects that are in another pod now are let be: nobody asks for them here, and they are
-   * looked at again when the pods change.
+   * Deletes unwanted functions from disks. A pod that was deleted returns with its disk, but does not know which
+   * functions were removed in between. Functions of projects that are now in another pod stay: no request for them
+   * comes here, and they are checked again when the pods change.
    */
   keepOnly(isWanted: (ref: string, name: string) => boolean): void {
     this.#isWanted = isWanted;
   }
 
-  /** From now on pods are asked for their disks. */
+  /** Starts to read the identity of the pods' disks. */
   start(): void {
     for (const url of this.#pods.keys()) void this.#look(url);
   }
@@ -78,7 +81,7 @@ export class PodFunctions implements FunctionEngine {
     return this.#pods.get(podOf(ref, this.#options.urls)) as FunctionControl;
   }
 
-  /** Each pod by itself: one whose node is gone keeps nobody from seeing the others. */
+  /** Looks at one pod, independently of the others: a pod on a failed node must not delay them. */
   async #look(url: string): Promise<void> {
     await this.#lookAt(url, this.#pods.get(url) as FunctionControl);
     if (this.#closed) return;
@@ -94,15 +97,15 @@ export class PodFunctions implements FunctionEngine {
     if (disk === undefined) return;
     const before = this.#disks.get(url);
     this.#disks.set(url, disk);
-    // What was deployed before this operator led is asked for by its first reconciles.
+    // At the first look nothing is reported: the first reconciles deploy all functions.
     if (before !== undefined && disk !== before) {
-      this.#options.log.warn({ pod: url }, 'functions of a pod lost: they are deployed again');
+      this.#options.log.warn({ pod: url }, 'functions of a pod lost; deployed again');
       for (const listener of this.#listeners) listener((ref) => podOf(ref, this.#options.urls) === url);
     }
     if (!this.#tidy.has(disk) && (await this.#removeUnwanted(url, pod))) this.#tidy.add(disk);
   }
 
-  /** False: to be tried again. */
+  /** Returns false if it has to be retried. */
   async #removeUnwanted(url: string, pod: FunctionControl): Promise<boolean> {
     const deployed = await pod.deployed();
     if (!deployed) return false;
@@ -113,10 +116,7 @@ export class PodFunctions implements FunctionEngine {
         () => false,
       );
       if (!removed) return false;
-      this.#options.log.info(
-        { pod: url, ref, function: name },
-        'a function that was removed while its pod was away is gone',
-      );
+      this.#options.log.info({ pod: url, ref, function: name }, 'deleted function removed from a pod');
     }
     return true;
   }
@@ -124,15 +124,15 @@ export class PodFunctions implements FunctionEngine {
 
 /** Caches the result of `ask` for `milliseconds`. A failure is not cached. */
 function seldom(ask: () => Promise<string>, milliseconds: number): () => Promise<string> {
-  let asked: { said: Promise<string>; at: number } | undefined;
+  let cached: { token: Promise<string>; at: number } | undefined;
   return () => {
-    if (asked && performance.now() - asked.at < milliseconds) return asked.said;
-    const asking = { said: ask(), at: performance.now() };
-    asked = asking;
-    asking.said.catch(() => {
-      if (asked === asking) asked = undefined;
+    if (cached && performance.now() - cached.at < milliseconds) return cached.token;
+    const reading = { token: ask(), at: performance.now() };
+    cached = reading;
+    reading.token.catch(() => {
+      if (cached === reading) cached = undefined;
     });
-    return asking.said;
+    return reading.token;
   };
 }
 

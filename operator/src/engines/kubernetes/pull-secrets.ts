@@ -1,11 +1,12 @@
 /**
- * The site's logins to image registries, copied from the platform's namespace to where pods run. In: their names, the
- * Kubernetes API. Out: copies that follow their originals. Called for each project's namespace, and for that of the
- * Postgres clusters that projects share.
+ * Copies the site's logins for image registries from the platform's namespace to the namespaces of pods. In: their
+ * names, and the Kubernetes API. Out: copies that follow their originals. Called for each project's namespace, and for
+ * the namespace of shared Postgres clusters.
  */
-import { SYSTEM_NAMESPACE } from '@slipway/crds';
-import { isNotFound, type KubeClient, type KubeObject } from '../../runtime/kube.js';
-import type { EngineOutcome } from '../engine.js';
+
+import { SYSTEM_NAMESPACE } from '@slipway/installation';
+import { isNotFound, type KubeClient, type KubeObject } from '@slipway/kubernetes';
+import type { EngineOutcome } from '../../capabilities/index.js';
 import type { Children, DesiredObject } from './children/children.js';
 import { ensureAll } from './children/ensure-all.js';
 
@@ -14,7 +15,7 @@ interface Login extends KubeObject {
   data?: Record<string, string>;
 }
 
-/** A login that is renewed is copied anew after so long. */
+/** Milliseconds for which logins are cached. A renewed login is copied after that. */
 const KNOWN_MS = 300_000;
 
 export class PullSecrets {
@@ -29,7 +30,7 @@ export class PullSecrets {
     this.#names = names;
   }
 
-  /** `metadataOf`: of a copy by the Secret's name. */
+  /** `metadataOf`: returns the metadata of a copy, by the Secret's name. */
   async ensure(metadataOf: (name: string) => KubeObject['metadata']): Promise<EngineOutcome> {
     if (this.#names.length === 0) return { state: 'ready', value: undefined };
     let logins: Login[];
@@ -38,8 +39,8 @@ export class PullSecrets {
     } catch (error) {
       if (!isNotFound(error)) throw error;
       const message =
-        `images.pullSecrets of the site settings names ${this.#names.join(', ')}, and not all are in ${SYSTEM_NAMESPACE}: ` +
-        'make each there, of type kubernetes.io/dockerconfigjson';
+        `images.pullSecrets of the site settings names ${this.#names.join(', ')}, and ${SYSTEM_NAMESPACE} is missing ` +
+        'some of these Secrets: create each there, of type kubernetes.io/dockerconfigjson';
       return { state: 'failed', reason: 'PullSecretMissing', message, retry: true };
     }
     return ensureAll(

@@ -1,12 +1,15 @@
 /**
- * The pod spec that all pods of projects share: no rights, no root, nothing writable but mounts. In: the account, and
- * the grace period. Out: parts of a pod's spec that pod security admits as `restricted`. Pure; used by services and
- * Postgres alike.
+ * The pod spec that all pods of projects share: no rights, no root, and only mounts are writable. In: the account, and
+ * the grace period. Out: parts of a pod's spec that pod security admits as `restricted`. Pure. Used by services and
+ * Postgres.
  */
-import type { Site } from '@slipway/crds';
+import type { Site } from '@slipway/installation';
 
 export interface RestrictedPod {
-  /** The user and the group that its image is made for, by number: a user by name could not be told from root. */
+  /**
+   * The user id and group id that the image is made for. They must be numbers: Kubernetes can't check that a user name
+   * is not root.
+   */
   account: number;
   graceSeconds: number;
   images: Site['images'];
@@ -17,7 +20,7 @@ export function restrictedPod({ account, graceSeconds, images: { pullSecrets } }
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     terminationGracePeriodSeconds: graceSeconds,
-    // What the API server fills in is named: only so a change of it is seen.
+    // Also sets the API server's defaults, so that a change of them is detected.
     dnsPolicy: 'ClusterFirst',
     restartPolicy: 'Always',
     schedulerName: 'default-scheduler',

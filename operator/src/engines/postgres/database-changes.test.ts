@@ -1,8 +1,9 @@
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
 import { ownRecord, prepareRegistry } from '@slipway/project-database';
+import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { adminUrl, silentLog, until } from '../../testing.js';
+import { adminUrl, silentLog } from '../../testing.js';
 import { ClusterSessions } from './cluster-sessions.js';
 import { DatabaseChanges } from './database-changes.js';
 
@@ -44,7 +45,7 @@ const CHANGES = [
   'DROP DATABASE "p-shop"',
 ];
 
-test('each change of a project’s roles and of who may enter its database is told, of that project alone', async ({
+test('a change of a project’s roles or of its CONNECT privileges is reported only for that project', async ({
   sessions,
 }) => {
   const told: string[] = [];

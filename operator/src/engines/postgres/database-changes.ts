@@ -1,7 +1,7 @@
 /**
- * Notices within seconds that somebody changed a project's roles or who may enter its database: Postgres tells nobody
- * of that. In: a server's sessions. Out: the ref of each project of which the print differs from the last look's.
- * Called by the server.
+ * Detects within seconds that a project's roles, or the privileges on its database, were changed: Postgres has no event
+ * for such a change. In: a server's sessions. Out: the ref of each project whose digest differs from its digest at the
+ * last look. Called by the server.
  */
 import type { Logger } from 'pino';
 import { every } from '../../runtime/every.js';
@@ -10,7 +10,8 @@ import type { ClusterSessions } from './cluster-sessions.js';
 const LOOK_MS = 10_000;
 
 /**
- * A digest of a project's login roles, their memberships and the access to its database. No password leaves the server.
+ * Query for a digest of each project's login roles, their memberships and the privileges on its database. No password
+ * leaves the server.
  */
 const PRINTS = `
   SELECT coalesce(known.ref, split_part(a.rolname, '.', 2)) AS ref,
@@ -32,13 +33,13 @@ export class DatabaseChanges {
 
   constructor(
     private readonly sessions: ClusterSessions,
-    private readonly tell: (ref: string) => void,
+    private readonly onChange: (ref: string) => void,
     private readonly log: Logger,
     private readonly everyMs = LOOK_MS,
   ) {}
 
   start(): void {
-    this.#end ??= every(this.everyMs, 'a look at the roles of projects', () => this.#look(), this.log);
+    this.#end ??= every(this.everyMs, 'looking for changed roles of projects', () => this.#look(), this.log);
   }
 
   close(): void {
@@ -51,7 +52,7 @@ export class DatabaseChanges {
     const before = this.#known ?? found;
     this.#known = found;
     for (const ref of new Set([...before.keys(), ...found.keys()])) {
-      if (before.get(ref) !== found.get(ref)) this.tell(ref);
+      if (before.get(ref) !== found.get(ref)) this.onChange(ref);
     }
   }
 }

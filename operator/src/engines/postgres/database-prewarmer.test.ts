@@ -1,8 +1,9 @@
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
 import { newSpareId, prepareCluster, SPARE_PREFIX, takeSpare } from '@slipway/project-database';
+import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { adminUrl, silentLog, until } from '../../testing.js';
+import { adminUrl, silentLog } from '../../testing.js';
 import { ClusterSessions } from './cluster-sessions.js';
 import { DatabasePrewarmer } from './database-prewarmer.js';
 
@@ -11,10 +12,10 @@ interface Context {
   sessions: ClusterSessions;
 }
 
-/** So long that a take is over by the second sweep after it. */
+/** Milliseconds between sweeps: enough that an assignment has ended by the second sweep after it. */
 const SWEEP_MS = 500;
 
-const test = suite<Context>('spares');
+const test = suite<Context>('spare databases');
 
 test.before(async (context) => {
   context.postgres = await startTestPostgres();
@@ -26,7 +27,7 @@ test.after(async ({ postgres, sessions }) => {
   await postgres.close();
 });
 
-test('what a former leader asked for and Postgres did later is swept away, and nothing else', async ({ sessions }) => {
+test('a sweep drops only databases that a former leader’s late statements left behind', async ({ sessions }) => {
   const count = async (sql: string) => (await sessions.query(sql)).rows.length;
   const ready = () => count(`SELECT FROM pg_database WHERE datname LIKE 'slipway-spare-%'`);
   const prewarmer = new DatabasePrewarmer(sessions, 2, silentLog, SWEEP_MS);
@@ -42,7 +43,7 @@ test('what a former leader asked for and Postgres did later is swept away, and n
       'the roles',
     );
     assert.is(await ready(), 2);
-    // Made while sweeps go on all the time.
+    // These databases are made during constant sweeps.
     for (const ref of ['one', 'two']) {
       await takeSpare(sessions, await prewarmer.take(), ref, { owner: 'o', authenticator: 'a', authAdmin: 'x' });
       await until(async () => (await ready()) === 2, 'another in its place');
@@ -52,7 +53,7 @@ test('what a former leader asked for and Postgres did later is swept away, and n
   }
 });
 
-test('a spare that a former leader made late, and one that was not taken after all, are not one too many', async ({
+test('DatabasePrewarmer keeps no surplus if a former leader made a spare late or an assignment failed', async ({
   sessions,
 }) => {
   const ready = async () =>
@@ -65,13 +66,13 @@ test('a spare that a former leader made late, and one that was not taken after a
     const before = await ready();
     await sessions.query('CREATE DATABASE late');
     await sessions.query(`ALTER DATABASE late RENAME TO "${SPARE_PREFIX}${newSpareId()}"`);
-    await until(async () => (await ready()).length === 2, 'the late one to go');
+    await until(async () => (await ready()).length === 2, 'the late spare to be dropped');
     assert.equal(await ready(), before);
     const taken = SPARE_PREFIX + (await prewarmer.take());
     await until(async () => {
       const names = (await ready()).map(({ datname }) => datname);
       return names.length === 2 && !names.includes(taken);
-    }, 'another in the place of what was to be taken, and that to go');
+    }, 'a new spare to replace the untaken one, which is dropped');
   } finally {
     await prewarmer.close();
   }

@@ -1,8 +1,10 @@
 /**
- * Databases that are nobody's yet, so that a project takes one in milliseconds. So many are kept ready, made in the
- * background; when more are wanted at once than there are, the next that is made is given to who waits longest.
+ * Keeps spare databases, which do not belong to a project yet, so that a project gets its database in milliseconds.
+ * Spare databases are made in the background. If more are requested than are ready, the next one is assigned to the
+ * request that has waited longest.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { delayOf } from '@slipway/program';
 import {
   BUILDING_PREFIX,
   buildSpare,
@@ -18,19 +20,27 @@ import {
   TEMPLATE_PREFIX,
 } from '@slipway/project-database';
 import type { Logger } from 'pino';
-import { delayOf } from '../../runtime/backoff.js';
 import { every } from '../../runtime/every.js';
 import type { ClusterSessions } from './cluster-sessions.js';
 
-/** Built at once in the background, and when somebody waits: CREATE DATABASE is bound by the disk and one core each. */
+/**
+ * Number of concurrent builds of spare databases: in the background, and while a request waits. The speed of CREATE
+ * DATABASE is limited by the disk, and by one core each.
+ */
 const BACKGROUND_BUILDS = 2;
 const DEMAND_BUILDS = 3;
 const BACKOFF = { firstMs: 500, maxMs: 30_000 };
-/** Delay before the next spare is made: the project that took the last one still needs the disk and a core. */
+/**
+ * Milliseconds before the next spare database is made: the project that got the last one still needs the disk and a
+ * core.
+ */
 const PAUSE_AFTER_TAKE_MS = 300;
-/** Interval of the sweep: requests of a former leader may finish only after its death, and after the first sweep. */
+/**
+ * Milliseconds between sweeps. Statements of a former leader may finish only after that leader has ended, and after the
+ * first sweep.
+ */
 const SWEEP_MS = 30_000;
-const SWEEP = 'dropping what was left half made';
+const SWEEP = 'dropping leftover spare databases';
 
 interface Waiter {
   resolve(id: string): void;
@@ -48,12 +58,12 @@ export class DatabasePrewarmer {
   #failures = 0;
   #resting = false;
   #pause: NodeJS.Timeout | undefined;
-  /** Ready, of the last sweep, and not of our making. */
+  /** Spares that the last sweep found ready, and that this process did not make. */
   #strangers = new Set<string>();
   #endSweeps: (() => void) | undefined;
   readonly #sweepMs: number;
 
-  /** `kept`: how many are ready for who comes next; 0: each is made when it is asked for. */
+  /** `kept`: the number of spares to keep ready. With 0, each database is made on request. */
   constructor(sessions: ClusterSessions, kept: number, log: Logger, sweepMs = SWEEP_MS) {
     this.#sessions = sessions;
     this.#kept = kept;
@@ -61,16 +71,19 @@ export class DatabasePrewarmer {
     this.#sweepMs = sweepMs;
   }
 
-  /** Drops what an earlier run left half made or an older version made, keeps the rest, and begins to fill up. */
+  /**
+   * Drops databases that an earlier run left half made, or that an older version made. Keeps the other spares, and
+   * starts to make the missing ones.
+   */
   async start(): Promise<void> {
     await this.#sweep();
     await ensureTemplate(this.#sessions, this.#sessions.connect);
-    this.#ready = await this.#found();
+    this.#ready = await this.#existingSpares();
     this.#endSweeps ??= every(this.#sweepMs, SWEEP, () => this.#sweepWhole(), this.#log);
     this.#pump();
   }
 
-  /** The id of a spare that no other call is given. */
+  /** Returns the id of a spare that no other call gets. */
   take(): Promise<string> {
     const id = this.#ready.shift();
     if (id !== undefined) {
@@ -118,7 +131,7 @@ export class DatabasePrewarmer {
     } catch (error) {
       this.#failures += 1;
       this.#log.warn({ why: (error as Error).message }, 'spare database not created');
-      // Who waits gets the reason now and comes back with a delay of its own.
+      // The waiting request gets the error now. It retries after a delay of its own.
       this.#waiters.shift()?.reject(error as Error);
       await this.#clean(id);
       this.#rest();
@@ -128,7 +141,7 @@ export class DatabasePrewarmer {
     }
   }
 
-  /** Drops a database that is half made; on failure, before the next one is made. */
+  /** Drops a half-made database. If that fails, the sweep drops it before the next one is made. */
   #clean(id: string): Promise<void> {
     return dropDatabase(this.#sessions, BUILDING_PREFIX + id, spareRef(id)).catch((error: Error) => {
       this.#log.warn({ why: error.message }, 'half-made spare database left for the next sweep');
@@ -148,9 +161,11 @@ export class DatabasePrewarmer {
       });
   }
 
-  /** Drops leftovers. A failure keeps no project from its database. */
+  /** Drops leftovers. Logs a failure, and does not throw: a project can get its database all the same. */
   async #sweep(): Promise<void> {
-    await this.#dropLeftovers().catch((error: Error) => this.#log.warn({ why: error.message }, `${SWEEP} failed`));
+    await this.#dropLeftovers().catch((error: Error) =>
+      this.#log.warn({ what: SWEEP, why: error.message }, 'periodic work failed; retried'),
+    );
   }
 
   async #sweepWhole(): Promise<void> {
@@ -159,16 +174,16 @@ export class DatabasePrewarmer {
   }
 
   /**
-   * A former leader may have made one after the start, and a take may have failed. Seen twice, as what is being taken
-   * now is gone by then, and as a leader that is one no more does not live to its second sweep, and so drops nothing of
-   * its successor's.
+   * Adopts or drops spares that this process did not make. A former leader may have made one after the start of this
+   * process, and a take may have failed. A spare counts only when two sweeps in a row have seen it. By then a take in
+   * progress is over. A replaced leader exits before its second sweep, so it drops no spare of its successor.
    */
   async #settleStrangers(): Promise<void> {
     const ready = new Set(this.#ready);
     const before = new Set([...ready, ...this.#builds.keys()]);
-    const found = await this.#found();
-    // What another dropped or took is nobody's to be given; what became ready meanwhile may be found the next time
-    // only.
+    const found = await this.#existingSpares();
+    // Forgets spares that another operator dropped or took. A spare that became ready during the query is found by the
+    // next sweep.
     this.#ready = this.#ready.filter((id) => !ready.has(id) || found.includes(id));
     const strangers = found.filter((id) => !before.has(id) && !this.#ready.includes(id) && !this.#builds.has(id));
     const seen = this.#strangers;
@@ -181,7 +196,8 @@ export class DatabasePrewarmer {
   }
 
   /**
-   * Drops half-made databases, spares of older versions, and roles that have no database; not what is being made now.
+   * Drops half-made databases, spares of older versions, and roles without a database. Keeps those that are being made
+   * now.
    */
   async #dropLeftovers(): Promise<void> {
     const isLeft = this.#notBeingMade();
@@ -196,10 +212,7 @@ export class DatabasePrewarmer {
     await this.#dropRolesWithoutDatabase();
   }
 
-  /**
-   * Tells of what is asked for after this call, as soon as it is known: one that is made meanwhile has another name by
-   * then.
-   */
+  /** Returns a predicate: true for an id that was in the making neither at this call nor at the test. */
   #notBeingMade(): (id: string) => boolean {
     const before = new Set(this.#builds.keys());
     return (id) => !before.has(id) && !this.#builds.has(id);
@@ -218,7 +231,7 @@ export class DatabasePrewarmer {
     for (const { rolname, oid } of leftovers) await dropRole(this.#sessions, rolname, oid);
   }
 
-  async #found(): Promise<string[]> {
+  async #existingSpares(): Promise<string[]> {
     const { rows } = await this.#sessions.query(
       `SELECT datname FROM pg_database WHERE datname LIKE ${literal(`${SPARE_PREFIX}${version}-%`)}`,
     );

@@ -1,143 +1,114 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { harmsOf, type ServerLoad, type Stalls, type TenantSession } from './harm.js';
+import { HarmMemory, harmsOf, type ServerLoad, type TenantSession } from './harm.js';
+import { sessionOf } from './tenant-session.testing.js';
 
 const QUIET: ServerLoad = {
   connectionCapacity: 1000,
+  serviceCapacity: 50,
   lockCapacity: 1000,
   predicateLockCapacity: 1000,
   memoryCapacity: 1000,
   temporaryFilesCapacity: 1000,
-  queueUsage: 0,
-  queueGrowth: 0,
-  retainedWal: 0,
-  retainedWalLimit: 1000,
 };
 
-const building: TenantSession = {
-  pid: 1,
-  startedAt: 'now',
-  database: 'p-first',
-  account: 'first@example.com',
-  role: 'postgres.first',
-  isOwner: true,
-  locks: 1,
-  predicateLocks: 0,
-  memory: 0,
-  temporaryFiles: 0,
-  sendsNotifications: false,
-  isInTransaction: true,
-  transactionAge: 1,
-  isIdleInTransaction: false,
-  hasTransactionId: true,
-  age: 1,
-  blocksReader: true,
-  progress: 'building index: sorting',
-  showsProgress: true,
-  waitsForClient: false,
-};
+const restore = sessionOf('restore', 2);
+const other: TenantSession = { ...restore, pid: 3, database: 'p-other' };
 
-/** Each database is of an account of its own. */
+/** Puts each database into an account of its own. */
 const strangers = (sessions: readonly TenantSession[]) =>
   sessions.map((session) => ({ ...session, account: session.database }));
 
-/** The seconds after which a session that stands still is ended. */
-function patienceFor(session: TenantSession): number {
-  const stalls: Stalls = new Map();
-  for (let seconds = 0; ; seconds++) if (harmsOf([session], QUIET, stalls, seconds * 1000).length > 0) return seconds;
+/**
+ * Returns the databases of the sessions that are ended after `looks` looks at the queue; `found` returns the sessions
+ * of each look.
+ */
+function endedByQueue(found: (look: number) => TenantSession[], looks = 30): Set<string> {
+  const memory = new HarmMemory();
+  const ended = new Set<string>();
+  for (let look = 0; look < looks; look++)
+    for (const { session, reason } of harmsOf(found(look), QUIET, memory))
+      if (reason === 'NotificationQueue') ended.add(session.database);
+  return ended;
 }
+const unread = (share: number, page: number) => ({ unreadNotifications: { share, page: String(page) } });
 
-test('a statement whose counters stand still has the patience of any statement when it works on', () => {
-  assert.is(patienceFor(building), 60);
+test('a session is ended when half of the notification queue waits for it, and no other session is', () => {
+  const holder = { ...other, ...unread(0.5, 0) };
+  const found = () => [holder, restore, { ...restore, pid: 4, ...unread(0.49, 0) }];
+  assert.equal(endedByQueue(found), new Set(['p-other']));
 });
 
-test('a COPY that stands still is ended early when it waits for its client', () => {
-  assert.is(patienceFor({ ...building, waitsForClient: true }), 5);
+test('a session that advances in the notification queue is not ended, however much of the queue waits', () => {
+  assert.equal(
+    endedByQueue((look) => [{ ...other, ...unread(0.9, look >> 3) }]),
+    new Set(),
+  );
 });
 
-const restore: TenantSession = {
-  ...building,
-  pid: 2,
-  database: 'p-restore',
-  blocksReader: false,
-  transactionAge: 1800,
-};
-const listener: TenantSession = {
-  ...restore,
-  pid: 3,
-  database: 'p-listener',
-  hasTransactionId: false,
-  transactionAge: 9,
-};
-const sender: TenantSession = {
-  ...listener,
-  pid: 4,
-  database: 'p-sender',
-  sendsNotifications: true,
-  transactionAge: 0,
-};
-/** A restore between two tables: nothing of it shows progress. */
-const betweenTables = { ...restore, showsProgress: false };
-
-const QUEUES: [string, TenantSession[], Partial<ServerLoad>, string[]][] = [
-  ['nobody is ended while the queue is small', [sender, listener], { queueUsage: 0.2, queueGrowth: 0.1 }, []],
-  [
-    'the database that floods the queue loses its senders and its transactions, and no other does',
-    [sender, { ...listener, database: 'p-sender' }, restore, listener],
-    { queueUsage: 0.3, queueGrowth: 0.1 },
-    ['p-sender', 'p-sender'],
-  ],
-  [
-    'a notification of an app is no flood, though another keeps the queue',
-    [sender, listener],
-    { queueUsage: 0.3, queueGrowth: 0.0001 },
-    [],
-  ],
-  [
-    'a listener in a transaction is ended before a restore that is older',
-    [betweenTables, { ...listener, showsProgress: false }],
-    { queueUsage: 0.8 },
-    ['p-listener'],
-  ],
-  ['a restore that copies rows is not ended for the queue', [restore], { queueUsage: 0.9 }, []],
-];
-
-for (const [promise, sessions, load, ended] of QUEUES) {
-  test(promise, () => {
-    const harms = harmsOf(strangers(sessions), { ...QUIET, ...load }, new Map(), 0);
-    assert.equal(
-      harms.map(({ session }) => session.database),
-      ended,
-    );
-  });
-}
+test('a session that is late in the notification queue only once is not ended', () => {
+  const found = (look: number) => [look % 9 === 0 ? other : { ...other, ...unread(1, 0) }];
+  assert.equal(endedByQueue(found), new Set());
+});
 
 for (const [amount, reason] of [
   ['memory', 'Memory'],
   ['temporaryFiles', 'TemporaryFiles'],
 ] as const) {
-  test(`the largest session of an account is ended when the account has too large a share: ${reason}`, () => {
+  test(`the largest session of an account is ended when the account exceeds its share of ${reason}`, () => {
     const sessions = [
       { ...restore, [amount]: 200 },
-      { ...sender, pid: 5, [amount]: 100 },
-      { ...sender, [amount]: 200 },
+      { ...other, pid: 5, [amount]: 100 },
+      { ...other, [amount]: 200 },
     ];
-    const harms = harmsOf(strangers(sessions), QUIET, new Map(), 0);
+    const harms = harmsOf(strangers(sessions), QUIET, new HarmMemory());
     assert.equal(
       harms.map((harm) => [harm.session.pid, harm.reason]),
-      [[sender.pid, reason]],
+      [[other.pid, reason]],
     );
   });
 }
 
-test('projects of one account have one share together', () => {
+test('growing sessions are ended until the others, with their growth by the next look, fit into memory', () => {
+  const growing = Array.from({ length: 5 }, (_, n) => ({ ...other, pid: 10 + n, memory: 60, growth: 60 }));
+  const ended = (sessions: readonly TenantSession[]) =>
+    harmsOf(strangers(sessions), QUIET, new HarmMemory()).map(({ session }) => session.pid);
+  assert.equal(ended(growing), [10, 11, 12]);
+  assert.equal(ended(growing.map((each) => ({ ...each, growth: 0 }))), [10]);
+  assert.equal(ended(growing.slice(0, 4)), []);
+});
+
+test('a service beyond its account’s share loses only its newest sessions', () => {
+  const services = (account: string, count: number) =>
+    Array.from({ length: count }, (_, n) => ({
+      ...restore,
+      pid: n,
+      startedAt: String(100 + n),
+      database: `p-${account}-${n % 3}`,
+      account,
+      isOwner: false,
+    }));
+  const sessions = [...services('crowd', 22), ...services('other', 20), { ...restore, account: 'crowd' }];
+  assert.equal(
+    harmsOf(sessions, QUIET, new HarmMemory()).map(({ session, reason }) => [session.account, session.pid, reason]),
+    [
+      ['crowd', 21, 'ServiceConnections'],
+      ['crowd', 20, 'ServiceConnections'],
+    ],
+  );
+  const small = { ...QUIET, serviceCapacity: 20 };
+  assert.equal(harmsOf(services('small', 16), small, new HarmMemory()), []);
+  assert.is(harmsOf(services('small', 17), small, new HarmMemory()).length, 1);
+});
+
+test('the projects of one account share one limit', () => {
   const sessions = [
     { ...restore, locks: 200 },
     { ...restore, pid: 9, database: 'p-another', locks: 100 },
   ];
-  assert.equal(harmsOf(strangers(sessions), QUIET, new Map(), 0), []);
+  assert.equal(harmsOf(strangers(sessions), QUIET, new HarmMemory()), []);
   assert.equal(
-    harmsOf(sessions, QUIET, new Map(), 0).map(({ session, reason }) => [session.pid, reason]),
+    harmsOf(sessions, QUIET, new HarmMemory()).map(({ session, reason }) => [session.pid, reason]),
     [[restore.pid, 'LockTable']],
   );
 });

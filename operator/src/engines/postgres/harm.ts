@@ -1,77 +1,60 @@
 /**
- * Decides which tenants' sessions harm a server that others share. In: what a look at the server found, and what
- * earlier looks remembered. Out: the sessions to end, each with a reason. Pure. Used by SessionWatch.
+ * Decides which tenants' sessions harm a server that others share. In: the sessions and the load that a look at the
+ * server found, and the results of earlier looks. Out: the sessions to end, each with a reason. Pure. Used by
+ * SessionWatch.
  *
- * A session is judged by what it takes from others, never by its age: a restore of half an hour holds few locks and
- * moves on.
+ * A session is judged by the resources that it takes from others, never by its age: a restore of half an hour has few
+ * locks and makes progress.
  */
+import type { UnreadNotifications } from './notification-queue.js';
 
 export interface TenantSession {
   pid: number;
-  /** With `pid`, one session and no later one of the same number. */
+  /** The start time. Together with `pid` it identifies one session: the system reuses process ids. */
   startedAt: string;
   database: string;
-  /** The account that owns the project; its projects share one budget. */
+  /** The account that owns the project. Its projects share one budget. */
   account: string;
   role: string;
-  /** Logged in as `db_url` does. */
+  /** True for a session with the login of `db_url`. */
   isOwner: boolean;
   /** Entries in the server's lock table: advisory locks, and locks on tables, rows and large objects. */
   locks: number;
   /** Entries in the table of predicate locks, which serializable transactions take. */
   predicateLocks: number;
-  /** Bytes of memory that it shares with no other process, and of its temporary files. */
+  /** Bytes of memory that the session shares with no other process, and of its temporary files. */
   memory: number;
+  /** Bytes by which `memory` grew since the last look. */
+  growth: number;
   temporaryFiles: number;
-  /** Puts notifications into the queue, or waits for its turn. */
-  sendsNotifications: boolean;
-  isInTransaction: boolean;
-  /** Seconds ago that its transaction began; 0 outside of one. */
-  transactionAge: number;
-  /** In a transaction, and without a statement. */
-  isIdleInTransaction: boolean;
-  hasTransactionId: boolean;
-  /** Whole transactions ago that its own began. */
-  age: number;
-  /**
-   * The reader of changes waits for its transaction to end, directly or through others, and the session itself waits
-   * for no lock.
-   */
-  blocksReader: boolean;
-  /** Differs from the last look's when the session did something: began a statement, copied rows, built an index. */
-  progress: string;
-  /** Copies rows or builds an index, whose progress Postgres shows. */
-  showsProgress: boolean;
-  /** Waits until its client sends or reads. */
-  waitsForClient: boolean;
+  /** Undefined if the session does not listen, or the server does not show it. */
+  unreadNotifications?: UnreadNotifications | undefined;
+  /** Null until the session's transaction writes. */
+  transactionId: string | null;
 }
 
 export interface ServerLoad {
+  /** Connections for sessions with `db_url`'s login. */
   connectionCapacity: number;
+  /** Connections for all but superusers. */
+  serviceCapacity: number;
   lockCapacity: number;
   predicateLockCapacity: number;
   /** Bytes for the server's sessions together. */
   memoryCapacity: number;
   temporaryFilesCapacity: number;
-  /** Used share of the notification queue, and how much of it was used since the last look. */
-  queueUsage: number;
-  queueGrowth: number;
-  /**
-   * Bytes of log that a slot holds back though its connected reader has confirmed them (so for a transaction), and the
-   * most it may.
-   */
-  retainedWal: number;
-  retainedWalLimit: number;
 }
 
 export type HarmReason =
   | 'Connections'
+  | 'ServiceConnections'
   | 'LockTable'
   | 'PredicateLocks'
   | 'Memory'
   | 'TemporaryFiles'
   | 'NotificationQueue'
-  | 'ReplicationBlocked'
+  | 'IdleTransaction'
+  | 'LongTransaction'
   | 'WalRetained';
 
 export interface Harm {
@@ -80,72 +63,95 @@ export interface Harm {
 }
 
 /**
- * Shares of connections, locks, memory or temporary files: the most that one account's sessions may have, and the most
- * that all may have before those of the largest account are ended.
+ * Shares of connections, locks, memory or temporary files. SHARE_OF_ONE is the maximum share of the sessions of one
+ * account. SHARE_OF_ALL is the maximum share of all sessions. Beyond it, sessions of the account with the largest share
+ * are ended.
  */
 const SHARE_OF_ONE = 0.25;
 const SHARE_OF_ALL = 0.7;
 /**
- * Shares of the queue: above the first the sender is ended, above the second the session with the oldest transaction,
- * which may be the listener that blocks the queue.
+ * Share of the connections that services may use for one account. The data plane itself opens fewer. A program that
+ * serves one project does not know which other projects the account has.
  */
-const SHARE_OF_QUEUE = 0.25;
-const MOST_OF_QUEUE = 0.75;
-/** Share of the queue that counts as a flood between two looks. One notification of an app takes a millionth. */
-const FLOOD = 0.005;
-/** Share of the WAL that a slot may hold back, after which Postgres invalidates the slot. */
-const SHARE_OF_WAL = 0.5;
-/** How long others wait for a transaction that does nothing, and for one whose statement shows no progress. */
-const IDLE_PATIENCE_MS = 5_000;
-const STATEMENT_PATIENCE_MS = 60_000;
+const SERVICES_OF_ONE = 0.4;
+const LEAST_OF_SERVICES = 16;
+/**
+ * Share of the notification queue that may wait for one session to read it. The session is ended when LOOKS_AT_QUEUE
+ * looks in a row find it at the same page. Looks are counted, not time: after a pause of the whole machine a duration
+ * means nothing.
+ */
+export const SHARE_OF_QUEUE = 0.5;
+const LOOKS_AT_QUEUE = 10;
 
-/** Since when a session harms others without any progress. */
-export type Stalls = Map<string, { since: number; progress: string }>;
+/** Results of earlier looks, by session. */
+export class HarmMemory {
+  /** Sessions that keep a large share of the queue: the page of each, and the number of looks that found it there. */
+  readonly queue = new Map<string, { page: string; looks: number }>();
+}
 
-export const keyOf = ({ pid, startedAt }: TenantSession) => `${pid} ${startedAt}`;
+export const keyOf = ({ pid, startedAt }: Pick<TenantSession, 'pid' | 'startedAt'>) => `${pid} ${startedAt}`;
 
-export function harmsOf(sessions: readonly TenantSession[], load: ServerLoad, stalls: Stalls, now: number): Harm[] {
+/**
+ * Returns the sessions to end. `memory` is of looks at the regular interval. It is undefined for a look that follows
+ * another at once.
+ */
+export function harmsOf(sessions: readonly TenantSession[], load: ServerLoad, memory: HarmMemory | undefined): Harm[] {
   const newest = sessions.toSorted((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
   const found = [
     ...greedy(newest, load.connectionCapacity, ({ isOwner }) => Number(isOwner), 'Connections'),
+    ...serviceSessions(newest, Math.max(load.serviceCapacity * SERVICES_OF_ONE, LEAST_OF_SERVICES)),
     ...greedy(sessions, load.lockCapacity, ({ locks }) => locks, 'LockTable'),
     ...greedy(sessions, load.predicateLockCapacity, ({ predicateLocks }) => predicateLocks, 'PredicateLocks'),
-    ...greedy(sessions, load.memoryCapacity, ({ memory }) => memory, 'Memory'),
+    ...greedy(sessions, load.memoryCapacity, ({ memory }) => memory, 'Memory', atNextLook),
     ...greedy(sessions, load.temporaryFilesCapacity, ({ temporaryFiles }) => temporaryFiles, 'TemporaryFiles'),
-    ...queueHolders(sessions, load),
-    ...stalled(sessions, load, stalls, now),
+    ...(memory ? queueHolders(sessions, memory) : []),
   ];
   return found.filter(({ session }, at) => found.findIndex((other) => other.session === session) === at);
 }
 
-/** The sessions of an account with too large a share, the largest first, until the rest is small enough. */
+/** Returns the newest sessions of services beyond `most` per account. */
+function serviceSessions(newest: readonly TenantSession[], most: number): Harm[] {
+  const services = newest.filter(({ isOwner }) => !isOwner);
+  return [...Map.groupBy(services, ({ account }) => account).values()]
+    .flatMap((all) => all.slice(0, Math.max(all.length - Math.floor(most), 0)))
+    .map((session) => ({ session, reason: 'ServiceConnections' }));
+}
+
+/** Returns the memory that the session will have at the next look, if it grows as before. */
+const atNextLook = ({ memory, growth }: TenantSession) => memory + Math.max(growth, 0);
+
+/**
+ * Returns the sessions to end of each account that has too large a share. The sessions with the largest `expected`
+ * amount come first, until the rest is small enough.
+ */
 function greedy(
   sessions: readonly TenantSession[],
   capacity: number,
   amountOf: (session: TenantSession) => number,
   reason: HarmReason,
+  expected = amountOf,
 ): Harm[] {
   const total = sum(sessions.map(amountOf));
   const accounts = [...Map.groupBy(sessions, ({ account }) => account).values()]
-    .map((all) => ({ all, held: sum(all.map(amountOf)) }))
-    .sort((a, b) => b.held - a.held);
+    .map((all) => ({ all, used: sum(all.map(amountOf)) }))
+    .sort((a, b) => b.used - a.used);
   const isFull = total > capacity * SHARE_OF_ALL;
   return accounts
-    .filter(({ held }, at) => held > capacity * SHARE_OF_ONE || (isFull && at === 0))
-    .flatMap(({ all, held }) => {
-      const most = isFull ? held - (total - capacity / 2) : capacity * SHARE_OF_ONE;
-      return largest(all, held, Math.max(most, 0), amountOf);
+    .filter(({ used }, at) => used > capacity * SHARE_OF_ONE || (isFull && at === 0))
+    .flatMap(({ all, used }) => {
+      const most = isFull ? used - (total - capacity / 2) : capacity * SHARE_OF_ONE;
+      return largest(all, sum(all.map(expected)), Math.max(most, 0), expected);
     })
     .map((session) => ({ session, reason }));
 }
 
 function largest(
   sessions: readonly TenantSession[],
-  held: number,
+  used: number,
   most: number,
   amountOf: (session: TenantSession) => number,
 ): TenantSession[] {
-  let left = held;
+  let left = used;
   return sessions
     .toSorted((a, b) => amountOf(b) - amountOf(a))
     .filter((session) => {
@@ -156,47 +162,22 @@ function largest(
 }
 
 /**
- * Sessions that fill the notification queue. It is kept by a listener in a transaction, and Postgres does not show who
- * listens. So the sessions of the databases that flood it are ended, senders and transactions alike; if that is not
- * enough, the oldest transaction of any database, those that wrote last, as a restore does.
+ * Returns the sessions that keep the notification queue from being emptied. They listen, and stay in a transaction or
+ * don't read from their connection. Sessions that send, or wait to send, are not ended: a queue that is read never
+ * fills up.
  */
-function queueHolders(sessions: readonly TenantSession[], { queueUsage, queueGrowth }: ServerLoad): Harm[] {
-  if (queueUsage < SHARE_OF_QUEUE) return [];
-  const floods = new Set(sessions.filter((each) => each.sendsNotifications).map(({ database }) => database));
-  const isFlooded = queueGrowth > FLOOD && floods.size > 0;
-  const ended = isFlooded
-    ? sessions.filter((each) => floods.has(each.database) && (each.isInTransaction || each.sendsNotifications))
-    : queueUsage > MOST_OF_QUEUE
-      ? sessions
-          .filter((each) => each.isInTransaction && !each.showsProgress)
-          .toSorted(
-            (a, b) => Number(a.hasTransactionId) - Number(b.hasTransactionId) || b.transactionAge - a.transactionAge,
-          )
-          .slice(0, 1)
-      : [];
-  return ended.map((session) => ({ session, reason: 'NotificationQueue' }));
-}
-
-/** Sessions that hold up the reader of changes, or the log of every slot, and do nothing meanwhile. */
-function stalled(sessions: readonly TenantSession[], load: ServerLoad, stalls: Stalls, now: number): Harm[] {
-  const isRetained = load.retainedWal > load.retainedWalLimit * SHARE_OF_WAL;
-  const withId = sessions.filter(({ hasTransactionId }) => hasTransactionId);
-  const oldest = isRetained ? withId.toSorted((a, b) => b.age - a.age)[0] : undefined;
-  const suspects = sessions.filter((session) => session.blocksReader || session === oldest);
-  const keys = new Set(suspects.map(keyOf));
-  for (const key of stalls.keys()) if (!keys.has(key)) stalls.delete(key);
-  return suspects.flatMap((session) => {
-    const known = stalls.get(keyOf(session));
-    if (known?.progress !== session.progress) {
-      stalls.set(keyOf(session), { since: now, progress: session.progress });
-      return [];
-    }
-    // A statement whose counters stand still may be in a phase that Postgres does not count, unless it waits for its
-    // client.
-    const isQuiet = session.isIdleInTransaction || (session.showsProgress && session.waitsForClient);
-    if (now - known.since < (isQuiet ? IDLE_PATIENCE_MS : STATEMENT_PATIENCE_MS)) return [];
-    return [{ session, reason: session.blocksReader ? 'ReplicationBlocked' : 'WalRetained' }];
-  });
+function queueHolders(sessions: readonly TenantSession[], { queue }: HarmMemory): Harm[] {
+  const before = new Map(queue);
+  queue.clear();
+  for (const session of sessions) {
+    const { share = 0, page = '' } = session.unreadNotifications ?? {};
+    if (share < SHARE_OF_QUEUE) continue;
+    const known = before.get(keyOf(session));
+    queue.set(keyOf(session), { page, looks: known?.page === page ? known.looks + 1 : 1 });
+  }
+  return sessions
+    .filter((session) => (queue.get(keyOf(session))?.looks ?? 0) >= LOOKS_AT_QUEUE)
+    .map((session) => ({ session, reason: 'NotificationQueue' }));
 }
 
 const sum = (numbers: number[]) => numbers.reduce((total, each) => total + each, 0);

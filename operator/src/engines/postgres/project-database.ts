@@ -1,5 +1,7 @@
-/** The state of a project's database and roles, seen from outside of it, and the statements that repair it. */
-import { databaseOf, REPLICATION_ROLE } from '@slipway/crds';
+/**
+ * Reads the state of a project's database and roles, from another database, and has the statements that repair drift.
+ */
+import { databaseOf, REPLICATION_ROLE } from '@slipway/installation';
 import {
   createRole,
   grantGroups,
@@ -8,13 +10,14 @@ import {
   type LoginRole,
   literal,
   type ProjectPasswords,
+  RESERVED_CONNECTIONS_ROLE,
   roleAttributes,
   type Session,
   scramVerifier,
   verifierMatches,
 } from '@slipway/project-database';
 
-/** `drift`: what had changed, in words. Each statement may run outside of the project's database. */
+/** `drift` describes the difference in words. Each statement may run in another database than the project's. */
 export interface Repair {
   drift: string;
   statements: string[];
@@ -23,24 +26,27 @@ export interface Repair {
 export interface ObservedRole {
   role: LoginRole;
   verifier: string | null;
+  canLogIn: boolean;
+  /** True if all but the login and the password are as they should be. */
   asItShouldBe: boolean;
 }
 
 export interface Observed {
   exists: boolean;
-  /** Whether it takes connections at all. */
+  /** Whether the database accepts connections at all. */
   open: boolean;
-  /** For its own roles alone, with no limit of its own. */
+  /** True if only the project's own roles have access, and the database has no connection limit. */
   accessAsItShouldBe: boolean;
   roles: ObservedRole[];
 }
 
-/** In: a session by `naming`. */
+/** Reads the state. `session` comes from `naming`. */
 export async function observe(session: Session, databaseId: string): Promise<Observed> {
   const names = LOGIN_ROLES.map((role) => literal(role.name(databaseId))).join(', ');
   const groups = LOGIN_ROLES.map(
     (role) => `WHEN ${literal(role.name(databaseId))} THEN ARRAY[${role.groups.map(literal).join(', ')}]`,
   ).join(' ');
+  const reserved = LOGIN_ROLES.filter((role) => role.usesReservedConnections).map((role) => role.name(databaseId));
   const { rows } = await session.query(`
     SELECT datname AS name, true AS is_database, NULL AS verifier,
       datconnlimit = -1 AND NOT datistemplate AND NOT EXISTS (
@@ -53,11 +59,13 @@ export async function observe(session: Session, databaseId: string): Promise<Obs
     FROM pg_database WHERE datname = ${literal(databaseOf(databaseId))}
     UNION ALL
     SELECT rolname, false, rolpassword,
-      rolcanlogin AND NOT (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls)
+      NOT (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls)
         AND coalesce(rolvaliduntil, 'infinity') = 'infinity'
         AND (CASE rolname ${groups} END) <@ ARRAY(
           SELECT granted.rolname::text FROM pg_auth_members
-          JOIN pg_roles AS granted ON granted.oid = roleid WHERE member = pg_authid.oid),
+          JOIN pg_roles AS granted ON granted.oid = roleid WHERE member = pg_authid.oid)
+        AND (rolname NOT IN (${reserved.map(literal).join(', ')})
+          OR pg_has_role(pg_authid.oid, ${literal(RESERVED_CONNECTIONS_ROLE)}, 'USAGE')),
       rolconnlimit, rolcanlogin
     FROM pg_authid WHERE rolname IN (${names})`);
   const database = rows.find((row) => row.is_database);
@@ -65,7 +73,8 @@ export async function observe(session: Session, databaseId: string): Promise<Obs
     const row = rows.find(({ name, is_database }) => !is_database && name === role.name(databaseId));
     if (!row) return [];
     const asItShouldBe = row.good === true && row.connections === role.connectionLimit;
-    return [{ role, verifier: row.verifier as string | null, asItShouldBe }];
+    const canLogIn = row.logs_in === true;
+    return [{ role, verifier: row.verifier as string | null, canLogIn, asItShouldBe }];
   });
   return {
     exists: database !== undefined,
@@ -75,7 +84,7 @@ export async function observe(session: Session, databaseId: string): Promise<Obs
   };
 }
 
-/** Whether they were made with these passwords: nobody but the project that they are of has them. */
+/** Whether the roles were made with these passwords. Nobody but the project that owns the roles has them. */
 export async function isOf(observed: Observed, passwords: ProjectPasswords): Promise<boolean> {
   const matches = await Promise.all(
     observed.roles.map(({ role, verifier }) => verifierMatches(verifier, passwords[role.part])),
@@ -84,29 +93,30 @@ export async function isOf(observed: Observed, passwords: ProjectPasswords): Pro
 }
 
 /**
- * Returns the repairs of drift; none if all is well. `open`: the database accepts connections; otherwise that is left
- * as it is.
+ * Returns the repairs of drift; none if the state is as it should be. `open`: true if the database must accept
+ * connections. If false, the present setting is left as it is. `shut`: names of roles that must not log in now.
  */
 export async function repairs(
   databaseId: string,
   observed: Observed,
   passwords: ProjectPasswords,
-  open: boolean,
+  { open, shut }: { open: boolean; shut: readonly string[] },
 ): Promise<Repair[]> {
   const isAsItShouldBe = observed.accessAsItShouldBe && (observed.open || !open);
   const drift = `the access to database ${databaseOf(databaseId)}, which was changed`;
   const access = isAsItShouldBe ? [] : [{ drift, statements: restrictDatabase(databaseId, open) }];
   const roles = LOGIN_ROLES.map(async (role) => {
     const found = observed.roles.find((candidate) => candidate.role === role);
-    return repairRole(databaseId, role, found, passwords[role.part]);
+    const mayLogIn = !shut.includes(role.name(databaseId));
+    return repairRole(databaseId, role, found, { password: passwords[role.part], mayLogIn });
   });
   return [...access, ...(await Promise.all(roles)).flat()];
 }
 
 /**
- * Ends the owner's sessions if its password is to be another and they hold all connection slots of the role: they may
- * be a former owner's, and nobody else could connect. The role can't log in until `repairs` gives it the password, so
- * that a death in between is found by the next reconcile.
+ * Ends the owner's sessions if its password must change and they use all connection slots of the role. The sessions may
+ * be a former owner's, and nobody else could connect. The role can't log in until `repairs` sets the password. So if
+ * this process dies in between, the next reconcile finds the difference.
  */
 export async function freeOwnersSlots(
   session: Session,
@@ -128,34 +138,36 @@ async function repairRole(
   databaseId: string,
   role: LoginRole,
   found: ObservedRole | undefined,
-  password: string,
+  { password, mayLogIn }: { password: string; mayLogIn: boolean },
 ): Promise<Repair[]> {
-  if (found?.asItShouldBe && (await verifierMatches(found.verifier, password))) return [];
+  const isAsItShouldBe = found?.asItShouldBe && found.canLogIn === mayLogIn;
+  if (isAsItShouldBe && (await verifierMatches(found.verifier, password))) return [];
   const name = identifier(role.name(databaseId));
   const made = [
     ...createRole(role, databaseId),
     `GRANT CONNECT ON DATABASE ${identifier(databaseOf(databaseId))} TO ${name}`,
   ];
   const verifier = literal(await scramVerifier(password));
-  const attributes = `LOGIN ${roleAttributes(role)} VALID UNTIL 'infinity' PASSWORD ${verifier}`;
+  const login = mayLogIn ? 'LOGIN' : 'NOLOGIN';
+  const attributes = `${login} ${roleAttributes(role)} VALID UNTIL 'infinity' PASSWORD ${verifier}`;
   return [
     {
-      drift: `the role ${role.name(databaseId)}, ${driftOf(found)}`,
+      drift: `the role ${role.name(databaseId)}, ${driftOf(found, isAsItShouldBe === true)}`,
       statements: [...(found ? grantGroups(role, databaseId) : made), `ALTER ROLE ${name} WITH ${attributes}`],
     },
   ];
 }
 
-function driftOf(found: ObservedRole | undefined): string {
+function driftOf(found: ObservedRole | undefined, isAsItShouldBe: boolean): string {
   if (!found) return 'which was deleted';
-  return found.asItShouldBe ? 'whose password was another' : 'which was changed';
+  return isAsItShouldBe ? 'whose password was another' : 'which was changed';
 }
 
 const mayConnect = (databaseId: string) => [...LOGIN_ROLES.map((role) => role.name(databaseId)), REPLICATION_ROLE];
 
 /**
- * An owner may open its database, put a limit on it, or make a template of it; the first two would harm what serves it,
- * the last its removal.
+ * Statements that undo an owner's changes. An owner may deny connections to its database, set a connection limit, or
+ * make it a template. The first two would harm the services of the project, and the last would block its removal.
  */
 const restrictDatabase = (databaseId: string, open: boolean) => {
   const database = identifier(databaseOf(databaseId));

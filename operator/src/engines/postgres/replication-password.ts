@@ -1,13 +1,14 @@
 /**
- * The password of the role that reads changes in the Postgres cluster at `host`: derived from what is made once and
- * kept in a Secret of the platform's namespace, where the data plane reads it and no tenant does. In: the Kubernetes
- * API. Called by engines.
+ * The password of the role that reads changes in the Postgres cluster at `host`. It is derived from a value that is
+ * made once and kept in a Secret of the platform's namespace. The data plane can read that Secret, and no tenant can.
+ * In: the Kubernetes API. Called by engines.
  */
+
 import { randomBytes } from 'node:crypto';
-import { LABEL_MANAGED_BY, MANAGED_BY, REPLICATION_SECRET, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { LABEL_MANAGED_BY, MANAGED_BY, REPLICATION_SECRET, SYSTEM_NAMESPACE } from '@slipway/installation';
+import type { KubeClient } from '@slipway/kubernetes';
 import { replicationPasswordAt } from '@slipway/project-database';
 import { generatedSecret } from '../../runtime/generated-secret.js';
-import type { KubeClient } from '../../runtime/kube.js';
 
 const { name, password } = REPLICATION_SECRET;
 const SECRET = {

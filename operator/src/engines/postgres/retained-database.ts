@@ -1,12 +1,12 @@
 /**
- * Closes the database of a deleted project whose data is retained. In: a superuser's session elsewhere, the database
- * id. May be cut short anywhere and is done again from the start.
+ * Closes the database of a deleted project whose data is retained. In: a superuser's session in another database, and
+ * the database id. If the call is interrupted, it runs again from the start.
  */
-import { databaseOf } from '@slipway/crds';
+import { databaseOf } from '@slipway/installation';
 import { identifier, LOGIN_ROLES, literal, retainRecord, shutDatabase, transaction } from '@slipway/project-database';
 import type { ClusterSessions } from './cluster-sessions.js';
 
-/** Closes the database, shuts its roles, and records its owner. */
+/** Closes the database, denies the logins of its roles, and records its owner. */
 export async function retainDatabase(
   sessions: ClusterSessions,
   ref: string,

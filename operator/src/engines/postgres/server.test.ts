@@ -1,13 +1,15 @@
-/** Opaque names on a real Postgres server: whose database is whose, and what the catalogs show of it. */
-import { databaseOf, ownerRole } from '@slipway/crds';
-import { startTestPostgres, type TestPostgres } from '@slipway/postgres';
+/**
+ * Tests opaque names on a real Postgres server: the owner of each database, and which of its data the catalogs show.
+ */
+import { databaseOf, ownerRole } from '@slipway/installation';
+import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.js';
 import { newDatabaseId } from '@slipway/project-database';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import type { DatabaseRequest } from '../../capabilities/index.js';
 import { TransientError } from '../../runtime/transient-error.js';
 import { adminUrl, silentLog } from '../../testing.js';
-import type { DatabaseRequest } from '../engine.js';
 import { projectNamed } from '../engine.suite.js';
 import { DatabaseServer } from './server.js';
 
@@ -53,14 +55,14 @@ const asOwner = ({ postgres }: Context, databaseId: string, sql: string, passwor
 
 const asSuperuser = ({ postgres }: Context, sql: string) => query(postgres.admin(), sql);
 
-/** Every relation that all databases of a server share: whoever logs in may read most of them. */
+/** Every relation that all databases of a server share. Each login may read most of them. */
 async function sharedCatalogs(context: Context): Promise<string> {
   const names = await asSuperuser(context, `SELECT relname FROM pg_class WHERE relisshared AND relkind = 'r'`);
   const texts = names.map(({ relname }) => asSuperuser(context, `SELECT t::text FROM ${relname} t`));
   return JSON.stringify(await Promise.all(texts));
 }
 
-test('a retained database, its roles and its comment name neither project nor owner, and the project finds it again', async (context) => {
+test('a retained database shows neither project nor owner, and the project finds it again', async (context) => {
   const { server } = context;
   const id = newDatabaseId();
   const asked = request('hidden-shop', id);
@@ -86,7 +88,7 @@ test('a retained database, its roles and its comment name neither project nor ow
   assert.equal(await asSuperuser(context, `SELECT datname FROM pg_database WHERE datname = '${databaseOf(id)}'`), []);
 });
 
-test('a project whose Secret was lost keeps its database, under the id of the record', async (context) => {
+test('a project keeps its database, under the recorded id, when its Secret was lost', async (context) => {
   const { server } = context;
   const id = newDatabaseId();
   await server.ensure(request('lost-secret', id));
@@ -96,7 +98,7 @@ test('a project whose Secret was lost keeps its database, under the id of the re
   assert.equal(await asOwner(context, id, 'SELECT 1 AS one', 'second'), [{ one: 1 }]);
 });
 
-test('a full lock table is no failure of a project: the reconcile is repeated', async (context) => {
+test('a full lock table causes a retry of the reconcile, and no failed project', async (context) => {
   const { server, postgres } = context;
   const asked = request('unlucky', newDatabaseId());
   await server.ensure(asked);
@@ -117,7 +119,7 @@ test('a full lock table is no failure of a project: the reconcile is repeated', 
   assert.is((await server.ensure(changed)).state, 'ready');
 });
 
-test('a new password ends the sessions of the former owner that take all slots of the role', async (context) => {
+test('a new password ends the former owner’s sessions when they use all slots of the role', async (context) => {
   const { server, postgres } = context;
   const id = newDatabaseId();
   await server.ensure(request('changes-hands', id));
@@ -143,7 +145,7 @@ test('a new password ends the sessions of the former owner that take all slots o
   }
 });
 
-test('a Secret that names the database of a neighbour, its passwords too, gives its project no access to it', async (context) => {
+test('a Secret with a neighbour’s database id and passwords gives no access to its database', async (context) => {
   const { server } = context;
   const id = newDatabaseId();
   await server.ensure(request('neighbour', id));
@@ -160,7 +162,7 @@ test('a Secret that names the database of a neighbour, its passwords too, gives 
   assert.equal(await asOwner(context, id, 'SELECT 1 AS one'), [{ one: 1 }]);
 });
 
-test('a database that a backup restored without the record is its project’s by its passwords', async (context) => {
+test('a project is recognized by its passwords when its restored database has no record', async (context) => {
   const { server } = context;
   const id = newDatabaseId();
   await server.ensure(request('restored', id));
@@ -172,7 +174,10 @@ test('a database that a backup restored without the record is its project’s by
   assert.is(await server.recordedId('restored'), id);
 });
 
-/** Makes a retained database as releases before opaque names did: names by the ref, the owner in the comment. */
+/**
+ * Makes a retained database in the form of earlier releases: the names contain the ref, and the comment names the
+ * owner.
+ */
 async function retainedByAnEarlierRelease(context: Context, ref: string): Promise<void> {
   const { server } = context;
   const asked = request(ref, ref);
@@ -186,7 +191,7 @@ async function retainedByAnEarlierRelease(context: Context, ref: string): Promis
   );
 }
 
-test('the mark of an earlier release moves from the comment to the record at the start, and its owner has the data', async (context) => {
+test('an earlier release’s mark of retained data moves to the record, and its owner gets the data', async (context) => {
   await retainedByAnEarlierRelease(context, 'legacy');
   await context.server.close();
   context.server = serverOn(context.postgres);
@@ -200,7 +205,7 @@ test('the mark of an earlier release moves from the comment to the record at the
   assert.equal(await asOwner(context, 'legacy', 'SELECT id FROM kept', 'second'), [{ id: 8 }]);
 });
 
-test('a mark that a tenant writes into the comment on its own open database is not taken over', async (context) => {
+test('a mark of retained data is ignored if a tenant wrote it on its own open database', async (context) => {
   await context.server.ensure(request('marks-itself', 'marks-itself'));
   await asSuperuser(context, `DELETE FROM slipway.databases WHERE ref = 'marks-itself'`);
   const comment = `COMMENT ON DATABASE "${databaseOf('marks-itself')}" IS 'slipway: retained for else@hidden.example'`;
@@ -217,7 +222,7 @@ for (const [what, id] of [
   ['random names', newDatabaseId()],
   ['the names of an earlier release', 'forges'],
 ] as const) {
-  test(`a mark that a tenant with ${what} wrote before its data was retained changes no record, and stops no start`, async (context) => {
+  test(`a mark of retained data by a tenant with ${what} changes no record, and stops no start`, async (context) => {
     const asked = request('forges', id);
     await context.server.ensure(asked);
     await asOwner(
@@ -235,7 +240,7 @@ for (const [what, id] of [
   });
 }
 
-test('no tenant reads the record', async (context) => {
+test('no tenant can read the record of projects’ databases', async (context) => {
   const id = newDatabaseId();
   await context.server.ensure(request('reads', id));
   const login = { ...context.postgres.admin('postgres'), user: ownerRole(id), password: 'first' };

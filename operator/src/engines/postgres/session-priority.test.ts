@@ -6,7 +6,8 @@ import * as assert from 'uvu/assert';
 import { canSetPriority, SessionPriority } from './session-priority.js';
 
 /**
- * Changes of one session's niceness, of looks 200 ms apart at a session that uses `shares` of a processor between them.
+ * Returns the changes of one session's niceness. Looks are 200 ms apart, and the session uses `shares` of a processor
+ * between them.
  */
 async function changesOf(shares: number[]): Promise<string[]> {
   const changes: string[] = [];
@@ -22,7 +23,7 @@ async function changesOf(shares: number[]): Promise<string[]> {
 
 const of = (count: number, share: number) => Array.from({ length: count }, () => share);
 
-test('a session that keeps a processor busy has a low priority until it rests', async () => {
+test('a session has a low priority while it keeps a processor busy, until it rests', async () => {
   assert.equal(await changesOf([...of(10, 1), ...of(20, 0)]), ['3: 7 10', '21: 7 0']);
 });
 
@@ -30,7 +31,7 @@ test('a session of many short statements keeps its priority', async () => {
   assert.equal(await changesOf(of(1000, 0.24)), []);
 });
 
-test('a session that begins with the process id of an earlier one starts without its debt', async () => {
+test('a session starts without the debt of an earlier session with the same process id', async () => {
   const changes: number[] = [];
   const priority = new SessionPriority(async (_, niceness) => void changes.push(niceness));
   await priority.look([{ pid: 7, startedAt: 'first', cpu: 200 }], 0);
@@ -38,7 +39,7 @@ test('a session that begins with the process id of an earlier one starts without
   assert.equal(changes, []);
 });
 
-test('a process that is no session of Postgres keeps its priority', async () => {
+test('a process that is not a session of Postgres keeps its priority', async () => {
   const child = spawn('sleep', ['60']);
   try {
     await once(child, 'spawn');
@@ -49,7 +50,7 @@ test('a process that is no session of Postgres keeps its priority', async () => 
   }
 });
 
-test('priorities are left alone where Postgres may be on another machine', () => {
+test('priorities stay unchanged when Postgres may be on another machine', () => {
   assert.not(canSetPriority('postgres://slipway:x@db.example.com:5432/postgres'));
 });
 

@@ -1,7 +1,8 @@
 /**
- * Lowers the scheduling priority of tenants' sessions that keep a processor busy, so that short requests of others go
- * first, and restores it once they rest. In: the processor time that each session has used. Only where Postgres runs on
- * this Linux machine and this process is root: others can't restore a priority. Called by SessionWatch.
+ * Lowers the scheduling priority of tenants' sessions that keep a processor busy, so that short requests of other
+ * sessions run first. Restores the priority when the sessions rest. In: the processor time that each session has used.
+ * Works only where Postgres runs on this Linux machine and this process is root: other users can't restore a priority.
+ * Called by SessionWatch.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { setPriority } from 'node:os';
@@ -13,9 +14,15 @@ export interface SessionCpu {
   cpu: number;
 }
 
-/** A tenth of the weight of normal priority: a session that holds a lock of the server still gets on with it. */
+/**
+ * The niceness of a lowered priority. It is a tenth of the weight of normal priority, so that a session that has a lock
+ * of the server still makes progress.
+ */
 const LOW = 10;
-/** Share of a processor that a session may use for ever. More adds to a debt, which then has to shrink to nothing. */
+/**
+ * Share of a processor that a session may use without a limit of time. Use beyond it adds to a debt. The priority stays
+ * low until the debt is 0.
+ */
 const FREE_SHARE = 0.25;
 const DEBT_MS = 250;
 const MOST_DEBT_MS = 2 * DEBT_MS;
@@ -48,19 +55,19 @@ export class SessionPriority {
 }
 
 /**
- * True if the server at `url` is reached by a Unix socket and this process may lower and restore the priority of
- * others.
+ * True if the server at `url` is reached by a Unix socket, and this process may lower and restore the priority of other
+ * processes.
  */
 export const canSetPriority = (url: string) =>
   process.platform === 'linux' && process.getuid?.() === 0 && /[?&]host=(%2F|\/)/i.test(url);
 
-/** A session that ended meanwhile is left alone, and so is another program with its number. */
+/** Ignores a session that has ended, and another program that has its process id. */
 async function setNiceness(pid: number, niceness: number): Promise<void> {
   try {
     if (!(await readFile(`/proc/${pid}/cmdline`, 'utf8')).startsWith('postgres: ')) return;
     setPriority(pid, niceness);
-    // Each session of Postgres is a group of its own to the scheduler, which compares the groups' niceness where it
-    // makes such groups.
+    // Each session of Postgres is an autogroup of its own for the scheduler. Where autogroups are on, the scheduler
+    // compares the niceness of the groups.
     await writeFile(`/proc/${pid}/autogroup`, String(niceness));
   } catch {}
 }

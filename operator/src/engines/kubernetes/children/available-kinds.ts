@@ -1,9 +1,9 @@
 /**
- * Which of the kinds that not every cluster has this one serves, and lets the operator use. Asked once, at start: a CRD
- * or a right that comes later is seen by the next start.
+ * Finds the optional kinds that this cluster serves and the operator may use. It runs once, at the start: a CRD or a
+ * right that is added later takes effect after the next start.
  */
+import { isNotFound, type KubeClient, KubeError } from '@slipway/kubernetes';
 import type { Logger } from 'pino';
-import { isNotFound, type KubeClient, KubeError } from '../../../runtime/kube.js';
 import { type Kind, OPTIONAL_KINDS, pathOfKind } from './kinds.js';
 
 interface Resources {
@@ -27,14 +27,17 @@ async function isServed(client: KubeClient, { apiVersion, kind }: Kind): Promise
   }
 }
 
-/** A site grants it by a component of the manifests. Without it a watch would be refused for ever. */
+/**
+ * Whether the operator may list the kind. A site grants that by a component of the manifests. Without the right a watch
+ * would fail for ever.
+ */
 async function isAllowed(client: KubeClient, kind: Kind, log: Logger): Promise<boolean> {
   try {
     await client.get(pathOfKind(kind), { limit: '1' });
     return true;
   } catch (error) {
     if (!(error instanceof KubeError) || error.status !== 403) throw error;
-    log.warn({ kind: kind.kind }, 'kind served, but the operator has no right to use it');
+    log.warn({ kind: kind.kind }, 'kind not used: missing rights');
     return false;
   }
 }

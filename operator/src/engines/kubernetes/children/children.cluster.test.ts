@@ -1,10 +1,15 @@
-/** Drift on a real Kubernetes: each kind of object, deleted and edited by others, is restored and reported. */
-import { namespaceOf, readSite, type Site, SYSTEM_NAMESPACE } from '@slipway/crds';
+/**
+ * Tests drift on a real Kubernetes. Each kind of object is deleted and edited by others, and must be restored and
+ * reported.
+ */
+
+import { namespaceOf, readSite, type Site, SYSTEM_NAMESPACE } from '@slipway/installation';
+import type { KubeClient, KubeObject } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { KubeClient, KubeObject } from '../../../runtime/kube.js';
-import { clientOf, until } from '../../../testing.js';
-import type { EngineProject } from '../../engine.js';
+import type { EngineProject } from '../../../capabilities/index.js';
+import { clientOf } from '../../../testing.js';
 import {
   clusterKubeconfig,
   newProject,
@@ -34,7 +39,7 @@ interface Context {
   close(): Promise<unknown>;
 }
 
-/** All that a project on plan `starter` is made of, but that nothing of it runs. */
+/** Returns all objects of a project on plan `starter`. None of its pods run. */
 function objectsOf(project: EngineProject): DesiredObject[] {
   const reach = { ownDatabase: false, deployed: true, operated: false };
   const service = serviceObjects({
@@ -68,7 +73,7 @@ const pathTo = ({ kind, metadata: { name, namespace } }: DesiredObject) => pathO
 
 const CONTAINER = { name: 'rest', image: 'slipway.test/none' };
 
-/** Kind and name, and what somebody does to it. */
+/** Edits of objects, by kind and name. */
 const EDITS: Record<string, object> = {
   'ResourceQuota project': { spec: { hard: { pods: '1000' } } },
   'ResourceQuota project, with more in it,': { spec: { hard: { 'count/services': '0' } } },
@@ -82,7 +87,7 @@ const EDITS: Record<string, object> = {
   'ConfigMap postgres-settings': { data: { a: '2', b: '3' } },
   'Service rest': { spec: { selector: { app: 'another' } } },
   'Service rest, on another port,': { spec: { ports: [{ name: 'http', port: 81, targetPort: 'http' }] } },
-  // A port of the nodes is what the quota refuses already.
+  // The quota already refuses a node port.
   'Service rest, at more addresses,': {
     spec: { externalIPs: ['192.0.2.1'], publishNotReadyAddresses: true, sessionAffinity: 'ClientIP' },
   },
@@ -170,7 +175,7 @@ function testOn(path: string): void {
     await client.close();
   });
 
-  test('what is made for the first time is no drift, and what is as it was asked for costs no request', async (context) => {
+  test('an object is no drift when it is new, and causes no request when it is as requested', async (context) => {
     const { client, children, project } = context;
     const objects = [markedNamespace(project, 'postgres.test'), ...objectsOf(project)];
     for (const object of objects) assert.is(await children.ensure(object), undefined, object.kind);
@@ -180,7 +185,7 @@ function testOn(path: string): void {
     assert.is(requests, 0);
   });
 
-  test('an operator that starts anew finds all as it should be', async ({ client, project }) => {
+  test('a restarted operator finds no drift', async ({ client, project }) => {
     const anew = await watchCluster(client);
     const objects = [markedNamespace(project, 'postgres.test'), ...objectsOf(project)];
     const requests = await counted(client, async () => {
@@ -191,7 +196,7 @@ function testOn(path: string): void {
   });
 
   for (const [told, patch] of Object.entries(EDITS)) {
-    test(`${told} that somebody edits is put back and named`, async ({ client, children, project }) => {
+    test(`${told} that somebody edits is restored, and the drift is named`, async ({ client, children, project }) => {
       const object = objectsOf(project).find((each) => told.startsWith(nameOf(each))) as DesiredObject;
       const before = await client.get<KubeObject>(pathTo(object));
       await client.patch(pathTo(object), patch);
@@ -202,7 +207,7 @@ function testOn(path: string): void {
     });
   }
 
-  test('marks that somebody takes off the namespace are put back', async ({ client, children, project }) => {
+  test('labels that somebody removes from the namespace are restored', async ({ client, children, project }) => {
     const object = markedNamespace(project, 'postgres.test');
     const labels = { 'pod-security.kubernetes.io/enforce': 'privileged', 'pod-security.kubernetes.io/warn': null };
     await client.patch(pathTo(object), { metadata: { labels } });
@@ -213,7 +218,11 @@ function testOn(path: string): void {
     assert.is(live.metadata.labels?.['pod-security.kubernetes.io/warn'], 'restricted');
   });
 
-  test('each object that somebody deletes is there again and named', async ({ client, children, project }) => {
+  test('each object that somebody deletes is restored, and the drift is named', async ({
+    client,
+    children,
+    project,
+  }) => {
     for (const object of objectsOf(project)) {
       await client.delete(pathTo(object));
       const words = await until(() => children.ensure(object), `${nameOf(object)} to be missed`);
@@ -222,7 +231,7 @@ function testOn(path: string): void {
     }
   });
 
-  test('what the operator itself takes away is not missed, and no drift when it is made again', async (context) => {
+  test('an object that the operator itself deletes is no drift when it is created again', async (context) => {
     const { children, project } = context;
     const [object] = objectsOf(project) as [DesiredObject];
     await children.remove(object.kind, object.metadata.namespace, object.metadata.name);
@@ -230,7 +239,7 @@ function testOn(path: string): void {
     assert.is(await children.ensure(object), undefined);
   });
 
-  test('an object that its Project’s owner no longer has is no drift for the next one', async (context) => {
+  test('an object of a Project’s former owner is no drift for the next owner', async (context) => {
     const { client, children, project } = context;
     const [object] = objectsOf(project) as [DesiredObject];
     await client.delete(pathTo(object));
@@ -240,7 +249,11 @@ function testOn(path: string): void {
     assert.is(words, undefined);
   });
 
-  test('what others add beside ours stays', async ({ client, children, project }) => {
+  test('fields that others add to an object beside the operator’s fields stay', async ({
+    client,
+    children,
+    project,
+  }) => {
     const object = objectsOf(project).find(({ kind }) => kind === 'Deployment') as DesiredObject;
     const annotations = { 'kubectl.kubernetes.io/restartedAt': '2026-01-01T00:00:00Z' };
     await client.patch(pathTo(object), { spec: { template: { metadata: { annotations } } } });
@@ -252,7 +265,7 @@ function testOn(path: string): void {
     assert.is(await children.ensure(object), undefined);
   });
 
-  test('the route lives in the platform’s namespace', async ({ project }) => {
+  test('the route is in the platform’s namespace', async ({ project }) => {
     assert.is(routeOf(project, site)?.metadata.namespace, SYSTEM_NAMESPACE);
   });
 
@@ -261,7 +274,7 @@ function testOn(path: string): void {
 
 const nameOf = ({ kind, metadata }: DesiredObject) => `${kind} ${metadata.name}`;
 
-/** Without what counts writes. */
+/** Returns the object without the members that every write changes. */
 function substance(object: unknown): unknown {
   const { metadata, status: _status, ...rest } = object as KubeObject & { status?: unknown };
   const { labels, annotations, ownerReferences } = metadata;

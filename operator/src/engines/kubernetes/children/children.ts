@@ -1,13 +1,21 @@
 /**
- * The objects that projects are made of on a cluster: what is there, by watch, and what should be, by server-side
- * apply. In: the objects that a project wants. Out: writes where the live one differs, and words for what others had
- * changed. In a steady state it writes nothing. Called by every part of the Kubernetes engine.
+ * The objects of projects on a cluster: the live ones by watch, and the desired ones by server-side apply. In: the
+ * objects that a project needs. Out: writes where a live object differs, and descriptions of changes by others. In a
+ * steady state it writes nothing. Called by every part of the Kubernetes engine.
  */
+
 import { isDeepStrictEqual } from 'node:util';
-import { FIELD_MANAGER, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/crds';
+import { FIELD_MANAGER, LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf } from '@slipway/installation';
+import {
+  type Change,
+  Informer,
+  isInvalid,
+  isNewer,
+  isNotFound,
+  type KubeClient,
+  type KubeObject,
+} from '@slipway/kubernetes';
 import type { Logger } from 'pino';
-import { type Change, Informer, isNewer } from '../../../runtime/informer.js';
-import { isInvalid, isNotFound, type KubeClient, type KubeObject } from '../../../runtime/kube.js';
 import type { Metrics } from '../../../runtime/metrics.js';
 import { objectDifference } from './difference.js';
 import { fingerprint } from './fingerprint.js';
@@ -23,18 +31,18 @@ export interface ChildrenOptions {
   client: KubeClient;
   metrics: Metrics;
   log: Logger;
-  /** Caches of kinds that others of the operator watch too: one watch serves both. */
+  /** Caches that other parts of the operator use too: one watch serves both. */
   secrets: Informer<KubeObject>;
   namespaces: Informer<KubeObject>;
-  /** Kinds that this cluster serves beyond those that every cluster does. */
+  /** Optional kinds that this cluster serves. */
   optional?: readonly Kind[];
 }
 
-/** The spec that was last applied to the object. */
+/** Annotation with the spec that was last applied to the object. */
 const ANNOTATION_APPLIED = 'slipway.dev/applied';
 const BY_PROJECT = 'project';
-/** A write of ours that the watch has not told of in this time was undone meanwhile. */
-const UNTOLD_MS = 30_000;
+/** Milliseconds after which a write that the watch has not reported counts as undone. */
+const UNCONFIRMED_MS = 30_000;
 const MEMORY = 20_000;
 
 export class Children {
@@ -43,11 +51,11 @@ export class Children {
   readonly #kinds = new Map<string, { kind: Kind; informer: Informer<KubeObject> }>();
   readonly #own: Informer<KubeObject>[] = [];
   readonly #listeners: ((ref: string) => void)[] = [];
-  /** Written by us, and not yet told of by the watch. */
-  readonly #untold = new RecentKeys<KubeObject>(MEMORY, UNTOLD_MS);
-  /** Deleted by others, with the owner's uid: an object of a later owner was never there. */
+  /** Objects that we wrote and the watch has not reported yet. */
+  readonly #unconfirmed = new RecentKeys<KubeObject>(MEMORY, UNCONFIRMED_MS);
+  /** Objects that others deleted, with the owner's uid. For a later owner the object counts as never made. */
   readonly #deleted = new RecentKeys<string>(MEMORY);
-  /** Deleted by us. */
+  /** Objects that the operator deleted. */
   readonly #unwanted = new RecentKeys<true>(MEMORY);
 
   constructor({ client, metrics, log, secrets, namespaces, optional = [] }: ChildrenOptions) {
@@ -71,7 +79,7 @@ export class Children {
     this.#follow(NAMESPACE, namespaces);
   }
 
-  /** Those to start and close with the others of the operator. */
+  /** Returns the caches of this class, to start and close with the operator's others. */
   informers(): Informer<KubeObject>[] {
     return this.#own;
   }
@@ -80,30 +88,30 @@ export class Children {
     return this.#kinds.has(kind);
   }
 
-  /** Called with a project's ref when one of its objects has changed. */
+  /** Calls `listener` with a project's ref when one of its objects has changed. */
   onChange(listener: (ref: string) => void): void {
     this.#listeners.push(listener);
   }
 
   get<T extends KubeObject>(kind: string, namespace: string | undefined, name: string): T | undefined {
     const known = this.#of(kind).informer.get(name, namespace);
-    return (this.#untold.get(keyOf(kind, namespace, name)) ?? known) as T | undefined;
+    return (this.#unconfirmed.get(keyOf(kind, namespace, name)) ?? known) as T | undefined;
   }
 
-  /** A project's objects of a kind. */
+  /** Returns a project's objects of a kind. */
   list<T extends KubeObject>(kind: string, ref: string): T[] {
     return this.#of(kind).informer.find(BY_PROJECT, ref) as T[];
   }
 
-  /** All of a kind, of all projects. */
+  /** Returns the objects of a kind of all projects. */
   all<T extends KubeObject>(kind: string): T[] {
     const objects = this.#of(kind).informer.list();
     return objects.map(
-      (object) => this.#untold.get(keyOf(kind, object.metadata.namespace, object.metadata.name)) ?? object,
+      (object) => this.#unconfirmed.get(keyOf(kind, object.metadata.namespace, object.metadata.name)) ?? object,
     ) as T[];
   }
 
-  /** Makes the object as it is wanted. Returns what had been done to it by others, in words; undefined: nothing. */
+  /** Applies the object where it differs. Returns a description of the change by others. Undefined: there was none. */
   async ensure(wanted: DesiredObject): Promise<string | undefined> {
     const { name, namespace } = wanted.metadata;
     const { kind } = this.#of(wanted.kind);
@@ -111,28 +119,28 @@ export class Children {
     const applied = fingerprint(wanted);
     const desired = marked(wanted, applied);
     const live = this.get(wanted.kind, namespace, name);
-    // It goes, and the watch will tell when it is gone.
+    // The object is being deleted. The watch reports when it no longer exists.
     if (live?.metadata.deletionTimestamp) return undefined;
     if (!live) {
       const deleted = this.#deleted.get(key) === ownerOf(wanted);
       await this.#write(kind, key, desired, undefined);
       this.#deleted.delete(key);
-      return deleted ? this.#say(wanted, 'deleted') : undefined;
+      return deleted ? this.#reportRestored(wanted, 'deleted') : undefined;
     }
     const needed = objectDifference({ ...desired }, { ...live }, kind);
     if (!needed) return undefined;
     const edited = live.metadata.annotations?.[ANNOTATION_APPLIED] === applied;
     await this.#write(kind, key, desired, needed);
-    return edited ? this.#say(wanted, 'edited') : undefined;
+    return edited ? this.#reportRestored(wanted, 'edited') : undefined;
   }
 
-  /** Deletes the object if it is there. */
+  /** Deletes the object if it exists. */
   async remove(kind: string, namespace: string | undefined, name: string): Promise<void> {
     const live = this.get(kind, namespace, name);
     if (!live || live.metadata.deletionTimestamp) return;
     const key = keyOf(kind, namespace, name);
     this.#unwanted.set(key, true);
-    this.#untold.delete(key);
+    this.#unconfirmed.delete(key);
     try {
       await this.#client.delete(pathOf(this.#of(kind).kind, name, namespace));
     } catch (error) {
@@ -140,18 +148,21 @@ export class Children {
     }
   }
 
-  /** `needed`: the merge patch that would make it so; undefined: it is not there. */
+  /** Writes the object. `needed`: the merge patch from the live object; undefined: there is no live object. */
   async #write(kind: Kind, key: string, desired: DesiredObject, needed: object | undefined): Promise<void> {
     const path = pathOf(kind, desired.metadata.name, desired.metadata.namespace);
     this.#unwanted.delete(key);
     let written = await this.#apply(path, desired, needed);
-    // What others added is theirs still: applying leaves it.
+    // An apply leaves fields that others added, so a patch removes them.
     const rest = objectDifference({ ...desired }, { ...written }, kind);
     if (rest) written = await this.#client.patch<KubeObject>(path, rest);
-    this.#untold.set(key, keepOf(kind)(written));
+    this.#unconfirmed.set(key, keepOf(kind)(written));
   }
 
-  /** Items that others put beside ours in a list may make the whole of it invalid: then they go first. */
+  /**
+   * Applies the object. Items that others added to a list may make the whole list invalid: then a patch removes them
+   * first.
+   */
   async #apply(path: string, desired: DesiredObject, needed: object | undefined): Promise<KubeObject> {
     try {
       return await this.#client.apply<KubeObject>(path, desired, FIELD_MANAGER);
@@ -162,7 +173,7 @@ export class Children {
     }
   }
 
-  #say({ kind, metadata }: DesiredObject, what: 'deleted' | 'edited'): string {
+  #reportRestored({ kind, metadata }: DesiredObject, what: 'deleted' | 'edited'): string {
     this.#log.warn({ kind, name: metadata.name, namespace: metadata.namespace, what }, 'object restored');
     return `${kind} ${metadata.name}, which was ${what}`;
   }
@@ -175,13 +186,13 @@ export class Children {
 
   #follow(kind: Kind, informer: Informer<KubeObject>): void {
     this.#kinds.set(kind.kind, { kind, informer });
-    informer.onChange((change) => this.#hear(kind, change));
+    informer.onChange((change) => this.#onEvent(kind, change));
   }
 
-  #hear({ kind }: Kind, { before, after }: Change<KubeObject>): void {
+  #onEvent({ kind }: Kind, { before, after }: Change<KubeObject>): void {
     const object = (after ?? before) as KubeObject;
     const key = keyOf(kind, object.metadata.namespace, object.metadata.name);
-    this.#told(key, before, after);
+    this.#confirmWrite(key, before, after);
     if (after) {
       this.#deleted.delete(key);
       if (before && isSame(before, after)) return;
@@ -190,20 +201,20 @@ export class Children {
     for (const ref of projectOf(object.metadata)) for (const listener of this.#listeners) listener(ref);
   }
 
-  /** Records an event of the watch, which may be older than our write. */
-  #told(key: string, before: KubeObject | undefined, after: KubeObject | undefined): void {
-    const written = this.#untold.get(key);
+  /** Handles an event of the watch, which may be older than our write. */
+  #confirmWrite(key: string, before: KubeObject | undefined, after: KubeObject | undefined): void {
+    const written = this.#unconfirmed.get(key);
     if (!written) return;
     const isOver = after ? !isNewer(written, after) : written.metadata.uid === before?.metadata.uid;
-    if (isOver) this.#untold.delete(key);
+    if (isOver) this.#unconfirmed.delete(key);
   }
 }
 
 const keyOf = (kind: string, namespace: string | undefined, name: string) => `${kind}/${namespace ?? ''}/${name}`;
 
 /**
- * By its label, but that in a project's namespace none speaks for another project: its members may label what they
- * make.
+ * Returns the project that an object's label names. In a project's namespace, only that project counts: its members can
+ * set any label on their objects.
  */
 export const projectOf = ({ labels, namespace }: KubeObject['metadata']): string[] => {
   const ref = labels?.[LABEL_PROJECT];
@@ -218,7 +229,7 @@ function marked(wanted: DesiredObject, applied: string): DesiredObject {
   return { ...wanted, metadata: { ...wanted.metadata, annotations } };
 }
 
-/** In what is kept of it. */
+/** True if the cached parts are equal. */
 function isSame(before: KubeObject, after: KubeObject): boolean {
   const substance = ({ metadata: { resourceVersion: _version, ...metadata }, ...rest }: KubeObject) => [metadata, rest];
   return isDeepStrictEqual(substance(before), substance(after));

@@ -21,19 +21,19 @@ const all = { replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplic
 
 const cases: { promise: string; workload?: Workload; pods?: Pod[]; reason: string; message: RegExp }[] = [
   {
-    promise: 'an image that is not there is told with its name',
+    promise: 'a missing image is reported with its name',
     pods: [waiting('ImagePullBackOff', 'Back-off pulling image "registry/auth:1": ErrImagePull: not found')],
     reason: 'ImagePullBackOff',
     message: /^the image registry\/auth:1 of auth can not be pulled: not found$/,
   },
   {
-    promise: 'between two tries of a pull the same is told',
+    promise: 'a missing image is reported between two pulls too',
     pods: [waiting('ErrImagePull', 'not found')],
     reason: 'ImagePullBackOff',
     message: /^the image registry\/auth:1 of auth can not be pulled: not found$/,
   },
   {
-    promise: 'a program that ends is told with its exit code',
+    promise: 'a program that exits is reported with its exit code',
     pods: [
       pod({
         restartCount: 3,
@@ -42,22 +42,22 @@ const cases: { promise: string; workload?: Workload; pods?: Pod[]; reason: strin
       }),
     ],
     reason: 'CrashLoopBackOff',
-    message: /^auth ends again and again, last with exit code 137 \(OOMKilled\)$/,
+    message: /^auth keeps exiting, last with exit code 137 \(OOMKilled\)$/,
   },
   {
-    promise: 'between two of its ends too',
+    promise: 'a program that exits is reported between two restarts too',
     pods: [pod({ restartCount: 2, ready: false, lastState: { terminated: { exitCode: 1, reason: 'Error' } } })],
     reason: 'CrashLoopBackOff',
     message: /exit code 1$/,
   },
   {
-    promise: 'a Secret that a container wants and that is not there',
+    promise: 'a missing Secret of a container is reported',
     pods: [waiting('CreateContainerConfigError', 'secret "auth-environment" not found')],
     reason: 'CreateContainerConfigError',
     message: /secret "auth-environment" not found$/,
   },
   {
-    promise: 'a pod that fits on no node',
+    promise: 'a pod that fits on no node is reported',
     pods: [
       pod(
         {},
@@ -69,10 +69,10 @@ const cases: { promise: string; workload?: Workload; pods?: Pod[]; reason: strin
       ),
     ],
     reason: 'Unschedulable',
-    message: /^no node takes the pod of auth: 0\/1 nodes: Insufficient cpu\.$/,
+    message: /^no node accepts the pod of auth: 0\/1 nodes: Insufficient cpu\.$/,
   },
   {
-    promise: 'a pod that waits for a volume',
+    promise: 'a pod that waits for a volume is reported',
     pods: [
       pod(
         {},
@@ -92,7 +92,7 @@ const cases: { promise: string; workload?: Workload; pods?: Pod[]; reason: strin
     message: /^auth waits for its volume: /,
   },
   {
-    promise: 'a quota that is used up, in the words of the API server',
+    promise: 'a used-up quota is reported in the words of the API server',
     workload: deployment({
       conditions: [
         {
@@ -107,7 +107,7 @@ const cases: { promise: string; workload?: Workload; pods?: Pod[]; reason: strin
     message: /^the API server refuses the pod of auth: .*exceeded quota: project$/,
   },
   {
-    promise: 'a pod that runs and whose probe fails for too long',
+    promise: 'a running pod is reported when its probe fails for too long',
     workload: deployment({
       conditions: [{ type: 'Progressing', status: 'False', reason: 'ProgressDeadlineExceeded', message: 'x' }],
     }),
@@ -125,7 +125,7 @@ for (const { promise, workload = deployment(), pods = [], reason, message } of c
   });
 }
 
-test('what is under way is not failed, and its stage is told', () => {
+test('a workload in progress is not failed, and its stage is reported', () => {
   const stages: [Workload | undefined, Pod[], RegExp][] = [
     [undefined, [], /to be made$/],
     [deployment(), [], /0 of 1 pods are made$/],
@@ -149,30 +149,30 @@ test('what is under way is not failed, and its stage is told', () => {
   }
 });
 
-test('it is up to date when all pods are of the newest template and take requests, and none too many', () => {
+test('a workload is up to date when exactly its pods of the newest template exist, and all are ready', () => {
   assert.ok(isUpToDate(deployment(all)));
   assert.not(isUpToDate(deployment({ ...all, observedGeneration: 1 })));
   assert.not(isUpToDate(deployment({ ...all, updatedReplicas: 0 })));
   assert.not(isUpToDate(deployment({ ...all, availableReplicas: 0 })));
-  assert.not(isUpToDate(deployment({ ...all, replicas: 2 })), 'the ready one is of the template before');
+  assert.not(isUpToDate(deployment({ ...all, replicas: 2 })), 'the ready pod is of the former template');
   assert.not(isUpToDate(deployment(all, 2)));
   assert.ok(isUpToDate(deployment({}, 0)));
   assert.not(isUpToDate(deployment({ replicas: 1 }, 0)));
 });
 
-test('while new pods are not there yet, those of before serve', () => {
+test('a workload is served by its old pods while its new pods are not ready', () => {
   const rolling = deployment({ ...all, replicas: 2 }, 2);
   assert.ok(isServing(rolling));
   assert.is(diagnose('auth', rolling, [waiting('ImagePullBackOff')]).state, 'failed');
 });
 
-test('pods that leave are not asked', () => {
+test('diagnose ignores pods that are being deleted', () => {
   const leaving = waiting('ImagePullBackOff');
   const gone: Pod = { ...leaving, metadata: { ...leaving.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } };
   assert.is(diagnose('auth', deployment(), [gone]).state, 'progressing');
 });
 
-test('pods are alone once older ones are gone, not once they are told to go', () => {
+test('areAlone returns true once older pods are deleted, not when their deletion begins', () => {
   const running = pod({}, { phase: 'Running' });
   const leaving: Pod = { ...running, metadata: { name: 'auth-0', deletionTimestamp: '2026-01-01T00:00:00Z' } };
   assert.not(areAlone(deployment(all), [running, leaving]));
@@ -180,7 +180,7 @@ test('pods are alone once older ones are gone, not once they are told to go', ()
   assert.ok(areAlone(deployment(all), [running]));
 });
 
-test('a pod that has ended, as one that was evicted, serves nobody and is not waited for', () => {
+test('areAlone ignores a pod that has ended, as after an eviction', () => {
   const running = pod({}, { phase: 'Running' });
   assert.ok(areAlone(deployment(all), [running, pod({}, { phase: 'Failed' })]));
 });

@@ -1,10 +1,10 @@
 /**
- * Why a Deployment or StatefulSet is not as it should be, in the words of its pods and of the API: pure. In: the
- * workload and its pods, as they were last seen. Out: an outcome; failed for what does not heal by itself soon. Called
- * by whatever has pods.
+ * Finds the reason why a Deployment or StatefulSet is not ready, in the words of its pods and of the API. Pure. In: the
+ * workload and its pods, from the caches. Out: an outcome, which is failed if the problem does not soon disappear by
+ * itself. Called by all code that has pods.
  */
-import type { KubeObject } from '../../../runtime/kube.js';
-import type { EngineOutcome } from '../../engine.js';
+import type { KubeObject } from '@slipway/kubernetes';
+import type { EngineOutcome } from '../../../capabilities/index.js';
 import type { ContainerStatus, Pod } from './kinds.js';
 
 export interface Workload extends KubeObject {
@@ -29,21 +29,23 @@ interface Problem {
 }
 
 const ready: EngineOutcome = { state: 'ready', value: undefined };
-/** Changes of the pods are told by their watch; this is for what no object tells. */
+/**
+ * Milliseconds between checks. The watch reports changes of pods, so the checks only cover state that no object shows.
+ */
 const LOOK_AGAIN_MS = 5_000;
-/** Characters of a foreign message that are quoted. */
+/** Maximum characters that are quoted of another program's message. */
 const QUOTE_LENGTH = 240;
-/** Restarts after which a container that is not ready counts as one that does not start. */
+/** Number of restarts after which a container that is not ready counts as a container that does not start. */
 const RESTARTS = 2;
 
-/** All pods that are wanted are there, of the newest template, and take requests. */
+/** True if all desired pods exist, are of the newest template, and are ready. */
 export function isUpToDate({ metadata, spec, status = {} }: Workload): boolean {
   const wanted = spec?.replicas ?? 1;
   const { observedGeneration = 0, replicas = 0, updatedReplicas = 0, readyReplicas = 0 } = status;
   const available = status.availableReplicas ?? 0;
   if (observedGeneration < (metadata.generation ?? 0)) return false;
   if (wanted === 0) return replicas === 0;
-  // With one of an older template beside it, the ready one may be that.
+  // While a pod of an older template exists, the ready pod may be that one.
   if (replicas > updatedReplicas) return false;
   return updatedReplicas >= wanted && readyReplicas >= wanted && available >= wanted;
 }
@@ -51,19 +53,19 @@ export function isUpToDate({ metadata, spec, status = {} }: Workload): boolean {
 const ENDED = new Set(['Succeeded', 'Failed']);
 
 /**
- * No pod of an older template serves beside those of an up-to-date one. Those that are leaving are in no count of the
- * status, and serve the connections that they have; one more than wanted is such a one, of which the watch has not told
- * yet.
+ * True if no pod of an older template serves beside those of an up-to-date workload. Pods that are being deleted are in
+ * no count of the status, but still serve their connections. A surplus pod is one of these that the watch has not
+ * reported yet.
  */
 export function areAlone({ spec }: Workload, pods: readonly Pod[]): boolean {
   const running = pods.filter(({ status }) => !ENDED.has(status?.phase ?? ''));
   return running.length <= (spec?.replicas ?? 1) && running.every(({ metadata }) => !metadata.deletionTimestamp);
 }
 
-/** Whether it takes requests at all, be it by pods of an older template. */
+/** Whether the workload serves requests at all, even by pods of an older template. */
 export const isServing = ({ status }: Workload) => (status?.availableReplicas ?? 0) > 0;
 
-/** `name`: what its pods are called in the message. */
+/** Returns the outcome of a workload. `name`: the name of its pods in the message. */
 export function diagnose(
   name: string,
   workload: Workload | undefined,
@@ -86,7 +88,7 @@ export function diagnose(
   };
 }
 
-/** A claim waits for its first consumer as long as there is no pod, which is no problem. */
+/** Returns a problem of a lost volume. A pending claim is no problem: it waits for its first pod. */
 function claimProblem(name: string, claims: readonly Claim[]): Problem | undefined {
   const lost = claims.find(({ status }) => status?.phase === 'Lost');
   if (!lost) return undefined;
@@ -102,11 +104,11 @@ function podProblem(name: string, pod: Pod): Problem | undefined {
     .find((found) => found !== undefined);
 }
 
-function schedulingProblem(name: string, said: string): Problem | undefined {
-  if (/unbound .*PersistentVolumeClaims/i.test(said)) {
-    return { reason: 'UnboundClaim', message: `${name} waits for its volume: ${quote(said)}` };
+function schedulingProblem(name: string, text: string): Problem | undefined {
+  if (/unbound .*PersistentVolumeClaims/i.test(text)) {
+    return { reason: 'UnboundClaim', message: `${name} waits for its volume: ${quote(text)}` };
   }
-  return { reason: 'Unschedulable', message: `no node takes the pod of ${name}: ${quote(said)}` };
+  return { reason: 'Unschedulable', message: `no node accepts the pod of ${name}: ${quote(text)}` };
 }
 
 const IMAGE_PROBLEMS = new Set([
@@ -121,7 +123,7 @@ const START_PROBLEMS = new Set(['CreateContainerConfigError', 'CreateContainerEr
 function containerProblem(name: string, container: ContainerStatus): Problem | undefined {
   const { reason = '', message = '' } = container.state?.waiting ?? {};
   if (IMAGE_PROBLEMS.has(reason)) {
-    // The two take turns; what they say is one thing.
+    // The two reasons alternate and mean the same.
     const steady = reason === 'ErrImagePull' ? 'ImagePullBackOff' : reason;
     return {
       reason: steady,
@@ -134,29 +136,29 @@ function containerProblem(name: string, container: ContainerStatus): Problem | u
   const because = why && why !== 'Error' ? ` (${why})` : '';
   return {
     reason: 'CrashLoopBackOff',
-    message: `${name} ends again and again, last with exit code ${exitCode}${because}`,
+    message: `${name} keeps exiting, last with exit code ${exitCode}${because}`,
   };
 }
 
-/** Kubelet's words around the runtime's differ from one look to the next. */
+/** Removes the kubelet's words around the runtime's message: they differ from one look to the next. */
 const pullError = (message: string) =>
   message.replace(/^Back-off pulling image "[^"]*": /, '').replace(/^ErrImagePull: /, '');
 
 /** Returns the API's error for a pod that the controller could not create. */
 function refusal(name: string, { status }: Workload): Problem | undefined {
   const failure = status?.conditions?.find(({ type, status: is }) => type === 'ReplicaFailure' && is === 'True');
-  const said = failure?.message ?? '';
-  // A namespace of this second has no service account yet.
-  if (!failure || /service account/i.test(said)) return undefined;
-  const reason = /exceeded quota/.test(said) ? 'QuotaExceeded' : (failure.reason ?? 'FailedCreate');
-  return { reason, message: `the API server refuses the pod of ${name}: ${quote(said)}` };
+  const text = failure?.message ?? '';
+  // A new namespace has no service account for a moment.
+  if (!failure || /service account/i.test(text)) return undefined;
+  const reason = /exceeded quota/.test(text) ? 'QuotaExceeded' : (failure.reason ?? 'FailedCreate');
+  return { reason, message: `the API server refuses the pod of ${name}: ${quote(text)}` };
 }
 
 function stall(name: string, { status }: Workload): Problem | undefined {
   const stalled = status?.conditions?.find(({ type, status: is }) => type === 'Progressing' && is === 'False');
   if (!stalled) return undefined;
   const reason = stalled.reason ?? 'ProgressDeadlineExceeded';
-  return { reason, message: `${name} has not become ready in the time that it has: its probe fails, see its log` };
+  return { reason, message: `${name} did not become ready in time: its probe fails, see its log` };
 }
 
 function stageOf({ spec, status = {} }: Workload, pods: readonly Pod[]): string {

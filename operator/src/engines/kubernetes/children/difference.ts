@@ -1,27 +1,31 @@
 /**
- * How far a live object is from what was asked of it: pure. In: what is wanted and what is there. Out: the merge patch
- * that makes the one of the other, or undefined. The API server fills in what nobody asked for, and others may add
- * their own, so a map of ours is in a map of theirs; a list has exactly our items. Where all is ours (`exact`), nothing
- * may be beside it; elsewhere nothing that is `forbidden`.
+ * The difference between a live object and the desired one: pure. In: both objects. Out: the merge patch that turns the
+ * live one into the desired one. Undefined: they are equal.
+ *
+ * The API server fills in defaults, and others may add fields, so a live map may have more keys than ours. A list must
+ * have exactly our items. In an `exact` object no other field is allowed. Elsewhere only `forbidden` fields are not.
  */
 type Json = Record<string, unknown>;
 
-/** One more key in fields that choose means something else; in the others nothing is filled in. */
+/**
+ * Fields that must have no additional keys. In selectors, one more key changes the meaning. In the other fields, the
+ * API server adds no defaults.
+ */
 const WHOLE = new Set([
   ...['selector', 'matchLabels', 'podSelector', 'namespaceSelector'],
   ...['resources', 'lifecycle', 'httpGet', 'securityContext', 'valueFrom', 'secretRef', 'emptyDir'],
 ]);
-/** Fields that hold quantities, of which `1` and `1000m` are the same. */
+/** Fields that contain quantities, in which `1` and `1000m` are equal. */
 const QUANTITIES = new Set(['limits', 'requests', 'hard', 'default', 'defaultRequest', 'max', 'min']);
 
 export interface Strictness {
   exact: boolean;
   filled: readonly string[];
-  /** Fields at any depth that are there only if somebody says so, and are not to be unless we do. */
+  /** Fields, at any depth, that exist only if somebody sets them. They must not exist unless we set them. */
   forbidden: ReadonlySet<string>;
 }
 
-/** How a map is held against ours. */
+/** The strictness of the comparison of a map with ours. */
 interface Strict {
   exact: boolean;
   forbidden: ReadonlySet<string>;
@@ -29,8 +33,8 @@ interface Strict {
 const NONE: ReadonlySet<string> = new Set();
 
 /**
- * Compares an object with its specification. In `metadata` only our labels and annotations count; the strictness is for
- * the rest.
+ * Compares an object with its specification. In `metadata` only our labels and annotations count. The strictness
+ * applies to the rest.
  */
 export function objectDifference(wanted: Json, live: Json, { exact, filled, forbidden }: Strictness): Json | undefined {
   const { apiVersion: _apiVersion, kind: _kind, metadata, ...rest } = wanted;
@@ -45,7 +49,7 @@ export function objectDifference(wanted: Json, live: Json, { exact, filled, forb
   return Object.keys(patch).length > 0 ? patch : undefined;
 }
 
-/** `live` but for what the API server filled in. */
+/** Returns `live` without the fields that the API server filled in. */
 function without(live: unknown, wanted: unknown, filled: readonly string[]): unknown {
   if (filled.length === 0 || !isMap(live) || !isMap(wanted)) return live;
   return Object.fromEntries(Object.entries(live).filter(([name]) => name in wanted || !filled.includes(name)));
@@ -56,14 +60,14 @@ const SAME = Symbol('same');
 function compare(field: string, wanted: unknown, live: unknown, strict: Strict, quantities: boolean): unknown {
   if (Array.isArray(wanted)) return sameList(wanted, live, strict) ? SAME : wanted;
   if (isMap(wanted) && isMap(live)) {
-    // An empty map of ours is meant: in a selector it is all there is.
+    // An empty map of ours is meant to be empty: in a selector it selects everything.
     const exact = strict.exact || WHOLE.has(field) || Object.keys(wanted).length === 0;
-    // Of the marks of a template ours are those that we name.
+    // Only the labels and annotations that we set in a template are ours.
     const forbidden = field === 'metadata' ? NONE : strict.forbidden;
     return compareMaps(wanted, live, { exact, forbidden }, QUANTITIES.has(field)) ?? SAME;
   }
   if (wanted === live) return SAME;
-  // The API server leaves out what is empty.
+  // The API server leaves out empty maps.
   if (live === undefined && isMap(wanted) && Object.keys(wanted).length === 0) return SAME;
   return quantities && sameQuantity(wanted, live) ? SAME : wanted;
 }
@@ -109,6 +113,6 @@ function sameQuantity(a: unknown, b: unknown): boolean {
 function amountOf(quantity: unknown): number | undefined {
   const [, digits, unit] = String(quantity).match(/^(\d+(?:\.\d+)?)([a-zA-Z]*)$/) ?? [];
   const scale = SCALES[unit ?? ''];
-  // In thousandths, so that what a fraction can't hold exactly is still the same.
+  // In thousandths, so that fractions with a rounding error are still equal.
   return digits === undefined || scale === undefined ? undefined : Math.round(Number(digits) * scale * 1000);
 }

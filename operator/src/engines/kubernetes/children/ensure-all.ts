@@ -1,6 +1,7 @@
-/** Makes several objects as they are wanted, side by side; what the API server refuses is an outcome that quotes it. */
+/** Applies several objects concurrently. If the API server rejects an object, the outcome quotes the reason. */
+
+import type { EngineOutcome } from '../../../capabilities/index.js';
 import { refusedOutcome } from '../../../runtime/refusal.js';
-import type { EngineOutcome } from '../../engine.js';
 import type { Children, DesiredObject } from './children.js';
 
 export async function ensureAll(children: Children, objects: readonly DesiredObject[]): Promise<EngineOutcome> {
@@ -15,7 +16,7 @@ export async function ensureAll(children: Children, objects: readonly DesiredObj
   return { state: 'ready', value: undefined, ...(restored.length > 0 ? { restored } : {}) };
 }
 
-/** The outcome, and what had been put right before it. */
+/** Returns the outcome with earlier repairs added. */
 export function withRestored(outcome: EngineOutcome, restored: readonly string[] = []): EngineOutcome {
   if (outcome.state === 'failed' || restored.length === 0) return outcome;
   return { ...outcome, restored: [...restored, ...(outcome.restored ?? [])] };

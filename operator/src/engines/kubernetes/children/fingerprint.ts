@@ -1,4 +1,4 @@
-/** A short text that is the same for objects that say the same, in whatever order. */
+/** Returns a short text that is equal for equal values, whatever the order of their keys. */
 import { createHash } from 'node:crypto';
 
 export const fingerprint = (value: unknown) =>

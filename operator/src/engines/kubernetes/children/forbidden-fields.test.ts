@@ -1,5 +1,5 @@
-import * as kubernetes from '@kubernetes/client-node';
-import { readSite } from '@slipway/crds';
+import { readSite } from '@slipway/installation';
+import { membersOf } from '@slipway/kubernetes/members.testing.js';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { sharedPlace } from '../postgres-cluster/place.js';
@@ -35,25 +35,17 @@ const workloads = [...serviceOf('auth'), ...serviceOf('rest'), ...postgres].filt
   ['Deployment', 'StatefulSet', 'Service'].includes(kind),
 );
 
-const typeNamed = (type: string) =>
-  (
-    kubernetes as unknown as Record<
-      string,
-      { getAttributeTypeMap?(): { baseName: string; type: string }[] } | undefined
-    >
-  )[type]?.getAttributeTypeMap?.();
-
-/** Types whose fields others may add to, or that the API server lets nobody change or add to. */
+/** Types to whose fields others may add, or whose fields the API server keeps immutable. */
 const NOT_OURS = ['V1ObjectMeta', 'V1PersistentVolumeClaim'];
 const LEFT_OUT = new Set([
-  // Can't be changed.
+  // Immutable.
   'podManagementPolicy',
-  // Newer servers fill it in; of one server none is ever two.
+  // Newer servers fill it in. No default of one server differs from another's there.
   'maxUnavailable',
-  // Of a Service: the cluster's own choice.
+  // Fields of a Service that the cluster chooses.
   ...['clusterIP', 'clusterIPs', 'ipFamilies', 'ipFamilyPolicy'],
 ]);
-/** That the fields were looked at where they are. */
+/** Some known fields, which prove that the test checks all places. */
 const KNOWN: Record<string, string[]> = {
   Deployment: ['hostNetwork', 'dnsPolicy', 'schedulerName', 'initContainers', 'restartPolicy'].map(
     (field) => `spec.template.spec.${field}`,
@@ -61,20 +53,20 @@ const KNOWN: Record<string, string[]> = {
   Service: ['spec.externalIPs', 'spec.sessionAffinity', 'spec.selector', 'spec.ports.0.nodePort'],
 };
 KNOWN.StatefulSet = KNOWN.Deployment as string[];
-/** Exactly one of its fields beside the name may be there. */
+/** A type of which exactly one field beside the name may be set. */
 const VOLUME = 'V1Volume';
 
-/** Every field that Kubernetes knows at each place where the object says something: whether or not it is said. */
+/** Returns every field that Kubernetes knows at each place of the object, set or not. */
 function fieldsOf(type: string, value: Json, path: Path): Path[] {
   if (NOT_OURS.includes(type)) return [];
-  return (typeNamed(type) ?? []).flatMap(({ baseName, type: inner }) => {
+  return (membersOf(type) ?? []).flatMap(({ baseName, type: inner }) => {
     if (LEFT_OUT.has(baseName)) return [];
     const at = [...path, baseName];
     const said = value[baseName];
     if (said === undefined) return type === VOLUME ? [] : [at];
     const item = inner.match(/^Array<(\w+)>$/)?.[1];
-    if (item && typeNamed(item)) return (said as Json[]).flatMap((each, index) => fieldsOf(item, each, [...at, index]));
-    return typeNamed(inner) ? fieldsOf(inner, said as Json, at) : [at];
+    if (item && membersOf(item)) return (said as Json[]).flatMap((each, index) => fieldsOf(item, each, [...at, index]));
+    return membersOf(inner) ? fieldsOf(inner, said as Json, at) : [at];
   });
 }
 
@@ -92,7 +84,7 @@ for (const object of workloads) {
   const told = `${object.kind} ${object.metadata.name}`;
   const fields = fieldsOf(`V1${object.kind}Spec`, (object as unknown as { spec: Json }).spec, ['spec']);
 
-  test(`${told}: no field of it or of its pods is added or changed unseen`, () => {
+  test(`${told}: a change of any field of the object or of its pods is detected`, () => {
     const unseen = fields.filter((path) => !objectDifference({ ...object }, changed(object, path), kindOf(object)));
     assert.equal(
       unseen.map((path) => path.join('.')),
@@ -104,7 +96,7 @@ for (const object of workloads) {
   });
 }
 
-test('what the API server fills in is nobody’s change', () => {
+test('a default of the API server does not count as a change', () => {
   const [set] = postgres.filter(({ kind }) => kind === 'StatefulSet') as [DesiredObject];
   const live = structuredClone(set) as unknown as { spec: Json & { volumeClaimTemplates: Json[] } };
   const [claim] = live.spec.volumeClaimTemplates as [Json];

@@ -1,7 +1,7 @@
 /**
- * Fields that somebody could add to a Deployment or StatefulSet so that its pods run something else, elsewhere, or not
- * at all, and to a Service so that others reach it or it leads elsewhere: the fields that the API server leaves empty
- * by default. Fields with defaults are set in the objects themselves. Called by `kinds.ts`.
+ * Fields that the API server leaves empty by default, and that others must not set. In a Deployment or StatefulSet they
+ * could make its pods run other code, run elsewhere, or not run. In a Service they could give others access or redirect
+ * requests. Fields with defaults are set in the objects themselves. Called by `kinds.ts`.
  */
 const WORKLOAD = ['paused', 'minReadySeconds', 'ordinals'];
 
@@ -19,7 +19,7 @@ const CONTAINER = [
   ...['command', 'args', 'workingDir', 'stdin', 'stdinOnce', 'tty'],
   ...['envFrom', 'prefix', 'configMapRef', 'value', 'valueFrom'],
   ...['livenessProbe', 'initialDelaySeconds', 'exec', 'grpc', 'tcpSocket', 'httpGet'],
-  // Of a container and of a probe; a pod's own are named.
+  // Fields of a container and of a probe. The pod's own fields of these names are set.
   ...['restartPolicy', 'restartPolicyRules', 'resizePolicy', 'terminationGracePeriodSeconds'],
   ...['hostIP', 'hostPort'],
 ];

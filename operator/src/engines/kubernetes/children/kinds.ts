@@ -1,8 +1,8 @@
 /**
- * The kinds of objects that a project is made of on a cluster: where the API serves each, and what of it is worth
- * keeping in memory. A kind that not every cluster serves is asked for by `available-kinds.ts` before it is watched.
+ * The kinds of a project's objects on a cluster: the API path of each, and the parts of it that the caches keep.
+ * `available-kinds.ts` checks that the cluster serves an optional kind before it is watched.
  */
-import type { KubeObject } from '../../../runtime/kube.js';
+import type { KubeObject } from '@slipway/kubernetes';
 import { metadataOnly } from '../../../runtime/metadata-only.js';
 import { isSettingsMap } from '../postgres-cluster/settings-map.js';
 import { FORBIDDEN_IN_PODS, FORBIDDEN_IN_SERVICES } from './forbidden-fields.js';
@@ -11,13 +11,13 @@ export interface Kind {
   kind: string;
   apiVersion: string;
   plural: string;
-  /** Its `spec` or `data` is wholly ours: what is in it beyond what we asked for was put there by somebody. */
+  /** True if `spec` or `data` is wholly ours: any other field in it was added by somebody. */
   exact: boolean;
-  /** Fields among those that the API server fills with defaults. */
+  /** Fields of an exact object that the API server fills with defaults. */
   filled: readonly string[];
-  /** Fields that nothing fills in, and that are not to be there unless we say so. */
+  /** Fields without a default that must not exist unless we set them. */
   forbidden: ReadonlySet<string>;
-  /** Whether anyone goes by its status. */
+  /** Whether any code reads its status. */
   status: boolean;
 }
 
@@ -45,11 +45,11 @@ export const KINDS: readonly Kind[] = [
   kindOf('networking.k8s.io/v1', 'Ingress', 'ingresses', { exact: true, filled: ['ingressClassName'] }),
 ];
 
-/** Watched elsewhere in the operator already, by a cache that is handed in. */
+/** Kind of Secrets. Other parts of the operator watch Secrets already, and their cache is passed in. */
 export const SECRET = kindOf('v1', 'Secret', 'secrets', { exact: true });
 export const NAMESPACE = kindOf('v1', 'Namespace', 'namespaces');
 
-/** Only where their CRDs are installed. */
+/** Kinds that exist only where their CRDs are installed. */
 export const OPTIONAL_KINDS: readonly Kind[] = [
   kindOf('gateway.networking.k8s.io/v1', 'HTTPRoute', 'httproutes', { status: true }),
   kindOf('postgresql.cnpg.io/v1', 'Cluster', 'clusters', { status: true }),
@@ -65,10 +65,10 @@ export function pathOf({ apiVersion, plural }: Kind, name: string, namespace: st
   return `${rootOf(apiVersion)}/${place}${plural}/${name}`;
 }
 
-/** Returns how the cache reduces an object: hundreds of each are in memory. */
+/** Returns the function that reduces an object for the cache: hundreds of each kind are in memory. */
 export function keepOf(kind: Kind): (object: KubeObject) => KubeObject {
   if (kind.kind === 'Pod') return keepOfPod;
-  // The code of functions is in ConfigMaps of ours as well, and people may make any number of them.
+  // The code of functions is in our ConfigMaps as well, and users may create any number of them.
   if (kind.kind === 'ConfigMap') return (object) => (isSettingsMap(object) ? object : metadataOnly(object));
   return (object) => {
     const { status, ...rest } = object as KubeObject & { status?: unknown };
@@ -76,7 +76,7 @@ export function keepOf(kind: Kind): (object: KubeObject) => KubeObject {
   };
 }
 
-/** The part of a pod that tells why it does not run. */
+/** The members of a pod that show why it does not run. */
 export interface Pod extends KubeObject {
   status?: {
     phase?: string;

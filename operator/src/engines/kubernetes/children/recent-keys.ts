@@ -1,4 +1,4 @@
-/** Remembers a bounded number of keys and evicts the oldest first; with `ms`, each entry expires after that time. */
+/** Remembers a limited number of keys and evicts the oldest first. With `ms`, each entry expires after that time. */
 export class RecentKeys<V> {
   readonly #entries = new Map<string, { value: V; at: number }>();
   readonly #most: number;

@@ -1,17 +1,17 @@
 /**
- * The quota of a project's namespace, and the default limits of its containers: pure. In: the project, its plan's
- * sizes.
+ * The quota of a project's namespace, and the default limits of its containers. Pure. In: the project, and its plan's
+ * sizes. Out: the two objects.
  */
-import type { Site } from '@slipway/crds';
-import type { EngineProject } from '../../engine.js';
+import type { Site } from '@slipway/installation';
+import type { EngineProject } from '../../../capabilities/index.js';
 import type { DesiredObject } from '../children/children.js';
 import { childOf } from '../objects.js';
 
-/** For the quota and the limit range alike. */
+/** Name of both the quota and the limit range. */
 const NAME = 'project';
 /**
- * Those of the platform, of a Postgres and of the site's registries are two dozen at most; a function has eleven
- * ConfigMaps, its versions. As the API server writes them: from a thousand on it would say `1k`.
+ * Maximum numbers of objects. The platform, a Postgres and the site's registries have two dozen at most. A function has
+ * eleven ConfigMaps, its versions. The numbers are in the API server's form: it would write a thousand or more as `1k`.
  */
 const COUNTS = { 'count/secrets': '60', 'count/configmaps': '600' };
 

@@ -1,13 +1,12 @@
 /**
- * Network policies of a project's pods: pure. Only the connections named here are allowed. In: the project, and the
- * addresses that a site blocks beyond private ranges.
+ * Network policies of a project's pods. Pure. Only the connections in this file are allowed. In: the project, and the
+ * addresses that a site blocks in addition to private ranges. Out: the policies.
  */
 import {
   DATA_NAMESPACE,
   DEPLOYED_SERVICES,
   LABEL_CLUSTER,
   LABEL_PART,
-  NOT_PUBLIC,
   PART_AUTH,
   PART_POSTGRES,
   PART_REST,
@@ -15,22 +14,23 @@ import {
   type Site,
   SYSTEM_NAMESPACE,
   sharedClusterOf,
-} from '@slipway/crds';
-import type { EngineProject } from '../../engine.js';
+} from '@slipway/installation';
+import { NOT_PUBLIC } from '@slipway/program';
+import type { EngineProject } from '../../../capabilities/index.js';
 import type { DesiredObject } from '../children/children.js';
 import { childOf } from '../objects.js';
 
 const POSTGRES_PORT = 5432;
-/** Where an instance tells CloudNativePG how it is. */
+/** Port at which a Postgres instance reports its state to CloudNativePG. */
 const CNPG_STATUS_PORT = 8000;
 const PRIVATE = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'];
 
 export interface Reach {
-  /** Its database is in a Postgres of its own, in its namespace. */
+  /** True if the project's database is in a Postgres of its own, in its namespace. */
   ownDatabase: boolean;
-  /** It has pods for auth and rest. */
+  /** True if the project has pods for auth and rest. */
   deployed: boolean;
-  /** That Postgres is run by CloudNativePG. */
+  /** True if CloudNativePG runs that Postgres. */
   operated: boolean;
 }
 
@@ -123,8 +123,8 @@ const sharedPostgres = ({ region }: EngineProject) => ({
 });
 
 /**
- * Mail, sign-in providers and hooks are anywhere. By IPv4 alone: what enforces policies on a cluster without IPv6 may
- * fail at a range of it, and then holds nobody back.
+ * The policy for mail, sign-in providers and hooks, which can be at any address. It has IPv4 ranges alone: on a cluster
+ * without IPv6, a network plugin may fail at an IPv6 range and then enforce nothing.
  */
 const internet = (blocked: readonly string[]) => ({
   podSelector: parts(PART_AUTH),
@@ -152,7 +152,7 @@ const postgresIngress = () => ({
   ],
 });
 
-/** CloudNativePG's pods speak with the API server, with one another, and with their operator. */
+/** The policy of CloudNativePG's pods: they connect to the API server, to one another, and to their operator. */
 const operatedPostgres = () => ({
   podSelector: parts(PART_POSTGRES),
   policyTypes: ['Ingress', 'Egress'],
@@ -165,7 +165,7 @@ const operatedPostgres = () => ({
   ],
   egress: [
     { to: [{ podSelector: parts(PART_POSTGRES) }], ports: tcp([POSTGRES_PORT, CNPG_STATUS_PORT]) },
-    // The API server has no label: its ports, in the ranges where clusters are.
+    // The API server has no label, so the rule allows its ports in the private ranges where clusters are.
     { to: PRIVATE.map((cidr) => ({ ipBlock: { cidr } })), ports: tcp([443, 6443]) },
     { to: [nameServer], ports: dns },
   ],

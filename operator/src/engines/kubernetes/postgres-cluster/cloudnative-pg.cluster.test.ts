@@ -1,19 +1,20 @@
 /**
- * Our Cluster against CloudNativePG's own CRD of RELEASE, on a real Kubernetes. Its controller is not run here: what is
- * shown is that the API server takes the object as it is, with no field that the CRD does not know. The CRD is served
- * under another group meanwhile, as an operator that runs on this cluster would otherwise take CloudNativePG to be
- * there.
+ * Validates our Cluster against CloudNativePG's own CRD of RELEASE, on a real Kubernetes. Its controller does not run
+ * here. The test shows that the API server accepts the object, and that the CRD knows all its fields. The CRD is served
+ * under another group during the test: otherwise an operator on this cluster would find CloudNativePG.
  */
+
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { readSite } from '@slipway/crds';
+import { readSite } from '@slipway/installation';
+import { KubeError } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { parse } from 'yaml';
-import { KubeError } from '../../../runtime/kube.js';
-import { clientOf, deleteAndWait, until } from '../../../testing.js';
+import { clientOf, deleteAndWait } from '../../../testing.js';
 import type { DesiredObject } from '../children/children.js';
 import { clusterKubeconfig, makeIfMissing, SKIPPED } from '../cluster.testing.js';
 import { cloudNativePgObjects } from './cloudnative-pg.js';
@@ -29,7 +30,7 @@ interface Definition {
   spec: { group: string };
 }
 
-/** Go's module cache has it after the first time. */
+/** Returns the CRD. Go's module cache has it after the first time. */
 function theirDefinition(): Definition | undefined {
   try {
     const said = execFileSync('go', ['mod', 'download', '-json', `${MODULE}@${RELEASE}`], {
@@ -85,7 +86,7 @@ function testOn(kubeconfig: string, crd: Definition): void {
   };
 
   for (const [name, place] of Object.entries(places)) {
-    test(`the ${name} Cluster is taken as it is, field by field (its controller is not run here)`, async () => {
+    test(`the CRD accepts the ${name} Cluster, field by field (its controller does not run here)`, async () => {
       const asked = wanted(place);
       const { spec } = (await apply(asked)) as { spec: Record<string, unknown> };
       const { spec: ours } = asked as { spec: Record<string, unknown> };
@@ -93,7 +94,7 @@ function testOn(kubeconfig: string, crd: Definition): void {
     });
   }
 
-  test('a field that the CRD does not know is refused, so that the test above would tell', async () => {
+  test('the CRD rejects an unknown field, so that the test above would fail', async () => {
     const asked = wanted(places.shared) as { spec: object };
     const wrong = { ...asked, spec: { ...asked.spec, enableSuperuser: true } };
     const refusal = await apply(wrong).catch((error) => error);
@@ -104,7 +105,7 @@ function testOn(kubeconfig: string, crd: Definition): void {
   test.run();
 }
 
-/** Returns the fields of `found` that `wanted` names: the CRD has defaults beside. */
+/** Returns the fields of `found` that `wanted` names: the CRD adds defaults. */
 function pick(found: unknown, wanted: unknown): unknown {
   if (Array.isArray(found) && Array.isArray(wanted)) return found.map((item, index) => pick(item, wanted[index]));
   if (typeof found !== 'object' || typeof wanted !== 'object' || !found || !wanted) return found;

@@ -1,23 +1,27 @@
 /**
- * A Postgres cluster as CloudNativePG's `Cluster`, which does failover, upgrades and, where the site sets them up,
- * backups: pure. In: what is asked. Out: the objects to apply, in order, and what the Cluster says of itself. Fields as
- * its API reference of v1 documents them.
+ * A Postgres cluster as CloudNativePG's `Cluster`. Pure. CloudNativePG does failover, upgrades and, if the site
+ * configures them, backups. In: the request. Out: the objects to apply, in order, and the outcome from the Cluster's
+ * status. The fields are those in its API reference of v1.
  */
+
 import { GROUP } from '@slipway/crds';
-import type { KubeObject } from '../../../runtime/kube.js';
-import type { EngineOutcome } from '../../engine.js';
+import type { KubeObject } from '@slipway/kubernetes';
+import type { EngineOutcome } from '../../../capabilities/index.js';
 import type { DesiredObject } from '../children/children.js';
 import { type ClusterRequest, superuserSecret, superuserSecretName } from './cluster.js';
 import { accessRules, parametersOf } from './parameters.js';
 import { labelsOf, metadataOfKept, type Place } from './place.js';
 
-/** The one that CloudNativePG knows. */
+/** Name of CloudNativePG's superuser. */
 export const SUPERUSER = 'postgres';
 const METRICS_PORT = 9187;
-/** The watch of Clusters tells of changes; this is for what it doesn't. */
+/**
+ * Milliseconds between checks. The watch of Clusters reports changes, so the checks only cover state that it does not
+ * report.
+ */
 const LOOK_AGAIN_MS = 2_000;
 
-/** Without the recommended ones, which CloudNativePG sets itself. */
+/** Returns our own labels, without the recommended ones: CloudNativePG sets these itself. */
 const ourLabels = (place: Place) =>
   Object.fromEntries(Object.entries(labelsOf(place)).filter(([label]) => label.startsWith(`${GROUP}/`)));
 
@@ -66,7 +70,7 @@ export function cloudNativePgObjects(request: ClusterRequest, live: CloudNativeP
         parameters: parametersOf({ memory: size.memory, storage, shared: !place.project }),
         pg_hba: accessRules(SUPERUSER),
       },
-      // Its standard queries go into every database, as a superuser: tenants' are not to be entered so.
+      // The standard queries run in every database as a superuser. No superuser may enter tenants' databases.
       monitoring: { disableDefaultQueries: true },
       // The same address as without CloudNativePG, whichever server is the primary.
       managed: {
@@ -83,6 +87,6 @@ export function cloudNativePgObjects(request: ClusterRequest, live: CloudNativeP
 export function outcomeOfCloudNativePg(cluster: CloudNativePgCluster | undefined, suspended: boolean): EngineOutcome {
   const { phase, phaseReason, readyInstances = 0 } = cluster?.status ?? {};
   if (cluster && (suspended ? readyInstances === 0 : readyInstances > 0)) return { state: 'ready', value: undefined };
-  const words = [phase, phaseReason].filter(Boolean).join(': ') || 'CloudNativePG has not said anything of it yet';
+  const words = [phase, phaseReason].filter(Boolean).join(': ') || 'CloudNativePG has not reported a status yet';
   return { state: 'progressing', message: `waiting for Postgres: ${words}`, lookAgainMs: LOOK_AGAIN_MS };
 }

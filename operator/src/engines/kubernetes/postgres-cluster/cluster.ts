@@ -1,12 +1,12 @@
-/** A Postgres cluster, however it is run. */
-import { LABEL_PROJECT, type Site } from '@slipway/crds';
+/** A request for a Postgres cluster, independent of how it is run. */
+import { LABEL_PROJECT, type Site } from '@slipway/installation';
 import type { DesiredObject } from '../children/children.js';
 import { metadataOf, metadataOfKept, type Place } from './place.js';
 
 export interface ClusterRequest {
   place: Place;
   size: Site['sharedDatabase'];
-  /** Its servers are ended, its volumes stay. */
+  /** True if its servers are stopped and its volumes stay. */
   suspended: boolean;
   password: string;
   site: Pick<Site, 'images' | 'storageClass'>;
@@ -14,7 +14,7 @@ export interface ClusterRequest {
 
 export const superuserSecretName = ({ name }: Place) => `${name}-superuser`;
 
-/** `metadata` of a Secret: one that projects share has the label as well, by which Secrets are watched. */
+/** Returns the `metadata` of a Secret. A Secret of a shared cluster also has the label by which Secrets are watched. */
 export function watchedSecret(place: Place, name: string) {
   return watched(metadataOf(place, name));
 }
@@ -24,7 +24,7 @@ const watched = <Metadata extends { labels: Record<string, string> }>(metadata: 
   labels: { [LABEL_PROJECT]: '', ...metadata.labels },
 });
 
-/** In the form that CloudNativePG documents for it. */
+/** Returns the superuser's Secret in the form that CloudNativePG documents. */
 export function superuserSecret({ place, password }: ClusterRequest, username: string): DesiredObject {
   const text = (value: string) => Buffer.from(value).toString('base64');
   return {

@@ -1,6 +1,9 @@
 /**
- * Postgres clusters on a real Kubernetes: its scheduler, volumes and pods. SLIPWAY_E2E_KUBECONFIG names the cluster.
+ * Tests Postgres clusters on a real Kubernetes, with its scheduler, volumes and pods. SLIPWAY_E2E_KUBECONFIG names the
+ * cluster.
  */
+
+import { type Plan, REGIONS, type Region } from '@slipway/crds';
 import {
   ANNOTATION_ADDRESS,
   authenticatorRole,
@@ -10,21 +13,20 @@ import {
   LABEL_RETAINED,
   namespaceOf,
   ownerRole,
-  type Plan,
-  REGIONS,
   REPLICATION_ROLE,
-  type Region,
   readSite,
   SECRETS,
   type Site,
   SYSTEM_NAMESPACE,
-} from '@slipway/crds';
+} from '@slipway/installation';
+import type { KubeClient, KubeObject } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
 import pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { KubeClient, KubeObject } from '../../../runtime/kube.js';
-import { clientOf, deleteAndWait, silentLog, until } from '../../../testing.js';
-import type { DatabaseRequest, EngineOutcome, EngineProject, RemoveRequest } from '../../engine.js';
+import type { DatabaseRequest, EngineOutcome, EngineProject, RemoveRequest } from '../../../capabilities/index.js';
+import { clientOf, deleteAndWait, silentLog } from '../../../testing.js';
+import { MEMORY_CAPACITY } from '../../postgres/session-watch.js';
 import type { Children } from '../children/children.js';
 import {
   clusterKubeconfig,
@@ -74,7 +76,7 @@ function testOn(path: string): void {
     await client.close();
   });
 
-  test('projects of a region share a cluster that is made for the first of them, each with its own database', async (context) => {
+  test('projects of a region have databases in one Postgres cluster, made for the first project', async (context) => {
     const { clusters } = context;
     const first = request(strangers('ea-first', 'free'));
     const second = request(strangers('ea-second', 'starter'));
@@ -83,7 +85,7 @@ function testOn(path: string): void {
       outcomes.map(({ state }) => state),
       ['ready', 'ready'],
     );
-    assert.is(clusters.address(first.project).host, `${SHARED}.${DATA_NAMESPACE}.svc`);
+    assert.is(clusters.addressOf(first.project).host, `${SHARED}.${DATA_NAMESPACE}.svc`);
     for (const { project } of [first, second])
       assert.is(await asOwner(context, SHARED_PLACE, project.ref, 'SELECT 1'), 1);
     assert.match(
@@ -92,7 +94,7 @@ function testOn(path: string): void {
     );
   });
 
-  test('who may enter what: owners no platform database, the reader of changes a project’s alone, nobody the whole log', async (context) => {
+  test('owners and readers of changes enter only projects’ databases, and can’t read the log', async (context) => {
     const to = (user: string, password: string, more: pg.ClientConfig) =>
       failure(query(context, SHARED_PLACE, { user, password, ...more }, 'SELECT 1'));
     const owner = [ownerRole('ea-first'), passwords.owner] as const;
@@ -106,13 +108,13 @@ function testOn(path: string): void {
     assert.is(system.dbname, databaseOf('ea-first'));
   });
 
-  test('a pro project has a Postgres of its own, for logical replication and of the size of its plan', async (context) => {
+  test('a pro project has a Postgres of its own, with logical replication and its plan’s size', async (context) => {
     const asked = request(await newOwn(context.client, 'ea-own'));
     const begun = performance.now();
     const outcome = await settled(() => context.clusters.ensure(asked));
     console.log(`# a Postgres of its own took connections after ${Math.round(performance.now() - begun)} ms`);
     assert.equal(outcome, { state: 'ready', value: undefined });
-    assert.is(context.clusters.address(asked.project).host, 'postgres.p-ea-own.svc');
+    assert.is(context.clusters.addressOf(asked.project).host, 'postgres.p-ea-own.svc');
     const place = OWN_PLACE('ea-own');
     const shown = await asOwner(
       context,
@@ -126,7 +128,21 @@ function testOn(path: string): void {
     assert.not.match(JSON.stringify(pod?.spec), new RegExp(await superuserPasswordIn(context.client, place)));
   });
 
-  test('each of its objects that is edited or deleted comes back as it was, with its data, and is named', async (context) => {
+  test('the memory of sessions is limited to the container’s, less the server’s shared part', async (context) => {
+    const sql = `SELECT ${MEMORY_CAPACITY} AS capacity`;
+    const { capacity } = await asSuperuser(context, SHARED_PLACE, sql);
+    assert.ok(Number(capacity) > 96 * 2 ** 20 && Number(capacity) <= (192 - 48) * 2 ** 20, `${capacity} bytes`);
+  });
+
+  test('a statement that needs more memory than the server has fails, and other sessions continue', async (context) => {
+    const started = 'SELECT pg_postmaster_start_time()::text AS at';
+    const before = await asSuperuser(context, SHARED_PLACE, started);
+    const large = asOwner(context, SHARED_PLACE, 'ea-first', `SELECT length(repeat('x', 300000000))`);
+    assert.match(await failure(large), /53200/);
+    assert.equal(await asSuperuser(context, SHARED_PLACE, started), before);
+  });
+
+  test('each edited or deleted object of a cluster is restored with its data, and reported', async (context) => {
     const { client, clusters } = context;
     const asked = request(await newOwn(client, 'ea-own'), true);
     const place = OWN_PLACE('ea-own');
@@ -166,7 +182,7 @@ function testOn(path: string): void {
     assert.is(await asOwner(context, place, 'ea-own', 'SELECT one FROM kept'), 1);
   });
 
-  test('a suspended project has no server, and has its data when it goes on', async (context) => {
+  test('a suspended project has no Postgres server, and has its data when it is resumed', async (context) => {
     const project = await newOwn(context.client, 'ea-own');
     const place = OWN_PLACE('ea-own');
     await asOwner(context, place, 'ea-own', 'CREATE TABLE before AS SELECT 1 AS one');
@@ -177,10 +193,10 @@ function testOn(path: string): void {
     assert.is(await asOwner(context, place, 'ea-own', 'SELECT one FROM before'), 1);
   });
 
-  test('another plan does not take a database away from where it is: the refusal says what to do', async (context) => {
+  test('a database stays in its place when the plan changes, and the error names a way to move it', async (context) => {
     const { client, clusters } = context;
     const project = await newProject(client, 'ea-kept', 'starter', REGION);
-    const address = clusters.address(project);
+    const address = clusters.addressOf(project);
     const metadata = {
       name: SECRETS.database.name,
       labels: { [LABEL_PROJECT]: 'ea-kept' },
@@ -193,36 +209,36 @@ function testOn(path: string): void {
     });
     assert.is((await settled(() => clusters.ensure(request(project)))).state, 'ready');
     const larger = { ...project, plan: 'pro' as const };
-    await until(() => clusters.address(larger).host === address.host, 'the place to be known');
+    await until(() => clusters.addressOf(larger).host === address.host, 'the address to be known');
     const outcome = await clusters.ensure(request(larger, true));
     assert.is(outcome.state === 'failed' && outcome.reason, 'DatabaseMoveUnsupported');
     assert.match(outcome.state === 'failed' ? outcome.message : '', /Set spec.plan back.*pg_dump/);
     assert.is(await asOwner(context, SHARED_PLACE, 'ea-kept', 'SELECT 1'), 1);
 
-    // The namespace says it too, for when that Secret is deleted.
+    // The namespace also records the address, in case that Secret is deleted.
     await context.children.ensure(markedNamespace(project, address.host));
     const isForgotten = () => context.children.get('Secret', namespaceOf('ea-kept'), metadata.name) === undefined;
     await client.delete(`/api/v1/namespaces/${namespaceOf('ea-kept')}/secrets/${metadata.name}`);
-    await until(isForgotten, 'the Secret to be gone');
-    assert.is(clusters.address(larger).host, address.host);
+    await until(isForgotten, 'the Secret to be deleted');
+    assert.is(clusters.addressOf(larger).host, address.host);
   });
 
-  test('a database of its own is known by itself, whatever plan asks and whoever deleted what says where it is', async ({
+  test('a project’s own cluster is found for any plan, even if the record of its place was deleted', async ({
     client,
     clusters,
   }) => {
     const project = await newOwn(client, 'ea-own');
-    assert.is(clusters.address({ ...project, plan: 'free' }).host, 'postgres.p-ea-own.svc');
+    assert.is(clusters.addressOf({ ...project, plan: 'free' }).host, 'postgres.p-ea-own.svc');
   });
 
-  test('a Postgres that was there and is not any more is told as lost, and nothing empty is put in its place', async (context) => {
+  test('a missing Postgres is reported as lost, and no empty one replaces it', async (context) => {
     const { client, clusters } = context;
     const outcome = await clusters.ensure(request(await newOwn(client, 'ea-lost'), true));
     assert.is(outcome.state === 'failed' && outcome.reason, 'DatabaseLost');
     assert.is(await objectsIn(client, 'ea-lost'), 0);
   });
 
-  test('where CloudNativePG has it and the operator may not use that, nothing of ours is put beside or before it', async (context) => {
+  test('no object is created beside a CloudNativePG cluster that the operator must not use', async (context) => {
     const { client, clusters } = context;
     const project = await newOwn(client, 'ea-theirs');
     const owner = { apiVersion: 'postgresql.cnpg.io/v1', kind: 'Cluster', name: 'postgres', uid: project.uid };
@@ -242,7 +258,7 @@ function testOn(path: string): void {
     assert.is(retained.state === 'failed' && retained.reason, 'CloudNativePGForbidden', 'its data would go');
   });
 
-  test('why a Postgres does not come up is told in words: an image, a storage class, a quota', async (context) => {
+  test('the outcome reports why a Postgres does not start: an image, a storage class, a quota', async (context) => {
     const { client } = context;
     const cases = [
       ['ea-image', { images: { postgres: 'slipway.test/no-such-postgres:1' } }, 'ImagePullBackOff', /no-such-postgres/],
@@ -266,7 +282,7 @@ function testOn(path: string): void {
     await Promise.all(told);
   });
 
-  test('logins to registries are copied to where pods run, and one that is not there is named', async (context) => {
+  test('logins for registries are copied to the namespaces of pods, and a missing login is named', async (context) => {
     const { client, children } = context;
     const logins = (...names: string[]) => new PullSecrets(client, children, names);
     const metadataOf = (name: string) => ({
@@ -295,7 +311,7 @@ function testOn(path: string): void {
     await deleteAndWait(client, `${path}/ea-registry`);
   });
 
-  test('a removal drops the database that was shared, and makes no cluster where there is none', async (context) => {
+  test('a removal drops the database in the shared cluster, and never creates a cluster', async (context) => {
     const { client, clusters } = context;
     const gone = removal(strangers('ea-second', 'starter'));
     assert.equal(await clusters.remove(gone), { state: 'ready', value: undefined });
@@ -313,7 +329,7 @@ function testOn(path: string): void {
     assert.not(await isThere(elsewhere));
   });
 
-  test('a retained database of its own keeps its namespace, which nobody owns any more', async ({
+  test('the namespace of a project’s retained cluster stays, and has no owner from then on', async ({
     client,
     clusters,
   }) => {
@@ -327,7 +343,7 @@ function testOn(path: string): void {
     const another = removal({ ...project, uid: 'uid-of-another' });
     assert.is((await clusters.remove(another)).state, 'ready');
     assert.is((await client.get<KubeObject>(path)).metadata.labels?.[LABEL_RETAINED], undefined, 'of another');
-    // As a deletion that orphans has it, before the operator is asked.
+    // The state after a deletion that orphans objects, before the operator's removal.
     await client.patch(path, { metadata: { ownerReferences: null } });
     assert.is((await clusters.remove(removal(project))).state, 'ready');
     const { metadata } = await client.get<KubeObject>(path);
@@ -348,7 +364,7 @@ async function forbidPods(client: KubeClient, ref: string): Promise<void> {
   );
 }
 
-/** How many StatefulSets and superusers' Secrets the namespace has. */
+/** Returns the number of StatefulSets and superusers' Secrets in the namespace. */
 async function objectsIn(client: KubeClient, ref: string): Promise<number> {
   const names = async (path: string) =>
     (await client.get<{ items: KubeObject[] }>(path)).items.map(({ metadata }) => metadata.name);
@@ -364,7 +380,7 @@ const OWN_PLACE = (ref: string) => ({ namespace: namespaceOf(ref), name: 'postgr
 type Where = typeof SHARED_PLACE;
 
 const strangers = (ref: string, plan: Plan): EngineProject => ({
-  ...{ ref, uid: `uid-${ref}`, owner: 'owner@example.com', region: REGION, plan },
+  ...{ ref, uid: `uid-${ref}`, owner: 'owner@example.com', type: 'shared', region: REGION, plan },
   ...{ suspended: false, retain: false, placement: undefined },
 });
 const request = (project: EngineProject, existed = false): DatabaseRequest => ({
@@ -377,7 +393,7 @@ const removal = (project: EngineProject): RemoveRequest => ({
   databaseId: project.ref,
 });
 
-/** The outcome that asking again does not change by itself. */
+/** Resolves to the first outcome that is not in progress. */
 const settled = (ask: () => Promise<EngineOutcome>) =>
   until(async () => {
     const outcome = await ask();

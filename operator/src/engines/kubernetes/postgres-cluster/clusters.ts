@@ -1,8 +1,11 @@
 /**
- * All Postgres clusters of the installation: one that each region's small projects share, and own ones. In: projects,
- * the site's settings, the caches of what is there. Out: the database verbs of `Engine`. A project's database stays
- * where it was made: the Secret `project-database` says where, and its namespace. Called by the Kubernetes engine.
+ * All Postgres clusters of the installation: one for the small projects of each region, and one for each other project.
+ * In: projects, the site's settings, the caches of existing objects. Out: the methods of `Databases`. A project's
+ * database stays where it was created: the Secret `project-database` records the place, and so does the project's
+ * namespace. Called by the Kubernetes engine.
  */
+
+import { type Region } from '@slipway/crds';
 import {
   ANNOTATION_ADDRESS,
   ANNOTATION_RETAINED_FOR,
@@ -10,25 +13,27 @@ import {
   LABEL_PROJECT,
   LABEL_RETAINED,
   namespaceOf,
-  type Region,
   SECRETS,
   type Site,
-} from '@slipway/crds';
+} from '@slipway/installation';
+import type { KubeClient, KubeObject } from '@slipway/kubernetes';
 import type { Logger } from 'pino';
-import type { KubeClient, KubeObject } from '../../../runtime/kube.js';
 import {
   DATABASE_MOVE_UNSUPPORTED,
   type DatabaseAddress,
   type DatabaseRequest,
+  type Databases,
   type EngineOutcome,
   type EngineProject,
   type RemoveRequest,
-} from '../../engine.js';
+  type Usage,
+} from '../../../capabilities/index.js';
 import { DatabaseServer, databaseLost } from '../../postgres/server.js';
 import type { EndedSession } from '../../postgres/session-watch.js';
 import type { Children } from '../children/children.js';
 import { withRestored } from '../children/ensure-all.js';
 import { PullSecrets } from '../pull-secrets.js';
+import { scaleDown } from '../scale-down.js';
 import { type ClusterRequest, superuserSecretName, watchedSecret } from './cluster.js';
 import {
   CLOUD_NATIVE_PG,
@@ -40,6 +45,7 @@ import {
 } from './ensure-cluster.js';
 import { OpenServers } from './open-servers.js';
 import { hostOf, ownPlace, type Place, placeOf, sharedPlace } from './place.js';
+import { bytesOf } from './quantity.js';
 import { SuperuserKeyLost, superuserKey, superuserPassword } from './superuser-password.js';
 
 export interface PostgresClustersOptions {
@@ -48,7 +54,7 @@ export interface PostgresClustersOptions {
   children: Children;
   /** Returns the password of the role that reads changes for realtime, in the Postgres at `host`. */
   replicationPassword(host: string): Promise<string>;
-  /** Told of each project whose roles or database somebody changed. */
+  /** Called for each project whose roles or database were changed from outside. */
   onChange(ref: string): void;
   onSessionEnded?: ((ref: string, ended: EndedSession) => void) | undefined;
   onDatabaseFull?: ((ref: string, message: string) => void) | undefined;
@@ -56,27 +62,27 @@ export interface PostgresClustersOptions {
 }
 
 const PORT = 5432;
-/** A handful of projects made at once wait for none. */
+/** Number of spare databases. With it, a handful of projects that are created at once need not wait. */
 const SHARED_SPARES = 5;
 const FIRST_REGION: Region = 'eu-central';
-/** Interval between looks at shared objects: no event about them starts a reconcile of a project. */
+/** Milliseconds between checks of shared objects, because no event about them starts a reconcile of a project. */
 const SHARED_LOOK_MS = 10_000;
 const SHARED_FIRST_LOOK_MS = 500;
-/** It listens already, and the way to it is about to be open. */
+/** Milliseconds until the next check if Postgres already listens and its Service will route to it in a moment. */
 const ALMOST_MS = 150;
 
 const ready: EngineOutcome = { state: 'ready', value: undefined };
 
-export class PostgresClusters {
+export class PostgresClusters implements Databases {
   readonly #options: PostgresClustersOptions;
   readonly #servers: OpenServers;
   readonly #pullSecrets: PullSecrets;
-  /** Regions whose shared cluster is kept right. */
+  /** Regions whose shared cluster is reconciled. */
   readonly #regions = new Set<Region>([FIRST_REGION]);
   readonly #ensuring = new Map<string, Promise<EngineOutcome>>();
-  /** Repairs that are not reported yet. */
+  /** Descriptions of repairs that are not reported yet. */
   readonly #restored = new Map<string, Set<string>>();
-  /** Those that were not ready when last looked at: since when. */
+  /** Clusters that were not ready at the last look: since when. */
   readonly #waitingSince = new Map<string, number>();
   #key: Promise<string> | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -97,17 +103,19 @@ export class PostgresClusters {
         onChange,
         onSessionEnded,
         onDatabaseFull,
+        // The volume of a project's own server limits its size.
+        volumeBytes: place.project ? undefined : bytesOf(site.sharedDatabase.storage),
         log,
       });
     });
   }
 
-  /** The first region's shared cluster is there before its first project. */
+  /** Starts reconciling shared clusters. The first region's cluster exists before its first project. */
   start(): void {
     void this.#keepShared();
   }
 
-  address(project: EngineProject): DatabaseAddress {
+  addressOf(project: EngineProject): DatabaseAddress {
     const place = this.#placeOf(project);
     const outside = place.project ? undefined : this.#options.site.databasePublicAddress;
     return {
@@ -117,7 +125,7 @@ export class PostgresClusters {
     };
   }
 
-  /** The id of the project's database, where its server runs and says so. */
+  /** Returns the id of the project's database, if its server runs and has a record of it. */
   async recordedId(project: EngineProject): Promise<string | undefined> {
     const { children } = this.#options;
     const place = this.#placeOf(project);
@@ -126,17 +134,29 @@ export class PostgresClusters {
     return url && this.#servers.use(place, url, (server) => server.recordedId(project.ref));
   }
 
+  /**
+   * Returns the size of the project's database. Undefined if it has a server of its own, or the server is unavailable.
+   */
+  async usage(project: EngineProject): Promise<Usage | undefined> {
+    const { children } = this.#options;
+    const place = this.#placeOf(project);
+    if (place.project || !clusterExists(children, place)) return undefined;
+    const url = superuserUrl(children, await this.#request(place, false));
+    if (!url) return undefined;
+    return this.#servers.use(place, url, async (server) => server.usage(project.ref));
+  }
+
   async ensure(request: DatabaseRequest): Promise<EngineOutcome> {
     const { project } = request;
     const place = this.#placeOf(project);
     const outcome = await inWords(() => this.#ensureAt(place, request));
     const wanted = placeOf(project, this.#options.site);
-    // First the Secret has to name the database that is there.
+    // Before a refusal of the move, the Secret must name the present database.
     if (outcome.state !== 'ready' || outcome.databaseId !== undefined) return outcome;
     return hostOf(wanted) === hostOf(place) ? outcome : moveUnsupported(project, place);
   }
 
-  /** An own cluster goes with its namespace. */
+  /** Removes the database. An own cluster is deleted with its namespace. */
   async remove(request: RemoveRequest): Promise<EngineOutcome> {
     const { client, children } = this.#options;
     const place = this.#placeOf(request);
@@ -148,22 +168,26 @@ export class PostgresClusters {
       this.#servers.close(place);
       this.#restored.delete(hostOf(place));
       this.#waitingSince.delete(hostOf(place));
-      if (request.retain && clusterExists(children, place)) await this.#retain(place, request);
+      if (!request.retain) await scaleDown(client, children, request, 'StatefulSet');
+      else if (clusterExists(children, place)) await this.#retain(place, request);
       return ready;
     }
     if (!clusterExists(children, place)) return ready;
     return inWords(async () => this.#withServer(await this.#request(place, false), (server) => server.remove(request)));
   }
 
-  /** Its servers go with the project; its volume stays as long as its namespace, which nobody owns any more. */
+  /**
+   * Retains the data of an own cluster. Its servers are deleted with the project. Its volume stays as long as its
+   * namespace, which has no owner from then on.
+   */
   async #retain(place: Place, { ref, uid, owner }: RemoveRequest): Promise<void> {
     const { client, children } = this.#options;
     const { namespace, name } = place;
     const path = `/api/v1/namespaces/${namespace}`;
-    const { metadata: held } = await client.get<KubeObject>(path);
-    // One that keeps the data of an earlier project is not this one's to give away. That nobody owns it says nothing.
-    const isAnothers = held.ownerReferences?.some((owner) => owner.kind === 'Project' && owner.uid !== uid);
-    if (held.labels?.[LABEL_PROJECT] !== ref || held.labels[LABEL_RETAINED] === 'true' || isAnothers) return;
+    const { metadata: observed } = await client.get<KubeObject>(path);
+    // A namespace that retains the data of an earlier project must not change. A missing owner proves nothing.
+    const isAnothers = observed.ownerReferences?.some((owner) => owner.kind === 'Project' && owner.uid !== uid);
+    if (observed.labels?.[LABEL_PROJECT] !== ref || observed.labels[LABEL_RETAINED] === 'true' || isAnothers) return;
     const secret = children.get('Secret', namespace, superuserSecretName(place));
     if (secret?.metadata.ownerReferences) {
       await client.patch(`${path}/secrets/${secret.metadata.name}`, { metadata: { ownerReferences: null } });
@@ -171,11 +195,13 @@ export class PostgresClusters {
     if (children.serves(CLOUD_NATIVE_PG) && children.get(CLOUD_NATIVE_PG, namespace, name))
       await this.#hibernate(namespace, name);
     const marks = { labels: { [LABEL_RETAINED]: 'true' }, annotations: { [ANNOTATION_RETAINED_FOR]: owner } };
-    const { resourceVersion } = held;
+    const { resourceVersion } = observed;
     await client.patch(path, { metadata: { ...marks, ownerReferences: null, resourceVersion } });
   }
 
-  /** CloudNativePG's volumes go with their Cluster: it stays, and nothing of it runs. */
+  /**
+   * Hibernates the Cluster. CloudNativePG deletes volumes with their Cluster, so it stays, and no server of it runs.
+   */
   async #hibernate(namespace: string, name: string): Promise<void> {
     const path = `/apis/postgresql.cnpg.io/v1/namespaces/${namespace}/clusters/${name}`;
     const metadata = { ownerReferences: null, annotations: { 'cnpg.io/hibernation': 'on' } };
@@ -189,7 +215,7 @@ export class PostgresClusters {
     await this.#servers.closeAll();
   }
 
-  /** Where its database was made, or is to be. */
+  /** Returns the place where the project's database was made, or is to be made. */
   #placeOf(project: Pick<EngineProject, 'ref' | 'uid' | 'region' | 'plan' | 'retain'>): Place {
     const { children, site } = this.#options;
     const [own, shared] = [ownPlace(project), sharedPlace(project.region)];
@@ -202,7 +228,7 @@ export class PostgresClusters {
       const place = [own, shared].find((each) => hostOf(each) === host);
       if (place) return place;
     }
-    // Whoever deletes what says so does not move the database.
+    // If the records of the place were deleted, an existing own cluster shows it.
     return clusterExists(children, own) ? own : placeOf(project, site);
   }
 
@@ -213,13 +239,13 @@ export class PostgresClusters {
       return this.#withServer(await this.#request(place, false), (server) => server.ensure(request));
     }
     const { client, children } = this.#options;
-    // Not even for a moment an empty one in its place.
+    // No empty database may take the place of a lost one, even for a moment.
     if (request.existed && !clusterExists(children, place))
       return (await theirsUnseen(client, children, place)) ?? databaseLost(request.databaseId);
-    const asked = await this.#request(place, project.suspended, this.#options.site.plans[project.plan].database);
-    if (!project.suspended) return this.#withServer(asked, (server) => server.ensure(request));
+    const desired = await this.#request(place, project.suspended, this.#options.site.plans[project.plan].database);
+    if (!project.suspended) return this.#withServer(desired, (server) => server.ensure(request));
     this.#servers.close(place);
-    return this.#told(place, await this.#ensureOnce(asked));
+    return this.#withRepairs(place, await this.#ensureOnce(desired));
   }
 
   async #request(place: Place, suspended: boolean, size?: Site['sharedDatabase']): Promise<ClusterRequest> {
@@ -233,66 +259,66 @@ export class PostgresClusters {
   }
 
   async #withServer(
-    asked: ClusterRequest,
+    desired: ClusterRequest,
     work: (server: DatabaseServer) => Promise<EngineOutcome>,
   ): Promise<EngineOutcome> {
-    // What projects share is kept right by itself: a project looks only whether it is there.
-    const kept = asked.place.project ? undefined : clusterOutcome(this.#options.children, asked);
-    return this.#withEnsured(asked, kept?.state === 'ready' ? kept : await this.#ensureOnce(asked), work);
+    // A shared cluster is reconciled by itself: a project only checks whether it is ready.
+    const kept = desired.place.project ? undefined : clusterOutcome(this.#options.children, desired);
+    return this.#withEnsured(desired, kept?.state === 'ready' ? kept : await this.#ensureOnce(desired), work);
   }
 
   async #withEnsured(
-    asked: ClusterRequest,
+    desired: ClusterRequest,
     outcome: EngineOutcome,
     work: (server: DatabaseServer) => Promise<EngineOutcome>,
   ): Promise<EngineOutcome> {
-    if (outcome.state !== 'ready') return this.#told(asked.place, outcome);
-    const url = superuserUrl(this.#options.children, asked);
+    if (outcome.state !== 'ready') return this.#withRepairs(desired.place, outcome);
+    const url = superuserUrl(this.#options.children, desired);
     if (!url) return { state: 'progressing', message: 'waiting for the address of Postgres', lookAgainMs: ALMOST_MS };
-    return this.#servers.use(asked.place, url, async (server) => {
-      const closed = await this.#reach(asked.place, server);
-      return closed ?? this.#told(asked.place, await work(server));
+    return this.#servers.use(desired.place, url, async (server) => {
+      const closed = await this.#reach(desired.place, server);
+      return closed ?? this.#withRepairs(desired.place, await work(server));
     });
   }
 
-  /** With what was put right and is not told yet. */
-  #told(place: Place, outcome: EngineOutcome): EngineOutcome {
+  /** Adds repairs that were not reported yet. */
+  #withRepairs(place: Place, outcome: EngineOutcome): EngineOutcome {
     if (outcome.state === 'failed') return outcome;
     const restored = this.#restored.get(hostOf(place));
     this.#restored.delete(hostOf(place));
     return withRestored(outcome, [...(restored ?? [])]);
   }
 
-  /** Undefined: it takes connections. Its pod is ready a moment before its Service leads to it. */
+  /** Undefined: the server accepts connections. Its pod is ready a moment before its Service routes to it. */
   async #reach({ name }: Place, server: DatabaseServer): Promise<EngineOutcome | undefined> {
     try {
       await server.start();
       return undefined;
     } catch (error) {
       const { code = 'no answer' } = error as { code?: string };
-      const message = `waiting for Postgres ${name} to take connections (${code})`;
+      const message = `waiting for Postgres ${name} to accept connections (${code})`;
       return { state: 'progressing', message, lookAgainMs: ALMOST_MS };
     }
   }
 
-  /** Many that ask at once are one piece of work. */
-  #ensureOnce(asked: ClusterRequest): Promise<EngineOutcome> {
-    const key = hostOf(asked.place);
+  /** Reconciles a cluster. Concurrent calls share one run. */
+  #ensureOnce(desired: ClusterRequest): Promise<EngineOutcome> {
+    const key = hostOf(desired.place);
     const running = this.#ensuring.get(key);
     if (running) return running;
-    const begun = this.#ensureCluster(key, asked).finally(() => this.#ensuring.delete(key));
+    const begun = this.#ensureCluster(key, desired).finally(() => this.#ensuring.delete(key));
     this.#ensuring.set(key, begun);
     return begun;
   }
 
-  async #ensureCluster(key: string, asked: ClusterRequest): Promise<EngineOutcome> {
+  async #ensureCluster(key: string, desired: ClusterRequest): Promise<EngineOutcome> {
     const { client, children } = this.#options;
-    if (!asked.place.project) {
-      const copied = await this.#pullSecrets.ensure((name) => watchedSecret(asked.place, name));
+    if (!desired.place.project) {
+      const copied = await this.#pullSecrets.ensure((name) => watchedSecret(desired.place, name));
       if (copied.state !== 'ready') return copied;
     }
     const waitedMs = performance.now() - (this.#waitingSince.get(key) ?? performance.now());
-    const { outcome, restored } = await ensureCluster(client, children, asked, waitedMs);
+    const { outcome, restored } = await ensureCluster(client, children, desired, waitedMs);
     if (outcome.state === 'ready') this.#waitingSince.delete(key);
     else if (!this.#waitingSince.has(key)) this.#waitingSince.set(key, performance.now());
     if (restored.length > 0) {
@@ -308,22 +334,19 @@ export class PostgresClusters {
         const outcome = await this.#keep(sharedPlace(region));
         if (outcome.state !== 'ready') wait = SHARED_FIRST_LOOK_MS;
       } catch (error) {
-        this.#options.log.warn(
-          { region, why: (error as Error).message },
-          'the shared Postgres could not be looked after',
-        );
+        this.#options.log.warn({ region, why: (error as Error).message }, 'shared Postgres not reconciled');
       }
     }
     if (!this.#closed) this.#timer = setTimeout(() => void this.#keepShared(), wait).unref();
   }
 
   async #keep(place: Place): Promise<EngineOutcome> {
-    const asked = await this.#request(place, false);
-    return this.#withEnsured(asked, await this.#ensureOnce(asked), async () => ready);
+    const desired = await this.#request(place, false);
+    return this.#withEnsured(desired, await this.#ensureOnce(desired), async () => ready);
   }
 }
 
-/** Those that Postgres clusters were set up with. */
+/** Returns the superusers' Secrets of all Postgres clusters. */
 const superuserSecretsOf = (children: Children): string[] =>
   children
     .all('Secret')
@@ -347,7 +370,7 @@ function moveUnsupported({ plan }: EngineProject, place: Place): EngineOutcome {
     ? ['in a Postgres of its own', 'one that projects share']
     : ['in a Postgres that projects share', 'one of its own'];
   const message =
-    `the database is ${is}, and plan ${plan} asks for ${wants}: it is not moved. Set spec.plan back, or make another ` +
-    'project and move the data there by pg_dump';
+    `the database is ${is}, and plan ${plan} needs ${wants}: the database is not moved. Set spec.plan back, or ` +
+    'create another project and move the data there by pg_dump';
   return { state: 'failed', reason: DATABASE_MOVE_UNSUPPORTED, message, retry: false };
 }

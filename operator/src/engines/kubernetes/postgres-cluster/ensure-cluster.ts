@@ -1,9 +1,9 @@
 /**
- * Makes one Postgres cluster be there, or puts it right. In: what is asked. Out: how far it is, and a superuser's URL
- * once it takes connections. Costs the API server nothing where all is as it should be. Called by `clusters.ts`.
+ * Creates one Postgres cluster, or repairs its drift. In: the request. Out: its progress, and a superuser's URL once
+ * the cluster accepts connections. Sends no request to the API server if nothing differs. Called by `clusters.ts`.
  */
-import { isNotFound, type KubeClient, type KubeObject } from '../../../runtime/kube.js';
-import type { EngineOutcome } from '../../engine.js';
+import { isNotFound, type KubeClient, type KubeObject } from '@slipway/kubernetes';
+import type { EngineOutcome } from '../../../capabilities/index.js';
 import type { Children } from '../children/children.js';
 import { type Claim, diagnose } from '../children/diagnosis.js';
 import { ensureAll } from '../children/ensure-all.js';
@@ -25,12 +25,15 @@ export interface EnsuredCluster {
   restored: string[];
 }
 
-/** The kind that CloudNativePG serves. */
+/** Name of the kind that CloudNativePG serves. */
 export const CLOUD_NATIVE_PG = 'Cluster';
-/** In so long a volume is made and a pod gets its place: what they lack before is no trouble yet. */
+/**
+ * Milliseconds that it usually takes to create a volume and schedule a pod. Until then, a missing volume or node is no
+ * failure.
+ */
 const USUAL_MS = 10_000;
 
-/** `waitedMs`: how long it has not been ready. */
+/** `waitedMs`: the time for which it has not been ready. */
 export async function ensureCluster(
   client: KubeClient,
   children: Children,
@@ -49,8 +52,8 @@ export async function ensureCluster(
 }
 
 /**
- * Before anything of it is made: an empty Postgres of ours, and its Service, would take the place of one of
- * CloudNativePG with data.
+ * Returns a failure if the cluster is one of CloudNativePG that the operator may not use. Called before any object is
+ * made: an empty Postgres of ours, and its Service, would replace a CloudNativePG cluster with data.
  */
 export async function theirsUnseen(
   client: KubeClient,
@@ -65,7 +68,7 @@ export async function theirsUnseen(
   });
   if (!service?.metadata.ownerReferences?.some(({ kind }) => kind === CLOUD_NATIVE_PG)) return undefined;
   const message =
-    `Postgres ${name} in ${namespace} is one of CloudNativePG, which the operator may not use: ` +
+    `Postgres ${name} in ${namespace} is a CloudNativePG cluster, which the operator may not use: ` +
     'apply the component cloudnative-pg, and restart the operator';
   return { state: 'failed', reason: 'CloudNativePGForbidden', message, retry: true };
 }
@@ -77,7 +80,10 @@ function objectsOf(children: Children, request: ClusterRequest) {
     : statefulSetObjects(request, children.get<StatefulSet>('StatefulSet', namespace, name));
 }
 
-/** One that was made before CloudNativePG came stays as it is, with its data. */
+/**
+ * True if CloudNativePG runs the cluster. A cluster that was made before CloudNativePG was installed stays as it is,
+ * with its data.
+ */
 const isTheirs = (children: Children, place: Place) => children.serves(CLOUD_NATIVE_PG) && !isOurs(children, place);
 
 const isOurs = (children: Children, place: Place) =>
@@ -86,7 +92,7 @@ const isOurs = (children: Children, place: Place) =>
 
 type Wanted = Pick<ClusterRequest, 'place' | 'suspended'>;
 
-/** Returns the state of the cluster, as the caches have it. */
+/** Returns the state of the cluster, from the caches. */
 export function clusterOutcome(children: Children, { place, suspended }: Wanted): EngineOutcome {
   const { namespace, name } = place;
   if (isTheirs(children, place)) {
@@ -99,7 +105,7 @@ export function clusterOutcome(children: Children, { place, suspended }: Wanted)
   return diagnose(`Postgres ${name}`, set, pod ? [pod] : [], claim ? [claim] : []);
 }
 
-/** With what is told by Events alone. */
+/** Adds the reason of a failure that only Events have. */
 async function explained(
   client: KubeClient,
   children: Children,
@@ -110,14 +116,14 @@ async function explained(
   if (isTheirs(children, place) || outcome.state === 'ready') return outcome;
   if (outcome.state === 'failed') {
     if (outcome.reason !== 'UnboundClaim') return outcome;
-    const said = await warningOf(client, { kind: 'PersistentVolumeClaim', namespace, name: claimOf(place) });
-    return said ? { ...outcome, message: `Postgres ${name} waits for its volume: ${quote(said)}` } : outcome;
+    const warning = await warningOf(client, { kind: 'PersistentVolumeClaim', namespace, name: claimOf(place) });
+    return warning ? { ...outcome, message: `Postgres ${name} waits for its volume: ${quote(warning)}` } : outcome;
   }
   if (children.get('Pod', namespace, `${name}-0`)) return outcome;
-  const said = await warningOf(client, { kind: 'StatefulSet', namespace, name });
-  if (!said) return outcome;
-  const reason = /exceeded quota/.test(said) ? 'QuotaExceeded' : 'FailedCreate';
-  return { state: 'failed', reason, message: `Postgres ${name} is refused: ${quote(said)}`, retry: true };
+  const warning = await warningOf(client, { kind: 'StatefulSet', namespace, name });
+  if (!warning) return outcome;
+  const reason = /exceeded quota/.test(warning) ? 'QuotaExceeded' : 'FailedCreate';
+  return { state: 'failed', reason, message: `Postgres ${name} is refused: ${quote(warning)}`, retry: true };
 }
 
 const WAITED_FOR = ['UnboundClaim', 'Unschedulable'];
@@ -130,15 +136,15 @@ const usual = (outcome: EngineOutcome): EngineOutcome =>
 
 const quote = (text: string) => text.replace(/\s+/g, ' ').trim().slice(0, 300);
 
-/** Made by the StatefulSet. */
+/** Returns the name of the volume claim, which the StatefulSet makes. */
 const claimOf = ({ name }: Place) => `data-${name}-0`;
 
-/** Whether anything of it was ever made: its volume outlives its servers. */
+/** Whether any part of the cluster was ever made: its volume outlives its servers. */
 export const clusterExists = (children: Children, place: Place) =>
   isOurs(children, place) ||
   (children.serves(CLOUD_NATIVE_PG) && children.get(CLOUD_NATIVE_PG, place.namespace, place.name) !== undefined);
 
-/** Undefined: it has no address yet. */
+/** Returns the URL of the superuser. Undefined: the cluster has no address yet. */
 export function superuserUrl(children: Children, { place, password }: ClusterRequest): string | undefined {
   const theirs = isTheirs(children, place);
   const address = theirs ? hostOf(place) : serviceAddress(children, place);
@@ -146,7 +152,10 @@ export function superuserUrl(children: Children, { place, password }: ClusterReq
   return address && `postgresql://${user}:${encodeURIComponent(password)}@${address}:5432/postgres`;
 }
 
-/** Not its name: one that was asked for before there was a Service is unknown to the cluster's DNS for a while. */
+/**
+ * Returns the IP address of the Service, not its name. The cluster's DNS caches for a while that a name does not exist,
+ * if it was looked up before its Service existed.
+ */
 function serviceAddress(children: Children, { namespace, name }: Place): string | undefined {
   const service = children.get<KubeObject & { spec?: { clusterIP?: string } }>('Service', namespace, name);
   const address = service?.spec?.clusterIP;

@@ -1,4 +1,4 @@
-import { readSite } from '@slipway/crds';
+import { readSite } from '@slipway/installation';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { markedNamespace } from '../isolation/namespace.js';
@@ -9,7 +9,7 @@ import { ownPlace, placeOf, sharedPlace } from './place.js';
 import { isSettled, type StatefulSet, statefulSetObjects } from './stateful-set.js';
 import { superuserPassword } from './superuser-password.js';
 
-const test = suite('what a Postgres cluster is asked to be');
+const test = suite('the objects of a Postgres cluster');
 const MEBI = 2 ** 20;
 const megabytes = (setting: string | undefined) => Number(setting?.replace(/MB$/, ''));
 
@@ -19,13 +19,15 @@ for (const [memory, storage] of [
   ['512Mi', '10Gi'],
   ['4Gi', '1Ti'],
 ] as const) {
-  test(`with ${memory} and ${storage}, what is kept in memory and as log leaves room`, () => {
+  test(`the settings of Postgres leave room in memory and on the volume with ${memory} and ${storage}`, () => {
     const parameters = parametersOf({ memory, storage, shared: true });
     const bytes = { Mi: MEBI, Gi: 2 ** 30, Ti: 2 ** 40 };
     const sizeOf = (text: string) => (Number.parseInt(text, 10) * bytes[text.slice(-2) as keyof typeof bytes]) / MEBI;
     assert.ok(megabytes(parameters.shared_buffers) * 4 <= sizeOf(memory));
     const connections = Number(parameters.max_connections);
     assert.ok(connections === 20 || connections * 5 + megabytes(parameters.shared_buffers) < sizeOf(memory));
+    const reserved = Number(parameters.superuser_reserved_connections) + Number(parameters.reserved_connections);
+    assert.ok(reserved > connections / 4 && reserved < connections / 2, String(reserved));
     const log = megabytes(parameters.max_slot_wal_keep_size) + megabytes(parameters.max_wal_size);
     assert.ok(log <= sizeOf(storage) / 3, String(log));
     assert.ok(megabytes(parameters.max_wal_size) >= 32);
@@ -42,13 +44,13 @@ const request = (more: Partial<ClusterRequest> = {}): ClusterRequest => ({
   ...more,
 });
 
-test('a plan with a database of its own has it in its namespace, another shares its region’s', () => {
+test('a project has a Postgres in its namespace if its plan has one, and otherwise uses its region’s', () => {
   const project = { ref: 'first', uid: 'uid', region: 'us-east' as const, retain: false };
   assert.equal(placeOf({ ...project, plan: 'free' }, site), { namespace: 'slipway-data', name: 'shared-us-east' });
   assert.equal(placeOf({ ...project, plan: 'pro' }, site), ownPlace(project));
 });
 
-test('a password is in the Secret alone, another for each cluster, and the same whenever it is made', () => {
+test('a superuser’s password is only in the Secret, differs for each cluster, and never changes', () => {
   for (const objects of [statefulSetObjects(request(), undefined), cloudNativePgObjects(request(), undefined)]) {
     const [, ...others] = objects;
     assert.not.match(JSON.stringify(others), /never-in-a-pod/);
@@ -59,7 +61,7 @@ test('a password is in the Secret alone, another for each cluster, and the same 
   assert.is.not(superuserPassword('key', shared), superuserPassword('other', shared));
 });
 
-test('what its Project owns goes with it, what projects share is nobody’s', () => {
+test('a Project owns the objects of its own Postgres, and nobody owns the objects of a shared Postgres', () => {
   for (const { metadata } of statefulSetObjects(request(), undefined)) {
     assert.equal(
       metadata.ownerReferences?.map(({ kind, uid }) => [kind, uid]),
@@ -71,7 +73,7 @@ test('what its Project owns goes with it, what projects share is nobody’s', ()
   }
 });
 
-test('what the data is lost without is nobody’s while its project retains: garbage collection asks nobody', () => {
+test('objects with the data of a project that retains it have no owner, so they are not garbage collected', () => {
   const retained = request({ place: ownPlace({ ref: 'first', uid: 'uid', retain: true }) });
   const ownerless = (objects: ReturnType<typeof statefulSetObjects>) =>
     objects.filter(({ metadata }) => metadata.ownerReferences === undefined).map(({ kind }) => kind);
@@ -84,7 +86,7 @@ test('what the data is lost without is nobody’s while its project retains: gar
   assert.equal([marked(true), marked(false)?.length], [undefined, 1]);
 });
 
-test('a site that changes the size of volumes leaves the claims of a StatefulSet as they are: the API refuses it', () => {
+test('a StatefulSet keeps its volume claims when a site changes the volume size, which is immutable', () => {
   const setOf = (objects: object[]) => objects.at(-1) as StatefulSet;
   const made = setOf(statefulSetObjects(request(), undefined));
   const larger = request({
@@ -95,7 +97,7 @@ test('a site that changes the size of volumes leaves the claims of a StatefulSet
   assert.equal(later.spec?.volumeClaimTemplates, made.spec?.volumeClaimTemplates);
 });
 
-test('it is settled when a server takes connections, and a suspended one when none is left', () => {
+test('a cluster is settled once a server is ready, and a suspended cluster once no server is left', () => {
   const set = (status: NonNullable<StatefulSet['status']>): StatefulSet => ({ metadata: { name: 'postgres' }, status });
   assert.not(isSettled(undefined, false));
   assert.not(isSettled(undefined, true));
@@ -105,7 +107,7 @@ test('it is settled when a server takes connections, and a suspended one when no
   assert.ok(isSettled(set({}), true));
 });
 
-test('CloudNativePG’s own words are told until an instance is ready', () => {
+test('the outcome quotes CloudNativePG until an instance is ready', () => {
   const status = { phase: 'Setting up primary', phaseReason: 'Creating primary instance postgres-1' };
   const outcome = outcomeOfCloudNativePg({ metadata: { name: 'postgres' }, status }, false);
   assert.match(outcome.state === 'progressing' ? outcome.message : '', /Setting up primary: Creating primary instance/);

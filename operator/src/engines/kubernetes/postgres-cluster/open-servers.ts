@@ -1,6 +1,6 @@
 /**
- * Sessions into Postgres clusters, opened when first needed: one `DatabaseServer` each, begun anew where its address
- * changed, the one that nobody used for longest closed when there are too many. Called by `clusters.ts`.
+ * Sessions on Postgres clusters, opened on demand: one `DatabaseServer` for each cluster. A changed address replaces
+ * the server. Beyond MOST_OPEN servers, the least recently used one is closed. Called by `clusters.ts`.
  */
 import type { DatabaseServer } from '../../postgres/server.js';
 import { hostOf, type Place } from './place.js';
@@ -14,7 +14,7 @@ interface Open {
 const MOST_OPEN = 200;
 
 export class OpenServers {
-  /** The one used last is last. */
+  /** In the order of use: the most recently used is last. */
   readonly #open = new Map<string, Open>();
   readonly #make: (place: Place, url: string) => DatabaseServer;
   readonly #closing = new Set<Promise<void>>();

@@ -1,4 +1,8 @@
-/** Where a project's Postgres is: the one that its region shares, or one of its own. Pure; called by `clusters.ts`. */
+/**
+ * Determines the place of a project's Postgres: the one that its region shares, or one of its own. Pure. Called by
+ * `clusters.ts`.
+ */
+import { type Region } from '@slipway/crds';
 import {
   DATA_NAMESPACE,
   LABEL_CLUSTER,
@@ -8,18 +12,17 @@ import {
   MANAGED_BY,
   namespaceOf,
   PART_POSTGRES,
-  type Region,
   type Site,
   sharedClusterOf,
-} from '@slipway/crds';
-import { type Owner, ownerReference } from '../../../owner-reference.js';
-import type { EngineProject } from '../../engine.js';
+} from '@slipway/installation';
+import type { EngineProject } from '../../../capabilities/index.js';
+import { type Owner, ownerReference } from '../../../runtime/owner-reference.js';
 
 export interface Place {
   namespace: string;
-  /** The name of the cluster, and of the Service that leads to it. */
+  /** The name of the cluster and of its Service. */
   name: string;
-  /** The project that owns it; undefined: projects share it. */
+  /** The project that owns the cluster. Undefined: projects share it. */
   project?: Owner & { retain: boolean };
 }
 
@@ -33,7 +36,7 @@ export const ownPlace = ({ ref, uid, retain }: NonNullable<Place['project']>): P
   project: { ref, uid, retain },
 });
 
-/** The place that its plan asks for. */
+/** Returns the place that the project's plan requires. */
 export const placeOf = (
   project: Pick<EngineProject, 'ref' | 'uid' | 'region' | 'plan' | 'retain'>,
   { plans }: Site,
@@ -41,7 +44,7 @@ export const placeOf = (
 
 export const hostOf = ({ namespace, name }: Place) => `${name}.${namespace}.svc`;
 
-/** `metadata` of an object that is part of the cluster. */
+/** Returns the `metadata` of an object that is part of the cluster. */
 export function metadataOf({ namespace, name: cluster, project }: Place, name: string) {
   return {
     name,
@@ -51,7 +54,7 @@ export function metadataOf({ namespace, name: cluster, project }: Place, name: s
   };
 }
 
-/** Metadata of an object that holds data: it is not deleted with a Project that retains. */
+/** Returns the metadata of an object that contains data: it is not deleted with a Project that retains. */
 export function metadataOfKept(place: Place, name: string) {
   const { ownerReferences, ...metadata } = metadataOf(place, name);
   return place.project?.retain || !ownerReferences ? metadata : { ...metadata, ownerReferences };
@@ -66,7 +69,7 @@ export const labelsOf = ({ name, project }: Place): Record<string, string> => ({
   ...(project ? { [LABEL_PROJECT]: project.ref, 'app.kubernetes.io/instance': project.ref } : {}),
 });
 
-/** The labels that select its pods. */
+/** The labels that select the pods of the cluster. */
 export const podSelector = ({ name }: Place) => ({
   'app.kubernetes.io/name': 'postgres',
   [LABEL_CLUSTER]: name,

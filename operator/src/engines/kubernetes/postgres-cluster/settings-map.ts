@@ -1,9 +1,10 @@
 /**
- * The ConfigMap of a Postgres server's settings: of all ConfigMaps the only one that the operator compares with what is
- * there. Pure.
+ * The ConfigMap of a Postgres server's settings. It is the only ConfigMap that the operator compares with the live one.
+ * Pure.
  */
-import { DATA_NAMESPACE, PART_POSTGRES } from '@slipway/crds';
-import type { KubeObject } from '../../../runtime/kube.js';
+
+import { DATA_NAMESPACE, PART_POSTGRES } from '@slipway/installation';
+import type { KubeObject } from '@slipway/kubernetes';
 
 export const settingsMapName = (cluster: string) => `${cluster}-settings`;
 

@@ -1,6 +1,6 @@
 /**
- * A Postgres cluster of one server as a StatefulSet of the official image: pure. In: what is asked. Out: the objects to
- * apply, in order, and what they say of themselves. Used where CloudNativePG is not served.
+ * A Postgres cluster of one server as a StatefulSet of the official image. Pure. In: the request. Out: the objects to
+ * apply, in order, and the outcome from their status. Used if CloudNativePG is not served.
  */
 
 import type { DesiredObject } from '../children/children.js';
@@ -9,18 +9,18 @@ import { fingerprint } from '../children/fingerprint.js';
 import { INNER_SERVICE } from '../inner-service.js';
 import { restrictedContainer, restrictedPod } from '../restricted-pod.js';
 import { type ClusterRequest, superuserSecret, superuserSecretName } from './cluster.js';
-import { accessRules, parametersOf } from './parameters.js';
+import { accessRules, parametersOf, processMemory } from './parameters.js';
 import { labelsOf, metadataOf, podSelector } from './place.js';
 import { settingsMapName } from './settings-map.js';
 
-/** Not `postgres`: in these databases that is the name of the group of their owners. */
+/** Name of the superuser. It is not `postgres`, because that is the name of the group of owners in these databases. */
 export const SUPERUSER = 'slipway';
-/** The account of the official image. */
+/** User id of Postgres in the official image. */
 const ACCOUNT = 999;
 const PORT = 5432;
 const SETTINGS_FOLDER = '/etc/slipway-postgres';
 const DATA_FOLDER = '/var/lib/postgresql';
-/** Ends sessions, writes a checkpoint; longer, and the next start recovers from the log. */
+/** Seconds to end sessions and write a checkpoint. If this takes longer, the next start recovers from the log. */
 const GRACE_SECONDS = 60;
 
 export interface StatefulSet extends Workload {
@@ -32,7 +32,7 @@ interface VolumeClaim {
   spec: { accessModes: string[]; resources: { requests: { storage: string } }; storageClassName?: string };
 }
 
-/** `live`: the StatefulSet that is there, whose volume claims can't be changed any more. */
+/** `live`: the existing StatefulSet, whose volume claims can't be changed. */
 export function statefulSetObjects(request: ClusterRequest, live: StatefulSet | undefined): DesiredObject[] {
   const claim = claimOf(request, live?.spec?.volumeClaimTemplates?.[0]);
   const settings = settingsMap(request, claim.resources.requests.storage);
@@ -87,14 +87,14 @@ function statefulSet(request: ClusterRequest, claim: VolumeClaim['spec'], settin
       replicas: suspended ? 0 : 1,
       revisionHistoryLimit: 10,
       updateStrategy: { type: 'RollingUpdate', rollingUpdate: { partition: 0 } },
-      // As it would be by itself: named, so that nobody's change of it takes the data of who is suspended.
+      // The default, set explicitly: a change of it must not delete the data of a suspended project.
       persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' },
       serviceName: place.name,
       selector: { matchLabels: podSelector(place) },
       template: {
         metadata: {
           labels: labelsOf(place),
-          // Postgres reads most of its settings at its start alone.
+          // Postgres reads most of its settings only at its start.
           annotations: { 'slipway.dev/settings': fingerprint(settings) },
         },
         spec: podSpec(request),
@@ -106,21 +106,23 @@ function statefulSet(request: ClusterRequest, claim: VolumeClaim['spec'], settin
 
 function podSpec({ place, size, site: { images } }: ClusterRequest) {
   const restricted = restrictedPod({ account: ACCOUNT, graceSeconds: GRACE_SECONDS, images });
+  const most = processMemory({ memory: size.memory, shared: !place.project });
   return {
     ...restricted,
-    // A large volume is not walked through at each start.
+    // The files of a large volume are not checked at each start.
     securityContext: { ...restricted.securityContext, fsGroup: ACCOUNT, fsGroupChangePolicy: 'OnRootMismatch' },
     containers: [
       {
         name: 'postgres',
         image: images.postgres,
         ...restrictedContainer(images),
+        command: ['sh', '-c', `ulimit -d ${kibibytes(most)} && exec docker-entrypoint.sh "$@"`, 'sh'],
         args: ['postgres', '-c', `config_file=${SETTINGS_FOLDER}/postgresql.conf`],
         env: environment(superuserSecretName(place)),
         ports: [{ name: 'postgres', containerPort: PORT, protocol: 'TCP' }],
         resources: { requests: { cpu: size.cpu, memory: size.memory }, limits: { memory: size.memory } },
-        // Without a liveness probe: one that recovers from a long log must be let be, and one that crashes ends by
-        // itself.
+        // There is no liveness probe: a server that recovers from a long log must not be restarted, and one that
+        // crashes exits by itself.
         startupProbe: {
           exec: isReady,
           periodSeconds: 1,
@@ -135,7 +137,7 @@ function podSpec({ place, size, site: { images } }: ClusterRequest) {
           successThreshold: 1,
           failureThreshold: 2,
         },
-        // Whatever signal the image has for its end: this one ends sessions instead of waiting for them.
+        // Independent of the image's stop signal: this mode ends sessions instead of waiting for them.
         lifecycle: { preStop: { exec: { command: ['pg_ctl', 'stop', '--mode=fast', '--no-wait'] } } },
         volumeMounts: [
           { name: 'data', mountPath: DATA_FOLDER },
@@ -150,11 +152,13 @@ function podSpec({ place, size, site: { images } }: ClusterRequest) {
       { name: 'settings', configMap: { name: settingsMapName(place.name), defaultMode: 0o644 } },
       { name: 'run', emptyDir: {} },
       { name: 'tmp', emptyDir: {} },
-      // Parallel queries share memory here, of which a container has 64 MiB otherwise.
+      // Parallel queries share memory here. Without the volume a container has 64 MiB of it.
       { name: 'shared-memory', emptyDir: { medium: 'Memory' } },
     ],
   };
 }
+
+const kibibytes = (bytes: number) => Math.floor(bytes / 1024);
 
 const isReady = {
   command: ['pg_isready', '--quiet', '--host=127.0.0.1', `--username=${SUPERUSER}`, '--dbname=postgres'],
@@ -170,7 +174,7 @@ const environment = (secret: string) => [
   },
 ];
 
-/** It takes connections, or has none left that could. */
+/** True if the server accepts connections or, if suspended, no server is left. */
 export function isSettled(set: StatefulSet | undefined, suspended: boolean): boolean {
   const { replicas = 0, readyReplicas = 0 } = set?.status ?? {};
   return set !== undefined && (suspended ? replicas === 0 : readyReplicas > 0);

@@ -1,5 +1,8 @@
-/** The key of the superusers' passwords, on a Kubernetes API: made once, and never anew while a Postgres needs it. */
-import { SYSTEM_NAMESPACE } from '@slipway/crds';
+/**
+ * Tests the key of the superusers' passwords with a Kubernetes API. The key is created once, and never again while a
+ * Postgres needs it.
+ */
+import { SYSTEM_NAMESPACE } from '@slipway/installation';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { deleteAndWait, startTestKubernetes, type TestKubernetes } from '../../../testing.js';
@@ -16,12 +19,14 @@ test.before(async (context) => {
 });
 test.after(({ kubernetes }) => kubernetes.close());
 
-test('it is made where no Postgres was set up yet, and is the same ever after', async ({ kubernetes: { client } }) => {
+test('the key of the passwords is created while there is no Postgres, and stays the same', async ({
+  kubernetes: { client },
+}) => {
   const key = await superuserKey(client, () => []);
   assert.is(await superuserKey(client, () => ['p-first/postgres-superuser']), key);
 });
 
-test('one that is gone while a Postgres needs it is not made anew: the refusal names it, and what to do', async ({
+test('a lost key that a Postgres needs is not created again, and the error names the key and the fix', async ({
   kubernetes: { client },
 }) => {
   await superuserKey(client, () => []);
@@ -29,7 +34,7 @@ test('one that is gone while a Postgres needs it is not made anew: the refusal n
   const users = ['p-first/postgres-superuser', 'slipway-data/shared-eu-central-superuser'];
   const refusal = await superuserKey(client, () => users).catch((error) => error);
   assert.instance(refusal, SuperuserKeyLost);
-  assert.match(refusal.message, /slipway-postgres-key is gone .*p-first\/postgres-superuser and 1 more.*restore it/);
+  assert.match(refusal.message, /slipway-postgres-key is missing.*p-first\/postgres-superuser and 1 more.*restore it/);
   assert.ok((await client.get(`${SECRETS}/slipway-postgres-key`).catch(() => 'none')) === 'none');
 });
 

@@ -1,11 +1,12 @@
 /**
- * The superusers' passwords of all Postgres clusters, derived from one key in the platform's namespace: so a Secret
- * that somebody deletes or edits comes back as it was, and the Postgres that was set up with it still takes it.
+ * The superusers' passwords of all Postgres clusters, derived from one key in the platform's namespace. So a Secret
+ * that somebody deletes or edits is restored with the same password, which its Postgres still accepts.
  */
+
 import { createHmac, randomBytes } from 'node:crypto';
-import { LABEL_MANAGED_BY, MANAGED_BY, SYSTEM_NAMESPACE } from '@slipway/crds';
+import { LABEL_MANAGED_BY, MANAGED_BY, SYSTEM_NAMESPACE } from '@slipway/installation';
+import type { KubeClient } from '@slipway/kubernetes';
 import { generatedSecret } from '../../../runtime/generated-secret.js';
-import type { KubeClient } from '../../../runtime/kube.js';
 import type { Place } from './place.js';
 
 const KEY = 'key';
@@ -15,21 +16,24 @@ const SECRET = {
   labels: { [LABEL_MANAGED_BY]: MANAGED_BY },
 };
 
-/** A new one would let the operator into none of the clusters that are there, and overwrite the passwords that do. */
+/**
+ * The key of the superusers' passwords is lost. A new key would not open the existing clusters, and would overwrite the
+ * passwords that do.
+ */
 export class SuperuserKeyLost extends Error {
   constructor([first, ...others]: readonly string[]) {
     const users = others.length > 0 ? `${first} and ${others.length} more` : first;
     super(
-      `the Secret ${SECRET.namespace}/${SECRET.name} is gone while Postgres clusters use it (${users}): ` +
+      `the Secret ${SECRET.namespace}/${SECRET.name} is missing, and Postgres clusters use it (${users}): ` +
         'restore it from the backup',
     );
   }
 }
 
-/** `inUse`: the superusers' Secrets that were made with it. Only where there is none it is made. */
+/** Returns the key. It is made only if `inUse` is empty: the superusers' Secrets that were made with the key. */
 export async function superuserKey(client: KubeClient, inUse: () => readonly string[]): Promise<string> {
-  const make = (held: Record<string, string>) => {
-    if (held[KEY]) return {};
+  const make = (current: Record<string, string>) => {
+    if (current[KEY]) return {};
     const users = inUse();
     if (users.length > 0) throw new SuperuserKeyLost(users);
     return { [KEY]: randomBytes(32).toString('base64url') };

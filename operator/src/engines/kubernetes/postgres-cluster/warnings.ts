@@ -1,14 +1,14 @@
 /**
- * Reads warnings that the cluster's controllers report in Events alone: a StatefulSet whose pods are refused has no
- * message in its status.
+ * Reads warnings that the cluster's controllers report only in Events. For example, a StatefulSet whose pods are
+ * rejected has no message in its status.
  */
-import type { KubeClient } from '../../../runtime/kube.js';
+import type { KubeClient } from '@slipway/kubernetes';
 
 interface EventList {
   items: { type?: string; message?: string; lastTimestamp?: string | null; eventTime?: string | null }[];
 }
 
-/** The latest warning. */
+/** Returns the latest warning. */
 export async function warningOf(
   client: KubeClient,
   { kind, namespace, name }: { kind: string; namespace: string; name: string },

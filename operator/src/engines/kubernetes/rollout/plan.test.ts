@@ -10,50 +10,50 @@ const has = (ref: string, state: Standing['state'] = 'well'): Standing => ({ ref
 const cases: Record<string, { standings: Standing[]; batch: number; chosen: string[]; halt?: string }> = {
   'nobody waits: nobody is chosen': { standings: [has('a'), has('b')], batch: 2, chosen: [] },
   'the first batch is chosen by name': { standings: [old('c'), old('a'), old('b')], batch: 2, chosen: ['a', 'b'] },
-  'those under way take places of the batch': {
+  'projects in progress take places of the batch': {
     standings: [has('a', 'underway'), old('b'), old('c')],
     batch: 2,
     chosen: ['b'],
   },
-  'a full batch lets nobody in': {
+  'a full batch admits no project': {
     standings: [has('a', 'underway'), has('b', 'underway'), old('c')],
     batch: 2,
     chosen: [],
   },
-  'more under way than a batch, as when it was made smaller, lets nobody in': {
+  'more projects in progress than a batch, as when it was made smaller, admit no other': {
     standings: [has('a', 'underway'), has('b', 'underway'), old('c')],
     batch: 1,
     chosen: [],
   },
-  'one that is done makes room': { standings: [has('a'), has('b', 'underway'), old('c')], batch: 2, chosen: ['c'] },
-  'a failure stops all, those of the same batch too': {
+  'a finished project makes room': { standings: [has('a'), has('b', 'underway'), old('c')], batch: 2, chosen: ['c'] },
+  'a failure stops all projects, also those of the same batch': {
     standings: [has('a'), has('b', 'failed'), has('c', 'underway'), old('d')],
     batch: 5,
     chosen: [],
     halt: 'b',
   },
-  'of several failures the first by name is told': {
+  'the first of several failures by name is reported': {
     standings: [has('z', 'failed'), has('b', 'failed'), old('d')],
     batch: 5,
     chosen: [],
     halt: 'b',
   },
-  'a project that fails with the old images stops nobody, and is last': {
+  'a project that fails with the old images stops no other, and is last': {
     standings: [old('a', 'failed'), old('x'), old('y')],
     batch: 2,
     chosen: ['x', 'y'],
   },
-  'one that is not well yet with the old images comes before it, and after those that are': {
+  'a project in progress with the old images comes after healthy ones and before failed ones': {
     standings: [old('a', 'failed'), old('b', 'underway'), old('x')],
     batch: 2,
     chosen: ['x', 'b'],
   },
-  'newer images are not tried with who failed with the ones before': {
+  'newer images are not tried first with a project that failed with the former ones': {
     standings: [old('a-failed-with-the-ones-before', 'failed'), old('b'), old('c')],
     batch: 1,
     chosen: ['b'],
   },
-  'one that fails with old and new images stops nobody who fails as well': {
+  'a project that fails with the new images stops no project that fails with the old ones': {
     standings: [has('a', 'failed'), old('b', 'failed'), has('c')],
     batch: 1,
     chosen: ['b'],
@@ -67,12 +67,12 @@ for (const [what, { standings, batch, chosen, halt }] of Object.entries(cases)) 
   });
 }
 
-test('a rollout to its end never has more under way than a batch, and reaches everyone', () => {
+test('a rollout never has more projects in progress than a batch, and updates all projects', () => {
   let standings = Array.from({ length: 23 }, (_, index) => old(`p${String(index).padStart(2, '0')}`));
   for (let rounds = 0; standings.some(({ isCurrent, state }) => !isCurrent || state !== 'well'); rounds++) {
     assert.ok(rounds < 100);
     const { chosen } = planRollout(standings, 4);
-    // Each writes by itself: all that were chosen, one by one, see the same plan.
+    // Each chosen project writes by itself. All of them, one by one, see the same plan.
     for (const ref of chosen) {
       assert.ok(planRollout(standings, 4).chosen.has(ref));
       standings = standings.map((standing) => (standing.ref === ref ? has(ref, 'underway') : standing));
@@ -84,7 +84,7 @@ test('a rollout to its end never has more under way than a batch, and reaches ev
   }
 });
 
-test('projects are counted by how they stand', () => {
+test('planRollout counts projects by their state', () => {
   const { counts } = planRollout([has('a'), has('b', 'failed'), has('c', 'underway'), old('d'), old('e')], 3);
   assert.equal(counts, { current: 1, underway: 1, waiting: 2, failed: 1 });
 });

@@ -1,11 +1,11 @@
 /**
- * How new default images spread over projects: pure. In: how each project that runs them stands, as last seen. Out: who
- * gets them now, and what stops the others. Nothing is remembered between two plans: whoever makes the next one sees
- * what came of this one.
+ * Plans the rollout of new default images over projects. Pure. In: the state of each project that runs them, from the
+ * caches. Out: the projects that get the images now, and the failure that stops the rollout to others. No state is
+ * stored between two plans: the next plan starts from the state to which this plan led.
  */
 export interface Standing {
   ref: string;
-  /** Whether it has the new images; they may not run yet. */
+  /** Whether the project's Deployments have the new images. They may not run yet. */
   isCurrent: boolean;
   state: 'well' | 'underway' | 'failed';
   /** The reason of a failure. */
@@ -18,11 +18,11 @@ export interface Halt {
 }
 
 export interface RolloutPlan {
-  /** Those that are to get the new images now. */
+  /** The projects that get the new images now. */
   chosen: ReadonlySet<string>;
-  /** All that have the old ones, the chosen too. */
+  /** All projects with the old images, also the chosen ones. */
   waiting: readonly string[];
-  /** The project that fails with the new images: nobody gets them who is well with the old ones. */
+  /** The project that fails with the new images. No project that is healthy with the old images gets them. */
   halt: Halt | undefined;
   counts: Record<'current' | 'underway' | 'waiting' | 'failed', number>;
 }
@@ -32,7 +32,8 @@ export function planRollout(standings: readonly Standing[], batch: number): Roll
   const waiting = standings.filter(({ isCurrent }) => !isCurrent).sort(byTurn);
   const failed = current.filter(({ state }) => state === 'failed').sort(byName);
   const underway = current.filter(({ state }) => state === 'underway').length;
-  // Who fails with the old images too has nothing to lose, and its failure says nothing of the new ones.
+  // A project that fails with the old images too has nothing to lose. Its failure is no evidence against the new
+  // images.
   const first = waiting.some(({ state }) => state !== 'failed') ? failed[0] : undefined;
   const free = first ? 0 : Math.max(0, batch - underway);
   return {
@@ -49,6 +50,9 @@ export function planRollout(standings: readonly Standing[], batch: number): Roll
 }
 
 const byName = (a: Standing, b: Standing) => (a.ref < b.ref ? -1 : 1);
-/** A project may fail by its own doing: it must not be who the new images are tried with. */
+/**
+ * Order in which projects get the images, by their state. A project may fail for a reason of its own, so the new images
+ * must not be tried with a failed project first.
+ */
 const TURNS = { well: 0, underway: 1, failed: 2 };
 const byTurn = (a: Standing, b: Standing) => TURNS[a.state] - TURNS[b.state] || byName(a, b);

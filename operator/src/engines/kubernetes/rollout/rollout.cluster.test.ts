@@ -1,23 +1,17 @@
 /**
- * New default images on a real Kubernetes: its pods, its kubelet's refusals. SLIPWAY_E2E_KUBECONFIG names the cluster,
- * which has the images.
+ * Tests new default images on a real Kubernetes, with its pods and its kubelet's errors. SLIPWAY_E2E_KUBECONFIG names
+ * the cluster, which has the images.
  */
-import {
-  API_VERSION,
-  databaseOf,
-  LABEL_PROJECT,
-  namespaceOf,
-  type Project,
-  readSite,
-  SECRETS,
-  type Site,
-} from '@slipway/crds';
+
+import { API_VERSION, type Project } from '@slipway/crds';
+import { databaseOf, LABEL_PROJECT, namespaceOf, readSite, SECRETS, type Site } from '@slipway/installation';
+import type { KubeClient, KubeObject } from '@slipway/kubernetes';
+import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { ownerReference } from '../../../owner-reference.js';
-import type { KubeClient, KubeObject } from '../../../runtime/kube.js';
-import { clientOf, silentLog, until } from '../../../testing.js';
-import type { EnginePart, EngineProject } from '../../engine.js';
+import type { EnginePart, EngineProject } from '../../../capabilities/index.js';
+import { ownerReference } from '../../../runtime/owner-reference.js';
+import { clientOf, silentLog } from '../../../testing.js';
 import type { Children } from '../children/children.js';
 import { isServing, type Workload } from '../children/diagnosis.js';
 import {
@@ -41,7 +35,7 @@ const PROJECTS = `/apis/${API_VERSION}/projects`;
 const passwords = { owner: 'owner-password', authenticator: 'authenticator-password', authAdmin: 'auth-password' };
 
 const FIRST = { auth: 'slipway/auth:dev', rest: 'slipway/rest:dev' };
-/** The same by other names, as an installation's next version is. */
+/** Other names of the same images, as in the next version of an installation. */
 const SECOND = { auth: 'docker.io/slipway/auth:dev', rest: 'docker.io/slipway/rest:dev' };
 const BROKEN = { ...SECOND, rest: 'slipway/rest:there-is-none' };
 
@@ -51,7 +45,7 @@ const siteWith = (images: object): Site =>
       publicUrl: 'http://slipway.test',
       images: { ...images, pullPolicy: 'IfNotPresent' },
       rollout: { batch: BATCH },
-      sharedDatabase: { cpu: '25m', memory: '192Mi', storage: '1Gi' },
+      sharedDatabase: { cpu: '25m', memory: '512Mi', storage: '1Gi' },
     }),
   );
 
@@ -65,7 +59,7 @@ interface Context {
 
 const open = new Set<Keeper>();
 
-/** The services of this test's projects as an operator with these settings keeps them, until it is closed. */
+/** Reconciles the services of this test's projects, as an operator with these settings does, until it is closed. */
 class Keeper {
   readonly #told = new Map<string, EnginePart>();
   readonly #rollout: Rollout;
@@ -102,7 +96,7 @@ class Keeper {
     this.#work = this.#work.then(() => this.#keep(ref));
   }
 
-  /** Returns the reported reason for its images. */
+  /** Returns the reported reason of the condition of its images. */
   told(ref: string): string | undefined {
     const outcome = this.#told.get(ref)?.outcome;
     return outcome?.state === 'ready' ? 'Ready' : outcome?.state === 'failed' ? outcome.reason : outcome?.reason;
@@ -113,7 +107,7 @@ class Keeper {
     return outcome && outcome.state !== 'ready' ? outcome.message : '';
   }
 
-  /** The most that were between old pods and new ones at a time. */
+  /** The largest number of projects that were between old pods and new ones at a time. */
   get mostUnderway(): number {
     return this.#mostUnderway;
   }
@@ -167,13 +161,13 @@ function testOn(path: string): void {
     await client.close();
   });
 
-  test('projects that are new have the images at once, all of them', async (context) => {
+  test('all new projects get the new images at once', async (context) => {
     const keeper = new Keeper(context, FIRST);
     await allHave(context, keeper, FIRST);
     await keeper.close();
   });
 
-  test('new images spread by batches until all have them, with pods that serve all the time', async (context) => {
+  test('new images spread in batches until all projects have them, without an interruption', async (context) => {
     const unserved = new Set<string>();
     context.children.onChange((ref) => {
       if (REFS.includes(ref) && !serves(context, ref)) unserved.add(ref);
@@ -185,11 +179,11 @@ function testOn(path: string): void {
     assert.equal([...unserved], []);
   });
 
-  test('an image that can not be had stops at the first project, says so to the others, and all serve on', async (context) => {
+  test('a rollout of a missing image stops at the first project, and all projects are served', async (context) => {
     const keeper = new Keeper(context, BROKEN);
     const [first, ...others] = REFS as [string, ...string[]];
     await until(() => keeper.told(first) === 'RolloutFailed', 'the first to fail');
-    await until(() => others.every((ref) => keeper.told(ref) === 'RolloutHalted'), 'the others to be told');
+    await until(() => others.every((ref) => keeper.told(ref) === 'RolloutHalted'), 'the reports to the others');
     for (const ref of others) {
       assert.match(keeper.message(ref), new RegExp(`fail in project ${first}: the image .*there-is-none`));
       assert.is(imageOf(context, ref, 'rest'), SECOND.rest);
@@ -198,14 +192,14 @@ function testOn(path: string): void {
     await keeper.close();
   });
 
-  test('an operator that comes after one that was killed stops for the same reason, and goes on when the image is right', async (context) => {
+  test('an operator continues a killed operator’s rollout once the image is right, and not before', async (context) => {
     const [first, ...others] = REFS as [string, ...string[]];
     const second = new Keeper(context, BROKEN);
-    await until(() => others.every((ref) => second.told(ref) === 'RolloutHalted'), 'the others to be told');
+    await until(() => others.every((ref) => second.told(ref) === 'RolloutHalted'), 'the reports to the others');
     await second.close();
     const right = new Keeper(context, FIRST);
-    await until(() => others.every((ref) => right.told(ref) === 'Ready'), 'those that are well to come first');
-    await until(() => right.told(first) === 'Ready', 'the one that failed to be well');
+    await until(() => others.every((ref) => right.told(ref) === 'Ready'), 'the healthy projects to come first');
+    await until(() => right.told(first) === 'Ready', 'the failed project to be healthy');
     await allHave(context, right, FIRST);
     assert.is(right.mostUnderway, BATCH);
     await make(context, LATER);
@@ -236,10 +230,13 @@ const allHave = (context: Context, keeper: Keeper, images: { auth: string; rest:
           imageOf(context, ref, 'auth') === images.auth &&
           imageOf(context, ref, 'rest') === images.rest,
       ),
-    'all to have the images',
+    'all projects to have the images',
   );
 
-/** A project's namespace, database and Secrets. Its Project is of a type that no operator of this cluster touches. */
+/**
+ * Creates a project's namespace, database and Secrets. Its Project has a type that no operator of this cluster
+ * reconciles.
+ */
 async function make({ client, clusters, projects }: Context, ref: string): Promise<void> {
   const owner = 'owner@example.com';
   const metadata = { name: ref };
@@ -251,7 +248,7 @@ async function make({ client, clusters, projects }: Context, ref: string): Promi
   });
   const uid = (await client.get<Project>(`${PROJECTS}/${ref}`)).metadata.uid as string;
   const standing = { suspended: false, retain: false, placement: undefined };
-  const project: EngineProject = { ref, uid, owner, region: REGION, plan: 'starter', ...standing };
+  const project: EngineProject = { ref, uid, owner, type: 'shared', region: REGION, plan: 'starter', ...standing };
   const labels = { [LABEL_PROJECT]: ref, 'app.kubernetes.io/managed-by': 'slipway' };
   const ownerReferences = [ownerReference(project)];
   await makeIfMissing(client, '/api/v1/namespaces', {
@@ -263,7 +260,7 @@ async function make({ client, clusters, projects }: Context, ref: string): Promi
     const outcome = await clusters.ensure({ project, databaseId: ref, passwords, existed: false });
     return outcome.state === 'ready';
   }, `the database of ${ref}`);
-  const { host, port } = clusters.address(project);
+  const { host, port } = clusters.addressOf(project);
   const { database: login, keys } = SECRETS;
   await secret(client, project, keys.name, { [keys.jwtSecret]: 'a secret that has more than 32 characters' });
   await secret(client, project, login.name, {

@@ -1,12 +1,12 @@
-import { LABEL_PART, LABEL_PROJECT, namespaceOf } from '@slipway/crds';
+import { LABEL_PART, LABEL_PROJECT, namespaceOf } from '@slipway/installation';
+import type { KubeObject } from '@slipway/kubernetes';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { KubeObject } from '../../../runtime/kube.js';
 import { projectOf } from '../children/children.js';
 import type { Workload } from '../children/diagnosis.js';
 import { ANNOTATION_IMAGE, Rollout, type Seen } from './rollout.js';
 
-const test = suite('whose Deployments a rollout goes by');
+const test = suite('the Deployments that a rollout reads');
 const NEW = 'slipway/auth:2';
 
 /** Makes a workload of `image` whose pods do not become ready. */
@@ -42,13 +42,13 @@ const reasonFor = (rollout: Rollout, ref: string) => {
   return outcome.state === 'ready' ? 'Ready' : outcome.reason;
 };
 
-test('a project that fails with the new images stops those that are well', () => {
+test('a project that fails with the new images stops the rollout to healthy projects', () => {
   const rollout = rolloutOver(failing('a', NEW), well('b', 'old'));
   assert.is(reasonFor(rollout, 'a'), 'RolloutFailed');
   assert.is(reasonFor(rollout, 'b'), 'RolloutHalted');
 });
 
-test('a Deployment that says it is another project’s, or has another name, stops nobody', () => {
+test('a Deployment with another name, or another project’s label, does not stop a rollout', () => {
   const ofAnother = failing('a', NEW, { namespace: namespaceOf('mallory') });
   const byAnotherName = failing('b', NEW, { name: 'more' });
   const rollout = rolloutOver(ofAnother, byAnotherName, well('b', 'old'));
@@ -56,7 +56,7 @@ test('a Deployment that says it is another project’s, or has another name, sto
   assert.is(rollout.counts().failed, 0);
 });
 
-test('a label in a project’s namespace speaks for that project alone', () => {
+test('a label in a project’s namespace counts only for that project', () => {
   const labels = { [LABEL_PROJECT]: 'a' };
   assert.equal(projectOf({ name: 'x', namespace: 'p-a', labels }), ['a']);
   assert.equal(projectOf({ name: 'x', namespace: 'p-b', labels }), []);

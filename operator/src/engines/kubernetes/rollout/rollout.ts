@@ -1,11 +1,12 @@
 /**
- * Which images of auth and rest each project is to have: new default ones spread in batches and stop at the first
- * failure. In: the cached Deployments and pods. Out: a project's images, the condition that tells of them, and whose
- * turn it is. Called by the services.
+ * Decides which images of auth and rest each project gets. New default images spread in batches and stop at the first
+ * failure. In: the cached Deployments and pods. Out: a project's images, their condition, and the projects whose turn
+ * it is. Called by the services.
  */
-import { LABEL_PART, LABEL_PROJECT, namespaceOf, PART_AUTH, PART_REST, type Site } from '@slipway/crds';
-import type { KubeObject } from '../../../runtime/kube.js';
-import type { EngineOutcome, EnginePart } from '../../engine.js';
+
+import { LABEL_PART, LABEL_PROJECT, namespaceOf, PART_AUTH, PART_REST, type Site } from '@slipway/installation';
+import type { KubeObject } from '@slipway/kubernetes';
+import type { EngineOutcome, EnginePart } from '../../../capabilities/index.js';
 import type { Children } from '../children/children.js';
 import { diagnose, isUpToDate, type Workload } from '../children/diagnosis.js';
 import type { Pod } from '../children/kinds.js';
@@ -14,16 +15,18 @@ import { planRollout, type RolloutPlan, type Standing } from './plan.js';
 export type Images = Pick<Site['images'], 'auth' | 'rest'>;
 type Part = keyof Images;
 
-/** The image that was asked for: what stands in the Deployment may have been edited. */
+/** Annotation with the requested image, because the image in the Deployment may have been edited. */
 export const ANNOTATION_IMAGE = 'slipway.dev/image';
 const CONDITION = 'ImagesCurrent';
 const PARTS: readonly Part[] = [PART_AUTH, PART_REST];
-/** Its turn is told at once; this is for when it isn't. */
+/**
+ * Milliseconds between checks. A project is queued as soon as its turn comes, so the checks only cover a lost event.
+ */
 const LOOK_AGAIN_MS = 60_000;
-/** Changes come in swarms. */
+/** Milliseconds for which changes are gathered, because they come in groups. */
 const GATHER_MS = 50;
 
-/** The part of the cluster's objects that it reads. */
+/** The part of the cluster's objects that a rollout reads. */
 export type Seen = Pick<Children, 'all' | 'get' | 'list' | 'onChange'>;
 
 type Deployments = Partial<Record<Part, Workload>>;
@@ -33,8 +36,8 @@ export class Rollout {
   readonly #images: Images;
   readonly #batch: number;
   #gathering: NodeJS.Timeout | undefined;
-  /** Told last: only so that those who wait hear of it. */
-  #toldHalt: string | undefined;
+  /** The halt at the last report: waiting projects are queued only when it changes. */
+  #reportedHalt: string | undefined;
 
   constructor(children: Seen, { images, rollout }: Pick<Site, 'images' | 'rollout'>) {
     this.#children = children;
@@ -45,29 +48,30 @@ export class Rollout {
   /** Returns the images that the project should run, and the report about them. */
   of(ref: string): { images: Images; part: EnginePart } {
     const deployments = this.#deploymentsOf(ref);
-    const told = (images: Images, outcome: EngineOutcome) => ({
+    const reportOf = (images: Images, outcome: EngineOutcome) => ({
       images,
       part: { condition: CONDITION, outcome, advisory: true },
     });
-    if (this.#isCurrent(deployments)) return told(this.#images, this.#reached(ref, deployments));
+    if (this.#isCurrent(deployments)) return reportOf(this.#images, this.#reached(ref, deployments));
     const plan = this.#plan();
-    return plan.chosen.has(ref) ? told(this.#images, ROLLING_OUT) : told(this.#held(deployments), waiting(plan));
+    if (plan.chosen.has(ref)) return reportOf(this.#images, ROLLING_OUT);
+    return reportOf(this.#presentImages(deployments), waiting(plan));
   }
 
   /**
-   * Calls `listener` with a project when its turn has come, and with all that wait when a failure stops them or does no
-   * more.
+   * Calls `listener` with each project whose turn has come. When a failure begins or ends a halt, calls it with all
+   * waiting projects.
    */
   onTurn(listener: (ref: string) => void): void {
     this.#children.onChange(() => {
       this.#gathering ??= setTimeout(() => {
         this.#gathering = undefined;
-        this.#tell(listener);
+        this.#notify(listener);
       }, GATHER_MS).unref();
     });
   }
 
-  /** For metrics. */
+  /** Returns the number of projects by state, for metrics. */
   counts(): RolloutPlan['counts'] {
     return this.#plan().counts;
   }
@@ -76,10 +80,10 @@ export class Rollout {
     clearTimeout(this.#gathering);
   }
 
-  #tell(listener: (ref: string) => void): void {
+  #notify(listener: (ref: string) => void): void {
     const { chosen, waiting, halt } = this.#plan();
-    const isNews = halt?.ref !== this.#toldHalt;
-    this.#toldHalt = halt?.ref;
+    const isNews = halt?.ref !== this.#reportedHalt;
+    this.#reportedHalt = halt?.ref;
     for (const ref of isNews ? [...waiting, ...(halt ? [halt.ref] : [])] : chosen) listener(ref);
   }
 
@@ -105,7 +109,7 @@ export class Rollout {
 
   #diagnose(part: Part, deployments: Deployments, pods: readonly Pod[]): EngineOutcome {
     const deployment = deployments[part] as Workload;
-    // What its status and its pods say is of the image before, as long as nobody has seen the new one.
+    // Until the Deployment controller has seen the new image, the status and the pods are those of the former image.
     const isSeen = (deployment.status?.observedGeneration ?? 0) >= (deployment.metadata.generation ?? 0);
     const own = pods.filter(({ metadata }) => metadata.labels?.[LABEL_PART] === part);
     return diagnose(part, isSeen ? deployment : undefined, own);
@@ -115,7 +119,7 @@ export class Rollout {
     return PARTS.every((part) => !deployments[part] || imageOf(deployments[part]) === this.#images[part]);
   }
 
-  #held(deployments: Deployments): Images {
+  #presentImages(deployments: Deployments): Images {
     const image = (part: Part) => (deployments[part] && imageOf(deployments[part])) ?? this.#images[part];
     return { auth: image(PART_AUTH), rest: image(PART_REST) };
   }
@@ -124,7 +128,7 @@ export class Rollout {
     const { state, why } = this.#standing(ref, deployments);
     if (state === 'well') return { state: 'ready', value: undefined };
     if (state === 'underway') return ROLLING_OUT;
-    const message = `${why}${this.#plan().halt ? '; no other project gets the new images until it is well' : ''}`;
+    const message = `${why}${this.#plan().halt ? '; no other project gets the images until it is healthy' : ''}`;
     return { state: 'failed', reason: 'RolloutFailed', message, retry: false };
   }
 
@@ -135,13 +139,13 @@ export class Rollout {
     return Object.fromEntries(found.filter(([, deployment]) => deployment !== undefined));
   }
 
-  /** By project. */
+  /** Returns the Deployments by project. */
   #deployments(): Map<string, Deployments> {
     const all = new Map<string, Deployments>();
     for (const deployment of this.#children.all<Workload>('Deployment')) {
       const { [LABEL_PROJECT]: ref, [LABEL_PART]: part } = deployment.metadata.labels ?? {};
       if (!ref || !PARTS.includes(part as Part) || deployment.metadata.deletionTimestamp) continue;
-      // Whoever may make Deployments somewhere may label them as they like.
+      // A person who may create Deployments can set any label on them.
       if (deployment.metadata.namespace !== namespaceOf(ref) || deployment.metadata.name !== part) continue;
       all.set(ref, { ...all.get(ref), [part as Part]: deployment });
     }
@@ -158,7 +162,7 @@ const ROLLING_OUT: EngineOutcome = {
 
 function waiting({ halt }: RolloutPlan): EngineOutcome {
   if (!halt) {
-    const message = 'the new images of auth and rest come when its turn has come';
+    const message = 'the project waits for its turn to get the new images of auth and rest';
     return { state: 'progressing', reason: 'RolloutWaiting', message, lookAgainMs: LOOK_AGAIN_MS };
   }
   const message = `no project gets the new images of auth and rest, as they fail in project ${halt.ref}: ${halt.why}`;

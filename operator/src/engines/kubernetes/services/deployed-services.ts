@@ -1,11 +1,13 @@
 /**
- * Auth and rest in pods of a project's own. In: a project, its address, what its Secrets hold. Out: a part each that
- * tells how it is, and where it is asked for its health. Called by the engine, where the plan wants it so.
+ * Auth and rest in a project's own pods. In: a project, its address, and the values of its Secrets. Out: a part for
+ * each service with its outcome, and the address of its health check. Called by the engine for plans with pods of their
+ * own.
  */
-import { DEPLOYED_SERVICES, LABEL_PART, namespaceOf, SECRETS, type Site } from '@slipway/crds';
+
+import { DEPLOYED_SERVICES, LABEL_PART, namespaceOf, SECRETS, type Site } from '@slipway/installation';
+import type { KubeObject } from '@slipway/kubernetes';
+import type { EnginePart, EngineProject } from '../../../capabilities/index.js';
 import { allDone } from '../../../runtime/all-done.js';
-import type { KubeObject } from '../../../runtime/kube.js';
-import type { EnginePart, EngineProject } from '../../engine.js';
 import type { Children } from '../children/children.js';
 import { areAlone, diagnose, isServing, isUpToDate, type Workload } from '../children/diagnosis.js';
 import { ensureAll, withRestored } from '../children/ensure-all.js';
@@ -37,7 +39,10 @@ export class DeployedServices {
     this.#rollout = rollout;
   }
 
-  /** A part for each, advisory where pods of an older template serve while new ones are not there yet. */
+  /**
+   * Applies the objects of both services. Returns a part for each. It is advisory while pods of an older template still
+   * serve and the new ones are not ready.
+   */
   async ensure(project: EngineProject, url: string): Promise<EnginePart[]> {
     const secrets = this.#secretsOf(project.ref);
     const { images, part } = this.#rollout.of(project.ref);
@@ -45,7 +50,7 @@ export class DeployedServices {
     return [...(await allDone(services)), part];
   }
 
-  /** Where each is asked for its health; undefined for one whose Service has no address yet. */
+  /** Returns the address of each health check, without services whose Service has no address yet. */
   healthOf(ref: string): Partial<Record<ServiceName, string>> {
     const addresses = NAMES.map((name) => {
       const { service } = DEPLOYED_SERVICES[name];
@@ -56,7 +61,7 @@ export class DeployedServices {
     return Object.fromEntries(addresses.filter(([, address]) => address !== undefined));
   }
 
-  /** Whether all pods have the environment that was applied last, those too that are leaving. */
+  /** Whether all pods have the environment that was applied last, also those that are being deleted. */
   areUpToDate(ref: string): boolean {
     return NAMES.every((name) => {
       const deployment = this.#children.get<Workload>('Deployment', namespaceOf(ref), name);
@@ -64,7 +69,7 @@ export class DeployedServices {
     });
   }
 
-  /** Takes away what a project has no use for any more. */
+  /** Deletes the objects of a project that no longer has pods of its own. */
   async remove(ref: string): Promise<void> {
     const namespace = namespaceOf(ref);
     for (const name of NAMES) {
@@ -83,7 +88,7 @@ export class DeployedServices {
   ): Promise<EnginePart> {
     const condition = CONDITIONS[name];
     if (!secrets) {
-      const message = 'waiting for the Secrets of the project to be seen';
+      const message = 'waiting for the Secrets of the project';
       return { condition, outcome: { state: 'progressing', message, lookAgainMs: SOON_MS } };
     }
     const { plans, images } = this.#site;

@@ -3,8 +3,8 @@
  * environment. Pure.
  */
 import { createHmac } from 'node:crypto';
-import { DEPLOYED_SERVICES, LABEL_PART, LABEL_PROJECT, type Site } from '@slipway/crds';
-import type { Owner } from '../../../owner-reference.js';
+import { DEPLOYED_SERVICES, LABEL_PART, LABEL_PROJECT, type Site } from '@slipway/installation';
+import type { Owner } from '../../../runtime/owner-reference.js';
 import { INNER_SERVICE } from '../inner-service.js';
 import { childOf, labelsOf } from '../objects.js';
 import { restrictedContainer, restrictedPod } from '../restricted-pod.js';
@@ -22,15 +22,18 @@ export interface ServiceRequest {
   sizes: { cpu: string; memory: string };
   images: Site['images'];
   environment: Environment;
-  /** Keys the print of the Secret that a Deployment shows, so that nothing can be guessed by it. */
+  /** The key of the Secret's digest that a Deployment shows: without the key nobody can guess values by the digest. */
   printKey: string;
 }
 
-/** Changing its value replaces the pods: they read their environment when they start. */
+/**
+ * Annotation with the digest of the environment. A change of it replaces the pods, because they read their environment
+ * only when they start.
+ */
 const ANNOTATION_ENVIRONMENT = 'slipway.dev/environment';
-/** The user id in upstream's images. */
+/** User id in upstream's images. */
 const ACCOUNT = 1000;
-/** Until every proxy has heard that a pod is leaving. */
+/** Seconds until every proxy knows that a pod is being deleted. */
 const LEAVE_SECONDS = 3;
 const GRACE_SECONDS = 30;
 const STALLED_SECONDS = 120;
@@ -120,7 +123,10 @@ function portsOf(name: ServiceName) {
   return name === 'rest' ? [http, admin] : [http];
 }
 
-/** Started: looked at often, so that it serves at once when it can; then seldom. */
+/**
+ * Returns the probes of a container. Until it has started they are frequent, so that it serves as soon as it can; then
+ * they are rare.
+ */
 function probes(port: string, ready: string, live: string) {
   const get = (path: string) => ({ httpGet: { path, port, scheme: 'HTTP' }, timeoutSeconds: 3, successThreshold: 1 });
   return {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { SECRETS } from '@slipway/crds';
+import { SECRETS } from '@slipway/installation';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { authEnvironment, type ProjectSecrets, restEnvironment } from './environment.js';
@@ -24,12 +24,12 @@ const auth = (authConfig: Record<string, string> = {}) =>
 const rest = (authConfig: Record<string, string> = {}) =>
   restEnvironment('shop', URL_OF_IT, { ...secrets, authConfig }, 1);
 
-test('nothing secret stands in a Deployment', () => {
+test('a Deployment contains no secret', () => {
   const shown = JSON.stringify([auth().open, rest().open]);
   for (const secret of [current, next, 'p@ss', 'of-rest', 'postgres://']) assert.not(shown.includes(secret), secret);
 });
 
-test('each service logs in as its own role, with what is special in a password escaped', () => {
+test('each service logs in as its own role, with special characters of the password escaped', () => {
   assert.is(
     auth().secret.GOTRUE_DB_DATABASE_URL,
     'postgres://auth_admin.shop:p%40ss%2Fword@shared-eu-central.slipway-data.svc:5432/p-shop?search_path=auth',
@@ -37,7 +37,7 @@ test('each service logs in as its own role, with what is special in a password e
   assert.match(rest().secret.PGRST_DB_URI as string, /^postgres:\/\/authenticator\.shop:of-rest@/);
 });
 
-test('auth signs with the current secret and takes the next; rest takes both', () => {
+test('the variables let auth sign with the current secret and accept the next, and rest accept both', () => {
   const keys = JSON.parse(auth().secret.GOTRUE_JWT_KEYS as string);
   assert.equal(
     keys.map(({ kid, key_ops, k }: { kid: string; key_ops: string[]; k: string }) => [kid, key_ops, k]),
@@ -53,7 +53,7 @@ test('auth signs with the current secret and takes the next; rest takes both', (
   );
 });
 
-test('the owner’s own signing key signs, and rest has the public part of it alone', () => {
+test('the owner’s own signing key signs tokens, and rest gets only its public part', () => {
   const own = { kty: 'EC', crv: 'P-256', kid: 'own', x: 'x', y: 'y', d: 'private', key_ops: ['sign', 'verify'] };
   const config = { GOTRUE_JWT_KEYS: JSON.stringify([own]) };
   const keys = JSON.parse(auth(config).secret.GOTRUE_JWT_KEYS as string);
@@ -66,7 +66,7 @@ test('the owner’s own signing key signs, and rest has the public part of it al
   assert.match(rest(config).secret.PGRST_JWT_SECRET as string, /"kid":"own"/);
 });
 
-test('the owner’s settings stand above defaults, below what the platform says, and nothing but settings of auth passes', () => {
+test('the owner’s settings override only defaults, and only settings of auth are passed on', () => {
   const config = {
     GOTRUE_SITE_URL: 'https://app.example.com',
     GOTRUE_DB_MAX_POOL_SIZE: '2',
@@ -86,7 +86,7 @@ test('the owner’s settings stand above defaults, below what the platform says,
   assert.not('NODE_OPTIONS' in secret || 'PATH' in secret);
 });
 
-test('addresses are confirmed at once only while no mail can be sent', () => {
+test('addresses of users are confirmed at once only when no mail can be sent', () => {
   const confirmed = (config: Record<string, string>) => auth(config).secret.GOTRUE_MAILER_AUTOCONFIRM;
   assert.is(confirmed({}), 'true');
   assert.is(confirmed({ GOTRUE_SMTP_HOST: 'smtp.example.com' }), 'false');

@@ -1,8 +1,8 @@
 /**
- * The environment of auth and rest, as docs/cluster-services.md lists it with the source of each variable: pure. In:
- * what a project's Secrets hold, and its address. Out: what may stand in a Deployment, and what goes into a Secret.
+ * The environment of auth and rest. Pure. docs/cluster-services.md lists it with the source of each variable. In: the
+ * values of a project's Secrets, and its address. Out: the variables for a Deployment, and those for a Secret.
  */
-import { authAdminRole, authenticatorRole, DEPLOYED_SERVICES, databaseIdOf, SECRETS } from '@slipway/crds';
+import { authAdminRole, authenticatorRole, DEPLOYED_SERVICES, databaseIdOf, SECRETS } from '@slipway/installation';
 import { authKeys, type JwtSecrets, restKeys } from './jwt-keys.js';
 import { authPool, restPool } from './pools.js';
 
@@ -16,7 +16,7 @@ export interface ProjectSecrets {
 }
 
 export interface Environment {
-  /** For everyone who may read Deployments. */
+  /** Variables that everyone who may read Deployments can see. */
   open: Values;
   secret: Values;
 }
@@ -24,7 +24,7 @@ export interface Environment {
 const { keys: keyNames, database: databaseNames } = SECRETS;
 const OWN_JWT_KEYS = 'GOTRUE_JWT_KEYS';
 
-/** `replicas`: how many pods share the connections of the role. */
+/** `replicas`: the number of pods that share the connections of the role. */
 export function authEnvironment(
   ref: string,
   url: string,
@@ -113,6 +113,6 @@ function databaseUrl(database: Values, { role, password }: { role: string; passw
   return `postgres://${encodeURIComponent(role)}:${encodeURIComponent(password ?? '')}@${at}`;
 }
 
-/** A name that stands in the Deployment would win anyway. */
+/** Drops names that the Deployment sets: these would take precedence anyway. */
 const without = (values: Values, others: Values): Values =>
   Object.fromEntries(Object.entries(values).filter(([name]) => !(name in others)));

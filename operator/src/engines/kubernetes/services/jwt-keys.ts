@@ -1,8 +1,11 @@
 /**
- * A project's JWT secrets as auth and rest are told of them: pure. All three of a rotation are good; one signs. In: the
- * secrets, and the owner's own signing keys. Out: JSON for GOTRUE_JWT_KEYS and PGRST_JWT_SECRET.
+ * Converts a project's JWT secrets to the form that auth and rest read. Pure. All three secrets of a rotation verify
+ * tokens, and one signs them. In: the secrets, and the owner's own signing keys. Out: JSON for GOTRUE_JWT_KEYS and
+ * PGRST_JWT_SECRET.
  */
+
 import { createHash } from 'node:crypto';
+import { parseJson } from '@slipway/program';
 
 export interface JwtSecrets {
   current: string;
@@ -15,10 +18,10 @@ type Jwk = Record<string, unknown>;
 /** The private members of a JWK. */
 const PRIVATE_PARTS = new Set(['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth']);
 
-/** By what a token names the secret that signed it. */
+/** Returns the key id by which a token names the secret that signed it. */
 export const keyIdOf = (secret: string) => createHash('sha256').update(secret).digest('hex').slice(0, 16);
 
-/** For auth: a JSON array of which exactly one key signs; the owner's, where one of theirs does. */
+/** Returns a JSON array for auth, in which exactly one key signs: the owner's, if one of them signs. */
 export function authKeys(secrets: JwtSecrets, ownKeys: string | undefined): string {
   const own = parse(ownKeys);
   const ownSigns = own.some(({ key_ops }) => Array.isArray(key_ops) && key_ops.includes('sign'));
@@ -29,14 +32,14 @@ export function authKeys(secrets: JwtSecrets, ownKeys: string | undefined): stri
   return JSON.stringify([...own, ...shared]);
 }
 
-/** For rest: a JWK set that only verifies. */
+/** Returns a JWK set for rest, which only verifies. */
 export function restKeys(secrets: JwtSecrets, ownKeys: string | undefined): string {
   const own = parse(ownKeys).map(publicPart);
   const shared = sharedKeys(secrets).map((key) => ({ ...key, key_ops: ['verify'] }));
   return JSON.stringify({ keys: [...shared, ...own] });
 }
 
-/** The current one first; a secret that is there twice, once. */
+/** Returns the keys of the secrets, the current one first, without duplicates. */
 function sharedKeys({ current, next, previous }: JwtSecrets): Jwk[] {
   const secrets = new Set([current, next, previous].filter((secret) => secret !== undefined && secret !== ''));
   return [...secrets].map((secret) => ({
@@ -47,10 +50,12 @@ function sharedKeys({ current, next, previous }: JwtSecrets): Jwk[] {
   }));
 }
 
-/** Parses a list of keys. Anything else counts as absent, as everywhere; auth's settings report it to the owner. */
+/**
+ * Parses a list of keys. Any other value counts as absent, as everywhere. The settings of auth report it to the owner.
+ */
 function parse(ownKeys: string | undefined): Jwk[] {
   try {
-    const keys: unknown = JSON.parse(ownKeys ?? '[]');
+    const keys: unknown = parseJson(ownKeys ?? '[]');
     return Array.isArray(keys) ? keys.filter((key) => typeof key === 'object' && key !== null) : [];
   } catch {
     return [];

@@ -1,14 +1,13 @@
 /**
- * How many connections a pod of auth or rest may hold, so that all pods of a project, and one more while they are
- * replaced, stay within what Postgres admits of their login role. In: how many pods there are to be. Out: the size of
- * each one's pool.
+ * The sizes of connection pools in pods of auth and rest. All pods of a project, and one more during a rollout, must
+ * stay within the connection limit of their login role. In: the number of pods. Out: the size of the pool of each.
  */
-import { CONNECTIONS_AS_AUTHENTICATOR } from '@slipway/crds';
+import { CONNECTIONS_AS_AUTHENTICATOR } from '@slipway/installation';
 import { LOGIN_ROLES, type ProjectPasswords } from '@slipway/project-database';
 
-/** Pods beyond the replicas in a rollout: the Deployment's maxSurge. */
+/** Number of pods in addition to the replicas during a rollout: the Deployment's maxSurge. */
 export const SURGE = 1;
-/** PostgREST hears of changes of the schema on a connection that is not of its pool. */
+/** Number of connections of PostgREST outside its pool: it receives changes of the schema on one. */
 export const LISTENING = 1;
 
 export const limitOf = (part: keyof ProjectPasswords) =>

@@ -1,0 +1,36 @@
+import { Module } from '@nestjs/common';
+import { ProjectsModule } from '../projects/projects.module.js';
+import { BuildOutputs } from './build-outputs.js';
+import { BuildQueue } from './build-queue.js';
+import { BuildResources } from './build-resources.js';
+import { BuildTickets } from './build-tickets.js';
+import { BuildsController } from './builds.controller.js';
+import { BuildsService } from './builds.service.js';
+import { Deliveries } from './deliveries.js';
+import { DeliveryBodies } from './delivery-body.js';
+import { DeliveryQueue } from './delivery-queue.js';
+import { DeploysController } from './deploys.controller.js';
+import { DeploysService } from './deploys.service.js';
+import { LogFollowers } from './log-followers.js';
+import { PreviewsService } from './previews.service.js';
+import { WebhookSecrets } from './webhook-secrets.js';
+
+@Module({
+  imports: [ProjectsModule],
+  controllers: [DeploysController, BuildsController],
+  providers: [
+    LogFollowers,
+    DeploysService,
+    BuildsService,
+    BuildOutputs,
+    BuildQueue,
+    BuildResources,
+    BuildTickets,
+    Deliveries,
+    DeliveryBodies,
+    DeliveryQueue,
+    PreviewsService,
+    WebhookSecrets,
+  ],
+})
+export class DeploysModule {}

@@ -1,0 +1,31 @@
+/** Scopes of tokens. A user token, from logging in, has them all. */
+export const SCOPES = {
+  'account:read': 'read the account (/auth/me)',
+  'tokens:read': 'list personal access tokens',
+  'tokens:write': 'create and revoke personal access tokens, never with more rights than the token itself has',
+  'projects:read': 'list and read projects and their status',
+  'projects:write': 'create, change and reprovision projects',
+  'projects:delete': 'delete projects',
+  'secrets:read':
+    "see a project's db_url, service_role_key, webhook_secret, webhook_url, env_vars and slack_webhook, " +
+    'which are null without it',
+  'functions:read': 'list and read edge functions, their versions and logs',
+  'functions:write': 'create, change, deploy and delete edge functions, which run with the project’s keys',
+  'builds:read': 'list and read the builds of sites, and their logs',
+  'builds:write': 'cancel and repeat builds, and roll back to an earlier one',
+  'database:query': "run SQL on a project's database",
+  'admin:read': 'list accounts and invitations; only an administrator has it',
+  'admin:write': 'change and delete accounts, invite and revoke invitations; only an administrator has it',
+} as const;
+
+export type Scope = keyof typeof SCOPES;
+export const ALL_SCOPES = Object.keys(SCOPES) as Scope[];
+
+/**
+ * Scopes of administration. A token has them only if the request for the token named them, and only while its account
+ * is an administrator.
+ */
+const ADMINISTRATOR_SCOPES: readonly Scope[] = ['admin:read', 'admin:write'];
+
+export const withoutAdministration = (scopes: readonly Scope[]) =>
+  scopes.filter((scope) => !ADMINISTRATOR_SCOPES.includes(scope));

@@ -1,0 +1,93 @@
+/** Rejections as data: status, body and headers, in the formats that upstream's clients know. */
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { BodiesTooLargeError } from './request-body.js';
+
+export interface Refusal {
+  status: number;
+  body: object;
+  headers?: OutgoingHttpHeaders;
+}
+
+export function refuse(outgoing: ServerResponse, { status, body, headers }: Refusal): void {
+  if (outgoing.headersSent) {
+    outgoing.destroy();
+    return;
+  }
+  const text = JSON.stringify(body);
+  outgoing.writeHead(status, {
+    'Content-Type': 'application/json; charset=utf-8',
+    'Content-Length': Buffer.byteLength(text),
+    'X-Content-Type-Options': 'nosniff',
+    ...headers,
+  });
+  outgoing.end(text);
+}
+
+export const STARTING: Refusal = {
+  status: 503,
+  body: { message: 'The platform is starting; try again in a moment' },
+  headers: { 'Retry-After': '1' },
+};
+
+export const BODY_TOO_LARGE: Refusal = {
+  status: 413,
+  body: { message: 'The request body is too large' },
+  headers: { Connection: 'close' },
+};
+
+export const bodiesTooLarge = ({ status, message }: BodiesTooLargeError): Refusal => ({
+  status,
+  body: { message },
+  headers: { Connection: 'close', 'Retry-After': '1' },
+});
+
+export const TOO_SLOW: Refusal = {
+  status: 408,
+  body: { message: 'The request did not arrive in time' },
+  headers: { Connection: 'close' },
+};
+
+/** Response for a service whose database or process is unavailable; the next request tries it again. */
+export const serviceDown = (service: string): Refusal => ({
+  status: 502,
+  body: {
+    type: 'about:blank',
+    title: 'Bad Gateway',
+    status: 502,
+    detail: `The ${service} service does not answer; it may be starting. Try again in a moment.`,
+  },
+  headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '1' },
+});
+
+/** Response for a service that did not respond in time. */
+export const serviceTooSlow = (service: string): Refusal => ({
+  status: 504,
+  body: {
+    type: 'about:blank',
+    title: 'Gateway Timeout',
+    status: 504,
+    detail: `The ${service} service did not answer in time. Try again in a moment.`,
+  },
+  headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '1' },
+});
+
+export const serviceBusy = (service: string): Refusal => ({
+  status: 503,
+  body: {
+    type: 'about:blank',
+    title: 'Service Unavailable',
+    status: 503,
+    detail: `Too many requests to the ${service} service are under way. Try again in a moment.`,
+  },
+  headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '1' },
+});
+
+/** Response of a site before its first deployment, or if this data plane does not have the site's files. */
+export const NOTHING_DEPLOYED: Refusal = {
+  status: 404,
+  body: { message: 'Nothing is deployed yet', hint: 'POST /projects/{id}/deploy deploys the site.' },
+  // A cache in front would otherwise keep this response after the deployment.
+  headers: { 'Cache-Control': 'no-store' },
+};
+
+export const FAILED: Refusal = { status: 500, body: { message: 'An unexpected error occurred' } };

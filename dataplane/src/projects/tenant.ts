@@ -1,0 +1,71 @@
+/**
+ * A project as the data plane needs it. A backend has services, callers and a database. A hosted project has only a
+ * public site, and no database login.
+ */
+import type { Plan, ProjectService, ProjectType } from '@slipway/crds';
+import type { ApiRole } from '@slipway/installation';
+import type { Login } from '../sql/login.js';
+
+export type Tenant = BackendTenant | HostedTenant;
+
+interface AnyTenant {
+  ref: string;
+  /** Changes with any field of the tenant, which then is a new object. */
+  revision: string;
+  /** True if the project is suspended, so that no service responds. */
+  suspended: boolean;
+  type: ProjectType;
+}
+
+/**
+ * Programs that serve a project: `pooled`, this data plane for all services; `pods`, the project's own for auth and
+ * REST.
+ */
+export type Upstream = 'pooled' | 'pods';
+
+export interface HostedTenant extends AnyTenant {
+  kind: 'hosted';
+  /** Origin of the site, which no other project shares; undefined: this installation has no domain for projects. */
+  siteUrl: string | undefined;
+}
+
+export interface BackendTenant extends AnyTenant {
+  kind: 'backend';
+  /**
+   * Changes when the project gets another database or plan, which makes its connections and caches useless. Passwords
+   * may change without it.
+   */
+  incarnation: string;
+  upstream: Upstream;
+  /** The secret that signs new tokens. */
+  jwtSecret: string;
+  /** Next and previous secret during a rotation, whose tokens are valid too. */
+  otherJwtSecrets: readonly string[];
+  anonKey: string;
+  serviceRoleKey: string;
+  /** Base URL of the project's services, without a trailing slash. */
+  url: string;
+  /** URL of the only service, in a program that runs one; otherwise each service has a path below `url`. */
+  serviceUrl?: string;
+  /** Content of the Secret `auth-config`, for auth, and for the gateway's signing keys. */
+  authConfig?: Readonly<Record<string, string>>;
+  plan: Plan;
+  /** Services that the project has in this installation, whether or not this data plane runs them. */
+  services: ReadonlySet<ProjectService>;
+  authenticator: Login;
+  authAdmin: Login;
+  /**
+   * Login of the database's owner, for migrations of schemas that the owner may change. Schema `auth` has another
+   * owner.
+   */
+  owner: Login;
+  /** Replication slot through which realtime reads changes. */
+  replicationSlot: string;
+}
+
+/** Identity of the caller, which the gateway takes from a verified token, never from the request itself. */
+export interface Caller {
+  role: ApiRole;
+  /** Payload of the verified token as JSON text, for `request.jwt.claims`. */
+  claims: string;
+}

@@ -1,0 +1,228 @@
+/**
+ * Projects that this process serves, joined from their objects in the Kubernetes API. A backend needs its Project and
+ * both Secrets, a hosted project only its Project. Projects that are being deleted, or have their own machine,
+ * are left out; suspended ones are included.
+ */
+import { createHash } from 'node:crypto';
+import {
+  hasOwnMachine,
+  isHosted,
+  isSuspended,
+  normalAddress,
+  type Placement,
+  type Project,
+  TYPES,
+  typeOf,
+} from '@slipway/crds';
+import {
+  authAdminRole,
+  authenticatorRole,
+  availableServices,
+  databaseIdOf,
+  type Installation,
+  namespaceOf,
+  ownerRole,
+  projectUrlOf,
+  replicationSlotOf,
+  SECRETS,
+  siteUrlOf,
+  variablesFor,
+} from '@slipway/installation';
+import type { Change, Informer, KubeObject } from '@slipway/kubernetes';
+import { underWay } from '@slipway/program';
+import { placeDatabase } from '../sql/account-shares.js';
+import type { Login } from '../sql/login.js';
+import type { BackendTenant, HostedTenant, Tenant, Upstream } from './tenant.js';
+
+export type ProjectObject = Pick<Project, 'spec' | 'status'> & KubeObject;
+
+export interface SecretObject extends KubeObject {
+  data?: Record<string, string>;
+}
+
+type Values = Record<string, string>;
+
+export interface TenantListener {
+  /** Releases connections and caches of a project that was deleted, suspended or moved to another database. */
+  onForget(ref: string): void;
+  /** Called when a project's keys, settings or passwords change. */
+  onChange(tenant: BackendTenant): void;
+  /** Called when the environment of a project's functions changes. */
+  onEnvironment?(ref: string): void;
+}
+
+/** Looks up the objects of projects. */
+export interface Sources {
+  projects: Informer<ProjectObject>;
+  keys: Informer<SecretObject>;
+  databases: Informer<SecretObject>;
+  /** Optional: a project without the Secret has the default settings. */
+  authConfigs: Informer<SecretObject>;
+  /** Variables that owners set for functions; no other service reads them. */
+  environments?: Informer<SecretObject>;
+}
+
+export class Tenants {
+  readonly #tenants = new Map<string, Tenant>();
+
+  constructor(
+    private readonly sources: Sources,
+    private readonly installation: Installation,
+    private readonly listener: TenantListener,
+  ) {
+    const { projects, keys, databases, authConfigs, environments } = sources;
+    projects.onChange((change) => this.#review(nameOf(change)));
+    for (const secrets of [keys, databases, authConfigs]) secrets.onChange(ofRef((ref) => this.#review(ref)));
+    environments?.onChange(ofRef((ref) => this.listener.onEnvironment?.(ref)));
+  }
+
+  get(ref: string): Tenant | undefined {
+    return this.#tenants.get(ref);
+  }
+
+  /** Returns the environment of a project's functions, without its URL and keys. */
+  environment(ref: string): Values {
+    const { databases, environments } = this.sources;
+    const url = valuesOf(databases, ref, SECRETS.database.name)?.[SECRETS.database.url];
+    const content = environments && valuesOf(environments, ref, SECRETS.env.name);
+    return { ...(content && variablesFor('runtime', content)), ...(url && { SUPABASE_DB_URL: url }) };
+  }
+
+  owner(ref: string): string | undefined {
+    const owner = this.sources.projects.get(ref)?.spec.owner;
+    return owner && normalAddress(owner);
+  }
+
+  #review(ref: string): void {
+    underWay(ref, 'project update');
+    const known = this.#tenants.get(ref);
+    const tenant = this.#join(ref);
+    if (tenant?.revision === known?.revision) return;
+    placeDatabase(ref, tenant?.kind === 'backend' ? tenant.authenticator : undefined);
+    if (tenant === undefined) this.#tenants.delete(ref);
+    else this.#tenants.set(ref, tenant);
+    if (known?.kind === 'backend') this.#tell(known, tenant);
+  }
+
+  #tell(known: BackendTenant, tenant: Tenant | undefined): void {
+    const holds = tenant?.kind === 'backend' && !tenant.suspended && tenant.incarnation === known.incarnation;
+    if (holds) this.listener.onChange(tenant);
+    else this.listener.onForget(known.ref);
+  }
+
+  #join(ref: string): Tenant | undefined {
+    const project = this.sources.projects.get(ref);
+    if (project === undefined || project.metadata.deletionTimestamp) return undefined;
+    const type = typeOf(project);
+    if (isHosted(type)) return this.#hosted(project);
+    return TYPES[type].hasDatabase && !hasOwnMachine(type) ? this.#backend(project) : undefined;
+  }
+
+  #hosted(project: ProjectObject): HostedTenant {
+    const { metadata, spec } = project;
+    const tenant = {
+      kind: 'hosted' as const,
+      ref: metadata.name,
+      suspended: isSuspended(project),
+      type: typeOf({ spec }),
+      siteUrl: siteUrlOf(this.installation, metadata.name),
+    };
+    return { ...tenant, revision: digest(tenant, metadata.uid) };
+  }
+
+  #backend(project: ProjectObject): BackendTenant | undefined {
+    const { sources: secrets } = this;
+    const ref = project.metadata.name;
+    const type = typeOf(project);
+    const keys = valuesOf(secrets.keys, ref, SECRETS.keys.name);
+    const database = valuesOf(secrets.databases, ref, SECRETS.database.name);
+    if (keys === undefined || database === undefined) return undefined;
+    const { plan = 'free' } = project.spec;
+    const jwtSecret = keys[SECRETS.keys.jwtSecret];
+    const databaseId = databaseIdOf(ref, database);
+    const login = (user: string, key: PasswordKey, nextKey: PasswordKey) =>
+      loginOf(database, { ref, user, key, nextKey, account: normalAddress(project.spec.owner) });
+    const authenticator = login(authenticatorRole(databaseId), 'authenticatorPassword', 'nextAuthenticatorPassword');
+    const authAdmin = login(authAdminRole(databaseId), 'authAdminPassword', 'nextAuthAdminPassword');
+    const owner = login(ownerRole(databaseId), 'ownerPassword', 'nextOwnerPassword');
+    // An empty secret would verify forged tokens.
+    if (!jwtSecret || !authenticator || !authAdmin || !owner) return undefined;
+    const anonKey = keys[SECRETS.keys.anonKey] ?? '';
+    const serviceRoleKey = keys[SECRETS.keys.serviceRoleKey] ?? '';
+    const authConfig = valuesOf(secrets.authConfigs, ref, SECRETS.auth.name) ?? {};
+    const services = availableServices(type, plan, this.installation.openedServices);
+    const { host, port, database: name } = authenticator;
+    const tenant = {
+      kind: 'backend' as const,
+      ref,
+      incarnation: digest(project.metadata.uid, type, plan, host, port, name),
+      suspended: isSuspended(project),
+      upstream: UPSTREAMS[project.status?.placement ?? 'pooled'],
+      jwtSecret,
+      otherJwtSecrets: otherSecrets(keys),
+      anonKey,
+      serviceRoleKey,
+      url: projectUrlOf(this.installation, ref),
+      type,
+      plan,
+      authenticator,
+      authAdmin,
+      owner,
+      replicationSlot: replicationSlotOf(databaseId),
+      authConfig,
+    };
+    return { ...tenant, services: new Set(services), revision: digest(tenant, services) };
+  }
+}
+
+const UPSTREAMS: Readonly<Record<Placement, Upstream>> = { pooled: 'pooled', deployments: 'pods' };
+
+/** Returns undefined for an empty secret, with which anybody could sign. */
+const otherSecrets = (keys: Values): string[] =>
+  [keys[SECRETS.keys.nextJwtSecret], keys[SECRETS.keys.previousJwtSecret]].filter(
+    (secret) => secret !== undefined && secret !== '' && secret !== keys[SECRETS.keys.jwtSecret],
+  ) as string[];
+
+const nameOf = ({ before, after }: Change<ProjectObject>) => (after ?? (before as ProjectObject)).metadata.name;
+
+const NAMESPACE_PREFIX = namespaceOf('');
+
+/**
+ * Calls `listener` with the project of a changed Secret. The namespace decides the project, because Secrets of
+ * another namespace could have any label.
+ */
+const ofRef =
+  (call: (ref: string) => void) =>
+  ({ before, after }: Change<SecretObject>): void => {
+    const { namespace = '' } = (after ?? (before as SecretObject)).metadata;
+    if (namespace.startsWith(NAMESPACE_PREFIX)) call(namespace.slice(NAMESPACE_PREFIX.length));
+  };
+
+function valuesOf(secrets: Informer<SecretObject>, ref: string, name: string): Values | undefined {
+  const secret = secrets.get(name, namespaceOf(ref));
+  return secret && decode(secret);
+}
+
+const decode = ({ data = {} }: SecretObject): Values =>
+  Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
+
+type PasswordKey = keyof typeof SECRETS.database;
+
+interface Role {
+  ref: string;
+  user: string;
+  key: PasswordKey;
+  nextKey: PasswordKey;
+  account: string | undefined;
+}
+
+function loginOf(values: Values, { ref, user, key, nextKey, account }: Role): Login | undefined {
+  const { [key]: passwordKey, [nextKey]: nextPasswordKey, host, port, database } = SECRETS.database;
+  const [password, nextPassword] = [values[passwordKey], values[nextPasswordKey]];
+  if (!values[host] || !values[port] || !values[database] || !password) return undefined;
+  const place = { host: values[host], port: Number(values[port]), database: values[database] };
+  const login = { ...place, user, password, project: ref };
+  return { ...login, ...(nextPassword ? { nextPassword } : {}), ...(account ? { account } : {}) };
+}
+
+const digest = (...parts: unknown[]) => createHash('sha256').update(JSON.stringify(parts)).digest('base64url');

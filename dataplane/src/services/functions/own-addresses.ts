@@ -1,0 +1,73 @@
+/**
+ * Addresses of this machine, which functions must not reach, because the platform and its neighbours listen there. In:
+ * the network interfaces, checked periodically. Out: the addresses in the form of Deno's `--deny-net`, and a call for
+ * each new one. A removed address stays denied, so that its removal restarts no isolate.
+ */
+import { BlockList } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { NOT_PUBLIC } from '@slipway/program';
+
+const LOOK_MS = 5_000;
+/**
+ * Maximum number of denied addresses, including removed ones, because each isolate gets them as an argument. Present
+ * addresses are always denied.
+ */
+const DENIED_AT_MOST = 256;
+
+/** IPv4 ranges that every isolate is denied. An own address of the machine within one of them changes nothing. */
+const DENIED_RANGES = new BlockList();
+for (const range of NOT_PUBLIC) {
+  const [network = '', prefix] = range.split('/');
+  DENIED_RANGES.addSubnet(network, Number(prefix ?? 32));
+}
+
+export type AddressReader = () => string[];
+
+/** Returns the addresses of all interfaces and both families, public ones included. */
+export const readOwnAddresses: AddressReader = () =>
+  Object.values(networkInterfaces())
+    .flatMap((addresses = []) => addresses)
+    .map(({ address }) => address.split('%', 1)[0] as string);
+
+export class OwnAddresses {
+  #denied: readonly string[];
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(
+    private readonly read: AddressReader,
+    onChange: () => void,
+    lookMilliseconds = LOOK_MS,
+  ) {
+    this.#denied = this.#look();
+    this.#timer = setInterval(() => {
+      const present = this.#tryToLook();
+      if (present.every((address) => this.#denied.includes(address))) return;
+      const former = this.#denied.filter((address) => !present.includes(address));
+      this.#denied = [...present, ...former.slice(0, Math.max(0, DENIED_AT_MOST - present.length))];
+      onChange();
+    }, lookMilliseconds).unref();
+  }
+
+  get denied(): readonly string[] {
+    return this.#denied;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** The system may fail to list the interfaces, for example without a free file descriptor. The next check retries. */
+  #tryToLook(): readonly string[] {
+    try {
+      return this.#look();
+    } catch {
+      return this.#denied;
+    }
+  }
+
+  #look(): string[] {
+    const beyondRanges = this.read().filter((address) => address.includes(':') || !DENIED_RANGES.check(address));
+    const own = beyondRanges.map((address) => (address.includes(':') ? `[${address}]` : address));
+    return [...new Set(own)].sort();
+  }
+}

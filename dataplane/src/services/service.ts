@@ -1,0 +1,71 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type ProjectService } from '@slipway/crds';
+import type { Refusal } from '../http/refusals.js';
+import type { TokenProblem } from '../identity/tokens.js';
+import type { BackendTenant, Caller } from '../projects/tenant.js';
+
+/** Request to one service of one project, whose caller the gateway has authenticated. */
+export interface ServiceRequest {
+  tenant: BackendTenant;
+  caller: Caller;
+  /** Token that proves the caller; undefined: anonymous. */
+  token: string | undefined;
+  /** Network address of the caller, from a trusted source. */
+  address: string;
+  /** Path behind the service's prefix: `/todos` of `/rest/v1/todos`. */
+  path: string;
+  /** Query string as sent, without `?`. */
+  query: string;
+  requestId: string;
+  /** Set if the service has `servesBadTokens` and the Bearer token was rejected; `caller` is then the API key's. */
+  tokenProblem?: TokenProblem | undefined;
+  /** Set on open routes only: the rejection of the key or token that the request lacks; `caller` is then anonymous. */
+  refusal?: Refusal | undefined;
+  incoming: IncomingMessage;
+  outgoing: ServerResponse;
+}
+
+/** Upgrade request, authenticated as any other. The service writes its response to the socket. */
+export interface UpgradeRequest extends Omit<ServiceRequest, 'outgoing' | 'tokenProblem' | 'refusal'> {
+  socket: Duplex;
+  /** Bytes that followed the request's headers. */
+  head: Buffer;
+}
+
+/** Service behind the gateway. It responds to every request, also with its own errors, in its clients' format. */
+export interface Service {
+  handle(request: ServiceRequest): Promise<void>;
+  /** Undefined: upgrade requests are rejected. */
+  upgrade?(request: UpgradeRequest): void;
+  /**
+   * Called when keys, settings or passwords of the project change, but not its database. Requests in flight continue.
+   */
+  change?(tenant: BackendTenant): void;
+  /** Releases all resources of a project that was deleted, suspended or moved to another database. */
+  forget(ref: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Services that this data plane runs. `gateway/rules.ts` has the gateway's rules for each. */
+export type Services = Partial<Record<ProjectService, Service>>;
+
+/** GET or HEAD request at a site's own origin. */
+export interface SiteRequest {
+  ref: string;
+  /** Name of the requested preview; undefined: the site itself. */
+  preview?: string | undefined;
+  /** Path and query. */
+  target: string;
+  requestId: string;
+  /** Network address of the visitor. */
+  address: string;
+  incoming: IncomingMessage;
+  outgoing: ServerResponse;
+}
+
+/** Serves the sites of hosted projects. It responds to every request, also with its own errors, with X-Request-Id. */
+export interface Hosting {
+  serve(request: SiteRequest): void;
+  close(): void;
+}

@@ -1,0 +1,60 @@
+/**
+ * Serves sites whose files are in separate pods, each a data plane with its folder. In: requests at a site's own
+ * origin, and the URLs of the pods. Out: the response of the project's pod. The gateway uses it in place of local
+ * hosting.
+ */
+import { podOf } from '@slipway/installation';
+import type { Logger } from 'pino';
+import { endToEnd } from '../http/proxy-headers.js';
+import { refuse, serviceBusy, serviceDown, serviceTooSlow } from '../http/refusals.js';
+import type { Hosting, SiteRequest } from '../services/service.js';
+import { ServiceBusy, ServiceTooSlow, UpstreamClient } from './upstream-client.js';
+
+const NAME = 'hosting';
+
+export function createRemoteSites(urls: readonly string[], log: Logger): Hosting {
+  return new RemoteSites(urls, log);
+}
+
+class RemoteSites implements Hosting {
+  readonly #client = new UpstreamClient();
+
+  constructor(
+    private readonly urls: readonly string[],
+    private readonly log: Logger,
+  ) {}
+
+  serve(request: SiteRequest): void {
+    const { ref, target, incoming, outgoing, address, requestId } = request;
+    const { hostname: host, port } = new URL(podOf(ref, this.urls));
+    const headers = endToEnd(incoming);
+    for (const name in headers) if (name === 'forwarded' || name.startsWith('x-forwarded-')) delete headers[name];
+    headers['x-forwarded-for'] = address;
+    this.#client
+      .forward({
+        to: `${ref}/${NAME}`,
+        address: { host, port: Number(port || 80) },
+        path: target,
+        headers,
+        saysWhoMayRead: true,
+        request: { incoming, outgoing },
+        onAnswer: (answered) => {
+          answered['x-request-id'] = requestId;
+        },
+      })
+      .catch((error: unknown) => {
+        if (!(error instanceof ServiceBusy)) this.log.warn({ err: error, ref, requestId }, 'site pod unreachable');
+        if (!outgoing.headersSent) outgoing.setHeader('X-Request-Id', requestId);
+        refuse(outgoing, refusalOf(error));
+      });
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+}
+
+function refusalOf(error: unknown) {
+  if (error instanceof ServiceBusy) return serviceBusy(NAME);
+  return error instanceof ServiceTooSlow ? serviceTooSlow(NAME) : serviceDown(NAME);
+}

@@ -1,0 +1,158 @@
+/** Tests projects of type frontend on one machine, through the public addresses: over REST, and with kubectl only. */
+import { API_VERSION, GROUP, type Project, VERSION } from '@slipway/crds';
+import { namespaceOf, SECRETS } from '@slipway/installation';
+import { isNotFound, type KubeObject } from '@slipway/kubernetes';
+import { withClient } from '@slipway/kubernetes/testing.js';
+import { until } from '@slipway/testing';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { databaseObjectsOf } from './leftovers.js';
+import { Management, type ProjectView } from './management.js';
+import { type RunningPlatform, startPlatform } from './platform.js';
+import { requestSite } from './site-request.js';
+
+let platform: RunningPlatform;
+let person: Management;
+
+test.before(async () => {
+  platform = await startPlatform();
+  // The first account is the administrator's, which has no limits.
+  await Management.register(platform);
+  person = await Management.register(platform);
+});
+test.after(async () => {
+  await platform?.remove();
+});
+
+async function ask(siteUrl: string): Promise<{ status: number; body: { message?: string; code?: string } }> {
+  const { status, body } = await requestSite(siteUrl);
+  return { status, body: JSON.parse(body) };
+}
+
+const createSite = async (name: string): Promise<ProjectView> =>
+  person.untilHealthy((await person.createProject(name, undefined, 'frontend')).id);
+
+const projectPath = (ref: string) => `/apis/${GROUP}/${VERSION}/projects/${ref}`;
+const isThere = (path: string) =>
+  withClient(platform.kubeconfig, (client) => client.get<KubeObject>(path)).then(
+    () => true,
+    (error: unknown) => {
+      if (isNotFound(error)) return false;
+      throw error;
+    },
+  );
+
+test('the type frontend is available, and an account may use it by default', async () => {
+  const { body } = await person.call<{ id: string; available: boolean; reason: string | null }[]>(
+    'GET',
+    '/backend-types',
+  );
+  const { available, reason } = body.find(({ id }) => id === 'frontend') ?? {};
+  assert.equal([available, reason], [true, null]);
+});
+
+test('a frontend project becomes healthy without a database at its own origin, and leaves nothing', async () => {
+  const project = await createSite('pages');
+  const { ref } = project;
+  const { port } = new URL(platform.url);
+  assert.is(project.project_url, `http://${ref}.localhost:${port}`);
+  const { db_url, postgrest_url, anon_key, service_role_key } = project;
+  assert.equal([db_url, postgrest_url, anon_key, service_role_key], [null, null, null, null]);
+  assert.ok(project.webhook_secret);
+  assert.equal(await databaseObjectsOf(platform, ref), []);
+
+  const { body: status } = await person.call<{ services: object; conditions: { type: string }[] }>(
+    'GET',
+    `/projects/${project.id}/status`,
+  );
+  const endpoint = project.project_url;
+  assert.equal(status.services, { hosting: { up: true, status: 'running', endpoint } });
+  const types = status.conditions.map(({ type }) => type).sort();
+  assert.equal(types, ['HostingReady', 'IsolationReady', 'KeysReady', 'NamespaceReady', 'Ready']);
+
+  const site = await ask(project.project_url);
+  assert.equal([site.status, site.body.message], [404, 'Nothing is deployed yet']);
+  const below = await fetch(`${platform.url}/p/${ref}`);
+  assert.is(below.status, 404);
+  assert.match(await below.text(), project.project_url);
+
+  const repo_url = 'https://git.example.com/ann/pages.git';
+  assert.is((await person.call('PATCH', `/projects/${project.id}`, { repo_url })).status, 200);
+  const deploy = await person.call<{ ok: boolean; message: string }>('POST', `/projects/${project.id}/deploy`);
+  assert.is(deploy.status, 200);
+  assert.ok(deploy.body.ok);
+
+  assert.is((await person.call('DELETE', `/projects/${project.id}`)).status, 200);
+  await person.untilGone(project.id);
+  await until(async () => !(await isThere(`/api/v1/namespaces/${namespaceOf(ref)}`)), 'its namespace to go');
+  await until(async () => (await ask(project.project_url)).body.message !== site.body.message, 'its site to go');
+  const { items } = await withClient(platform.kubeconfig, (client) =>
+    client.get<{ items: KubeObject[] }>('/api/v1/namespaces/slipway-system/secrets'),
+  );
+  assert.equal(
+    items.map(({ metadata }) => metadata.name).filter((name) => name.includes(ref)),
+    [],
+  );
+});
+
+test('a suspended site responds 503, and is served again once it is resumed', async () => {
+  const project = await createSite('resting');
+  assert.is((await person.call('PATCH', `/projects/${project.id}`, { suspended: true })).status, 200);
+  await until(async () => (await ask(project.project_url)).status === 503, 'the site to be suspended');
+  await until(async () => {
+    const { body } = await person.call<{ status: string; services: Record<string, { status: string }> }>(
+      'GET',
+      `/projects/${project.id}/status`,
+    );
+    return body.status === 'suspended' && body.services.hosting?.status === 'suspended';
+  }, 'its status to be suspended');
+  assert.is((await person.call('PATCH', `/projects/${project.id}`, { suspended: false })).status, 200);
+  await until(async () => (await ask(project.project_url)).status === 404, 'the site to be resumed');
+  await person.untilHealthy(project.id);
+});
+
+test('an applied frontend Project becomes healthy, and appears in REST with its webhook', async () => {
+  const ref = 'applied-site';
+  const spec = { owner: person.email, type: 'frontend', name: ref };
+  await withClient(platform.kubeconfig, (client) =>
+    client.create<Project>(projectPath('').slice(0, -1), {
+      apiVersion: API_VERSION,
+      kind: 'Project',
+      metadata: { name: ref },
+      spec,
+    } as Project),
+  );
+  const shown = await until(async () => {
+    const { body } = await person.call<{ id: number; ref: string }[]>('GET', '/projects');
+    return body.find((each) => each.ref === ref);
+  }, 'the project in REST');
+  const project = await person.untilHealthy(shown.id);
+  assert.ok(project.webhook_secret);
+  assert.is((await ask(project.project_url)).status, 404);
+});
+
+test('a deleted namespace is restored with the same webhook secret', async () => {
+  const project = await createSite('restored');
+  const path = `/api/v1/namespaces/${namespaceOf(project.ref)}`;
+  await withClient(platform.kubeconfig, (client) => client.delete(path));
+  const secret = `${path}/secrets/${SECRETS.keys.name}`;
+  await until(() => isThere(secret).catch(() => false), 'its Secret to be restored');
+  await until(async () => {
+    const { body } = await person.call<ProjectView>('GET', `/projects/${project.id}`);
+    return body.status === 'healthy' && body.webhook_secret === project.webhook_secret;
+  }, 'the same webhook secret');
+});
+
+test('a retained site keeps its namespace and variables for the owner', async () => {
+  const project = await createSite('kept');
+  const env_vars = { API_URL: 'https://api.example.com' };
+  assert.is((await person.call('PATCH', `/projects/${project.id}`, { env_vars })).status, 200);
+  await withClient(platform.kubeconfig, (client) =>
+    client.patch(projectPath(project.ref), { spec: { deletionPolicy: 'Retain' } }),
+  );
+  await withClient(platform.kubeconfig, (client) => client.delete(projectPath(project.ref)));
+  await until(async () => !(await isThere(projectPath(project.ref))), 'the Project to go');
+  assert.ok(await isThere(`/api/v1/namespaces/${namespaceOf(project.ref)}/secrets/${SECRETS.env.name}`));
+});
+
+test.run();

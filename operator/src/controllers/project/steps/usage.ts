@@ -1,0 +1,57 @@
+/**
+ * Reports how much of its quotas a project uses: figures in its status, and a condition for each quota. The condition
+ * is False from 80 % on. In: the measurements of its capabilities. Called by reconcile.
+ */
+import type { ProjectStatus } from '@slipway/crds';
+import type { Usage } from '../../../capabilities/index.js';
+import { isTrue } from '../../../runtime/conditions.js';
+import { type Context, engineProject, ready, type StepOutcome } from '../context.js';
+import type { Shown } from '../project-type.js';
+import type { StepResult } from '../stages.js';
+
+export const DATABASE_HAS_ROOM = 'DatabaseHasRoom';
+const STORAGE_HAS_ROOM = 'StorageHasRoom';
+const NEARLY_FULL = 0.8;
+const MB = 1e6;
+
+export async function reportUsage(
+  context: Context,
+  { serviceRoleKey, shown }: { serviceRoleKey: string; shown: Shown },
+): Promise<StepResult<undefined> | undefined> {
+  const project = engineProject(context);
+  // A project in provisioning has no data yet, and its owner waits for it.
+  const isServing = isTrue(context.project.status?.conditions, 'Ready');
+  if (!isServing || project.suspended) return undefined;
+  const { databases, services } = context.deps.capabilities;
+  const storage = await services.storageUsage(project, serviceRoleKey);
+  const database = await databases.usage(project);
+  // The usage is not known yet, or nothing is limited.
+  if (!database && !storage) return undefined;
+  shown.usage = {
+    ...(database ? { database: inSteps(database) } : {}),
+    ...(storage ? { storage: inSteps(storage) } : {}),
+  } satisfies ProjectStatus['usage'];
+  const parts = storage
+    ? [
+        {
+          condition: STORAGE_HAS_ROOM,
+          outcome: roomOf('Storage', 'The files in storage have', storage),
+          advisory: true,
+        },
+      ]
+    : [];
+  return { outcome: database ? roomOf('Database', 'The database has', database) : undefined, parts };
+}
+
+/** Rounds up to a megabyte, so that not every look writes a status. */
+const inSteps = ({ used, limit }: Usage): Usage => ({ used: Math.ceil(used / MB) * MB, limit });
+
+function roomOf(part: 'Database' | 'Storage', subject: string, { used, limit }: Usage): StepOutcome {
+  const share = used / limit;
+  if (share < NEARLY_FULL) return ready;
+  const reason = `${part}${share < 1 ? 'NearlyFull' : 'Full'}`;
+  const message =
+    `${subject} ${Math.round(used / MB)} MB of the ${limit / MB} MB of the plan (${Math.floor(share * 100)} %). ` +
+    'Delete data, or use a larger plan.';
+  return { state: 'failed', reason, message, retry: false };
+}

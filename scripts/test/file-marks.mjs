@@ -1,0 +1,3 @@
+/** The lines that a process prints around the output of each of its test files. */
+export const BEGIN = '\u0001begins ';
+export const END = '\u0001ended ';

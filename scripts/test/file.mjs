@@ -1,0 +1,154 @@
+/**
+ * Runs compiled test files in a process with its own folders, and adds up the counts of uvu. A file that leaves
+ * anything behind fails. Called by scripts/test.mjs.
+ */
+import { spawn } from 'node:child_process';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { nodeBinary, root } from '../prepare.mjs';
+import { BEGIN, END } from './file-marks.mjs';
+import { TestPlace } from './leftovers.mjs';
+import { needsCluster } from './sets.mjs';
+
+const SEVERAL_FILES = fileURLToPath(new URL('several-files.mjs', import.meta.url));
+/** A file that takes longer than this hangs. On a cluster programs start slowly, and tests wait a lot. */
+const FILE_TIMEOUT_MS = 20 * 60_000;
+const CLUSTER_FILE_TIMEOUT_MS = 40 * 60_000;
+/** Number of failures, and of lines of each, that are shown again at the end of a run. */
+const MOST_REASONS = 10;
+const LINES_OF_REASON = 8;
+const LONGEST_LINE = 160;
+const LONGEST_REASON = 400;
+const LONGEST_OUTPUT = 200_000;
+/** Time for which a process that outlives the file may keep its output open. */
+const HELD_OPEN_MS = 5_000;
+
+/**
+ * Runs the files one after another. `shared` is the folder of the run; `environment` is added to that of the process.
+ * Calls `onBegin(file)` and `onEnd(file, result)` once for each file. Leftovers are known when the process has ended,
+ * and count for its last file.
+ */
+export async function runTestFiles(files, { shared, environment, onBegin, onEnd }) {
+  const place = new TestPlace(shared);
+  const outputs = new FileOutputs(files, { onBegin, onEnd });
+  const { code } = await runNode([SEVERAL_FILES, ...files.map((file) => path.join(root, file))], {
+    environment: {
+      ...environment,
+      SLIPWAY_TEST_SHARED: shared,
+      SLIPWAY_TEST_DATA: place.data,
+      NODE_COMPILE_CACHE: path.join(shared, 'compile-cache'),
+      TMPDIR: place.tmp,
+    },
+    timeout: Math.max(...files.map(timeoutOf)),
+    onStart: (pid) => place.track(pid),
+    onOutput: (text) => outputs.add(text),
+  });
+  outputs.end(code, await place.clear());
+}
+
+const timeoutOf = (file) => (needsCluster(file) ? CLUSTER_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS);
+
+/** Divides the output of a process among its files, by the lines that scripts/test/several-files.mjs prints. */
+class FileOutputs {
+  #waiting;
+  #watcher;
+  /** An incomplete line, until the next chunk. */
+  #line = '';
+  #text = '';
+  #begin = Date.now();
+
+  constructor(files, watcher) {
+    this.#waiting = [...files];
+    this.#watcher = watcher;
+  }
+
+  add(chunk) {
+    const lines = (this.#line + chunk).split('\n');
+    this.#line = lines.pop();
+    for (const line of lines) this.#take(line);
+  }
+
+  #take(line) {
+    if (line.startsWith(BEGIN)) {
+      this.#begin = Date.now();
+      this.#watcher.onBegin(this.#waiting[0]);
+      return;
+    }
+    // The result of the last file waits for the end of the process.
+    if (line.startsWith(END)) {
+      if (this.#waiting.length > 1) this.#report(0, []);
+      return;
+    }
+    this.#text = `${this.#text}${line}\n`.slice(-LONGEST_OUTPUT);
+  }
+
+  /** Called when the process has ended: files that it did not reach have failed. */
+  end(code, left) {
+    if (this.#line !== '') this.add('\n');
+    while (this.#waiting.length > 1) this.#report(code || 1, []);
+    this.#report(code, left);
+  }
+
+  #report(code, left) {
+    const file = this.#waiting.shift();
+    const output = this.#text;
+    this.#text = '';
+    const { passed, failed, skipped, notes } = countsOf(output, code);
+    this.#watcher.onEnd(file, {
+      ...{ passed, skipped, output, seconds: (Date.now() - this.#begin) / 1000 },
+      failed: failed + (left.length > 0 ? 1 : 0),
+      reasons: reasonsIn(output),
+      notes: [...notes, ...left.map((line) => `✗ left behind: ${line}`)],
+    });
+  }
+}
+
+/**
+ * Returns each failed test of uvu's output in a few lines: its name, its message, and the place in our sources. A run
+ * repeats them at its end.
+ */
+export function reasonsIn(output) {
+  const failures = output.matchAll(/^ {3}(FAIL {2}.*)\n((?:(?! {3}FAIL| {2}Total:).*\n){0,60})/gm);
+  return [...failures].slice(0, MOST_REASONS).map(([, title, rest]) => {
+    const lines = rest.split('\n').map((line) => line.trim());
+    const place = lines.map((line) => line.match(/^at .*?([^/\s]+\/src\/.*?:\d+)/)?.[1]).find(Boolean);
+    const message = lines.filter((line) => line !== '' && !line.startsWith('at ')).slice(0, LINES_OF_REASON);
+    const text = message.map((line) => line.slice(0, LONGEST_LINE)).join('\n');
+    return [title.slice(0, LONGEST_LINE), text.slice(0, LONGEST_REASON), ...(place ? [`at ${place}`] : [])].join('\n');
+  });
+}
+
+function countsOf(output, code) {
+  const count = (name) => Number(output.match(new RegExp(`^\\s+${name}:\\s+(\\d+)`, 'm'))?.[1] ?? 0);
+  const notes = [...output.matchAll(/^# .*$/gm)].map(([line]) => line);
+  const [ran, passed] = ['Total', 'Passed'].map(count);
+  const reasons = notes.filter((line) => line.startsWith('# skipped')).length;
+  const failed = Math.max(ran - passed, code === 0 && (ran > 0 || reasons > 0) ? 0 : 1);
+  return { passed, failed, notes, skipped: count('Skipped') + reasons };
+}
+
+/** Resolves to the output and the exit status of `node args`. */
+export function runNode(args, { environment = {}, timeout, onStart, onOutput } = {}) {
+  const hooks = `--import=${new URL('../failing-hooks.mjs', import.meta.url)}`;
+  const options = ['--disable-warning=ExperimentalWarning', hooks];
+  return new Promise((resolve) => {
+    const child = spawn(nodeBinary(), [...options, ...args], {
+      cwd: root,
+      env: { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1', ...environment },
+      timeout,
+      killSignal: 'SIGKILL',
+    });
+    onStart?.(child.pid);
+    let output = '';
+    const take = (chunk) => {
+      output = (output + chunk).slice(-LONGEST_OUTPUT);
+      onOutput?.(chunk);
+    };
+    for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', take);
+    child.on('exit', (code) => {
+      // An orphan may hold the streams open.
+      setTimeout(() => child.stdout.destroy() && child.stderr.destroy(), HELD_OPEN_MS).unref();
+      child.once('close', () => resolve({ output, code }));
+    });
+  });
+}

@@ -1,0 +1,101 @@
+/**
+ * Runs the README's code blocks as a new user would: literally, in order and twice, on a machine that never ran
+ * Slipway. It does so as root in a folder that other accounts cannot enter, and as an ordinary account in its home. It
+ * uses ports 4000 to 4002, as the README does, so they must be free.
+ */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { isFreePort } from '@slipway/testing';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { FreshMachine, ORDINARY_USER, ROOT_USER, type User } from './machine.js';
+import { type Block, blocksOf } from './readme-blocks.js';
+import type { Terminal } from './terminal.js';
+
+const CHECKOUT = fileURLToPath(new URL('../../../', import.meta.url));
+const PORTS = [4000, 4001, 4002];
+const PASSES = 2;
+
+/** The output of each block, by a phrase of its code. The first pass has the number 1. */
+const EXPECTED: [phrase: string, output: (pass: number) => RegExp][] = [
+  ['/auth/register', () => /^healthy: http/m],
+  ['create table', () => /"command":"ALTER PUBLICATION"/],
+  ['createClient', (pass) => new RegExp(`${"\\{ id: \\d+, task: 'sail' \\}[\\s\\S]*".repeat(pass)}`)],
+  ['kubectl apply', () => /condition met[\s\S]*eyJ[\w-]+\.eyJ[\w-]+\.[\w-]+/],
+  ['kubectl get projects', () => /shop[\s\S]*Ready/],
+  ['npm stop', () => /Stopped; all data stays/],
+];
+
+const blockedBy = await whyNot();
+if (blockedBy) console.log(`# skipped: ${blockedBy}`);
+else {
+  test.before(async () => {
+    for (const port of PORTS) assert.ok(await isFreePort(port), `port ${port} is taken: end its program`);
+  });
+  for (const user of [ROOT_USER, ORDINARY_USER]) {
+    test(`the README works literally and twice for ${user.name} on a machine that never ran Slipway`, () =>
+      readAndFollow(user));
+  }
+}
+
+async function readAndFollow(user: User): Promise<void> {
+  const { blocks, shown } = blocksOf(readFileSync(path.join(CHECKOUT, 'README.md'), 'utf8'));
+  const machine = await FreshMachine.create(CHECKOUT, user);
+  const { terminal } = machine;
+  try {
+    const before = await filesIn(terminal);
+    for (let pass = 1; pass <= PASSES; pass++) {
+      for (const block of blocks) {
+        const started = await follow(terminal, block, pass);
+        // The README shows the steps of a first start.
+        if (started !== undefined) expectShown(started, shown.splice(0));
+      }
+    }
+    // The shell of a background block ends after `npm stop` does.
+    await terminal.run('wait');
+    assert.equal(await filesIn(terminal), before, 'a block must leave no file behind');
+    const { output } = await terminal.run('ps -A -o pid=,args= | grep -v -e " bash" -e " ps " -e " grep "');
+    assert.is(output.trim(), '', 'no process must be left');
+  } finally {
+    await machine.close();
+  }
+}
+
+/** Returns the output of a block that runs on in the background. */
+async function follow(terminal: Terminal, block: Block, pass: number): Promise<string | undefined> {
+  const { mark, code, line } = block;
+  if (mark.kind === 'not here') return undefined;
+  if (mark.kind === 'background') return await terminal.runInBackground(code, mark.ready);
+  const { output } = await terminal.run(code);
+  const [, expected] = EXPECTED.find(([phrase]) => code.includes(phrase)) ?? [];
+  assert.ok(expected, `the expected output of the block at line ${line} is missing: add it to EXPECTED`);
+  assert.match(output, expected(pass), `the block at line ${line} of the README, pass ${pass}:\n${output}`);
+  return undefined;
+}
+
+function expectShown(output: string, shown: string[]): void {
+  const steps = (text: string) => [...text.matchAll(/^✓ (.*) \([\d.]+ s\)$/gm)].map(([, title]) => title);
+  const promised = shown.flatMap(steps);
+  if (promised.length === 0) return;
+  assert.equal(steps(output), promised);
+  // The total starts with the command, so it is at least the sum of its steps.
+  const sum = [...output.matchAll(/^✓ .* \(([\d.]+) s\)$/gm)].reduce((all, [, each]) => all + Number(each), 0);
+  const [, total] = /\(([\d.]+) s after npm start\)/.exec(output) ?? [];
+  assert.ok(Number(total) >= sum - 0.5, `ready after ${total} s, and the steps took ${sum} s`);
+}
+
+/** Returns every file of the checkout, except installed, compiled and data files. */
+async function filesIn(terminal: Terminal): Promise<string[]> {
+  const ignored = ['node_modules', 'dist', '.slipway'].map((name) => `-name ${name} -prune -o`).join(' ');
+  const { output } = await terminal.run(`find . ${ignored} -type f ! -name '*.tsbuildinfo' -print | sort`);
+  return output.trim().split('\n');
+}
+
+async function whyNot(): Promise<string | undefined> {
+  if (process.platform !== 'linux') return 'only Linux has the namespaces that a fresh machine is made of';
+  if (process.getuid?.() !== 0) return 'a fresh machine is made by root alone';
+  return undefined;
+}
+
+test.run();

@@ -1,0 +1,88 @@
+/** Tests files that share a process, with real files and processes: each file gets its own counts. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+
+const { runTestFiles } = await import(new URL('../../../scripts/test/file.mjs', import.meta.url).href);
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+
+let folder: string;
+test.before(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'slipway-test-'));
+});
+test.after(() => rmSync(folder, { recursive: true, force: true }));
+
+interface Result {
+  passed: number;
+  failed: number;
+  skipped: number;
+  output: string;
+  notes: string[];
+}
+
+/** Runs files with these bodies. Returns the result of each file by its name, in the order in which they end. */
+async function resultsOf(bodies: Record<string, string>): Promise<Record<string, Result>> {
+  const files = Object.entries(bodies).map(([name, body]) => {
+    const file = path.join(folder, `${name}.test.mjs`);
+    const imports = `import { test } from ${JSON.stringify(import.meta.resolve('uvu'))};`;
+    writeFileSync(file, `${imports}\n${body}\ntest.run();\n`);
+    return path.relative(root, file);
+  });
+  const results: Record<string, Result> = {};
+  await runTestFiles(files, {
+    shared: folder,
+    environment: { SLIPWAY_TEST_OPEN_MS: '500' },
+    onBegin: () => {},
+    onEnd: (file: string, result: Result) => {
+      results[path.basename(file, '.test.mjs')] = result;
+    },
+  });
+  return results;
+}
+
+const counts = (results: Record<string, Result>) =>
+  Object.fromEntries(Object.entries(results).map(([name, { passed, failed }]) => [name, [passed, failed]]));
+
+const PASSES = `test('passes', () => {});`;
+
+test('each test file of a process counts its own tests, notes and output', async () => {
+  const results = await resultsOf({
+    one: PASSES,
+    two: `console.log('# a note of two');\n${PASSES}\ntest('fails', () => { throw new Error('it broke'); });`,
+    skips: `console.log('# skipped: no kubectl');`,
+    three: `${PASSES}\ntest('passes too', () => {});`,
+  });
+  assert.equal(counts(results), { one: [1, 0], two: [1, 1], skips: [0, 0], three: [2, 0] });
+  assert.equal([results.two?.notes, results.one?.notes], [['# a note of two'], []]);
+  assert.is(results.skips?.skipped, 1);
+  assert.match(results.two?.output ?? '', 'it broke');
+  assert.not.match(results.three?.output ?? '', 'it broke');
+});
+
+test('a test file that does not load fails, and the files after it run', async () => {
+  const results = await resultsOf({ broken: `import './no-such-module.mjs';`, empty: '', after: PASSES });
+  assert.equal(counts(results), { broken: [0, 1], empty: [0, 1], after: [1, 0] });
+});
+
+test('a process that ends early fails its test file and the files that it did not reach', async () => {
+  const results = await resultsOf({
+    one: PASSES,
+    dies: `test('dies', () => process.kill(process.pid, 'SIGKILL'));`,
+    after: PASSES,
+  });
+  assert.equal(counts(results), { one: [1, 0], dies: [0, 1], after: [0, 1] });
+});
+
+test('a test file fails when a hook fails or its process does not end by itself', async () => {
+  const results = await resultsOf({
+    hook: `test.before(() => { throw new Error('no database'); });\n${PASSES}`,
+    open: `${PASSES}\nsetInterval(() => {}, 1_000);`,
+  });
+  assert.equal(counts(results), { hook: [0, 1], open: [1, 1] });
+  assert.match(results.open?.output ?? '', 'still open: ');
+});
+
+test.run();

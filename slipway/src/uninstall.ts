@@ -1,0 +1,167 @@
+/**
+ * Removes an installation with all its files, including those outside its folder (`npm run uninstall`). With
+ * `--orphans`, removes folders in /var/lib/slipway whose installation was deleted. Called by `main.ts`.
+ */
+import { rm, rmdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { createInterface } from 'node:readline/promises';
+import { endLeftover, recordOf } from '@slipway/postgres';
+import { diskUsage, inWords } from './disk-usage.js';
+import { REMOVAL_MARKER } from './home.js';
+import { findInstallation, type Installation, LAST } from './installation.js';
+import { lockHolder, takeLock } from './lock.js';
+import { StartProblem } from './problem.js';
+import {
+  expectWritable,
+  processesIn,
+  removeSharedFolder,
+  removeUnusedPrograms,
+  type SharedFolder,
+  sharedFolder,
+  sharedFolders,
+} from './shared-home.js';
+
+export interface Removal {
+  /** The path of /var/lib/slipway. */
+  shared: string;
+  say(text: string): void;
+  /** Returns true if the person agrees. */
+  confirm(): Promise<boolean>;
+}
+
+/** Maximum number of files that are counted while a person waits. A larger folder is shown as "more than". */
+const MOST_ENTRIES = 1_000_000;
+
+/** Runs the command with its words. */
+export async function uninstall(words: string[], home: string, shared: string): Promise<void> {
+  const unknown = words.find((word) => !['--yes', '--orphans', '--unknown'].includes(word));
+  if (unknown !== undefined) {
+    throw new StartProblem(`uninstall takes no "${unknown}": npm run uninstall -- --help lists its options`);
+  }
+  const has = (word: string) => words.includes(word);
+  if (has('--unknown') && !has('--orphans')) throw new StartProblem('--unknown goes with --orphans');
+  const say = (text: string) => void process.stdout.write(`${text}\n`);
+  const removal: Removal = { shared, say, confirm: has('--yes') ? async () => true : askOnTerminal };
+  if (has('--orphans')) await removeOrphans(removal, has('--unknown'));
+  else await removeInstallation(home, removal);
+}
+
+async function askOnTerminal(): Promise<boolean> {
+  if (!process.stdin.isTTY) {
+    throw new StartProblem('nothing was removed, as there is no terminal to confirm on: add `-- --yes` to remove it');
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stdout });
+  try {
+    return /^y(es)?$/i.test((await terminal.question('Remove all of it? It cannot be restored. [y/N] ')).trim());
+  } finally {
+    terminal.close();
+  }
+}
+
+export async function removeInstallation(folder: string, removal: Removal): Promise<void> {
+  const { shared, say, confirm } = removal;
+  const installation = await findInstallation(folder, shared);
+  await refuseRunning(installation.home);
+  if (installation.shared.length > 0) await expectWritable(shared);
+  say(`The installation at ${installation.home}:`);
+  await list([...installation.shared, ...installation.sockets, ...installation.contents], say);
+  const { foreign } = installation;
+  if (foreign.length > 0) say(`These files in it are not Slipway’s, and stay: ${foreign.join(', ')}`);
+  say('Files of the storage service in another folder (SLIPWAY_STORAGE_DIR) or in S3 stay.');
+  if (!(await confirm())) return say('Nothing was removed.');
+  const lock = await takeLock(installation.home);
+  if (!lock) throw await running(installation.home);
+  try {
+    await remove(installation, removal);
+  } finally {
+    lock.release();
+  }
+  say('Removed.');
+}
+
+async function refuseRunning(home: string): Promise<void> {
+  if ((await lockHolder(home)) !== undefined) throw await running(home);
+}
+
+const running = async (home: string) =>
+  new StartProblem(`Slipway runs over ${home} (process ${await lockHolder(home)}): end it with \`npm stop\` first`);
+
+/**
+ * Removes the links after the folders that they name, and the lock and the marker last, so that a second run can
+ * finish.
+ */
+async function remove({ home, shared, sockets, contents }: Installation, removal: Removal): Promise<void> {
+  await writeFile(path.join(home, REMOVAL_MARKER), '');
+  // A server may have survived a killed supervisor.
+  for (const name of ['postgres', 'platform-postgres']) await endLeftover(path.join(home, name));
+  for (const folder of shared) await removeSharedFolder(folder);
+  for (const folder of sockets) await rm(folder, { recursive: true, force: true });
+  if (process.getuid?.() === 0) await removeUnusedPrograms(removal.shared, removal.say);
+  for (const each of [...contents, ...LAST.map((name) => path.join(home, name))]) {
+    await rm(each, { recursive: true, force: true });
+  }
+  await rmdir(home).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOTEMPTY') throw error;
+  });
+}
+
+async function list(targets: readonly string[], say: (text: string) => void): Promise<void> {
+  for (const target of targets) say(`${inWords(await diskUsage(target, MOST_ENTRIES)).padStart(12)}  ${target}`);
+}
+
+/** Removes folders whose installation was deleted. With `withUnknown`, also folders without a record. */
+export async function removeOrphans(removal: Removal, withUnknown: boolean): Promise<void> {
+  const { shared, say, confirm } = removal;
+  await expectWritable(shared);
+  const isMeant = ({ state }: SharedFolder) => state === 'orphan' || (withUnknown && state === 'unknown');
+  const all = await sharedFolders(shared);
+  const meant: SharedFolder[] = [];
+  for (const folder of all.filter(isMeant)) if (!(await isInUse(folder, say))) meant.push(folder);
+  if (!withUnknown) tellUnknown(all, say);
+  if (meant.length === 0) return say(`There is nothing to remove in ${shared}.`);
+  say(`Folders in ${shared} whose installation is deleted${withUnknown ? ' or unknown' : ''}:`);
+  for (const { path: folder, link } of meant) {
+    const usage = inWords(await diskUsage(folder, MOST_ENTRIES));
+    say(`${usage.padStart(12)}  ${folder}  (${link ?? 'of an unknown home'})`);
+  }
+  if (!(await confirm())) return say('Nothing was removed.');
+  for (const { path: folder } of meant) {
+    // A start may have used the folder since.
+    const now = await sharedFolder(folder);
+    if (isMeant(now) && !(await isInUse(now, say))) await removeSharedFolder(folder);
+  }
+  await removeUnusedPrograms(shared, say);
+  say('Removed.');
+}
+
+/** Maximum number of files that a start counts in each folder: a new Postgres has 2,500. */
+const MOST_ENTRIES_AT_START = 5_000;
+const MOST_NAMED = 5;
+
+/** Returns the line that names folders whose installation was deleted, or undefined if there are none. */
+export async function orphansMessage(shared: string): Promise<string | undefined> {
+  const orphans = (await sharedFolders(shared)).filter(({ state }) => state === 'orphan');
+  if (orphans.length === 0) return undefined;
+  const named = orphans.slice(0, MOST_NAMED).map(async ({ path: folder, link }) => {
+    const usage = await diskUsage(folder, MOST_ENTRIES_AT_START);
+    return `${folder} (${inWords(usage)}, of ${link})`;
+  });
+  const more = orphans.length > MOST_NAMED ? ` and ${orphans.length - MOST_NAMED} more` : '';
+  return (
+    `! data whose SLIPWAY_HOME is deleted: ${(await Promise.all(named)).join(', ')}${more}. ` +
+    'npm run uninstall -- --orphans removes it'
+  );
+}
+
+async function isInUse({ path: folder }: SharedFolder, say: (text: string) => void): Promise<boolean> {
+  const pids = await processesIn(folder);
+  if (pids.length > 0) say(`! ${folder} stays: process ${pids.join(', ')} works in it`);
+  return pids.length > 0;
+}
+
+function tellUnknown(all: readonly SharedFolder[], say: (text: string) => void): void {
+  const unknown = all.filter(({ state }) => state === 'unknown');
+  if (unknown.length === 0) return;
+  say('Folders of an unknown home, which stay. A start of their home adopts them; `--orphans --unknown` removes them:');
+  for (const { path: folder } of unknown) say(`  ${folder} (no ${path.basename(recordOf(folder))})`);
+}
