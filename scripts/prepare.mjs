@@ -24,11 +24,19 @@ function step(title, work) {
   say(`✓ ${title} (${((Date.now() - begin) / 1000).toFixed(1)} s)`);
 }
 
-function mustRun(command, args, hint) {
+/** The registry may be unreachable for a moment. */
+const INSTALL_TRIES = 3;
+
+function mustRun(command, args, hint, tries = 1) {
   const { status, error, signal } = spawnSync(command, args, { cwd: root, stdio: ['ignore', 2, 2] });
   if (error) fail(`${command}: ${error.message}`);
   if (signal === 'SIGINT') process.exit(130);
-  if (status !== 0) fail(`${hint} (${command} ended with ${signal ?? `status ${status}`})`);
+  if (status === 0) return;
+  if (tries > 1) {
+    say(`… ${command} ended with ${signal ?? `status ${status}`}, and runs again`);
+    return mustRun(command, args, hint, tries - 1);
+  }
+  fail(`${hint} (${command} ended with ${signal ?? `status ${status}`})`);
 }
 
 function isInstalled() {
@@ -57,9 +65,8 @@ function install() {
   // `npm ci` first deletes all packages, which would break a platform that runs from this folder.
   const isFirst = !existsSync(path.join(root, 'node_modules', '.package-lock.json'));
   const command = isFirst ? ['ci'] : ['install', '--no-save'];
-  step('packages installed', () =>
-    mustRun('npm', [...command, '--ignore-scripts', '--loglevel=error'], 'the packages could not be installed'),
-  );
+  const args = [...command, '--ignore-scripts', '--loglevel=error'];
+  step('packages installed', () => mustRun('npm', args, 'the packages could not be installed', INSTALL_TRIES));
 }
 
 function compile() {

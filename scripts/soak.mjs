@@ -26,7 +26,7 @@ const commit = presentCommit();
 for (let done = roundsDone(); done.length < rounds; done = roundsDone()) {
   process.stdout.write(`… round ${done.length + 1} of ${rounds} of ${commit}\n`);
   const before = done.length;
-  spawnSync(nodeBinary(), [path.join(root, 'scripts/test.mjs'), ...PARTS], { cwd: root, stdio: 'inherit' });
+  spawnSync(nodeBinary(), [path.join(root, 'scripts/test.mjs'), '--long', ...PARTS], { cwd: root, stdio: 'inherit' });
   // An interrupted round, by Ctrl-C too, leaves no record.
   if (roundsDone().length === before) process.exit(1);
 }

@@ -1,8 +1,8 @@
 /**
- * `npm test [-- part-of-a-path …]`: compiles, runs the linter, then the test files of a set in two processes at a time,
- * and adds up the counts of uvu. Output lines of a test that begin with '# ' are shown. The last line is 'N passed, N
- * failed'. scripts/test/sets.mjs has the sets; scripts/test/cluster-phase.mjs has the order of the tests on a cluster,
- * which run beside the others of their set.
+ * `npm test [-- part-of-a-path …]`: compiles, runs the linter, then the test files of a set in two or three processes
+ * at a time, then failed files once more, and adds up the counts of uvu. Output lines of a test that begin with '# '
+ * are shown. The last line is 'N passed, N failed'. scripts/test/sets.mjs has the sets, scripts/test/cluster-phase.mjs
+ * the order of the tests on a cluster.
  */
 import { randomInt } from 'node:crypto';
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
@@ -11,30 +11,21 @@ import path from 'node:path';
 import { helpOr } from './help.mjs';
 import { prepare, root } from './prepare.mjs';
 import { changedFiles, UseGraph } from './test/changed.mjs';
-import { runOnCluster, startCluster } from './test/cluster-phase.mjs';
-import { runNode, runTestFiles } from './test/file.mjs';
+import { runOnCluster } from './test/cluster-phase.mjs';
+import { runNode, runningFiles, runTestFiles } from './test/file.mjs';
 import { abandonAll, MachineState } from './test/leftovers.mjs';
 import { memoryFolder } from './test/memory-folder.mjs';
 import { Progress, processesOf, Screen } from './test/progress.mjs';
-import { recordedTimes, recordRun, recordTimes } from './test/records.mjs';
-import { endReferenceServerAfter } from './test/reference-server.mjs';
-import {
-  isWanted,
-  measures,
-  nameOf,
-  needsCluster,
-  SETS,
-  setOf,
-  sharesProcess,
-  sourceOf,
-  testFiles,
-} from './test/sets.mjs';
+import { recordedTimes } from './test/records.mjs';
+import { summarise, sumOf } from './test/report.mjs';
+import { withSecondTries } from './test/second-tries.mjs';
+import { chooseFiles, measures, nameOf, SETS, setOf, sharesProcess, sourceOf, testFiles } from './test/sets.mjs';
 
 helpOr(`npm test                   runs the linter and the quick set
-npm run test:long          runs *.long.test.ts, and *cluster.test.ts, which need a Kubernetes cluster
-npm run test:fresh         runs *fresh.test.ts, which start from an empty machine
-npm test -- --all          runs the three sets
-npm test -- PART …         runs the files of any set whose path contains one of the parts
+npm run test:long          runs *.long.test.ts
+npm run test:cluster       runs *.cluster.test.ts, which need a Kubernetes cluster
+npm test -- PART …         runs the files of the set whose path contains one of the parts, with or without src/.
+                           A part with .long or .cluster chooses from that set
 npm test -- --changed      runs the linter, and those of the set that the changes since main can reach
 
 SEED=… repeats the choices of a run. With --any-cluster the cluster may be the one that KUBECONFIG names, or a new one
@@ -42,8 +33,9 @@ of kind's.`);
 
 const CORES = Math.min(2, availableParallelism());
 /** With one lane for each core, the quick set would spend a third of its time waiting. */
-const LANES = { quick: CORES + 1, long: CORES, fresh: 1 };
-const MOST_LISTED = 10;
+const LANES = { quick: CORES + 1, long: CORES };
+const FIXED_SEED = '1';
+const QUICK_LIMIT_MS = 25 * 60_000;
 
 /** A folder that test files share, for Postgres data and compiled code. Postgres's account may enter it. */
 const SHARED_FOLDER = mkdtempSync(path.join(memoryFolder() ?? tmpdir(), 'slipway-run-'));
@@ -56,39 +48,37 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
   });
 
 const screen = new Screen();
-const seed = process.env.SEED ?? String(randomInt(2 ** 31));
 const times = recordedTimes();
 
 prepare();
 await main();
 
 async function main() {
-  const options = process.argv.slice(2).filter((argument) => argument.startsWith('--'));
-  const parts = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
-  const named = SETS.filter((set) => options.includes(`--${set}`));
-  const all = options.includes('--all') || (parts.length > 0 && named.length === 0);
-  const sets = all ? SETS : named.length > 0 ? named : ['quick'];
-  const run = { begin: new Date(), sets, parts, files: testFiles(root) };
-  const isChosen = parts.length > 0 || options.includes('--changed');
-  const isReached = options.includes('--changed') ? reachedByChanges() : () => true;
-  const files = run.files.filter((file) => isWanted(file, parts) && sets.includes(setOf(file)) && isReached(file));
-  const endReferenceServer = endReferenceServerAfter();
+  const { set, parts, isChanged, any } = optionsOf(process.argv.slice(2));
+  const seed = process.env.SEED ?? (set === 'quick' ? FIXED_SEED : String(randomInt(2 ** 31)));
+  const allFiles = testFiles(root);
+  const isReached = isChanged ? reachedByChanges() : () => true;
+  const { chosen, missing } = chooseFiles(allFiles, { set, parts });
+  const run = { begin: new Date(), seed, set, parts, allFiles, missing };
   const state = new MachineState();
   console.log(`SEED=${seed}`);
-  const any = options.includes('--any-cluster');
-  // Other tests use the cluster's API server too, so the cluster starts before them.
-  const cluster = files.some(needsCluster) ? await startCluster(any) : undefined;
-  const results = [];
-  for (const set of sets) {
-    const ofSet = files.filter((file) => setOf(file) === set);
-    const ofThisSet = await runSet(set, ofSet, { lints: set === 'quick' && parts.length === 0, cluster });
-    if (sets.length > 1 && ofThisSet.length > 0) console.log(`${set}: ${counts(sumOf(ofThisSet))}`);
-    results.push(...ofThisSet);
+  const results = set === 'quick' && parts.length === 0 ? [await lint()] : [];
+  if (set === 'quick' && parts.length === 0) endAfter(QUICK_LIMIT_MS, results);
+  const files = chosen.filter(isReached);
+  for (const each of Object.keys(SETS)) {
+    const ofSet = files.filter((file) => setOf(file) === each);
+    if (ofSet.length > 0) await runSet(each, ofSet, { any, seed, results });
   }
-  endReferenceServer();
-  // A run of named files is not checked for leftovers: other work beside it may leave its own.
-  if (!isChosen) results.push(...leftByAny(state));
+  // Other work beside a run of named files may leave its own.
+  if (parts.length === 0) warnOfLeftovers(state);
   summarise(run, results);
+}
+
+function optionsOf(words) {
+  const options = words.filter((word) => word.startsWith('--'));
+  const set = Object.keys(SETS).find((name) => options.includes(`--${name}`)) ?? 'quick';
+  const any = options.includes('--any-cluster');
+  return { set, any, isChanged: options.includes('--changed'), parts: words.filter((word) => !word.startsWith('--')) };
 }
 
 /** Returns a function that says whether the changes since main can reach a compiled test. */
@@ -100,73 +90,50 @@ function reachedByChanges() {
   return (file) => everything !== undefined || names.has(sourceOf(file));
 }
 
-function summarise({ begin, sets, parts, files }, results) {
-  const ofFiles = results.filter(({ seconds }) => seconds !== undefined);
-  recordTimes(ofFiles, files);
-  const sum = sumOf(results);
-  const failed = results.filter((result) => result.failed > 0);
-  const failures = failed.map(({ name }) => name);
-  const seconds = Math.round((Date.now() - begin.getTime()) / 1000);
-  const size = { files: ofFiles.length, lanes: LANES };
-  recordRun({ begin: begin.toISOString(), seed, sets, parts, ...size, seconds, ...sum, failures });
-  if (ofFiles.length > MOST_LISTED) {
-    console.log(`${ofFiles.length} files in ${seconds} s; the longest:`);
-    const longest = ofFiles.toSorted((a, b) => b.seconds - a.seconds).slice(0, MOST_LISTED);
-    for (const { name, seconds } of longest) console.log(`${seconds.toFixed(1).padStart(8)} s  ${name}`);
-  }
-  if (failed.length > 0) console.log(['failed:', ...failed.map(withReasons)].join('\n  '));
-  if (parts.length > 0 && ofFiles.length === 0) console.log(`no test ran for ${parts.join(' or ')}`);
-  if (sum.skipped > 0) console.log(`${sum.skipped} skipped, for the reasons above`);
-  console.log(counts(sum));
-  if (sum.failed > 0 || sum.passed === 0) process.exitCode = 1;
+/** Ends a run that takes too long as a failure. */
+function endAfter(limitMs, results) {
+  setTimeout(() => {
+    const minutes = Math.round(limitMs / 60_000);
+    const running = runningFiles();
+    abandonAll();
+    console.log(
+      [`✗ the run did not end within ${minutes} minutes; these files were running:`, ...running].join('\n  '),
+    );
+    const { passed, failed } = sumOf(results);
+    console.log(`${passed} passed, ${failed + Math.max(running.length, 1)} failed`);
+    process.exit(1);
+  }, limitMs).unref();
 }
 
-function withReasons({ name, reasons = [] }) {
-  return [name, ...reasons].join('\n').replaceAll('\n', '\n    ');
-}
-
-function sumOf(results) {
-  const add = (name) => results.reduce((sum, result) => sum + (result[name] ?? 0), 0);
-  return { passed: add('passed'), failed: add('failed'), skipped: add('skipped') };
-}
-
-function counts({ passed, failed }) {
-  return `${passed} passed, ${failed} failed`;
-}
-
-function leftByAny(state) {
+function warnOfLeftovers(state) {
   const added = state.added();
-  if (added.length === 0) return [];
-  console.log(['✗ the run left behind, or another program made during it:', ...added].join('\n  '));
-  return [{ name: 'nothing is left behind', failed: 1 }];
+  if (added.length === 0) return;
+  console.log(['! the run left behind, or another program made during it:', ...added].join('\n  '));
 }
 
-/** Returns a result for each file, and for the linter and the cluster. */
-async function runSet(set, files, { lints, cluster }) {
-  const linted = lints ? [await lint()] : [];
-  const clusterFiles = files.filter(needsCluster);
-  const others = files.filter((file) => !needsCluster(file));
-  const lanes = LANES[set];
-  if (clusterFiles.length === 0) return [...linted, ...(await runFiles(others, Array.from({ length: lanes })))];
-  return [...linted, ...(await onCluster(clusterFiles, { cluster, others, lanes }))];
-}
-
-async function onCluster(files, options) {
-  const results = [];
-  const run = async (...args) => void results.push(...(await runFiles(...args)));
-  const failed = await runOnCluster(files, { ...options, run });
-  return [...results, ...(failed > 0 ? [{ name: 'the cluster itself', failed }] : [])];
+/** Adds a result to `results` for each file, and for the cluster. */
+async function runSet(set, files, { any, seed, results }) {
+  const isLinted = sumOf(results).failed === 0;
+  const run = async (some, lanes, environment = {}) => {
+    const options = { limitMs: SETS[set].limitMs, environment: { ...environment, SEED: seed } };
+    const first = await runFiles(some, { ...options, lanes });
+    const runAlone = async (file) => (await runFiles([file], { ...options, lanes: 1 }))[0];
+    results.push(...(isLinted ? await withSecondTries(first, runAlone) : first));
+  };
+  if (set !== 'cluster') return await run(files, LANES[set]);
+  const failed = await runOnCluster(files, { any, run });
+  if (failed > 0) results.push({ name: 'the cluster itself', failed });
 }
 
 /**
- * `lanes`: the promise that each lane awaits before its first file. Files that measure come last, and run when the
- * lanes beyond the number of cores are done.
+ * Returns a result for each file. Files that measure come last, and run when the lanes beyond the number of cores are
+ * done.
  */
-async function runFiles(files, lanes, environment = {}) {
+async function runFiles(files, { lanes, environment, limitMs }) {
   const processes = processesOf(files, times, (file) => sharesProcess(root, file));
   const last = processes.filter(([file]) => measures(root, file));
   const first = processes.filter((process) => !last.includes(process));
-  const progress = new Progress(files, { times, lanes: lanes.length });
+  const progress = new Progress(files, { times, lanes });
   const results = [];
   const onBegin = (file) => {
     progress.start(file);
@@ -175,23 +142,19 @@ async function runFiles(files, lanes, environment = {}) {
   const onEnd = (file, result) => {
     progress.end(file);
     show(nameOf(file), result, progress);
-    results.push({ name: nameOf(file), ...result });
+    results.push({ file, name: nameOf(file), ...result });
   };
-  const options = { shared: SHARED_FOLDER, environment: { ...environment, SEED: seed }, onBegin, onEnd };
+  const options = { shared: SHARED_FOLDER, environment, limitMs, onBegin, onEnd };
   const runAll = async (queue) => {
     for (let process = queue.shift(); process; process = queue.shift()) await runTestFiles(process, options);
   };
-  const runFirst = async (begin) => {
-    await begin;
+  const runLanes = (count, work) => Promise.all(Array.from({ length: count }, work));
+  const spare = runLanes(Math.max(lanes - CORES, 0), () => runAll(first));
+  await runLanes(Math.min(lanes, CORES), async () => {
     await runAll(first);
-  };
-  const spare = Promise.all(lanes.slice(CORES).map(runFirst));
-  const lane = async (begin) => {
-    await runFirst(begin);
     await spare;
     await runAll(last);
-  };
-  await Promise.all(lanes.slice(0, CORES).map(lane));
+  });
   screen.status('');
   return results;
 }

@@ -1,4 +1,4 @@
-/** Runs the conformance suite against this server. conformance.long.test.ts runs it against the real server. */
+/** Runs the conformance suite against this server. conformance.cluster.test.ts runs it against the real server. */
 import { caseGroups } from './conformance/groups.js';
 import { register, setUp } from './conformance/suite.js';
 import { Target } from './conformance/target.js';

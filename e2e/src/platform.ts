@@ -67,13 +67,36 @@ async function useShared(home: string, shared: string, data: string): Promise<vo
 
 const MAIN = fileURLToPath(new URL('../../slipway/dist/main.js', import.meta.url));
 
-/** Runs the program, of this checkout or the `main` of another. Resolves once the program reports that it is ready. */
+/** The platform's error if another program took one of its ports after `newPlace` found it free. */
+const PORT_TAKEN = 'is taken by another program';
+const MOST_PORTS = 3;
+
+/**
+ * Runs the program, of this checkout or the `main` of another. Resolves once the program reports that it is ready. If
+ * no place is given, and another program has taken one of its ports, starts it again on other ports.
+ */
 export async function startPlatform(
   place?: PlatformPlace,
   environment: Record<string, string> = {},
   main = MAIN,
 ): Promise<RunningPlatform> {
-  const { home, port } = place ?? (await newPlace());
+  if (place) return await startAt(place, environment, main);
+  for (let ports = 1; ; ports++) {
+    const made = await newPlace();
+    try {
+      return await startAt(made, environment, main);
+    } catch (error) {
+      if (ports === MOST_PORTS || !(error as Error).message.includes(PORT_TAKEN)) throw error;
+      await removeHome(made.home);
+    }
+  }
+}
+
+async function startAt(
+  { home, port }: PlatformPlace,
+  environment: Record<string, string>,
+  main: string,
+): Promise<RunningPlatform> {
   await mkdir(temporaryFolder(home), { recursive: true, mode: 0o711 });
   const { SLIPWAY_TEST_SHARED: shared, SLIPWAY_TEST_DATA: data } = process.env;
   if (shared && data && (await isEmpty(home))) await useShared(home, shared, data);

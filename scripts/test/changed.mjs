@@ -13,7 +13,7 @@ const CLUSTER_PHASE = 'scripts/test/cluster-phase.mjs';
 const USES = {
   'slipway/src/programs.ts': ['operator/src/main.ts', 'api/src/main.ts', 'dataplane/src/main.ts'],
   'slipway/src/admin.ts': ['api/src/admin.ts'],
-  'slipway/src/fresh/fresh.test.ts': [
+  'slipway/src/fresh/fresh.long.test.ts': [
     'README.md',
     'slipway/src/main.ts',
     ...['start', 'stop', 'admin', 'uninstall', 'build'].map((name) => `scripts/${name}.mjs`),
@@ -104,7 +104,7 @@ export class UseGraph {
 
   #usesOf(file, read) {
     const uses = [...(USES[file] ?? [])];
-    if (/(^|[./])cluster\.test\.ts$/.test(file)) uses.push(CLUSTER_PHASE);
+    if (/\.cluster\.test\.ts$/.test(file)) uses.push(CLUSTER_PHASE);
     if (/\.(ts|mjs)$/.test(file)) {
       for (const literal of literalsOf(read(file))) {
         const used = this.#placeOf(literal, file);

@@ -1,19 +1,17 @@
 /**
- * Runs compiled test files in a process with its own folders, and adds up the counts of uvu. A file that leaves
- * anything behind fails. Called by scripts/test.mjs.
+ * Runs compiled test files in a process with its own folders, and adds up the counts of uvu. A file that takes too long
+ * is ended with every process that it started. Called by scripts/test.mjs.
  */
 import { spawn } from 'node:child_process';
+import { readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { nodeBinary, root } from '../prepare.mjs';
 import { BEGIN, END } from './file-marks.mjs';
 import { TestPlace } from './leftovers.mjs';
-import { needsCluster } from './sets.mjs';
+import { nameOf } from './sets.mjs';
 
 const SEVERAL_FILES = fileURLToPath(new URL('several-files.mjs', import.meta.url));
-/** A file that takes longer than this hangs. On a cluster programs start slowly, and tests wait a lot. */
-const FILE_TIMEOUT_MS = 20 * 60_000;
-const CLUSTER_FILE_TIMEOUT_MS = 40 * 60_000;
 /** Number of failures, and of lines of each, that are shown again at the end of a run. */
 const MOST_REASONS = 10;
 const LINES_OF_REASON = 8;
@@ -24,29 +22,98 @@ const LONGEST_OUTPUT = 200_000;
 const HELD_OPEN_MS = 5_000;
 
 /**
- * Runs the files one after another. `shared` is the folder of the run; `environment` is added to that of the process.
- * Calls `onBegin(file)` and `onEnd(file, result)` once for each file. Leftovers are known when the process has ended,
- * and count for its last file.
+ * Runs the files one after another. `shared` is the folder of the run; `environment` is added to that of the process;
+ * `limitMs` is the time for one file. Calls `onBegin(file)` and `onEnd(file, result)` once for each file. Leftovers are
+ * known when the process has ended, and are notes of its last file. If the process ends early, the files that it did
+ * not reach run in another one.
  */
-export async function runTestFiles(files, { shared, environment, onBegin, onEnd }) {
+export async function runTestFiles(files, options) {
+  for (let rest = files; rest.length > 0; ) rest = await runProcess(rest, options);
+}
+
+/** Resolves to the files that the process did not reach. */
+async function runProcess(files, { shared, environment, limitMs, onBegin, onEnd }) {
   const place = new TestPlace(shared);
-  const outputs = new FileOutputs(files, { onBegin, onEnd });
+  const running = new RunningFile(place, limitMs);
+  const outputs = new FileOutputs(files, {
+    onBegin: (file) => {
+      running.begin(file);
+      onBegin(file);
+    },
+    onEnd,
+  });
   const { code } = await runNode([SEVERAL_FILES, ...files.map((file) => path.join(root, file))], {
     environment: {
       ...environment,
       SLIPWAY_TEST_SHARED: shared,
       SLIPWAY_TEST_DATA: place.data,
+      SLIPWAY_TEST_CURRENT: running.currentFile,
       NODE_COMPILE_CACHE: path.join(shared, 'compile-cache'),
       TMPDIR: place.tmp,
     },
-    timeout: Math.max(...files.map(timeoutOf)),
     onStart: (pid) => place.track(pid),
     onOutput: (text) => outputs.add(text),
   });
-  outputs.end(code, await place.clear());
+  const hung = running.end();
+  if (hung) outputs.add(`\n${hung}\n`);
+  return outputs.end(code, hung ? [] : await place.clear());
 }
 
-const timeoutOf = (file) => (needsCluster(file) ? CLUSTER_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS);
+/** The files that run at this moment. */
+const allRunning = new Set();
+
+/** Returns a line for each file that runs at this moment, with the name of its test. */
+export const runningFiles = () =>
+  [...allRunning].map(({ file, test }) => `${nameOf(file)}${test ? `: "${test}"` : ''}`);
+
+/** Ends the process of a file, and all that it started, when the file takes longer than `limitMs`. */
+class RunningFile {
+  file;
+  #place;
+  #limitMs;
+  #timer;
+  #hung;
+
+  constructor(place, limitMs) {
+    this.#place = place;
+    this.#limitMs = limitMs;
+  }
+
+  /** The process writes the name of its present test into this file. */
+  get currentFile() {
+    return `${this.#place.data}.test`;
+  }
+
+  get test() {
+    try {
+      return readFileSync(this.currentFile, 'utf8');
+    } catch {
+      return '';
+    }
+  }
+
+  begin(file) {
+    this.file = file;
+    allRunning.add(this);
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#endHung(), this.#limitMs);
+  }
+
+  #endHung() {
+    const test = this.test;
+    const seconds = Math.round(this.#limitMs / 1000);
+    this.#hung = `   FAIL  ${test ? `"${test}"` : 'around the tests'}\n    The file did not end within ${seconds} s.`;
+    this.#place.abandon();
+  }
+
+  /** Returns the failure of a file that hung. */
+  end() {
+    clearTimeout(this.#timer);
+    allRunning.delete(this);
+    rmSync(this.currentFile, { force: true });
+    return this.#hung;
+  }
+}
 
 /** Divides the output of a process among its files, by the lines that scripts/test/several-files.mjs prints. */
 class FileOutputs {
@@ -82,23 +149,22 @@ class FileOutputs {
     this.#text = `${this.#text}${line}\n`.slice(-LONGEST_OUTPUT);
   }
 
-  /** Called when the process has ended: files that it did not reach have failed. */
+  /** Called when the process has ended. Returns the files that it did not reach. */
   end(code, left) {
     if (this.#line !== '') this.add('\n');
-    while (this.#waiting.length > 1) this.#report(code || 1, []);
-    this.#report(code, left);
+    this.#report(this.#waiting.length > 1 ? code || 1 : code, left);
+    return this.#waiting;
   }
 
   #report(code, left) {
     const file = this.#waiting.shift();
     const output = this.#text;
     this.#text = '';
-    const { passed, failed, skipped, notes } = countsOf(output, code);
     this.#watcher.onEnd(file, {
-      ...{ passed, skipped, output, seconds: (Date.now() - this.#begin) / 1000 },
-      failed: failed + (left.length > 0 ? 1 : 0),
+      ...countsOf(output, code),
+      ...{ output, seconds: (Date.now() - this.#begin) / 1000 },
       reasons: reasonsIn(output),
-      notes: [...notes, ...left.map((line) => `✗ left behind: ${line}`)],
+      notes: [...notesIn(output), ...left.map((line) => `! left behind: ${line}`)],
     });
   }
 }
@@ -118,25 +184,24 @@ export function reasonsIn(output) {
   });
 }
 
+const notesIn = (output) => [...output.matchAll(/^# .*$/gm)].map(([line]) => line);
+
 function countsOf(output, code) {
   const count = (name) => Number(output.match(new RegExp(`^\\s+${name}:\\s+(\\d+)`, 'm'))?.[1] ?? 0);
-  const notes = [...output.matchAll(/^# .*$/gm)].map(([line]) => line);
   const [ran, passed] = ['Total', 'Passed'].map(count);
-  const reasons = notes.filter((line) => line.startsWith('# skipped')).length;
+  const reasons = notesIn(output).filter((line) => line.startsWith('# skipped')).length;
   const failed = Math.max(ran - passed, code === 0 && (ran > 0 || reasons > 0) ? 0 : 1);
-  return { passed, failed, notes, skipped: count('Skipped') + reasons };
+  return { passed, failed, skipped: count('Skipped') + reasons };
 }
 
 /** Resolves to the output and the exit status of `node args`. */
-export function runNode(args, { environment = {}, timeout, onStart, onOutput } = {}) {
+export function runNode(args, { environment = {}, onStart, onOutput } = {}) {
   const hooks = `--import=${new URL('../failing-hooks.mjs', import.meta.url)}`;
   const options = ['--disable-warning=ExperimentalWarning', hooks];
   return new Promise((resolve) => {
     const child = spawn(nodeBinary(), [...options, ...args], {
       cwd: root,
       env: { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1', ...environment },
-      timeout,
-      killSignal: 'SIGKILL',
     });
     onStart?.(child.pid);
     let output = '';

@@ -1,14 +1,23 @@
 /**
- * Finds the test files and sorts them into sets by their names. Used by scripts/test.mjs.
+ * Finds the test files, and sorts them into sets by the ends of their names. Used by scripts/test.mjs.
  *
- * - quick: runs for every change.
- * - long: `*.long.test.ts`, exhaustive tests, and `*cluster.test.ts`, which need a Kubernetes cluster.
- * - fresh: `*fresh.test.ts`, which start from an empty machine and run alone.
+ * - quick: every other `*.test.ts`. A file takes at most 20 s alone on a quiet machine, and needs npm's packages, git
+ *   and, if it is on PATH, kubectl.
+ * - long: `*.long.test.ts`. A file takes longer, kills at random moments, waits for a time, or needs a browser, Python
+ *   or a package of the system.
+ * - cluster: `*.cluster.test.ts`, which need a Kubernetes cluster.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
-export const SETS = ['quick', 'long', 'fresh'];
+const MINUTE_MS = 60_000;
+
+/** `command` runs the set. `limitMs`: a file that takes longer hangs. On a cluster tests wait a lot. */
+export const SETS = {
+  quick: { command: 'npm test', limitMs: 2 * MINUTE_MS },
+  long: { command: 'npm run test:long', limitMs: 20 * MINUTE_MS },
+  cluster: { command: 'npm run test:cluster', limitMs: 40 * MINUTE_MS },
+};
 
 /** Returns the compiled test files of `folder`, relative to it, without those whose source was removed. */
 export function testFiles(folder) {
@@ -22,15 +31,33 @@ export function testFiles(folder) {
   });
 }
 
-export function setOf(file) {
-  if (isNamed(file, 'fresh')) return 'fresh';
-  return isNamed(file, 'long') || needsCluster(file) ? 'long' : 'quick';
+/** Returns the name of the file's set, a key of SETS. */
+export const setOf = (file) => /\.(long|cluster)\.test\.js$/.exec(file)?.[1] ?? 'quick';
+
+/**
+ * Chooses files by parts of their paths. A part that contains `.long` or `.cluster` chooses from that set, any other
+ * part from `set`. Returns `chosen`, or `missing`: a line for each part that no file of its set contains.
+ */
+export function chooseFiles(files, { set, parts }) {
+  if (parts.length === 0) return { chosen: files.filter((file) => setOf(file) === set), missing: [] };
+  const named = parts.map((part) => ({ part, set: /\.(long|cluster)(\.|$)/.exec(part)?.[1] ?? set }));
+  const isOf = (file, each) => setOf(file) === each.set && hasPart(file, each.part);
+  return {
+    chosen: files.filter((file) => named.some((each) => isOf(file, each))),
+    missing: named.filter((each) => !files.some((file) => isOf(file, each))).map((each) => whyMissing(files, each)),
+  };
 }
 
-export const needsCluster = (file) => isNamed(file, 'cluster');
+function whyMissing(files, { part, set }) {
+  const sets = new Set(files.filter((file) => hasPart(file, part)).map(setOf));
+  if (sets.size === 0) return `no test file has "${part}" in its path`;
+  const commands = [...sets].map((other) => `${SETS[other].command} -- ${part}`);
+  return `no test file of the ${set} set has "${part}" in its path; run ${commands.join(' or ')}`;
+}
 
-/** `a/dist/cluster.test.js` and `a/dist/x.cluster.test.js` are named `cluster`; `a/dist/my-cluster.test.js` isn't. */
-const isNamed = (file, word) => new RegExp(`(^|[./])${word}\\.test\\.js$`).test(file);
+/** True if the path contains the part, with or without `src/`. */
+const hasPart = (file, part) =>
+  [nameOf(file), sourceOf(file)].some((name) => name.replace(/\.js$/, '.ts').includes(part.replace(/\.js$/, '.ts')));
 
 /** Matches a file that measures processor time or memory, or the service that a tenant gets before it is stopped. */
 const MEASURES = /processorTimeOf|medianOfFive|longestTurn|TURN_MS|\brss\b|\bgrown\b/;
@@ -54,7 +81,3 @@ export const sourceOf = (file) => file.replace('/dist/', '/src/').replace(/js$/,
 
 /** Returns the source's path without `src`: `program/dist/json.test.js` is `program/json.test.js`. */
 export const nameOf = (file) => file.replace('/dist/', '/');
-
-/** True if the name contains one of `parts`, which may end in `.ts`, or if there are none. */
-export const isWanted = (file, parts) =>
-  parts.length === 0 || parts.some((part) => nameOf(file).includes(part.replace(/\.[jt]s$/, '')));

@@ -1,11 +1,13 @@
 /**
  * The process of one or more test files: runs the compiled files that its arguments name, one after another, and prints
  * a line before and after each. Later files find the modules loaded, which takes most of a file's time. In: uvu in its
- * deferred mode, from scripts/failing-hooks.mjs. Called by scripts/test/file.mjs.
+ * deferred mode, from scripts/failing-hooks.mjs. Out: also the file SLIPWAY_TEST_CURRENT, with the name of the running
+ * test. Called by scripts/test/file.mjs.
  */
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { exec } from 'uvu';
+import { exec, test } from 'uvu';
 import { BEGIN, END } from './file-marks.mjs';
 
 /**
@@ -13,10 +15,16 @@ import { BEGIN, END } from './file-marks.mjs';
  * one.
  */
 const OPEN_MS = Number(process.env.SLIPWAY_TEST_OPEN_MS ?? 60_000);
+const CURRENT = process.env.SLIPWAY_TEST_CURRENT;
+
+const showCurrent = (name) => CURRENT && writeFileSync(CURRENT, name);
 
 for (const file of process.argv.slice(2)) {
   console.log(`${BEGIN}${file}`);
+  showCurrent('');
   globalThis.UVU_QUEUE.splice(0, Infinity, [null]);
+  // uvu forgets its hooks after each file.
+  test.before.each(({ __test__: name }) => showCurrent(name));
   let loaded = false;
   try {
     await import(pathToFileURL(path.resolve(file)));
@@ -27,6 +35,7 @@ for (const file of process.argv.slice(2)) {
   }
   console.log(`${END}${file}`);
 }
+showCurrent('');
 
 setTimeout(() => {
   console.log(`✗ still open: ${process.getActiveResourcesInfo().join(', ')}`);

@@ -1,6 +1,6 @@
 /**
- * Responses of a real kube-apiserver, as a table of cases. `validate.test.ts` compares it with our code and with the
- * real server.
+ * Responses of a real kube-apiserver, as a table of cases. `validate.test.ts` compares it with our code, and
+ * `schema.cluster.test.ts` with the real server.
  */
 import type { JsonObject, JsonSchema } from './json-schema.js';
 
@@ -420,3 +420,21 @@ export const PROBE_CASES: readonly ProbeCase[] = [
   { spec: { celo: { min: null, max: 1 } }, stored: { celo: { max: 1 } } },
   { spec: { cel: null }, stored: {} },
 ];
+
+/** An API group for this process only, because other processes may use the real server too. */
+export const GROUP = `schematest-${process.pid}.slipway.dev`;
+export const PROBES = `/apis/${GROUP}/v1/probes`;
+const NOT_CHECKED =
+  '<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; ' +
+  'correct the existing errors to complete validation';
+
+export const probe = (spec: unknown, metadata: JsonObject = { name: 'probe' }): JsonObject => ({
+  apiVersion: `${GROUP}/v1`,
+  kind: 'Probe',
+  metadata,
+  spec: structuredClone(spec),
+});
+
+/** Returns the errors of a case, sorted. */
+export const expected = ({ refused = [], rulesSkipped }: ProbeCase) =>
+  [...refused, ...(rulesSkipped ? [NOT_CHECKED] : [])].sort();

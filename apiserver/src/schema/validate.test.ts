@@ -1,25 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { compileSchema, errorText, type JsonObject, type JsonSchema, SchemaError } from './index.js';
-import { PROBE_CASES, PROBE_SCHEMA, type ProbeCase } from './probe-cases.js';
-import { type Call, establish, referenceServer } from './reference-server.js';
-
-/** An API group for this process only, because other processes may use the real server too. */
-const GROUP = `schematest-${process.pid}.slipway.dev`;
-const PROBES = `/apis/${GROUP}/v1/probes`;
-const NOT_CHECKED =
-  '<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; ' +
-  'correct the existing errors to complete validation';
-
-const probe = (spec: unknown, metadata: JsonObject = { name: 'probe' }): JsonObject => ({
-  apiVersion: `${GROUP}/v1`,
-  kind: 'Probe',
-  metadata,
-  spec: structuredClone(spec),
-});
-
-const expected = ({ refused = [], rulesSkipped }: ProbeCase) =>
-  [...refused, ...(rulesSkipped ? [NOT_CHECKED] : [])].sort();
+import { compileSchema, errorText, type JsonSchema, SchemaError } from './index.js';
+import { expected, PROBE_CASES, PROBE_SCHEMA, probe } from './probe-cases.js';
 
 const compiled = compileSchema(PROBE_SCHEMA);
 const spec = (schema: JsonSchema) => compileSchema({ type: 'object', properties: { spec: schema } });
@@ -38,43 +20,6 @@ test('every value is stored, defaulted, pruned or rejected as in the table', () 
     if (errors.length > 0) continue;
     assert.equal(object.spec, probeCase.stored ?? probeCase.spec);
     assert.equal(unknown, probeCase.unknown ?? [], JSON.stringify(probeCase.spec));
-  }
-});
-
-const causesOf = (body: JsonObject) =>
-  ((body.details as { causes: { field: string; message: string }[] } | undefined)?.causes ?? []).map(
-    ({ field, message }) => `${field}: ${message}`,
-  );
-
-async function holdToTable(call: Call): Promise<void> {
-  for (const probeCase of PROBE_CASES) {
-    const { code, body } = await call('POST', `${PROBES}?dryRun=All`, probe(probeCase.spec));
-    const name = JSON.stringify(probeCase.spec);
-    assert.equal(causesOf(body).sort(), expected(probeCase), name);
-    if (code < 300) assert.equal(body.spec, probeCase.stored ?? probeCase.spec, name);
-  }
-}
-
-test('the real kube-apiserver responds as in the table', async () => {
-  const reference = referenceServer();
-  if (!reference) return;
-  const name = `probes.${GROUP}`;
-  try {
-    await establish(reference.call, {
-      apiVersion: 'apiextensions.k8s.io/v1',
-      kind: 'CustomResourceDefinition',
-      metadata: { name },
-      spec: {
-        group: GROUP,
-        names: { kind: 'Probe', plural: 'probes', singular: 'probe', listKind: 'ProbeList' },
-        scope: 'Cluster',
-        versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: PROBE_SCHEMA } }],
-      },
-    });
-    await holdToTable(reference.call);
-  } finally {
-    await reference.call('DELETE', `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}`);
-    reference.close();
   }
 });
 

@@ -32,8 +32,8 @@ const REACHED: [string, string, string][] = [
   ['the manifests', 'manifests/base/kustomization.yaml', 'cdk8s/src/files.test.ts'],
   ['a page that a test reads', 'docs/compatibility/rest.md', 'dataplane/src/services/rest/compatibility.test.ts'],
   ['a page of a folder that a test reads', 'docs/compatibility/rest.md', 'e2e/src/compatibility/index-page.test.ts'],
-  ['the README', 'README.md', 'slipway/src/fresh/fresh.test.ts'],
-  ['a script', 'scripts/start.mjs', 'slipway/src/fresh/fresh.test.ts'],
+  ['the README', 'README.md', 'slipway/src/fresh/fresh.long.test.ts'],
+  ['a script', 'scripts/start.mjs', 'slipway/src/fresh/fresh.long.test.ts'],
   ['a stored home', 'e2e/fixtures/0.1.0/home.tar.zst', 'e2e/src/upgrade.long.test.ts'],
   ['a setting of schemathesis', 'e2e/schemathesis/schemathesis.toml', 'e2e/src/schemathesis.long.test.ts'],
   [

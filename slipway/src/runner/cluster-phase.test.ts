@@ -1,18 +1,17 @@
 /** Tests the order of the tests on a cluster: each file is in one group, and each name of the lists is a file. */
-import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-const { groupsOf, runBeside } = await import(`${root}scripts/test/cluster-phase.mjs`);
-const files = readdirSync(`${root}e2e/src`).filter((name) => /(^|\.)cluster\.test\.ts$/.test(name));
+const { groupsOf, runGroups } = await import(`${root}scripts/test/cluster-phase.mjs`);
+const { setOf, testFiles } = await import(`${root}scripts/test/sets.mjs`);
+const files: string[] = testFiles(root).filter((file: string) => setOf(file) === 'cluster');
 
 test('every test on a cluster is in exactly one group, and tests with faults run alone', () => {
-  const groups = groupsOf(files.map((name) => `e2e/dist/${name.replace(/ts$/, 'js')}`));
-  const names = (group: string) => groups[group].map((file: string) => file.slice('e2e/dist/'.length, -'.js'.length));
-  const all = Object.keys(groups).flatMap(names);
-  assert.equal(all.sort(), files.map((name) => name.slice(0, -'.ts'.length)).sort());
+  const groups: Record<string, string[]> = groupsOf(files);
+  assert.equal(Object.values(groups).flat().sort(), files.toSorted());
+  const names = (group: string) => groups[group]?.map((file) => file.slice('e2e/dist/'.length, -'.js'.length)).sort();
   const faults = ['chaos', 'services', 'siege', 'sites'];
   assert.equal(
     names('faults'),
@@ -25,56 +24,44 @@ test('every test on a cluster is in exactly one group, and tests with faults run
   );
 });
 
-/** Runs one file after another on a cluster where all pass except `failing`. Returns the starts and ends. */
-async function eventsOf(onCluster: string[], others: string[], failing?: string) {
+const FILES = ['e2e/shared.cluster', 'e2e/chaos.cluster', 'e2e/upgrade.cluster', 'apiserver/schema.cluster'];
+
+/** Runs the files on a cluster whose command `failing` fails. Returns its commands, and the files with their lanes. */
+async function eventsOf(chosen: string[], failing?: string) {
   const events: string[] = [];
-  const run = async (files: string[], lanes: Promise<void>[]) => {
-    const queue = [...files];
-    const lane = async (begin: Promise<void>) => {
-      await begin;
-      for (let file = queue.shift(); file; file = queue.shift()) {
-        events.push(`${file} begins`);
-        await new Promise((resolve) => setTimeout(resolve, file?.includes('slow') ? 20 : 1));
-        events.push(`${file} ends`);
-      }
-    };
-    await Promise.all(lanes.map(lane));
+  const run = async (some: string[], lanes: number) => {
+    for (const file of some) events.push(`${file} in ${lanes}`);
   };
   const answer = async (command: string) => {
     events.push(command);
     return command === failing ? undefined : { done: command, seconds: 0 };
   };
-  const images = answer('images').then((done) => done !== undefined);
-  const options = { finder: { answer }, images, others, lanes: 2, environment: {}, run };
-  const failures: number = await runBeside(onCluster, options);
+  const failures: number = await runGroups(groupsOf(chosen), { finder: { answer }, environment: {}, run });
   return { events, failures };
 }
 
-const APART = ['dist/upgrade.cluster', 'dist/shared.cluster', 'dist/chaos.cluster'];
-
-test('images are built beside other tests, and API server tests end before the cluster changes', async () => {
-  const { events, failures } = await eventsOf(APART, ['apiserver/slow', 'dist/slow', 'dist/other']);
+test('files that need the API server run first, then those with an empty cluster, and faults at the end', async () => {
+  const { events, failures } = await eventsOf(FILES);
   assert.is(failures, 0);
-  const at = (event: string) => {
-    assert.ok(events.includes(event), event);
-    return events.indexOf(event);
-  };
-  assert.ok(at('images') < at('apiserver/slow ends'));
-  assert.ok(at('apiserver/slow ends') < at('dist/upgrade.cluster begins'));
-  assert.ok(at('dist/upgrade.cluster ends') < at('install'));
-  assert.ok(at('install') < at('dist/shared.cluster begins'));
-  for (const last of ['dist/slow', 'dist/other', 'dist/shared.cluster'])
-    assert.ok(at(`${last} ends`) < at('dist/chaos.cluster begins'), last);
-  assert.ok(at('dist/chaos.cluster ends') < at('uninstall'));
+  assert.equal(events, [
+    'images',
+    'apiserver/schema.cluster in 1',
+    'e2e/upgrade.cluster in 1',
+    'install',
+    'e2e/shared.cluster in 2',
+    'e2e/chaos.cluster in 1',
+    'uninstall',
+  ]);
 });
 
-test('a failed image build counts as one failure, and only the tests on the cluster are skipped', async () => {
-  const { events, failures } = await eventsOf(APART, ['dist/slow', 'dist/other'], 'images');
+test('files that need only the API server run without images', async () => {
+  assert.equal((await eventsOf(['apiserver/schema.cluster'])).events, ['apiserver/schema.cluster in 1']);
+});
+
+test('a failed image build counts as one failure, and no test that needs the images runs', async () => {
+  const { events, failures } = await eventsOf(FILES, 'images');
   assert.is(failures, 1);
-  assert.equal(
-    events.filter((event) => event.endsWith('ends')),
-    ['dist/other ends', 'dist/slow ends'],
-  );
+  assert.equal(events, ['images', 'apiserver/schema.cluster in 1']);
 });
 
 test.run();

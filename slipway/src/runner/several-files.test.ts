@@ -1,8 +1,9 @@
-/** Tests files that share a process, with real files and processes: each file gets its own counts. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+/** Tests how test files run, with real files and processes: each gets its own counts, and one that hangs is ended. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isAlive, until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 
@@ -21,10 +22,11 @@ interface Result {
   skipped: number;
   output: string;
   notes: string[];
+  reasons: string[];
 }
 
 /** Runs files with these bodies. Returns the result of each file by its name, in the order in which they end. */
-async function resultsOf(bodies: Record<string, string>): Promise<Record<string, Result>> {
+async function resultsOf(bodies: Record<string, string>, limitMs = 60_000): Promise<Record<string, Result>> {
   const files = Object.entries(bodies).map(([name, body]) => {
     const file = path.join(folder, `${name}.test.mjs`);
     const imports = `import { test } from ${JSON.stringify(import.meta.resolve('uvu'))};`;
@@ -34,6 +36,7 @@ async function resultsOf(bodies: Record<string, string>): Promise<Record<string,
   const results: Record<string, Result> = {};
   await runTestFiles(files, {
     shared: folder,
+    limitMs,
     environment: { SLIPWAY_TEST_OPEN_MS: '500' },
     onBegin: () => {},
     onEnd: (file: string, result: Result) => {
@@ -67,13 +70,13 @@ test('a test file that does not load fails, and the files after it run', async (
   assert.equal(counts(results), { broken: [0, 1], empty: [0, 1], after: [1, 0] });
 });
 
-test('a process that ends early fails its test file and the files that it did not reach', async () => {
+test('a process that ends early fails its test file, and the files after it run in another process', async () => {
   const results = await resultsOf({
     one: PASSES,
     dies: `test('dies', () => process.kill(process.pid, 'SIGKILL'));`,
     after: PASSES,
   });
-  assert.equal(counts(results), { one: [1, 0], dies: [0, 1], after: [0, 1] });
+  assert.equal(counts(results), { one: [1, 0], dies: [0, 1], after: [1, 0] });
 });
 
 test('a test file fails when a hook fails or its process does not end by itself', async () => {
@@ -83,6 +86,28 @@ test('a test file fails when a hook fails or its process does not end by itself'
   });
   assert.equal(counts(results), { hook: [0, 1], open: [1, 1] });
   assert.match(results.open?.output ?? '', 'still open: ');
+});
+
+test('a test file that hangs is ended with all that it started, and the failure names the test', async () => {
+  const pids = path.join(folder, 'pids');
+  const hangs = `
+    import { spawn } from 'node:child_process';
+    import { writeFileSync } from 'node:fs';
+    ${PASSES}
+    test('waits for ever', async () => {
+      // The first is a child of the test, and the second an orphan that only its environment connects with the test.
+      const child = spawn('sleep', ['600']);
+      const orphan = spawn('sh', ['-c', 'setsid sleep 600 & echo $!']);
+      const [pid] = await new Promise((resolve) => orphan.stdout.once('data', (text) => resolve([Number(text)])));
+      writeFileSync(${JSON.stringify(pids)}, [process.pid, child.pid, pid].join(' '));
+      for (;;);
+    });`;
+  const results = await resultsOf({ one: PASSES, hangs, after: PASSES }, 2_000);
+  assert.equal(counts(results), { one: [1, 0], hangs: [0, 1], after: [1, 0] });
+  assert.equal(results.hangs?.reasons, ['FAIL  "waits for ever"\nThe file did not end within 2 s.']);
+  const started = readFileSync(pids, 'utf8').split(' ').map(Number);
+  assert.is(started.length, 3);
+  for (const pid of started) await until(() => !isAlive(pid), `process ${pid} has ended`);
 });
 
 test.run();

@@ -77,8 +77,8 @@ async function ownJwtSecret(context: Context): Promise<string | undefined | Engi
   }
   const value = plainText(secret)[key];
   if (value === undefined) {
-    const message =
-      `${place} has no key ${key}: ` + 'put the JWT secret there, or name another key in spec.jwtSecretRef.key';
+    const fix = 'put the JWT secret there, or name another key in spec.jwtSecretRef.key';
+    const message = `${place} has no key ${key}: ${fix}`;
     return { state: 'failed', reason: 'JwtSecretMissing', message, retry: true };
   }
   if (value.length < JWT_SECRET_MIN_LENGTH) {

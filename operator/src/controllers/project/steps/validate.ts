@@ -23,8 +23,8 @@ export async function validate({ project, deps }: Context): Promise<StepOutcome>
     return { state: 'progressing', message, lookAgainMs: LOOK_AGAIN_MS };
   }
   const name = project.spec.name ?? project.metadata.name;
-  const message =
-    `${project.spec.owner} has a project named ${name} already (${elder.metadata.name}): ` + 'choose another spec.name';
+  const { owner } = project.spec;
+  const message = `${owner} has a project named ${name} already (${elder.metadata.name}): choose another spec.name`;
   return { state: 'failed', reason: 'NameConflict', message, retry: false };
 }
 
