@@ -12,11 +12,6 @@ import { run } from './run.js';
 import { wakeSchedulerForClaims } from './unbound-claims.js';
 
 export const KUBE = fileURLToPath(new URL('../../../../shared/kube/kube', import.meta.url));
-/**
- * File of the lock that serialises starts, which would otherwise interfere. Tests that need only the API server take
- * this lock too.
- */
-const START_LOCK = '/tmp/slipway-reference-server.lock';
 
 /** Returns the kubeconfig, even if the cluster does not run. */
 export async function testClusterKubeconfig(): Promise<string> {
@@ -26,9 +21,8 @@ export async function testClusterKubeconfig(): Promise<string> {
 export async function useTestCluster(root: string, say: (text: string) => void): Promise<FoundCluster> {
   const kubeconfig = await testClusterKubeconfig();
   const ranBefore = await runsIn(path.dirname(kubeconfig));
-  // Without --close, processes that this command leaves running would hold the lock for ever.
-  const kube = (...args: string[]) => run('flock', ['--close', START_LOCK, KUBE, ...args]);
-  // Other tests may have left only an API server running. If the machine was switched off, the state is stale.
+  const kube = (...args: string[]) => run(KUBE, args);
+  // Somebody may have left only an API server running. If the machine was switched off, the state is stale.
   if (!ranBefore) await kube('down');
   // Tests read the audit log. Restarting an API server without one would be too late once tests run.
   await kube('up', '--audit');
