@@ -1,5 +1,5 @@
 /**
- * What a run of tests prints at its end, and records. The last line is 'N passed, N failed'. Used by scripts/test.mjs.
+ * Prints and records the results of a run of tests. The last line is 'N passed, N failed'. Used by scripts/test.mjs.
  */
 import { recordRun, recordTimes } from './records.mjs';
 import { reportSecondTries } from './second-tries.mjs';

@@ -1,4 +1,4 @@
-/** Tests that failed test files run once more, through the runner itself on a small repository. */
+/** Tests a whole run of the runner on a small repository: second tries of failed files, and the time limit. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
   cpSync,
@@ -65,8 +65,8 @@ function repositoryOf(files: Record<string, string>): string {
 }
 
 /** Returns the exit status and the lines of `npm test` there. */
-function npmTest(repository: string, ...parts: string[]) {
-  const { SEED: _seed, ...environment } = process.env;
+function npmTest(repository: string, parts: string[] = [], more: NodeJS.ProcessEnv = {}) {
+  const { SEED: _seed, ...environment } = { ...process.env, ...more };
   const { status, stdout, stderr } = spawnSync(process.execPath, ['scripts/test.mjs', ...parts], {
     ...{ cwd: repository, encoding: 'utf8', env: { ...environment, TMPDIR: repository } },
   });
@@ -101,8 +101,22 @@ test('if the linter fails, no test runs again', () => {
   assert.is(lines.at(-1), '0 passed, 2 failed', text);
 });
 
+test('a run that takes too long fails, and names the files and tests that were running', () => {
+  const repository = repositoryOf({
+    good: PASSES,
+    hangs: `test('waits for ever', () => new Promise(() => setInterval(() => {}, 1_000)));`,
+  });
+  const { status, lines, text } = npmTest(repository, [], { SLIPWAY_TEST_RUN_MS: '6000' });
+  assert.is(status, 1, text);
+  assert.equal(lines.slice(-3), [
+    '✗ the run did not end within 0.1 minutes; these files were running:',
+    '  a/hangs.test.js: "waits for ever"',
+    '2 passed, 1 failed',
+  ]);
+});
+
 test('a part that no file of the set has is an error', () => {
-  const { status, lines, text } = npmTest(repositoryOf({ 'slow.long': PASSES }), 'a/slow');
+  const { status, lines, text } = npmTest(repositoryOf({ 'slow.long': PASSES }), ['a/slow']);
   assert.is(status, 1, text);
   assert.match(lines.join('\n'), 'run npm run test:long -- a/slow');
 });
