@@ -15,8 +15,9 @@ import { runOnCluster } from './test/cluster-phase.mjs';
 import { runNode, runningFiles, runTestFiles } from './test/file.mjs';
 import { abandonAll, MachineState } from './test/leftovers.mjs';
 import { memoryFolder } from './test/memory-folder.mjs';
+import { filesLeft, optionsOf } from './test/options.mjs';
 import { Progress, processesOf, Screen } from './test/progress.mjs';
-import { recordedTimes } from './test/records.mjs';
+import { FileRecords } from './test/records.mjs';
 import { summarise, sumOf } from './test/report.mjs';
 import { withSecondTries } from './test/second-tries.mjs';
 import { chooseFiles, measures, nameOf, SETS, setOf, sharesProcess, sourceOf, testFiles } from './test/sets.mjs';
@@ -27,6 +28,10 @@ npm run test:cluster       runs *.cluster.test.ts, which need a Kubernetes clust
 npm test -- PART …         runs the files of the set whose path contains one of the parts, with or without src/.
                            A part with .long or .cluster chooses from that set
 npm test -- --changed      runs the linter, and those of the set that the changes since main can reach
+npm run test:long -- --resume
+                           skips the files that passed before in exactly this state of the checkout
+npm run test:long -- --only-failed
+                           runs the files of the set that failed when they last ran
 
 SEED=… repeats the choices of a run. With --any-cluster the cluster may be the one that KUBECONFIG names, or a new one
 of kind's.`);
@@ -50,37 +55,41 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
   });
 
 const screen = new Screen();
-const times = recordedTimes();
 
+const options = givenOptions();
 prepare();
-await main();
+await main(options);
 
-async function main() {
-  const { set, parts, isChanged, any } = optionsOf(process.argv.slice(2));
+function givenOptions() {
+  try {
+    return optionsOf(process.argv.slice(2));
+  } catch (error) {
+    console.error(error.message);
+    process.exit(1);
+  }
+}
+
+async function main({ set, parts, isChanged, any, ...narrowed }) {
   const seed = process.env.SEED ?? (set === 'quick' ? FIXED_SEED : String(randomInt(2 ** 31)));
   const allFiles = testFiles(root);
+  const records = new FileRecords(allFiles);
   const isReached = isChanged ? reachedByChanges() : () => true;
   const { chosen, missing } = chooseFiles(allFiles, { set, parts });
-  const run = { begin: new Date(), seed, set, parts, allFiles, missing };
+  const run = { begin: new Date(), seed, set, parts, missing };
   const state = new MachineState();
   console.log(`SEED=${seed}`);
   const results = set === 'quick' && parts.length === 0 ? [await lint()] : [];
   if (set === 'quick' && parts.length === 0) endAfter(QUICK_LIMIT_MS, results);
-  const files = chosen.filter(isReached);
+  const files = filesLeft(chosen.filter(isReached), narrowed, records);
+  const isEmpty = files.length === 0 && chosen.length > 0;
+  if (files.length < chosen.length) console.log(`${files.length} of ${chosen.length} files are left to run`);
   for (const each of Object.keys(SETS)) {
     const ofSet = files.filter((file) => setOf(file) === each);
-    if (ofSet.length > 0) await runSet(each, ofSet, { any, seed, results });
+    if (ofSet.length > 0) await runSet(each, ofSet, { any, seed, records, results });
   }
   // Other work beside a run of named files may leave its own.
   if (parts.length === 0) warnOfLeftovers(state);
-  summarise(run, results);
-}
-
-function optionsOf(words) {
-  const options = words.filter((word) => word.startsWith('--'));
-  const set = Object.keys(SETS).find((name) => options.includes(`--${name}`)) ?? 'quick';
-  const any = options.includes('--any-cluster');
-  return { set, any, isChanged: options.includes('--changed'), parts: words.filter((word) => !word.startsWith('--')) };
+  summarise({ ...run, isEmpty }, results);
 }
 
 /** Returns a function that says whether the changes since main can reach a compiled test. */
@@ -113,14 +122,15 @@ function warnOfLeftovers(state) {
 }
 
 /** Adds a result to `results` for each file, and for the cluster. */
-async function runSet(set, files, { any, seed, results }) {
+async function runSet(set, files, { any, seed, records, results }) {
   const isLinted = !results.some(({ name, failed }) => name === LINT && failed > 0);
   const run = async (some, lanes, environment = {}) => {
-    const options = { limitMs: SETS[set].limitMs, environment: { ...environment, SEED: seed } };
+    const options = { limitMs: SETS[set].limitMs, environment: { ...environment, SEED: seed }, records };
     const before = results.length;
     await runFiles(some, { ...options, lanes, results });
     const runAlone = async (file) => (await runFiles([file], { ...options, lanes: 1, results: [] }))[0];
     if (isLinted) results.splice(before, Infinity, ...(await withSecondTries(results.slice(before), runAlone)));
+    return results.slice(before).filter(({ failed }) => failed > 0).length;
   };
   if (set !== 'cluster') return await run(files, LANES[set]);
   const failed = await runOnCluster(files, { any, run });
@@ -131,7 +141,8 @@ async function runSet(set, files, { any, seed, results }) {
  * Adds a result for each file to `results` as the file ends, and returns them. Files that measure come last, and run
  * when the lanes beyond the number of cores are done.
  */
-async function runFiles(files, { lanes, environment, limitMs, results }) {
+async function runFiles(files, { lanes, environment, limitMs, records, results }) {
+  const { times } = records;
   const processes = processesOf(files, times, (file) => sharesProcess(root, file));
   const last = processes.filter(([file]) => measures(root, file));
   const first = processes.filter((process) => !last.includes(process));
@@ -142,8 +153,10 @@ async function runFiles(files, { lanes, environment, limitMs, results }) {
   };
   const onEnd = (file, result) => {
     progress.end(file);
-    show(nameOf(file), result, progress);
-    results.push({ file, name: nameOf(file), ...result });
+    const named = { file, name: nameOf(file), ...result };
+    show(named, progress);
+    records.add(named);
+    results.push(named);
   };
   const options = { shared: SHARED_FOLDER, environment, limitMs, onBegin, onEnd };
   const runAll = async (queue) => {
@@ -160,7 +173,7 @@ async function runFiles(files, { lanes, environment, limitMs, results }) {
   return results;
 }
 
-function show(name, { passed, failed, seconds, notes, output }, progress) {
+function show({ name, passed, failed, seconds, notes, output }, progress) {
   const rest = screen.rewrites ? '' : ` [${progress}]`;
   const mark = failed ? '✗' : '✓';
   const lines = [`${mark} ${name} — ${passed} passed, ${failed} failed (${seconds.toFixed(1)} s)${rest}`];

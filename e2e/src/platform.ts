@@ -8,7 +8,7 @@ import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { freePort, isAlive, until } from '@slipway/testing';
+import { freePort, isAlive, keepForReport, until } from '@slipway/testing';
 import type { ClientConfig } from 'pg';
 import { directly, type Network } from './network.js';
 import { processTree, send } from './processes.js';
@@ -160,6 +160,7 @@ function run(main: string, { home, port }: PlatformPlace, environment: Record<st
   for (const stream of [child.stdout, child.stderr]) {
     stream?.setEncoding('utf8').on('data', (chunk: string) => {
       text = (text + chunk).slice(-20_000);
+      keepForReport(chunk);
     });
   }
   return { child, output: () => text };

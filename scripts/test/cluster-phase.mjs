@@ -35,7 +35,8 @@ export function groupsOf(files) {
 
 /**
  * Runs `files` on a cluster. `any`: it may be the one that KUBECONFIG names, or a new one of kind's. `run(files, lanes,
- * environment)` runs files. Resolves with the number of failures of the cluster itself.
+ * environment)` runs files, and resolves to the number that failed. Resolves with the number of failures of the cluster
+ * itself.
  */
 export async function runOnCluster(files, { any, run }) {
   const finder = new Finder(any);
@@ -63,8 +64,8 @@ export async function runGroups({ apiServer, empty, shared, faults }, { finder, 
   if (shared.length + faults.length === 0) return 0;
   if (!(await done(finder, 'install', 'Slipway is installed on it'))) return 1;
   const inAll = { ...environment, SLIPWAY_E2E_INSTALLED: '1' };
-  await run(shared, 2, inAll);
-  await run(faults, 1, inAll);
+  const failed = (await run(shared, 2, inAll)) + (await run(faults, 1, inAll));
+  if (failed > 0) console.log(`${(await finder.answer('logs'))?.logs ?? 'the programs show no log'}`);
   return (await finder.answer('uninstall')) ? 0 : 1;
 }
 

@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { nodeBinary, root } from '../prepare.mjs';
 import { BEGIN, END } from './file-marks.mjs';
 import { TestPlace } from './leftovers.mjs';
+import { programLinesOf } from './program-log.mjs';
 import { nameOf } from './sets.mjs';
 
 const SEVERAL_FILES = fileURLToPath(new URL('several-files.mjs', import.meta.url));
@@ -40,7 +41,9 @@ async function runProcess(files, { shared, environment, limitMs, onBegin, onEnd 
       running.begin(file);
       onBegin(file);
     },
-    onEnd,
+    // The log is removed with the process.
+    onEnd: (file, result) =>
+      onEnd(file, { ...result, programs: result.reasons.map((reason) => programLinesOf(running.logFile, reason)) }),
   });
   const { code } = await runNode([SEVERAL_FILES, ...files.map((file) => path.join(root, file))], {
     environment: {
@@ -48,6 +51,7 @@ async function runProcess(files, { shared, environment, limitMs, onBegin, onEnd 
       SLIPWAY_TEST_SHARED: shared,
       SLIPWAY_TEST_DATA: place.data,
       SLIPWAY_TEST_CURRENT: running.currentFile,
+      SLIPWAY_TEST_LOG: running.logFile,
       NODE_COMPILE_CACHE: path.join(shared, 'compile-cache'),
       TMPDIR: place.tmp,
     },
@@ -56,7 +60,9 @@ async function runProcess(files, { shared, environment, limitMs, onBegin, onEnd 
   });
   const hung = running.end();
   if (hung) outputs.add(`\n${hung}\n`);
-  return outputs.end(code, hung ? [] : await place.clear());
+  const rest = outputs.end(code, hung ? [] : await place.clear());
+  running.remove();
+  return rest;
 }
 
 /** The files that run at this moment. */
@@ -82,6 +88,11 @@ class RunningFile {
   /** The process writes the name of its present test into this file. */
   get currentFile() {
     return `${this.#place.data}.test`;
+  }
+
+  /** The process appends the output of the programs that its tests start. */
+  get logFile() {
+    return `${this.#place.data}.log`;
   }
 
   get test() {
@@ -110,8 +121,11 @@ class RunningFile {
   end() {
     clearTimeout(this.#timer);
     allRunning.delete(this);
-    rmSync(this.currentFile, { force: true });
     return this.#hung;
+  }
+
+  remove() {
+    for (const file of [this.currentFile, this.logFile]) rmSync(file, { force: true });
   }
 }
 

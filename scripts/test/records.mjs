@@ -1,43 +1,87 @@
 /**
- * Records runs in files that git ignores: `.test-times.json` has the seconds of each test file's last run, and
+ * Records runs in files that git ignores: `.test-files.json` has the last result of each test file, and
  * `.test-runs.jsonl` has a line for each run. A new checkout, such as CI's, uses usual-seconds.json, which lists the
  * files that take at least 20 s: measured on two cores, beside other work.
  */
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { root } from '../prepare.mjs';
 import { nameOf } from './sets.mjs';
 
-const TIMES = path.join(root, '.test-times.json');
+const FILES = path.join(root, '.test-files.json');
 const USUAL_TIMES = new URL('usual-seconds.json', import.meta.url);
 const RUNS = path.join(root, '.test-runs.jsonl');
 const MOST_RUNS = 1_000;
 /** Limits the names in a record: a run that fails everywhere names all files. */
 const MOST_FAILURES = 50;
+const MOST_DIFFERENCE = 2 ** 28;
 
-/** Returns seconds by the name of the file. */
-export function recordedTimes() {
-  return new Map([...usualTimes(), ...lastTimes()]);
+/** The last result of each test file. It is written as each file ends, because a run may be cut short. */
+export class FileRecords {
+  #file;
+  #results;
+  #state;
+
+  /** `allFiles`: files that are not among them were deleted. `state` identifies the code that runs now. */
+  constructor(allFiles, { file = FILES, state = presentState() } = {}) {
+    const present = new Set(allFiles.map(nameOf));
+    this.#file = file;
+    this.#results = new Map(resultsIn(file).filter(([name]) => present.has(name)));
+    this.#state = state;
+  }
+
+  /** Returns seconds by the name of the file. */
+  get times() {
+    const recorded = [...this.#results].map(([name, { seconds }]) => [name, seconds]);
+    return new Map([...usualTimes(), ...recorded]);
+  }
+
+  /** True if the file passed in the present state. A file whose tests were all skipped did not. */
+  hasPassed(file) {
+    const { state, outcome } = this.#results.get(nameOf(file)) ?? {};
+    return outcome === 'passed' && state === this.#state;
+  }
+
+  /** True if the file failed when it last ran, in any state. */
+  hasFailed(file) {
+    return this.#results.get(nameOf(file))?.outcome === 'failed';
+  }
+
+  add({ name, seconds, passed, failed }) {
+    const outcome = failed > 0 ? 'failed' : passed > 0 ? 'passed' : 'skipped';
+    this.#results.set(name, { seconds: Math.round(seconds * 10) / 10, outcome, state: this.#state });
+    const sorted = [...this.#results].sort(([a], [b]) => (a < b ? -1 : 1));
+    replace(this.#file, `${JSON.stringify(Object.fromEntries(sorted), undefined, 1)}\n`);
+  }
 }
 
 export const usualTimes = () => Object.entries(JSON.parse(readFileSync(USUAL_TIMES, 'utf8')));
 
-function lastTimes() {
+function resultsIn(file) {
   try {
-    return Object.entries(JSON.parse(readFileSync(TIMES, 'utf8')));
+    return Object.entries(JSON.parse(readFileSync(file, 'utf8')));
   } catch {
     return [];
   }
 }
 
-/** Keeps the times of files that did not run now, and drops those of deleted files. */
-export function recordTimes(results, allFiles) {
-  const times = recordedTimes();
-  for (const { name, seconds } of results) times.set(name, Math.round(seconds * 10) / 10);
-  const present = new Set(allFiles.map(nameOf));
-  const kept = [...times].filter(([name]) => present.has(name)).sort(([a], [b]) => (a < b ? -1 : 1));
-  replace(TIMES, `${JSON.stringify(Object.fromEntries(kept), undefined, 1)}\n`);
+/** Returns a digest of the checked-out commit and of all that the checkout has changed and added. */
+export function presentState(folder = root) {
+  const git = (...args) =>
+    execFileSync('git', args, { cwd: folder, maxBuffer: MOST_DIFFERENCE, stdio: ['ignore', 'pipe', 'ignore'] });
+  try {
+    const digest = createHash('sha256')
+      .update(git('rev-parse', 'HEAD'))
+      .update(git('diff', '--binary', 'HEAD'));
+    const added = git('ls-files', '-z', '--others', '--exclude-standard').toString().split('\0').filter(Boolean);
+    for (const name of added) digest.update(`\0${name}\0`).update(readFileSync(path.join(folder, name)));
+    return digest.digest('hex').slice(0, 16);
+  } catch {
+    // Without git, nothing shows whether the code is the same as before.
+    return `unknown at ${new Date().toISOString()}`;
+  }
 }
 
 /** Returns the runs of the file, the oldest first, without a truncated line. */

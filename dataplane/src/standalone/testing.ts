@@ -1,6 +1,7 @@
 /** Runs a program of this folder as a process with its own environment, for tests. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { keepForReport } from '@slipway/testing';
 import type { Login } from '../sql/login.js';
 
 export interface Ended {
@@ -44,8 +45,9 @@ function run(name: string, environment: Record<string, string>) {
   });
   let written = '';
   for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (chunk: Buffer) => {
+    stream?.setEncoding('utf8').on('data', (chunk: string) => {
       written += chunk;
+      keepForReport(chunk);
     });
   }
   const ended = new Promise<Ended>((resolve) => child.once('close', (code) => resolve({ code, output: written })));

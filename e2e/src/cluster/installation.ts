@@ -29,7 +29,7 @@ export async function install(root: string, kubeconfig: string, overlay: string)
     const programs = (await inSystem('get', 'statefulsets,deployments', '-o', 'name')).trim().split('\n');
     for (const program of programs) await inSystem('rollout', 'status', program, READY_TIMEOUT);
   } catch (error) {
-    throw new Error(`${(error as Error).message}\n${await described(inSystem)}`);
+    throw new Error(`${(error as Error).message}\n${await describeInstallation(kubeconfig)}`);
   }
   return { close: async () => (wasThere ? undefined : await uninstall(root, kubeconfig, overlay)) };
 }
@@ -50,13 +50,14 @@ export async function uninstall(root: string, kubeconfig: string, overlay: strin
 
 const overlayIn = (root: string, overlay: string) => path.join(root, 'manifests', 'overlays', overlay);
 
-/** Returns the output that an administrator would look at. */
-async function described(inSystem: (...args: string[]) => Promise<string>): Promise<string> {
+/** Returns the output that an administrator would look at: pods, warnings, the ends of the programs' logs. */
+export async function describeInstallation(kubeconfig: string): Promise<string> {
   const looks = [
     ['get', 'pods', '-o', 'wide'],
     ['get', 'events', '--field-selector', 'type=Warning'],
-    ['logs', '-l', 'app.kubernetes.io/part-of=slipway', '--prefix', '--tail', '10', '--all-containers'],
+    ['logs', '-l', 'app.kubernetes.io/part-of=slipway', '--prefix', '--tail', '30', '--all-containers'],
   ];
-  const texts = await Promise.all(looks.map((look) => inSystem(...look).catch((error: Error) => error.message)));
+  const inSystem = (look: string[]) => kubectl(kubeconfig, ['-n', SYSTEM_NAMESPACE, ...look]);
+  const texts = await Promise.all(looks.map((look) => inSystem(look).catch((error: Error) => error.message)));
   return texts.join('\n');
 }

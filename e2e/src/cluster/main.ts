@@ -1,12 +1,13 @@
 /**
  * `node e2e/dist/cluster/main.js [--any]`: finds a cluster, prints a line of JSON about it, and releases it when
  * standard input ends. It accepts commands as lines: `images` loads the platform's images, `install` installs Slipway,
- * and `uninstall` removes it. It prints a line after each command. With --any the cluster may be the one of KUBECONFIG,
- * or kind's. The test runner starts this program, because the Node of the test runner may be too old for the rest.
+ * `logs` reads the end of its programs' logs, and `uninstall` removes it. It prints a line after each command. With
+ * --any the cluster may be the one of KUBECONFIG, or kind's. The test runner starts this program, because the Node of
+ * the test runner may be too old for the rest.
  */
 import { createInterface } from 'node:readline';
 import { findCluster, ROOT } from './find.js';
-import { type Installation, install } from './installation.js';
+import { describeInstallation, type Installation, install } from './installation.js';
 
 const { SLIPWAY_E2E_KUBECONFIG, KUBECONFIG } = process.env;
 const any = process.argv.includes('--any');
@@ -32,7 +33,9 @@ else {
         await installation?.close();
         installation = undefined;
       }
-      process.stdout.write(`${JSON.stringify({ done: command, seconds: Math.round((Date.now() - since) / 1000) })}\n`);
+      const logs = command === 'logs' ? await describeInstallation(kubeconfig) : undefined;
+      const seconds = Math.round((Date.now() - since) / 1000);
+      process.stdout.write(`${JSON.stringify({ done: command, logs, seconds })}\n`);
     }
     await installation?.close();
   } finally {

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { keepForReport } from '@slipway/testing';
 
 const PROGRAM = fileURLToPath(new URL('../main.js', import.meta.url));
 const END_MS = 10_000;
@@ -75,6 +76,7 @@ export class Operators {
     for (const stream of [child.stdout, child.stderr]) {
       stream?.setEncoding('utf8').on('data', (text: string) => {
         this.#output = (this.#output + text).slice(-OUTPUT_LIMIT);
+        keepForReport(text);
       });
     }
     child.on('exit', async () => {

@@ -26,11 +26,15 @@ test('every test on a cluster is in exactly one group, and tests with faults run
 
 const FILES = ['e2e/shared.cluster', 'e2e/chaos.cluster', 'e2e/upgrade.cluster', 'apiserver/schema.cluster'];
 
-/** Runs the files on a cluster whose command `failing` fails. Returns its commands, and the files with their lanes. */
+/**
+ * Runs the files on a cluster whose command or file `failing` fails. Returns its commands, and the files with their
+ * lanes.
+ */
 async function eventsOf(chosen: string[], failing?: string) {
   const events: string[] = [];
   const run = async (some: string[], lanes: number) => {
     for (const file of some) events.push(`${file} in ${lanes}`);
+    return some.filter((file) => file === failing).length;
   };
   const answer = async (command: string) => {
     events.push(command);
@@ -52,6 +56,11 @@ test('files that need the API server run first, then those with an empty cluster
     'e2e/chaos.cluster in 1',
     'uninstall',
   ]);
+});
+
+test('if a test of the installation fails, the logs of its programs are shown before it is removed', async () => {
+  const { events } = await eventsOf(FILES, 'e2e/shared.cluster');
+  assert.equal(events.slice(-3), ['e2e/chaos.cluster in 1', 'logs', 'uninstall']);
 });
 
 test('files that need only the API server run without images', async () => {

@@ -23,6 +23,7 @@ interface Result {
   output: string;
   notes: string[];
   reasons: string[];
+  programs: string[][];
 }
 
 /** Runs files with these bodies. Returns the result of each file by its name, in the order in which they end. */
@@ -63,6 +64,34 @@ test('each test file of a process counts its own tests, notes and output', async
   assert.is(results.skips?.skipped, 1);
   assert.match(results.two?.output ?? '', 'it broke');
   assert.not.match(results.three?.output ?? '', 'it broke');
+});
+
+test('a failed test has the last lines of the programs that it started, and not those of other tests', async () => {
+  const { programs } = (
+    await resultsOf({
+      logs: `
+        import { keepForReport } from ${JSON.stringify(import.meta.resolve('@slipway/testing'))};
+        test('one', () => keepForReport('a line of one\\n'));
+        test('two', () => {
+          for (let line = 1; line <= 40; line++) keepForReport('line ' + line + '\\n');
+          throw new Error('it broke');
+        });
+        test('three', () => {
+          keepForReport('a line of three\\n');
+          throw new Error('it broke too');
+        });
+        test('long', () => {
+          for (let line = 1; line <= 40; line++) keepForReport('x'.repeat(50_000) + '\\n');
+          keepForReport('the last\\n');
+          throw new Error('it broke last');
+        });`,
+    })
+  ).logs as Result;
+  const [two, three, long, ...others] = programs;
+  assert.equal([two?.length, two?.[0], two?.at(-1)], [30, 'line 11', 'line 40']);
+  assert.equal(three, ['a line of three']);
+  assert.equal([long?.[0]?.length, long?.at(-1)], [400, 'the last']);
+  assert.equal(others, []);
 });
 
 test('a test file that does not load fails, and the files after it run', async () => {
