@@ -21,7 +21,7 @@ import { noSuchRoute, StorageError, storageError } from './errors.js';
 import { ImageTurns } from './image-turns.js';
 import { render } from './images.js';
 import { list, listFrom } from './list.js';
-import { checkedBucket, decoded, placeOf } from './names.js';
+import { checkedBucket, decoded, placeOf, signedPlaceOf } from './names.js';
 import { openBytes } from './partial-uploads.js';
 import { Resumable } from './resumable.js';
 import { ForeignIdLog } from './row-content.js';
@@ -71,14 +71,14 @@ const ROUTES: readonly Route[] = [
   ['POST', '/object/list-v2/', (context, rest) => listFrom(context, checkedBucket(decoded(rest)))],
   ['POST', '/object/list/', (context, rest) => list(context, checkedBucket(decoded(rest)))],
   ['POST', '/object/upload/sign/', (context, rest) => signUpload(context, placeOf(rest))],
-  ['PUT', '/object/upload/sign/', (context, rest) => uploadSigned(context, placeOf(rest))],
+  ['PUT', '/object/upload/sign/', (context, rest) => uploadSigned(context, signedPlaceOf(rest))],
   [
     'POST',
     '/object/sign/',
     (context, rest) =>
       rest.includes('/') ? sign(context, placeOf(rest)) : signMany(context, checkedBucket(decoded(rest))),
   ],
-  ['GET', '/object/sign/', (context, rest) => download(context, placeOf(rest), 'signed')],
+  ['GET', '/object/sign/', (context, rest) => download(context, signedPlaceOf(rest), 'signed')],
   ['GET', '/object/public/', (context, rest) => download(context, placeOf(rest), 'public')],
   ['GET', '/object/authenticated/', (context, rest) => download(context, placeOf(rest), 'authenticated')],
   ['GET', '/object/info/public/', (context, rest) => info(context, placeOf(rest), 'public')],
@@ -86,7 +86,7 @@ const ROUTES: readonly Route[] = [
   ['GET', '/object/info/', (context, rest) => info(context, placeOf(rest), 'authenticated')],
   ['GET', '/render/image/public/', (context, rest) => render(context, placeOf(rest), 'public')],
   ['GET', '/render/image/authenticated/', (context, rest) => render(context, placeOf(rest), 'authenticated')],
-  ['GET', '/render/image/sign/', (context, rest) => render(context, placeOf(rest), 'signed')],
+  ['GET', '/render/image/sign/', (context, rest) => render(context, signedPlaceOf(rest), 'signed')],
   ['POST', '/object/', (context, rest) => upload(context, placeOf(rest))],
   ['PUT', '/object/', (context, rest) => upload(context, placeOf(rest))],
   ['GET', '/object/', (context, rest) => download(context, placeOf(rest), 'authenticated')],

@@ -49,4 +49,14 @@ export function decoded(text: string): string {
 
 export const keyOf = ({ bucket, name }: ObjectPlace) => `${bucket}/${name}`;
 
-export const inAddress = (place: ObjectPlace) => keyOf(place).split('/').map(encodeURIComponent).join('/');
+/**
+ * Returns the path of a signed URL as upstream answers it: not encoded, because storage-js encodes it with `encodeURI`.
+ * That function leaves `?` as it is, so `?` alone is encoded here.
+ */
+export const inSignedUrl = (place: ObjectPlace) => keyOf(place).replaceAll('?', '%3F');
+
+/**
+ * Parses the path of a signed URL, which a client may have encoded once more. That is unambiguous, because no name
+ * contains `%`.
+ */
+export const signedPlaceOf = (address: string): ObjectPlace => placeOf(decoded(address));

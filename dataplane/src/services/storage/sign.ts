@@ -4,7 +4,7 @@ import { invalidRequest } from './errors.js';
 import { foundObject } from './found-object.js';
 import { transformText } from './image-options.js';
 import { jsonBody, wholeNumber } from './json-body.js';
-import { checkedName, inAddress, keyOf, type ObjectPlace } from './names.js';
+import { checkedName, inSignedUrl, keyOf, type ObjectPlace } from './names.js';
 import { signed } from './signed-token.js';
 import { answer, ask, type StorageContext } from './storage-context.js';
 
@@ -52,5 +52,5 @@ async function signedAddress(
   const claims = { use: 'download', url: keyOf(at), ...(transformations ? { transformations } : {}) } as const;
   const token = await signed(tenant, claims, seconds);
   const route = transformations ? 'render/image/sign' : 'object/sign';
-  return `/${route}/${inAddress(at)}?token=${token}`;
+  return `/${route}/${inSignedUrl(at)}?token=${token}`;
 }

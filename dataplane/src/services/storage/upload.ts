@@ -7,7 +7,7 @@ import type { ContentPlace, Grow } from './content/content.js';
 import { brokenOff, isBroken } from './content/pump.js';
 import { SERVICE, subjectOf } from './database.js';
 import { invalidRequest } from './errors.js';
-import { keyOf, type ObjectPlace } from './names.js';
+import { inSignedUrl, keyOf, type ObjectPlace } from './names.js';
 import {
   allowedBytes,
   type BucketRules,
@@ -52,7 +52,7 @@ export async function signUpload(context: StorageContext, at: ObjectPlace): Prom
   const owner = subjectOf(caller);
   const claims = { use: 'upload', url: keyOf(at), upsert, ...(owner ? { owner } : {}) } as const;
   const token = await signed(tenant, claims, UPLOAD_TOKEN_SECONDS);
-  answer(context, { url: `/object/upload/sign/${encodeURI(keyOf(at))}?token=${token}`, token });
+  answer(context, { url: `/object/upload/sign/${inSignedUrl(at)}?token=${token}`, token });
 }
 
 export async function uploadSigned(context: StorageContext, at: ObjectPlace): Promise<void> {
