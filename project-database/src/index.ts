@@ -23,6 +23,7 @@ export {
   preparePlatformDatabase,
 } from './platform-database.js';
 export { migrateRealtime, realtimeMigrations } from './realtime/index.js';
+export { LACKS_GENERATED_COLUMNS, publishGeneratedColumns } from './realtime/publication.js';
 export { replicationPasswordAt } from './replication-password.js';
 export { dropIdleReplicationSlots } from './replication-slots.js';
 export { RESERVED_CONNECTIONS_ROLE } from './reserved-connections.js';

@@ -18,6 +18,7 @@ import { TEMPLATE_AUTH_ROLE } from './cluster.js';
 import { migrateAuth } from './migrate-auth.js';
 import { naming, OWNERS, USUAL_OWNERS_ROLE } from './owners.js';
 import { migrateRealtime, realtimeMigrations } from './realtime/index.js';
+import { createPublication } from './realtime/publication.js';
 import { createRole, LOGIN_ROLES, type ProjectPasswords } from './roles.js';
 import { scramVerifier } from './scram.js';
 import { identifier, literal, type Session, transaction } from './session.js';
@@ -54,8 +55,7 @@ const ownership = (ref: string) => [
   ...defaultPrivileges(OWNERS),
   `GRANT ALL ON SCHEMA extensions TO ${identifier(ownerRole(ref))} WITH GRANT OPTION`,
   `REASSIGN OWNED BY ${TEMPLATE_AUTH_ROLE} TO ${identifier(authAdminRole(ref))}`,
-  'CREATE PUBLICATION supabase_realtime',
-  `ALTER PUBLICATION supabase_realtime OWNER TO ${identifier(ownerRole(ref))}`,
+  ...createPublication(ownerRole(ref)),
 ];
 
 /** Closes the database except for its three roles. Nobody can connect until the last statement. */

@@ -13,7 +13,7 @@ import pg from 'pg';
 import * as assert from 'uvu/assert';
 import { Management, type ProjectView } from '../management.js';
 import type { Platform, RunningPlatform } from '../platform.js';
-import { clientOf, TODOS_SQL } from '../todos.js';
+import { clientOf, heardBy, TODOS_SQL } from '../todos.js';
 import { checkSite, type WrittenSite, writeSite } from './written-site.js';
 
 /** The services that a platform must open for this state, as environment variables of its start. */
@@ -183,6 +183,10 @@ async function checkHealthy(platform: Reopened, person: Management, state: Writt
   const called = await app.functions.invoke(FUNCTION.name);
   assert.is(called.error, null, 'the function responds');
   assert.is(called.data, VARIABLES.GREETING);
+  await heardBy(app);
+  await app.removeAllChannels();
+  const { rows } = await person.query(healthy.id, 'select pubname, pubgencols from pg_publication');
+  assert.equal(rows, [{ pubname: 'supabase_realtime', pubgencols: 's' }], 'realtime gets generated columns');
 }
 
 async function checkSuspended(

@@ -5,7 +5,7 @@
  */
 import { CONNECTIONS_AS_AUTHENTICATOR, REALTIME_LIMITS, type RealtimeLimits, scramOnly } from '@slipway/installation';
 import type { TokenBucket } from '@slipway/program';
-import { migrateRealtime } from '@slipway/project-database';
+import { LACKS_GENERATED_COLUMNS, migrateRealtime, publishGeneratedColumns } from '@slipway/project-database';
 import pg from 'pg';
 import type { Logger } from 'pino';
 import type { Tokens } from '../../identity/tokens.js';
@@ -138,14 +138,16 @@ export class Hub {
   }
 
   async #prepare(): Promise<void> {
-    const look = { text: `select to_regproc('realtime.broadcast_changes') is not null` };
-    const [, answer] = await this.pool.batch([assume(SERVICE), look]);
-    // Migrates an older database. Runs as its owner, so with no more rights than the tenant's.
-    if (answer?.rows[0]?.[0]?.toString() !== 't') await this.#migrate();
+    const text = `select to_regproc('realtime.broadcast_changes') is null, ${LACKS_GENERATED_COLUMNS}`;
+    const [, answer] = await this.pool.batch([assume(SERVICE), { text }]);
+    const [isOld, lacksColumns] = (answer?.rows[0] ?? []).map((value) => value?.toString() === 't');
+    if (isOld) await this.#asOwner(migrateRealtime);
+    if (lacksColumns) await this.#asOwner(publishGeneratedColumns);
     await this.#feed.start();
   }
 
-  async #migrate(): Promise<void> {
+  /** Upgrades an older database. Runs as its owner, so with no more rights than the tenant's. */
+  async #asOwner(upgrade: (owner: pg.Client) => Promise<void>): Promise<void> {
     const owner = scramOnly(
       new pg.Client({
         ...this.tenant.owner,
@@ -156,7 +158,7 @@ export class Hub {
     owner.on('error', () => undefined);
     await owner.connect();
     try {
-      await migrateRealtime(owner);
+      await upgrade(owner);
     } finally {
       await owner.end();
     }

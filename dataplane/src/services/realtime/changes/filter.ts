@@ -8,6 +8,7 @@ import type { Caller } from '../../../projects/tenant.js';
 import { DatabaseError, type Pool } from '../../../sql/pool.js';
 import { assume } from '../identity.js';
 import type { Values } from './payload.js';
+import { VALUE_FORMATS } from './replication-session.js';
 import type { Column, Table } from './tables.js';
 
 const OPERATORS = {
@@ -91,7 +92,7 @@ const unquoted = (value: string) => (/^".*"$/s.test(value) ? value.slice(1, -1).
 /** Types whose values are equal if and only if their texts are. */
 const EXACT = new Set([
   ...['bool', 'int2', 'int4', 'int8', 'oid', 'uuid', 'text', 'varchar', 'name', 'bytea'],
-  ...['date', 'time', 'timestamp', 'timestamptz'],
+  ...['date', 'time', 'timestamp', 'timestamptz', 'enum'],
 ]);
 const INTEGERS = new Set(['int2', 'int4', 'int8', 'oid']);
 const DATES = new Set(['date', 'timestamp', 'timestamptz']);
@@ -116,8 +117,10 @@ export async function checkedAgainst(
       continue;
     }
     try {
-      const text = `select ${condition.values.map((_, at) => `$${at + 1}::${column.sqlType}::text`).join(', ')}`;
-      const [, answer] = await pool.batch([assume(NOBODY), { text, values: condition.values }]);
+      // A cast to text would write true for t.
+      const texts = condition.values.map((_, at) => `format('%s', $${at + 1}::${column.sqlType})`);
+      const text = `select ${texts.join(', ')}`;
+      const [, , answer] = await pool.batch([assume(NOBODY), AS_IN_CHANGES, { text, values: condition.values }]);
       checked.push({ ...condition, values: (answer?.rows[0] ?? []).map((value) => String(value)) });
     } catch (error) {
       if (error instanceof DatabaseError) return error.message;
@@ -128,6 +131,13 @@ export async function checkedAgainst(
 }
 
 const TAKES_TEXT = new Set<Operator>(['is', 'like', 'ilike', 'match', 'imatch']);
+/** Makes Postgres write values as in changes. */
+const AS_IN_CHANGES = {
+  name: 'realtime-value-formats',
+  text: `select ${Object.entries(VALUE_FORMATS)
+    .map(([name, value]) => `pg_catalog.set_config('${name}', '${value}', true)`)
+    .join(', ')}`,
+};
 /** Caller as whom comparisons run in Postgres. The role has no rights. */
 const NOBODY: Caller = { role: 'anon', claims: '{}' };
 
@@ -159,13 +169,14 @@ function compare({ operator, values }: Condition, value: string | null, column: 
   const [wanted = ''] = values;
   if (operator === 'is') return isTest(wanted, value);
   if (value === null) return operator === 'isdistinct' ? true : undefined;
-  const isExact = EXACT.has(column.typeName) || column.isEnum;
+  const scalar = column.shape.delimiters === '' ? column.shape.baseType : '';
+  const isExact = EXACT.has(scalar);
   if (operator === 'eq' && isExact) return value === wanted;
   if ((operator === 'neq' || operator === 'isdistinct') && isExact) return value !== wanted;
   if (operator === 'in' && isExact) return values.includes(value);
   // Only for these operators does the value have the column's type.
   const isMet = ORDERS.get(operator);
-  const order = isMet && orderOf(value, wanted, column.typeName);
+  const order = isMet && orderOf(value, wanted, scalar);
   return isMet === undefined || order === undefined ? 'ask' : isMet(order);
 }
 
@@ -181,13 +192,13 @@ function isTest(test: string, value: string | null): boolean {
   return value === (test === 'true' ? 't' : 'f');
 }
 
-function orderOf(one: string, other: string, typeName: string): number | undefined {
-  if (INTEGERS.has(typeName)) {
+function orderOf(one: string, other: string, baseType: string): number | undefined {
+  if (INTEGERS.has(baseType)) {
     const difference = BigInt(one) - BigInt(other);
     return difference < 0n ? -1 : difference > 0n ? 1 : 0;
   }
   const isPlainDate = (text: string) => /^\d{4}-/.test(text) && !text.endsWith('BC');
-  if (DATES.has(typeName) && isPlainDate(one) && isPlainDate(other)) return one < other ? -1 : one > other ? 1 : 0;
+  if (DATES.has(baseType) && isPlainDate(one) && isPlainDate(other)) return one < other ? -1 : one > other ? 1 : 0;
   return undefined;
 }
 

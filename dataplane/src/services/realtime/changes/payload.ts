@@ -4,7 +4,7 @@
  */
 import type { ApiRole } from '@slipway/installation';
 import type { Change } from './stream.js';
-import type { Column, Table } from './tables.js';
+import type { Column, Shape, Table } from './tables.js';
 
 /** Maximum bytes of a value that is kept in an oversized change. */
 const SMALL_VALUE_BYTES = 64;
@@ -69,39 +69,44 @@ export const failedData = ({ type }: Change, { schema, name }: Table, error: str
   JSON.stringify({ schema, table: name, type, errors: [error] });
 
 function object(columns: Column[], values: Values, largest: number): string {
-  const fields = columns.flatMap(({ name, typeName }) => {
+  const fields = columns.flatMap(({ name, shape }) => {
     const value = values.get(name);
     if (value === undefined || (value !== null && value.length > largest)) return [];
-    return `${JSON.stringify(name)}:${jsonOf(value, typeName)}`;
+    return `${JSON.stringify(name)}:${jsonOf(value, shape)}`;
   });
   return `{${fields.join()}}`;
 }
 
-const NUMBERS = new Set(['int2', 'int4', 'int8', 'oid', 'float4', 'float8', 'numeric']);
+/** Types that `to_jsonb` writes as numbers. */
+const NUMBERS = new Set(['int2', 'int4', 'int8', 'float4', 'float8', 'numeric']);
 
-/** Converts a value to JSON. `text` is Postgres' output of it. */
-export function jsonOf(text: string | null, typeName: string): string {
+/** Converts a value to JSON, as `to_jsonb` does. `text` is Postgres' output of it. */
+export function jsonOf(text: string | null, { baseType, delimiters }: Shape): string {
   if (text === null) return 'null';
-  if (NUMBERS.has(typeName)) return /^-?[\d.]/.test(text) ? text : JSON.stringify(text);
-  if (typeName === 'bool') return text === 't' ? 'true' : 'false';
-  if (typeName === 'json' || typeName === 'jsonb') return text;
-  if (typeName === 'timestamp') return JSON.stringify(text.replace(' ', 'T'));
-  if (typeName === 'timestamptz') return JSON.stringify(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
-  if (typeName.startsWith('_') && text.startsWith('{')) return arrayOf(text, typeName.slice(1));
+  if (delimiters !== '') return arrayOf(text, delimiters.charAt(0), { baseType, delimiters: delimiters.slice(1) });
+  if (NUMBERS.has(baseType)) return /^-?[\d.]/.test(text) ? text : JSON.stringify(text);
+  if (baseType === 'bool') return text === 't' ? 'true' : 'false';
+  if (baseType === 'json' || baseType === 'jsonb') return text;
+  if (baseType === 'timestamp') return JSON.stringify(text.replace(' ', 'T'));
+  if (baseType === 'timestamptz') return JSON.stringify(text.replace(' ', 'T').replace(/([+-]\d\d)( BC)?$/, '$1:00$2'));
   return JSON.stringify(text);
 }
 
-/** Parses an array such as `{1,"a b",NULL,{…}}`. https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO */
-function arrayOf(text: string, elementType: string): string {
-  let at = 0;
+/**
+ * Parses an array such as `{1,"a b",NULL,{…}}`, also with bounds before it, as in `[2:3]={1,2}`, or an `int2vector`
+ * such as `1 2`. https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO
+ */
+function arrayOf(text: string, delimiter: string, element: Shape): string {
+  if (!/^[{[]/.test(text)) return `[${(text.match(/\S+/g) ?? []).map((value) => jsonOf(value, element)).join()}]`;
+  let at = text.startsWith('[') ? text.indexOf('{') : 0;
   const read = (): string => {
     const parts: string[] = [];
     at++;
     while (text[at] !== '}' && at < text.length) {
       if (text[at] === '{') parts.push(read());
-      else if (text[at] === '"') parts.push(jsonOf(quoted(), elementType));
+      else if (text[at] === '"') parts.push(jsonOf(quoted(), element));
       else parts.push(bare());
-      if (text[at] === ',') at++;
+      if (text[at] === delimiter) at++;
     }
     at++;
     return `[${parts.join()}]`;
@@ -117,9 +122,9 @@ function arrayOf(text: string, elementType: string): string {
   };
   const bare = (): string => {
     const begin = at;
-    while (at < text.length && text[at] !== ',' && text[at] !== '}') at++;
+    while (at < text.length && text[at] !== delimiter && text[at] !== '}') at++;
     const value = text.slice(begin, at);
-    return value === 'NULL' ? 'null' : jsonOf(value, elementType);
+    return value === 'NULL' ? 'null' : jsonOf(value, element);
   };
   return read();
 }

@@ -26,15 +26,23 @@ const CONNECT_TIMEOUT_MS = 5_000;
  * 30 s.
  */
 const SILENCE_MS = 60_000;
-/**
- * Session settings that override those that a tenant may have set for the database: formats of values, and resources of
- * decoding.
- */
-const OPTIONS = [
-  ...['datestyle=ISO', 'intervalstyle=postgres', 'extra_float_digits=1', 'bytea_output=hex', 'timezone=UTC'],
-  ...['logical_decoding_work_mem=16MB', 'wal_sender_timeout=60s', 'statement_timeout=0', 'search_path='],
-]
-  .map((setting) => `-c ${setting}`)
+/** Settings of the texts of values in changes. A tenant may have set others for the database. */
+export const VALUE_FORMATS = {
+  datestyle: 'ISO',
+  intervalstyle: 'postgres',
+  extra_float_digits: '1',
+  bytea_output: 'hex',
+  timezone: 'UTC',
+  search_path: '',
+} as const;
+/** Settings of the session, which override the tenant's. */
+const OPTIONS = Object.entries({
+  ...VALUE_FORMATS,
+  logical_decoding_work_mem: '16MB',
+  wal_sender_timeout: '60s',
+  statement_timeout: '0',
+})
+  .map(([name, value]) => `-c ${name}=${value}`)
   .join(' ');
 
 /** Maximum bytes of a message. A row's change has the row twice if the table's replica identity is full. */

@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert';
 import { MAX_CONDITIONS, readFilter } from './filter.js';
 import { jsonOf } from './payload.js';
 
+/** A type's name, after the delimiters of its arrays. */
 const VALUES: [string | null, string, string][] = [
   [null, 'int4', 'null'],
   ['9223372036854775807', 'int8', '9223372036854775807'],
@@ -16,16 +17,22 @@ const VALUES: [string | null, string, string][] = [
   ['2026-01-02 03:04:05.6+00', 'timestamptz', '"2026-01-02T03:04:05.6+00:00"'],
   ['infinity', 'timestamptz', '"infinity"'],
   ['say "hi"\n', 'text', '"say \\"hi\\"\\n"'],
-  ['{1,NULL,3}', '_int4', '[1,null,3]'],
-  ['{}', '_text', '[]'],
-  ['{{1,2},{3,4}}', '_int4', '[[1,2],[3,4]]'],
-  ['{a,"b,\\"c\\\\",NULL,"NULL"}', '_text', '["a","b,\\"c\\\\",null,"NULL"]'],
+  ['0044-03-15 12:00:00+00 BC', 'timestamptz', '"0044-03-15T12:00:00+00:00 BC"'],
+  ['12', 'oid', '"12"'],
+  ['{1,NULL,3}', ',int4', '[1,null,3]'],
+  ['{}', ',text', '[]'],
+  ['{{1,2},{3,4}}', ',int4', '[[1,2],[3,4]]'],
+  ['[2:3]={1,2}', ',int4', '[1,2]'],
+  ['{"{1,2}",NULL}', ',,int4', '[[1,2],null]'],
+  ['{(1,1),(0,0);(2,2),(0,0)}', ';box', '["(1,1),(0,0)","(2,2),(0,0)"]'],
+  ['{a,"b,\\"c\\\\",NULL,"NULL"}', ',text', '["a","b,\\"c\\\\",null,"NULL"]'],
   ['\\x00ff', 'bytea', '"\\\\x00ff"'],
 ];
 test('values of a change are converted to the same JSON as by to_jsonb', () => {
   for (const [text, type, json] of VALUES) {
-    assert.is(jsonOf(text, type), json, `${type} ${text}`);
-    JSON.parse(jsonOf(text, type));
+    const [, delimiters = '', baseType = ''] = /^(\W*)(\w+)$/.exec(type) ?? [];
+    assert.is(jsonOf(text, { baseType, delimiters }), json, `${type} ${text}`);
+    JSON.parse(jsonOf(text, { baseType, delimiters }));
   }
 });
 
