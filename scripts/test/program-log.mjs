@@ -11,14 +11,12 @@ const LONGEST_LINE = 400;
 
 /** Returns the last lines of the programs during the failed test of `reason`, which begins with FAIL and its name. */
 export function programLinesOf(logFile, reason) {
-  const [, name] = /^FAIL {2}"(.*)"$/m.exec(reason) ?? [];
+  const [, name] = /^FAIL {2}(?:.* {2})?"(.*)"$/m.exec(reason) ?? [];
   if (name === undefined || !existsSync(logFile)) return [];
   const sections = readFileSync(logFile, 'utf8').split(TEST);
-  // Files that share a process may have a test of the same name; the last one is of the present file.
-  const section = sections.findLast((each) => each.startsWith(`${name}\n`)) ?? '';
-  const lines = section
-    .slice(name.length)
-    .split('\n')
-    .filter((line) => line.trim() !== '');
+  // Files that share a process may have a test of the same name; the last one is of the present file. The tests of a
+  // suite with a name of its own have one section.
+  const section = sections.findLast((each) => each.startsWith(`${name}\n`));
+  const lines = (section?.slice(name.length) ?? sections.at(-1)).split('\n').filter((line) => line.trim() !== '');
   return lines.slice(-MOST_LINES).map((line) => line.slice(0, LONGEST_LINE));
 }
