@@ -3,7 +3,7 @@
 import { processorTimeOf, TURN_MS } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { type JsonBound, JsonRefusal, ONE_TURN, parseJson } from './json.js';
+import { type JsonBound, JsonRefusal, ONE_TURN, parseExactJson, parseJson } from './json.js';
 
 const SMALL: JsonBound = { bytes: 100, depth: 3, values: 10 };
 
@@ -38,6 +38,38 @@ test('parseJson accepts text at its limit of values, and rejects text with one v
 test('parseJson counts bytes, not characters', () => {
   assert.is(refusalOf(`"${'é'.repeat(50)}"`).reason, 'bytes');
   assert.is(refusalOf(Buffer.from(`"${'é'.repeat(50)}"`)).reason, 'bytes');
+});
+
+test('JSON that parseExactJson decoded is written with the same numbers', () => {
+  for (const text of [
+    '9007199254740993',
+    '[1,1.00000000000000000001,-0.1,12345678901234567890.5,1e400]',
+    '{"a":{"n":9007199254740993,"text":"9007199254740993"},"b":[1.5,true,null]}',
+    '"0123456789012345"',
+  ]) {
+    assert.is(JSON.stringify(parseExactJson(text)), text);
+  }
+  assert.equal(parseExactJson('[1,{"a":2.5}]'), [1, { a: 2.5 }]);
+  assert.equal(parseExactJson('{"n":1,"long":"2026-01-02 03:04:05.678901"}'), {
+    n: 1,
+    long: '2026-01-02 03:04:05.678901',
+  });
+  const own = parseExactJson('{"__proto__":12345678901234567890}') as object;
+  assert.equal([Object.keys(own), Object.getPrototypeOf(own)], [['__proto__'], Object.prototype]);
+});
+
+test('parseExactJson has the bounds of parseJson', () => {
+  const n = '1234567890123456789';
+  const reasons = [`"${'é'.repeat(31)}${n}${n}"`, `[[[[${n}]]]]`, `[${n},2,3,4,5,6,7,8,9,10,11]`, `[${n}`].map(
+    (text) => {
+      try {
+        parseExactJson(text, SMALL);
+      } catch (error) {
+        return (error as JsonRefusal).reason;
+      }
+    },
+  );
+  assert.equal(reasons, ['bytes', 'depth', 'values', 'syntax']);
 });
 
 test('parseJson rejects invalid JSON without quoting it', () => {

@@ -66,10 +66,38 @@ export function parseJson(
   }
 }
 
+/** Members of V8's JSON that TypeScript does not know yet. */
+const exactJson = JSON as unknown as {
+  /** Returns an object that JSON.stringify writes as this text. */
+  rawJSON(text: string): object;
+  parse(text: string, read: (name: string, value: unknown, context: { source?: string }) => unknown): unknown;
+};
+/** Matches a number that a double may not represent, also within a string. */
+const LONG_NUMBER = /\d[\d.]{15}|\d[eE]/;
+
+/**
+ * Decodes the text for JSON.stringify, which writes each number as it was: one that a double would alter, such as
+ * 9007199254740993, becomes an object of JSON.rawJSON.
+ * @throws JsonRefusal before anything is decoded, if the text exceeds the bound
+ */
+export function parseExactJson(text: string, bound: JsonBound = ONE_TURN): unknown {
+  if (!LONG_NUMBER.test(text)) return parseJson(text, bound);
+  countValues(bytesOf(text, bound), bound);
+  try {
+    return exactJson.parse(text, (_, value, { source }) =>
+      typeof value === 'number' && source !== undefined && String(value) !== source ? exactJson.rawJSON(source) : value,
+    );
+  } catch {
+    throw new JsonRefusal('syntax', bound);
+  }
+}
+
 function bytesOf(text: string, bound: JsonBound): Buffer {
   // A text that is too long is not even converted to bytes.
   if (text.length > bound.bytes) throw new JsonRefusal('bytes', bound);
-  return Buffer.from(text);
+  const bytes = Buffer.from(text);
+  if (bytes.length > bound.bytes) throw new JsonRefusal('bytes', bound);
+  return bytes;
 }
 
 const [QUOTE, BACKSLASH] = [0x22, 0x5c];

@@ -124,6 +124,11 @@ for (const era of ['legacy', 'modern'] as const) {
     const result = await client.callTool({ name: 'run_sql', arguments: { sql: 'select 6 * 7 as answer' } });
     assert.equal((result.structuredContent as { rows: unknown }).rows, [{ answer: 42 }]);
     assert.equal(JSON.parse(textOf(result)), result.structuredContent);
+    const sql = `select '{"n": 9007199254740993}'::jsonb as exact`;
+    const exact = await client.callTool({ name: 'run_sql', arguments: { sql } });
+    assert.match(textOf(exact), '{"exact":{"n":9007199254740993}}');
+    // The client's own parser rounds the number.
+    assert.equal((exact.structuredContent as { rows: unknown }).rows, [{ exact: { n: 9007199254740992 } }]);
     await client.close();
   });
 }

@@ -49,6 +49,19 @@ test('the JSON of a result equals its values', async () => {
   assert.type(last.rows[1].c5, 'string');
 });
 
+test('numbers within JSON are exact, as JSON and as values', async () => {
+  const json = '{"n":9007199254740993,"x":[1.00000000000000000001]}';
+  const array = `{"${json.replaceAll('"', '\\"')}"}`;
+  const of = outcome(statement([JSONB, JSONB_ARRAY], [[json, array]]));
+  const row = `{"c0":${json},"c1":[${json}]}`;
+  assert.ok(
+    Buffer.concat(await resultJson(of, 1))
+      .toString()
+      .includes(`"rows":[${row}]`),
+  );
+  assert.is(JSON.stringify((await lastResult(of)).rows), `[${row}]`);
+});
+
 test('SQL without a statement has an empty result', async () => {
   const { results, duration_ms: _, ...last } = await decoded(outcome());
   assert.equal([results, last], [[], await lastResult(outcome())]);

@@ -1,7 +1,7 @@
 /**
  * Converts PostgreSQL's text of a value to JSON: a number only if a double represents it exactly, dates as ISO 8601.
  */
-import { countValues, type JsonBound, JsonRefusal, ONE_TURN, parseJson } from '@slipway/program';
+import { countValues, type JsonBound, JsonRefusal, ONE_TURN, parseExactJson } from '@slipway/program';
 import pg from 'pg';
 
 type Reader = (text: string) => unknown;
@@ -33,7 +33,7 @@ const bool: Reader = (text) => text === 't';
 /** Leaves a value as text that is too large for one turn of the event loop. */
 const json: Reader = (text) => {
   try {
-    return parseJson(text, MOST_OF_VALUE);
+    return parseExactJson(text, MOST_OF_VALUE);
   } catch (error) {
     if (error instanceof JsonRefusal && error.reason === 'depth') throw new TooDeep();
     return text;
