@@ -55,7 +55,7 @@ const CHECKED_BY_ALL = [
 
 /** Files that every test uses. */
 const USED_BY_ALL = [
-  /^scripts\/(test|prepare|failing-hooks|help)\.mjs$/,
+  /^scripts\/(test|prepare|help)\.mjs$/,
   /^scripts\/test\//,
   /^([\w-]+\/)?(package(-lock)?|tsconfig(\.base)?)\.json$/,
   /^\.npmrc$/,

@@ -52,6 +52,7 @@ async function runProcess(files, { shared, environment, limitMs, onBegin, onEnd 
       SLIPWAY_TEST_DATA: place.data,
       SLIPWAY_TEST_CURRENT: running.currentFile,
       SLIPWAY_TEST_LOG: running.logFile,
+      SLIPWAY_TEST_LIMIT_MS: limitMs,
       NODE_COMPILE_CACHE: path.join(shared, 'compile-cache'),
       TMPDIR: place.tmp,
     },
@@ -210,7 +211,7 @@ function countsOf(output, code) {
 
 /** Resolves to the output and the exit status of `node args`. */
 export function runNode(args, { environment = {}, onStart, onOutput } = {}) {
-  const hooks = `--import=${new URL('../failing-hooks.mjs', import.meta.url)}`;
+  const hooks = `--import=${new URL('preload.mjs', import.meta.url)}`;
   const options = ['--disable-warning=ExperimentalWarning', hooks];
   return new Promise((resolve) => {
     const child = spawn(nodeBinary(), [...options, ...args], {

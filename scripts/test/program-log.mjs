@@ -1,6 +1,6 @@
 /**
  * Finds the output of the programs that a failed test started. In: the log of a test process, to which tests append
- * that output (testing/src/program-log.ts), after a line with the name of each test (scripts/test/several-files.mjs).
+ * that output (testing/src/program-log.ts), after a line with the name of each test (scripts/test/uvu.mjs).
  * Used by scripts/test/file.mjs.
  */
 import { existsSync, readFileSync } from 'node:fs';
@@ -14,9 +14,11 @@ export function programLinesOf(logFile, reason) {
   const [, name] = /^FAIL {2}(?:.* {2})?"(.*)"$/m.exec(reason) ?? [];
   if (name === undefined || !existsSync(logFile)) return [];
   const sections = readFileSync(logFile, 'utf8').split(TEST);
-  // Files that share a process may have a test of the same name; the last one is of the present file. The tests of a
-  // suite with a name of its own have one section.
-  const section = sections.findLast((each) => each.startsWith(`${name}\n`));
-  const lines = (section?.slice(name.length) ?? sections.at(-1)).split('\n').filter((line) => line.trim() !== '');
+  // Files that share a process may have a test of the same name; the last one is of the present file.
+  const section = sections.findLast((each) => each.startsWith(`${name}\n`)) ?? '';
+  const lines = section
+    .slice(name.length)
+    .split('\n')
+    .filter((line) => line.trim() !== '');
   return lines.slice(-MOST_LINES).map((line) => line.slice(0, LONGEST_LINE));
 }

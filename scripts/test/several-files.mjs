@@ -1,34 +1,23 @@
 /**
  * The process of one or more test files: runs the compiled files that its arguments name, one after another, and prints
  * a line before and after each. Later files find the modules loaded, which takes most of a file's time. In: uvu in its
- * deferred mode, from scripts/failing-hooks.mjs. Out: also the file SLIPWAY_TEST_CURRENT, with the name of the running
- * test, and a line with that name in SLIPWAY_TEST_LOG, where tests keep the output of their programs. Called by
- * scripts/test/file.mjs.
+ * deferred mode, from scripts/test/preload.mjs. Called by scripts/test/file.mjs.
  */
-import { appendFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { exec, test } from 'uvu';
-import { BEGIN, END, TEST } from './file-marks.mjs';
+import { BEGIN, END } from './file-marks.mjs';
+import { beginFile, exec, showCurrent } from './uvu.mjs';
 
 /**
  * Time for a file's process to end after its tests: a file ends what it started. The runner's own test uses a shorter
  * one.
  */
 const OPEN_MS = Number(process.env.SLIPWAY_TEST_OPEN_MS ?? 60_000);
-const { SLIPWAY_TEST_CURRENT: CURRENT, SLIPWAY_TEST_LOG: LOG } = process.env;
-
-function showCurrent(name) {
-  if (CURRENT) writeFileSync(CURRENT, name);
-  if (LOG) appendFileSync(LOG, `\n${TEST}${name}\n`);
-}
 
 for (const file of process.argv.slice(2)) {
   console.log(`${BEGIN}${file}`);
-  showCurrent('');
   globalThis.UVU_QUEUE.splice(0, Infinity, [null]);
-  // uvu forgets its hooks after each file.
-  test.before.each(({ __test__: name }) => showCurrent(name));
+  beginFile();
   let loaded = false;
   try {
     await import(pathToFileURL(path.resolve(file)));

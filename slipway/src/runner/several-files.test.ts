@@ -30,7 +30,7 @@ interface Result {
 async function resultsOf(bodies: Record<string, string>, limitMs = 60_000): Promise<Record<string, Result>> {
   const files = Object.entries(bodies).map(([name, body]) => {
     const file = path.join(folder, `${name}.test.mjs`);
-    const imports = `import { test } from ${JSON.stringify(import.meta.resolve('uvu'))};`;
+    const imports = `import { suite, test } from 'uvu';`;
     writeFileSync(file, `${imports}\n${body}\ntest.run();\n`);
     return path.relative(root, file);
   });
@@ -111,9 +111,13 @@ test('a process that ends early fails its test file, and the files after it run 
 test('a test file fails when a hook fails or its process does not end by itself', async () => {
   const results = await resultsOf({
     hook: `test.before(() => { throw new Error('no database'); });\n${PASSES}`,
+    suite: `const named = suite('a suite'); named.before(() => { throw new Error('no file'); });
+      named('passes', () => {}); named.run();`,
     open: `${PASSES}\nsetInterval(() => {}, 1_000);`,
   });
-  assert.equal(counts(results), { hook: [0, 1], open: [1, 1] });
+  assert.equal(counts(results), { hook: [0, 1], suite: [0, 1], open: [1, 1] });
+  assert.match(results.hook?.output ?? '', 'no database');
+  assert.match(results.suite?.output ?? '', 'no file');
   assert.match(results.open?.output ?? '', 'still open: ');
 });
 
@@ -123,14 +127,16 @@ test('a test file that hangs is ended with all that it started, and the failure 
     import { spawn } from 'node:child_process';
     import { writeFileSync } from 'node:fs';
     ${PASSES}
-    test('waits for ever', async () => {
+    const named = suite('a suite');
+    named('waits for ever', async () => {
       // The first is a child of the test, and the second an orphan that only its environment connects with the test.
       const child = spawn('sleep', ['600']);
       const orphan = spawn('sh', ['-c', 'setsid sleep 600 & echo $!']);
       const [pid] = await new Promise((resolve) => orphan.stdout.once('data', (text) => resolve([Number(text)])));
       writeFileSync(${JSON.stringify(pids)}, [process.pid, child.pid, pid].join(' '));
       for (;;);
-    });`;
+    });
+    named.run();`;
   const results = await resultsOf({ one: PASSES, hangs, after: PASSES }, 2_000);
   assert.equal(counts(results), { one: [1, 0], hangs: [0, 1], after: [1, 0] });
   assert.equal(results.hangs?.reasons, ['FAIL  "waits for ever"\nThe file did not end within 2 s.']);
