@@ -2,6 +2,7 @@
  * Attacks by a tenant, with its own roles, on the platform and on another project. Each attack is rejected and has no
  * effect.
  */
+import { until } from '@slipway/testing';
 import type pg from 'pg';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -122,6 +123,35 @@ const refused: [string, string, string][] = [
   ['write to the catalogue', `UPDATE pg_database SET datacl = NULL`, DENIED],
   ['turn off constraint triggers', `SET session_replication_role = replica`, DENIED],
 ];
+
+test('the owner sees the sessions and locks of its database by the views that the documentation names', async ({
+  projects,
+}) => {
+  const [client, other] = [await projects.login('mallory', 'owner'), await projects.login('mallory', 'owner')];
+  try {
+    await client.query('CREATE TABLE locked (id int)');
+    await client.query('BEGIN; LOCK TABLE locked');
+    const waiting = other.query('TABLE locked').catch(({ code }) => code);
+    const {
+      rows: [{ pid: own }],
+    } = await client.query('SELECT pg_backend_pid() AS pid');
+    const locks = `SELECT pid, relation::regclass::text, granted FROM pg_locks WHERE relation = 'locked'::regclass AND
+      database = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY granted DESC`;
+    const find = async () => (await client.query(locks)).rows;
+    const [holds, waits] = await until(async () => ((await find()).length === 2 ? await find() : undefined), 'a wait');
+    assert.equal([holds.pid, holds.granted, waits.granted], [own, true, false]);
+    const blocking = await client.query('SELECT pg_blocking_pids($1) AS pids', [waits.pid]);
+    assert.equal(blocking.rows, [{ pids: [own] }]);
+    const count = 'SELECT numbackends AS n FROM pg_stat_database WHERE datname = current_database()';
+    assert.ok((await client.query(count)).rows[0].n >= 2);
+    assert.is((await client.query('SELECT pg_cancel_backend($1) AS done', [waits.pid])).rows[0].done, true);
+    assert.is(await waiting, '57014');
+    assert.ok((await client.query('SELECT relname FROM pg_stat_user_tables')).rows.length > 0);
+    await client.query('ROLLBACK; DROP TABLE locked');
+  } finally {
+    await Promise.all([client.end(), other.end()]);
+  }
+});
 
 for (const [what, sql, code] of refused) {
   test(`the owner cannot ${what}`, async ({ projects }) => {
