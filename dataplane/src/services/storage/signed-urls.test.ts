@@ -91,6 +91,29 @@ for (const name of [...NAMES, ...ENCODED]) {
   });
 }
 
+for (const name of [...NAMES, ...ENCODED]) {
+  test(`a resumable upload of the object ${JSON.stringify(name)} continues at its location`, async () => {
+    const metadata = Object.entries({ bucketName: BUCKET, objectName: `tus/${name}` })
+      .map(([key, value]) => `${key} ${Buffer.from(value).toString('base64')}`)
+      .join();
+    const headers = { 'tus-resumable': '1.0.0', 'upload-length': String(name.length), 'upload-metadata': metadata };
+    const created = await project.fetch('/upload/resumable', { method: 'POST', headers });
+    assert.is(created.status, 201, await created.text());
+    const location = new URL(created.headers.get('location') as string, harness.url).href;
+    const patched = await fetch(location, {
+      method: 'PATCH',
+      headers: {
+        ...{ apikey: project.serviceRoleKey, 'tus-resumable': '1.0.0', 'upload-offset': '0' },
+        'content-type': 'application/offset+octet-stream',
+      },
+      body: name,
+    });
+    assert.is(patched.status, 204, await patched.text());
+    const { data } = await (await project.client()).from(BUCKET).createSignedUrls([`tus/${name}`], 60);
+    assert.is(await textOf(data?.[0]?.signedUrl as string), name);
+  });
+}
+
 test('a resized image of any name opens by its signed and by its public URL', async () => {
   const bucket = (await project.client()).from(BUCKET);
   const image = await sharp({ create: { width: 40, height: 20, channels: 3, background: 'red' } })
