@@ -4,7 +4,7 @@ export { type PublishGrant, signGrant } from './content-store/grants.js';
 export { contentStoreServer } from './content-store/server.js';
 export { contentTypeOf } from './content-types.js';
 export { ENCODINGS, type Encoding } from './encodings.js';
-export { type DeploymentLimits, OutputRefused } from './output.js';
+export { type DeploymentLimits, linkLeftOut, MOST_LEFT_OUT, OutputRefused } from './output.js';
 export { previewName, refOfPreview, refOfSite } from './preview-names.js';
 export { type HeaderRule, isPlaceholder, type RedirectRule } from './rules.js';
 export { type LivePointer, SiteReader } from './site-reader.js';

@@ -1,7 +1,7 @@
 /**
  * Reads the output folder of a build. In: a folder whose content is hostile. Out: its files, one after another, within
- * limits. A symbolic link could lead out of the folder, and reading a device would never end. Either of them rejects
- * the whole output. The build's processes have ended, so no name is replaced while it is read.
+ * limits. A symbolic link could lead out of the folder, so it is left out. Reading a device would never end, so a
+ * device rejects the whole output. The build's processes have ended, so no name is replaced while it is read.
  */
 import { constants, type Dirent } from 'node:fs';
 import { type FileHandle, open, opendir } from 'node:fs/promises';
@@ -34,14 +34,17 @@ export const DEEPEST = 32;
 const MOST_PATH_BYTES = 4 * 1024 * 1024;
 /** Flags for opening a file: the call follows no symbolic link, and does not wait for a pipe. */
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+/** Maximum lines of a log about names that are not published. */
+export const MOST_LEFT_OUT = 20;
 /** The only name with a leading dot that is published (RFC 8615). */
 const WELL_KNOWN = '.well-known';
 
 export class Output {
   #entries = 0;
+  #files = 0;
   #bytes = 0;
   #pathBytes = 0;
-  /** Names that are not published. The build's log lists them. */
+  /** Lines for the build's log about names that are not published. */
   readonly leftOut: string[] = [];
 
   constructor(
@@ -52,6 +55,9 @@ export class Output {
   /** Closes each file before it yields the next one. */
   async *files(): AsyncGenerator<OutputFile> {
     yield* this.#walk('', 0);
+    if (this.#files === 0) {
+      throw new OutputRefused('the output has no file to publish: set output_dir to a folder that the build makes');
+    }
   }
 
   async *#walk(folder: string, depth: number): AsyncGenerator<OutputFile> {
@@ -59,7 +65,8 @@ export class Output {
     for await (const entry of await this.#open(folder)) {
       const name = folder === '' ? entry.name : `${folder}/${entry.name}`;
       this.#count(name);
-      if (entry.name.startsWith('.') && entry.name !== WELL_KNOWN) this.#leaveOut(name);
+      if (entry.name.startsWith('.') && entry.name !== WELL_KNOWN) this.#leaveOut(dotfileLeftOut(name));
+      else if (entry.isSymbolicLink()) this.#leaveOut(linkLeftOut(name));
       else if (entry.isDirectory()) yield* this.#walk(name, depth + 1);
       else yield* this.#file(name);
     }
@@ -94,13 +101,12 @@ export class Output {
     if (!isAddressable(name)) throw new OutputRefused(`${shown(name)} has a name that no URL can have`);
   }
 
-  #leaveOut(name: string): void {
-    if (this.leftOut.length < 20) this.leftOut.push(name);
+  #leaveOut(line: string): void {
+    if (this.leftOut.length < MOST_LEFT_OUT) this.leftOut.push(line);
   }
 
   async *#file(name: string): AsyncGenerator<OutputFile> {
     const handle = await open(path.join(this.folder, name), READ_FLAGS).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ELOOP') throw new OutputRefused(`${shown(name)} is a symbolic link: publish the file itself`);
       if (error.code === 'ENXIO' || error.code === 'EACCES') throw new OutputRefused(`${shown(name)} cannot be read`);
       throw error;
     });
@@ -114,6 +120,7 @@ export class Output {
       }
       this.#bytes += stats.size;
       if (this.#bytes > totalBytes) throw new OutputRefused(`the output has more than ${inMib(totalBytes)}`);
+      this.#files += 1;
       yield { path: name, bytes: stats.size, handle };
     } finally {
       await handle.close();
@@ -125,5 +132,8 @@ export class Output {
 export const isAddressable = (name: string) => !/[\u0000-\u001f\u007f\ufffd\\]/.test(name);
 
 const inMib = (bytes: number) => `${Math.ceil((bytes / 1024 ** 2) * 10) / 10} MiB`;
+const dotfileLeftOut = (name: string) => `${shown(name)} is not published: its name begins with a dot`;
+export const linkLeftOut = (name: string) =>
+  `${shown(name)} is not published: it is a symbolic link. Publish the file itself`;
 /** Makes a name safe for a message: a name may have any characters. */
 const shown = (name: string) => name.slice(0, 200).replaceAll(/[\u0000-\u001f\u007f]/g, '?');

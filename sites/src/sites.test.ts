@@ -108,16 +108,22 @@ test('going live fails when the deployment is not published', async ({ sites, ou
   assert.is(await sites.liveId('shop'), 'build-1');
 });
 
-test('publishing leaves out names with a leading dot except .well-known, with a warning', async ({ sites, output }) => {
+test('publishing leaves out dotfiles except .well-known, and links, with a warning', async ({ sites, output }) => {
   for (const name of ['.env', '.git/config', '.well-known/security.txt']) {
     await mkdir(path.join(output, path.dirname(name)), { recursive: true });
     await writeFile(path.join(output, name), 'x');
   }
+  await symlink('/etc/passwd', path.join(output, 'passwd'));
+  await symlink('/etc', path.join(output, 'assets/etc'));
+  await symlink('index.html', path.join(output, 'within.html'));
   const { files, warnings } = await sites.publish('shop', 'build-1', output, LIMITS);
   assert.is(files, 3);
   assert.equal(warnings.sort(), [
     '.env is not published: its name begins with a dot',
     '.git is not published: its name begins with a dot',
+    'assets/etc is not published: it is a symbolic link. Publish the file itself',
+    'passwd is not published: it is a symbolic link. Publish the file itself',
+    'within.html is not published: it is a symbolic link. Publish the file itself',
   ]);
 });
 
@@ -131,15 +137,14 @@ test('an output is rejected when all its paths have more than 4 MiB', async ({ o
   assert.is(refusal.message, 'the paths of the output have more than 4 MiB together');
 });
 
+async function onlyLink(output: string): Promise<void> {
+  await rm(output, { recursive: true });
+  await mkdir(output);
+  await symlink('/etc/passwd', path.join(output, 'x'));
+}
 const mkfifo = async (file: string) => void spawnSync('mkfifo', [file]);
 const HOSTILE: [string, (output: string) => Promise<unknown>, RegExp][] = [
-  ['a symbolic link to a file', (output) => symlink('/etc/passwd', path.join(output, 'x')), /^x is a symbolic link/],
-  [
-    'a symbolic link to a folder',
-    (output) => symlink('/etc', path.join(output, 'assets/etc')),
-    /etc is a symbolic link/,
-  ],
-  ['a symbolic link within', (output) => symlink('index.html', path.join(output, 'x')), /^x is a symbolic link/],
+  ['nothing but a link', onlyLink, /^the output has no file to publish/],
   ['a hard link', (output) => link(path.join(output, 'index.html'), path.join(output, 'x')), /is a hard link/],
   ['a pipe', (output) => mkfifo(path.join(output, 'x')), /^x is neither a file nor a folder/],
   ['a socket', socketIn, /^x cannot be read/],

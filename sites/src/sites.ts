@@ -110,8 +110,7 @@ export class Sites {
       await rm(incoming, { recursive: true, force: true });
       throw error;
     }
-    const hidden = read.leftOut.map((name) => `${name} is not published: its name begins with a dot`);
-    return publishedOf(id, manifest, [...hidden, ...warnings]);
+    return publishedOf(id, manifest, [...read.leftOut, ...warnings]);
   }
 
   /**

@@ -1,7 +1,8 @@
 /**
  * Unpacks the output of a build from the image that Kaniko wrote, a folder in OCI's image layout. In: the folder, whose
- * content is hostile. Out: regular files in a new folder. Refuses links, devices, names that lead out of the folder,
- * and everything above the limits of a deployment. It runs in the build's own pod, so that the pod's limits apply.
+ * content is hostile. Out: regular files in a new folder, without symbolic links. Refuses hard links, devices, names
+ * that lead out of the folder, and everything above the limits of a deployment. It runs in the build's own pod, so that
+ * the pod's limits apply.
  */
 import { createReadStream, readFileSync } from 'node:fs';
 import { mkdir, open } from 'node:fs/promises';
@@ -9,6 +10,7 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { type JsonBound, parseJson } from '@slipway/program';
+import { linkLeftOut, MOST_LEFT_OUT } from '@slipway/sites';
 import { extract, type Header } from 'tar-stream';
 import { Refused } from '../request.js';
 import { OUTPUT_IN_IMAGE } from './order.js';
@@ -26,8 +28,8 @@ interface Descriptor {
   digest: string;
 }
 
-/** Throws Refused with a message for the owner. */
-export async function unpackOutput(layout: string, target: string, limits: UnpackLimits): Promise<void> {
+/** Returns lines for the build's log about what is left out. Throws Refused with a message for the owner. */
+export async function unpackOutput(layout: string, target: string, limits: UnpackLimits): Promise<string[]> {
   await mkdir(target, { recursive: true });
   const { manifests = [] } = jsonOf<{ manifests?: Descriptor[] }>(path.join(layout, 'index.json'));
   const [only] = manifests;
@@ -35,6 +37,7 @@ export async function unpackOutput(layout: string, target: string, limits: Unpac
   const { layers = [] } = jsonOf<{ layers?: Descriptor[] }>(blobOf(layout, only));
   const unpacking = new Unpacking(target, limits);
   for (const layer of layers) await unpacking.layer(blobOf(layout, layer), layer.mediaType ?? '');
+  return unpacking.leftOut;
 }
 
 const jsonOf = <T>(file: string) => parseJson(readFileSync(file), BOUND) as T;
@@ -46,6 +49,7 @@ function blobOf(layout: string, { digest }: Descriptor): string {
 }
 
 class Unpacking {
+  readonly leftOut: string[] = [];
   #entries = 0;
   #bytes = 0;
 
@@ -73,12 +77,17 @@ class Unpacking {
     this.#count(size);
     if (inner.includes('..') || name.includes('\0')) throw new Refused('a name of the output leads out of it');
     const place = path.join(this.target, ...inner);
+    if (type === 'symlink') return this.#leaveOut(inner.join('/'));
     if (type === 'directory') return void (await mkdir(place, { recursive: true }));
     if (type !== 'file' && type !== 'contiguous-file') {
       throw new Refused(`${inner.join('/').slice(0, 200)} is ${SORTS[type ?? ''] ?? 'no regular file'}`);
     }
     await mkdir(path.dirname(place), { recursive: true });
     await write(place, body);
+  }
+
+  #leaveOut(name: string): void {
+    if (this.leftOut.length < MOST_LEFT_OUT) this.leftOut.push(linkLeftOut(name));
   }
 
   #count(size: number): void {
@@ -101,7 +110,6 @@ async function write(place: string, body: AsyncIterable<unknown>): Promise<void>
 }
 
 const SORTS: Readonly<Record<string, string>> = {
-  symlink: 'a symbolic link: publish the file itself',
   link: 'a hard link: publish a copy of the file',
 };
 

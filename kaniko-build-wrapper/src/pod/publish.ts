@@ -17,7 +17,8 @@ export async function publishImage(
 ): Promise<Ending> {
   const folder = mkdtempSync(path.join(tmpdir(), 'output-'));
   try {
-    await unpackOutput(image, folder, limits);
+    const leftOut = await unpackOutput(image, folder, limits);
+    for (const line of leftOut) out.write(`slipway: ${line}\n`);
     const { warnings, bytes } = await publishTo({ origin, token, ref, build }, folder, limits);
     for (const warning of warnings) out.write(`slipway: ${warning}\n`);
     return { kind: 'published', bytes };

@@ -152,8 +152,7 @@ export async function publishTo(
     const published = parseJson(bytes, MOST_OF_ANSWER) as Published & { message?: string };
     if (answer.statusCode === 422) throw new OutputRefused(published.message);
     if (answer.statusCode !== 200) throw new Error(`the store answered ${answer.statusCode}: ${published.message}`);
-    const hidden = output.leftOut.map((name) => `${name} is not published: its name begins with a dot`);
-    return { ...published, warnings: [...hidden, ...published.warnings] };
+    return { ...published, warnings: [...output.leftOut, ...published.warnings] };
   } finally {
     await agent.destroy();
   }
