@@ -18,6 +18,7 @@ const FRAMEWORKS: readonly Framework[] = [
   { name: 'next', dependency: 'next', build: 'next build', output: 'out' },
   { name: 'astro', dependency: 'astro', build: 'astro build', output: 'dist' },
   { name: 'sveltekit', dependency: '@sveltejs/kit', build: 'vite build', output: 'build' },
+  { name: 'eleventy', dependency: '@11ty/eleventy', build: 'eleventy', output: '_site' },
   { name: 'vite', dependency: 'vite', build: 'vite build', output: 'dist' },
 ];
 const NEXT_CONFIGS = ['next.config.js', 'next.config.mjs', 'next.config.ts', 'next.config.cjs'];

@@ -3,8 +3,11 @@ import { lstatSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { Refused } from './request.js';
 
-/** Returns the real path. Throws Refused if the path leads out of `parent`, does not exist, or is not a folder. */
-export function innerFolder(parent: string, name: string, setting: string): string {
+/**
+ * Returns the real path. Throws Refused if the path leads out of `parent`, does not exist, or is not a folder.
+ * `foundInstead` adds to the message of a missing folder.
+ */
+export function innerFolder(parent: string, name: string, setting: string, foundInstead = () => ''): string {
   const target = path.resolve(parent, name);
   const shown = JSON.stringify(name.slice(0, 200));
   if (path.isAbsolute(name) || name.includes('\0') || !isWithin(target, parent))
@@ -13,9 +16,9 @@ export function innerFolder(parent: string, name: string, setting: string): stri
   try {
     real = realpathSync(target);
   } catch {
-    throw new Refused(
-      `${setting} ${shown} does not exist. Set the folder that the build makes, or that the sources have.`,
-    );
+    const missing = `${setting} ${shown} does not exist.`;
+    const remedy = `Set the folder that the build makes, or that the sources have. ${foundInstead()}`;
+    throw new Refused(`${missing} ${remedy.trim()}`);
   }
   if (!isWithin(real, realpathSync(parent)))
     throw new Refused(`${setting} ${shown} is a link that leads out of the repository. Replace the link by a folder.`);

@@ -7,6 +7,7 @@ import { BuildSession } from './build-session.js';
 import { type Clone, clone, commitOf, newestCommit } from './clone.js';
 import { type Commands, commandsOf, outputAfter } from './frameworks.js';
 import { innerFolder } from './inner-folder.js';
+import { outputFolder } from './output-folder.js';
 import { modulesKey } from './project-cache.js';
 import { type BuildEvents, type BuildRequest, type BuildResult, type Step, Unneeded } from './request.js';
 import { tenantEnv, writeHome } from './tenant-home.js';
@@ -49,7 +50,7 @@ async function stepsOf(session: BuildSession, events: BuildEvents): Promise<Buil
   for (const warning of warnings) session.log.line(warning);
   const toolchain = hasSteps(commands) ? await new Builder(session, root).build(plan, commands) : undefined;
   const outputDir = set ?? outputAfter(root);
-  const output = innerFolder(folders.source, path.join(path.relative(folders.source, root), outputDir), 'output_dir');
+  const output = outputFolder(folders.source, root, outputDir);
   const { manager: packageManager, nodeVersion } = toolchain ?? {};
   return { output, commit, detected: { ...commands, outputDir, packageManager, nodeVersion } };
 }
