@@ -4,7 +4,6 @@
  */
 
 export { type Credentials, fetchCredentials } from './credentials.js';
-export { allowedAddresses } from './egress/allowed-networks.js';
 export { type EgressProxy, startEgressProxy } from './egress/proxy.js';
 export {
   type CloneOrder,

@@ -8,8 +8,7 @@ import {
   readPodUrls,
   type Site,
 } from '@slipway/installation';
-import { allowedAddresses } from '@slipway/kaniko-build-wrapper';
-import { fileSettingOf, LISTEN_FORM, logLevelOf, settingOf } from '@slipway/program';
+import { addressesOf, fileSettingOf, LISTEN_FORM, logLevelOf, settingOf } from '@slipway/program';
 
 export interface SharedSettings {
   /** Path of a kubeconfig. Undefined: the service account of the pod. */
@@ -117,7 +116,7 @@ function readBuilds(environment: Environment): BuildsSettings | undefined {
     .map((network) => network.trim())
     .filter(Boolean);
   try {
-    allowedAddresses(allowedNetworks);
+    addressesOf({ allowed: allowedNetworks });
   } catch {
     throw new Error('SLIPWAY_ALLOWED_NETWORKS must be a list of networks, such as 10.1.0.0/16,192.168.7.0/24');
   }

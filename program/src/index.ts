@@ -1,3 +1,4 @@
+export { addressesOf, NOT_PUBLIC, NOT_PUBLIC_IPV6, within } from './addresses.js';
 export { type Backoff, delayOf } from './backoff.js';
 export {
   type ConcurrencyBounds,
@@ -20,7 +21,6 @@ export { LONG_TURN_MESSAGE, LONG_TURN_MS } from './long-turns.js';
 export { type MetricsRegistry, serveMetrics } from './metrics-server.js';
 export { isLoopback, networkOf } from './networks.js';
 export { readBounded } from './read-bounded.js';
-export { NOT_PUBLIC, NOT_PUBLIC_IPV6 } from './reserved-addresses.js';
 export { dropRest } from './rest-of-request.js';
 export { type Running, runProgram } from './run-program.js';
 export { isSameSecret } from './same-secret.js';

@@ -4,7 +4,8 @@ import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { AddressRefused, outboundTo, publicAddresses, publicOnly } from './outbound.js';
+import { addressesOf } from './addresses.js';
+import { AddressRefused, outboundTo, publicOnly } from './outbound.js';
 
 async function startInside() {
   let reached = 0;
@@ -18,7 +19,7 @@ async function startInside() {
 }
 
 test('a public address is allowed unless the site blocks it', () => {
-  const allows = publicAddresses(['9.9.9.0/24', '2620:fe::/48']);
+  const allows = addressesOf({ blocked: ['9.9.9.0/24', '2620:fe::/48'] });
   for (const address of ['8.8.8.8', '1.1.1.1', '2606:4700::1111']) assert.ok(allows(address), address);
   const refused = [
     ...['10.96.0.1', '127.0.0.1', '169.254.169.254', '192.168.1.1', '172.31.0.1', '100.64.0.1', '0.0.0.0', '9.9.9.9'],
@@ -29,8 +30,25 @@ test('a public address is allowed unless the site blocks it', () => {
   for (const address of refused) assert.not.ok(allows(address), address);
 });
 
+test('allowed networks match only their own family, and never link-local addresses', () => {
+  const allows = addressesOf({ allowed: ['10.1.0.0/16', 'fd00:1::/32', '169.254.0.0/16', 'fe80::/10'] });
+  for (const address of ['10.1.2.3', 'fd00:1::5', '8.8.8.8']) assert.ok(allows(address), address);
+  for (const address of [
+    '10.2.0.1',
+    'fd00:2::5',
+    '169.254.169.254',
+    'fe80::1',
+    'fe80::1%lo',
+    '::ffff:10.1.2.3',
+    'x',
+    '',
+  ])
+    assert.not(allows(address), address);
+  assert.not(addressesOf({ allowed: ['0.0.0.0/0', '::/0'] })('fd00:ec2::254'));
+});
+
 test('the error for a blocked address that is not a CIDR names the address', () => {
-  assert.throws(() => publicOnly(['10.0.0.0/99']), /blockedAddresses of the site: 10\.0\.0\.0\/99 is no CIDR/);
+  assert.throws(() => publicOnly(['10.0.0.0/99']), /^10\.0\.0\.0\/99 is no network such as/);
 });
 
 test('an address of the cluster is never connected to, in any notation or through any name', async () => {

@@ -5,9 +5,9 @@
  */
 import { lookup } from 'node:dns';
 import { once } from 'node:events';
-import { BlockList, connect, isIP, isIPv6, type LookupFunction, type Socket } from 'node:net';
+import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
 import { Agent, buildConnector, fetch as fetchBy } from 'undici';
-import { NOT_PUBLIC, NOT_PUBLIC_IPV6 } from './reserved-addresses.js';
+import { addressesOf } from './addresses.js';
 
 export interface Outbound {
   fetch: typeof fetch;
@@ -26,7 +26,7 @@ export const anywhere: Outbound = {
 };
 
 /** `blocked`: CIDRs besides those that are not public. */
-export const publicOnly = (blocked: readonly string[]): Outbound => outboundTo(publicAddresses(blocked));
+export const publicOnly = (blocked: readonly string[]): Outbound => outboundTo(addressesOf({ blocked }));
 
 export class AddressRefused extends Error {
   readonly code = 'EADDRESSREFUSED';
@@ -76,25 +76,3 @@ const guardedLookup =
       else if (options.all) callback(null, [first, ...others]);
       else callback(null, first.address, first.family);
     });
-
-/** True if the address is public and the site does not block it. */
-export function publicAddresses(blocked: readonly string[]): (address: string) => boolean {
-  // Separate lists, because a combined one would match an IPv4 address as its mapped IPv6 address.
-  const [ipv4, ipv6] = [new BlockList(), new BlockList()];
-  for (const cidr of [...NOT_PUBLIC, ...NOT_PUBLIC_IPV6, ...blocked]) add(isIPv6(networkOf(cidr)) ? ipv6 : ipv4, cidr);
-  return (address) => {
-    const family = isIP(address);
-    return family === 4 ? !ipv4.check(address, 'ipv4') : family === 6 && !ipv6.check(address, 'ipv6');
-  };
-}
-
-const networkOf = (cidr: string) => cidr.split('/')[0] ?? '';
-
-function add(list: BlockList, cidr: string): void {
-  const network = networkOf(cidr);
-  try {
-    list.addSubnet(network, Number(cidr.split('/')[1]), isIPv6(network) ? 'ipv6' : 'ipv4');
-  } catch {
-    throw new Error(`blockedAddresses of the site: ${cidr} is no CIDR such as 198.51.100.0/24`);
-  }
-}

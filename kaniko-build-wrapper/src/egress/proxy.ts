@@ -9,9 +9,8 @@ import type { Socket } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream';
-import { listen } from '@slipway/program';
-import { AddressRefused, type Outbound, outboundTo, publicAddresses } from '@slipway/program/outbound.js';
-import { allowedAddresses } from './allowed-networks.js';
+import { addressesOf, listen, within } from '@slipway/program';
+import { AddressRefused, type Outbound, outboundTo } from '@slipway/program/outbound.js';
 
 const CONNECT_TIMEOUT_MS = 20_000;
 /** Milliseconds without traffic after which a connection is closed. */
@@ -149,10 +148,9 @@ function addressOf(target: string): { host: string; port: number } {
   return { host: (bracketed ?? plain) as string, port };
 }
 
-function allowing(networks: readonly string[], blocked: readonly string[]): (address: string) => boolean {
-  const isPublic = publicAddresses(blocked);
-  const isAllowed = allowedAddresses(networks);
-  return (address) => isAllowed(address) || (isPublic(address) && !ownAddresses().has(address));
+function allowing(allowed: readonly string[], blocked: readonly string[]): (address: string) => boolean {
+  const [isReached, isAllowed] = [addressesOf({ allowed, blocked }), within(allowed)];
+  return (address) => isReached(address) && (isAllowed(address) || !ownAddresses().has(address));
 }
 
 /** Read for each connection, because the addresses of a machine change. */

@@ -3,9 +3,8 @@
  * the network interfaces, checked periodically. Out: the addresses in the form of Deno's `--deny-net`, and a call for
  * each new one. A removed address stays denied, so that its removal restarts no isolate.
  */
-import { BlockList } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { NOT_PUBLIC } from '@slipway/program';
+import { NOT_PUBLIC, within } from '@slipway/program';
 
 const LOOK_MS = 5_000;
 /**
@@ -15,11 +14,7 @@ const LOOK_MS = 5_000;
 const DENIED_AT_MOST = 256;
 
 /** IPv4 ranges that every isolate is denied. An own address of the machine within one of them changes nothing. */
-const DENIED_RANGES = new BlockList();
-for (const range of NOT_PUBLIC) {
-  const [network = '', prefix] = range.split('/');
-  DENIED_RANGES.addSubnet(network, Number(prefix ?? 32));
-}
+const isDeniedRange = within(NOT_PUBLIC);
 
 export type AddressReader = () => string[];
 
@@ -66,7 +61,7 @@ export class OwnAddresses {
   }
 
   #look(): string[] {
-    const beyondRanges = this.read().filter((address) => address.includes(':') || !DENIED_RANGES.check(address));
+    const beyondRanges = this.read().filter((address) => address.includes(':') || !isDeniedRange(address));
     const own = beyondRanges.map((address) => (address.includes(':') ? `[${address}]` : address));
     return [...new Set(own)].sort();
   }

@@ -10,7 +10,6 @@ import { availableParallelism, totalmem } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import {
-  allowedAddresses,
   BuildFailed,
   type Credentials,
   type Detected,
@@ -19,7 +18,8 @@ import {
   runBuild,
   Unneeded,
 } from '@slipway/kaniko-build-wrapper';
-import { outboundTo, publicAddresses } from '@slipway/program/outbound.js';
+import { addressesOf } from '@slipway/program';
+import { outboundTo } from '@slipway/program/outbound.js';
 import { BuildLogs, type BuildLogWriter, OutputRefused, Sites } from '@slipway/sites';
 import type { Logger } from 'pino';
 import type { BuildEnd, BuildName, BuildOrder, BuildState, Builds } from '../../capabilities/index.js';
@@ -75,8 +75,7 @@ export class MachineBuilds implements Builds {
     this.#sites = new Sites(options.sitesFolder);
     this.#logs = new BuildLogs(path.join(options.folder, 'logs'));
     const { reportedTo: apis, log } = options;
-    const [isPublic, isAllowed] = [publicAddresses([]), allowedAddresses(options.allowedNetworks)];
-    const outbound = outboundTo((address) => isPublic(address) || isAllowed(address));
+    const outbound = outboundTo(addressesOf({ allowed: options.allowedNetworks }));
     this.#statuses = new CommitStatuses({ outbound, log, ...(apis ? { apis } : {}) });
   }
 
