@@ -8,6 +8,7 @@ import { type Attack, type Attacker, bearer, byRequests } from './attack.js';
 
 const PERSON = { email: 'mallory@example.com', password: 'a long password' };
 const LISTENERS = 20;
+const PREPARE_PAUSE_MS = 250;
 
 /** Sends a POST to a service of the attacker's project. */
 function post({ platform, project }: Attacker, path: string, body: string, key = project.anon_key): Promise<Response> {
@@ -16,6 +17,18 @@ function post({ platform, project }: Attacker, path: string, body: string, key =
 
 const signIn = (attacker: Attacker, password: string) =>
   post(attacker, '/auth/v1/token?grant_type=password', JSON.stringify({ email: PERSON.email, password }));
+
+/** Runs SQL that an attack needs. The platform may be ending the sessions of the attack before. */
+async function prepared({ person, project }: Attacker, signal: AbortSignal, sql: string): Promise<void> {
+  for (;;) {
+    try {
+      return void (await person.query(project.id, sql));
+    } catch (error) {
+      if (signal.aborted) throw error;
+      await sleep(PREPARE_PAUSE_MS);
+    }
+  }
+}
 
 /** Creates a function of the attacker and returns the path of its operations. */
 async function createFunction({ person, project }: Attacker, name: string, code: string): Promise<string> {
@@ -46,8 +59,9 @@ export const SERVICE_ATTACKS: Attack[] = [
   {
     name: 'response headers, nested answers and nested bodies that are large to decode',
     run: async (attacker, signal) => {
-      await attacker.person.query(
-        attacker.project.id,
+      await prepared(
+        attacker,
+        signal,
         `create or replace function headers() returns void language sql as $$ select set_config('response.headers',
            (select json_agg(json_build_object('x-' || n, 'v'))::text from generate_series(1, 20000) n), true) $$;
          create or replace function nested() returns void language sql as $$ select set_config('response.headers',
@@ -72,8 +86,9 @@ export const SERVICE_ATTACKS: Attack[] = [
   {
     name: 'a catalogue of thousands of foreign keys, read again and again',
     run: async (attacker, signal) => {
-      await attacker.person.query(
-        attacker.project.id,
+      await prepared(
+        attacker,
+        signal,
         `do $$ begin
            create table if not exists hub (id int primary key);
            for n in 1..60 loop
