@@ -23,7 +23,7 @@ export interface DeploymentBounds {
   pointerMilliseconds: number;
 }
 
-const BOUNDS: DeploymentBounds = { sites: 10_000, bytes: 96 * 1024 * 1024, pointerMilliseconds: 500 };
+const BOUNDS: DeploymentBounds = { sites: 10_000, bytes: 96 * 1024 * 1024, pointerMilliseconds: 100 };
 
 /** Limits of manifests that are decoded at once, each with its text in memory, and of waiting ones. */
 const DECODED_AT_ONCE = { most: 4, ofOne: 1, waiting: 1_000, waitingOfOne: 1 };
