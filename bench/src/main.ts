@@ -17,6 +17,7 @@ import { releases } from './releases/releases.js';
 import { render, writeResult } from './report/results.js';
 import { liteDrivers } from './rest/lite-drivers.js';
 import { rest } from './rest/rest.js';
+import { sites } from './sites/sites.js';
 import { storage } from './storage/storage.js';
 
 const BENCHES: Record<string, Bench> = {
@@ -27,6 +28,7 @@ const BENCHES: Record<string, Bench> = {
   realtime,
   functions,
   storage,
+  sites,
   cluster,
   releases,
   'lite-drivers': liteDrivers,
@@ -35,7 +37,7 @@ const BENCHES: Record<string, Bench> = {
  * Names of the benches that run if none is named. Of the others, one needs a cluster, one needs another checkout, and
  * one answers a question that needs no second run.
  */
-const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile', 'realtime', 'functions', 'storage'];
+const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile', 'realtime', 'functions', 'storage', 'sites'];
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,

@@ -12,6 +12,7 @@ export interface BuildView {
   message: string;
   commit: string | null;
   live: boolean;
+  trigger: string;
   steps: { name: string; exit_code: number | null }[];
 }
 
