@@ -9,8 +9,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 
 const run = promisify(execFile);
-const runAll = async ([program, ...args]: string[]) =>
-  (await run(program as string, args, { timeout: 120_000 })).stdout;
+const runAll = async ([program, ...args]: string[]) => (await run(program as string, args, { timeout: 50_000 })).stdout;
 const deno = installedDeno();
 const folder = mkdtempSync(path.join(tmpdir(), 'slipway-test-'));
 test.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -111,7 +110,7 @@ const NEIGHBOURHOOD = `set -e
     ip -6 addr add $address/128 dev lo nodad; done
   mount --bind "$3" /etc/hosts
   "$1" --input-type=module --eval "$2" >"$3.out" & peer=$!
-  until grep -q listens "$3.out"; do sleep 0.02; done
+  until grep -q listens "$3.out"; do kill -0 $peer; sleep 0.02; done
   shift 3
   "$@"
   kill $peer`;
