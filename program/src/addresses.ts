@@ -30,7 +30,7 @@ export const NOT_PUBLIC = [
  * IPv6 ranges that are not public: all except 2000::/3, and within it those that represent other addresses (Teredo,
  * 6to4) or are for documentation.
  */
-export const NOT_PUBLIC_IPV6 = [
+const NOT_PUBLIC_IPV6 = [
   '::/3',
   '4000::/2',
   '8000::/1',
@@ -70,7 +70,7 @@ export function addressesOf({ allowed = [], blocked = [] }: Reach): (address: st
  */
 export function within(cidrs: readonly string[]): (address: string) => boolean {
   const networks = cidrs.map((cidr) => {
-    if (!ipaddr.isValidCIDR(cidr)) throw new Error(`${cidr} is no network such as 198.51.100.0/24`);
+    if (!ipaddr.isValidCIDR(cidr)) throw new Error(`${cidr} is no CIDR such as 198.51.100.0/24`);
     return ipaddr.parseCIDR(cidr);
   });
   return (address) => {

@@ -1,4 +1,4 @@
-export { addressesOf, NOT_PUBLIC, NOT_PUBLIC_IPV6, within } from './addresses.js';
+export { addressesOf, NOT_PUBLIC, within } from './addresses.js';
 export { type Backoff, delayOf } from './backoff.js';
 export {
   type ConcurrencyBounds,

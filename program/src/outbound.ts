@@ -25,8 +25,14 @@ export const anywhere: Outbound = {
   close: async () => undefined,
 };
 
-/** `blocked`: CIDRs besides those that are not public. */
-export const publicOnly = (blocked: readonly string[]): Outbound => outboundTo(addressesOf({ blocked }));
+/** `blocked`: CIDRs of the site besides those that are not public. */
+export function publicOnly(blocked: readonly string[]): Outbound {
+  try {
+    return outboundTo(addressesOf({ blocked }));
+  } catch (error) {
+    throw new Error(`blockedAddresses of the site: ${(error as Error).message}`);
+  }
+}
 
 export class AddressRefused extends Error {
   readonly code = 'EADDRESSREFUSED';

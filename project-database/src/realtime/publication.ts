@@ -6,8 +6,6 @@ import { identifier, type Session } from '../session.js';
 
 const NAME = 'supabase_realtime';
 const GENERATED = "publish_generated_columns = 'stored'";
-const INSUFFICIENT_PRIVILEGE = '42501';
-const UNDEFINED_OBJECT = '42704';
 
 /** Statements of a superuser in a new database. */
 export const createPublication = (owner: string) => [
@@ -21,11 +19,5 @@ export const LACKS_GENERATED_COLUMNS = `exists (
 
 /** Adds stored generated columns to the publication of an older release, as the project's owner. */
 export async function publishGeneratedColumns(owner: Session): Promise<void> {
-  try {
-    await owner.query(`ALTER PUBLICATION ${NAME} SET (${GENERATED})`);
-  } catch (error) {
-    // The publication was dropped or given away since it was looked at: it stays as it is.
-    const { code } = error as { code?: string };
-    if (code !== INSUFFICIENT_PRIVILEGE && code !== UNDEFINED_OBJECT) throw error;
-  }
+  await owner.query(`ALTER PUBLICATION ${NAME} SET (${GENERATED})`);
 }

@@ -142,7 +142,12 @@ export class Hub {
     const [, answer] = await this.pool.batch([assume(SERVICE), { text }]);
     const [isOld, lacksColumns] = (answer?.rows[0] ?? []).map((value) => value?.toString() === 't');
     if (isOld) await this.#asOwner(migrateRealtime);
-    if (lacksColumns) await this.#asOwner(publishGeneratedColumns);
+    if (lacksColumns) {
+      // A full database is closed to its owner: realtime works without these columns, and the next start tries again.
+      await this.#asOwner(publishGeneratedColumns).catch((error: Error) =>
+        this.log.warn({ why: error.message, ref: this.tenant.ref }, 'generated columns not published'),
+      );
+    }
     await this.#feed.start();
   }
 

@@ -192,6 +192,39 @@ test('a project of an earlier release gets stored generated columns when realtim
   assert.equal(received()[0]?.data.record, { id: 1, total: 2 });
 });
 
+test('an older project whose owner cannot change the publication has realtime without generated columns', async ({
+  harness,
+}) => {
+  const tenant = await harness.project('locked');
+  await harness.sql(
+    tenant,
+    `drop publication supabase_realtime; create publication supabase_realtime;
+     create table goods (id int primary key, total int generated always as (id * 2) stored);
+     alter publication supabase_realtime add table goods`,
+  );
+  harness.change({ ...tenant, owner: { ...tenant.owner, password: 'wrong' } });
+  const received = await open(harness, tenant, { table: 'goods' });
+  await harness.sql(tenant, 'insert into goods values (1)');
+  await until(() => received().length === 1, 'the row');
+  assert.equal(received()[0]?.data.record, { id: 1 });
+});
+
+test('names of types and columns that are hostile are quoted in SQL and JSON', async ({ harness }) => {
+  const tenant = await harness.project('hostile');
+  const hostile = `x"; drop table goods; --'\\$1`;
+  const name = `"${hostile.replaceAll('"', '""')}"`;
+  await harness.sql(
+    tenant,
+    `create domain ${name} as int; create table goods (id int primary key, ${name} ${name});
+     alter publication supabase_realtime add table goods`,
+  );
+  const received = await open(harness, tenant, { table: 'goods', filter: `${hostile}=gte.5` });
+  await harness.sql(tenant, 'insert into goods values (1, 4), (2, 5)');
+  await until(() => received().length === 1, 'the row');
+  assert.equal(received()[0]?.data.record, { id: 2, [hostile]: 5 });
+  assert.equal(await harness.sql(tenant, 'select count(*)::int as n from goods'), [{ n: 2 }]);
+});
+
 test('a table whose column has a long chain of domains is readable', async ({ harness }) => {
   const tenant = await harness.project('chained');
   const chain = Array.from({ length: 60 }, (_, at) => `create domain d${at} as ${at === 0 ? 'int' : `d${at - 1}`};`);
