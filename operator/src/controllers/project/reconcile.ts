@@ -47,7 +47,9 @@ async function removeOrReport(context: Context): Promise<Outcome> {
 async function provision(context: Context): Promise<Outcome> {
   const { stages, shown } = await runStages(context);
   const { parts, unexpected } = stages;
-  const drifts = driftsOf(context.project, parts).map((message) => ({ reason: 'Drifted', message }));
+  const repairs = driftsOf(context.project, parts);
+  if (repairs.length > 0) context.deps.log.info({ ref: context.ref, repairs }, 'drift repaired');
+  const drifts = repairs.map((message) => ({ reason: 'Drifted', message }));
   const warnings = [...drifts, ...failuresOf(context.project, parts)];
   const status = statusOf(context, parts, { shown, keepServices: unexpected.length > 0 });
   // Unexpected failures are logged and counted also if the status can't be written.

@@ -1,6 +1,6 @@
 /**
- * Tests the Project controller with a real Kubernetes API when a step throws an unexpected error. The capabilities
- * throw on request.
+ * Tests what the Project controller reports and logs, with a real Kubernetes API: unexpected errors of a step, and
+ * repaired drift. The capabilities throw or report a repair on request.
  */
 import { API_VERSION, type Project } from '@slipway/crds';
 import { until } from '@slipway/testing';
@@ -34,12 +34,14 @@ const READY = { state: 'ready', value: undefined } as const;
 /** Capabilities that succeed, except for the method that throws. */
 class Throwing implements Capabilities {
   broken: Verb | undefined;
+  /** The repairs that the next look at a database reports. */
+  restored: string[] = [];
 
   isolation = { ensure: () => this.#answer('isolation', READY) };
   databases = {
     addressOf: () => ({ host: 'db', port: 5432, publicAddress: 'db:5432' }),
     recordedId: async () => undefined,
-    ensure: () => this.#answer('database', READY),
+    ensure: () => this.#answer<EngineOutcome>('database', { ...READY, restored: this.restored.splice(0) }),
     usage: async () => undefined,
     remove: () => this.#answer('removal', READY),
   };
@@ -183,6 +185,22 @@ test('an unexpected error is logged with its stack, and counted separately from 
   assert.match(text, /slipway_reconcile_unexpected_errors_total\{controller="project",step="services"\} [1-9]/);
   assert.match(text, /slipway_reconcile_total\{controller="project",result="unexpected"\} [1-9]/);
   assert.not.match(text, /slipway_queue_retries_total\{controller="project"\} [1-9]/);
+});
+
+test('repaired drift is logged, but not the repair that a requested resumption makes', async (deps) => {
+  const ref = await createProject(deps, 'drift');
+  await reaches(deps, ref, isHealthy, 'healthy');
+  const logged = () => deps.lines.filter((line) => line.includes('drift repaired') && line.includes(ref));
+  await touch(deps, ref, { suspend: true });
+  await reaches(deps, ref, ({ status }) => status?.phase === 'suspended', 'suspended');
+  deps.capabilities.restored = ['the access to its database, which was changed'];
+  await touch(deps, ref, { suspend: false });
+  await reaches(deps, ref, isHealthy, 'healthy again');
+  assert.equal([deps.capabilities.restored, logged()], [[], []]);
+  deps.capabilities.restored = ['the access to its database, which was changed'];
+  await deps.kubernetes.client.patch(projectPath(ref), { metadata: { annotations: { look: 'again' } } });
+  await until(async () => logged().length > 0, 'the log line');
+  assert.match(logged()[0] ?? '', /"repairs":\["put back: the access to its database, which was changed"\]/);
 });
 
 test.run();

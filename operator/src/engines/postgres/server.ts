@@ -206,9 +206,7 @@ export class DatabaseServer {
       const statements = [...needed.flatMap((repair) => repair.statements), ...record];
       if (statements.length > 0) await this.#named.query(transaction(statements));
       if (needed.length === 0) return named(request, found, ready);
-      const restored = needed.map(({ drift }) => drift);
-      this.#settings.log.info({ ref, restored }, 'database drift repaired');
-      return named(request, found, { ...ready, restored });
+      return named(request, found, { ...ready, restored: needed.map(({ drift }) => drift) });
     });
   }
 
