@@ -60,7 +60,7 @@ const ROOMS: Record<string, Record<string, string[]>> = {
     sql: ['http'],
     mail: ['settings'],
     health: ['http', 'kubernetes'],
-    discovery: ['http', 'settings'],
+    discovery: ['http', 'settings', 'kubernetes'],
     accounts: ['http', 'settings', 'callers', 'kubernetes', 'mail'],
     tokens: ['http', 'settings', 'callers', 'mail', 'accounts'],
     access: ['http', 'callers', 'accounts', 'tokens'],

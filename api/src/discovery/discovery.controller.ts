@@ -3,6 +3,7 @@ import { ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { Route } from '../http/route.js';
+import { ProjectCache } from '../kubernetes/project-cache.js';
 import { SETTINGS } from '../settings/injected.js';
 import { type ApiSettings } from '../settings/settings.js';
 import { BackendType, backendTypesOf, exampleBackendTypes, Plan, plans, Region, regions } from './catalogue.js';
@@ -11,7 +12,10 @@ import { exampleOverview, Overview, overviewOf, pageOf, wantsPage } from './star
 @ApiTags('discovery')
 @Controller()
 export class DiscoveryController {
-  constructor(@Inject(SETTINGS) private readonly settings: ApiSettings) {}
+  constructor(
+    @Inject(SETTINGS) private readonly settings: ApiSettings,
+    private readonly cache: ProjectCache,
+  ) {}
 
   @Route('GET', '/', {
     summary: 'Describe the installation',
@@ -20,7 +24,7 @@ export class DiscoveryController {
     answer: { status: 200, description: 'Links, and the services.', schema: Overview, example: exampleOverview },
   })
   showOverview(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Overview | string {
-    const overview = overviewOf(this.settings);
+    const overview = overviewOf(this.settings, this.cache.all().length);
     void reply.header('vary', 'Accept');
     if (!wantsPage(request.headers.accept)) return overview;
     void reply.type('text/html; charset=utf-8');

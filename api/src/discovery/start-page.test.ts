@@ -3,12 +3,13 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { overviewOf, pageOf, wantsPage } from './start-page.js';
 
-const overview = overviewOf({ publicUrl: 'http://localhost:4000', openedServices: {}, site: undefined });
-
 const LOCAL = {
   publicUrl: 'http://localhost:4000',
   accounts: { registration: { mode: 'open' }, localOnly: true },
 } as const;
+
+const settings = { ...LOCAL, openedServices: {}, site: undefined };
+const overview = overviewOf(settings, 3);
 
 /** Returns the commands as a reader copies them from the page. */
 const commandsOf = (page: string) =>
@@ -38,18 +39,23 @@ test('the overview names closed services and the setting that opens them', () =>
     closed: ['storage', 'functions'],
     opened_by: 'SLIPWAY_SERVICES_SHARED=all npm start',
   });
-  const opened = overviewOf({
-    publicUrl: 'http://localhost:4000',
-    openedServices: { shared: ['storage', 'functions'] },
-    site: undefined,
-  });
+  const opened = overviewOf({ ...settings, openedServices: { shared: ['storage', 'functions'] } }, 3);
   assert.equal(opened.services.closed, []);
   assert.not.match(pageOf(opened, LOCAL), /Closed/);
 });
 
+test('the overview has the number of projects only while no other machine can reach the platform', () => {
+  assert.is(overview.projects, 3);
+  assert.match(pageOf(overview, LOCAL), /<dt>Projects<\/dt><dd>3<\/dd>/);
+  const reachable = { ...LOCAL.accounts, localOnly: false };
+  const shown = overviewOf({ ...settings, accounts: reachable }, 3);
+  assert.is(shown.projects, null);
+  assert.not.match(pageOf(shown, { ...LOCAL, accounts: reachable }), /Projects<\/dt>/);
+});
+
 test('the start page links to the documentation, and escapes the public URL in its attribute', () => {
   assert.match(pageOf(overview, LOCAL), /<a href="http:\/\/localhost:4000\/docs">/);
-  const hostile = overviewOf({ publicUrl: `https://a"><script>b</script>`, openedServices: {}, site: undefined });
+  const hostile = overviewOf({ ...settings, publicUrl: `https://a"><script>b</script>` }, 3);
   assert.not.match(pageOf(hostile, { ...LOCAL, publicUrl: `https://a"><script>` }), /<script>/);
 });
 

@@ -5,6 +5,7 @@
 import { DEFAULT_TYPE, PROJECT_SERVICES } from '@slipway/crds';
 import { availableServices, EXAMPLE_ACCOUNT, firstCommands, SHARED_SERVICES_SETTING } from '@slipway/installation';
 import Type from 'typebox';
+import { Nullable } from '../http/schema.js';
 import type { AccountSettings, ApiSettings } from '../settings/settings.js';
 
 export const Overview = Type.Object(
@@ -13,6 +14,9 @@ export const Overview = Type.Object(
     docs: Type.String({ description: 'The page with all routes.' }),
     openapi: Type.String({ description: 'The OpenAPI document.' }),
     health: Type.String({ description: 'Answers 200 once everything serves.' }),
+    projects: Nullable(Type.Integer(), {
+      description: 'The number of projects. Null if other machines can reach the platform.',
+    }),
     services: Type.Object(
       {
         open: Type.Array(Type.String(), { description: 'Services that shared projects have.' }),
@@ -26,9 +30,12 @@ export const Overview = Type.Object(
 );
 export type Overview = Type.Static<typeof Overview>;
 
-type Known = Pick<ApiSettings, 'publicUrl' | 'openedServices' | 'site'>;
+type Known = Pick<ApiSettings, 'publicUrl' | 'openedServices' | 'site'> & {
+  accounts: Pick<AccountSettings, 'localOnly'>;
+};
 
-export function overviewOf({ publicUrl, openedServices, site }: Known): Overview {
+/** `projects` is their number. Strangers do not see it: it shows how large the installation's business is. */
+export function overviewOf({ publicUrl, openedServices, site, accounts }: Known, projects: number): Overview {
   const open = availableServices(DEFAULT_TYPE, 'free', openedServices);
   const closed = PROJECT_SERVICES.filter((service) => !open.includes(service));
   return {
@@ -36,6 +43,7 @@ export function overviewOf({ publicUrl, openedServices, site }: Known): Overview
     docs: `${publicUrl}/docs`,
     openapi: `${publicUrl}/openapi.json`,
     health: `${publicUrl}/health`,
+    projects: accounts.localOnly ? projects : null,
     services: {
       open: [...open],
       closed,
@@ -44,11 +52,10 @@ export function overviewOf({ publicUrl, openedServices, site }: Known): Overview
   };
 }
 
-export const exampleOverview = overviewOf({
-  publicUrl: 'http://localhost:4000',
-  openedServices: {},
-  site: undefined,
-});
+export const exampleOverview = overviewOf(
+  { publicUrl: 'http://localhost:4000', openedServices: {}, site: undefined, accounts: { localOnly: true } },
+  2,
+);
 
 /** True if the caller prefers a page: browsers name `text/html`, programs `application/json` or anything at all. */
 export const wantsPage = (accept = ''): boolean => names(accept, 'text/html') && !names(accept, 'application/json');
@@ -65,7 +72,10 @@ type Shown = Pick<ApiSettings, 'publicUrl'> & { accounts: Pick<AccountSettings, 
 const placeholder = { email: 'you@example.com', password: 'your password' };
 
 /** Styles are inline, because `page-policy.ts` allows no style file here, and no script at all. */
-export function pageOf({ docs, openapi, health, services }: Overview, { publicUrl, accounts }: Shown): string {
+export function pageOf(
+  { docs, openapi, health, projects, services }: Overview,
+  { publicUrl, accounts }: Shown,
+): string {
   const closed = `${escaped(services.closed.join(', '))}; opened by <code>${escaped(services.opened_by)}</code>`;
   const isOpen = accounts.registration.mode === 'open';
   const account = accounts.localOnly && isOpen ? EXAMPLE_ACCOUNT : placeholder;
@@ -87,18 +97,19 @@ dt { font-weight: 600 } dd { margin: 0 0 .75rem }
 </head>
 <body>
 <h1>Slipway</h1>
-<p>A backend platform runs here: each project has a Postgres database of its own, with the services below.</p>
+<p>A backend platform runs here. Each project has a Postgres database of its own, with the open services below.</p>
 <dl>
 <dt>Routes</dt><dd><a href="${escaped(docs)}">${escaped(docs)}</a>, as <a href="${escaped(openapi)}">OpenAPI</a></dd>
 <dt>Health</dt><dd><a href="${escaped(health)}">${escaped(health)}</a></dd>
-<dt>Services of shared projects</dt><dd>${escaped(services.open.join(', '))}</dd>
-${services.closed.length > 0 ? `<dt>Closed</dt><dd>${closed}</dd>` : ''}
+${projects === null ? '' : `<dt>Projects</dt><dd>${projects}</dd>`}
+<dt>Open services</dt><dd>${escaped(services.open.join(', '))}</dd>
+${services.closed.length > 0 ? `<dt>Closed services</dt><dd>${closed}</dd>` : ''}
 </dl>
 <h2>A first project</h2>
 <pre><code>${escaped(commands.join('\n'))}</code></pre>
-<p>${isOpen ? '' : 'Registration is not open: an administrator invites you. '}The answer to the last command has the
-project’s <code>id</code>, as <code>GET /projects</code> has it later; <code>GET /projects/{id}</code> shows its URL and
-keys once it is healthy.</p>
+<p>${isOpen ? '' : 'Registration is not open: an administrator invites you. '}The last command responds with the
+project’s <code>id</code>, which <code>GET /projects</code> lists too. Once the project is healthy,
+<code>GET /projects/{id}</code> shows its URL and keys.</p>
 </body>
 </html>
 `;
