@@ -1,12 +1,21 @@
-/** Tests attacks on a one-machine platform in a real browser, from pages of a tenant and of a foreign site. */
+/**
+ * Tests a one-machine platform in a real browser: its own pages, and attacks from pages of a tenant and of a foreign
+ * site.
+ */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import axe, { type AxeResults } from 'axe-core';
 import type { Page } from 'playwright-core';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { type Browser, isBrowserInstalled, startBrowser } from './browser.js';
 import { Management, type ProjectView } from './management.js';
 import { type RunningPlatform, startPlatform } from './platform.js';
+
+/** The page's window once axe-core is loaded into it. */
+interface Window {
+  axe: { run(): Promise<AxeResults> };
+}
 
 /** Makes a page that runs each of `attempts`, and reports the results in the document's title. */
 const attacking = (attempts: Record<string, string>) => `<!doctype html><body><script>(async () => {
@@ -99,6 +108,27 @@ if (isBrowserInstalled) {
     assert.equal(errors, []);
     await page.close();
   });
+
+  for (const [screen, viewport] of [
+    ['a wide', { width: 1280, height: 800 }],
+    ['a narrow', { width: 360, height: 640 }],
+  ] as const) {
+    test(`the start page has no script and no barrier that axe-core finds serious on ${screen} screen`, async () => {
+      const page = await browser.context.newPage();
+      await page.setViewportSize(viewport);
+      await page.goto(platform.url);
+      assert.is(await page.locator('script').count(), 0);
+      await page.evaluate(axe.source);
+      const { passes, violations } = await page.evaluate(() => (globalThis as unknown as Window).axe.run());
+      assert.ok(passes.length > 0);
+      const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+      assert.equal(
+        serious.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html)]),
+        [],
+      );
+      await page.close();
+    });
+  }
 
   test('a page of a foreign site can neither register at a loopback platform nor read from it', async () => {
     const email = 'planted@example.com';

@@ -88,7 +88,7 @@ export function pageOf(
 <title>Slipway</title>
 <style>
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 46rem; margin: 3rem auto; padding: 0 1rem; color: #1c2733 }
-pre { background: #f2f4f7; padding: 1rem; overflow-x: auto }
+pre { background: #f2f4f7; padding: 1rem; white-space: pre-wrap; overflow-wrap: anywhere }
 dt { font-weight: 600 } dd { margin: 0 0 .75rem }
 @media (prefers-color-scheme: dark) {
   body { background: #14181d; color: #dfe6ee } pre { background: #20262d } a { color: #7fb4ff }
@@ -96,6 +96,7 @@ dt { font-weight: 600 } dd { margin: 0 0 .75rem }
 </style>
 </head>
 <body>
+<main>
 <h1>Slipway</h1>
 <p>A backend platform runs here. Each project has a Postgres database of its own, with the open services below.</p>
 <dl>
@@ -110,6 +111,7 @@ ${services.closed.length > 0 ? `<dt>Closed services</dt><dd>${closed}</dd>` : ''
 <p>${isOpen ? '' : 'Registration is not open: an administrator invites you. '}The last command responds with the
 project’s <code>id</code>, which <code>GET /projects</code> lists too. Once the project is healthy,
 <code>GET /projects/{id}</code> shows its URL and keys.</p>
+</main>
 </body>
 </html>
 `;
