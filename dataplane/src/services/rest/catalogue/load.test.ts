@@ -35,6 +35,20 @@ const view = (oid: number) => ({
   views: { oid, definition: `{QUERY :targetList (${'{T :resno 1 :resorigtbl 1 :resorigcol 1} '.repeat(40)})}` },
 });
 
+/** Rule of a view whose columns are columns of `base`, as long as Postgres stores it. */
+const ruleOf = (oid: number, columns: number, base: (i: number) => [relation: number, column: number]) => {
+  const entries = all(columns, (i) => {
+    const [relation, column] = base(i);
+    const expression = `{VAR :varno 1 :varattno ${column} :vartype 23 :vartypmod -1 :varcollid 0 :varnullingrels (b)
+      :varlevelsup 0 :varreturningtype 0 :varnosyn 1 :varattnosyn ${column} :location -1}`;
+    return `{TARGETENTRY :expr ${expression} :resno ${i} :resname c${i} :ressortgroupref 0
+      :resorigtbl ${relation} :resorigcol ${column} :resjunk false}`;
+  });
+  return { views: { oid, definition: `({QUERY :targetList (${entries.join(' ')})})` } };
+};
+const VIEW_COLUMNS = 1_200;
+const EIGHT = all(8, (i) => 9 - i);
+
 const LARGEST: Record<string, object[]> = {
   'tables and columns': [...all(30, (i) => relation(i, 1_600))],
   'foreign keys of one table': [
@@ -56,6 +70,15 @@ const LARGEST: Record<string, object[]> = {
     ...all(3_000, (i) => view(i + 1)),
     ...all(1_000, (i) => key('f', 1, [1], 1, i)),
   ],
+  'nested views': all(32, (v) => ruleOf(v, VIEW_COLUMNS, (i) => [v - 1, i])),
+  'names of a key in a view': [
+    relation(1, 8),
+    relation(2, 8),
+    ...all(6, (v) => relation(100 + v, VIEW_COLUMNS, true)),
+    ...all(6, (v) => ruleOf(100 + v, VIEW_COLUMNS, (i) => [1 + (v % 2), 1 + (i % 8)])),
+    { keys: { ...key('f', 1, EIGHT, 2).keys, foreignColumns: EIGHT } },
+  ],
+  'unique keys': all(30_000, (i) => key('u', 1, [...EIGHT, ...EIGHT, ...EIGHT, ...EIGHT], null, i)),
 };
 
 for (const [what, rows] of Object.entries(LARGEST)) {

@@ -97,7 +97,7 @@ export function* relate(
     add(to, from, { cardinality: unique ? 'one-to-one' : 'one-to-many', constraint, pairs: reversed(pairs) });
   }
   let made = 0;
-  for (const [near, far] of junctions(links, primaryKeys)) {
+  for (const [near, far] of junctions(yield* keyLinksOf(links, primaryKeys))) {
     if (++made % LINKS_OF_STEP === 0) yield;
     add(near.to, far.to, {
       cardinality: 'many-to-many',
@@ -117,7 +117,7 @@ type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K>
 
 const nameOf = ({ schema, name }: RelationRow): TableName => ({ schema, name });
 
-type EndsOf = (relation: number, columns: number[]) => End[];
+type EndsOf = (relation: number, columns: number[]) => Steps<End[]>;
 
 function endsWithin(exposed: ReadonlyMap<number, RelationRow>, views: ViewKeys): EndsOf {
   const namesOf = new Map<RelationRow, Map<number, string>>();
@@ -129,10 +129,11 @@ function endsWithin(exposed: ReadonlyMap<number, RelationRow>, views: ViewKeys):
     }
     return { relation, columns: numbers.map((number) => names.get(number) ?? '') };
   };
-  return (oid, columns) => {
+  return function* (oid, columns) {
     const table = exposed.get(oid);
     const ends = table ? [named(table, columns)] : [];
     for (const [view, appearances] of views.get(oid) ?? []) {
+      yield;
       const relation = exposed.get(view);
       if (!relation || !columns.every((column) => appearances.has(column))) continue;
       for (const each of combinations(columns.map((column) => appearances.get(column) as number[])))
@@ -154,8 +155,12 @@ const MAX_LINKS = 20_000;
 
 function combinations(choices: number[][]): number[][] {
   let lists: number[][] = [[]];
-  for (const options of choices)
-    lists = lists.flatMap((list) => options.map((option) => [...list, option])).slice(0, MAX_COMBINATIONS);
+  for (const all of choices) {
+    const options = all.slice(0, MAX_COMBINATIONS);
+    const most = Math.ceil(MAX_COMBINATIONS / options.length);
+    const longer = lists.slice(0, most).flatMap((list) => options.map((option) => [...list, option]));
+    lists = longer.slice(0, MAX_COMBINATIONS);
+  }
   return lists;
 }
 
@@ -164,7 +169,7 @@ function* primaryKeysOf(keys: KeyRow[], ends: EndsOf): Steps<Map<number, string[
   for (const { relation, columns } of keys.filter(({ kind }) => kind === 'p')) {
     yield;
     const seen = new Set<number>();
-    for (const end of ends(relation, columns)) {
+    for (const end of yield* ends(relation, columns)) {
       if (seen.has(end.relation.oid)) continue;
       seen.add(end.relation.oid);
       const known = result.get(end.relation.oid);
@@ -176,16 +181,15 @@ function* primaryKeysOf(keys: KeyRow[], ends: EndsOf): Steps<Map<number, string[
 }
 
 function* linksOf(keys: KeyRow[], ends: EndsOf): Steps<Link[]> {
-  const uniques = new Set(
-    keys.filter(({ kind }) => kind !== 'f').map(({ relation, columns }) => columnSet(relation, columns)),
-  );
+  const uniques = yield* uniqueSetsOf(keys);
   const links: Link[] = [];
   for (const { kind, constraint, relation, columns, foreign, foreignColumns } of keys) {
     if (kind !== 'f' || foreign === null || foreignColumns === null || links.length >= MAX_LINKS) continue;
     yield;
     const unique = uniques.has(columnSet(relation, columns));
-    const targets = ends(foreign, foreignColumns);
-    for (const from of ends(relation, columns)) {
+    const targets = yield* ends(foreign, foreignColumns);
+    for (const from of yield* ends(relation, columns)) {
+      yield;
       for (const to of targets) {
         const pairs = from.columns.map((column, i): [string, string] => [column, to.columns[i] as string]);
         links.push({ constraint, from: from.relation, to: to.relation, pairs, unique });
@@ -195,20 +199,36 @@ function* linksOf(keys: KeyRow[], ends: EndsOf): Steps<Link[]> {
   return links;
 }
 
+function* uniqueSetsOf(keys: KeyRow[]): Steps<ReadonlySet<string>> {
+  const sets = new Set<string>();
+  for (const [i, { kind, relation, columns }] of keys.entries()) {
+    if (i % LINKS_OF_STEP === 0) yield;
+    if (kind !== 'f') sets.add(columnSet(relation, columns));
+  }
+  return sets;
+}
+
 const columnSet = (relation: number, columns: number[]) => `${relation}:${[...columns].sort((a, b) => a - b)}`;
 
-/** True for a junction: a table whose primary key includes the columns of both foreign keys. */
-function* junctions(links: Link[], primaryKeys: ReadonlyMap<number, string[]>): Generator<[Link, Link]> {
+/** Returns the links of junctions by table: the primary key includes the columns of the foreign key. */
+function* keyLinksOf(links: Link[], primaryKeys: ReadonlyMap<number, string[]>): Steps<Iterable<Link[]>> {
   const within = new Map<RelationRow, Link[]>();
-  for (const link of links) {
-    const key = primaryKeys.get(link.from.oid) ?? [];
-    if (link.unique || !link.pairs.every(([own]) => key.includes(own))) continue;
+  const keys = new Map<RelationRow, ReadonlySet<string>>();
+  for (const [i, link] of links.entries()) {
+    if (i % LINKS_OF_STEP === 0) yield;
+    const key = keys.get(link.from) ?? new Set(primaryKeys.get(link.from.oid));
+    keys.set(link.from, key);
+    if (link.unique || !link.pairs.every(([own]) => key.has(own))) continue;
     const list = within.get(link.from);
     if (list) list.push(link);
     else within.set(link.from, [link]);
   }
+  return within.values();
+}
+
+function* junctions(lists: Iterable<Link[]>): Generator<[Link, Link]> {
   let left = MAX_LINKS;
-  for (const list of within.values())
+  for (const list of lists)
     for (const near of list)
       for (const far of list) {
         if (near.constraint === far.constraint) continue;
@@ -224,18 +244,18 @@ function* override(
   add: (from: RelationRow, to: RelationRow, relationship: Omit<ComputedRelationship, keyof Common>) => void,
 ): Steps<void> {
   const names = new Map<number, Set<string>>();
-  for (const { name, table, target } of computed) {
+  for (const [i, { name, table, target }] of computed.entries()) {
+    if (i % LINKS_OF_STEP === 0) yield;
     if (!exposed.has(table) || !exposed.has(target)) continue;
     const ofTable = names.get(table);
     if (ofTable) ofTable.add(name);
     else names.set(table, new Set([name]));
   }
-  for (const [table, overridden] of names)
-    relationships.set(
-      table,
-      (relationships.get(table) ?? []).filter(({ target }) => !overridden.has(target.name)),
-    );
-  yield;
+  for (const [table, overridden] of names) {
+    yield;
+    const kept = (relationships.get(table) ?? []).filter(({ target }) => !overridden.has(target.name));
+    relationships.set(table, kept);
+  }
   let made = 0;
   for (const { schema, name, table, target, single } of computed) {
     const from = exposed.get(table);
