@@ -1,5 +1,6 @@
 /** Certificates for tests. */
 import { createPrivateKey, webcrypto } from 'node:crypto';
+import { isIP } from 'node:net';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 
@@ -18,7 +19,7 @@ export async function selfSigned(
     signingAlgorithm: ALGORITHM,
     notBefore: new Date(notBefore),
     notAfter: new Date(notAfter),
-    extensions: [new x509.SubjectAlternativeNameExtension([{ type: 'dns', value: host }])],
+    extensions: [new x509.SubjectAlternativeNameExtension([{ type: isIP(host) ? 'ip' : 'dns', value: host }])],
   });
   const der = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', keys.privateKey));
   const key = createPrivateKey({ key: der, type: 'pkcs8', format: 'der' });

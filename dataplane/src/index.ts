@@ -7,7 +7,6 @@ import { CertificateFolder } from '@slipway/certificates';
 import { hasProjectHosts, projectsHostOf, projectUrlOf } from '@slipway/installation';
 import { KubeClient, loadKubeConfig } from '@slipway/kubernetes';
 import { endRequests, listen, readHangs } from '@slipway/program';
-import { anywhere, publicOnly } from '@slipway/program/outbound.js';
 import { BuildLogs, contentStoreServer, Sites } from '@slipway/sites';
 import { type Logger, pino } from 'pino';
 import { hostCheck } from './gateway/host-check.js';
@@ -31,6 +30,7 @@ import { createRestService } from './services/rest/index.js';
 import type { Hosting, Service, Services } from './services/service.js';
 import { createStorageService } from './services/storage/index.js';
 import type { DataplaneSettings } from './settings.js';
+import { tenantOutbound } from './tenant-outbound.js';
 import { createDeployedServices } from './upstreams/deployed.js';
 import { createManagement } from './upstreams/management.js';
 import { proxyRequest } from './upstreams/proxy-request.js';
@@ -51,7 +51,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   const log = pino({ level: settings.logLevel });
   const client = await KubeClient.connect(await loadKubeConfig(settings.kubeconfig));
   const services: Services = {
-    auth: authOf(settings, log),
+    auth: createAuthService({ log, outbound: tenantOutbound(settings) }),
     rest: createRestService(),
     realtime: realtimeOf(settings, log, client, () => registry),
     ...storageOf(settings, log, () => registry),
@@ -194,13 +194,6 @@ function storageOf({ storage, pods }: DataplaneSettings, log: Logger, registry: 
   return { storage: createStorageService({ ...storage, projects, log }) };
 }
 
-/**
- * Addresses that outgoing requests may reach. On one machine, everybody who may write a project's settings is trusted
- * with all; on a cluster, an address could be the platform's.
- */
-const authOf = ({ installation: { site } }: DataplaneSettings, log: Logger): Service =>
-  createAuthService({ log, outbound: site ? publicOnly(site.blockedAddresses) : anywhere });
-
 const realtimeOf = ({ pods }: DataplaneSettings, log: Logger, client: KubeClient, registry: () => Registry): Service =>
   pods.realtime.length > 0
     ? createRemoteService({ service: 'realtime', urls: pods.realtime })
@@ -249,12 +242,18 @@ const OUTWARDS: Partial<UpstreamLimits> = {
   stillMilliseconds: 420_000,
 };
 
-async function functionsOf({ functions, installation }: DataplaneSettings, log: Logger, registry: () => Registry) {
+async function functionsOf(
+  { functions, installation, reach }: DataplaneSettings,
+  log: Logger,
+  registry: () => Registry,
+) {
   if (!functions) return undefined;
   return createFunctionsService({
     home: functions.home,
     publicUrl: installation.publicUrl,
     ...(hasProjectHosts(installation) && { projectUrl: (ref) => projectUrlOf(installation, ref) }),
+    allowedNetworks: reach?.allowed,
+    authorities: functions.authorities,
     ...(installation.site && { blockedAddresses: installation.site.blockedAddresses }),
     tenant: (ref) => registry().backend(ref),
     environment: (ref) => registry().environment(ref),

@@ -20,6 +20,8 @@ import {
   logLevelOf,
   METRICS_FORM,
   optionalSettingOf,
+  type Reach,
+  readReach,
   type SettingForm,
   settingOf,
 } from '@slipway/program';
@@ -55,6 +57,8 @@ export interface DataplaneSettings {
   siteStore?: SiteStoreSettings | undefined;
   /** Undefined: this data plane runs no functions. */
   functions: FunctionsSettings | undefined;
+  /** Networks that auth and functions of one machine may connect to. A cluster's are in `installation.site`. */
+  reach?: Reach;
   /** `host:port` of the metrics; undefined: no metrics are collected. */
   metricsListen: string | undefined;
   /** Path of the file that records projects for which the data plane hung; undefined: not recorded. */
@@ -88,6 +92,8 @@ export interface FunctionsSettings {
   control: ControlPlace;
   /** URL to which calls of functions to the public URL are forwarded; undefined: they are served here. */
   gatewayUrl: string | undefined;
+  /** File (PEM) of all certificate authorities that functions trust; undefined: the system's and Deno's own. */
+  authorities?: string | undefined;
 }
 
 export function readSettings(environment: Environment): DataplaneSettings {
@@ -112,6 +118,7 @@ export function readSettings(environment: Environment): DataplaneSettings {
     sites: optionalSettingOf(environment, 'SLIPWAY_SITES_DIR', pathLike('/var/lib/slipway/sites')),
     siteStore: siteStore(environment),
     functions: functions(environment),
+    reach: readReach(environment),
     metricsListen: optionalSettingOf(environment, 'SLIPWAY_METRICS_LISTEN', METRICS_FORM),
     hangRecord: optionalSettingOf(environment, 'SLIPWAY_HANG_RECORD', pathLike('/var/lib/slipway/hangs.json')),
     logLevel: logLevelOf(environment),
@@ -126,9 +133,10 @@ function functions(environment: Environment): FunctionsSettings | undefined {
   const listen = optionalSettingOf(environment, 'SLIPWAY_FUNCTIONS_CONTROL', { ...METRICS_FORM, like: '0.0.0.0:8081' });
   if (!home && !socket && !listen) return undefined;
   if (!home) throw new Error('SLIPWAY_FUNCTIONS_DIR is not set. Set a path such as /var/lib/slipway/functions');
+  const authorities = optionalSettingOf(environment, 'SLIPWAY_CA_FILE', pathLike('/etc/ssl/authorities.pem'));
   if (!listen) {
     if (!socket) throw new Error('SLIPWAY_FUNCTIONS_SOCKET is not set. Set a path such as /run/slipway/functions.sock');
-    return { home, control: { socket }, gatewayUrl: undefined };
+    return { home, control: { socket }, gatewayUrl: undefined, authorities };
   }
   const gatewayUrl = settingOf(environment, 'SLIPWAY_DATAPLANE_URL', DATAPLANE_URL);
   if (!URL.canParse(gatewayUrl))
@@ -136,7 +144,7 @@ function functions(environment: Environment): FunctionsSettings | undefined {
   // Read for each request, because the mounted Secret may be replaced.
   const token = () => tokenOf(environment, 'SLIPWAY_FUNCTIONS_TOKEN');
   token();
-  return { home, control: { listen, token }, gatewayUrl };
+  return { home, control: { listen, token }, gatewayUrl, authorities };
 }
 
 function tls(environment: Environment): TlsSettings | undefined {

@@ -10,7 +10,11 @@ let walked: WalkedProject;
 let issuer: Issuer;
 
 test.before(async () => {
-  platform = await startPlatform(undefined, { SLIPWAY_SERVICES_SHARED: 'storage,functions' });
+  platform = await startPlatform(undefined, {
+    SLIPWAY_SERVICES_SHARED: 'storage,functions',
+    // The identity provider of this test listens on this machine.
+    SLIPWAY_ALLOWED_NETWORKS: '127.0.0.0/8',
+  });
   issuer = await startIssuer();
   walked = await projectToWalk(platform, 'free');
 });

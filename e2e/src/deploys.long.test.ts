@@ -33,7 +33,7 @@ test.before(async () => {
   const { file } = workshop.certificate();
   platform = await startPlatform(undefined, {
     SLIPWAY_ALLOWED_NETWORKS: '127.0.0.0/8',
-    SLIPWAY_BUILD_CERTIFICATES: file,
+    SLIPWAY_CA_FILE: file,
   });
   await Management.register(platform);
   person = await Management.register(platform);

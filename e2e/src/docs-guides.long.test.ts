@@ -32,6 +32,8 @@ test.before(async () => {
   await writeFile(smtpUrl, mailbox.settings.url);
   platform = await startPlatform(undefined, {
     SLIPWAY_SERVICES_SHARED: 'all',
+    // The mail server of the projects listens on this machine.
+    SLIPWAY_ALLOWED_NETWORKS: '127.0.0.0/8',
     SLIPWAY_SMTP_URL: smtpUrl,
     SLIPWAY_SMTP_FROM: mailbox.settings.from,
   });

@@ -157,7 +157,7 @@ sealedTest('a build can connect only to addresses of the internet, in whatever w
   workshop.repository('reaching', { 'index.html': '', 'reach.cjs': script });
   const recorded = await workshop.build({
     source: server.source('reaching'),
-    allowedNetworks: ['127.0.0.1/32'],
+    reach: { allowed: ['127.0.0.1/32'] },
     env: { NO_PROXY: '', no_proxy: '' },
     settings: { ...NOTHING_SET, buildCommand: 'node reach.cjs' },
   });

@@ -72,9 +72,7 @@ export class BuildSession {
     }
     const { uid, gid } = this.account ?? { uid: 0, gid: 0 };
     writeFileSync(passwd, `build:x:${uid}:${gid}::${home}:/bin/sh\n`, { mode: 0o644 });
-    this.#proxy = await startEgressProxy(socket, this.request.allowedNetworks, (target, why) =>
-      this.#showRefusal(target, why),
-    );
+    this.#proxy = await startEgressProxy(socket, this.request.reach, (target, why) => this.#showRefusal(target, why));
     this.own(socket);
   }
 

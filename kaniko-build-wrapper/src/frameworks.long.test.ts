@@ -10,13 +10,13 @@ import { machineNpm } from './toolchain/machine-npm.js';
 
 const workshop = new Workshop();
 let server: GitServer;
-let allowedNetworks: string[];
+let allowed: string[];
 test.before(async () => {
   server = await new GitServer(workshop).listen();
   const registry = new URL((await machineNpm())?.registry ?? 'https://localhost').hostname;
   // A mirror may have an address outside of the internet.
   const addresses = await lookup(registry, { all: true });
-  allowedNetworks = [...LOOPBACK, ...addresses.map(({ address, family }) => `${address}/${family === 4 ? 32 : 128}`)];
+  allowed = [...LOOPBACK, ...addresses.map(({ address, family }) => `${address}/${family === 4 ? 32 : 128}`)];
 });
 test.after(() => {
   server.close();
@@ -26,7 +26,7 @@ const isSealed = missingWall() === undefined;
 if (!isSealed) console.log(`# skipped: this machine cannot isolate builds: ${missingWall()}`);
 const sealedTest = isSealed ? test : test.skip;
 const build = (name: string, ref: string, settings = {}) =>
-  workshop.build({ ref, source: server.source(name), allowedNetworks, settings: { ...NOTHING_SET, ...settings } });
+  workshop.build({ ref, source: server.source(name), reach: { allowed }, settings: { ...NOTHING_SET, ...settings } });
 
 const VITE = {
   'package.json': {

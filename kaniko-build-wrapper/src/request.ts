@@ -1,4 +1,5 @@
 /** The request of a build, its events and its result. */
+import type { Reach } from '@slipway/program';
 
 export type Step = 'Cloning' | 'Installing' | 'Building';
 
@@ -14,9 +15,9 @@ export interface BuildRequest {
   /** `work` is for this build only, and the caller removes it. `cache` is for this project only, and stays. */
   folders: { work: string; cache: string };
   limits: BuildLimits;
-  /** Networks outside of the internet that the installation allows, as CIDRs. */
-  allowedNetworks: readonly string[];
-  /** A file of certificate authorities that the machine trusts, in addition to the system's. */
+  /** Networks that the build may connect to. */
+  reach: Reach;
+  /** A file (PEM) of all certificate authorities that the build trusts. Undefined: the system's. */
   certificates?: string | undefined;
 }
 

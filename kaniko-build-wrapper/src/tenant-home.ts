@@ -55,7 +55,7 @@ export function tenantEnv(
     ...(manager === 'pnpm' && { npm_config_store_dir: cache.packages('pnpm') }),
     YARN_CACHE_FOLDER: cache.packages('yarn'),
     YARN_ENABLE_GLOBAL_CACHE: 'false',
-    ...(certificates && { NODE_EXTRA_CA_CERTS: certificates }),
+    ...(certificates && { NODE_EXTRA_CA_CERTS: certificates, SSL_CERT_FILE: certificates }),
     ...env,
   };
 }

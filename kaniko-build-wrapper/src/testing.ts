@@ -94,7 +94,7 @@ export class Workshop {
       env: {},
       folders: { work, cache },
       limits: LIMITS,
-      allowedNetworks: LOOPBACK,
+      reach: { allowed: LOOPBACK },
       certificates: this.certificate().file,
       ...changes,
     };

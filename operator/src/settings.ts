@@ -8,7 +8,7 @@ import {
   readPodUrls,
   type Site,
 } from '@slipway/installation';
-import { addressesOf, fileSettingOf, LISTEN_FORM, logLevelOf, settingOf } from '@slipway/program';
+import { fileSettingOf, LISTEN_FORM, logLevelOf, type Reach, readReach, settingOf } from '@slipway/program';
 
 export interface SharedSettings {
   /** Path of a kubeconfig. Undefined: the service account of the pod. */
@@ -56,9 +56,9 @@ export interface BuildsSettings {
   folder: string;
   /** The folder of deployments. The data plane serves it. */
   sitesFolder: string;
-  /** Networks (CIDRs) outside the internet that builds may reach. */
-  allowedNetworks: readonly string[];
-  /** A file of certificate authorities that builds trust beside the system's. */
+  /** Networks that builds may connect to. */
+  reach: Reach;
+  /** A file (PEM) of all certificate authorities that builds trust. Undefined: the system's. */
   certificates: string | undefined;
 }
 
@@ -111,19 +111,10 @@ function readCertificates(environment: Environment): MachineSettings['certificat
 function readBuilds(environment: Environment): BuildsSettings | undefined {
   const { SLIPWAY_BUILDS_DIR: folder, SLIPWAY_SITES_DIR: sitesFolder } = environment;
   if (!folder || !sitesFolder) return undefined;
-  const allowedNetworks = (environment.SLIPWAY_ALLOWED_NETWORKS ?? '')
-    .split(',')
-    .map((network) => network.trim())
-    .filter(Boolean);
-  try {
-    addressesOf({ allowed: allowedNetworks });
-  } catch {
-    throw new Error('SLIPWAY_ALLOWED_NETWORKS must be a list of networks, such as 10.1.0.0/16,192.168.7.0/24');
-  }
   return {
     folder,
     sitesFolder,
-    allowedNetworks,
-    certificates: environment.SLIPWAY_BUILD_CERTIFICATES || undefined,
+    reach: readReach(environment),
+    certificates: environment.SLIPWAY_CA_FILE || undefined,
   };
 }

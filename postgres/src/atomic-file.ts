@@ -7,10 +7,10 @@ import { syncToDisk } from './sync-to-disk.js';
  * Writes a file atomically, even if the power fails: readers see the whole content or no file. Only the owner can read
  * it.
  */
-export async function writeAtomically(file: string, content: string): Promise<void> {
+export async function writeAtomically(file: string, content: string, mode = 0o600): Promise<void> {
   const unfinished = `${file}.${randomBytes(6).toString('hex')}.new`;
   try {
-    const handle = await open(unfinished, 'w', 0o600);
+    const handle = await open(unfinished, 'w', mode);
     try {
       await handle.writeFile(content);
       await handle.sync();

@@ -42,11 +42,12 @@ const NOT_PUBLIC_IPV6 = [
 
 /**
  * Networks that no installation can allow: metadata services of clouds return credentials of the machine to any client
- * that can connect.
+ * that can connect. An address of ::ffff:0:0/96 is another form of an IPv4 address, which the IPv4 networks would miss.
  */
-const NEVER = ['169.254.0.0/16', 'fe80::/10', 'fd00:ec2::/32', '0.0.0.0/8', '::/128'];
+const NEVER = ['169.254.0.0/16', '0.0.0.0/8'] as const;
+const NEVER_IPV6 = ['fe80::/10', 'fd00:ec2::/32', '::/128', '::ffff:0:0/96'] as const;
 
-export interface Reach {
+export interface AddressNetworks {
   /** Networks that are allowed, although they are not public. */
   allowed?: readonly string[];
   /** Networks that are not allowed, although they are public. */
@@ -57,8 +58,8 @@ export interface Reach {
  * Returns a function that is true for the addresses of the reach, and false for text that is no address.
  * @throws Error that names a network which is no CIDR
  */
-export function addressesOf({ allowed = [], blocked = [] }: Reach): (address: string) => boolean {
-  const [isAllowed, isNever] = [within(allowed), within(NEVER)];
+export function addressesOf({ allowed = [], blocked = [] }: AddressNetworks): (address: string) => boolean {
+  const [isAllowed, isNever] = [within(allowed), within([...NEVER, ...NEVER_IPV6])];
   const isClosed = within([...NOT_PUBLIC, ...NOT_PUBLIC_IPV6, ...blocked]);
   return (address) => isIP(address) !== 0 && ((isAllowed(address) && !isNever(address)) || !isClosed(address));
 }
@@ -77,4 +78,32 @@ export function within(cidrs: readonly string[]): (address: string) => boolean {
     const parsed = ipaddr.parse(address);
     return networks.some(([network, bits]) => network.kind() === parsed.kind() && parsed.match(network, bits));
   };
+}
+
+/**
+ * Returns the IPv4 ranges that stay refused if `allowed` are allowed, for programs that compare no ports, such as Deno.
+ * Loopback is always among them, because the platform listens there.
+ */
+export function refusedRanges(allowed: readonly string[]): string[] {
+  const networks = allowed.filter((cidr) => !cidr.includes(':'));
+  const left = NOT_PUBLIC.flatMap((range) => networks.reduce(without, [range as string]));
+  return [...new Set([...left, ...NEVER, LOOPBACK])];
+}
+
+const LOOPBACK = '127.0.0.0/8';
+
+/** Returns the ranges without the addresses of `network`. A range that has others too is halved. */
+function without(ranges: readonly string[], network: string): string[] {
+  const [address, bits] = ipaddr.IPv4.parseCIDR(network);
+  return ranges.flatMap((range) => {
+    const [first, rangeBits] = ipaddr.IPv4.parseCIDR(range);
+    if (first.match(address, Math.min(bits, rangeBits)) === false) return [range];
+    return bits <= rangeBits ? [] : without(halves(first, rangeBits), network);
+  });
+}
+
+function halves(first: ipaddr.IPv4, bits: number): [string, string] {
+  const octets = [...first.octets];
+  octets[bits >> 3] = (octets[bits >> 3] as number) | (0x80 >> (bits & 7));
+  return [`${first.toString()}/${bits + 1}`, `${octets.join('.')}/${bits + 1}`];
 }

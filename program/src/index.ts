@@ -1,4 +1,4 @@
-export { addressesOf, NOT_PUBLIC, within } from './addresses.js';
+export { addressesOf, NOT_PUBLIC, refusedRanges, within } from './addresses.js';
 export { type Backoff, delayOf } from './backoff.js';
 export {
   type ConcurrencyBounds,
@@ -20,6 +20,14 @@ export { LogThrottle } from './log-throttle.js';
 export { LONG_TURN_MESSAGE, LONG_TURN_MS } from './long-turns.js';
 export { type MetricsRegistry, serveMetrics } from './metrics-server.js';
 export { isLoopback, networkOf } from './networks.js';
+export {
+  ALLOWED_NETWORKS_SETTING,
+  connectionsOf,
+  OWN_PORTS_SETTING,
+  type Reach,
+  readNetworks,
+  readReach,
+} from './reach.js';
 export { readBounded } from './read-bounded.js';
 export { dropRest } from './rest-of-request.js';
 export { type Running, runProgram } from './run-program.js';

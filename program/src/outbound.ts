@@ -1,7 +1,7 @@
 /**
- * Outgoing requests and connections to hosts that a tenant names. On a cluster, only public addresses are connected to,
- * so that no tenant reaches the cluster through the platform. The address is checked at the connection, because a name
- * may resolve to another one a moment later.
+ * Outgoing requests and connections to hosts that a tenant names. Only addresses that the installation allows are
+ * connected to, so that no tenant reaches the platform or its network through the platform. The address is checked at
+ * the connection, because a name may resolve to another one a moment later.
  */
 import { lookup } from 'node:dns';
 import { once } from 'node:events';
@@ -15,15 +15,14 @@ export interface Outbound {
   close(): Promise<void>;
 }
 
-/**
- * Connects to any address, for one machine, where everybody who may write a project's settings is trusted with
- * addresses.
- */
-export const anywhere: Outbound = {
-  fetch: (...request) => fetch(...request),
-  connect: (host, port, timeoutMs) => connected(connect({ host, port }), timeoutMs),
-  close: async () => undefined,
-};
+/** Decides about a connection to `address`, to which the host of the tenant resolved. */
+export type Allows = (address: string, to: Destination) => boolean;
+
+export interface Destination {
+  /** Host that the tenant named, in lower case: a name, or an IP address without brackets. */
+  host: string;
+  port: number;
+}
 
 /** `blocked`: CIDRs of the site besides those that are not public. */
 export function publicOnly(blocked: readonly string[]): Outbound {
@@ -34,30 +33,49 @@ export function publicOnly(blocked: readonly string[]): Outbound {
   }
 }
 
+const NOT_PUBLIC = 'the address is not public, or the site blocks it';
+
 export class AddressRefused extends Error {
   readonly code = 'EADDRESSREFUSED';
-  constructor() {
-    super('the address is not public, or the site blocks it');
-  }
 }
 
-export function outboundTo(allows: (address: string) => boolean): Outbound {
-  const guarded = guardedLookup(allows);
-  const refuses = (host: string) => isIP(host) !== 0 && !allows(host);
-  const connector = buildConnector({ lookup: guarded });
+/** `reason`: text of the error for a refused address, for the tenant and the log. */
+export function outboundTo(allows: Allows, reason = NOT_PUBLIC): Outbound {
   const agent = new Agent({
-    // An IP address is not looked up.
-    connect: (options, callback) =>
-      refuses(options.hostname) ? callback(new AddressRefused(), null) : connector(options, callback),
+    connect: (options, callback) => {
+      const guard = guardOf(allows, destinationOf(options), reason);
+      if (guard.refusal) callback(guard.refusal, null);
+      // A connector has one lookup for all hosts, so each connection has a connector of its own.
+      else buildConnector({ lookup: guard.lookup })(options, callback);
+    },
   });
   return {
     fetch: ((url: string, options: object) => fetchBy(url, { ...options, dispatcher: agent })) as typeof fetch,
     connect: async (host, port, timeoutMs) => {
-      if (refuses(host)) throw new AddressRefused();
-      return connected(connect({ host, port, lookup: guarded }), timeoutMs);
+      const guard = guardOf(allows, { host: hostOf(host), port }, reason);
+      if (guard.refusal) throw guard.refusal;
+      return connected(connect({ host, port, lookup: guard.lookup }), timeoutMs);
     },
     close: () => agent.destroy(),
   };
+}
+
+const destinationOf = ({ hostname, port, protocol }: buildConnector.Options): Destination => ({
+  host: hostOf(hostname),
+  port: Number(port) || (protocol === 'https:' ? 443 : 80),
+});
+
+const hostOf = (host: string) => host.toLowerCase().replace(/^\[(.*)\]$/, '$1');
+
+/** Returns the check of one connection. An IP address is not looked up, so it is checked here. */
+function guardOf(
+  allows: Allows,
+  to: Destination,
+  reason: string,
+): { refusal?: AddressRefused; lookup: LookupFunction } {
+  const isRefused = isIP(to.host) !== 0 && !allows(to.host, to);
+  const lookup = guardedLookup((address) => allows(address, to), reason);
+  return { ...(isRefused && { refusal: new AddressRefused(reason) }), lookup };
 }
 
 async function connected(socket: Socket, timeoutMs: number): Promise<Socket> {
@@ -73,12 +91,12 @@ async function connected(socket: Socket, timeoutMs: number): Promise<Socket> {
 }
 
 const guardedLookup =
-  (allows: (address: string) => boolean): LookupFunction =>
+  (allows: (address: string) => boolean, reason: string): LookupFunction =>
   (hostname, options, callback) =>
     lookup(hostname, { ...options, all: true }, (error, addresses) => {
       if (error) return callback(error, []);
       const [first, ...others] = addresses.filter(({ address }) => allows(address));
-      if (first === undefined) callback(new AddressRefused(), []);
+      if (first === undefined) callback(new AddressRefused(reason), []);
       else if (options.all) callback(null, [first, ...others]);
       else callback(null, first.address, first.family);
     });

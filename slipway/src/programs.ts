@@ -7,8 +7,9 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ALLOWED_HOSTS_SETTING, isHostName } from '@slipway/installation';
 import { SUPERUSER } from '@slipway/postgres';
-import { isLoopback } from '@slipway/program';
+import { isLoopback, OWN_PORTS_SETTING } from '@slipway/program';
 import { PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';
+import { CA_FILE_SETTING } from './authorities.js';
 import type { ServerCertificate } from './certificate.js';
 import type { Home } from './home.js';
 import type { KubernetesUser, Secrets } from './secrets.js';
@@ -68,8 +69,16 @@ function common({ settings, home }: Platform): Record<string, string> {
     // The folder that also contains the folder of sockets, because the sockets of functions need a short path too.
     TMPDIR: path.dirname(home.sockets.folder),
     SLIPWAY_LOG_LEVEL: settings.logLevel,
+    [OWN_PORTS_SETTING]: ownPorts(settings).join(','),
+    ...(settings.authorities && { [CA_FILE_SETTING]: settings.authorities, NODE_EXTRA_CA_CERTS: settings.authorities }),
   };
 }
+
+/** Returns the ports of the platform, which no tenant may reach through it. */
+const ownPorts = ({ ports, tls }: Settings): number[] => [
+  ...Object.values(ports),
+  ...[tls?.https, tls?.http].flatMap((place) => (place === undefined ? [] : [Number(/\d+$/.exec(place)?.[0])])),
+];
 
 const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan, 'environment' | 'address'>> = {
   apiserver: ({ settings, home, secrets, certificate }) => ({

@@ -19,6 +19,7 @@ test('the defaults are loopback, ports from 4000 on, and the folder .slipway', (
     localOnly: true,
     registration: 'open',
     passedOn: {},
+    authorities: undefined,
     logLevel: 'info',
   });
 });

@@ -21,7 +21,8 @@ import {
   SHARED_SERVICES_SETTING,
   TRUSTED_PROXIES_SETTING,
 } from '@slipway/installation';
-import { isLoopback, LOG_LEVELS, logLevelOf } from '@slipway/program';
+import { ALLOWED_NETWORKS_SETTING, isLoopback, LOG_LEVELS, logLevelOf, readNetworks } from '@slipway/program';
+import { CA_FILE_SETTING, readAuthorities } from './authorities.js';
 import { StartProblem } from './problem.js';
 import { readTlsSettings, type TlsSettings } from './tls-settings.js';
 
@@ -44,6 +45,8 @@ export interface Settings {
   registration: string;
   /** Variables that are passed on unchanged to the programs that read them. */
   passedOn: Readonly<Record<string, string>>;
+  /** The file of certificate authorities that are trusted besides the system's. */
+  authorities: string | undefined;
   logLevel: string;
 }
 
@@ -63,8 +66,7 @@ const PASSED_ON = [
   'SLIPWAY_STORAGE_S3',
   'SLIPWAY_SMTP_URL',
   'SLIPWAY_SMTP_FROM',
-  'SLIPWAY_ALLOWED_NETWORKS',
-  'SLIPWAY_BUILD_CERTIFICATES',
+  ALLOWED_NETWORKS_SETTING,
 ];
 
 /** Describes each setting for `--help`. */
@@ -130,11 +132,12 @@ export const SETTINGS_HELP = `
                       accounts, smtp://user:password@host:587            (no mail)
   SLIPWAY_SMTP_FROM   the sender's address of these mails                (none)
   SLIPWAY_ALLOWED_NETWORKS
-                      networks outside of the internet that builds of
-                      sites may connect to, such as 10.1.0.0/16          (none)
-  SLIPWAY_BUILD_CERTIFICATES
-                      a file of certificate authorities (PEM) that
-                      builds trust besides the system's                  (none)
+                      networks outside of the internet that tenants may
+                      connect to: hosts of Git, mail, hooks and identity
+                      providers, builds, functions. 10.1.0.0/16          (none)
+  SLIPWAY_CA_FILE     a file of certificate authorities (PEM) that the
+                      platform, builds and functions trust besides the
+                      system's                                           (none)
   SLIPWAY_LOG_LEVEL   ${LOG_LEVELS.join(', ')}  (info)
 `;
 
@@ -166,6 +169,7 @@ export function readSettings(environment: NodeJS.ProcessEnv, folder: string): Se
     localOnly,
     registration: registration(environment[REGISTRATION_SETTING] || (localOnly ? 'open' : 'invite')),
     passedOn: passedOn(environment, folder, url),
+    authorities: authorities(environment, folder),
     logLevel: logLevel(environment),
   };
 }
@@ -209,6 +213,7 @@ function passedOn(environment: NodeJS.ProcessEnv, folder: string, url: string): 
     readOrigins(environment[CORS_ORIGINS_SETTING]);
     checkPlatformHost({ publicUrl: url, projectsDomain: readProjectsDomain(environment[PROJECTS_DOMAIN_SETTING]) });
     readTrustedProxies(environment[TRUSTED_PROXIES_SETTING]);
+    readNetworks(environment[ALLOWED_NETWORKS_SETTING]);
   } catch (error) {
     throw new StartProblem((error as Error).message);
   }
@@ -224,6 +229,14 @@ function passedOn(environment: NodeJS.ProcessEnv, folder: string, url: string): 
   }
   if (environment.SLIPWAY_SMTP_URL) checkSmtp(environment.SLIPWAY_SMTP_URL, environment.SLIPWAY_SMTP_FROM, folder);
   return Object.fromEntries(PASSED_ON.flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])));
+}
+
+function authorities(environment: NodeJS.ProcessEnv, folder: string): string | undefined {
+  const text = environment[CA_FILE_SETTING];
+  if (!text) return undefined;
+  const file = path.resolve(folder, text);
+  readAuthorities(file);
+  return file;
 }
 
 function checkRateLimit(name: string, text: string): void {

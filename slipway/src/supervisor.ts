@@ -8,6 +8,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SHARED_SERVICES_SETTING } from '@slipway/installation';
 import { SHARED_HOME, writeAtomically } from '@slipway/postgres';
+import { writeAuthorities } from './authorities.js';
 import { serverCertificate } from './certificate.js';
 import { countProjectsWithFunctions, prepareCluster } from './cluster.js';
 import { isSetupRequired, untilHealthy } from './health.js';
@@ -124,7 +125,8 @@ export class Supervisor {
     this.#services = await chooseServices(home, settings.passedOn[SHARED_SERVICES_SETTING]);
     const passedOn = { ...settings.passedOn, [SHARED_SERVICES_SETTING]: this.#services.setting };
     const certificate = await serverCertificate(home.tls, certificateNames(settings.kubernetesHost));
-    const platform = { settings: { ...settings, passedOn }, home, secrets, certificate };
+    const authorities = settings.authorities && (await writeAuthorities(home, settings.authorities));
+    const platform = { settings: { ...settings, passedOn, authorities }, home, secrets, certificate };
     await writeKubeconfigs(platform);
     return platform;
   }

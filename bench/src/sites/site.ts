@@ -42,7 +42,7 @@ export class Site {
     workshop.repository(NAME, { 'package.json': { scripts: { build: BUILD } }, 'version.txt': '0', ...files });
     const platform = await startPlatform(undefined, {
       SLIPWAY_ALLOWED_NETWORKS: '127.0.0.0/8',
-      SLIPWAY_BUILD_CERTIFICATES: workshop.certificate().file,
+      SLIPWAY_CA_FILE: workshop.certificate().file,
       // Everything comes from one address.
       SLIPWAY_RATE_LIMIT: '0',
     });

@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { outboundTo } from '@slipway/program/outbound.js';
 import { openReplication } from '@slipway/project-database';
 import { until } from '@slipway/testing';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
@@ -42,7 +43,7 @@ test.before(async (context) => {
   const tenants = new Map<string, BackendTenant>();
   const log = pino({ level: 'silent' });
   const services: Services = {
-    auth: createAuthService({ log }),
+    auth: createAuthService({ log, outbound: outboundTo(() => true) }),
     rest: createRestService(),
     realtime: createRealtimeService({
       log,

@@ -3,6 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { scramOnly } from '@slipway/installation';
 import { endRequests, listen, type Running, runProgram } from '@slipway/program';
+import { outboundTo } from '@slipway/program/outbound.js';
 import { migrateAuth } from '@slipway/project-database';
 import pg from 'pg';
 import { type Logger, pino } from 'pino';
@@ -26,7 +27,8 @@ async function startAuth(settings: AuthSettings): Promise<Running> {
   const log = pino({ level: logLevel });
   for (const { name, reason } of ignored) log.warn({ name, reason }, 'malformed setting ignored');
   await migrate(tenant.authAdmin, log);
-  const service = createAuthService({ log });
+  // The NetworkPolicy of the project's pods limits the connections of this program.
+  const service = createAuthService({ log, outbound: outboundTo(() => true) });
   const server = createServiceServer({ tenant, service, anonymous: undefined, refusalOf: undefined, log });
   const url = await listen(server, at);
   log.info({ url }, 'auth serves');

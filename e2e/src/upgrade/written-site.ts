@@ -25,7 +25,7 @@ export async function startRepositories() {
     url: `${server.origin}/site.git`,
     environment: {
       SLIPWAY_ALLOWED_NETWORKS: '127.0.0.0/8',
-      SLIPWAY_BUILD_CERTIFICATES: workshop.certificate().file,
+      SLIPWAY_CA_FILE: workshop.certificate().file,
     },
     close: () => {
       server.close();

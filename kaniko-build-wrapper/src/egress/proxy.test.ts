@@ -23,8 +23,10 @@ const portOf = (of: { address(): unknown }) => (of.address() as AddressInfo).por
 
 test.before(async () => {
   for (const each of [server, echo]) await once(each.listen(0, '127.0.0.1'), 'listening');
-  proxies.push(await startEgressProxy(guarded, [], (...refusal) => refused.push(refusal)));
-  proxies.push(await startEgressProxy(open, ['127.0.0.0/8', '169.254.0.0/16'], (...refusal) => refused.push(refusal)));
+  proxies.push(await startEgressProxy(guarded, { allowed: [] }, (...refusal) => refused.push(refusal)));
+  proxies.push(
+    await startEgressProxy(open, { allowed: ['127.0.0.0/8', '169.254.0.0/16'] }, (...refusal) => refused.push(refusal)),
+  );
 });
 test.after(async () => {
   for (const each of [server, echo]) each.close();
@@ -136,7 +138,7 @@ test('the proxy resolves a name for each connection, and checks the address that
 
 test('the proxy closes its connections when it ends', async () => {
   const place = path.join(folder, 'short.sock');
-  const short = await startEgressProxy(place, ['127.0.0.0/8'], () => undefined);
+  const short = await startEgressProxy(place, { allowed: ['127.0.0.0/8'] }, () => undefined);
   const ended = tunnel(place, `127.0.0.1:${portOf(echo)}`);
   await once(echo, 'connection');
   await short.close();

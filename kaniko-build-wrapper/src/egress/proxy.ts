@@ -6,10 +6,9 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse, request as send } from 'node:http';
 import type { Socket } from 'node:net';
-import { networkInterfaces } from 'node:os';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream';
-import { addressesOf, listen, within } from '@slipway/program';
+import { connectionsOf, listen, type Reach } from '@slipway/program';
 import { AddressRefused, type Outbound, outboundTo } from '@slipway/program/outbound.js';
 
 const CONNECT_TIMEOUT_MS = 20_000;
@@ -31,21 +30,17 @@ export interface EgressProxy {
   close(): Promise<void>;
 }
 
-export interface SharedEgress {
-  /** Networks that the installation refuses, in addition to addresses outside of the internet. */
-  blockedNetworks?: readonly string[];
-  /** Answers requests to the proxy itself, by their path. */
-  answer?(request: IncomingMessage, response: ServerResponse): void;
-}
-
-/** `place` is the path of a socket, or `host:port`. `refused` receives each refused host and port, with the reason. */
+/**
+ * `place` is the path of a socket, or `host:port`. `refused` receives each refused host and port, with the reason.
+ * `answer` answers requests to the proxy itself, by their path.
+ */
 export async function startEgressProxy(
   place: string,
-  allowedNetworks: readonly string[],
+  reach: Reach,
   refused: (target: string, why: string) => void,
-  { blockedNetworks = [], answer }: SharedEgress = {},
+  answer?: (request: IncomingMessage, response: ServerResponse) => void,
 ): Promise<EgressProxy> {
-  const outbound = outboundTo(allowing(allowedNetworks, blockedNetworks));
+  const outbound = outboundTo(connectionsOf(reach));
   const open = new Set<Duplex>();
   const server = createServer({ maxHeaderSize: 32_768 }, (request, response) => {
     if (answer && request.url?.startsWith('/')) return answer(request, response);
@@ -147,15 +142,6 @@ function addressOf(target: string): { host: string; port: number } {
   if (REFUSED_PORTS.has(port)) throw new TypeError(`no build may connect to port ${port}`);
   return { host: (bracketed ?? plain) as string, port };
 }
-
-function allowing(allowed: readonly string[], blocked: readonly string[]): (address: string) => boolean {
-  const [isReached, isAllowed] = [addressesOf({ allowed, blocked }), within(allowed)];
-  return (address) => isReached(address) && (isAllowed(address) || !ownAddresses().has(address));
-}
-
-/** Read for each connection, because the addresses of a machine change. */
-const ownAddresses = () =>
-  new Set(Object.values(networkInterfaces()).flatMap((each) => each?.map(({ address }) => address) ?? []));
 
 const statusOf = (error: unknown) => (error instanceof AddressRefused || error instanceof TypeError ? 403 : 502);
 

@@ -30,7 +30,7 @@ function answer({ url = '', headers }: IncomingMessage, response: ServerResponse
 
 test.before(async () => {
   server = await new GitServer(workshop, TOKEN).listen();
-  egress = await startEgressProxy('127.0.0.1:0', LOOPBACK, () => undefined, { answer });
+  egress = await startEgressProxy('127.0.0.1:0', { allowed: LOOPBACK }, () => undefined, answer);
 });
 test.before.each(() => {
   credentials = { github_token: TOKEN, deploy_key: null };

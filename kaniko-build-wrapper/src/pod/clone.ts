@@ -158,7 +158,7 @@ function requestOf(order: CloneOrder, credentials: Credentials, work: string): B
     env,
     folders: { work, cache: path.join(work, 'cache') },
     limits: { ...NO_LIMITS, logBytes },
-    allowedNetworks: [],
+    reach: { allowed: [] },
     certificates: certificates === undefined ? undefined : file,
   };
 }

@@ -23,9 +23,9 @@ const STILL_MS = 10 * 60_000;
 export const startBuildEgress = (settings: EgressSettings, log: Logger) =>
   startEgressProxy(
     settings.listen,
-    settings.allowedNetworks,
+    { allowed: settings.allowedNetworks, blocked: settings.blockedNetworks },
     (target, why) => log.info({ target: target.slice(0, 200), why }, 'build connection refused'),
-    { blockedNetworks: settings.blockedNetworks, answer: (...pair) => answer(settings, ...pair) },
+    (...pair) => answer(settings, ...pair),
   );
 
 function answer({ apiUrl, hostingUrls }: EgressSettings, request: IncomingMessage, response: ServerResponse): void {

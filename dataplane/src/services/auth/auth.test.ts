@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { outboundTo } from '@slipway/program/outbound.js';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import { decodeJwt } from 'jose';
 import pg from 'pg';
@@ -23,7 +24,7 @@ let owner: pg.Client;
 test.before(async () => {
   cluster = await startTestCluster();
   project = await cluster.project('blog');
-  auth = createAuthService({ log });
+  auth = createAuthService({ log, outbound: outboundTo(() => true) });
   gateway = createGateway({
     publicUrl: 'http://localhost',
     tenant: (ref) => (ref === project.ref ? project : undefined),
@@ -516,7 +517,7 @@ test('an older schema is migrated on the project’s first request', async () =>
   await database.query("delete from auth.schema_migrations where version like '%functions'");
   await database.query('drop function auth.uid(), auth.role(), auth.email(), auth.jwt()');
   await database.end();
-  const own = createAuthService({ log });
+  const own = createAuthService({ log, outbound: outboundTo(() => true) });
   const server = createGateway({
     publicUrl: 'http://localhost',
     tenant: () => older,
@@ -553,7 +554,7 @@ test('GET /settings lists the enabled sign-in methods, and GET /health needs no 
 });
 
 test('a client address beyond its rate limit gets 429, and other addresses do not', async () => {
-  const own = createAuthService({ log, attempts: { burst: 3, perSecond: 0 } });
+  const own = createAuthService({ log, outbound: outboundTo(() => true), attempts: { burst: 3, perSecond: 0 } });
   const server = createGateway({
     publicUrl: 'http://localhost',
     tenant: () => project,

@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import type { Rate } from '@slipway/program';
-import { anywhere, type Outbound } from '@slipway/program/outbound.js';
+import type { Outbound } from '@slipway/program/outbound.js';
 import type { Logger } from 'pino';
 import { BodyTooLargeError } from '../../http/request-body.js';
 import type { BackendTenant } from '../../projects/tenant.js';
@@ -87,11 +87,11 @@ interface ProjectSettings {
 export interface AuthOptions {
   log: Logger;
   attempts?: Rate;
-  /** HTTP client for addresses in projects' settings; the service closes it. */
-  outbound?: Outbound;
+  /** Connects to addresses in projects' settings; the service closes it. */
+  outbound: Outbound;
 }
 
-export function createAuthService({ log, attempts, outbound = anywhere }: AuthOptions): Service {
+export function createAuthService({ log, attempts, outbound }: AuthOptions): Service {
   const databases = authDatabases();
   const limits = new Limits(attempts);
   const outbox = new Outbox(log);

@@ -14,7 +14,6 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
-import { NOT_PUBLIC } from '@slipway/program';
 import {
   type Account,
   confined,
@@ -29,6 +28,8 @@ import { RESERVED_VARIABLES } from './reserved-environment.js';
 export interface Deno {
   program: string;
   launcher: Launcher;
+  /** File (PEM) of further certificate authorities, readable for every account. */
+  authorities?: string | undefined;
 }
 
 /**
@@ -91,8 +92,8 @@ export interface IsolateFolders {
 
 export interface IsolateBounds {
   heapMegabytes: number;
-  /** Addresses and IPv4 ranges to deny besides private ones. */
-  blockedAddresses: readonly string[];
+  /** Networks (CIDRs) to deny. Those of IPv6 count only if they are single addresses. */
+  deniedNetworks: readonly string[];
   /** Addresses of this machine, in the form of `--deny-net`. */
   ownAddresses: readonly string[];
 }
@@ -100,7 +101,7 @@ export interface IsolateBounds {
 export function isolateArguments(
   bootstrap: string,
   folders: IsolateFolders,
-  { heapMegabytes, blockedAddresses, ownAddresses }: IsolateBounds,
+  { heapMegabytes, deniedNetworks, ownAddresses }: IsolateBounds,
 ): string[] {
   const { source, cache, socket, gateway } = folders;
   return [
@@ -112,7 +113,7 @@ export function isolateArguments(
     `--v8-flags=--max-old-space-size=${heapMegabytes}`,
     '--allow-net',
     // Deno compares addresses after it has resolved a name, so neither DNS nor a redirect bypasses these.
-    `--deny-net=${[...NOT_PUBLIC, ...DENIED_IPV6, ...ownAddresses, ...blockedAddresses.flatMap(denied)].join(',')}`,
+    `--deny-net=${[...deniedNetworks.flatMap(denied), ...DENIED_IPV6, ...ownAddresses].join(',')}`,
     // Allows the whole environment, which is made for this process: packages probe variables that do not exist.
     '--allow-env',
     // Not `--deny-env`, which would make packages fail that look for a proxy.
@@ -141,13 +142,16 @@ export interface DenoRun {
   input?: string;
 }
 
-export function startDeno({ program, launcher }: Deno, args: string[], run: DenoRun): Launched {
+export function startDeno({ program, launcher, authorities }: Deno, args: string[], run: DenoRun): Launched {
   const { cwd, cache, account, readable = [], writable = [], input } = run;
-  const files = { readable: [program, path.dirname(cache), ...readable], writable: [cache, ...writable] };
+  const files = {
+    readable: [program, path.dirname(cache), ...(authorities ? [authorities] : []), ...readable],
+    writable: [cache, ...writable],
+  };
   return launcher.start({
     ...confined([program, ...args], { cwd, account, files }),
     cwd,
-    env: denoEnvironment(cache),
+    env: { ...denoEnvironment(cache), ...(authorities && { DENO_CERT: authorities }) },
     ...(input !== undefined && { input }),
   });
 }

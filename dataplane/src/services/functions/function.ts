@@ -17,7 +17,7 @@ export interface FunctionSurroundings {
   sockets: string;
   gateway: IsolateOptions['gateway'];
   publicPlace: IsolateOptions['publicPlace'];
-  blockedAddresses: readonly string[];
+  deniedNetworks: readonly string[];
   ownAddresses: IsolateOptions['ownAddresses'];
   account: Account | undefined;
   cache: string;

@@ -20,6 +20,7 @@ import type { RequestListener } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { refusedRanges } from '@slipway/program';
 import { accountOf, filteredSockets, installedDeno, Launcher, removeFolder } from '@slipway/sandbox';
 import type { Logger } from 'pino';
 import { refuse, STARTING } from '../../http/refusals.js';
@@ -44,6 +45,10 @@ export interface FunctionsOptions {
   publicUrl: string;
   /** If each project has its own host name, functions reach that through the gateway, not the public URL. */
   projectUrl?: ((ref: string) => string) | undefined;
+  /** Networks (CIDRs) outside of the internet that functions may reach. */
+  allowedNetworks?: readonly string[] | undefined;
+  /** File (PEM) of all certificate authorities that functions trust. Default: the system's and Deno's own. */
+  authorities?: string | undefined;
   /** IPv4 ranges and addresses that functions must not reach, besides private ranges. */
   blockedAddresses?: readonly string[];
   tenant(ref: string): BackendTenant | undefined;
@@ -80,20 +85,24 @@ export async function createFunctionsService(options: FunctionsOptions): Promise
   const limits = { ...LIMITS, ...options.limits };
   const { kind, filtersSockets, description } = isolation();
   const program = installedDeno();
-  const deno = { program, launcher: new Launcher(options.log, filtersSockets ? filteredSockets(program) : []) };
+  const launcher = new Launcher(options.log, filtersSockets ? filteredSockets(program) : []);
   const folders = prepareFolders(options.home);
+  const deno = { program, launcher, authorities: copiedAuthorities(options.authorities, folders) };
   const functions = new Map<string, EdgeFunction>();
   const shares = new Shares(limits, (ref) => options.owner?.(ref));
   const refresh = (isMeant: (ref: string) => boolean) => {
     for (const each of functions.values()) if (isMeant(each.ref)) each.refresh();
   };
   const refreshAll = () => refresh(() => true);
-  const own = new OwnAddresses(options.ownAddresses ?? readOwnAddresses, refreshAll, limits.addressMilliseconds);
+  const refused = refusedRanges(options.allowedNetworks ?? []);
+  const readOwn = options.ownAddresses ?? readOwnAddresses;
+  const own = new OwnAddresses(readOwn, refused, refreshAll, limits.addressMilliseconds);
+  const deniedNetworks = [...refused, ...(options.blockedAddresses ?? [])];
   const watchdog = new Watchdog(limits, shares);
   const store = new FunctionStore(folders.root);
   let onGateway: GatewayListener = (_, outgoing) => refuse(outgoing, STARTING);
   const gateway: GatewayListener = (incoming, outgoing, ref) => onGateway(incoming, outgoing, ref);
-  const parts = { gateway, options, limits, deno, folders, functions, watchdog, store, shares, own };
+  const parts = { gateway, options, limits, deno, folders, functions, watchdog, store, shares, own, deniedNetworks };
   const surroundings = surroundingsOf(parts);
   const make = (ref: string, name: string, deployment: EdgeFunction['deployment']) =>
     new EdgeFunction(ref, name, deployment, surroundings(ref, name));
@@ -150,10 +159,12 @@ interface Parts {
   store: FunctionStore;
   shares: Shares;
   own: OwnAddresses;
+  deniedNetworks: readonly string[];
 }
 
 /** Returns the resources that all functions of this machine share, for one of them. */
-function surroundingsOf({ gateway, options, limits, deno, folders, functions, watchdog, store, shares, own }: Parts) {
+function surroundingsOf(parts: Parts) {
+  const { gateway, options, limits, deno, folders, functions, store, watchdog, shares, own, deniedNetworks } = parts;
   let running = 0;
   const owner = (ref: string) => options.owner?.(ref);
   /** Ends the idle function that was not called for the longest. */
@@ -178,7 +189,7 @@ function surroundingsOf({ gateway, options, limits, deno, folders, functions, wa
     sockets: folders.sockets,
     gateway: (incoming, outgoing) => gateway(incoming, outgoing, ref),
     publicPlace: publicPlaceOf(options, ref),
-    blockedAddresses: options.blockedAddresses ?? [],
+    deniedNetworks,
     ownAddresses: () => own.denied,
     account: accountOf(ref),
     cache: store.cache(ref),
@@ -231,6 +242,15 @@ function prepareFolders(home: string): Folders {
   chmodSync(bootstrap, 0o644);
   const root = reachableFolder(path.join(home, 'deployed'), `functions-${path.basename(path.dirname(home))}`);
   return { root, sockets, bootstrap, disk: nameOfDisk(root) };
+}
+
+/** Returns a copy of the file that every account can read, because a home may be closed to functions. */
+function copiedAuthorities(file: string | undefined, { sockets }: Folders): string | undefined {
+  if (file === undefined) return undefined;
+  const copy = path.join(sockets, 'authorities.pem');
+  copyFileSync(file, copy);
+  chmodSync(copy, 0o644);
+  return copy;
 }
 
 /**

@@ -24,8 +24,8 @@ export interface IsolateOptions {
   gateway: RequestListener;
   /** Origin and path to which the gateway's socket maps. */
   publicPlace: { origin: string; path: string };
-  blockedAddresses: readonly string[];
   /** Returns the machine's addresses at the start of the isolate. */
+  deniedNetworks: readonly string[];
   ownAddresses(): readonly string[];
   source: string;
   cache: string;
@@ -184,12 +184,11 @@ export class Isolate {
   }
 
   #start(token: string): Launched {
-    const { deno, bootstrap, source, cache, account, limits, blockedAddresses, publicPlace, environment } =
-      this.#options;
+    const { deno, bootstrap, source, cache, account, limits, deniedNetworks, publicPlace, environment } = this.#options;
     const ownAddresses = this.#options.ownAddresses();
     const { socketPath: socket } = this;
     const folders = { source, cache, socket, gateway: this.#gatewayPath };
-    const args = isolateArguments(bootstrap, folders, { ...limits, blockedAddresses, ownAddresses });
+    const args = isolateArguments(bootstrap, folders, { ...limits, deniedNetworks, ownAddresses });
     const entry = `file://${path.join(source, 'index.ts')}`;
     const configuration = { token, socket, gateway: this.#gatewayPath, publicPlace, entry, environment };
     const readable = [bootstrap, this.#folder];

@@ -1,3 +1,4 @@
+import { NOT_PUBLIC } from '@slipway/program';
 import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -12,7 +13,7 @@ async function afterLooks(answers: (string[] | Error)[]) {
     if (answer instanceof Error) throw answer;
     return answer;
   };
-  const own = new OwnAddresses(read, () => changes++, 5);
+  const own = new OwnAddresses(read, NOT_PUBLIC, () => changes++, 5);
   await until(() => looks > answers.length, 'one look after the last answer');
   own.close();
   return { denied: own.denied, changes };

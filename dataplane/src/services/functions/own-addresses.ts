@@ -4,7 +4,7 @@
  * each new one. A removed address stays denied, so that its removal restarts no isolate.
  */
 import { networkInterfaces } from 'node:os';
-import { NOT_PUBLIC, within } from '@slipway/program';
+import { within } from '@slipway/program';
 
 const LOOK_MS = 5_000;
 /**
@@ -12,9 +12,6 @@ const LOOK_MS = 5_000;
  * addresses are always denied.
  */
 const DENIED_AT_MOST = 256;
-
-/** IPv4 ranges that every isolate is denied. An own address of the machine within one of them changes nothing. */
-const isDeniedRange = within(NOT_PUBLIC);
 
 export type AddressReader = () => string[];
 
@@ -26,13 +23,17 @@ export const readOwnAddresses: AddressReader = () =>
 
 export class OwnAddresses {
   #denied: readonly string[];
+  readonly #isDeniedRange: (address: string) => boolean;
   readonly #timer: NodeJS.Timeout;
 
+  /** `deniedRanges`: IPv4 ranges that every isolate is denied. An own address within one changes nothing. */
   constructor(
     private readonly read: AddressReader,
+    deniedRanges: readonly string[],
     onChange: () => void,
     lookMilliseconds = LOOK_MS,
   ) {
+    this.#isDeniedRange = within(deniedRanges);
     this.#denied = this.#look();
     this.#timer = setInterval(() => {
       const present = this.#tryToLook();
@@ -61,7 +62,7 @@ export class OwnAddresses {
   }
 
   #look(): string[] {
-    const beyondRanges = this.read().filter((address) => address.includes(':') || !isDeniedRange(address));
+    const beyondRanges = this.read().filter((address) => address.includes(':') || !this.#isDeniedRange(address));
     const own = beyondRanges.map((address) => (address.includes(':') ? `[${address}]` : address));
     return [...new Set(own)].sort();
   }

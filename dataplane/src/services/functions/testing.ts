@@ -32,7 +32,10 @@ export interface TestFunctions {
 export async function startTestFunctions(
   limits: Partial<FunctionLimits> = {},
   home?: string,
-  options: Pick<FunctionsOptions, 'projectUrl' | 'blockedAddresses' | 'owner' | 'ownAddresses'> = {},
+  options: Pick<
+    FunctionsOptions,
+    'projectUrl' | 'blockedAddresses' | 'allowedNetworks' | 'authorities' | 'owner' | 'ownAddresses'
+  > = {},
 ): Promise<TestFunctions> {
   const folder = home ?? mkdtempSync(path.join(tmpdir(), 'slipway-test-'));
   const environments = new Map<string, Record<string, string>>();

@@ -44,7 +44,7 @@ test.before(async () => {
     folder,
     sitesFolder,
     apiUrl: `http://127.0.0.1:${(api.address() as AddressInfo).port}`,
-    allowedNetworks: ['127.0.0.0/8'],
+    reach: { allowed: ['127.0.0.0/8'] },
     certificates: workshop.certificate().file,
     siteUrl: (site) => `http://${site}.localhost`,
     reportedTo: { [new URL(host.origin).host]: `http://127.0.0.1:${(github.address() as AddressInfo).port}` },

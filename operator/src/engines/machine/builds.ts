@@ -18,7 +18,7 @@ import {
   runBuild,
   Unneeded,
 } from '@slipway/kaniko-build-wrapper';
-import { addressesOf } from '@slipway/program';
+import { connectionsOf, type Reach } from '@slipway/program';
 import { outboundTo } from '@slipway/program/outbound.js';
 import { BuildLogs, type BuildLogWriter, OutputRefused, Sites } from '@slipway/sites';
 import type { Logger } from 'pino';
@@ -37,8 +37,9 @@ export interface MachineBuildsOptions {
   sitesFolder: string;
   /** URL of the API. */
   apiUrl: string;
-  allowedNetworks: readonly string[];
-  /** A file of certificate authorities that builds trust beside the system's. */
+  /** Networks that builds may connect to. */
+  reach: Reach;
+  /** A file (PEM) of all certificate authorities that builds trust. Undefined: the system's. */
   certificates: string | undefined;
   /** Returns the address of the site or preview of this name. */
   siteUrl(site: string): string;
@@ -75,7 +76,7 @@ export class MachineBuilds implements Builds {
     this.#sites = new Sites(options.sitesFolder);
     this.#logs = new BuildLogs(path.join(options.folder, 'logs'));
     const { reportedTo: apis, log } = options;
-    const outbound = outboundTo(addressesOf({ allowed: options.allowedNetworks }));
+    const outbound = outboundTo(connectionsOf(options.reach));
     this.#statuses = new CommitStatuses({ outbound, log, ...(apis ? { apis } : {}) });
   }
 
@@ -240,7 +241,7 @@ export class MachineBuilds implements Builds {
   ) {
     const { name, repoUrl, revision, unless, submodules, settings, env, limits } = order;
     const builder = builderOf(order);
-    const { allowedNetworks, certificates } = this.#options;
+    const { reach, certificates } = this.#options;
     const memoryBytes = Math.min(limits.memoryBytes, totalmem() / 2);
     return runBuild(
       {
@@ -252,7 +253,7 @@ export class MachineBuilds implements Builds {
         env,
         folders: { work, cache: this.#cache(builder) },
         limits: { ...limits, memoryBytes, processMemoryBytes: memoryBytes },
-        allowedNetworks,
+        reach,
         certificates,
       },
       {

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Rate } from '@slipway/program';
-import type { Outbound } from '@slipway/program/outbound.js';
+import { type Outbound, outboundTo } from '@slipway/program/outbound.js';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import pg from 'pg';
 import { pino } from 'pino';
@@ -69,7 +69,7 @@ export interface Harness {
 
 export async function startHarness({
   attempts,
-  outbound,
+  outbound = outboundTo(() => true),
 }: {
   attempts?: Rate;
   outbound?: Outbound;
@@ -79,7 +79,7 @@ export async function startHarness({
   const logged: string[] = [];
   const log = pino({ level: 'debug' }, { write: (line) => void logged.push(line) });
   const tenants = new Map<string, TestProject>();
-  const auth = createAuthService({ log, ...(attempts ? { attempts } : {}), ...(outbound ? { outbound } : {}) });
+  const auth = createAuthService({ log, outbound, ...(attempts ? { attempts } : {}) });
   const gateway: Server = createGateway({
     publicUrl: 'http://localhost',
     tenant: (ref) => tenants.get(ref),
