@@ -6,6 +6,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
 
 export const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 /** The oldest Node that NestJS 12 and MikroORM 7 run on. */
@@ -17,18 +18,46 @@ const fail = (text) => {
   process.exit(1);
 };
 
-/** Runs `work`, and prints its name and duration. */
-function step(title, work) {
+/**
+ * Runs `work`, and prints its name and duration. `files` are those that it makes: on a terminal, a line shows how many
+ * exist.
+ */
+function step(title, files, usualSeconds, work) {
   const begin = Date.now();
+  const erase = showProgress(title, files, usualSeconds);
   work();
+  erase();
   say(`✓ ${title} (${((Date.now() - begin) / 1000).toFixed(1)} s)`);
+}
+
+const isTerminal = process.stderr.isTTY === true;
+/** Maximum milliseconds to wait for the thread that shows the progress. */
+const ERASE_MS = 1_000;
+
+/** Returns a function that erases the line. */
+function showProgress(title, files, usualSeconds) {
+  if (!isTerminal || files.every((file) => existsSync(file))) return () => {};
+  const signals = new Int32Array(new SharedArrayBuffer(8));
+  const worker = new Worker(new URL('./prepare-progress.mjs', import.meta.url), {
+    workerData: { title, files, usualSeconds, signals },
+  });
+  // Without the thread, only the line is missing.
+  worker.on('error', () => {});
+  worker.unref();
+  return () => {
+    Atomics.store(signals, 0, 1);
+    Atomics.notify(signals, 0);
+    Atomics.wait(signals, 1, 0, ERASE_MS);
+  };
 }
 
 /** The registry may be unreachable for a moment. */
 const INSTALL_TRIES = 3;
 
 function mustRun(command, args, hint, tries = 1) {
-  const { status, error, signal } = spawnSync(command, args, { cwd: root, stdio: ['ignore', 2, 2] });
+  // npm's own summary would end up within the line of `step`. Its errors are on the other stream.
+  const stdout = command === 'npm' ? 'ignore' : 2;
+  const { status, error, signal } = spawnSync(command, args, { cwd: root, stdio: ['ignore', stdout, 2] });
   if (error) fail(`${command}: ${error.message}`);
   if (signal === 'SIGINT') process.exit(130);
   if (status === 0) return;
@@ -65,13 +94,30 @@ function install() {
   // `npm ci` first deletes all packages, which would break a platform that runs from this folder.
   const isFirst = !existsSync(path.join(root, 'node_modules', '.package-lock.json'));
   const command = isFirst ? ['ci'] : ['install', '--no-save'];
-  const args = [...command, '--ignore-scripts', '--loglevel=error'];
-  step('packages installed', () => mustRun('npm', args, 'the packages could not be installed', INSTALL_TRIES));
+  // The line of `step` replaces npm's spinner.
+  const args = [...command, '--ignore-scripts', '--loglevel=error', ...(isTerminal ? ['--no-progress'] : [])];
+  step('packages installed', packageFiles(), 60, () =>
+    mustRun('npm', args, 'the packages could not be installed', INSTALL_TRIES),
+  );
+}
+
+/** Returns a file of each package that npm installs on this machine. */
+function packageFiles() {
+  const { packages } = JSON.parse(readFileSync(path.join(root, 'package-lock.json'), 'utf8'));
+  const isForHere = ({ optional, os, cpu, libc }) =>
+    !optional ||
+    (os?.includes(process.platform) && cpu?.includes(process.arch) && (libc ?? ['glibc']).includes('glibc'));
+  const installed = Object.entries(packages).filter(
+    ([name, one]) => name.includes('node_modules/') && !one.link && isForHere(one),
+  );
+  return installed.map(([name]) => path.join(root, name, 'package.json'));
 }
 
 function compile() {
   const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-  step('code compiled', () => mustRun(nodeBinary(), [tsc, '-b'], 'the code does not compile'));
+  const { references } = JSON.parse(readFileSync(path.join(root, 'tsconfig.json'), 'utf8'));
+  const files = references.map((workspace) => path.join(root, workspace.path, 'dist', '.tsbuildinfo'));
+  step('code compiled', files, 20, () => mustRun(nodeBinary(), [tsc, '-b'], 'the code does not compile'));
 }
 
 /** Installs packages and compiles. Two scripts that start at once in one folder take turns. */

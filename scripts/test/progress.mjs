@@ -2,6 +2,7 @@
  * Orders test files so that all lanes end at about the same time, and shows the number of finished files and the
  * remaining time.
  */
+import { minutes } from '../time-left.mjs';
 import { nameOf } from './sets.mjs';
 
 /** Estimate for a file that never ran here: files that start a whole platform take longer. */
@@ -87,9 +88,6 @@ export class Progress {
     return Math.max(sum / this.#lanes, ...rest, 0);
   }
 }
-
-const minutes = (seconds) =>
-  `${Math.floor(Math.round(seconds) / 60)}:${String(Math.round(seconds) % 60).padStart(2, '0')}`;
 
 /** Prints lines above a line that is rewritten, if the output is a terminal; otherwise only the lines. */
 export class Screen {
