@@ -4,6 +4,14 @@ export interface Progress {
   say(text: string): void;
 }
 
+/** Returns `120.0 of 480.0 MB, about 0:09 left`, for bytes and elapsed milliseconds. */
+export function progressOf(done: number, total: number, elapsedMs: number): string {
+  const megabytes = (bytes: number) => (bytes / 2 ** 20).toFixed(1);
+  const left = done > 0 ? Math.round((elapsedMs / 1000) * (total / done - 1)) : undefined;
+  const time = left === undefined ? '' : `, about ${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')} left`;
+  return `${megabytes(done)} of ${megabytes(total)} MB${time}`;
+}
+
 export function terminalProgress(out: NodeJS.WriteStream): Progress {
   return {
     step: async (title, work) => {

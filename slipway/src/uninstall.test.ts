@@ -134,6 +134,19 @@ test('an uninstall fails and removes nothing when the folder is missing, a file 
   assert.equal(await namesIn(path.join(folder, 'other')), ['secrets']);
 });
 
+test('an uninstall shows how much it has removed, of how much, and the remaining time', async () => {
+  const home = await makeHome();
+  await writeFile(path.join(home.logs, 'api.log'), Buffer.alloc(2 ** 20, 1));
+  const shown: string[] = [];
+  await removeInstallation(home.folder, { ...removal(), show: (text) => void shown.push(text) });
+  assert.is(shown.pop(), '');
+  assert.ok(shown.length > 5, `${shown.length} texts`);
+  for (const text of shown) assert.match(text, /^… removed: \d+\.\d of \d+\.\d MB(, about \d+:\d\d left)?$/);
+  const [, done, total] = /removed: (\S+) of (\S+) MB, about 0:00 left/.exec(shown.at(-1) ?? '') ?? [];
+  assert.ok(Number(total) >= 1, total);
+  assert.is(done, total);
+});
+
 test('an uninstall keeps files in the home that are not Slipway’s, and targets of links', async () => {
   const home = await makeHome();
   const [own, elsewhere] = [path.join(home.folder, 'thesis.txt'), path.join(folder, 'big-disk')];

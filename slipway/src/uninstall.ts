@@ -11,6 +11,7 @@ import { REMOVAL_MARKER } from './home.js';
 import { findInstallation, type Installation, LAST } from './installation.js';
 import { lockHolder, takeLock } from './lock.js';
 import { StartProblem } from './problem.js';
+import { progressOf } from './progress.js';
 import {
   expectWritable,
   processesIn,
@@ -27,6 +28,8 @@ export interface Removal {
   say(text: string): void;
   /** Returns true if the person agrees. */
   confirm(): Promise<boolean>;
+  /** Shows the progress in place of its last text. Absent if the output is no terminal. */
+  show?: ((progress: string) => void) | undefined;
 }
 
 /** Maximum number of files that are counted while a person waits. A larger folder is shown as "more than". */
@@ -41,7 +44,8 @@ export async function uninstall(words: string[], home: string, shared: string): 
   const has = (word: string) => words.includes(word);
   if (has('--unknown') && !has('--orphans')) throw new StartProblem('--unknown goes with --orphans');
   const say = (text: string) => void process.stdout.write(`${text}\n`);
-  const removal: Removal = { shared, say, confirm: has('--yes') ? async () => true : askOnTerminal };
+  const show = process.stdout.isTTY ? (text: string) => void process.stdout.write(`\r\x1b[K${text}`) : undefined;
+  const removal: Removal = { shared, say, confirm: has('--yes') ? async () => true : askOnTerminal, show };
   if (has('--orphans')) await removeOrphans(removal, has('--unknown'));
   else await removeInstallation(home, removal);
 }
@@ -64,7 +68,7 @@ export async function removeInstallation(folder: string, removal: Removal): Prom
   await refuseRunning(installation.home);
   if (installation.shared.length > 0) await expectWritable(shared);
   say(`The installation at ${installation.home}:`);
-  await list([...installation.shared, ...installation.sockets, ...installation.contents], say);
+  const sizes = await list([...installation.shared, ...installation.sockets, ...installation.contents], say);
   const { foreign } = installation;
   if (foreign.length > 0) say(`These files in it are not Slipway’s, and stay: ${foreign.join(', ')}`);
   say('Files of the storage service in another folder (SLIPWAY_STORAGE_DIR) or in S3 stay.');
@@ -72,7 +76,7 @@ export async function removeInstallation(folder: string, removal: Removal): Prom
   const lock = await takeLock(installation.home);
   if (!lock) throw await running(installation.home);
   try {
-    await remove(installation, removal);
+    await remove(installation, removal, removing(sizes, removal));
   } finally {
     lock.release();
   }
@@ -90,23 +94,53 @@ const running = async (home: string) =>
  * Removes the links after the folders that they name, and the lock and the marker last, so that a second run can
  * finish.
  */
-async function remove({ home, shared, sockets, contents }: Installation, removal: Removal): Promise<void> {
+async function remove(
+  { home, shared, sockets, contents }: Installation,
+  removal: Removal,
+  removed: (target: string) => void,
+): Promise<void> {
   await writeFile(path.join(home, REMOVAL_MARKER), '');
   // A server may have survived a killed supervisor.
   for (const name of ['postgres', 'platform-postgres']) await endLeftover(path.join(home, name));
-  for (const folder of shared) await removeSharedFolder(folder);
-  for (const folder of sockets) await rm(folder, { recursive: true, force: true });
+  for (const folder of shared) {
+    await removeSharedFolder(folder);
+    removed(folder);
+  }
+  for (const folder of sockets) {
+    await rm(folder, { recursive: true, force: true });
+    removed(folder);
+  }
   if (process.getuid?.() === 0) await removeUnusedPrograms(removal.shared, removal.say);
   for (const each of [...contents, ...LAST.map((name) => path.join(home, name))]) {
     await rm(each, { recursive: true, force: true });
+    removed(each);
   }
+  removal.show?.('');
   await rmdir(home).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOTEMPTY') throw error;
   });
 }
 
-async function list(targets: readonly string[], say: (text: string) => void): Promise<void> {
-  for (const target of targets) say(`${inWords(await diskUsage(target, MOST_ENTRIES)).padStart(12)}  ${target}`);
+/** Prints the targets with their sizes. Returns their bytes. */
+async function list(targets: readonly string[], say: (text: string) => void): Promise<Map<string, number>> {
+  const sizes = new Map<string, number>();
+  for (const target of targets) {
+    const usage = await diskUsage(target, MOST_ENTRIES);
+    sizes.set(target, usage.bytes);
+    say(`${inWords(usage).padStart(12)}  ${target}`);
+  }
+  return sizes;
+}
+
+/** Returns a function to call after the removal of each target. It shows how much is removed. */
+function removing(sizes: ReadonlyMap<string, number>, { show }: Removal): (target: string) => void {
+  const total = [...sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
+  const begin = performance.now();
+  let done = 0;
+  return (target) => {
+    done += sizes.get(target) ?? 0;
+    show?.(`… removed: ${progressOf(done, total, performance.now() - begin)}`);
+  };
 }
 
 /** Removes folders whose installation was deleted. With `withUnknown`, also folders without a record. */
@@ -120,16 +154,21 @@ export async function removeOrphans(removal: Removal, withUnknown: boolean): Pro
   if (!withUnknown) tellUnknown(all, say);
   if (meant.length === 0) return say(`There is nothing to remove in ${shared}.`);
   say(`Folders in ${shared} whose installation is deleted${withUnknown ? ' or unknown' : ''}:`);
+  const sizes = new Map<string, number>();
   for (const { path: folder, link } of meant) {
-    const usage = inWords(await diskUsage(folder, MOST_ENTRIES));
-    say(`${usage.padStart(12)}  ${folder}  (${link ?? 'of an unknown home'})`);
+    const usage = await diskUsage(folder, MOST_ENTRIES);
+    sizes.set(folder, usage.bytes);
+    say(`${inWords(usage).padStart(12)}  ${folder}  (${link ?? 'of an unknown home'})`);
   }
   if (!(await confirm())) return say('Nothing was removed.');
+  const removed = removing(sizes, removal);
   for (const { path: folder } of meant) {
     // A start may have used the folder since.
     const now = await sharedFolder(folder);
     if (isMeant(now) && !(await isInUse(now, say))) await removeSharedFolder(folder);
+    removed(folder);
   }
+  removal.show?.('');
   await removeUnusedPrograms(shared, say);
   say('Removed.');
 }
