@@ -15,7 +15,11 @@ interface Table {
   schema: string;
   owner: string;
   columns: string;
+  bytes: string;
 }
+
+/** Called after each table with the copied bytes and those of all tables. */
+export type OnCopied = (done: number, total: number) => void;
 
 /** Returns the roles that own tables or their schemas. */
 export async function ownersOf(from: Session): Promise<string[]> {
@@ -26,7 +30,7 @@ export async function ownersOf(from: Session): Promise<string[]> {
   return rows.map(({ rolname }) => String(rolname));
 }
 
-export async function copyDatabase(from: Session, to: Session, file: string): Promise<void> {
+export async function copyDatabase(from: Session, to: Session, file: string, onCopied?: OnCopied): Promise<void> {
   // Without a search path, Postgres qualifies all names in its output.
   await from.query(`SET search_path = ''; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`);
   await refuseOtherObjects(from);
@@ -34,9 +38,13 @@ export async function copyDatabase(from: Session, to: Session, file: string): Pr
   await to.query(`SET search_path = ''; SET synchronous_commit = on; BEGIN`);
   for (const statement of await statements(from, SCHEMAS)) await to.query(statement);
   for (const statement of await statements(from, SEQUENCES)) await to.query(statement);
-  for (const { name, owner, columns } of tables) {
+  const total = tables.reduce((sum, { bytes }) => sum + Number(bytes), 0);
+  let done = 0;
+  for (const { name, owner, columns, bytes } of tables) {
     await to.query(`CREATE TABLE ${name} (${columns}); ALTER TABLE ${name} OWNER TO ${owner}`);
     await copyRows(from, to, name, file);
+    done += Number(bytes);
+    onCopied?.(done, total);
   }
   for (const query of [KEYS, FOREIGN_KEYS, INDEXES, SEQUENCE_OWNERS, SEQUENCE_VALUES]) {
     for (const statement of await statements(from, query)) await to.query(statement);
@@ -80,6 +88,7 @@ async function refuseOtherObjects(from: Session): Promise<void> {
 async function tablesOf(from: Session): Promise<Table[]> {
   const { rows } = await from.query(`
     SELECT format('%I.%I', nspname, relname) AS name, nspname AS schema, quote_ident(rolname) AS owner,
+      pg_table_size(pg_class.oid) AS bytes,
       (SELECT string_agg(
         format('%I %s', attname, format_type(atttypid, atttypmod))
         || CASE WHEN attcollation <> typcollation THEN format(' COLLATE %I.%I', space.nspname, collname) ELSE '' END

@@ -205,10 +205,13 @@ test('a start refuses and changes nothing when both servers have an open platfor
   assert.equal([await count(servers.tenants), await count(servers.platform)], [{ n: 502 }, { n: 501 }]);
 });
 
-test('a move keeps the original database under another name until the start has ended', async (context) => {
+test('a move counts the copied bytes, and keeps the original renamed until the start has ended', async (context) => {
   const servers = serversOf(context);
   await reset(servers);
-  await movePlatformDatabase(servers);
+  const copied: [done: number, total: number][] = [];
+  await movePlatformDatabase(servers, (done, total) => void copied.push([done, total]));
+  const [last] = copied.slice(-1);
+  assert.ok(copied.length > 1 && last && last[0] > 0 && last[0] === last[1], `copied bytes: ${copied.join('; ')}`);
   await preparePlatformDatabase(servers.platform, PASSWORDS);
   await leaveTenantsServer(servers);
   await leaveTenantsServer(servers);

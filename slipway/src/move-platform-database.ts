@@ -7,7 +7,7 @@
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { type Connect, identifier, literal, PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';
-import { copyDatabase, ownersOf } from './copy-database.js';
+import { copyDatabase, type OnCopied, ownersOf } from './copy-database.js';
 import { StartProblem } from './problem.js';
 
 /** Name of the copy until it is complete. */
@@ -54,7 +54,7 @@ export async function bytesToMove({ tenants }: Servers): Promise<number> {
   return Number(rows[0]?.bytes);
 }
 
-export async function movePlatformDatabase({ tenants, platform }: Servers): Promise<void> {
+export async function movePlatformDatabase({ tenants, platform }: Servers, onCopied?: OnCopied): Promise<void> {
   await within(tenants, 'postgres', async (session) => {
     // A killed start may have closed the database.
     await session.query(`ALTER DATABASE ${PLATFORM_DATABASE} ALLOW_CONNECTIONS true`);
@@ -70,7 +70,7 @@ export async function movePlatformDatabase({ tenants, platform }: Servers): Prom
     await within(tenants, PLATFORM_DATABASE, (from) =>
       within(platform, COPY, async (to) => {
         await makeRoles(to, await ownersOf(from));
-        await copyDatabase(from, to, file);
+        await copyDatabase(from, to, file, onCopied);
       }),
     );
   } finally {

@@ -6,6 +6,7 @@
 import path from 'node:path';
 import { endLeftover, type PostgresOptions } from '@slipway/postgres';
 import { type Connect, preparePlatformDatabase } from '@slipway/project-database';
+import type { OnCopied } from './copy-database.js';
 import { expectFreeBytes, type Home } from './home.js';
 import { LogFile } from './log-file.js';
 import {
@@ -72,11 +73,11 @@ export class PostgresServers {
 
   mustMove = (): Promise<boolean> => mustMove(this.#sessions());
 
-  async move(): Promise<void> {
+  async move(onCopied: OnCopied): Promise<void> {
     const sessions = this.#sessions();
     const title = 'the move of the platform’s database';
     await expectFreeBytes(this.#platform.home.platformPostgres, await bytesToMove(sessions), title);
-    await movePlatformDatabase(sessions);
+    await movePlatformDatabase(sessions, onCopied);
   }
 
   /** Makes missing parts of the platform's database, and reserves its name on the tenants' server. */

@@ -1,6 +1,7 @@
 /** Shows the progress of a start to a person: one line for each step with its time, and for each later event. */
 export interface Progress {
-  step<T>(title: string, work: () => Promise<T>): Promise<T>;
+  /** Runs `work`, which can show its progress by `show`. */
+  step<T>(title: string, work: (show: (progress: string) => void) => Promise<T>): Promise<T>;
   say(text: string): void;
 }
 
@@ -12,18 +13,21 @@ export function progressOf(done: number, total: number, elapsedMs: number): stri
   return `${megabytes(done)} of ${megabytes(total)} MB${time}`;
 }
 
-export function terminalProgress(out: NodeJS.WriteStream): Progress {
+export function terminalProgress(out: Pick<NodeJS.WriteStream, 'isTTY' | 'write'>): Progress {
+  const again = out.isTTY ? '\r\x1b[K' : '';
   return {
     step: async (title, work) => {
       const begin = performance.now();
       if (out.isTTY) out.write(`… ${title}`);
       try {
-        const result = await work();
+        const result = await work((progress) => {
+          if (out.isTTY) out.write(`${again}… ${title}: ${progress}`);
+        });
         const seconds = ((performance.now() - begin) / 1000).toFixed(1);
-        out.write(`${out.isTTY ? '\r' : ''}✓ ${title} (${seconds} s)\n`);
+        out.write(`${again}✓ ${title} (${seconds} s)\n`);
         return result;
       } catch (error) {
-        out.write(`${out.isTTY ? '\r' : ''}✗ ${title}\n`);
+        out.write(`${again}✗ ${title}\n`);
         throw error;
       }
     },

@@ -28,7 +28,7 @@ import { endLeftoverServers, PostgresServers } from './postgres-servers.js';
 import { StartProblem } from './problem.js';
 import { Program } from './program.js';
 import { type Address, kubernetesUrl, type Platform, type ProgramName, planOf, programKubeconfig } from './programs.js';
-import type { Progress } from './progress.js';
+import { type Progress, progressOf } from './progress.js';
 import { expectPrograms } from './required-programs.js';
 import { KUBERNETES_USERS, openSecrets } from './secrets.js';
 import { inUrl, reachableAt, type Settings } from './settings.js';
@@ -91,7 +91,7 @@ export class Supervisor {
     return needsCode ? { ...started, setupCode: platform.secrets.setupCode } : started;
   }
 
-  #step<T>(title: string, work: () => Promise<T>): Promise<T> {
+  #step<T>(title: string, work: (show: (progress: string) => void) => Promise<T>): Promise<T> {
     this.#ending.signal.throwIfAborted();
     return this.#progress.step(title, work);
   }
@@ -141,8 +141,9 @@ export class Supervisor {
       return must;
     });
     if (!mustMove) return;
-    await this.#step('platform database moved to a Postgres of its own', async () => {
-      await servers.move();
+    await this.#step('platform database moved to a Postgres of its own', async (show) => {
+      const begin = performance.now();
+      await servers.move((done, total) => show(progressOf(done, total, performance.now() - begin)));
       await servers.prepare();
     });
   }
