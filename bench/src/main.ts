@@ -15,6 +15,7 @@ import { realtime } from './realtime/realtime.js';
 import { reconcile } from './reconcile/reconcile.js';
 import { releases } from './releases/releases.js';
 import { render, writeResult } from './report/results.js';
+import { timeLeft } from './report/time-left.js';
 import { liteDrivers } from './rest/lite-drivers.js';
 import { rest } from './rest/rest.js';
 import { sites } from './sites/sites.js';
@@ -70,8 +71,10 @@ if (unknown.length > 0) {
   refuse(`no bench is called ${unknown.join(', ')}; there are: ${Object.keys(BENCHES).join(', ')}`);
 }
 await installPeers();
-for (const name of names) {
-  process.stderr.write(`${name}\n`);
+const firstBegin = performance.now();
+for (const [done, name] of names.entries()) {
+  const rest = done > 0 ? `, ${timeLeft(done, names.length, performance.now() - firstBegin)} left` : '';
+  process.stderr.write(`${name} (${done + 1} of ${names.length}${rest})\n`);
   const begin = performance.now();
   const result = await (BENCHES[name] as Bench)(context);
   process.stdout.write(`\n${render(result)}\n\n`);
