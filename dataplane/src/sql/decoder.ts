@@ -12,6 +12,12 @@ const HEADER_BYTES = 5;
  */
 const MAX_MESSAGE_BYTES = 1 << 30;
 
+/**
+ * Minimum bytes of a message that gets a buffer of its own before all of it has arrived. To concatenate 60 MiB at the
+ * end took about 50 ms of processor time.
+ */
+const LARGE_BYTES = 256 * 1024;
+
 export class MessageReader {
   private chunks: Buffer[] = [];
   private buffered = 0;
@@ -22,6 +28,9 @@ export class MessageReader {
   private keptBytes: number | undefined;
   /** Remaining bytes of the present message, which are dropped. */
   private skipping = 0;
+  /** The present message if it is large, and the number of its bytes that have arrived. */
+  private large: Buffer | undefined;
+  private arrived = 0;
 
   /**
    * `onHeader` is called once for each message with the length of its body, before its bytes are buffered. It throws to
@@ -34,16 +43,10 @@ export class MessageReader {
   ) {}
 
   push(received: Buffer): void {
-    let chunk = received;
-    if (this.skipping > 0) {
-      const skipped = Math.min(this.skipping, chunk.length);
-      this.skipping -= skipped;
-      if (skipped === chunk.length) return;
-      chunk = chunk.subarray(skipped);
-    }
+    const chunk = this.skipped(this.large ? this.filled(this.large, received) : received);
+    if (chunk.length === 0) return;
     this.chunks.push(chunk);
     this.buffered += chunk.length;
-    // A large message is concatenated once, when all of it has arrived.
     if (this.buffered < this.needed) return;
     let rest = this.chunks.length === 1 ? chunk : Buffer.concat(this.chunks, this.buffered);
     while (rest.length >= HEADER_BYTES) {
@@ -55,15 +58,44 @@ export class MessageReader {
       if (kept !== undefined) this.keptBytes = HEADER_BYTES + kept;
       const needed = this.keptBytes ?? length;
       if (rest.length < needed) break;
-      this.onMessage(rest[0] as number, rest.subarray(HEADER_BYTES, needed));
-      this.isAnnounced = false;
-      this.keptBytes = undefined;
+      this.deliver(rest.subarray(0, needed));
       this.skipping = Math.max(0, length - rest.length);
       rest = rest.subarray(length);
     }
     this.needed = rest.length >= HEADER_BYTES ? (this.keptBytes ?? rest.readUInt32BE(1) + 1) : HEADER_BYTES;
-    this.chunks = rest.length > 0 ? [rest] : [];
-    this.buffered = rest.length;
+    const isLarge = this.needed >= LARGE_BYTES;
+    if (isLarge) {
+      this.large = Buffer.allocUnsafeSlow(this.needed);
+      this.arrived = rest.copy(this.large);
+    }
+    this.chunks = rest.length > 0 && !isLarge ? [rest] : [];
+    this.buffered = isLarge ? 0 : rest.length;
+  }
+
+  private deliver(message: Buffer): void {
+    this.isAnnounced = false;
+    this.keptBytes = undefined;
+    this.onMessage(message[0] as number, message.subarray(HEADER_BYTES));
+  }
+
+  /** Returns the bytes after those that are dropped. */
+  private skipped(chunk: Buffer): Buffer {
+    const bytes = Math.min(this.skipping, chunk.length);
+    this.skipping -= bytes;
+    return chunk.subarray(bytes);
+  }
+
+  /** Copies bytes of the large message as they arrive, and returns those after it. */
+  private filled(message: Buffer, chunk: Buffer): Buffer {
+    const copied = chunk.copy(message, this.arrived);
+    this.arrived += copied;
+    if (this.arrived === message.length) {
+      this.large = undefined;
+      this.needed = HEADER_BYTES;
+      this.skipping = message.readUInt32BE(1) + 1 - message.length;
+      this.deliver(message);
+    }
+    return chunk.subarray(copied);
   }
 }
 
