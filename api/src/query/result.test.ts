@@ -98,4 +98,10 @@ for (const [what, of] of Object.entries(LARGEST)) {
   });
 }
 
+test(`results of 60,000 statements take at most ${TURN_MS} ms of processor time in one turn`, async () => {
+  const many = Array.from({ length: 60_000 }, () => statement([INT4], [['1']]));
+  const took = await longestTurnDuring(() => resultJson(outcome(...many), 0));
+  assert.ok(took <= TURN_MS, `took ${took} ms`);
+});
+
 test.run();

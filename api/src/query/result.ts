@@ -13,13 +13,28 @@ const STEP_CHARACTERS = 32 * 1024;
 const CELL_COST = 50;
 
 /** Members of the last statement, and those of each statement under `results`. */
-export async function resultJson({ statements, typeNames }: QueryOutcome, milliseconds: number): Promise<Buffer[]> {
-  const all: Buffer[][] = [];
-  for (const statement of statements) all.push(await runInTurns(membersOf(statement, typeNames)));
+export const resultJson = (outcome: QueryOutcome, milliseconds: number): Promise<Buffer[]> =>
+  runInTurns(piecesOf(outcome, milliseconds));
+
+function* piecesOf({ statements, typeNames }: QueryOutcome, milliseconds: number): Steps<Buffer[]> {
   const text = (json: string) => Buffer.from(json);
-  const results = all.flatMap((members, at) => [text(at > 0 ? ',{' : '{'), ...members, text('}')]);
-  const end = `,"duration_ms":${rounded(milliseconds)},"results":[`;
-  return [text('{'), ...(all.at(-1) ?? [text(NO_STATEMENT)]), text(end), ...results, text(']}')];
+  const last = statements.at(-1);
+  const lastMembers = last ? yield* membersOf(last, typeNames) : [text(NO_STATEMENT)];
+  const pieces = [text('{'), ...lastMembers, text(`,"duration_ms":${rounded(milliseconds)},"results":[`)];
+  let small: Buffer[] = [];
+  let smallBytes = 0;
+  for (const [at, statement] of statements.entries()) {
+    const members = statement === last ? lastMembers : yield* membersOf(statement, typeNames);
+    small.push(text(at > 0 ? ',{' : '{'), ...members, text('}'));
+    smallBytes += members.reduce((bytes, { length }) => bytes + length, 0);
+    if (smallBytes < STEP_CHARACTERS) continue;
+    // Thousands of statements may have short results, and each piece is written separately.
+    pieces.push(Buffer.concat(small));
+    small = [];
+    smallBytes = 0;
+    yield;
+  }
+  return [...pieces, ...small, text(']}')];
 }
 
 /** Returns the result of the last statement as values. */
