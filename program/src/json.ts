@@ -72,8 +72,8 @@ const exactJson = JSON as unknown as {
   rawJSON(text: string): object;
   parse(text: string, read: (name: string, value: unknown, context: { source?: string }) => unknown): unknown;
 };
-/** Matches a number that a double may not represent, also within a string. */
-const LONG_NUMBER = /\d[\d.]{15}|\d[eE]/;
+/** Number of digits and dots from which a double may not represent a number. */
+const LONG_NUMBER = 16;
 
 /**
  * Decodes the text for JSON.stringify, which writes each number as it was: one that a double would alter, such as
@@ -81,15 +81,31 @@ const LONG_NUMBER = /\d[\d.]{15}|\d[eE]/;
  * @throws JsonRefusal before anything is decoded, if the text exceeds the bound
  */
 export function parseExactJson(text: string, bound: JsonBound = ONE_TURN): unknown {
-  if (!LONG_NUMBER.test(text)) return parseJson(text, bound);
-  countValues(bytesOf(text, bound), bound);
+  const bytes = bytesOf(text, bound);
+  countValues(bytes, bound);
   try {
+    if (!hasLongNumber(bytes)) return JSON.parse(text);
     return exactJson.parse(text, (_, value, { source }) =>
       typeof value === 'number' && source !== undefined && String(value) !== source ? exactJson.rawJSON(source) : value,
     );
   } catch {
     throw new JsonRefusal('syntax', bound);
   }
+}
+
+/** True if a double may not represent a number of the text, or digits within a string look like such a number. */
+function hasLongNumber(bytes: Buffer): boolean {
+  let length = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] as number;
+    if ((byte >= ZERO && byte <= NINE) || (byte === DOT && length > 0)) {
+      if (++length >= LONG_NUMBER) return true;
+    } else {
+      if (length > 0 && (byte === UPPER_E || byte === LOWER_E)) return true;
+      length = 0;
+    }
+  }
+  return false;
 }
 
 function bytesOf(text: string, bound: JsonBound): Buffer {
@@ -101,6 +117,7 @@ function bytesOf(text: string, bound: JsonBound): Buffer {
 }
 
 const [QUOTE, BACKSLASH] = [0x22, 0x5c];
+const [ZERO, NINE, DOT, UPPER_E, LOWER_E] = [0x30, 0x39, 0x2e, 0x45, 0x65];
 const [PLAIN, TEXT, SEPARATOR, OPEN, CLOSE] = [0, 1, 2, 3, 4];
 const KINDS = new Uint8Array(256);
 for (const [kind, bytes] of Object.entries({ [TEXT]: '"', [SEPARATOR]: ',:', [OPEN]: '[{', [CLOSE]: ']}' })) {

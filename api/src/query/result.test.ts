@@ -87,6 +87,8 @@ const LARGEST: Record<string, StatementOutcome> = {
   'JSON of a megabyte': statement([JSONB], filled(2, 1, `"${'\\u0001'.repeat(170_000)}"`)),
   'arrays of JSON': statement([JSONB_ARRAY], filled(125, 1, `{${'"{}",'.repeat(3_200)}"{}"}`)),
   'arrays of integers': statement([INT4_ARRAY], filled(30, 1, `{${'1,'.repeat(32_000)}1}`)),
+  'JSON that stays text': statement([JSONB], filled(1, 1, `[${'12345678901234,'.repeat(140_000)}1]`)),
+  'long numbers of JSON': statement([JSONB], filled(1, 1, `"${'123456789012345,'.repeat(62_000)}"`)),
   'control characters': statement([TEXT], filled(1, 1, '\u0001'.repeat(2_000_000))),
 };
 
