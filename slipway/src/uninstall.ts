@@ -43,8 +43,10 @@ export async function uninstall(words: string[], home: string, shared: string): 
   }
   const has = (word: string) => words.includes(word);
   if (has('--unknown') && !has('--orphans')) throw new StartProblem('--unknown goes with --orphans');
-  const say = (text: string) => void process.stdout.write(`${text}\n`);
-  const show = process.stdout.isTTY ? (text: string) => void process.stdout.write(`\r\x1b[K${text}`) : undefined;
+  const { isTTY } = process.stdout;
+  // A line replaces the shown progress.
+  const say = (text: string) => void process.stdout.write(`${isTTY ? '\r\x1b[K' : ''}${text}\n`);
+  const show = isTTY ? (text: string) => void process.stdout.write(`\r\x1b[K${text}`) : undefined;
   const removal: Removal = { shared, say, confirm: has('--yes') ? async () => true : askOnTerminal, show };
   if (has('--orphans')) await removeOrphans(removal, has('--unknown'));
   else await removeInstallation(home, removal);
