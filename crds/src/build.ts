@@ -8,19 +8,22 @@ import { BRANCH } from './text-forms.js';
 export const BUILD_STEPS = ['Cloning', 'Installing', 'Building'] as const;
 export type BuildStep = (typeof BUILD_STEPS)[number];
 
+/** The phase that earlier releases gave to a replaced Build. It is now `Cancelled`, with the reason `Superseded`. */
+const FORMER_CANCELLED = 'Superseded';
+
 export const BUILD_PHASES = [
   'Queued',
   ...BUILD_STEPS,
   'Deployed',
   'Failed',
   'Cancelled',
-  'Superseded',
   'Removed',
+  FORMER_CANCELLED,
 ] as const;
 export type BuildPhase = (typeof BUILD_PHASES)[number];
 
 /** The phases of a Build that neither waits nor runs. `Removed` is a deployed preview that was removed later. */
-const FINISHED: readonly string[] = ['Deployed', 'Failed', 'Cancelled', 'Superseded', 'Removed'];
+const FINISHED: readonly string[] = ['Deployed', 'Failed', 'Cancelled', 'Removed', FORMER_CANCELLED];
 
 /** Annotation that cancels the Build, whatever its value is. (The spec can't do this, because it is immutable.) */
 export const ANNOTATION_CANCEL = `${GROUP}/cancel`;
@@ -48,7 +51,7 @@ export const revisionOfBranch = (branch: string) => `${BRANCH_PREFIX}${branch}`;
 
 export const BUILD_BUDGET = {
   /** Maximum number of Builds of a project's site in the Kubernetes API, including waiting and running ones. */
-  buildsOfProject: 50,
+  buildsOfProject: 20,
   /** Maximum number of Builds of a project's previews. Builds whose output a preview serves are always retained. */
   buildsOfPreviews: 50,
   /** A build is started this often in total if its machine fails. */
@@ -177,8 +180,9 @@ export const isBuildFinished = ({ status }: Build): boolean => FINISHED.includes
 export const isBuildRunning = ({ status }: Build): boolean =>
   (BUILD_STEPS as readonly string[]).includes(status?.phase ?? '');
 const NUMBERED = /^build-(\d{1,9})$/;
+type Numbered = Pick<Build, 'status'> & { metadata: { name: string } };
 /** Returns undefined if the Build was named by hand and no controller has seen it. */
-export function numberOfBuild({ metadata, status }: Build): number | undefined {
+export function numberOfBuild({ metadata, status }: Numbered): number | undefined {
   const [, digits] = NUMBERED.exec(metadata.name) ?? [];
   return digits === undefined ? status?.number : Number(digits);
 }

@@ -74,7 +74,7 @@ test('a repository is cloned, built and served, and the next deploy replaces it 
     200,
   );
   const first = await deployed(project);
-  assert.equal([first.status, first.commit, first.live], ['Deployed', commit, true], first.message);
+  assert.equal([first.phase, first.commit, first.live], ['Deployed', commit, true], first.message);
   assert.equal(
     first.steps.map(({ name, exit_code }) => [name, exit_code]),
     [
@@ -89,11 +89,11 @@ test('a repository is cloned, built and served, and the next deploy replaces it 
 
   workshop.repository('shop', { 'package.json': scripts('mkdir -p dist && echo two > dist/index.html') });
   const second = await deployed(project);
-  assert.is(second.status, 'Deployed', second.message);
+  assert.is(second.phase, 'Deployed', second.message);
   await until(async () => (await page(project)).body === 'two\n', 'the second is served');
 
   const back = await person.call<{ message: string }>('POST', `/projects/${project.id}/builds/${first.id}/rollback`);
-  assert.is((await ended(project, back.body.message.split(' ')[0] as string)).status, 'Deployed');
+  assert.is((await ended(project, back.body.message.split(' ')[0] as string)).phase, 'Deployed');
   await until(async () => (await page(project)).body.includes('one of the shop'), 'the first is served again');
   assert.equal(
     (await buildsOf(person, project)).filter(({ live }) => live).map(({ name }) => name),
@@ -105,7 +105,7 @@ test('a failed build keeps the live site, and its log has the reason without val
   workshop.repository('broken', { 'index.html': 'works' });
   const project = await site('broken', 'broken');
   const first = await deployed(project);
-  assert.is(first.status, 'Deployed', first.message);
+  assert.is(first.phase, 'Deployed', first.message);
   await until(async () => (await page(project)).body === 'works', 'it is served');
   const secret = 'a value that nobody may read';
   await person.call('PATCH', `/projects/${project.id}`, { env_vars: { SECRET: secret } });
@@ -113,7 +113,7 @@ test('a failed build keeps the live site, and its log has the reason without val
     'package.json': scripts('echo "it is $SECRET"; echo broken on purpose >&2; exit 7'),
   });
   const failed = await deployed(project);
-  assert.is(failed.status, 'Failed');
+  assert.is(failed.phase, 'Failed');
   assert.is(failed.steps.find(({ name }) => name === 'Building')?.exit_code, 7);
   assert.equal(await page(project), { status: 200, body: 'works', robots: undefined });
   type Log = { has_logs: boolean; raw: string; sections: { section: string; content: string }[] };
@@ -132,7 +132,7 @@ test('a failed build keeps the live site, and its log has the reason without val
   assert.equal([output.headers.get('content-type'), await output.text()], ['text/plain; charset=utf-8', log.raw]);
   workshop.git(path.join(workshop.folder, 'trees/broken'), 'rm', '--quiet', 'package.json');
   workshop.commit('broken');
-  assert.is((await deployed(project)).status, 'Deployed');
+  assert.is((await deployed(project)).phase, 'Deployed');
   const after = await person.call<Log>('GET', `/projects/${project.id}/build-logs`);
   assert.equal(after.body, { has_logs: false, raw: '', sections: [] });
 });
@@ -161,12 +161,12 @@ test('a branch has a preview from its push to its deletion, independent of the s
   const commit = workshop.commit('branches');
   const queued = (await push('feature/next')).message.split(' ')[0] as string;
   await until(
-    async () => (await buildsOf(person, project)).some(({ status }) => status === 'Building'),
+    async () => (await buildsOf(person, project)).some(({ phase }) => phase === 'Building'),
     'the preview builds',
   );
   const production = await deployed(project);
   const preview = await ended(project, queued);
-  assert.equal([production.status, preview.status, preview.commit], ['Deployed', 'Deployed', commit], preview.message);
+  assert.equal([production.phase, preview.phase, preview.commit], ['Deployed', 'Deployed', commit], preview.message);
 
   type Preview = { branch: string; url: string; build_id: number };
   const { body: previews } = await person.call<Preview[]>('GET', `/projects/${project.id}/previews`);
@@ -207,7 +207,7 @@ test('a preview that kubectl applies is built, and deleted with its Build', asyn
     });
   });
   const built = await ended(project, 'by-hand');
-  assert.is(built.status, 'Deployed', built.message);
+  assert.is(built.phase, 'Deployed', built.message);
   const { body } = await person.call<{ url: string }[]>('GET', `/projects/${project.id}/previews`);
   const shown = () => page({ project_url: body[0]?.url as string });
   assert.is((await shown()).body, 'applied');
@@ -221,7 +221,7 @@ test('a private repository without the token fails at Cloning with exit code 128
   const project = await site('private', 'private');
   await person.call('PATCH', `/projects/${project.id}`, { github_token: null });
   const failed = await deployed(project);
-  assert.equal([failed.status, failed.steps.length, failed.steps[0]?.exit_code], ['Failed', 1, 128]);
+  assert.equal([failed.phase, failed.steps.length, failed.steps[0]?.exit_code], ['Failed', 1, 128]);
 });
 
 test('a Build that kubectl applies is built, and ends when it is cancelled', async () => {
@@ -237,12 +237,12 @@ test('a Build that kubectl applies is built, and ends when it is cancelled', asy
     }),
   );
   const building = await until(
-    async () => (await buildsOf(person, project)).find(({ status }) => status === 'Building'),
+    async () => (await buildsOf(person, project)).find(({ phase }) => phase === 'Building'),
     'it builds',
   );
   assert.is((await person.call<ProjectView>('GET', `/projects/${project.id}`)).body.provision_message, 'Building');
   assert.is((await person.call('POST', `/projects/${project.id}/builds/${building.id}/cancel`)).status, 200);
-  assert.is((await ended(project, 'by-hand')).status, 'Cancelled');
+  assert.is((await ended(project, 'by-hand')).phase, 'Cancelled');
 });
 
 test('a killed operator retries its build once, and the live site stays', async () => {
@@ -252,11 +252,11 @@ test('a killed operator retries its build once, and the live site stays', async 
   await until(async () => (await page(project)).body === 'live', 'it is served');
   workshop.repository('killed', { 'package.json': scripts('sleep 3; mkdir -p dist; echo built > dist/index.html') });
   const { body } = await person.call<{ message: string }>('POST', `/projects/${project.id}/deploy`);
-  await until(async () => (await buildsOf(person, project)).some(({ status }) => status === 'Building'), 'it builds');
+  await until(async () => (await buildsOf(person, project)).some(({ phase }) => phase === 'Building'), 'it builds');
   for (const pid of await processTree(platform.pid)) if (isOperator(pid)) process.kill(pid, 'SIGKILL');
   assert.is((await page(project)).body, 'live');
   const build = await ended(project, body.message.split(' ')[0] as string);
-  assert.is(build.status, 'Deployed', build.message);
+  assert.is(build.phase, 'Deployed', build.message);
   await until(async () => (await page(project)).body === 'built\n', 'it is served');
 });
 

@@ -8,7 +8,7 @@ import type { Platform } from './platform.js';
 export interface BuildView {
   id: number;
   name: string;
-  status: string;
+  phase: string;
   message: string;
   commit: string | null;
   live: boolean;
@@ -22,7 +22,7 @@ export interface Source {
   github_token: string;
 }
 
-const FINISHED = new Set(['Deployed', 'Failed', 'Cancelled', 'Superseded', 'Removed']);
+const FINISHED = new Set(['Deployed', 'Failed', 'Cancelled', 'Removed']);
 
 export async function createSite(person: Management, name: string, source?: Source): Promise<ProjectView> {
   const project = await person.untilHealthy((await person.createProject(name, undefined, 'frontend')).id);
@@ -73,7 +73,7 @@ export const buildEnded = (
   until(
     async () => {
       const build = (await buildsOf(person, project)).find((each) => each.name === name);
-      return build && FINISHED.has(build.status) ? build : undefined;
+      return build && FINISHED.has(build.phase) ? build : undefined;
     },
     `${name} ends`,
     patience,

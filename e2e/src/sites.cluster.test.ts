@@ -128,7 +128,7 @@ if (cluster && isTestCluster) {
     const commit = workshop.repository('shop', { 'index.html': '<h1>one</h1>', 'docs/index.html': 'docs' });
     shop = await site('shop', 'shop');
     first = await deployed(shop);
-    assert.equal([first.status, first.commit, first.live], ['Deployed', commit, true], await logOf(shop, first));
+    assert.equal([first.phase, first.commit, first.live], ['Deployed', commit, true], await logOf(shop, first));
     await until(async () => (await page(shop)).body === '<h1>one</h1>', 'it is served');
     assert.is((await page(shop, '/docs/')).body, 'docs');
     const { body: shown } = await person.call<ProjectView>('GET', `/projects/${shop.id}`);
@@ -144,7 +144,7 @@ if (cluster && isTestCluster) {
     assert.is((await person.call('PATCH', `/projects/${shop.id}`, { env_vars })).status, 200);
     const second = await deployed(shop);
     const log = await logOf(shop, second);
-    assert.is(second.status, 'Deployed', `${second.message}\n${log}`);
+    assert.is(second.phase, 'Deployed', `${second.message}\n${log}`);
     assert.equal(
       second.steps.map(({ name, exit_code }) => [name, exit_code]),
       [
@@ -160,7 +160,7 @@ if (cluster && isTestCluster) {
 
   test('a rollback takes the earlier deployment live, without a pod', async () => {
     const back = await person.call<{ message: string }>('POST', `/projects/${shop.id}/builds/${first.id}/rollback`);
-    assert.is((await ended(shop, back.body.message.split(' ')[0] as string)).status, 'Deployed');
+    assert.is((await ended(shop, back.body.message.split(' ')[0] as string)).phase, 'Deployed');
     await until(async () => (await page(shop)).body === '<h1>one</h1>', 'the first is served again');
   });
 
@@ -190,7 +190,7 @@ if (cluster && isTestCluster) {
     const ofPreview = (await push()).split(' ')[0] as string;
     const [production, preview] = await Promise.all([ended(project, ofSite), ended(project, ofPreview)]);
     assert.equal(
-      [production.status, preview.status, preview.commit],
+      [production.phase, preview.phase, preview.commit],
       ['Deployed', 'Deployed', commit],
       `${production.message}\n${preview.message}`,
     );
@@ -245,7 +245,7 @@ if (cluster && isTestCluster) {
     const commit = workshop.commit('branches');
     await check('needed');
     const build = await ended(branches, 'needed');
-    assert.equal([build.status, build.commit], ['Deployed', commit], build.message);
+    assert.equal([build.phase, build.commit], ['Deployed', commit], build.message);
     await until(async () => (await page(branches)).body === 'the missed push', 'it is served');
   });
 
@@ -266,14 +266,14 @@ if (cluster && isTestCluster) {
     const log = await logOf(project, build);
     assert.match(log, /^all-tried$/m);
     assert.equal(log.match(/reached-\S+/g) ?? [], [], log);
-    assert.is(build.status, 'Deployed', log);
+    assert.is(build.phase, 'Deployed', log);
   });
 
   test('a failed build keeps the live site, and has the exit code of the command', async () => {
     workshop.repository('shop', { 'package.json': scripts('echo broken on purpose >&2; exit 7') });
     const failed = await deployed(shop);
     const log = await logOf(shop, failed);
-    assert.is(failed.status, 'Failed', log);
+    assert.is(failed.phase, 'Failed', log);
     assert.is(failed.steps.find(({ name }) => name === 'Building')?.exit_code, 7, JSON.stringify(failed));
     assert.match(log, /broken on purpose/);
     assert.is((await page(shop)).body, '<h1>one</h1>');
@@ -285,12 +285,12 @@ if (cluster && isTestCluster) {
     const project = await site('linked', 'linked');
     const made = await deployed(project);
     const log = await logOf(project, made);
-    assert.is(made.status, 'Deployed', log);
+    assert.is(made.phase, 'Deployed', log);
     assert.match(log, 'passwd is not published: it is a symbolic link');
     assert.is((await page(project)).body.trim(), 'linked');
     await person.call('PATCH', `/projects/${project.id}`, { github_token: null });
     const failed = await deployed(project);
-    assert.equal([failed.status, failed.steps.length, failed.steps[0]?.exit_code], ['Failed', 1, 128]);
+    assert.equal([failed.phase, failed.steps.length, failed.steps[0]?.exit_code], ['Failed', 1, 128]);
   });
 
   test('a build survives a restart of the operator, and a cancelled build leaves no pod', async () => {
@@ -300,22 +300,22 @@ if (cluster && isTestCluster) {
     const project = await site('slow', 'slow');
     const name = await deploy(person, project);
     const isBuilding = async () =>
-      (await buildsOf(person, project)).find((each) => each.name === name)?.status === 'Building';
+      (await buildsOf(person, project)).find((each) => each.name === name)?.phase === 'Building';
     await until(isBuilding, 'it builds', PATIENCE_MS);
     await inSystem('delete', 'pods', '-l', `app.kubernetes.io/name=${PROGRAMS.operator}`, '--force', '--wait=false');
     const build = await ended(project, name);
-    assert.is(build.status, 'Deployed', build.message);
+    assert.is(build.phase, 'Deployed', build.message);
     assert.is((await logOf(project, build)).match(/^begun$/gm)?.length, 1);
 
     workshop.repository('slow', { 'package.json': scripts('sleep 600') });
     const next = await deploy(person, project);
     const building = await until(
-      async () => (await buildsOf(person, project)).find((each) => each.name === next && each.status === 'Building'),
+      async () => (await buildsOf(person, project)).find((each) => each.name === next && each.phase === 'Building'),
       'the next one builds',
       PATIENCE_MS,
     );
     assert.is((await person.call('POST', `/projects/${project.id}/builds/${building.id}/cancel`)).status, 200);
-    assert.is((await ended(project, next)).status, 'Cancelled');
+    assert.is((await ended(project, next)).phase, 'Cancelled');
     await until(async () => (await inBuilds()) === '', 'nothing of a build is left');
     await until(async () => (await page(project)).body === 'slow\n', 'the earlier one is served');
   });

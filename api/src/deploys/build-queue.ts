@@ -1,7 +1,8 @@
 /**
- * Creates the Builds of a project. Each deploy creates one Build, which the operator starts. It supersedes the waiting
- * Builds of the same branch. In: a project to deploy. Out: its new Build. Replicas create Builds of a project one after
- * another.
+ * Creates the Builds of a project, which the operator starts. A deploy of what a waiting Build will build gets that
+ * Build, so that a burst of deploys pushes no Build out of the history. A deploy of something else gets a Build of its
+ * own, which supersedes the waiting ones of the same branch. In: a project to deploy. Out: its Build. Replicas create
+ * Builds of a project one after another.
  */
 import { Injectable } from '@nestjs/common';
 import {
@@ -23,6 +24,7 @@ import { ExclusiveWork } from '../database/exclusive-work.js';
 import { Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
 import { BuildResources, type SeenBuild } from './build-resources.js';
+import type { Deployed } from './deploy.schema.js';
 
 /**
  * Maximum number of names that are tried for a Build, because kubectl may just have created a Build of the same name.
@@ -43,13 +45,12 @@ export class BuildQueue {
     private readonly exclusive: ExclusiveWork,
   ) {}
 
-  /** Returns the name of the Build, and a message that it is queued. */
-  add(id: number, project: SeenProject, request: BuildRequest): Promise<{ name: string; message: string }> {
+  /** Returns the Build that does what the request says: a waiting one, or a new one. */
+  add(id: number, project: SeenProject, request: BuildRequest): Promise<SeenBuild> {
     return this.exclusive.run('projectBuilds', id, async () => {
       const ref = project.metadata.name;
       const builds = await this.resources.list(ref);
-      const { name } = (joinedBuild(project, builds, request) ?? (await this.create(ref, builds, request))).metadata;
-      return { name, message: messageOf(project) };
+      return joinedBuild(project, builds, request) ?? (await this.create(ref, builds, request));
     });
   }
 
@@ -99,8 +100,14 @@ export class BuildQueue {
   }
 }
 
-export const messageOf = (project: SeenProject) =>
-  isSuspended(project) ? 'is queued, and waits until the project is resumed' : 'is queued';
+/** Returns the response to a deploy whose Build has the name. */
+export function queuedAs(name: string, project: SeenProject): Deployed {
+  const how = isSuspended(project) ? 'is queued, and waits until the project is resumed' : 'is queued';
+  return { ok: true, message: `${name} ${how}`, build_id: idOf(name) };
+}
+
+/** Returns the number of a Build that this queue named. */
+export const idOf = (name: string): number | null => numberOfBuild({ metadata: { name } }) ?? null;
 
 /** Returns the newest Build that waits for a preview of the branch, or for the site. */
 export const waitingFor = (builds: readonly SeenBuild[], preview: string | undefined): SeenBuild | undefined =>
@@ -116,14 +123,22 @@ export function isPreviewQueueFull({ spec }: SeenProject, builds: readonly SeenB
   return !waiting.has(branch) && waiting.size >= PREVIEW_LIMITS[spec.plan ?? 'free'].previews;
 }
 
-/** Returns the waiting Build that also serves this request; undefined: the request needs a Build of its own. */
+/**
+ * Returns the waiting Build that also serves this request: it clones later than now. Undefined: the request needs a
+ * Build of its own.
+ */
 function joinedBuild(project: SeenProject, builds: readonly SeenBuild[], request: BuildRequest): SeenBuild | undefined {
   const { preview } = request;
   const budget = preview === undefined ? BUILD_BUDGET.buildsOfProject : BUILD_BUDGET.buildsOfPreviews;
   const alike = builds.filter((build) => isOfSite(build) === (preview === undefined));
   const isFull = preview !== undefined && isPreviewQueueFull(project, builds, preview);
   if (isFull) throw new Problem('conflict', 'Previews of too many other branches wait to be built. Try again later.');
-  return alike.length >= budget + MORE_BUILDS ? waitingFor(builds, preview) : undefined;
+  const waiting = waitingFor(builds, preview);
+  const isSame =
+    waiting?.spec.project === project.metadata.name &&
+    waiting.spec.revision === request.revision &&
+    waiting.spec.deployment === request.deployment;
+  return isSame || alike.length >= budget + MORE_BUILDS ? waiting : undefined;
 }
 
 const isToRun = (build: SeenBuild) =>

@@ -32,7 +32,7 @@ function viewOf(build: SeenBuild, live: ReadonlySet<string | undefined>): BuildV
   return {
     id,
     name: metadata.name,
-    status: phase,
+    phase,
     message,
     trigger: spec.trigger ?? 'kubectl',
     revision: spec.revision ?? null,

@@ -35,7 +35,7 @@ export const BuildView = Type.Object(
   {
     id: Type.Integer({ minimum: 1, description: 'Its number among the builds of the project.' }),
     name: Type.String({ maxLength: BUILD_NAME_MAX_LENGTH, description: 'The name of its Build resource.' }),
-    status: oneOf(BUILD_PHASES, { description: 'The step it is in, or how it ended.' }),
+    phase: oneOf(BUILD_PHASES, { description: 'The step it is in, or how it ended.' }),
     message: Type.String({ description: 'The reason to wait, or the problem.' }),
     trigger: oneOf(BUILD_TRIGGERS, { description: 'The origin of the request.' }),
     revision: Nullable(Type.String(), {
@@ -80,7 +80,7 @@ export const EXAMPLE_PREVIEW: PreviewView = {
 export const EXAMPLE_BUILD: BuildView = {
   id: 7,
   name: 'build-7',
-  status: 'Deployed',
+  phase: 'Deployed',
   message: 'the site is live',
   trigger: 'webhook',
   revision: null,

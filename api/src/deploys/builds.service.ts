@@ -13,7 +13,7 @@ import type { SeenProject } from '../kubernetes/project-cache.js';
 import { ProjectsService, refuseDeleting, refuseOtherTypes } from '../projects/projects.service.js';
 import type { BuildId, BuildView } from './build.schema.js';
 import { BuildOutputs } from './build-outputs.js';
-import { BuildQueue, type BuildRequest } from './build-queue.js';
+import { BuildQueue, type BuildRequest, queuedAs } from './build-queue.js';
 import { BuildResources, type SeenBuild } from './build-resources.js';
 import { viewsOf } from './build-view.js';
 import type { Deployed } from './deploy.schema.js';
@@ -104,8 +104,8 @@ export class BuildsService {
 
   private async add(id: number, project: SeenProject, request: BuildRequest): Promise<Deployed> {
     refuseDeleting(project);
-    const { name, message } = await this.queue.add(id, project, request);
-    return { ok: true, message: `${name} ${message}` };
+    const { metadata } = await this.queue.add(id, project, request);
+    return queuedAs(metadata.name, project);
   }
 
   private async find(caller: Principal, id: number, number: number) {

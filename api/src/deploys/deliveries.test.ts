@@ -43,7 +43,8 @@ test('a webhook with its token deploys with an empty body, JSON, or a form', asy
   ];
   for (const options of bodies) {
     const { status, body } = await callWebhook(site, SECRET, options);
-    assert.equal([status, body], [200, { ok: true, message: 'build-1 is queued' }], options.body?.slice(0, 20));
+    const expected = { ok: true, message: 'build-1 is queued', build_id: 1 };
+    assert.equal([status, body], [200, expected], options.body?.slice(0, 20));
   }
   assert.equal(
     (await buildsOf(site)).map(({ spec }) => spec),
@@ -247,7 +248,7 @@ test('a delivery with the signature or token header of a git host deploys withou
       ...(host === 'GitHub' ? [await callSigned(site, await headersOf(large), large)] : []),
     ];
     for (const { status, body } of answers) {
-      assert.equal([host, status, body], [host, 200, { ok: true, message: 'build-1 is queued' }]);
+      assert.equal([host, status, body], [host, 200, { ok: true, message: 'build-1 is queued', build_id: 1 }]);
     }
   }
   const wrong = { 'x-hub-signature-256': 'sha256=00' };
@@ -342,7 +343,7 @@ test('a push to the production branch builds its commit, and other events build 
   const refused = await send('push', { ...live, after: 'HEAD' });
   assert.equal([refused.status, refused.body.errors[0].field], [400, 'after']);
   assert.equal(await buildsOf(site), []);
-  assert.equal((await send('push', live)).body, { ok: true, message: 'build-1 is queued' });
+  assert.equal((await send('push', live)).body, { ok: true, message: 'build-1 is queued', build_id: 1 });
   assert.equal(await revisionsOf(site), [commitOf(1)]);
 });
 
@@ -418,7 +419,8 @@ test('a replay of an accepted delivery starts no build, even after a restart or 
   ] as const) {
     const answer = await callSigned(site, headers, text);
     const message = `ignored: the delivery was accepted before, by ${build}`;
-    assert.equal([what, answer.status, answer.body], [what, 200, { ok: true, ignored: true, message }]);
+    const expected = { ok: true, ignored: true, message, build_id: Number(build.slice('build-'.length)) };
+    assert.equal([what, answer.status, answer.body], [what, 200, expected]);
   }
   assert.is((await buildsOf(site)).length, 2);
 });
@@ -431,7 +433,7 @@ test('a redelivery of a rejected delivery starts a build', async () => {
     () => push(site, 1),
     ({ status }) => status === 200,
   );
-  assert.equal(answer.body, { ok: true, message: 'build-1 is queued' });
+  assert.equal(answer.body, { ok: true, message: 'build-1 is queued', build_id: 1 });
 });
 
 test.run();

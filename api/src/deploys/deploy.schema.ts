@@ -61,6 +61,9 @@ export const Deployed = Type.Object(
   {
     ok: Type.Literal(true, { description: 'A build is queued, or none is needed.' }),
     message: Type.String({ description: 'The name of the build, and that it is queued; or why there is none.' }),
+    build_id: Nullable(Type.Integer({ minimum: 1 }), {
+      description: 'The number of the build that is queued or was queued before; null: there is none.',
+    }),
     ignored: Type.Optional(Type.Literal(true, { description: 'The event builds nothing.' })),
   },
   { $id: 'Deployed', additionalProperties: false },
@@ -117,7 +120,7 @@ export const EXAMPLES = {
   credentials: { github_token: 'ghp_example', deploy_key: null },
   branch: { branch: 'main' },
   push: { ref: 'refs/heads/main', after: '4ad3b1c0f4f6d2c0a5f8e1d7b9c3a2e6f0d8b7a1', deleted: false },
-  deployed: { ok: true, message: 'build-7 is queued' },
+  deployed: { ok: true, message: 'build-7 is queued', build_id: 7 },
   emptyLog: NO_OUTPUT,
   deployKey: {
     public_key:

@@ -42,8 +42,9 @@ export class DeploysController {
     description:
       'Queues a Build of the production branch; of a push event to that branch, a Build of the pushed commit. Where ' +
       '`previews` is true, a push to another branch builds its preview, and a deleted branch removes it. Other ' +
-      'events build nothing: `ignored` is true. A Build that waits is superseded. A git host calls it as ' +
-      '`webhook_url` without a bearer token, and proves the `webhook_secret` of the project by `token`, by ' +
+      'events build nothing: `ignored` is true. A Build that waits for the same commit or branch is used again. ' +
+      'A git host calls it as `webhook_url` without a bearer token, and proves the `webhook_secret` of the project ' +
+      'by `token`, by ' +
       '`X-Gitlab-Token`, or by a signature of the body: `X-Hub-Signature-256`, `X-Gitea-Signature`, ' +
       '`X-Forgejo-Signature` or `webhook-signature`. The body is empty, the event as JSON, or a form with the event ' +
       'as its field `payload`; up to 25 MiB.',

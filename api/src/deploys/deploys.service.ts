@@ -11,7 +11,7 @@ import { SecretsOfProjects } from '../projects/project-secrets.js';
 import { ProjectsService, refuseDeleting, refuseOtherTypes } from '../projects/projects.service.js';
 import { LOG } from '../settings/injected.js';
 import { BuildOutputs } from './build-outputs.js';
-import { BuildQueue, type BuildRequest, messageOf } from './build-queue.js';
+import { BuildQueue, type BuildRequest, idOf, queuedAs } from './build-queue.js';
 import { Deliveries, type DeployRequest } from './deliveries.js';
 import { type Accepted, DeliveryQueue, NO_PREVIEW } from './delivery-queue.js';
 import {
@@ -76,8 +76,8 @@ export class DeploysService {
   }
 
   private async add(id: number, project: SeenProject, request: BuildRequest): Promise<Deployed> {
-    const { name, message } = await this.queue.add(id, project, { trigger: 'api', ...request });
-    return { ok: true, message: `${name} ${message}` };
+    const { metadata } = await this.queue.add(id, project, { trigger: 'api', ...request });
+    return queuedAs(metadata.name, project);
   }
 
   async readLogs(caller: Principal, id: number): Promise<BuildLog> {
@@ -110,19 +110,28 @@ const settingsOf = ({ spec: { source } }: SeenProject): PushSettings => ({
 function answerOf(project: SeenProject, accepted: Accepted): Deployed {
   switch (accepted.kind) {
     case 'queued':
-      return { ok: true, message: `${accepted.build} ${messageOf(project)}` };
+      return queuedAs(accepted.build, project);
     case 'removed':
       return removed(accepted.build);
     case 'replayed':
-      return ignored(`the delivery was accepted before, by ${accepted.build}`);
+      return ignored(`the delivery was accepted before, by ${accepted.build}`, idOf(accepted.build));
     case 'unneeded':
       return ignored(accepted.reason);
   }
 }
 
-const removed = (build: string): Deployed => ({ ok: true, message: `the preview that ${build} is of is removed` });
+const removed = (build: string): Deployed => ({
+  ok: true,
+  message: `the preview that ${build} is of is removed`,
+  build_id: null,
+});
 
-const ignored = (reason: string): Deployed => ({ ok: true, ignored: true, message: `ignored: ${reason}` });
+const ignored = (reason: string, build: number | null = null): Deployed => ({
+  ok: true,
+  ignored: true,
+  message: `ignored: ${reason}`,
+  build_id: build,
+});
 
 function refuseUnbuildable(project: SeenProject): void {
   refuseDeleting(project);

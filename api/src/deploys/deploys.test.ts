@@ -35,7 +35,7 @@ test('a deploy makes a Build, which the operator starts', async () => {
   const site = await makeSite();
   const answer = await deploy(site);
   assert.is(answer.status, 200);
-  assert.equal(answer.body, { ok: true, message: 'build-1 is queued' });
+  assert.equal(answer.body, { ok: true, message: 'build-1 is queued', build_id: 1 });
   const [build] = await buildsOf(site);
   assert.equal(build?.spec, { project: site.ref, trigger: 'api' });
   assert.is(build?.metadata.labels?.[LABEL_PROJECT], site.ref);
@@ -45,8 +45,8 @@ test('a deploy that names a branch builds the branch, and only the owner may req
   const site = await makeSite();
   const call = (json: object, token = owner.token, { id } = site) =>
     api.call('POST', `/projects/${id}/frontend/deploy`, { token, json });
-  assert.equal((await call({ branch: 'feature/x' })).body, { ok: true, message: 'build-1 is queued' });
-  assert.equal((await call({ branch: 'main' })).body, { ok: true, message: 'build-2 is queued' });
+  assert.equal((await call({ branch: 'feature/x' })).body, { ok: true, message: 'build-1 is queued', build_id: 1 });
+  assert.equal((await call({ branch: 'main' })).body, { ok: true, message: 'build-2 is queued', build_id: 2 });
   assert.is((await call({ branch: 'b'.repeat(244) })).status, 200);
   assert.equal(
     (await buildsOf(site)).map(({ spec: { trigger, revision } }) => [trigger, revision]),
@@ -73,13 +73,37 @@ test('a deploy that names a branch builds the branch, and only the owner may req
 test('a deploy of a suspended project waits, and the response says that it is suspended', async () => {
   const site = await makeSite({ source: { repoUrl: 'https://example.com/site.git' }, suspend: true });
   const message = 'build-1 is queued, and waits until the project is resumed';
-  assert.equal((await deploy(site)).body, { ok: true, message });
+  assert.equal((await deploy(site)).body, { ok: true, message, build_id: 1 });
 });
 
-test('simultaneous deploys create one Build each, with different numbers', async () => {
+/** Deploys a branch of the site. */
+const deployBranch = (site: { id: number }, branch: string) =>
+  api.call('POST', `/projects/${site.id}/frontend/deploy`, { token: owner.token, json: { branch } });
+
+test('simultaneous deploys of one branch share the waiting Build', async () => {
   const site = await makeSite();
   const answers = await Promise.all(Array.from({ length: 6 }, () => deploy(site)));
-  assert.ok(answers.every(({ status }) => status === 200));
+  for (const { body } of answers) assert.equal(body, { ok: true, message: 'build-1 is queued', build_id: 1 });
+  assert.is((await buildsOf(site)).length, 1);
+  assert.is((await deployBranch(site, 'main')).body.build_id, 1, 'the production branch by its name');
+});
+
+test('a deploy shares no Build of another branch, and none that is cancelled or runs', async () => {
+  const site = await makeSite();
+  assert.is((await deploy(site)).body.build_id, 1);
+  assert.is((await deployBranch(site, 'next')).body.build_id, 2);
+  assert.is((await deploy(site)).body.build_id, 3, 'the waiting Build is of another branch');
+  await api.call('POST', `/projects/${site.id}/builds/3/cancel`, { token: owner.token });
+  assert.is((await deploy(site)).body.build_id, 4);
+  await setStatus(site, 'build-4', { phase: 'Cloning' });
+  assert.is((await deploy(site)).body.build_id, 5);
+});
+
+test('simultaneous deploys of different branches create one Build each, with different numbers', async () => {
+  const site = await makeSite();
+  const branches = ['a', 'b', 'c', 'd', 'e', 'f'];
+  const answers = await Promise.all(branches.map((branch) => deployBranch(site, branch)));
+  assert.equal(answers.map(({ body }) => body.build_id).sort(), [1, 2, 3, 4, 5, 6]);
   const names = (await buildsOf(site)).map(({ metadata }) => metadata.name);
   assert.equal(names, ['build-1', 'build-2', 'build-3', 'build-4', 'build-5', 'build-6']);
 });
@@ -87,8 +111,8 @@ test('simultaneous deploys create one Build each, with different numbers', async
 test('a deploy to a full queue returns the newest Build in it while no operator runs', async () => {
   const site = await makeSite();
   const most = BUILD_BUDGET.buildsOfProject + 10;
-  for (let made = 1; made <= most; made += 1) assert.is((await deploy(site)).status, 200);
-  assert.equal((await deploy(site)).body, { ok: true, message: `build-${most} is queued` });
+  for (let made = 1; made <= most; made += 1) assert.is((await deployBranch(site, `branch-${made}`)).status, 200);
+  assert.equal((await deploy(site)).body, { ok: true, message: `build-${most} is queued`, build_id: most });
   assert.is((await buildsOf(site)).length, most);
 });
 
@@ -147,7 +171,7 @@ const FINISHED = '2026-05-04T10:00:00Z';
 test('builds are listed by number, the newest first, and the live build is marked', async () => {
   const site = await makeSite();
   await deploy(site);
-  await deploy(site);
+  await deployBranch(site, 'next');
   const steps = [{ name: 'Cloning', startedAt: FINISHED, finishedAt: FINISHED, exitCode: 0 }] as const;
   await setStatus(site, 'build-1', { phase: 'Deployed', commit: 'abc', steps: [...steps], finishedAt: FINISHED });
   const body = { apiVersion: API_VERSION, kind: 'Build', metadata: { name: 'by-hand' }, spec: { project: site.ref } };
@@ -162,7 +186,7 @@ test('builds are listed by number, the newest first, and the live build is marke
   const { status, body: list } = await callBuild(site, '');
   assert.is(status, 200);
   assert.equal(
-    list.map(({ name, status: phase, live }: Record<string, unknown>) => [name, phase, live]),
+    list.map(({ name, phase, live }: Record<string, unknown>) => [name, phase, live]),
     [
       ['by-hand', 'Queued', false],
       ['build-2', 'Queued', false],

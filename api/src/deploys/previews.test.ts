@@ -47,7 +47,7 @@ test('pushes build previews of other branches only when previews are on', async 
   assert.match(ignored.body.message, /another branch than main, the production_branch, and previews are off/);
   assert.equal(await buildsOf(off), []);
   const site = await makeSite(WITH_PREVIEWS);
-  assert.equal((await push(site, 'next')).body, { ok: true, message: 'build-1 is queued' });
+  assert.equal((await push(site, 'next')).body, { ok: true, message: 'build-1 is queued', build_id: 1 });
   assert.is((await push(site, 'next')).body.message, 'build-1 is queued', 'which clones later');
   assert.is((await push(site, 'other')).body.message, 'build-2 is queued');
   assert.is((await push(site, 'main')).body.message, 'build-3 is queued');
@@ -64,14 +64,14 @@ test('the deletion of a branch removes its preview once', async () => {
   await setStatus(site, 'build-1', { phase: 'Deployed', finishedAt: FINISHED });
   await push(site, 'next', {}, 'second');
   const removed = await push(site, 'next', DELETED, 'third');
-  assert.equal(removed.body, { ok: true, message: 'the preview that build-2 is of is removed' });
+  assert.equal(removed.body, { ok: true, message: 'the preview that build-2 is of is removed', build_id: null });
   assert.equal([await isMarked(site, 'build-1'), await isMarked(site, 'build-2')], [false, true]);
-  for (const [id, change, message] of [
-    ['second', {}, 'ignored: the delivery was accepted before, by build-2'],
-    ['third', DELETED, 'ignored: the delivery was accepted before, by build-2'],
-    ['fourth', DELETED, 'ignored: the branch was deleted, and has no preview'],
+  for (const [id, change, message, build_id] of [
+    ['second', {}, 'ignored: the delivery was accepted before, by build-2', 2],
+    ['third', DELETED, 'ignored: the delivery was accepted before, by build-2', 2],
+    ['fourth', DELETED, 'ignored: the branch was deleted, and has no preview', null],
   ] as const) {
-    assert.equal((await push(site, 'next', change, id)).body, { ok: true, ignored: true, message });
+    assert.equal((await push(site, 'next', change, id)).body, { ok: true, ignored: true, message, build_id });
   }
   assert.is((await push(site, 'never', DELETED)).body.ignored, true);
   assert.is((await push(site, 'next')).body.message, 'build-3 is queued', 'the branch exists again');

@@ -92,7 +92,7 @@ export class Site {
   async rollBack(): Promise<number> {
     const { body: builds } = await this.person.call<BuildView[]>('GET', `/projects/${this.project.id}/builds`);
     // The output of a rollback is that of an older build, which may not be stored any longer.
-    const pushes = builds.filter(({ trigger, status }) => trigger === 'webhook' && status === 'Deployed');
+    const pushes = builds.filter(({ trigger, phase }) => trigger === 'webhook' && phase === 'Deployed');
     const former = (pushes.find(({ live }) => !live) ?? builds.at(-1)) as BuildView;
     const { body: now } = await requestSite(this.project.project_url);
     const begin = performance.now();
@@ -114,8 +114,8 @@ export class Site {
   }
 
   async #ended(build: string): Promise<void> {
-    const { status, message } = await buildEnded(this.person, this.project, build, BUILD_MS);
-    if (status !== 'Deployed') throw new Error(`${build} is ${status}: ${message}`);
+    const { phase, message } = await buildEnded(this.person, this.project, build, BUILD_MS);
+    if (phase !== 'Deployed') throw new Error(`${build} is ${phase}: ${message}`);
   }
 
   async close(): Promise<void> {

@@ -58,7 +58,7 @@ export async function checkSite(person: Management, written: WrittenSite): Promi
 
 async function liveBuild(person: Management, projectId: number): Promise<BuildView | undefined> {
   const builds = await buildsOf(person, { id: projectId });
-  const failed = builds.find(({ status }) => status === 'Failed');
+  const failed = builds.find(({ phase }) => phase === 'Failed');
   assert.not(failed, failed?.message);
   return builds.find(({ live }) => live);
 }

@@ -306,9 +306,10 @@ test('one build of a project runs at a time, and the newest waiting one supersed
   await build(ref, 'build-1');
   await reaches(ref, 'build-1', 'Cloning');
   for (const name of ['build-2', 'build-9', 'build-10']) await build(ref, name);
-  const superseded = await reaches(ref, 'build-9', 'Superseded');
+  const superseded = await reaches(ref, 'build-9', 'Cancelled');
   assert.is(superseded.status?.message, 'superseded by build-10');
-  await reaches(ref, 'build-2', 'Superseded');
+  assert.is(superseded.status?.conditions?.[0]?.reason, 'Superseded');
+  await reaches(ref, 'build-2', 'Cancelled');
   await reaches(ref, 'build-10', 'Queued');
   engine.end(ref, 'build-1', DEPLOYED);
   await reaches(ref, 'build-10', 'Cloning');
@@ -387,7 +388,7 @@ test('a rollback waits for the end of the build that it supersedes', async (worl
   await reaches(ref, 'build-3', 'Queued');
   assert.is(engine.live, undefined);
   engine.endSlow(ref, 'build-2');
-  assert.is((await reaches(ref, 'build-2', 'Superseded')).status?.message, 'superseded by build-3');
+  assert.is((await reaches(ref, 'build-2', 'Cancelled')).status?.message, 'superseded by build-3');
   await reaches(ref, 'build-3', 'Deployed');
   engine.live = undefined;
 });
@@ -472,7 +473,7 @@ test('a rollback publishes the output of an earlier build, and supersedes the ru
   const done = await reaches(ref, 'build-3', 'Deployed');
   assert.is(done.status?.message, 'the site serves build-1 again');
   assert.is(engine.live, 'build-1');
-  await reaches(ref, 'build-2', 'Superseded');
+  await reaches(ref, 'build-2', 'Cancelled');
   await build(ref, 'build-4', { deployment: 'build-2' });
   assert.is(readyOf(await reaches(ref, 'build-4', 'Failed'))?.reason, 'NoSuchDeployment');
   engine.live = undefined;
@@ -570,7 +571,7 @@ test('previews are built beside the site, one per project at a time, the newest 
   assert.equal([site, revision], [previewName(ref, 'feature/x'), 'refs/heads/feature/x']);
   assert.is(engine.orders.get(`${ref}/build-1`)?.site, ref);
   for (const name of ['build-3', 'build-4']) await build(ref, name, { preview: 'next' });
-  assert.is((await reaches(ref, 'build-3', 'Superseded')).status?.message, 'superseded by build-4');
+  assert.is((await reaches(ref, 'build-3', 'Cancelled')).status?.message, 'superseded by build-4');
   assert.is((await reaches(ref, 'build-4', 'Queued')).status?.message, 'waits for another preview that is built');
   engine.end(ref, 'build-2', { kind: 'deployed', bytes: 7 });
   const { status } = await reaches(ref, 'build-2', 'Deployed');
@@ -763,7 +764,7 @@ test('a check for missed pushes supersedes no waiting deploy', async (world) => 
   const ref = await project({ suspend: true });
   await build(ref, 'build-1', { trigger: 'api' });
   await build(ref, 'build-2', { trigger: 'poll', unless: COMMIT });
-  assert.is((await reaches(ref, 'build-2', 'Superseded')).status?.message, 'superseded by build-1');
+  assert.is((await reaches(ref, 'build-2', 'Cancelled')).status?.message, 'superseded by build-1');
   await kubernetes.client.patch(`${PROJECTS}/${ref}`, { spec: { suspend: false } });
   await reaches(ref, 'build-1', 'Cloning');
   engine.end(ref, 'build-1', DEPLOYED);

@@ -93,7 +93,7 @@ function beyondQueue(builds: readonly Build[], { previews: most }: PreviewLimits
   const waiting = buildsInOrder([...newest.values()]);
   return waiting.slice(0, Math.max(0, waiting.length - most)).map((build) => {
     const message = `builds of previews of ${most} newer branches wait`;
-    return { build, finding: { phase: 'Superseded', reason: 'TooManyPreviews', message } };
+    return { build, finding: { phase: 'Cancelled', reason: 'TooManyPreviews', message } };
   });
 }
 

@@ -153,7 +153,7 @@ function whyStopped(deps: BuildReconcilerDeps, project: Project, build: Build): 
   if (isCancelled(build)) return CANCELLED;
   if (isSuspended(project)) return { phase: 'Queued', ...WAITS_SUSPENDED };
   const rollback = isOfSite(build) ? nextRollback(deps, project) : undefined;
-  return rollback && { phase: 'Superseded', ...supersededBy(rollback) };
+  return rollback && { phase: 'Cancelled', ...supersededBy(rollback) };
 }
 
 /**
@@ -254,7 +254,7 @@ function ofEnd(build: Build, end: BuildEnd): Finding {
     case 'deployed':
       return { phase: 'Deployed', message: deployedMessage(build), at: end.at, bytes: end.bytes };
     case 'unneeded':
-      return { phase: 'Superseded', reason: 'Superseded', message: 'the newest commit was built before' };
+      return { phase: 'Cancelled', reason: 'Superseded', message: 'the newest commit was built before' };
     case 'stopped':
       return again(build, { reason: 'Interrupted', message: 'the build was stopped' });
     case 'failed':
@@ -285,7 +285,7 @@ async function supersede(deps: BuildReconcilerDeps, ref: string): Promise<void> 
   for (const ofBranch of Map.groupBy(wanted, ({ spec }) => spec.preview).values()) {
     const newest = newestOf(ofBranch) as Build;
     for (const build of ofBranch.filter((each) => each !== newest)) {
-      await write(deps, build, { phase: 'Superseded', ...supersededBy(newest) });
+      await write(deps, build, { phase: 'Cancelled', ...supersededBy(newest) });
     }
   }
 }

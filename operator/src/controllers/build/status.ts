@@ -14,7 +14,7 @@ import { timestamp, withCondition } from '../../runtime/conditions.js';
 export type Finding =
   /** `isUncounted`: the attempt that was interrupted does not count. */
   | { phase: 'Queued'; reason: string; message: string; isUncounted?: true }
-  | { phase: 'Superseded' | 'Cancelled' | 'Failed' | 'Removed'; reason: string; message: string; at?: Date }
+  | { phase: 'Cancelled' | 'Failed' | 'Removed'; reason: string; message: string; at?: Date }
   | { phase: 'Deployed'; message: string; at?: Date; bytes?: number | undefined }
   /** The build has its place. The engine starts it next. */
   | { phase: 'Cloning'; ticketDigest: string };
