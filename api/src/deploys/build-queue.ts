@@ -50,13 +50,13 @@ export class BuildQueue {
     return this.exclusive.run('projectBuilds', id, async () => {
       const ref = project.metadata.name;
       const builds = await this.resources.list(ref);
-      return joinedBuild(project, builds, request) ?? (await this.create(ref, builds, request));
+      return joinedBuild(project, builds, request) ?? (await this.create(project, builds, request));
     });
   }
 
   /** Creates a Build beside the existing `builds`. The caller must hold the exclusive lock. */
   async create(
-    ref: string,
+    project: SeenProject,
     builds: readonly SeenBuild[],
     request: BuildRequest,
     annotations: Record<string, string> = {},
@@ -64,14 +64,12 @@ export class BuildQueue {
     let others = builds;
     for (let attempt = 1; attempt <= TRIES; attempt += 1) {
       const name = `build-${Math.max(0, ...others.map((other) => numberOfBuild(other) ?? 0)) + 1}`;
-      const spec = { project: ref, ...request };
-      const build = await this.resources.create(ref, { name, annotations }, spec).catch((error: unknown) => {
+      const build = await this.resources.create(project, { name, annotations }, request).catch((error: unknown) => {
         if (isConflict(error)) return 'taken' as const;
         throw error;
       });
-      if (!build) throw new Problem('project_not_ready', 'The project is not provisioned yet. Try again once it is.');
       if (build !== 'taken') return build;
-      others = await this.resources.list(ref);
+      others = await this.resources.list(project.metadata.name);
     }
     throw new Problem('conflict', 'Builds of the project are made by others at the same time. Try again.');
   }

@@ -4,6 +4,7 @@ import { API_VERSION, type Build, type BuildSpec, type BuildStatus, GROUP, VERSI
 import { LABEL_PROJECT, namespaceOf } from '@slipway/installation';
 import { isConflict } from '@slipway/kubernetes';
 import { Kubernetes } from '../kubernetes/client.js';
+import type { SeenProject } from '../kubernetes/project-cache.js';
 
 export type SeenBuild = Build & {
   metadata: { uid: string; namespace: string; creationTimestamp: string; resourceVersion: string };
@@ -32,17 +33,21 @@ export class BuildResources {
     return builds;
   }
 
-  /** Returns undefined if the project has no namespace yet. Fails with 409 if a Build has this name. */
-  create(
-    ref: string,
+  /** Fails with 409 if a Build has this name. */
+  async create(
+    project: SeenProject,
     named: { name: string; annotations: Record<string, string> },
-    spec: BuildSpec,
-  ): Promise<SeenBuild | undefined> {
+    spec: Omit<BuildSpec, 'project'>,
+  ): Promise<SeenBuild> {
+    const { name: ref } = project.metadata;
     const metadata = { ...named, labels: { [LABEL_PROJECT]: ref } };
-    const body = { apiVersion: API_VERSION, kind: 'Build', metadata, spec };
-    return this.kubernetes.unlessMissing(() =>
-      this.kubernetes.client.request<SeenBuild>({ method: 'POST', path: pathOf(ref), body }),
-    );
+    const body = { apiVersion: API_VERSION, kind: 'Build', metadata, spec: { project: ref, ...spec } };
+    const create = () => this.kubernetes.client.request<SeenBuild>({ method: 'POST', path: pathOf(ref), body });
+    const created = await this.kubernetes.unlessMissing(create);
+    if (created) return created;
+    // The operator has not seen the project yet.
+    await this.kubernetes.ensureNamespace(project);
+    return this.kubernetes.call(create);
   }
 
   /** A later Build of the same name stays. */

@@ -130,7 +130,7 @@ export class DeliveryQueue {
    * site waits or runs.
    */
   private async made(
-    { metadata: { name: ref } }: SeenProject,
+    project: SeenProject,
     builds: SeenBuild[],
     { deliveries, preview, keys }: { deliveries: readonly Delivery[]; preview: string | undefined; keys: string[] },
   ): Promise<SeenBuild> {
@@ -142,7 +142,7 @@ export class DeliveryQueue {
       ...(preview === undefined ? {} : { preview }),
       ...(isAlone && revision !== undefined ? { revision } : {}),
     };
-    const build = await this.builds.create(ref, builds, request, annotationOf(keys));
+    const build = await this.builds.create(project, builds, request, annotationOf(keys));
     builds.push(build);
     return build;
   }

@@ -125,10 +125,11 @@ test('a deploy of a project without a repository or of another type returns 400 
   assert.equal([other.status, other.body.code], [400, 'wrong_type']);
 });
 
-test('a deploy of a project that has no namespace yet returns 409', async () => {
+test('a deploy is queued before the operator has seen the project', async () => {
   const site = await applySite({ source: { repoUrl: 'https://example.com/s.git' } });
   const early = await deploy(site);
-  assert.equal([early.status, early.body.code], [409, 'project_not_ready']);
+  assert.equal([early.status, early.body.build_id], [200, 1]);
+  assert.is((await buildsOf(site)).length, 1);
 });
 
 test('a deploy is rejected with a wrong webhook or bearer token, and needs only one right token', async () => {

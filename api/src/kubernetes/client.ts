@@ -4,11 +4,13 @@
  */
 
 import { Injectable } from '@nestjs/common';
-import { GROUP, type Project, VERSION } from '@slipway/crds';
+import { API_VERSION, GROUP, type Project, VERSION } from '@slipway/crds';
 import {
   ANNOTATION_RETAINED_FOR,
+  LABEL_MANAGED_BY,
   LABEL_PROJECT,
   LABEL_RETAINED,
+  MANAGED_BY,
   namespaceOf,
   OPERATOR_LEASE,
   SYSTEM_NAMESPACE,
@@ -32,6 +34,10 @@ const DEADLINE_MS = 10_000;
 
 export interface Lease extends KubeObject {
   spec?: { holderIdentity?: string; renewTime?: string; leaseDurationSeconds?: number };
+}
+
+interface ProjectMetadata {
+  metadata: { name: string; uid: string };
 }
 
 export const connect = async (kubeconfig: string | undefined): Promise<KubeClient> =>
@@ -115,7 +121,11 @@ export class Kubernetes {
     await this.unlessMissing(() => this.client.delete(secretPath(ref, name)));
   }
 
-  async ensureNamespace(body: KubeObject): Promise<void> {
+  /** Creates the namespace of a project that the operator has not seen yet. */
+  async ensureNamespace({ metadata: { name: ref, uid } }: ProjectMetadata): Promise<void> {
+    const labels = { [LABEL_PROJECT]: ref, [LABEL_MANAGED_BY]: MANAGED_BY };
+    const owner = { apiVersion: API_VERSION, kind: 'Project', name: ref, uid };
+    const body = { metadata: { name: namespaceOf(ref), labels, ownerReferences: [owner] } };
     try {
       await this.call(() => this.client.create(NAMESPACES, body));
     } catch (error) {

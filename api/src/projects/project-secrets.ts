@@ -1,6 +1,5 @@
 /** Secrets of a project in its namespace: those that this program writes, and those of the operator that it shows. */
 import { Inject, Injectable } from '@nestjs/common';
-import { API_VERSION } from '@slipway/crds';
 import { LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf, SECRETS } from '@slipway/installation';
 import { isConflict } from '@slipway/kubernetes';
 import { Kubernetes } from '../kubernetes/client.js';
@@ -141,12 +140,9 @@ export class SecretsOfProjects {
   }
 
   private async put(project: SeenProject, name: string, stringData: Record<string, string>): Promise<void> {
-    const { name: ref, uid } = project.metadata;
+    const { name: ref } = project.metadata;
     const labels = { [LABEL_PROJECT]: ref, [LABEL_MANAGED_BY]: MANAGED_BY };
-    const owner = { apiVersion: API_VERSION, kind: 'Project', name: ref, uid };
-    await this.kubernetes.ensureNamespace({
-      metadata: { name: namespaceOf(ref), labels, ownerReferences: [owner] },
-    });
+    await this.kubernetes.ensureNamespace(project);
     await this.kubernetes.putSecret({ metadata: { name, namespace: namespaceOf(ref), labels }, stringData });
   }
 }

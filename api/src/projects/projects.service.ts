@@ -1,4 +1,5 @@
 /** Projects over REST. Reads and writes Project resources, which the operator reconciles. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import {
   ANNOTATION_REPROVISION,
@@ -36,6 +37,9 @@ import { SecretsOfProjects } from './project-secrets.js';
 import { fullOf, nameOf, type ProjectSecrets, phaseOf, summaryOf } from './project-view.js';
 import { ProjectsRepository } from './projects.repository.js';
 import { refuseResumption } from './suspension.js';
+
+/** Milliseconds for which a change of the webhook secret waits for a new project's Secret, and between two looks. */
+const [KEYS_WAIT_MS, KEYS_LOOK_MS] = [5_000, 50];
 
 export interface FoundProject {
   id: number;
@@ -197,15 +201,18 @@ export class ProjectsService {
     const { webhook_secret, github_token, slack_webhook } = change;
     // Checked before anything is written.
     if (change.env_vars) refuseTooManyBytes(change.env_vars);
-    if (webhook_secret !== undefined && !(await this.secrets.changeWebhookSecret(project, webhook_secret))) {
-      throw new Problem(
-        'project_not_ready',
-        'webhook_secret can be set once the project is provisioned. Try again then.',
-      );
-    }
+    if (webhook_secret !== undefined) await this.changeWebhookSecret(project, webhook_secret);
     if (change.env_vars) await this.putEnv(project, change.env_vars);
     if (github_token) await this.secrets.putGitCredential(project, SECRETS.git.token, github_token);
     if (slack_webhook) await this.secrets.putSlackWebhook(project, slack_webhook);
+  }
+
+  /** A new project has its Secret in a fraction of a second, unless no operator runs. */
+  private async changeWebhookSecret(project: SeenProject, secret: string): Promise<void> {
+    for (const deadline = performance.now() + KEYS_WAIT_MS; performance.now() < deadline; await sleep(KEYS_LOOK_MS)) {
+      if (await this.secrets.changeWebhookSecret(project, secret)) return;
+    }
+    throw new Problem('project_not_ready', 'webhook_secret can be set once the project is provisioned. Try again then.');
   }
 
   /** Merges with the present content. Callers must hold the lock `projectSecrets`. */
