@@ -24,9 +24,9 @@ import { DeploysService } from './deploys.service.js';
 import { SIGNATURE_HEADERS } from './webhook-signatures.js';
 
 const NO_PROJECT = { 404: 'There is no such project, or it is not yours.' };
-const NOT_READY: RouteOptions['problems'] = {
+const DELETING: RouteOptions['problems'] = {
   ...NO_PROJECT,
-  409: { kind: 'project_not_ready', text: 'The project is not provisioned yet, or is being deleted.' },
+  409: { kind: 'project_deleting', text: 'The project is being deleted.' },
 };
 
 @ApiTags('deploys')
@@ -61,7 +61,7 @@ export class DeploysController {
     problems: {
       400: { kind: 'no_repository', text: 'The project is not a frontend project, or has no repo_url.' },
       401: 'Neither a bearer token, a webhook token nor a signature is right.',
-      ...NOT_READY,
+      ...DELETING,
       408: { kind: 'request_too_slow', text: 'A body of more than 1 MiB was not sent within 20 seconds.' },
       413: 'The body is larger than 25 MiB, or has more than 300,000 values and names, or more than 100 levels.',
       415: 'The body is neither JSON nor a form.',
@@ -91,10 +91,10 @@ export class DeploysController {
     bodyExamples: { branch: EXAMPLES.branch },
     answer: { status: 200, description: 'A Build is queued.', schema: Deployed, example: EXAMPLES.deployed },
     problems: {
-      ...NOT_READY,
+      ...DELETING,
       409: {
-        kind: 'project_not_ready',
-        text: 'The project is not provisioned yet, or is being deleted. Or previews are off, or too many wait.',
+        kind: 'project_deleting',
+        text: 'The project is being deleted. Or previews are off, or too many wait.',
       },
       400: { kind: 'no_repository', text: 'The branch is not valid, or the project has no repo_url or another type.' },
     },

@@ -212,7 +212,7 @@ export class ProjectsService {
     for (const deadline = performance.now() + KEYS_WAIT_MS; performance.now() < deadline; await sleep(KEYS_LOOK_MS)) {
       if (await this.secrets.changeWebhookSecret(project, secret)) return;
     }
-    throw new Problem('project_not_ready', 'webhook_secret can be set once the project is provisioned. Try again then.');
+    throw new Problem('project_not_ready', 'webhook_secret can be set once the project is provisioned: try again.');
   }
 
   /** Merges with the present content. Callers must hold the lock `projectSecrets`. */
