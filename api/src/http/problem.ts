@@ -17,6 +17,7 @@ const KINDS = {
   no_database: [400, 'The project has no database'],
   sql_error: [400, 'The database refused the statement'],
   result_too_large: [400, 'The result is too large'],
+  too_many_statements: [400, 'The SQL has too many statements'],
   function_invalid: [400, 'The function can not be deployed'],
   statement_timeout: [400, 'The statement took too long'],
   unauthorized: [401, 'Authentication is needed'],

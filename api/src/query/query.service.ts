@@ -11,13 +11,14 @@ import { phaseOf } from '../projects/project-view.js';
 import { ProjectsService } from '../projects/projects.service.js';
 import { refuseSuspended } from '../projects/suspension.js';
 import { refuseWithoutDatabase } from '../projects/without-database.js';
-import { TooMuchKept } from '../sql/bounded-query.js';
+import { TooManyStatements, TooMuchKept } from '../sql/bounded-query.js';
 import { TooMuchReceived } from '../sql/message-guard.js';
 import {
   CannotConnect,
   DeadlineReached,
   isLoginShut,
   isWrongPassword,
+  MOST_STATEMENTS,
   type QueryOptions,
   type QueryOutcome,
   RECEIVED,
@@ -133,6 +134,13 @@ function asProblem(error: unknown): Problem {
       `The result is larger than ${RECEIVED.all >> 20} MiB, one row than ${RECEIVED.message >> 20} MiB, ` +
         'or the columns of all statements are too many. Its changes may or may not be committed: ' +
         'check before you repeat it, and request less, as with LIMIT.',
+    );
+  }
+  if (error instanceof TooManyStatements) {
+    return new Problem(
+      'too_many_statements',
+      `The SQL has more than ${MOST_STATEMENTS} statements. Its changes may or may not be committed: check before ` +
+        'you repeat it, and send it in several calls, or insert many rows with one statement.',
     );
   }
   if (error instanceof TooDeep) {

@@ -139,6 +139,14 @@ test('columns count by their bytes, and a thousand columns of one name are numbe
   assert.is(same.body.columns.at(-1).name, '?column?_1601');
 });
 
+test('SQL of more than 10,000 statements is rejected, however short they are', async () => {
+  const within = await query('select;'.repeat(10_000));
+  assert.equal([within.status, within.body.results.length], [200, 10_000]);
+  const { status, body } = await query('select;'.repeat(60_000));
+  assert.equal([status, body.code], [400, 'too_many_statements'], JSON.stringify(body).slice(0, 300));
+  assert.match(body.detail, /more than 10000 statements/);
+});
+
 test('endless notices of a query have the same limit as results', async () => {
   const { body } = await query(
     `do $$ begin for n in 1..200 loop raise notice '%', repeat('x', 1000000); end loop; end $$`,

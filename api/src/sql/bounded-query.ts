@@ -6,9 +6,10 @@
  */
 import type { Connection, Submittable } from 'pg';
 
-/** Limits of a result: rows of a statement, and bytes of JSON of all statements. */
+/** Limits of a result: rows of a statement, statements, and bytes of JSON of all statements. */
 export interface Limits {
   rows: number;
+  statements: number;
   keptBytes: number;
 }
 
@@ -39,6 +40,7 @@ interface Wire {
 }
 
 export class TooMuchKept extends Error {}
+export class TooManyStatements extends Error {}
 
 export class BoundedQuery implements Submittable {
   readonly outcome: Promise<StatementOutcome[]>;
@@ -124,7 +126,9 @@ export class BoundedQuery implements Submittable {
     this.done.resolve(this.outcomes);
   }
 
+  /** The promise is rejected once, but the connection may still read messages until it is closed. */
   private next(): void {
+    if (this.outcomes.length >= this.limits.statements) return this.done.reject(new TooManyStatements());
     this.outcomes.push(this.current);
     this.current = empty();
   }
