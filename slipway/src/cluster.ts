@@ -7,6 +7,13 @@ import { request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { customResourceDefinitions, GROUP, VERSION } from '@slipway/crds';
 import { SYSTEM_NAMESPACE } from '@slipway/installation';
+import { type JsonBound, parseJsonInTurns, readBounded } from '@slipway/program';
+
+/** Limits of a response: a CustomResourceDefinition, or a page of metadata. */
+const MOST_OF_RESPONSE: JsonBound = { bytes: 16 * 1024 * 1024, depth: 510, values: 500_000 };
+const JSON_TYPE = 'application/json';
+/** The objects have only their metadata, because the code of a function may have a megabyte. */
+const METADATA_TYPE = `${JSON_TYPE};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1`;
 
 export interface ClusterAccess {
   url: string;
@@ -26,8 +33,8 @@ export async function countProjectsWithFunctions(access: ClusterAccess): Promise
   const namespaces = new Set<string>();
   let next = '';
   do {
-    const path = `/apis/${GROUP}/${VERSION}/edgefunctions?limit=500&continue=${encodeURIComponent(next)}`;
-    const page = (await call(access, 'GET', path)) as FunctionList;
+    const path = `/apis/${GROUP}/${VERSION}/edgefunctions?limit=100&continue=${encodeURIComponent(next)}`;
+    const page = (await call(access, 'GET', path, undefined, METADATA_TYPE)) as FunctionList;
     for (const { metadata } of page.items) namespaces.add(metadata.namespace);
     next = page.metadata.continue ?? '';
   } while (next !== '');
@@ -61,27 +68,27 @@ async function call(
   method: string,
   path: string,
   body?: object,
+  accept = JSON_TYPE,
 ): Promise<unknown> {
   const headers = {
     authorization: `Bearer ${token}`,
-    accept: 'application/json',
+    accept,
     ...(body ? { 'content-type': 'application/apply-patch+yaml' } : {}),
   };
-  const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
+  const { status, bytes } = await new Promise<{ status: number; bytes: Buffer }>((resolve, reject) => {
     const sent = request(
       `${url}${path}`,
       { method, headers, ca: authority, agent: false, timeout: 30_000 },
       (response) => {
-        let text = '';
-        response.setEncoding('utf8').on('data', (chunk) => {
-          text += chunk;
-        });
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, text })).on('error', reject);
+        readBounded(response, MOST_OF_RESPONSE.bytes).then(
+          (read) => resolve({ status: response.statusCode ?? 0, bytes: read }),
+          reject,
+        );
       },
     );
     sent.on('timeout', () => sent.destroy(new Error(`the Kubernetes API did not answer ${method} ${path}`)));
     sent.on('error', reject).end(body && JSON.stringify(body));
   });
-  if (status < 300) return JSON.parse(text);
-  throw new Error(`the Kubernetes API refused ${method} ${path} (${status}): ${text.slice(0, 500)}`);
+  if (status < 300) return parseJsonInTurns(bytes, MOST_OF_RESPONSE);
+  throw new Error(`the Kubernetes API refused ${method} ${path} (${status}): ${bytes.toString().slice(0, 500)}`);
 }

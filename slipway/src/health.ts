@@ -1,8 +1,11 @@
 import { get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseJson, readBounded } from '@slipway/program';
 import { StartProblem } from './problem.js';
 
 const PATIENCE_MS = 120_000;
+/** Maximum bytes of a response that are read. */
+const MOST_BYTES = 64 * 1024;
 
 /** Resolves once `GET <url>/health` returns 200. Throws if `signal` aborts first. */
 export async function untilHealthy(url: string, signal: AbortSignal): Promise<void> {
@@ -21,17 +24,16 @@ export async function untilHealthy(url: string, signal: AbortSignal): Promise<vo
 export async function isSetupRequired(url: string): Promise<boolean> {
   const { status, text } = await request(`${url}/auth/registration`);
   if (status !== 200) throw new StartProblem(`GET ${url}/auth/registration answers ${status}`);
-  return (JSON.parse(text) as { setup_required: boolean }).setup_required;
+  return (parseJson(text) as { setup_required: boolean }).setup_required;
 }
 
 function request(url: string): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const sent = get(url, { agent: false, timeout: 5_000 }, (response) => {
-      let text = '';
-      response.setEncoding('utf8').on('data', (chunk) => {
-        text += chunk;
-      });
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, text })).on('error', reject);
+      readBounded(response, MOST_BYTES).then(
+        (body) => resolve({ status: response.statusCode ?? 0, text: body.toString() }),
+        reject,
+      );
     });
     sent.on('timeout', () => sent.destroy(new Error('no answer within 5 s')));
     sent.on('error', reject);
