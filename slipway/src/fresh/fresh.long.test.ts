@@ -10,15 +10,15 @@ import { isFreePort } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { FreshMachine, ORDINARY_USER, ROOT_USER, type User } from './machine.js';
-import { type Block, blocksOf } from './readme-blocks.js';
+import { blocksOf } from './readme-blocks.js';
+import { type Expectation, runBlocks } from './run-blocks.js';
 import type { Terminal } from './terminal.js';
 
 const CHECKOUT = fileURLToPath(new URL('../../../', import.meta.url));
 const PORTS = [4000, 4001, 4002];
 const PASSES = 2;
 
-/** The output of each block, by a phrase of its code. The first pass has the number 1. */
-const EXPECTED: [phrase: string, output: (pass: number) => RegExp][] = [
+const EXPECTED: Expectation[] = [
   ['/auth/register', () => /^healthy: http/m],
   ['create table', () => /"command":"ALTER PUBLICATION"/],
   ['createClient', (pass) => new RegExp(`${"\\{ id: \\d+, task: 'sail' \\}[\\s\\S]*".repeat(pass)}`)],
@@ -46,11 +46,9 @@ async function readAndFollow(user: User): Promise<void> {
   try {
     const before = await filesIn(terminal);
     for (let pass = 1; pass <= PASSES; pass++) {
-      for (const block of blocks) {
-        const started = await follow(terminal, block, pass);
-        // The README shows the steps of a first start.
-        if (started !== undefined) expectShown(started, shown.splice(0));
-      }
+      const started = await runBlocks(terminal, { page: 'README.md', blocks, expected: EXPECTED }, pass);
+      // The README shows the steps of a first start.
+      if (pass === 1) expectShown(started[0] ?? '', shown);
     }
     // The shell of a background block ends after `npm stop` does.
     await terminal.run('wait');
@@ -60,18 +58,6 @@ async function readAndFollow(user: User): Promise<void> {
   } finally {
     await machine.close();
   }
-}
-
-/** Returns the output of a block that runs on in the background. */
-async function follow(terminal: Terminal, block: Block, pass: number): Promise<string | undefined> {
-  const { mark, code, line } = block;
-  if (mark.kind === 'not here') return undefined;
-  if (mark.kind === 'background') return await terminal.runInBackground(code, mark.ready);
-  const { output } = await terminal.run(code);
-  const [, expected] = EXPECTED.find(([phrase]) => code.includes(phrase)) ?? [];
-  assert.ok(expected, `the expected output of the block at line ${line} is missing: add it to EXPECTED`);
-  assert.match(output, expected(pass), `the block at line ${line} of the README, pass ${pass}:\n${output}`);
-  return undefined;
 }
 
 function expectShown(output: string, shown: string[]): void {
