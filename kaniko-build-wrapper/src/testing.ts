@@ -186,13 +186,17 @@ export class GitServer {
   readonly #server: Server;
   /** The URL and the `Authorization` header of each request. */
   readonly requests: { url: string; authorization: string | undefined }[] = [];
+  /** Milliseconds by which each response is delayed. */
+  delayMs = 0;
 
   constructor(
     private readonly workshop: Workshop,
     private readonly token?: string,
   ) {
     const { key, cert } = workshop.certificate();
-    this.#server = createServer({ key, cert }, (request, response) => this.#answer(request, response));
+    this.#server = createServer({ key, cert }, (request, response) =>
+      setTimeout(() => this.#answer(request, response), this.delayMs),
+    );
   }
 
   async listen(): Promise<this> {

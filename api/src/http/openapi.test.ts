@@ -49,6 +49,7 @@ test('the example of an error has the code that the route returns', () => {
   const byDefault = named.filter(([, kind]) => kind === 'project_deleting').map(([route]) => route);
   const only409 = [
     'POST /projects/{id}/deploy-key',
+    'POST /projects/{id}/deploy',
     'POST /projects/{id}/builds/{buildId}/redeploy',
     'DELETE /projects/{id}/build-cache',
   ];
