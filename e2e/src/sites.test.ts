@@ -1,27 +1,42 @@
 /** Tests projects of type frontend on one machine, through the public addresses: over REST, and with kubectl only. */
 import { API_VERSION, GROUP, type Project, VERSION } from '@slipway/crds';
 import { namespaceOf, SECRETS } from '@slipway/installation';
+import { missingWall } from '@slipway/kaniko-build-wrapper';
+import { GitServer, Workshop } from '@slipway/kaniko-build-wrapper/testing.js';
 import { isNotFound, type KubeObject } from '@slipway/kubernetes';
 import { withClient } from '@slipway/kubernetes/testing.js';
 import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { buildEnded, createSite as create, deploy, type Source } from './deploys.js';
 import { databaseObjectsOf } from './leftovers.js';
 import { Management, type ProjectView } from './management.js';
 import { type RunningPlatform, startPlatform } from './platform.js';
 import { requestSite } from './site-request.js';
 
+const TOKEN = 'token-of-the-owner';
+const missing = missingWall();
+
 let platform: RunningPlatform;
 let person: Management;
+let workshop: Workshop;
+let host: GitServer;
 
 test.before(async () => {
-  platform = await startPlatform();
+  workshop = new Workshop();
+  host = await new GitServer(workshop, TOKEN).listen();
+  platform = await startPlatform(undefined, {
+    SLIPWAY_ALLOWED_NETWORKS: '127.0.0.0/8',
+    SLIPWAY_CA_FILE: workshop.certificate().file,
+  });
   // The first account is the administrator's, which has no limits.
   await Management.register(platform);
   person = await Management.register(platform);
 });
 test.after(async () => {
   await platform?.remove();
+  host?.close();
+  workshop?.close();
 });
 
 async function ask(siteUrl: string): Promise<{ status: number; body: { message?: string; code?: string } }> {
@@ -29,8 +44,7 @@ async function ask(siteUrl: string): Promise<{ status: number; body: { message?:
   return { status, body: JSON.parse(body) };
 }
 
-const createSite = async (name: string): Promise<ProjectView> =>
-  person.untilHealthy((await person.createProject(name, undefined, 'frontend')).id);
+const createSite = (name: string, source?: Source) => create(person, name, source);
 
 const projectPath = (ref: string) => `/apis/${GROUP}/${VERSION}/projects/${ref}`;
 const isThere = (path: string) =>
@@ -94,6 +108,22 @@ test('a frontend project becomes healthy without a database at its own origin, a
     [],
   );
 });
+
+if (missing) console.log(`# skipped: this machine is missing ${missing}, so that it builds no site`);
+else
+  test('a folder without a build is deployed from its repository over REST, and served', async () => {
+    const commit = workshop.repository('plain', { 'index.html': '<h1>Hello</h1>', 'docs/index.html': 'docs' });
+    const project = await createSite('plain', { repo_url: `${host.origin}/plain.git`, github_token: TOKEN });
+    const name = await deploy(person, project);
+    const build = await buildEnded(person, project, name, 30_000);
+    assert.equal([build.phase, build.commit, build.live], ['Deployed', commit, true], build.message);
+    await until(async () => (await requestSite(project.project_url)).status === 200, 'the site to be served');
+    assert.is((await requestSite(project.project_url)).body, '<h1>Hello</h1>');
+    assert.is((await requestSite(project.project_url, '/docs/')).body, 'docs');
+    assert.is((await requestSite(project.project_url, '/missing.css')).status, 404);
+    assert.is((await person.call('DELETE', `/projects/${project.id}`)).status, 200);
+    await person.untilGone(project.id);
+  });
 
 test('a suspended site responds 503, and is served again once it is resumed', async () => {
   const project = await createSite('resting');
