@@ -222,6 +222,13 @@ test('a private repository without the token fails at Cloning with exit code 128
   await person.call('PATCH', `/projects/${project.id}`, { github_token: null });
   const failed = await deployed(project);
   assert.equal([failed.phase, failed.steps.length, failed.steps[0]?.exit_code], ['Failed', 1, 128]);
+  const shown = async () => (await person.call<ProjectView>('GET', `/projects/${project.id}`)).body;
+  await until(async () => (await shown()).status === 'error', 'a site without a deployment is in error');
+  assert.match(String((await shown()).provision_message), /^Failed: git ended with exit code 128/);
+  assert.is((await page(project)).status, 404, 'the address still says that nothing is deployed');
+  assert.is((await person.call('PATCH', `/projects/${project.id}`, { github_token: TOKEN })).status, 200);
+  assert.is((await deployed(project)).phase, 'Deployed');
+  await until(async () => (await shown()).status === 'healthy', 'the deployed site is healthy');
 });
 
 test('a Build that kubectl applies is built, and ends when it is cancelled', async () => {

@@ -125,6 +125,29 @@ else
     await person.untilGone(project.id);
   });
 
+if (!missing)
+  test('a site without a deployment is in error when its build fails, and healthy after the next one', async () => {
+    workshop.repository('late', { 'index.html': 'late' });
+    const source = { repo_url: `${host.origin}/nothing.git`, github_token: TOKEN };
+    const project = await createSite('late', source);
+    const shown = async () => (await person.call<ProjectView>('GET', `/projects/${project.id}`)).body;
+    assert.is((await buildEnded(person, project, await deploy(person, project), 30_000)).phase, 'Failed');
+    await until(async () => (await shown()).status === 'error', 'the site to be in error');
+    assert.match(String((await shown()).provision_message), /^Failed: git ended with exit code 128/);
+    const site = await ask(project.project_url);
+    assert.equal([site.status, site.body.message], [404, 'Nothing is deployed yet']);
+
+    const change = { repo_url: `${host.origin}/late.git` };
+    assert.is((await person.call('PATCH', `/projects/${project.id}`, change)).status, 200);
+    assert.is((await buildEnded(person, project, await deploy(person, project), 30_000)).phase, 'Deployed');
+    await until(async () => (await shown()).status === 'healthy', 'the site to be healthy');
+
+    assert.is((await person.call('PATCH', `/projects/${project.id}`, source)).status, 200);
+    assert.is((await buildEnded(person, project, await deploy(person, project), 30_000)).phase, 'Failed');
+    await until(async () => /^Failed/.test(String((await shown()).provision_message)), 'the message to tell of it');
+    assert.is((await shown()).status, 'healthy', 'the live deployment is served');
+  });
+
 test('a suspended site responds 503, and is served again once it is resumed', async () => {
   const project = await createSite('resting');
   assert.is((await person.call('PATCH', `/projects/${project.id}`, { suspended: true })).status, 200);

@@ -24,7 +24,10 @@ const REJECTED_MS = 4_000;
 /** Milliseconds of retries while the API is unavailable: it may start, as after a start of the whole machine. */
 const UNAVAILABLE_MS = 60_000;
 
-/** Retries while the API starts, so that its start costs no attempt of the build. `apiUrl` is the API, or the egress proxy in front of it. */
+/**
+ * Retries while the API starts, so that its start costs no attempt of the build. `apiUrl` is the API, or the egress
+ * proxy in front of it.
+ */
 export async function fetchCredentials(
   apiUrl: string,
   { ref, name, ticket }: Ticket,

@@ -15,7 +15,13 @@ import {
 import { namespaceOf } from '@slipway/installation';
 import { siteOf } from '../controllers/build/order.js';
 import { BY_NAMESPACE } from '../controllers/build/resources.js';
-import { engineProject, isToBeRetained, ready } from '../controllers/project/context.js';
+import {
+  type Context,
+  engineProject,
+  isToBeRetained,
+  ready,
+  type StepOutcome,
+} from '../controllers/project/context.js';
 import type { ProjectType } from '../controllers/project/project-type.js';
 import { retainNamespace } from '../controllers/project/steps/namespace.js';
 import { ensureWebhookSecret } from '../controllers/project/steps/webhook-secret.js';
@@ -41,13 +47,15 @@ export const frontend: ProjectType = {
       hosting: { condition: 'HostingReady', run: () => hosting.ensure(project, sites) },
     });
     if (!isServed) return;
-    shown.message = messageOfLatest(builds.filter((build) => isOfSite(build) && !isPushCheck(build)));
+    const latest = latestOf(builds.filter((build) => isOfSite(build) && !isPushCheck(build)));
+    if (latest) shown.message = messageOfBuild(latest);
     shown.previews = previews.map((build) => viewOf(build, hosting.siteUrl(siteOf(build, context.ref))));
     shown.services = {
       hosting: isSuspended(context.project)
         ? { up: false, status: 'suspended' }
         : { up: true, status: 'running', endpoint: hosting.siteUrl(project.ref) },
     };
+    await stages.run({ deployment: { condition: 'Ready', run: () => deploymentOf(context, latest) } });
   },
 
   url: ({ capabilities }, ref) => capabilities.hosting?.siteUrl(ref) ?? '',
@@ -64,11 +72,17 @@ export const frontend: ProjectType = {
   removing: (project) => (isToBeRetained(project) ? 'closing the site, which is retained' : 'removing the site'),
 };
 
-/** Returns the phase of the running build, or else of the newest: the project's message shows the steps of a deploy. */
-function messageOfLatest(builds: readonly Build[]): string {
+/** Returns the running build, or else the newest: the project's message shows the steps of a deploy. */
+function latestOf(builds: readonly Build[]): Build | undefined {
   const shown = buildsInOrder(builds).filter(({ status }) => !NOT_SHOWN.has(status?.phase ?? ''));
-  const latest = shown.find(isBuildRunning) ?? shown.at(-1);
-  return latest ? messageOfBuild(latest) : 'ready';
+  return shown.find(isBuildRunning) ?? shown.at(-1);
+}
+
+/** A site whose build failed is in error while it serves no deployment. Another build, or a change, may help. */
+async function deploymentOf({ deps, project, ref }: Context, latest: Build | undefined): Promise<StepOutcome> {
+  if (latest?.status?.phase !== 'Failed' || isSuspended(project)) return ready;
+  if ((await deps.capabilities.builds.liveBuild(ref)) !== undefined) return ready;
+  return { state: 'failed', reason: 'BuildFailed', message: messageOfBuild(latest), retry: false };
 }
 
 /**
