@@ -5,7 +5,7 @@ import { readAllowedHosts } from '@slipway/installation';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { allowedHostsOf } from './programs.js';
-import { readSettings } from './settings.js';
+import { readSettings, SETTINGS_HELP } from './settings.js';
 
 test('the defaults are loopback, ports from 4000 on, and the folder .slipway', () => {
   assert.equal(readSettings({}, '/repo'), {
@@ -22,6 +22,16 @@ test('the defaults are loopback, ports from 4000 on, and the folder .slipway', (
     authorities: undefined,
     logLevel: 'info',
   });
+});
+
+test('the help of the settings has one default for each setting, all in one column', () => {
+  const entries = SETTINGS_HELP.split(/^(?= {2}SLIPWAY_)/m).slice(1);
+  assert.ok(entries.length > 20, `${entries.length} settings`);
+  const column = entries[0]?.indexOf('(.slipway)');
+  for (const entry of entries) {
+    const defaults = entry.split('\n').flatMap((line) => [...line.matchAll(/(?<= {2})\(/g)].map(({ index }) => index));
+    assert.equal(defaults, [column], entry);
+  }
 });
 
 test('the public URL is derived from the listening address when it is not set', () => {

@@ -91,19 +91,18 @@ export const SETTINGS_HELP = `
                       a file (PEM) with its key                          (none)
   SLIPWAY_ACME_DIRECTORY
                       the certificate authority. SLIPWAY_HTTPS_PORT
-                      accepts its terms of service              (Let's Encrypt)
+                      accepts its terms of service                       (Let's Encrypt)
   SLIPWAY_ACME_EMAIL  an address for the authority's notices             (none)
   SLIPWAY_ACME_CERTIFICATES
                       a file of certificate authorities (PEM) that
                       connections to the authority trust                 (none)
   SLIPWAY_REGISTRATION
                       who may register an account: open, invite, closed,
-                      or mail domains such as @example.com
-                                       (open while only this machine can
-                                       reach the platform, else invite)
+                      or mail domains such as @example.com               (open while only this machine
+                                                                          can connect, else invite)
   SLIPWAY_PROJECTS_DOMAIN
                       the domain of projects' host names,
-                      <ref>.<domain>                     (paths of the public URL)
+                      <ref>.<domain>                                     (paths of the public URL)
   SLIPWAY_ALLOWED_HOSTS
                       more host names of the platform, besides localhost,
                       IP addresses, this machine's name, and those of
@@ -138,7 +137,7 @@ export const SETTINGS_HELP = `
   SLIPWAY_CA_FILE     a file of certificate authorities (PEM) that the
                       platform, builds and functions trust besides the
                       system's                                           (none)
-  SLIPWAY_LOG_LEVEL   ${LOG_LEVELS.join(', ')}  (info)
+  SLIPWAY_LOG_LEVEL   ${LOG_LEVELS.join(', ').padEnd(51)}(info)
 `;
 
 export function readSettings(environment: NodeJS.ProcessEnv, folder: string): Settings {
