@@ -59,6 +59,25 @@ test('a form body is one row, and bodies of other media types are rejected', asy
   assert.equal([refused.status, refused.body.message], [400, 'Content-Type not acceptable: text/plain']);
 });
 
+const ANY_BODY = 'application/json, text/csv, application/x-www-form-urlencoded';
+const ARGUMENT = 'text/plain, text/xml, application/xml, application/octet-stream';
+for (const [what, path, types] of [
+  ['an insert', '/goods', ANY_BODY],
+  ['a call', '/rpc/nope', `${ANY_BODY}, ${ARGUMENT}`],
+] as const) {
+  test(`${what} with a body of an unknown media type gets a hint that names the accepted ones`, async () => {
+    const headers = { ...full(), 'content-type': 'image/png' };
+    const { status, body } = await rest.ask('POST', path, { body: 'x', headers });
+    assert.is(status, 400);
+    assert.equal(body, {
+      code: 'PGRST102',
+      details: null,
+      hint: `Send the body with one of these Content-Type headers: ${types}`,
+      message: 'Content-Type not acceptable: image/png',
+    });
+  });
+}
+
 for (const [what, path, type, code] of [
   ['an insert', '/goods', 'application/x-www-form-urlencoded', 'PGRST204'],
   ['an insert of a long list', '/goods', 'application/x-www-form-urlencoded', 'PGRST102'],

@@ -20,6 +20,11 @@ export interface Body {
   type: 'json' | 'text' | 'xml' | 'bytea';
 }
 
+/** Types that every body can have. Other types that end in `+json` are accepted too. */
+const JSON_TYPE = 'application/json';
+const FORM_TYPE = 'application/x-www-form-urlencoded';
+const CSV_TYPE = 'text/csv';
+
 /** Types of bodies that can be a function's only argument as a whole. */
 const WHOLE: Record<string, Body['type']> = {
   'text/plain': 'text',
@@ -29,10 +34,9 @@ const WHOLE: Record<string, Body['type']> = {
 };
 
 /** Content types that `curl -d` and `fetch` send by default. */
-const UNASKED_TYPES = new Set(['application/x-www-form-urlencoded', 'text/plain']);
+const UNASKED_TYPES = new Set([FORM_TYPE, 'text/plain']);
 
-const typeOf = (contentType: string | undefined) =>
-  contentType?.split(';', 1)[0]?.trim().toLowerCase() || 'application/json';
+const typeOf = (contentType: string | undefined) => contentType?.split(';', 1)[0]?.trim().toLowerCase() || JSON_TYPE;
 
 /** Returns a hint for a JSON body that was sent with a client's default type. */
 export function contentTypeHint(bytes: Buffer, contentType: string | undefined): string | undefined {
@@ -41,22 +45,28 @@ export function contentTypeHint(bytes: Buffer, contentType: string | undefined):
   return 'The body looks like JSON: send it with the header Content-Type: application/json';
 }
 
+/** Returns a hint for a body of another type. A call also accepts the types of a whole argument. */
+const acceptedTypesHint = (isCall: boolean) => {
+  const types = [JSON_TYPE, CSV_TYPE, FORM_TYPE, ...(isCall ? Object.keys(WHOLE) : [])];
+  return `Send the body with one of these Content-Type headers: ${types.join(', ')}`;
+};
+
 export function* parseBody(bytes: Buffer, contentType: string | undefined, isCall: boolean): Steps<Body> {
   const type = typeOf(contentType);
-  if (type === 'application/json' || type.endsWith('+json')) {
+  if (type === JSON_TYPE || type.endsWith('+json')) {
     if (bytes.length === 0) return { bytes, form: 'empty', keys: [], isUniform: false, type: 'json' };
     return { bytes, type: 'json', ...(yield* describeJson(bytes)) };
   }
-  if (type === 'application/x-www-form-urlencoded') {
+  if (type === FORM_TYPE) {
     const { json, keys } = yield* formBody(bytes);
     return { bytes: json, form: 'object', keys, isUniform: true, type: 'json' };
   }
-  if (type === 'text/csv') {
+  if (type === CSV_TYPE) {
     const { json, keys } = yield* csvBody(bytes);
     return { bytes: json, form: 'array', keys, isUniform: true, type: 'json' };
   }
   const whole = isCall && Object.hasOwn(WHOLE, type) ? WHOLE[type] : undefined;
-  if (!whole) throw invalidBody(`Content-Type not acceptable: ${type}`);
+  if (!whole) throw invalidBody(`Content-Type not acceptable: ${type}`).withHint(acceptedTypesHint(isCall));
   const value = whole === 'bytea' ? yield* hexOf(bytes) : bytes;
   return { bytes: value, form: 'other', keys: [], isUniform: false, type: whole };
 }
