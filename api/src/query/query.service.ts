@@ -151,8 +151,13 @@ function asProblem(error: unknown): Problem {
     );
   }
   if (isLoginShut(error)) {
-    const why = 'grew far beyond its quota, and is closed. GET /projects/{id}/status has the time at which it opens.';
-    return new Problem('unavailable', `The project's database ${why}`, { cause: error });
+    const why =
+      'grew far beyond its quota, and is closed. ' +
+      'The condition DatabaseHasRoom of GET /projects/{id}/status has the time at which it opens.';
+    return new Problem('unavailable', `The project's database ${why}`, {
+      headers: { 'retry-after': '60' },
+      cause: error,
+    });
   }
   if (error instanceof CannotConnect) {
     return new Problem('unavailable', "The project's database does not accept connections now. Try again.", {

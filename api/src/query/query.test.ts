@@ -255,7 +255,9 @@ test('a query runs as the owner while the operator has closed the owner’s logi
   const { body } = await query('truncate kept; select current_user::text, tableowner from pg_tables');
   assert.equal(body.rows[0]?.current_user, owner);
   await api.admin.query(`alter role "${acting}" nologin`);
-  assert.match((await query('select 1')).body.detail, /its quota, and is closed/);
+  const closed = await query('select 1');
+  assert.match(closed.body.detail, /its quota, and is closed\. The condition DatabaseHasRoom/);
+  assert.is(closed.headers['retry-after'], '60');
   await api.admin.query(`alter role "${owner}" login; drop role "${acting}"`);
 });
 

@@ -74,4 +74,6 @@ export interface RemoveRequest extends DatabaseClaim {
 export interface Usage {
   used: number;
   limit: number;
+  /** A sentence that says which logins are shut because the database kept growing, and until when. */
+  shut?: string;
 }

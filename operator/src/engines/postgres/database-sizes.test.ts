@@ -82,6 +82,24 @@ test('the owner of a full database can neither make roles writable nor open a cl
   await owner.end();
 });
 
+test('/query makes room in a database whose login at db_url was shut a moment ago', async (context) => {
+  const loaded = await smallProject(context, 'loaded');
+  const owner = await loaded.login('owner');
+  await owner.query('create table rows (t text)');
+  assert.is(await codeOf(owner.query(`${fill(60)}; select pg_sleep(60)`)), '57P01');
+  await until(() => isFull(context, loaded), 'the database to be full');
+  const before = await loaded.size();
+  await writeOn(loaded, (refusals) => refusals > 20, ['owner']);
+  assert.is(await codeAs(loaded, 'owner', 'select 1'), '28000');
+  assert.match(context.server.usage('loaded')?.shut ?? '', /db_url is shut until 20.*Z\. Make room by POST/);
+  for (const sql of ["delete from rows where ctid < '(100,0)'", 'truncate rows', 'drop table rows']) {
+    assert.is(await codeAs(loaded, 'query', `set default_transaction_read_only = off; ${sql}`), 'done', sql);
+  }
+  assert.ok((await loaded.size()) < QUOTA && before > QUOTA);
+  await until(async () => (await codeAs(loaded, 'owner', fill(1))) !== '28000', 'the owner to log in');
+  assert.is(context.server.usage('loaded')?.shut, undefined);
+});
+
 test('an owner who reconnects and writes loses the login, even after a repair of the roles', async (context) => {
   const { large, full, neighbour } = context;
   const before = await large.size();

@@ -7,6 +7,7 @@ import type { Plan } from '@slipway/crds';
 import { DATABASE_BYTES, databaseIdIn, ownerRole } from '@slipway/installation';
 import { literal, type Session } from '@slipway/project-database';
 import type { Logger } from 'pino';
+import type { Usage } from '../../capabilities/index.js';
 import { every } from '../../runtime/every.js';
 import {
   endSessions,
@@ -86,10 +87,13 @@ export class DatabaseSizes {
     return shutRoles(database, this.#full.get(database)?.level ?? 0);
   }
 
-  /** Returns the bytes of the database at the last look. */
-  usage(database: string): { used: number; limit: number } | undefined {
+  /** Returns the bytes of the database at the last look, and which of its logins are shut. */
+  usage(database: string): Usage | undefined {
     const [used, project] = [this.#sizes.get(database), this.projects.get(database)];
-    return used === undefined || !project ? undefined : { used, limit: this.quotas[project.plan] };
+    if (used === undefined || !project) return undefined;
+    const full = this.#full.get(database);
+    const shut = full && full.level > 0 ? { shut: `It kept growing: ${shutMessage(full)}` } : {};
+    return { used, limit: this.quotas[project.plan], ...shut };
   }
 
   async look(now = Date.now()): Promise<void> {
@@ -214,7 +218,8 @@ const WRITING = `backend_xid IS NOT NULL AND ${NOT_REWRITING}`;
 /** Share of its quota that a database counts as using while the disk is low: more than all of it. */
 const NO_ROOM = 1.01;
 
-function messageOf({ level, shutUntil }: Fullness, { size, quota }: Look, isDiskLow: boolean): string {
+function messageOf(full: Fullness, { size, quota }: Look, isDiskLow: boolean): string {
+  const { level } = full;
   const isOfAccount = size <= quota;
   if (level === 0 && isDiskLow && isOfAccount) {
     return (
@@ -231,9 +236,13 @@ function messageOf({ level, shutUntil }: Fullness, { size, quota }: Look, isDisk
       '`set default_transaction_read_only = off`: drop or truncate tables, or delete rows and run VACUUM FULL.'
     );
   }
+  return `${limit}, and it kept growing: ${shutMessage(full)}`;
+}
+
+function shutMessage({ level, shutUntil }: Fullness): string {
   const shut = ['db_url is', 'db_url and /query are', 'all its services, db_url and /query are'];
   return (
-    `${limit}, and it kept growing: ${shut[level - 1]} shut until ${new Date(shutUntil).toISOString()}. ` +
+    `${shut[level - 1]} shut until ${new Date(shutUntil).toISOString()}. ` +
     `${level === 1 ? 'Make' : 'Then make'} room by POST /projects/{id}/query.`
   );
 }

@@ -81,10 +81,14 @@ export async function smallProject({ postgres, server, superuser }: FullDatabase
 export const fill = (megabytes: number) =>
   `insert into rows select repeat(md5(n::text), 32) from generate_series(1, ${megabytes * 1000}) n`;
 
-/** Logs in and inserts again and again, as the owner and then with the login of /query, until `isOver`. */
-export async function writeOn(project: SmallProject, isOver: (refusals: number) => boolean): Promise<void> {
+/** Logs in with the first role that may log in, and inserts, again and again until `isOver`. */
+export async function writeOn(
+  project: SmallProject,
+  isOver: (refusals: number) => boolean,
+  roles: readonly ('owner' | 'query')[] = ['owner', 'query'],
+): Promise<void> {
   for (let refusals = 0; !isOver(refusals); ) {
-    const client = await project.login('owner').catch(() => project.login('query').catch(() => undefined));
+    const client = await firstLogin(project, roles);
     if (!client) {
       refusals++;
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -97,6 +101,17 @@ export async function writeOn(project: SmallProject, isOver: (refusals: number) 
     // Does not wait: the end of a connection that the server has closed may never resolve.
     void client.end().catch(() => {});
   }
+}
+
+async function firstLogin(
+  project: SmallProject,
+  roles: readonly ('owner' | 'query')[],
+): Promise<pg.Client | undefined> {
+  for (const role of roles) {
+    const client = await project.login(role).catch(() => undefined);
+    if (client) return client;
+  }
+  return undefined;
 }
 
 const always = <T>(done: T, failed: T) => [() => done, () => failed] as const;

@@ -1,6 +1,7 @@
-import type { Project, ProjectStatus } from '@slipway/crds';
+import type { Project } from '@slipway/crds';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import type { Usage } from '../../../capabilities/index.js';
 import { projectTypes } from '../../../types/index.js';
 import type { Context } from '../context.js';
 import type { Shown } from '../project-type.js';
@@ -19,7 +20,7 @@ const project: Project = {
 };
 
 /** Returns the Project after a look that measured `usage`. */
-async function after(start: Project, usage: NonNullable<ProjectStatus['usage']>) {
+async function after(start: Project, usage: { database?: Usage; storage?: Usage }) {
   const capabilities = {
     databases: { usage: async () => usage.database },
     services: { storageUsage: async () => usage.storage },
@@ -64,6 +65,18 @@ test('a quota at 80 or 100 % is reported by a condition and an Event, and the pr
         'Delete data, or use a larger plan.',
     ],
   );
+});
+
+test('the condition of a database whose logins are shut says until when, also far below the plan’s quota', async () => {
+  const shut = 'It kept growing: db_url is shut until 2026-01-05T09:00:00.000Z.';
+  const { object } = await after(project, { database: { used: 1 * MB, limit: 500 * MB, shut } });
+  assert.equal(saidOf(object, 'DatabaseHasRoom'), ['False', 'DatabaseFull']);
+  const message = object.status?.conditions?.find(({ type }) => type === 'DatabaseHasRoom')?.message;
+  assert.is(
+    message,
+    `The database has 1 MB of the 500 MB of the plan (0 %). Delete data, or use a larger plan. ${shut}`,
+  );
+  assert.equal(object.status.usage, { database: { used: 1 * MB, limit: 500 * MB } });
 });
 
 test('the last known figures of usage stay when the usage cannot be measured', async () => {

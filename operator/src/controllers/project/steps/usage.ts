@@ -44,14 +44,15 @@ export async function reportUsage(
 }
 
 /** Rounds up to a megabyte, so that not every look writes a status. */
-const inSteps = ({ used, limit }: Usage): Usage => ({ used: Math.ceil(used / MB) * MB, limit });
+const inSteps = ({ used, limit }: Usage) => ({ used: Math.ceil(used / MB) * MB, limit });
 
-function roomOf(part: 'Database' | 'Storage', subject: string, { used, limit }: Usage): StepOutcome {
+function roomOf(part: 'Database' | 'Storage', subject: string, { used, limit, shut }: Usage): StepOutcome {
   const share = used / limit;
-  if (share < NEARLY_FULL) return ready;
-  const reason = `${part}${share < 1 ? 'NearlyFull' : 'Full'}`;
+  // The quota of the account may be used up before that of the plan.
+  if (share < NEARLY_FULL && shut === undefined) return ready;
+  const reason = `${part}${share < 1 && shut === undefined ? 'NearlyFull' : 'Full'}`;
   const message =
     `${subject} ${Math.round(used / MB)} MB of the ${limit / MB} MB of the plan (${Math.floor(share * 100)} %). ` +
-    'Delete data, or use a larger plan.';
+    `Delete data, or use a larger plan.${shut === undefined ? '' : ` ${shut}`}`;
   return { state: 'failed', reason, message, retry: false };
 }
