@@ -15,6 +15,7 @@ const USES = {
   'slipway/src/admin.ts': ['api/src/admin.ts'],
   'slipway/src/fresh/fresh.long.test.ts': [
     'README.md',
+    'docs/getting-started.md',
     'slipway/src/main.ts',
     ...['start', 'stop', 'admin', 'uninstall', 'build'].map((name) => `scripts/${name}.mjs`),
   ],

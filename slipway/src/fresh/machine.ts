@@ -60,17 +60,25 @@ export class FreshMachine {
     this.terminal = new Terminal(shell);
   }
 
-  /** Makes a machine with a copy of `checkout`'s sources in the home of `user`, and a terminal of that user. */
-  static async create(checkout: string, user: User): Promise<FreshMachine> {
+  /**
+   * Makes a machine with a copy of `checkout`'s sources in the home of `user`, and a terminal of that user. `files` are
+   * copied into its /etc, by name, and `variables` are added to its environment.
+   */
+  static async create(
+    checkout: string,
+    user: User,
+    { files = {}, variables = {} }: { files?: Record<string, string>; variables?: Record<string, string> } = {},
+  ): Promise<FreshMachine> {
     const folder = await mkdtemp(path.join(tmpdir(), 'slipway-fresh-'));
     await makeFolders(folder, user);
+    for (const [name, source] of Object.entries(files)) await cp(source, path.join(folder, 'etc', name));
     copySources(checkout, path.join(folder, user.home, CHECKOUT));
     execFileSync('chown', ['-R', `${user.id}:${user.id}`, path.join(folder, user.home)]);
     const namespaces = ['--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
     const words = [folder, user.name, String(user.id), user.home];
     const shell = spawn('unshare', [...namespaces, '--', 'sh', '-c', SCRIPT, 'sh', ...words], {
       cwd: '/',
-      env: environmentOf(user),
+      env: { ...environmentOf(user), ...variables },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     return new FreshMachine(folder, shell);
