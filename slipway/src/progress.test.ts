@@ -9,14 +9,15 @@ const written = (isTTY: boolean) => {
   return { texts, progress: terminalProgress({ isTTY, write }) };
 };
 
-test('a step shows its progress on a terminal in place of its title, and only its result elsewhere', async () => {
+test('a step shows its position and progress on a terminal until it ends, and only its result elsewhere', async () => {
   const [terminal, file] = [written(true), written(false)];
+  const position = { number: 3, total: 7 };
   for (const { progress } of [terminal, file]) {
-    await progress.step('database moved', async (show) => show(progressOf(2 ** 20, 4 * 2 ** 20, 30_000)));
+    await progress.step('database moved', async (show) => show(progressOf(2 ** 20, 4 * 2 ** 20, 30_000)), position);
   }
   assert.equal(terminal.texts.join('').split('\r\x1b[K'), [
-    '… database moved',
-    '… database moved: 1.0 of 4.0 MB, about 1:30 left',
+    '… 3 of 7: database moved',
+    '… 3 of 7: database moved: 1.0 of 4.0 MB, about 1:30 left',
     '✓ database moved (0.0 s)\n',
   ]);
   assert.equal(file.texts, ['✓ database moved (0.0 s)\n']);
@@ -24,7 +25,7 @@ test('a step shows its progress on a terminal in place of its title, and only it
 
 test('a step that fails is marked, and its error reaches the caller', async () => {
   const { texts, progress } = written(false);
-  const failing = progress.step('health', () => Promise.reject(new Error('no answer')));
+  const failing = progress.step('health', () => Promise.reject(new Error('no answer')), { number: 6, total: 6 });
   assert.is(await failing.catch((error: Error) => error.message), 'no answer');
   assert.equal(texts, ['✗ health\n']);
 });

@@ -1,7 +1,13 @@
+/** Position of a step among all steps. The first one has the number 1. */
+export interface Position {
+  number: number;
+  total: number;
+}
+
 /** Shows the progress of a start to a person: one line for each step with its time, and for each later event. */
 export interface Progress {
-  /** Runs `work`, which can show its progress by `show`. */
-  step<T>(title: string, work: (show: (progress: string) => void) => Promise<T>): Promise<T>;
+  /** Runs `work`, which can show its progress by `show`. A terminal shows the position too while the step runs. */
+  step<T>(title: string, work: (show: (progress: string) => void) => Promise<T>, position: Position): Promise<T>;
   say(text: string): void;
 }
 
@@ -16,12 +22,13 @@ export function progressOf(done: number, total: number, elapsedMs: number): stri
 export function terminalProgress(out: Pick<NodeJS.WriteStream, 'isTTY' | 'write'>): Progress {
   const again = out.isTTY ? '\r\x1b[K' : '';
   return {
-    step: async (title, work) => {
+    step: async (title, work, { number, total }) => {
       const begin = performance.now();
-      if (out.isTTY) out.write(`… ${title}`);
+      const running = `… ${number} of ${total}: ${title}`;
+      if (out.isTTY) out.write(running);
       try {
         const result = await work((progress) => {
-          if (out.isTTY) out.write(`${again}… ${title}: ${progress}`);
+          if (out.isTTY) out.write(`${again}${running}: ${progress}`);
         });
         const seconds = ((performance.now() - begin) / 1000).toFixed(1);
         out.write(`${again}✓ ${title} (${seconds} s)\n`);

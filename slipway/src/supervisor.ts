@@ -40,6 +40,19 @@ import { orphansMessage } from './uninstall.js';
  */
 const STOP_DEADLINES_MS = { dataplane: 4_500, operator: 5_000, api: 5_500, apiserver: 6_000, postgres: 8_500 };
 
+/** Titles of the steps of a start, in order. */
+const STEPS = [
+  'secrets and certificates',
+  'Postgres',
+  'Kubernetes API',
+  'custom resources',
+  'API, operator and data plane',
+  'health',
+] as const;
+/** A step between `Postgres` and `Kubernetes API`, once after an upgrade from an early release. */
+const MOVE = 'platform database moved to a Postgres of its own';
+type Step = (typeof STEPS)[number] | typeof MOVE;
+
 /** Number of ends in a row after which the start has failed. */
 const MOST_FAILURES = 4;
 
@@ -60,6 +73,7 @@ export class Supervisor {
   #postgres: PostgresServers | undefined;
   #lock: HomeLock | undefined;
   #sockets: string | undefined;
+  #steps: readonly Step[] = STEPS;
   #services: ChosenServices = { setting: '', closed: [] };
   #starting: Promise<unknown> = Promise.resolve();
 
@@ -91,9 +105,9 @@ export class Supervisor {
     return needsCode ? { ...started, setupCode: platform.secrets.setupCode } : started;
   }
 
-  #step<T>(title: string, work: (show: (progress: string) => void) => Promise<T>): Promise<T> {
+  #step<T>(title: Step, work: (show: (progress: string) => void) => Promise<T>): Promise<T> {
     this.#ending.signal.throwIfAborted();
-    return this.#progress.step(title, work);
+    return this.#progress.step(title, work, { number: this.#steps.indexOf(title) + 1, total: this.#steps.length });
   }
 
   #localUrl = () => `http://${inUrl(reachableAt(this.#settings.host))}:${this.#settings.ports.people}`;
@@ -141,7 +155,8 @@ export class Supervisor {
       return must;
     });
     if (!mustMove) return;
-    await this.#step('platform database moved to a Postgres of its own', async (show) => {
+    this.#steps = STEPS.flatMap((step): Step[] => (step === 'Postgres' ? [step, MOVE] : [step]));
+    await this.#step(MOVE, async (show) => {
       const begin = performance.now();
       await servers.move((done, total) => show(progressOf(done, total, performance.now() - begin)));
       await servers.prepare();
@@ -176,7 +191,7 @@ export class Supervisor {
     if (message) this.#progress.say(message);
   }
 
-  async #startPrograms(platform: Platform, names: ProgramName[], title: string): Promise<void> {
+  async #startPrograms(platform: Platform, names: ProgramName[], title: Step): Promise<void> {
     await this.#step(title, async () => {
       const started = names.map((name) => this.#startProgram(platform, name));
       await Promise.all(started.map(({ program, address }) => this.#untilServing(program, address)));
