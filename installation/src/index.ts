@@ -3,7 +3,9 @@
  * project has, and settings that several programs read. In: texts of settings. Out: their values, or an error that says
  * what is accepted.
  */
+
 export * from './availability.js';
+export { BUILDS_AT_ONCE_SETTING, readBuildsAtOnce } from './builds-at-once.js';
 export * from './disk-reserve.js';
 export * from './env-targets.js';
 export * from './first-commands.js';

@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { until } from '@slipway/testing';
 import { test } from 'uvu';
@@ -51,6 +52,23 @@ function commandOf(pid: string): string {
     return '';
   }
 }
+
+sealedTest('a build runs at the lowest priority on half of the processors, and can not change that', async () => {
+  const report = [
+    'nproc',
+    'taskset -c -p 0 $$ >/dev/null 2>&1; echo $?',
+    'ionice -p $$',
+    'ionice -c 2 -n 0 -p $$ >/dev/null 2>&1; echo $?',
+    'nice',
+    'nice -n -5 nice 2>/dev/null | tail -1',
+    'nproc',
+  ].join('; ');
+  const recorded = await attack(`mkdir -p dist; (${report}) > dist/report.txt`);
+  const [processors, moved, disk, raised, priority, lifted, still] = recorded.file('report.txt').trim().split('\n');
+  const half = String(Math.max(1, Math.floor(availableParallelism() / 2)));
+  assert.equal([processors, disk, priority, lifted, still], [half, 'idle', '19', '19', half]);
+  assert.equal([moved, raised], ['1', '1']);
+});
 
 sealedTest('a setting with the syntax of an option or a command runs nothing', async () => {
   const touch = `touch ${marker}`;

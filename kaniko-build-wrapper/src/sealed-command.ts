@@ -9,6 +9,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Account, installedDeno, sealed, watchMemory } from '@slipway/sandbox';
+import { inBackground } from './background.js';
 import { watchDisk } from './disk-watch.js';
 import type { BuildLimits } from './request.js';
 
@@ -55,7 +56,8 @@ export async function runSealed(
 ): Promise<number> {
   signal.throwIfAborted();
   const { command, args, env } = sealedForm(how);
-  const child = spawn(command, args, { cwd: '/', env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const [program, ...words] = inBackground([command, ...args]) as [string, ...string[]];
+  const child = spawn(program, words, { cwd: '/', env, stdio: ['ignore', 'pipe', 'pipe'] });
   child.stdout.on('data', onOutput);
   // The relay sends all output of the command to standard output, so these errors are from the programs around it.
   let complaints = Buffer.alloc(0);

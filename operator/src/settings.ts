@@ -2,8 +2,10 @@
 
 import type { AcmeSettings } from '@slipway/certificates';
 import {
+  BUILDS_AT_ONCE_SETTING,
   type OpenedServices,
   POD_URLS_SETTINGS,
+  readBuildsAtOnce,
   readInstallation,
   readPodUrls,
   type Site,
@@ -56,6 +58,8 @@ export interface BuildsSettings {
   folder: string;
   /** The folder of deployments. The data plane serves it. */
   sitesFolder: string;
+  /** Maximum number of concurrent builds. */
+  atOnce: number;
   /** Networks that builds may connect to. */
   reach: Reach;
   /** A file (PEM) of all certificate authorities that builds trust. Undefined: the system's. */
@@ -114,6 +118,7 @@ function readBuilds(environment: Environment): BuildsSettings | undefined {
   return {
     folder,
     sitesFolder,
+    atOnce: readBuildsAtOnce(environment[BUILDS_AT_ONCE_SETTING]),
     reach: readReach(environment),
     certificates: environment.SLIPWAY_CA_FILE || undefined,
   };

@@ -8,12 +8,14 @@ import path from 'node:path';
 import {
   ALLOWED_HOSTS_SETTING,
   API_RATE_LIMIT_SETTING,
+  BUILDS_AT_ONCE_SETTING,
   CORS_ORIGINS_SETTING,
   checkPlatformHost,
   openedServices,
   PROJECTS_DOMAIN_SETTING,
   REGISTRATION_SETTING,
   readAllowedHosts,
+  readBuildsAtOnce,
   readOrigins,
   readProjectsDomain,
   readRegistration,
@@ -67,6 +69,7 @@ const PASSED_ON = [
   'SLIPWAY_SMTP_URL',
   'SLIPWAY_SMTP_FROM',
   ALLOWED_NETWORKS_SETTING,
+  BUILDS_AT_ONCE_SETTING,
 ];
 
 /** Describes each setting for `--help`. */
@@ -134,6 +137,9 @@ export const SETTINGS_HELP = `
                       networks outside of the internet that tenants may
                       connect to: hosts of Git, mail, hooks and identity
                       providers, builds, functions. 10.1.0.0/16          (none)
+  SLIPWAY_BUILDS_AT_ONCE
+                      builds of sites that run at the same time, each
+                      with 1 GiB of memory or more                       (2)
   SLIPWAY_CA_FILE     a file of certificate authorities (PEM) that the
                       platform, builds and functions trust besides the
                       system's                                           (none)
@@ -213,6 +219,7 @@ function passedOn(environment: NodeJS.ProcessEnv, folder: string, url: string): 
     checkPlatformHost({ publicUrl: url, projectsDomain: readProjectsDomain(environment[PROJECTS_DOMAIN_SETTING]) });
     readTrustedProxies(environment[TRUSTED_PROXIES_SETTING]);
     readNetworks(environment[ALLOWED_NETWORKS_SETTING]);
+    readBuildsAtOnce(environment[BUILDS_AT_ONCE_SETTING]);
   } catch (error) {
     throw new StartProblem((error as Error).message);
   }

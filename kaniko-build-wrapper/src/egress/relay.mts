@@ -5,11 +5,9 @@
  */
 import { spawn } from 'node:child_process';
 import { connect, createServer, type Socket } from 'node:net';
-import { constants, setPriority } from 'node:os';
+import { constants } from 'node:os';
 
 const [socket = '', port = '', command = '', ...args] = process.argv.slice(2);
-/** Programs that serve requests take precedence over builds. */
-setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 
 const server = createServer({ allowHalfOpen: true }, (inside) => {
   const outside = connect({ path: socket, allowHalfOpen: true });

@@ -106,6 +106,11 @@ export const DENIED: readonly Group[] = [
     calls: { set_mempolicy: [238, 237], mbind: [237, 235], migrate_pages: [256, 238], move_pages: [279, 239] },
   },
   {
+    why: 'A command keeps the processors and the priority for reads and writes that it was started with.',
+    error: EPERM,
+    calls: { sched_setaffinity: [203, 122], ioprio_set: [251, 30] },
+  },
+  {
     why: 'They change the machine. They need capabilities that the command does not have; this is a second wall.',
     error: EPERM,
     calls: {

@@ -44,6 +44,7 @@ test.before(async () => {
     folder,
     sitesFolder,
     apiUrl: `http://127.0.0.1:${(api.address() as AddressInfo).port}`,
+    atOnce: 2,
     reach: { allowed: ['127.0.0.0/8'] },
     certificates: workshop.certificate().file,
     siteUrl: (site) => `http://${site}.localhost`,

@@ -5,10 +5,12 @@
  */
 import { execFile } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
+import { statfsSync } from 'node:fs';
 import { mkdir, readdir, rename } from 'node:fs/promises';
-import { availableParallelism, totalmem } from 'node:os';
+import { totalmem } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { diskReserveOf } from '@slipway/installation';
 import {
   BuildFailed,
   type Credentials,
@@ -27,6 +29,8 @@ import { keptOutputs, outputLimitsOf } from '../outputs.js';
 import { type CommitReport, CommitStatuses } from './commit-statuses.js';
 
 const run = promisify(execFile);
+/** Minimum bytes of memory of each build: Node starts with 1 GiB, but not with half of it. */
+const LEAST_MEMORY = 2 ** 30;
 const REMOVAL_MS = 10 * 60_000;
 /** Prefix of the names of caches that are being deleted. No ref begins with it. */
 const CLEARED = '.cleared-';
@@ -37,6 +41,8 @@ export interface MachineBuildsOptions {
   sitesFolder: string;
   /** URL of the API. */
   apiUrl: string;
+  /** Maximum number of concurrent builds. A machine with little memory runs fewer. */
+  atOnce: number;
   /** Networks that builds may connect to. */
   reach: Reach;
   /** A file (PEM) of all certificate authorities that builds trust. Undefined: the system's. */
@@ -59,8 +65,9 @@ interface Running {
 }
 
 export class MachineBuilds implements Builds {
-  /** Half of the machine's cores: the other half is for projects' requests. */
-  readonly atOnce = Math.max(1, Math.floor(availableParallelism() / 2));
+  readonly atOnce: number;
+  /** Bytes of memory of each build. All builds together get half of the machine's. */
+  readonly #memoryBytes: number;
   readonly checksPushes = true;
   readonly #options: MachineBuildsOptions;
   readonly #sites: Sites;
@@ -73,6 +80,8 @@ export class MachineBuilds implements Builds {
 
   constructor(options: MachineBuildsOptions) {
     this.#options = options;
+    this.atOnce = Math.max(1, Math.min(options.atOnce, Math.floor(totalmem() / 2 / LEAST_MEMORY)));
+    this.#memoryBytes = totalmem() / 2 / this.atOnce;
     this.#sites = new Sites(options.sitesFolder);
     this.#logs = new BuildLogs(path.join(options.folder, 'logs'));
     const { reportedTo: apis, log } = options;
@@ -81,7 +90,15 @@ export class MachineBuilds implements Builds {
   }
 
   get lacking(): string | undefined {
-    return this.#lacking;
+    return this.#lacking ?? this.#fullDisk();
+  }
+
+  /** Builds wait while the disk has less free space than what is reserved for the platform. */
+  #fullDisk(): string | undefined {
+    const { bavail, blocks, bsize } = statfsSync(path.dirname(this.#options.folder));
+    const reserve = diskReserveOf(blocks * bsize);
+    if (bavail * bsize >= reserve) return undefined;
+    return `the machine's disk has less than ${Math.ceil(reserve / 2 ** 20)} MiB free`;
   }
 
   /**
@@ -242,7 +259,7 @@ export class MachineBuilds implements Builds {
     const { name, repoUrl, revision, unless, submodules, settings, env, limits } = order;
     const builder = builderOf(order);
     const { reach, certificates } = this.#options;
-    const memoryBytes = Math.min(limits.memoryBytes, totalmem() / 2);
+    const memoryBytes = Math.min(limits.memoryBytes, this.#memoryBytes);
     return runBuild(
       {
         ref: builder,
