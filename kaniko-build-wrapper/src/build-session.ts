@@ -10,6 +10,7 @@ import { type EgressProxy, startEgressProxy } from './egress/proxy.js';
 import { ProjectCache } from './project-cache.js';
 import { type BuildEvents, BuildFailed, type BuildRequest, Refused, type Step } from './request.js';
 import { Ended, runSealed, type StepCommand } from './sealed-command.js';
+import { secretValuesOf } from './secret-values.js';
 
 /** Maximum bytes of the path of a Unix socket, which is the kernel's limit. */
 const SOCKET_PATH_BYTES = 107;
@@ -43,7 +44,7 @@ export class BuildSession {
     private readonly aborted: AbortSignal,
   ) {
     const { env, credentials, limits } = request;
-    const secrets = [...Object.values(env), credentials.token ?? '', credentials.deployKey ?? ''];
+    const secrets = [...secretValuesOf(env), credentials.token ?? '', credentials.deployKey ?? ''];
     this.log = new BuildLog(secrets, limits.logBytes, (section, text) => events.log(section, text));
     mkdirSync(request.folders.work, { recursive: true, mode: 0o700 });
     const work = realpathSync(request.folders.work);

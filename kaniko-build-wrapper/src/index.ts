@@ -29,4 +29,5 @@ export {
   Unneeded,
 } from './request.js';
 export { runBuild } from './run-build.js';
+export { secretValuesOf } from './secret-values.js';
 export { missingWall } from './walls.js';

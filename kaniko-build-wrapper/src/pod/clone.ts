@@ -16,6 +16,7 @@ import { commandsOf } from '../frameworks.js';
 import { innerFolder } from '../inner-folder.js';
 import { BuildFailed, type BuildRequest, Refused } from '../request.js';
 import type { StepCommand } from '../sealed-command.js';
+import { secretValuesOf } from '../secret-values.js';
 import { type Manager, type Plan, planOf } from '../toolchain/plan.js';
 import { writeContext, writePlainContext } from './context.js';
 import { forwardTo } from './forwarder.js';
@@ -39,7 +40,7 @@ export async function cloneForKaniko(
 ): Promise<Ending> {
   const { ref, build: name, ticket, egressUrl, logBytes, env } = order;
   const credentials = await fetchCredentials(egressUrl, { ref, name, ticket }, signal);
-  const secrets = [...Object.values(env), credentials.token ?? '', credentials.deployKey ?? ''];
+  const secrets = [...secretValuesOf(env), credentials.token ?? '', credentials.deployKey ?? ''];
   const log = new BuildLog(secrets, logBytes, (_, text) => void out.write(text));
   const work = mkdtempSync(path.join(tmpdir(), 'clone-'));
   try {

@@ -16,7 +16,7 @@ import {
   type Site,
   SYSTEM_NAMESPACE,
 } from '@slipway/installation';
-import { type CloneOrder, markOf } from '@slipway/kaniko-build-wrapper';
+import { type CloneOrder, markOf, secretValuesOf } from '@slipway/kaniko-build-wrapper';
 import { Informer, isNotFound, type KubeClient, type KubeObject, type Secret } from '@slipway/kubernetes';
 import { type JsonBound, parseJson } from '@slipway/program';
 import { type ContentStoreClient, signGrant } from '@slipway/sites';
@@ -299,7 +299,7 @@ export class KubernetesBuilds implements Builds {
       store: this.#options.store,
       ref,
       build: name,
-      secrets: Object.values(env),
+      secrets: secretValuesOf(env),
       limit: logBytes,
       mark: markOf(job),
       now: () => new Date(),
