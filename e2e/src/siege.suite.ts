@@ -1,7 +1,8 @@
 /**
  * Runs each attack of one tenant on a live platform while another tenant's app is under load. The app must get no wrong
  * response. It may get 503 with Retry-After for a moment, until the harmful session is ended. Projects can be created
- * during each attack. No program's thread works for long in one turn. Every platform runs this suite.
+ * during each attack. No program's thread works for long in one turn. On one machine, each read of the app is quick in
+ * the best of three tries: the platform promises this time. Every platform runs this suite.
  */
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -19,24 +20,39 @@ import { asAdmin, connectAdmin } from './siege/admin-session.js';
 import type { Attack, Attacker } from './siege/attack.js';
 import { attackFromProcess } from './siege/attacker-process.js';
 import { ATTACKS } from './siege/attacks.js';
+import { lowestOf } from './siege/best-of.js';
 import { Lasting } from './siege/lasting.js';
 import { longTurnsSince, type ReadLogs } from './siege/long-turns.js';
-import { type Observation, percentile, unavailability, Victim } from './siege/victim.js';
+import { type Observation, percentile, slowestRead, unavailability, Victim } from './siege/victim.js';
 
 /** Minimum duration of an attack in seconds. */
 const SECONDS = Number(process.env.SIEGE_SECONDS) || 4;
 /** Maximum milliseconds until a harmful session is ended, as SECURITY.md promises. */
 const MOST_UNAVAILABLE_MS = 2_000;
 const CREATION_PATIENCE_MS = 60_000;
+const TRIES = 3;
+/** Milliseconds from the begin after which no attack is repeated, so that all of it takes at most 6 minutes. */
+const MOST_BEFORE_RETRY_MS = 220_000;
 
 /** The result of one attack: latencies in milliseconds, and as ratios to those of the quiet app. */
 interface Reported {
   attack: string;
+  slowestReadMs: number;
   services: Record<string, { requests: number; p50: number; p99: number; p50Ratio: number; p99Ratio: number }>;
 }
 
-/** `platform` is called when the tests run. The file `.siege-<place>.json` gets the latencies of each service. */
-export function siege(test: Test, platform: () => Platform, place: string, readLogs: ReadLogs): void {
+/**
+ * `platform` is called when the tests run. The file `.siege-<place>.json` gets the latencies of each service.
+ * `mostReadMs` is the maximum latency of a read in the best try.
+ */
+export function siege(
+  test: Test,
+  platform: () => Platform,
+  place: string,
+  readLogs: ReadLogs,
+  mostReadMs = Number.POSITIVE_INFINITY,
+): void {
+  const begin = performance.now();
   let victim: Victim;
   let attacker: Attacker;
   let owner: Management;
@@ -72,26 +88,37 @@ export function siege(test: Test, platform: () => Platform, place: string, readL
 
   for (const [index, attack] of ATTACKS.entries()) {
     test(`a neighbour's app works and projects are created during: ${attack.name}`, async () => {
-      const begin = new Date();
-      const { observations, created } = await observe(`made-${index}`, attack);
-      const services = compared(observations, quiet);
-      report.push({ attack: attack.name, services });
-      const unavailable = Math.max(...observations.map(unavailability));
-      const ratios = Object.entries(services).map(([service, { p99Ratio }]) => `${service} × ${p99Ratio.toFixed(1)}`);
-      // On a separate line: scripts/test.mjs shows lines that begin like this.
-      console.log(`\n# ${attack.name}: p99 of ${ratios.join(', ')}; 503 within ${unavailable.toFixed(0)} ms`);
-      await postgresRanOn();
-      assert.equal(wrongOf(observations), []);
-      assert.ok(unavailable <= MOST_UNAVAILABLE_MS, `503 for ${unavailable} ms`);
-      assert.is(created.status, 'healthy');
-      assert.equal(await longTurnsSince(begin, readLogs), []);
-      await noSessionIsLeft(attacker);
+      const isOver = () => performance.now() - begin > MOST_BEFORE_RETRY_MS;
+      const limits = { enough: mostReadMs, tries: TRIES, isOver };
+      const slowest = await lowestOf((attempt) => survive(attack, `made-${index}-${attempt}`), limits);
+      assert.ok(slowest <= mostReadMs, `the slowest read of the best try took ${slowest.toFixed(0)} ms`);
     });
   }
 
   test('an open transaction does not block realtime of others, whether or not it sends statements', async () => {
     await lasting?.isHarmless();
   });
+
+  /** Returns the latency in milliseconds of the app's slowest read during the attack. */
+  async function survive(attack: Attack, name: string): Promise<number> {
+    const since = new Date();
+    const { observations, created } = await observe(name, attack);
+    const services = compared(observations, quiet);
+    const slowestReadMs = slowestRead(observations);
+    report.push({ attack: attack.name, slowestReadMs, services });
+    const unavailable = Math.max(...observations.map(unavailability));
+    const ratios = Object.entries(services).map(([service, { p99Ratio }]) => `${service} × ${p99Ratio.toFixed(1)}`);
+    const figures = `503 within ${unavailable.toFixed(0)} ms; slowest read ${slowestReadMs.toFixed(0)} ms`;
+    // On a separate line: scripts/test.mjs shows lines that begin like this.
+    console.log(`\n# ${attack.name}: p99 of ${ratios.join(', ')}; ${figures}`);
+    await postgresRanOn();
+    assert.equal(wrongOf(observations), []);
+    assert.ok(unavailable <= MOST_UNAVAILABLE_MS, `503 for ${unavailable} ms`);
+    assert.is(created.status, 'healthy');
+    assert.equal(await longTurnsSince(since, readLogs), []);
+    await noSessionIsLeft(attacker);
+    return slowestReadMs;
+  }
 
   async function postgresRanOn(): Promise<void> {
     const ended = await witness?.query('select 1').catch((error: Error) => error);

@@ -30,20 +30,32 @@ async function prepared({ person, project }: Attacker, signal: AbortSignal, sql:
   }
 }
 
-/** Creates a function of the attacker and returns the path of its operations. */
+/**
+ * Creates a function of the attacker, unless an earlier try of the attack has, and returns the path of its operations.
+ * That try may also have used up the account's budget of requests.
+ */
 async function createFunction({ person, project }: Attacker, name: string, code: string): Promise<string> {
   const functions = `/projects/${project.id}/functions`;
-  const { status, body } = await person.call<{ id: number }>('POST', functions, { name, code });
-  if (status !== 201) throw new Error(`the function was not created: ${status} ${JSON.stringify(body)}`);
-  return `${functions}/${body.id}`;
+  for (;;) {
+    const listed = await person.call<{ id: number; name: string }[]>('GET', functions);
+    const present = listed.status === 200 ? listed.body.find((each) => each.name === name) : undefined;
+    if (present) return `${functions}/${present.id}`;
+    const { status, body } = await person.call<{ id: number }>('POST', functions, { name, code });
+    if (status === 201) return `${functions}/${body.id}`;
+    if (![409, 429, 503].includes(status)) {
+      throw new Error(`the function was not created: ${status} ${JSON.stringify(body)}`);
+    }
+    await sleep(PREPARE_PAUSE_MS);
+  }
 }
 
 export const SERVICE_ATTACKS: Attack[] = [
   {
     name: 'errors of a hundred megabytes over REST',
     run: async (attacker, signal) => {
-      await attacker.person.query(
-        attacker.project.id,
+      await prepared(
+        attacker,
+        signal,
         `create or replace function shout() returns text language plpgsql as $$
            begin raise exception '%', repeat('x', 100000000); end $$; notify pgrst, 'reload schema'`,
       );
@@ -164,19 +176,21 @@ export const SERVICE_ATTACKS: Attack[] = [
   {
     name: 'metadata of a user and of a file that is large to decode',
     run: async (attacker, signal) => {
-      const { person, project } = attacker;
+      const { project } = attacker;
       const hasStorage = attacker.services.includes('storage');
       await post(attacker, '/auth/v1/signup', JSON.stringify(PERSON));
-      await person.query(
-        project.id,
+      await prepared(
+        attacker,
+        signal,
         `update auth.users set raw_user_meta_data =
            (select jsonb_object_agg('k' || n, n) from generate_series(1, 300000) n) where email = '${PERSON.email}'`,
       );
       if (hasStorage) {
         await post(attacker, '/storage/v1/bucket', '{"name":"heavy"}', project.service_role_key);
         await post(attacker, '/storage/v1/object/heavy/file', 'text', project.service_role_key);
-        await person.query(
-          project.id,
+        await prepared(
+          attacker,
+          signal,
           `update storage.objects set user_metadata = (repeat('[', 5000) || repeat(']', 5000))::jsonb,
              metadata = metadata || (select jsonb_object_agg('k' || n, n) from generate_series(1, 100000) n)
            where bucket_id = 'heavy'`,

@@ -50,6 +50,8 @@ export interface Observation {
   /** The times of 503 responses with Retry-After. Without that header they are wrong responses. */
   unavailable: number[];
   latencies: number[];
+  /** The latencies of the GET requests among them. */
+  reads: number[];
 }
 
 interface AppSession {
@@ -268,7 +270,9 @@ export class Victim {
       else if (response.status !== status || (body !== undefined && text !== body))
         observation.wrong.push(`${name}: ${response.status} ${text.slice(0, 200)}`);
       else {
-        observation.latencies.push(performance.now() - begin);
+        const latency = performance.now() - begin;
+        observation.latencies.push(latency);
+        if (init.method === undefined) observation.reads.push(latency);
         return text;
       }
     } catch (error) {
@@ -327,12 +331,13 @@ async function hearing(
 
 const isUnavailable = ({ status, headers }: Response) => status === 503 && headers.has('retry-after');
 
-const newObservation = (service: Service): Observation => ({
+export const newObservation = (service: Service): Observation => ({
   service,
   requests: 0,
   wrong: [],
   unavailable: [],
   latencies: [],
+  reads: [],
 });
 
 /** Returns the latency in milliseconds that `share` of the responses did not exceed. */
@@ -340,6 +345,10 @@ export function percentile({ latencies }: Observation, share: number): number {
   const sorted = latencies.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }
+
+/** Returns the latency in milliseconds of the slowest read; 0 without reads. */
+export const slowestRead = (observations: readonly Observation[]): number =>
+  observations.flatMap(({ reads }) => reads).reduce((slowest, latency) => Math.max(slowest, latency), 0);
 
 /** Returns the milliseconds from the first 503 to the last. */
 export const unavailability = ({ unavailable }: Observation): number =>
