@@ -49,6 +49,10 @@ export const BRANCH_MAX_LENGTH = REVISION_MAX_LENGTH - BRANCH_PREFIX.length;
 /** Returns a revision that means the branch even if a tag has the same name. */
 export const revisionOfBranch = (branch: string) => `${BRANCH_PREFIX}${branch}`;
 
+/** Returns the branch that the revision means by its whole name. */
+export const branchIn = (revision: string | undefined): string | undefined =>
+  revision?.startsWith(BRANCH_PREFIX) ? revision.slice(BRANCH_PREFIX.length) : undefined;
+
 export const BUILD_BUDGET = {
   /** Maximum number of Builds of a project's site in the Kubernetes API, including waiting and running ones. */
   buildsOfProject: 20,

@@ -10,6 +10,8 @@ export interface BuildRequest {
   source: Source;
   credentials: { token: string | null; deployKey: string | null };
   settings: BuildSettings;
+  /** Public variables of the tenant's commands. COMMIT_SHA is added to them. */
+  deployment: Deployment;
   /** Variables of the tenant's commands. The clone does not get them. Their values are redacted in the log. */
   env: Readonly<Record<string, string>>;
   /** `work` is for this build only, and the caller removes it. `cache` is for this project only, and stays. */
@@ -20,6 +22,9 @@ export interface BuildRequest {
   /** A file (PEM) of all certificate authorities that the build trusts. Undefined: the system's. */
   certificates?: string | undefined;
 }
+
+/** `BRANCH`: the deployed branch. `SITE_URL`: the address at which the output is served. */
+export type Deployment = Readonly<Record<'BRANCH' | 'SITE_URL', string>>;
 
 export interface Source {
   repoUrl: string;

@@ -48,7 +48,7 @@ async function stepsOf(session: BuildSession, events: BuildEvents): Promise<Buil
   const plan = planOf(foldersFrom(root, folders.source));
   const { outputDir: set, warnings, ...commands } = commandsOf(root, request.settings, plan.manager);
   for (const warning of warnings) session.log.line(warning);
-  const toolchain = hasSteps(commands) ? await new Builder(session, root).build(plan, commands) : undefined;
+  const toolchain = hasSteps(commands) ? await new Builder(session, root, commit).build(plan, commands) : undefined;
   const outputDir = set ?? outputAfter(root);
   const output = outputFolder(folders.source, root, outputDir);
   const { manager: packageManager, nodeVersion } = toolchain ?? {};
@@ -82,6 +82,7 @@ class Builder {
   constructor(
     private readonly session: BuildSession,
     private readonly root: string,
+    private readonly commit: string,
   ) {}
 
   async build(plan: Plan, { installCommand, buildCommand }: Scripts): Promise<Toolchain> {
@@ -110,7 +111,7 @@ class Builder {
       kept: cache.toolchains,
       account,
       npm,
-      env: tenantEnv({ ...request, env: {} }, folders, cache, 'npm'),
+      env: tenantEnv({ ...request, env: {} }, this.commit, folders, cache, 'npm'),
       readable: this.#certificates(),
       writable: [folders.home, cache.packages('npm')],
       run: (command) => {
@@ -127,7 +128,7 @@ class Builder {
     log.line(`$ ${script}`);
     await this.session.run({
       command: ['/bin/sh', '-c', 'cd "$1" && shift && eval "$1"', 'sh', this.root, script],
-      env: tenantEnv(request, folders, cache, manager),
+      env: tenantEnv(request, this.commit, folders, cache, manager),
       readable: [...toolchain.readable, ...this.#certificates()],
       writable: [folders.source, folders.home, ...cache.managers],
       shown: JSON.stringify(script.slice(0, 200)),

@@ -32,7 +32,8 @@ export function writeHome(home: string, npm: MachineNpm | undefined, account: Ac
 }
 
 export function tenantEnv(
-  { certificates, env }: BuildRequest,
+  { certificates, deployment, env }: BuildRequest,
+  commit: string,
   { home, bin }: Folders,
   cache: ProjectCache,
   manager: ManagerName,
@@ -43,6 +44,8 @@ export function tenantEnv(
     TMPDIR: home,
     LANG: 'C.UTF-8',
     CI: 'true',
+    COMMIT_SHA: commit,
+    ...deployment,
     HTTP_PROXY: PROXY_URL,
     HTTPS_PROXY: PROXY_URL,
     http_proxy: PROXY_URL,

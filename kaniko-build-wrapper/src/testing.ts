@@ -94,6 +94,7 @@ export class Workshop {
       env: {},
       folders: { work, cache },
       limits: LIMITS,
+      deployment: { BRANCH: 'main', SITE_URL: 'http://shop.localhost:4000' },
       reach: { allowed: LOOPBACK },
       certificates: this.certificate().file,
       ...changes,

@@ -62,6 +62,7 @@ async function cloned(name: string, changes: Partial<CloneOrder> = {}): Promise<
     build: 'build-7',
     source: server.source(name),
     settings: { rootDir: undefined, installCommand: undefined, buildCommand: undefined, outputDir: undefined },
+    deployment: { BRANCH: 'next', SITE_URL: 'http://shop.example.com' },
     env: {},
     ticket: TICKET,
     egressUrl: egress.url,
@@ -139,6 +140,8 @@ test('values of the tenant reach the shell unchanged, and are not in the Dockerf
   const shell = (script: string) =>
     execFileSync('/bin/sh', ['-c', script], { cwd: build.context, env: { PATH: '/usr/bin:/bin' }, encoding: 'utf8' });
   assert.is(shell('. ./steps/environment; printf %s "$NICE"'), HOSTILE);
+  const facts = shell('. ./steps/environment; printf "%s|%s|%s" "$COMMIT_SHA" "$BRANCH" "$SITE_URL"');
+  assert.match(facts, /^[0-9a-f]{40}\|next\|http:\/\/shop\.example\.com$/);
   assert.is(shell('. ./steps/settings; printf "%s|%s" "$ROOT" "$OUTPUT"'), `/build/source/sub dir|a'b $(id)`);
   assert.not.match(read(build, 'steps/environment'), /BAD NAME/);
   assert.not.ok(existsSync('/tmp/escaped'));

@@ -84,7 +84,7 @@ async function cloned(order: CloneOrder, { credentials, log, work, context }: Cl
   }
   const commit = commitOf(source);
   log.line(`commit ${commit}`);
-  return { kind: 'cloned', commit, detected: prepared(order, source, { log, context }) };
+  return { kind: 'cloned', commit, detected: prepared(order, { source, commit }, { log, context }) };
 }
 
 type Output = (bytes: Buffer) => void;
@@ -100,7 +100,11 @@ const both =
     });
 
 /** Writes the context, and returns the values that the build will use. */
-function prepared(order: CloneOrder, source: string, { log, context }: Pick<Clone, 'log' | 'context'>): Found {
+function prepared(
+  order: CloneOrder,
+  { source, commit }: { source: string; commit: string },
+  { log, context }: Pick<Clone, 'log' | 'context'>,
+): Found {
   const { settings, env, certificates, egressUrl, processes, mark } = order;
   const root = innerFolder(source, settings.rootDir ?? '.', 'root_dir');
   const plan = planOf(foldersFrom(root, source));
@@ -118,7 +122,9 @@ function prepared(order: CloneOrder, source: string, { log, context }: Pick<Clon
   const version = nodeOf(plan);
   const image = `${order.nodeImage}:${order.nodeTag.replaceAll('{version}', String(version))}`;
   const managerPackage = packageOf(plan.manager);
-  writeContext({ image, rootDir, ...commands, managerPackage, env, certificates, egressUrl, processes, mark }, context);
+  const deployment = { COMMIT_SHA: commit, ...order.deployment };
+  const variables = { deployment, env, certificates, egressUrl };
+  writeContext({ image, rootDir, ...commands, managerPackage, ...variables, processes, mark }, context);
   return { ...detected, nodeVersion: String(version), packageManager: managerPackage ?? plan.manager.name };
 }
 
@@ -156,6 +162,7 @@ function requestOf(order: CloneOrder, credentials: Credentials, work: string): B
     source,
     credentials,
     settings: { ...settings, framework: undefined },
+    deployment: order.deployment ?? { BRANCH: '', SITE_URL: '' },
     env,
     folders: { work, cache: path.join(work, 'cache') },
     limits: { ...NO_LIMITS, logBytes },

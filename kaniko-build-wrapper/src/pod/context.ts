@@ -18,6 +18,8 @@ export interface ContextSteps {
   outputDir: string | undefined;
   /** The package manager and its version, which the image does not have. Undefined: npm of the image. */
   managerPackage: string | undefined;
+  /** Public variables: COMMIT_SHA, BRANCH and SITE_URL. */
+  deployment: Readonly<Record<string, string>>;
   env: Readonly<Record<string, string>>;
   certificates: string | undefined;
   egressUrl: string;
@@ -116,10 +118,11 @@ const settings = ({ rootDir, outputDir = '', managerPackage = '', processes, mar
     MARK: mark,
   });
 
-function environment({ egressUrl, certificates, env }: ContextSteps): string {
+function environment({ egressUrl, certificates, deployment, env }: ContextSteps): string {
   const here = 'localhost,127.0.0.1,::1';
   const ours = {
     CI: 'true',
+    ...deployment,
     LANG: 'C.UTF-8',
     HTTP_PROXY: egressUrl,
     HTTPS_PROXY: egressUrl,

@@ -5,13 +5,15 @@
  */
 import { createHash } from 'node:crypto';
 import { type JsonBound, parseJson } from '@slipway/program';
-import type { BuildSettings, Detected, Source } from '../request.js';
+import type { BuildSettings, Deployment, Detected, Source } from '../request.js';
 
 export interface CloneOrder {
   ref: string;
   build: string;
   source: Source;
   settings: Omit<BuildSettings, 'framework'>;
+  /** Public variables of the tenant's commands. COMMIT_SHA is added to them. Earlier releases wrote none. */
+  deployment?: Deployment;
   /** Variables of the tenant's commands. */
   env: Readonly<Record<string, string>>;
   /** The ticket to fetch the git credentials, valid once. */

@@ -20,6 +20,8 @@ export interface BuildOrder extends BuildName {
   repoUrl: string;
   /** The revision to build: a branch, tag or commit. */
   revision: string;
+  /** The branch that is deployed, for the build's commands. */
+  branch: string;
   /** A commit. If it is the newest one, nothing is built. */
   unless: string | undefined;
   /** Whether submodules are cloned too. */

@@ -240,6 +240,23 @@ test('a build gets the root folder of its project, and clones submodules on requ
   assert.equal([order.settings.rootDir, order.submodules], ['apps/web', true]);
 });
 
+test('a build gets the branch that it deploys', async (world) => {
+  const { engine, project, build, reaches } = world;
+  const ref = await project({ source: { ...WITH_PREVIEWS.source, productionBranch: 'live' } });
+  for (const [name, spec, branch] of [
+    ['of-production', {}, 'live'],
+    ['of-a-branch', { revision: 'refs/heads/next' }, 'next'],
+    ['of-a-commit', { revision: 'abc1234' }, 'live'],
+    ['of-a-preview', { preview: 'feature/cart' }, 'feature/cart'],
+  ] as const) {
+    await build(ref, name, spec);
+    await reaches(ref, name, 'Cloning');
+    engine.end(ref, name, DEPLOYED);
+    await reaches(ref, name, 'Deployed');
+    assert.is(engine.orders.get(`${ref}/${name}`)?.branch, branch, name);
+  }
+});
+
 test('a build gets the variables with the target build or all', async (world) => {
   const { engine, kubernetes, project, build, reaches } = world;
   const ref = await project({ env: { secretRef: { name: 'variables' } } });

@@ -3,7 +3,7 @@
  * the engine.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { type Build, type Project, revisionOfBranch } from '@slipway/crds';
+import { type Build, branchIn, type Project, revisionOfBranch } from '@slipway/crds';
 import { BUILD_LIMITS, namespaceOf, variablesFor } from '@slipway/installation';
 import { isNotFound, type Secret } from '@slipway/kubernetes';
 import { previewName } from '@slipway/sites';
@@ -32,6 +32,7 @@ export async function orderOf(
     site: siteOf(build, project.metadata.name),
     repoUrl: source?.repoUrl as string,
     revision: revision ?? branch,
+    branch: branchOf(build, project),
     unless: build.spec.unless,
     submodules: source?.submodules ?? false,
     plan,
@@ -44,6 +45,12 @@ export async function orderOf(
     env: await variablesOf(deps, project),
     limits: BUILD_LIMITS[plan],
   };
+}
+
+/** Returns the branch that the Build deploys. A revision that is a commit or a tag is of the production branch. */
+function branchOf({ spec: { preview, revision } }: Build, { spec: { source } }: Project): string {
+  if (preview !== undefined) return preview;
+  return branchIn(revision) ?? source?.productionBranch ?? 'main';
 }
 
 /** Returns the variables for builds. A missing Secret, such as a deleted one, has none. */

@@ -75,6 +75,7 @@ async function built(repository: string, changes: Partial<BuildOrder>): Promise<
     ref,
     name,
     site: ref,
+    branch: 'main',
     unless: undefined,
     ...source,
     settings: NOTHING_SET,
@@ -114,6 +115,15 @@ sealedTest('a build runs in the root folder of its project, and clones submodule
     assert.is(end?.kind, 'deployed', log);
     assert.is(await page(), expected);
   }
+});
+
+sealedTest('the commands of a build get the commit, the branch and the address of the site', async () => {
+  const commit = workshop.repository('facts', { 'package.json': {} });
+  const buildCommand = 'echo "$CI $COMMIT_SHA $BRANCH $SITE_URL" >index.html';
+  const settings = { ...NOTHING_SET, buildCommand, outputDir: '.' };
+  const { end, log } = await built('facts', { settings, branch: 'next' });
+  assert.is(end?.kind, 'deployed', log);
+  assert.is(await page(), `true ${commit} next http://${ref}.localhost\n`);
 });
 
 sealedTest('a build that starts again does not publish the output of an interrupted attempt', async () => {

@@ -256,7 +256,7 @@ export class MachineBuilds implements Builds {
       signal,
     }: { work: string; credentials: Credentials; log: BuildLogWriter; signal: AbortSignal },
   ) {
-    const { name, repoUrl, revision, unless, submodules, settings, env, limits } = order;
+    const { name, site, repoUrl, revision, branch, unless, submodules, settings, env, limits } = order;
     const builder = builderOf(order);
     const { reach, certificates } = this.#options;
     const memoryBytes = Math.min(limits.memoryBytes, this.#memoryBytes);
@@ -267,6 +267,7 @@ export class MachineBuilds implements Builds {
         source: { repoUrl, revision, submodules, unless },
         credentials,
         settings: { ...settings, framework: undefined },
+        deployment: { BRANCH: branch, SITE_URL: this.#options.siteUrl(site) },
         env,
         folders: { work, cache: this.#cache(builder) },
         limits: { ...limits, memoryBytes, processMemoryBytes: memoryBytes },

@@ -19,6 +19,7 @@ const ORDER: BuildOrder = {
   unless: undefined,
   repoUrl: 'https://git.example.com/ann/shop.git',
   revision: '$(id)',
+  branch: 'next',
   submodules: false,
   ticket: 'the-ticket-of-the-build',
   settings: { installCommand: undefined, buildCommand: '`id`', outputDir: undefined, rootDir: undefined },
@@ -112,6 +113,12 @@ test('the output of a preview is published under its own name, within the limits
 test('the clone of a check for missed pushes has the commit that was built before', () => {
   const { data } = buildSecret({ ...ORDER, unless: 'abc' }, PLACE, 'uid') as unknown as { data: { clone: string } };
   assert.is(JSON.parse(Buffer.from(data.clone, 'base64').toString()).source.unless, 'abc');
+});
+
+test('the clone gets the branch and the address of the site for the commands', () => {
+  const { data } = buildSecret(ORDER, PLACE, 'uid') as unknown as { data: { clone: string } };
+  const { deployment } = JSON.parse(Buffer.from(data.clone, 'base64').toString());
+  assert.equal(deployment, { BRANCH: 'next', SITE_URL: 'https://shop.slipway.example.com' });
 });
 
 test('the container of Kaniko writes an OCI layout, pushes nothing, and gets the site’s flags', () => {

@@ -7,7 +7,14 @@
  * data that it needs, so `build` has no secret but the owner's variables. All run without a service account, and can
  * reach nothing but the egress proxy.
  */
-import { ANNOTATION_BUILD, ANNOTATION_SITE, BUILDS_NAMESPACE, LABEL_BUILD_OF, type Site } from '@slipway/installation';
+import {
+  ANNOTATION_BUILD,
+  ANNOTATION_SITE,
+  BUILDS_NAMESPACE,
+  LABEL_BUILD_OF,
+  projectUrlByHost,
+  type Site,
+} from '@slipway/installation';
 import {
   type CloneOrder,
   CONTEXT,
@@ -22,9 +29,12 @@ import type { BuildOrder } from '../../../capabilities/index.js';
 import { outputLimitsOf } from '../../outputs.js';
 import { restrictedContainer } from '../restricted-pod.js';
 
+/** The settings of the site that builds need. */
+export type BuildsSite = Pick<Site, 'builds' | 'images' | 'publicUrl' | 'projectsDomain'>;
+
 export interface JobPlace {
   name: string;
-  site: Pick<Site, 'builds' | 'images'>;
+  site: BuildsSite;
   /** `http://<address>:<port>`. Pods of builds have no name server, so the address is a number. */
   egressUrl: string;
   /** The store's token for this build. */
@@ -137,14 +147,16 @@ const labelsOf = ({ ref }: BuildOrder) => ({
 });
 
 function cloneOrder(
-  { ref, name, repoUrl, revision, unless, submodules, settings, env, ticket, limits }: BuildOrder,
-  { site: { builds }, egressUrl, certificates, name: job }: JobPlace,
+  { ref, name, site: served, repoUrl, revision, branch, unless, submodules, settings, env, ticket, limits }: BuildOrder,
+  { site, egressUrl, certificates, name: job }: JobPlace,
 ): CloneOrder {
+  const { builds } = site;
   return {
     ref,
     build: name,
     source: { repoUrl, revision, submodules, unless },
     settings,
+    deployment: { BRANCH: branch, SITE_URL: projectUrlByHost(site, served) },
     env,
     ticket,
     egressUrl,

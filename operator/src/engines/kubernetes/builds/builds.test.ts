@@ -129,6 +129,7 @@ test('a build that is stopped before it has a Job ends as stopped', async ({ eng
     site: 'shop',
     repoUrl: 'https://git.example.com/shop.git',
     revision: 'main',
+    branch: 'main',
     unless: undefined,
     submodules: false,
     ticket: 'the-ticket',

@@ -13,7 +13,6 @@ import {
   BUILDS_NAMESPACE,
   LABEL_BUILD_OF,
   PROGRAMS,
-  type Site,
   SYSTEM_NAMESPACE,
 } from '@slipway/installation';
 import { type CloneOrder, markOf, secretValuesOf } from '@slipway/kaniko-build-wrapper';
@@ -24,7 +23,7 @@ import type { Logger } from 'pino';
 import type { BuildEnd, BuildName, BuildOrder, BuildState, Builds } from '../../../capabilities/index.js';
 import type { Metrics } from '../../../runtime/metrics.js';
 import { keptOutputs, outputLimitsOf } from '../../outputs.js';
-import { buildJob, buildSecret, CONTAINERS } from './build-job.js';
+import { type BuildsSite, buildJob, buildSecret, CONTAINERS } from './build-job.js';
 import { type BuildPod, endOfJob, hasStarted, NOT_RUN, stateOfPod } from './job-state.js';
 import { LogFollower } from './log-follower.js';
 import { userNamespacesOn } from './user-namespaces.js';
@@ -34,7 +33,7 @@ export interface KubernetesBuildsOptions {
   store: ContentStoreClient;
   /** Returns the token that signs tokens for the store. */
   storeToken(): Promise<string>;
-  site: Pick<Site, 'builds' | 'images'>;
+  site: BuildsSite;
   metrics: Metrics;
   log: Logger;
 }
