@@ -115,7 +115,7 @@ function packageFiles() {
 
 function compile() {
   const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-  const { references } = JSON.parse(readFileSync(path.join(root, 'tsconfig.json'), 'utf8'));
+  const { references = [] } = JSON.parse(readFileSync(path.join(root, 'tsconfig.json'), 'utf8'));
   const files = references.map((workspace) => path.join(root, workspace.path, 'dist', '.tsbuildinfo'));
   step('code compiled', files, 20, () => mustRun(nodeBinary(), [tsc, '-b'], 'the code does not compile'));
 }

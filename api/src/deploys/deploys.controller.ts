@@ -93,8 +93,8 @@ export class DeploysController {
     problems: {
       ...DELETING,
       409: {
-        kind: 'project_deleting',
-        text: 'The project is being deleted. Or previews are off, or too many wait.',
+        kind: 'conflict',
+        text: 'Previews are off, or too many wait to be built. Or the project is being deleted.',
       },
       400: { kind: 'no_repository', text: 'The branch is not valid, or the project has no repo_url or another type.' },
     },
