@@ -64,6 +64,10 @@ test('the public place is the host and port of the public URL and of the project
     ['127.0.0.1', 443],
   ] as const)
     assert.not(far({ host, port }), `${host}:${port}`);
+  const alone = place('https://example.com');
+  assert.ok(alone({ host: 'example.com', port: 443 }));
+  assert.not(alone({ host: 'intranet.example.com', port: 443 }), 'a host of others below the public name');
+  assert.ok(place('http://localhost:4000')({ host: 'abc.localhost', port: 4000 }), 'a site on this machine');
   const near = place('http://127.0.0.1:4000');
   assert.ok(near({ host: 'localhost', port: 4000 }) && near({ host: '::1', port: 4000 }));
   assert.not(near({ host: '10.127.0.0.1', port: 4000 }) || near({ host: 'localhost', port: 4001 }));

@@ -4,7 +4,7 @@
  * is allowed by its name, so that a hook may be a function of the project.
  */
 import { isIP } from 'node:net';
-import { type Installation, projectsHostOf } from '@slipway/installation';
+import { hasSites, type Installation, projectsHostOf } from '@slipway/installation';
 import { ALLOWED_NETWORKS_SETTING, connectionsOf, isLoopback } from '@slipway/program';
 import { type Destination, type Outbound, outboundTo, publicOnly } from '@slipway/program/outbound.js';
 import type { DataplaneSettings } from './settings.js';
@@ -29,12 +29,13 @@ export function publicPlace(installation: Pick<Installation, 'publicUrl' | 'proj
   const { hostname, port, protocol } = new URL(installation.publicUrl);
   const name = hostname.replace(/^\[(.*)\]$/, '$1');
   const names = isOfThisMachine(name) ? [name, 'localhost', '127.0.0.1', '::1'] : [name];
-  const projects = projectsHostOf(installation);
+  // Without a domain of their own, projects have no host names: a name below the public URL's may be another server.
+  const projects = hasSites(installation) ? projectsHostOf(installation) : undefined;
   const publicPort = Number(port) || (protocol === 'https:' ? 443 : 80);
   const projectsPort = Number(/:(\d+)$/.exec(installation.projectsDomain ?? '')?.[1]) || publicPort;
+  const isProject = (host: string) => projects !== undefined && isIP(projects) === 0 && host.endsWith(`.${projects}`);
   return ({ host, port: to }: Destination): boolean =>
-    (to === publicPort && names.includes(host)) ||
-    (to === projectsPort && isIP(projects) === 0 && host.endsWith(`.${projects}`));
+    (to === publicPort && names.includes(host)) || (to === projectsPort && isProject(host));
 }
 
 const isOfThisMachine = (name: string) => name === 'localhost' || name.endsWith('.localhost') || isLoopback(name);

@@ -33,14 +33,14 @@ export function publicOnly(blocked: readonly string[]): Outbound {
   }
 }
 
-const NOT_PUBLIC = 'the address is not public, or the site blocks it';
+const REFUSED = 'the address is not public, or the site blocks it';
 
 export class AddressRefused extends Error {
   readonly code = 'EADDRESSREFUSED';
 }
 
 /** `reason`: text of the error for a refused address, for the tenant and the log. */
-export function outboundTo(allows: Allows, reason = NOT_PUBLIC): Outbound {
+export function outboundTo(allows: Allows, reason = REFUSED): Outbound {
   const agent = new Agent({
     connect: (options, callback) => {
       const guard = guardOf(allows, destinationOf(options), reason);
