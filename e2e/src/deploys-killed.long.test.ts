@@ -22,13 +22,11 @@ let platform: RunningPlatform;
 let person: Management;
 let workshop: Workshop;
 let host: GitServer;
-let environment: Record<string, string>;
 
 test.before(async () => {
   workshop = new Workshop();
   host = await new GitServer(workshop).listen();
-  environment = { SLIPWAY_ALLOWED_NETWORKS: '127.0.0.0/8', SLIPWAY_CA_FILE: workshop.certificate().file };
-  platform = await startPlatform(undefined, environment);
+  platform = await startPlatform(undefined, host.settings);
   await Management.register(platform);
   person = await Management.register(platform);
 });
@@ -75,7 +73,7 @@ const VICTIMS = {
   },
   platform: async () => {
     await platform.kill();
-    platform = await startPlatform(platform, environment);
+    platform = await startPlatform(platform, host.settings);
   },
 };
 

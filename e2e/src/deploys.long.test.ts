@@ -30,11 +30,7 @@ let host: GitServer;
 test.before(async () => {
   workshop = new Workshop();
   host = await new GitServer(workshop, TOKEN).listen();
-  const { file } = workshop.certificate();
-  platform = await startPlatform(undefined, {
-    SLIPWAY_ALLOWED_NETWORKS: '127.0.0.0/8',
-    SLIPWAY_CA_FILE: file,
-  });
+  platform = await startPlatform(undefined, host.settings);
   await Management.register(platform);
   person = await Management.register(platform);
 });

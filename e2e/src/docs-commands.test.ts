@@ -70,8 +70,7 @@ test.before(async () => {
   GETTING_STARTED.replace = [['https://github.com/octocat/Spoon-Knife.git', `${host.origin}/example.git`]];
   platform = await startPlatform(undefined, {
     SLIPWAY_SERVICES_SHARED: 'all',
-    SLIPWAY_ALLOWED_NETWORKS: '127.0.0.0/8',
-    SLIPWAY_CA_FILE: workshop.certificate().file,
+    ...host.settings,
   });
   home = await mkdtemp(path.join(tmpdir(), 'slipway-docs-'));
 });

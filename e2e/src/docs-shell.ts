@@ -22,7 +22,7 @@ export interface Page {
   needsReadme?: true;
   /** The expected output of each block, in order. */
   blocks: RegExp[];
-  /** Runs only this number of blocks, on a machine that lacks what the later ones need. Default: all. */
+  /** The number of blocks that run, on a machine without the programs of the others. Default: all. */
   only?: number;
   /** How often the blocks run. Default: twice. */
   passes?: number;

@@ -25,10 +25,7 @@ let host: GitServer;
 test.before(async () => {
   workshop = new Workshop();
   host = await new GitServer(workshop, TOKEN).listen();
-  platform = await startPlatform(undefined, {
-    SLIPWAY_ALLOWED_NETWORKS: '127.0.0.0/8',
-    SLIPWAY_CA_FILE: workshop.certificate().file,
-  });
+  platform = await startPlatform(undefined, host.settings);
   // The first account is the administrator's, which has no limits.
   await Management.register(platform);
   person = await Management.register(platform);

@@ -209,6 +209,11 @@ export class GitServer {
     return `https://${this.workshop.address}:${(this.#server.address() as AddressInfo).port}`;
   }
 
+  /** Settings of a platform that may clone from this server. */
+  get settings(): Record<string, string> {
+    return { SLIPWAY_ALLOWED_NETWORKS: LOOPBACK.join(','), SLIPWAY_CA_FILE: this.workshop.certificate().file };
+  }
+
   source(name: string, revision = 'main') {
     return { repoUrl: `${this.origin}/${name}.git`, revision, submodules: false };
   }

@@ -41,8 +41,7 @@ export class Site {
     const host = await new GitServer(workshop, TOKEN).listen();
     workshop.repository(NAME, { 'package.json': { scripts: { build: BUILD } }, 'version.txt': '0', ...files });
     const platform = await startPlatform(undefined, {
-      SLIPWAY_ALLOWED_NETWORKS: '127.0.0.0/8',
-      SLIPWAY_CA_FILE: workshop.certificate().file,
+      ...host.settings,
       // Everything comes from one address.
       SLIPWAY_RATE_LIMIT: '0',
     });

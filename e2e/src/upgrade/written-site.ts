@@ -23,10 +23,7 @@ export async function startRepositories() {
   const server = await new GitServer(workshop, GIT_TOKEN).listen();
   return {
     url: `${server.origin}/site.git`,
-    environment: {
-      SLIPWAY_ALLOWED_NETWORKS: '127.0.0.0/8',
-      SLIPWAY_CA_FILE: workshop.certificate().file,
-    },
+    environment: server.settings,
     close: () => {
       server.close();
       workshop.close();
