@@ -1,5 +1,5 @@
 /** Tests the build logs on a real disk, with reads during writes. */
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { suite } from 'uvu';
@@ -58,6 +58,25 @@ test('a new attempt replaces the log, and logs of old builds are deleted', async
   assert.equal([await whole(logs, 'build-1'), await whole(logs, 'build-2')], ['', 'two']);
   await logs.remove('shop');
   assert.equal(await readdir(logs.folder), []);
+});
+
+test('the oldest logs of a project are deleted beyond 20 MiB, but none that is being written', async ({ logs }) => {
+  const builds = ['build-1', 'build-2', 'build-3', 'build-4'];
+  for (const [index, build] of builds.entries()) {
+    const log = await logs.write('shop', build, 16 * 2 ** 20);
+    log.append('Building', 'x'.repeat(8 * 2 ** 20));
+    await log.end();
+    const time = new Date(Date.now() - 60_000 + index * 1000);
+    await utimes(path.join(logs.folder, 'shop', build, '1-Building.log'), time, time);
+  }
+  const begun = await logs.write('shop', 'build-5', 1000);
+  assert.is(await logs.bytes('shop'), 32 * 2 ** 20);
+  await logs.keepOnly('shop', new Set([...builds, 'build-5']));
+  assert.equal((await readdir(path.join(logs.folder, 'shop'))).sort(), ['build-3', 'build-4', 'build-5']);
+  begun.append('Cloning', 'still written');
+  await begun.end();
+  assert.is(await whole(logs, 'build-5'), 'still written');
+  assert.is(await logs.bytes('elsewhere'), 0);
 });
 
 test.run();

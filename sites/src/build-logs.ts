@@ -4,7 +4,7 @@
  * stops once the next section begins.
  */
 import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { namesIn, unlessMissing } from '@slipway/program';
 import { checkedName } from './names.js';
@@ -15,6 +15,10 @@ export interface LogSection {
   bytes: number;
 }
 
+/** Maximum bytes of all logs of a project. */
+const MOST_OF_PROJECT = 20 * 1024 * 1024;
+/** Number of a project's logs that are written at the same time. */
+const WRITTEN = 2;
 const FILE = /^(\d{1,3})-([A-Za-z]{1,32})\.log$/;
 
 export class BuildLogs {
@@ -92,11 +96,35 @@ export class BuildLogs {
     return Buffer.alloc(0);
   }
 
+  /** Returns the bytes of all logs of the project. */
+  async bytes(ref: string): Promise<number> {
+    return (await this.#logs(ref)).reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  /** Deletes the logs of all other builds. Of these, deletes the oldest beyond the limit of a project. */
   async keepOnly(ref: string, builds: ReadonlySet<string>): Promise<void> {
-    const folder = path.join(this.folder, checkedName(ref));
-    for (const name of await namesIn(folder)) {
-      if (!builds.has(name)) await rm(path.join(folder, name), { recursive: true, force: true });
+    let bytes = 0;
+    for (const [index, log] of (await this.#logs(ref)).entries()) {
+      if (builds.has(log.build)) bytes += log.bytes;
+      // Builds of the site and of a preview may write to the newest ones, and to those without a byte.
+      const isExcess = bytes > MOST_OF_PROJECT && index >= WRITTEN && log.bytes > 0;
+      if (!builds.has(log.build) || isExcess) await this.clear(ref, log.build);
     }
+  }
+
+  /** Returns the logs of a project, the newest first. */
+  async #logs(ref: string): Promise<{ build: string; bytes: number; writtenAt: number }[]> {
+    const logs = [];
+    for (const build of await namesIn(path.join(this.folder, checkedName(ref)))) {
+      let [bytes, writtenAt] = [0, 0];
+      for (const { name } of await this.#files(ref, build)) {
+        const { size = 0, mtimeMs = 0 } =
+          (await stat(path.join(this.#build(ref, build), name)).catch(unlessMissing)) ?? {};
+        [bytes, writtenAt] = [bytes + size, Math.max(writtenAt, mtimeMs)];
+      }
+      logs.push({ build, bytes, writtenAt });
+    }
+    return logs.sort((a, b) => b.writtenAt - a.writtenAt);
   }
 
   async remove(ref: string): Promise<void> {
