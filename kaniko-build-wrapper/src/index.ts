@@ -16,6 +16,7 @@ export {
   readEnding,
   WORKSPACE,
 } from './pod/order.js';
+export { trimCache } from './project-cache.js';
 export { Redactor } from './redactor.js';
 export {
   type BuildEvents,

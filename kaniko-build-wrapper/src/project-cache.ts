@@ -1,16 +1,18 @@
 /**
  * The cache of one project: packages of each package manager, toolchains, and installed packages by lockfile. Only
- * builds of the project read and write it. At the start of each build, the least recently used entries are removed
- * until the cache is within its limit.
+ * builds of the project read and write it. Between builds, `trimCache` removes the least recently used entries.
  */
 import { createHash } from 'node:crypto';
-import { chownSync, lstatSync, mkdirSync, readdirSync, realpathSync, renameSync, utimesSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { chownSync, lstatSync, mkdirSync, realpathSync, renameSync, utimesSync } from 'node:fs';
+import { lstat, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { namesIn, unlessMissing } from '@slipway/program';
 import type { Account } from '@slipway/sandbox';
 import { sizeOf } from './disk-watch.js';
 
 const MANAGERS = ['npm', 'pnpm', 'yarn'];
+/** The folders of a cache. Each has one folder for each entry. */
+const KINDS = ['packages', 'toolchains', 'modules'];
 const LIMIT_BYTES = 2 * 2 ** 30;
 const ENTRIES = 20;
 
@@ -20,12 +22,11 @@ export class ProjectCache {
   constructor(
     folder: string,
     private readonly account: Account | undefined,
-    private readonly limitBytes = LIMIT_BYTES,
   ) {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     this.folder = realpathSync(folder);
     for (const packages of this.managers) this.#own(packages);
-    for (const kind of ['toolchains', 'modules']) mkdirSync(path.join(this.folder, kind), { recursive: true });
+    for (const kind of KINDS.slice(1)) mkdirSync(path.join(this.folder, kind), { recursive: true });
   }
 
   /** Returns the folder of a package manager's downloads. */
@@ -65,22 +66,6 @@ export class ProjectCache {
     utimesSync(entry, now, now);
   }
 
-  /** Removes entries until the cache is within its limit. */
-  async trim(): Promise<void> {
-    const entries = await Promise.all(this.#entries().map(sized));
-    entries.sort((a, b) => b.usedAt - a.usedAt);
-    let bytes = 0;
-    for (const [index, entry] of entries.entries()) {
-      bytes += entry.bytes;
-      if (bytes > this.limitBytes || index >= ENTRIES) await rm(entry.place, { recursive: true, force: true });
-    }
-  }
-
-  #entries(): string[] {
-    const folders = ['packages', 'toolchains', 'modules'].map((kind) => path.join(this.folder, kind));
-    return folders.flatMap((folder) => readdirSync(folder).map((name) => path.join(folder, name)));
-  }
-
   #modules(key: string): string {
     return path.join(this.folder, 'modules', key);
   }
@@ -95,9 +80,39 @@ export class ProjectCache {
 export const modulesKey = (...parts: readonly string[]): string =>
   createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32);
 
-async function sized(place: string): Promise<{ place: string; bytes: number; usedAt: number }> {
-  const { mtimeMs } = lstatSync(place);
-  return { place, usedAt: mtimeMs, bytes: (await sizeOf([place])).bytes };
+/**
+ * Removes the least recently used entries of a cache that no build uses, until it is within its limit. Returns the
+ * bytes that are left. Ends early if `signal` aborts.
+ */
+export async function trimCache(folder: string, signal?: AbortSignal, limitBytes = LIMIT_BYTES): Promise<number> {
+  const entries = await entriesOf(folder, signal);
+  entries.sort((a, b) => b.usedAt - a.usedAt);
+  let [bytes, left] = [0, 0];
+  for (const [index, entry] of entries.entries()) {
+    bytes += entry.bytes;
+    if (bytes <= limitBytes && index < ENTRIES) left = bytes;
+    else if (!signal?.aborted) await rm(entry.place, { recursive: true, force: true });
+  }
+  return left;
+}
+
+interface Entry {
+  place: string;
+  bytes: number;
+  usedAt: number;
+}
+
+async function entriesOf(folder: string, signal: AbortSignal | undefined): Promise<Entry[]> {
+  const entries: Entry[] = [];
+  for (const kind of KINDS) {
+    for (const name of await namesIn(path.join(folder, kind))) {
+      if (signal?.aborted) return [];
+      const place = path.join(folder, kind, name);
+      const { mtimeMs = 0 } = (await lstat(place).catch(unlessMissing)) ?? {};
+      entries.push({ place, usedAt: mtimeMs, bytes: (await sizeOf([place])).bytes });
+    }
+  }
+  return entries;
 }
 
 function isMoved(from: string, to: string): boolean {

@@ -38,10 +38,7 @@ async function stepsOf(session: BuildSession, events: BuildEvents): Promise<Buil
   const { request, folders, account } = session;
   session.begin('Cloning');
   await refuseUnneeded(session);
-  // Trimming runs beside the clone: adding up a large cache takes seconds, in which the clone waits for the network.
-  const cloning = clone({ request, folders, account, run: (command, onOutput) => session.run(command, onOutput) });
-  const [cloned, trimmed] = await Promise.allSettled([cloning, session.cache.trim()]);
-  for (const part of [cloned, trimmed]) if (part.status === 'rejected') throw part.reason;
+  await clone({ request, folders, account, run: (command, onOutput) => session.run(command, onOutput) });
   const commit = commitOf(folders.source);
   events.commit(commit);
   const root = innerFolder(folders.source, request.settings.rootDir ?? '.', 'root_dir');

@@ -12,6 +12,8 @@ export const INCOMING = 'incoming';
 export const MANIFEST = 'manifest.json';
 /** The empty file that marks a deployment which was live until another one replaced it. */
 export const SERVED = 'served';
+/** The file with the bytes that a deployment needs on the disk. */
+export const SIZE = 'size';
 /** Limits of a manifest: the largest one has the maximum number of files, all with the longest path. */
 export const MOST_OF_MANIFEST = { bytes: 64 * 1024 * 1024, depth: 8, values: 500_000 };
 

@@ -229,6 +229,24 @@ test('pruning keeps the live and the newest deployments, and removes unfinished 
   assert.equal(await readdir(sites.folder), []);
 });
 
+test('the bytes of a site are those of all its deployments and previews, on the disk', async ({ sites, output }) => {
+  assert.is(await sites.bytes('shop'), 0);
+  await writeFile(path.join(output, 'page.html'), 'a'.repeat(10_000));
+  await sites.publish('shop', 'build-1', output, LIMITS);
+  // Two files of a block; one of three blocks, with two encodings of a block each.
+  const one = (2 + 3 + 2) * 4096;
+  assert.is(await sites.bytes('shop'), one);
+  await sites.publish('shop', 'build-2', output, LIMITS);
+  await sites.publish(previewName('shop', 'next'), 'build-1', output, LIMITS);
+  assert.is(await sites.bytes('shop'), 3 * one);
+  const size = path.join(sites.folder, 'shop/deployments/build-2/size');
+  await rm(size);
+  assert.is(await sites.bytes('shop'), 3 * one, 'an earlier release wrote no size');
+  assert.is(await readFile(size, 'utf8'), `${one}`);
+  await sites.discard('shop', 'build-2');
+  assert.is(await sites.bytes('shop'), 2 * one);
+});
+
 test('text files are also stored in brotli and gzip when these are smaller', async ({ sites, output }) => {
   const page = '<p>hello</p>\n'.repeat(500);
   await writeFile(path.join(output, 'page.html'), page);

@@ -1,8 +1,8 @@
 /**
  * Stores deployments of sites in a folder. `<ref>/deployments/<id>/` has `files/…`, encoded files (`br/…`, `gzip/…`)
- * and `manifest.json`. `<ref>/live` names the live deployment. A deployment that was live until another one replaced it
- * has an empty file `served`. A preview is a site too: its folder is below `<ref>/previews`, and its name takes the
- * place of the ref in all calls.
+ * and `manifest.json`; `size` has its bytes on the disk. `<ref>/live` names the live deployment. A deployment that was
+ * live until another one replaced it has an empty file `served`. A preview is a site too: its folder is below
+ * `<ref>/previews`, and its name takes the place of the ref in all calls.
  *
  * In: outputs of builds. A site may have one writer and any number of readers. The files of a deployment never change
  * after the rename that gives its folder its name, and going live is one rename.
@@ -22,6 +22,7 @@ import {
   MOST_OF_MANIFEST,
   previewsFolder,
   SERVED,
+  SIZE,
   siteFolder,
 } from './layout.js';
 import { checkedName } from './names.js';
@@ -69,6 +70,8 @@ export interface KeptOutputs {
 }
 
 const COPIED_AT_ONCE = 256 * 1024;
+/** The smallest part of a disk that a file can use, in bytes. */
+const BLOCK = 4096;
 
 export class Sites {
   constructor(readonly folder: string) {}
@@ -102,6 +105,7 @@ export class Sites {
         if (isRules(file.path)) warnings.push(...(await takeRules(file.path, copied, bytes, manifest)));
         else manifest.files[file.path] = { bytes, hash, ...(await encoder.encode(file.path, copied, bytes)) };
       }
+      await replaceFile(path.join(incoming, SIZE), `${sizeOnDisk(manifest)}`);
       await replaceFile(path.join(incoming, MANIFEST), JSON.stringify(manifest));
       await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
       await rename(incoming, target);
@@ -168,6 +172,15 @@ export class Sites {
     }
   }
 
+  /** Returns the bytes on the disk of all deployments of the site and of its previews. */
+  async bytes(ref: string): Promise<number> {
+    let sum = 0;
+    for (const site of [ref, ...(await this.previews(ref))]) {
+      for (const id of await namesIn(deploymentsFolder(this.folder, site))) sum += await this.#size(site, id);
+    }
+    return sum;
+  }
+
   /** Returns the names of the project's previews. */
   async previews(ref: string): Promise<string[]> {
     return await namesIn(previewsFolder(this.folder, ref));
@@ -194,6 +207,19 @@ export class Sites {
     if (!(await stat(mark).catch(unlessMissing))) await replaceFile(mark, '');
   }
 
+  async #size(site: string, id: string): Promise<number> {
+    const file = path.join(this.#deployment(site, id), SIZE);
+    const text = await readFile(file, 'utf8').catch(unlessMissing);
+    if (text !== undefined) return Number(text);
+    // An earlier release wrote no size.
+    const manifest = await readManifest(this.#deployment(site, id));
+    if (!manifest) return 0;
+    const size = sizeOnDisk(manifest);
+    // The deployment may be removed at the same time.
+    await replaceFile(file, `${size}`).catch(unlessMissing);
+    return size;
+  }
+
   /** Returns the manifest's time of modification. Reads no content, because a manifest has an entry for each file. */
   async #publishedAt(ref: string, id: string): Promise<Date | undefined> {
     return (await stat(path.join(this.#deployment(ref, id), MANIFEST)).catch(unlessMissing))?.mtime;
@@ -211,6 +237,14 @@ export class Sites {
 function publishedOf(id: string, { files }: Manifest, warnings: string[]): Published {
   const all = Object.values(files);
   return { id, files: all.length, bytes: all.reduce((sum, { bytes }) => sum + bytes, 0), warnings };
+}
+
+function sizeOnDisk({ files }: Manifest): number {
+  const blocksOf = (bytes: number | undefined) => Math.ceil((bytes ?? 0) / BLOCK) * BLOCK;
+  return Object.values(files).reduce(
+    (sum, { bytes, br, gzip }) => sum + blocksOf(bytes) + blocksOf(br) + blocksOf(gzip),
+    0,
+  );
 }
 
 async function readManifest(deployment: string): Promise<Manifest | undefined> {

@@ -70,6 +70,15 @@ export type BuildEnd =
   | { kind: 'unneeded'; at: Date }
   | { kind: 'stopped'; at: Date };
 
+export interface KeptBuilds {
+  /** Names of the builds whose logs are kept. */
+  builds: ReadonlySet<string>;
+  /** Names of previews. */
+  previews: ReadonlySet<string>;
+  /** The number of deployments of the site that are kept beside the live one. A preview keeps at most one. */
+  deployments: number;
+}
+
 export interface Builds {
   /** The number of builds that run at the same time. */
   readonly atOnce: number;
@@ -97,11 +106,12 @@ export interface Builds {
   goLive(build: BuildName): Promise<boolean>;
   /** Returns the name of the build whose output the site or preview serves. Undefined: none. */
   liveBuild(site: string): Promise<string | undefined>;
+  /** Deletes all other logs, outputs and previews. The live outputs, and a preview with a running build, stay. */
+  keepOnly(ref: string, kept: KeptBuilds): Promise<void>;
   /**
-   * Deletes the logs and outputs of all builds except `names` and the live one, and all previews except `previews`. A
-   * preview with a running build stays as it is.
+   * Returns the bytes on the disk of the project's deployments, build caches and logs. Undefined: they are not known.
    */
-  keepOnly(ref: string, names: ReadonlySet<string>, previews: ReadonlySet<string>): Promise<void>;
+  diskBytes(ref: string): Promise<number | undefined>;
   /**
    * Deletes the cached packages, so that the next build begins without them. Returns false if a build uses them now.
    */

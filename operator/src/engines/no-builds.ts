@@ -14,6 +14,7 @@ export const noBuilds = (lacking: string): Builds => ({
   goLive: async () => false,
   liveBuild: async () => undefined,
   keepOnly: async () => {},
+  diskBytes: async () => undefined,
   clearCache: async () => true,
   remove: async () => {},
   onChange: () => {},

@@ -4,7 +4,7 @@
  */
 import { DEPLOYMENT_LIMITS, type DeploymentLimits, PREVIEW_LIMITS } from '@slipway/installation';
 import type { KeptOutputs } from '@slipway/sites';
-import { type BuildOrder, DEPLOYMENTS_KEPT } from '../capabilities/index.js';
+import type { BuildOrder } from '../capabilities/index.js';
 
 /** The number of former deployments of a preview that are kept, for open pages. */
 const PREVIEW_DEPLOYMENTS_KEPT = 1;
@@ -15,10 +15,14 @@ export function outputLimitsOf({ ref, site, plan }: Pick<BuildOrder, 'ref' | 'si
   return { ...limits, totalBytes: Math.min(limits.totalBytes, PREVIEW_LIMITS[plan].totalBytes) };
 }
 
-/** `written`: the site and the previews that running builds may write to. */
-export const keptOutputs = (previews: Iterable<string>, written: Iterable<string>): KeptOutputs => ({
-  deployments: DEPLOYMENTS_KEPT,
+/** `written`: the site and the previews that running builds may write to. `deployments`: how many of each are kept. */
+export const keptOutputs = (
+  previews: Iterable<string>,
+  written: Iterable<string>,
+  deployments: number,
+): KeptOutputs => ({
+  deployments,
   previews: [...previews],
-  previewDeployments: PREVIEW_DEPLOYMENTS_KEPT,
+  previewDeployments: Math.min(deployments, PREVIEW_DEPLOYMENTS_KEPT),
   written: [...new Set(written)],
 });

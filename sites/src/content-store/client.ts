@@ -50,6 +50,12 @@ export class ContentStoreClient {
     return (parseJson(body, MOST_OF_ANSWER) as { live: string | null }).live ?? undefined;
   }
 
+  /** Returns the bytes of the project's deployments and logs. Undefined: the store is of an earlier release. */
+  async bytes(ref: string): Promise<number | undefined> {
+    const { status, body } = await this.#send({ method: 'GET', site: ref, path: '/usage' });
+    return status === 200 ? (parseJson(body, MOST_OF_ANSWER) as { bytes: number }).bytes : undefined;
+  }
+
   /** Returns false if the store does not have the deployment. */
   async goLive(site: string, build: string): Promise<boolean> {
     const body = JSON.stringify({ build });

@@ -131,8 +131,10 @@ test('a log is unchanged when its writer writes the same text again from the sta
   ]);
   assert.is((await client.read('shop', 'build-1', 2, 4)).toString(), 'e\n');
   assert.is((await client.read('shop', 'build-1', 600_003, 4)).toString(), 'bc');
+  assert.is(await client.bytes('shop'), 600_005);
   await client.keepOnly('shop', ['build-2'], KEPT);
   assert.equal(await client.sections('shop', 'build-1'), []);
+  assert.is(await client.bytes('shop'), 0);
 });
 
 const NEXT = previewName('shop', 'next');

@@ -3,9 +3,9 @@
  * platform's token, and publications, each with the token of one build. Out: the content of the folders. A publication
  * changes nothing that is served: only the platform's programs can take a deployment live.
  *
- * `GET /sites/<site>`, `PUT …/live`, `POST …/kept`, `DELETE …`; below `…/builds/<build>`: `DELETE`, `PUT /deployment`,
- * `GET /log`, `GET /log/bytes`, `PUT /log/<number>-<section>`. `<site>` is the ref of a project, or the name of one of
- * its previews. Logs are those of the project.
+ * `GET /sites/<site>`, `GET …/usage`, `PUT …/live`, `POST …/kept`, `DELETE …`; below `…/builds/<build>`: `DELETE`,
+ * `PUT /deployment`, `GET /log`, `GET /log/bytes`, `PUT /log/<number>-<section>`. `<site>` is the ref of a project, or
+ * the name of one of its previews. Logs are those of the project.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
@@ -105,6 +105,8 @@ class ContentStoreServer {
     switch (`${method} ${rest}`) {
       case 'GET ':
         return { status: 200, body: { live: (await sites.liveId(site)) ?? null } };
+      case 'GET usage':
+        return { status: 200, body: { bytes: (await sites.bytes(site)) + (await logs.bytes(site)) } };
       case 'PUT live': {
         const { build } = parseJson(body) as { build: string };
         return this.#writers.run(site, async () => {

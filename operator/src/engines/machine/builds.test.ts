@@ -173,9 +173,9 @@ sealedTest('a preview is built beside the site with a cache of its own, and is r
   assert.match((await page()) ?? '', /^site/);
   assert.is((await sites.live(preview))?.id, `build-${number}`);
   assert.ok(existsSync(path.join(folder, 'cache', `${ref}.previews`)));
-  await builds.keepOnly(ref, new Set(), new Set([preview]));
+  await builds.keepOnly(ref, { builds: new Set(), previews: new Set([preview]), deployments: 5 });
   assert.equal(await sites.deployments(preview), [`build-${number}`]);
-  await builds.keepOnly(ref, new Set(), new Set());
+  await builds.keepOnly(ref, { builds: new Set(), previews: new Set(), deployments: 5 });
   assert.is(await sites.live(preview), undefined);
   assert.match((await page()) ?? '', /^site/);
   assert.is(await builds.clearCache(ref), true);

@@ -3,13 +3,11 @@
  * Out: the progress of each build. No process of a build outlives this process. Files that remain on the disk are
  * deleted at the next start.
  */
-import { execFile } from 'node:child_process';
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { statfsSync } from 'node:fs';
-import { mkdir, readdir, rename } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { diskReserveOf } from '@slipway/installation';
 import {
   BuildFailed,
@@ -24,16 +22,13 @@ import { connectionsOf, type Reach } from '@slipway/program';
 import { outboundTo } from '@slipway/program/outbound.js';
 import { BuildLogs, type BuildLogWriter, OutputRefused, Sites } from '@slipway/sites';
 import type { Logger } from 'pino';
-import type { BuildEnd, BuildName, BuildOrder, BuildState, Builds } from '../../capabilities/index.js';
+import type { BuildEnd, BuildName, BuildOrder, BuildState, Builds, KeptBuilds } from '../../capabilities/index.js';
 import { keptOutputs, outputLimitsOf } from '../outputs.js';
+import { BuildCaches, removed } from './build-caches.js';
 import { type CommitReport, CommitStatuses } from './commit-statuses.js';
 
-const run = promisify(execFile);
 /** Minimum bytes of memory of each build: Node starts with 1 GiB, but not with half of it. */
 const LEAST_MEMORY = 2 ** 30;
-const REMOVAL_MS = 10 * 60_000;
-/** Prefix of the names of caches that are being deleted. No ref begins with it. */
-const CLEARED = '.cleared-';
 
 export interface MachineBuildsOptions {
   /** The folder of work, caches and logs. */
@@ -72,6 +67,7 @@ export class MachineBuilds implements Builds {
   readonly #options: MachineBuildsOptions;
   readonly #sites: Sites;
   readonly #logs: BuildLogs;
+  readonly #caches: BuildCaches;
   readonly #statuses: CommitStatuses;
   readonly #running = new Map<string, Running>();
   #lacking: string | undefined;
@@ -84,6 +80,7 @@ export class MachineBuilds implements Builds {
     this.#memoryBytes = totalmem() / 2 / this.atOnce;
     this.#sites = new Sites(options.sitesFolder);
     this.#logs = new BuildLogs(path.join(options.folder, 'logs'));
+    this.#caches = new BuildCaches(path.join(options.folder, 'cache'), options.log);
     const { reportedTo: apis, log } = options;
     const outbound = outboundTo(connectionsOf(options.reach));
     this.#statuses = new CommitStatuses({ outbound, log, ...(apis ? { apis } : {}) });
@@ -107,8 +104,10 @@ export class MachineBuilds implements Builds {
   begin(): void {
     const wall = missingWall();
     this.#lacking = wall === undefined ? undefined : `this machine can not isolate a build: it does not have ${wall}`;
-    this.#ready = this.#removeLeftovers();
-    this.#ready.catch((error: Error) => this.#options.log.error({ why: error.message }, 'former files not deleted'));
+    const onError = (error: Error) => this.#options.log.error({ why: error.message }, 'former files not deleted');
+    this.#ready = removed(this.#work());
+    this.#ready.catch(onError);
+    this.#caches.begin().catch(onError);
   }
 
   start(order: BuildOrder): void {
@@ -119,6 +118,7 @@ export class MachineBuilds implements Builds {
     const running: Running = { site: order.site, report: () => {}, state, stop, ended: Promise.resolve() };
     this.#running.set(key, running);
     running.ended = this.#run(order, running).then((end) => {
+      this.#caches.release(builderOf(order));
       this.#reportEnd(order, running, end);
       this.#change(order, { end });
     });
@@ -152,25 +152,22 @@ export class MachineBuilds implements Builds {
     return this.#sites.liveId(site);
   }
 
-  async keepOnly(ref: string, names: ReadonlySet<string>, previews: ReadonlySet<string>): Promise<void> {
+  async keepOnly(ref: string, { builds, previews, deployments }: KeptBuilds): Promise<void> {
     const started = this.started(ref);
-    await this.#logs.keepOnly(ref, new Set([...names, ...started]));
+    await this.#logs.keepOnly(ref, new Set([...builds, ...started]));
     // Only a running build may write to its site.
     const written = started.map((name) => this.#running.get(keyOf({ ref, name }))?.site ?? ref);
-    await this.#sites.keepOnly(ref, keptOutputs(previews, written));
+    await this.#sites.keepOnly(ref, keptOutputs(previews, written, deployments));
+  }
+
+  async diskBytes(ref: string): Promise<number> {
+    const caches = buildersOf(ref).reduce((sum, builder) => sum + this.#caches.bytes(builder), 0);
+    return caches + (await this.#sites.bytes(ref)) + (await this.#logs.bytes(ref));
   }
 
   async clearCache(ref: string): Promise<boolean> {
     if (this.started(ref).length > 0) return false;
-    for (const cache of this.#caches(ref)) {
-      const cleared = path.join(this.#options.folder, 'cache', `${CLEARED}${randomUUID()}`);
-      // One rename, so that no build uses a partly deleted cache.
-      const isMoved = await rename(cache, cleared).then(() => true, unlessMissing);
-      if (!isMoved) continue;
-      removed(cleared).catch((error: Error) =>
-        this.#options.log.warn({ ref, why: error.message }, 'cache not deleted'),
-      );
-    }
+    for (const builder of buildersOf(ref)) await this.#caches.clear(builder);
     return true;
   }
 
@@ -181,7 +178,7 @@ export class MachineBuilds implements Builds {
     }
     await this.#logs.remove(ref);
     await this.#sites.remove(ref);
-    for (const cache of this.#caches(ref)) await removed(cache);
+    for (const builder of buildersOf(ref)) await this.#caches.remove(builder);
   }
 
   onChange(listener: (ref: string) => void): void {
@@ -193,6 +190,7 @@ export class MachineBuilds implements Builds {
     const all = [...this.#running.values()];
     for (const { stop } of all) stop.abort(new Error('the platform stops'));
     await Promise.all(all.map(({ ended }) => ended));
+    await this.#caches.close();
     await this.#statuses.close();
   }
 
@@ -220,13 +218,14 @@ export class MachineBuilds implements Builds {
     await this.#ready.catch(() => undefined);
     const log = await this.#logs.write(ref, name, order.limits.logBytes);
     try {
-      for (const folder of [work, this.#cache(builderOf(order))]) await mkdir(folder, { recursive: true, mode: 0o711 });
+      await mkdir(work, { recursive: true, mode: 0o711 });
+      const cache = await this.#caches.open(builderOf(order));
       // An interrupted attempt may have left the output of an older commit.
       await this.#sites.discard(site, name);
       const credentials = await fetchCredentials(this.#options.apiUrl, order, signal);
       running.report = this.#reporterOf(order, credentials.token, log);
       this.#change(order, { hasCredentials: true });
-      const { output, detected } = await this.#build(order, { work, credentials, log, signal });
+      const { output, detected } = await this.#build(order, { work, cache, credentials, log, signal });
       this.#change(order, { steps: ended(this.stateOf(order)?.steps, 0), detected: shown(detected) });
       const { warnings, bytes } = await this.#sites.publish(site, name, output, outputLimitsOf(order), signal);
       for (const warning of warnings) log.append('Building', `slipway: ${warning}\n`);
@@ -251,10 +250,11 @@ export class MachineBuilds implements Builds {
     order: BuildOrder,
     {
       work,
+      cache,
       credentials,
       log,
       signal,
-    }: { work: string; credentials: Credentials; log: BuildLogWriter; signal: AbortSignal },
+    }: { work: string; cache: string; credentials: Credentials; log: BuildLogWriter; signal: AbortSignal },
   ) {
     const { name, site, repoUrl, revision, branch, unless, submodules, settings, env, limits } = order;
     const builder = builderOf(order);
@@ -269,7 +269,7 @@ export class MachineBuilds implements Builds {
         settings: { ...settings, framework: undefined },
         deployment: { BRANCH: branch, SITE_URL: this.#options.siteUrl(site) },
         env,
-        folders: { work, cache: this.#cache(builder) },
+        folders: { work, cache },
         limits: { ...limits, memoryBytes, processMemoryBytes: memoryBytes },
         reach,
         certificates,
@@ -316,23 +316,8 @@ export class MachineBuilds implements Builds {
     this.#notify(build.ref);
   }
 
-  async #removeLeftovers(): Promise<void> {
-    const caches = path.join(this.#options.folder, 'cache');
-    const names = await readdir(caches).catch(unlessMissing);
-    const cleared = names?.filter((name) => name.startsWith(CLEARED)).map((name) => path.join(caches, name)) ?? [];
-    for (const folder of [this.#work(), ...cleared]) await removed(folder);
-  }
-
   #work(): string {
     return path.join(this.#options.folder, 'work');
-  }
-
-  #cache(builder: string): string {
-    return path.join(this.#options.folder, 'cache', builder);
-  }
-
-  #caches(ref: string): string[] {
-    return [ref, previewBuilderOf(ref)].map((builder) => this.#cache(builder));
   }
 }
 
@@ -343,19 +328,7 @@ export class MachineBuilds implements Builds {
 const builderOf = ({ ref, site }: BuildOrder) => (site === ref ? ref : previewBuilderOf(ref));
 /** Name of the builder of previews. It is unambiguous, because no ref has a dot. */
 const previewBuilderOf = (ref: string) => `${ref}.previews`;
-
-/**
- * Deletes a folder in which a build could write. It may have tens of thousands of files, some of them without any
- * permission. Another process deletes it, as this one has other work.
- */
-async function removed(folder: string): Promise<void> {
-  const script = 'test -e "$1" || exit 0; chmod -R u+rwX -- "$1"; rm -rf -- "$1"';
-  await run('/bin/sh', ['-c', script, 'sh', folder], { timeout: REMOVAL_MS, env: { PATH: '/usr/bin:/bin' } });
-}
-
-function unlessMissing(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== 'ENOENT') throw error;
-}
+const buildersOf = (ref: string) => [ref, previewBuilderOf(ref)];
 
 /** Returns the steps with the end of the last one set to now. */
 function ended(steps: BuildState['steps'] = [], exitCode: number | undefined): BuildState['steps'] {

@@ -146,7 +146,11 @@ test('the output of a preview is kept while a Job writes to it, also of a build 
   const { engine, stored } = world;
   const [jobs] = engine.informers();
   await jobs?.start();
-  await engine.keepOnly('shop', new Set(['build-9']), new Set(['a-kept-preview']));
+  await engine.keepOnly('shop', {
+    builds: new Set(['build-9']),
+    previews: new Set(['a-kept-preview']),
+    deployments: 5,
+  });
   assert.equal(stored.at(-1), {
     builds: ['build-9', 'build-1'],
     deployments: 5,
@@ -155,7 +159,7 @@ test('the output of a preview is kept while a Job writes to it, also of a build 
     written: [PREVIEW],
   });
   engine.forget({ ref: 'shop', name: 'build-1' });
-  await engine.keepOnly('shop', new Set(), new Set());
+  await engine.keepOnly('shop', { builds: new Set(), previews: new Set(), deployments: 5 });
   assert.equal(stored.at(-1)?.written, [PREVIEW]);
   await jobs?.close();
 });

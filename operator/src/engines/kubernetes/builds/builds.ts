@@ -20,7 +20,7 @@ import { Informer, isNotFound, type KubeClient, type KubeObject, type Secret } f
 import { type JsonBound, parseJson } from '@slipway/program';
 import { type ContentStoreClient, signGrant } from '@slipway/sites';
 import type { Logger } from 'pino';
-import type { BuildEnd, BuildName, BuildOrder, BuildState, Builds } from '../../../capabilities/index.js';
+import type { BuildEnd, BuildName, BuildOrder, BuildState, Builds, KeptBuilds } from '../../../capabilities/index.js';
 import type { Metrics } from '../../../runtime/metrics.js';
 import { keptOutputs, outputLimitsOf } from '../../outputs.js';
 import { type BuildsSite, buildJob, buildSecret, CONTAINERS } from './build-job.js';
@@ -180,11 +180,15 @@ export class KubernetesBuilds implements Builds {
     return this.#options.store.liveId(site);
   }
 
-  async keepOnly(ref: string, names: ReadonlySet<string>, previews: ReadonlySet<string>): Promise<void> {
+  async keepOnly(ref: string, { builds, previews, deployments }: KeptBuilds): Promise<void> {
     const started = this.started(ref);
     const own = started.flatMap((name) => this.#running.get(keyOf({ ref, name }))?.site ?? []);
     const written = [...own, ...this.#jobs.find(BY_PROJECT, ref).map(siteOfJob)];
-    await this.#options.store.keepOnly(ref, [...names, ...started], keptOutputs(previews, written));
+    await this.#options.store.keepOnly(ref, [...builds, ...started], keptOutputs(previews, written, deployments));
+  }
+
+  diskBytes(ref: string): Promise<number | undefined> {
+    return this.#options.store.bytes(ref);
   }
 
   /** Nothing to clear: each build begins with an empty volume. */
