@@ -254,6 +254,7 @@ export const ProjectStatus = Type.Object(
         {
           database: usage('The size of the database, if projects share its Postgres.'),
           storage: usage('The size of the files in storage.'),
+          site: usage('The size of a site’s deployments, build caches and build logs.'),
         },
         { description: 'Bytes in use for each limit of the plan, as last observed.' },
       ),

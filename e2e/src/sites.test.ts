@@ -79,7 +79,7 @@ test('a frontend project becomes healthy without a database at its own origin, a
   const endpoint = project.project_url;
   assert.equal(status.services, { hosting: { up: true, status: 'running', endpoint } });
   const types = status.conditions.map(({ type }) => type).sort();
-  assert.equal(types, ['HostingReady', 'IsolationReady', 'KeysReady', 'NamespaceReady', 'Ready']);
+  assert.equal(types, ['HostingReady', 'IsolationReady', 'KeysReady', 'NamespaceReady', 'Ready', 'SiteHasRoom']);
 
   const site = await ask(project.project_url);
   assert.equal([site.status, site.body.message], [404, 'Nothing is deployed yet']);
@@ -118,6 +118,14 @@ else
     assert.is((await requestSite(project.project_url)).body, '<h1>Hello</h1>');
     assert.is((await requestSite(project.project_url, '/docs/')).body, 'docs');
     assert.is((await requestSite(project.project_url, '/missing.css')).status, 404);
+    await until(async () => {
+      const { body } = await person.call<{ usage?: { site?: { used: number; limit: number } } }>(
+        'GET',
+        `/projects/${project.id}/status`,
+      );
+      // Two small files and a log, in steps of a megabyte.
+      return body.usage?.site?.used === 1e6 && body.usage.site.limit === 8 * 2 ** 30;
+    }, 'its status to have the disk that it uses');
     assert.is((await person.call('DELETE', `/projects/${project.id}`)).status, 200);
     await person.untilGone(project.id);
   });

@@ -33,6 +33,7 @@ const NUMBERS = {
   DATABASE_BYTES: ['database of a project, on a shared Postgres', decimal],
   WAL_BYTES_A_MINUTE: ['write-ahead log of an account in a minute', decimal],
   STORAGE_BYTES: ['files of a project', decimal],
+  SITE_BYTES: ['disk of a site', binaryOrGib],
 } satisfies Record<string, Row>;
 
 /** Rows of the table that have several numbers, by their members. */

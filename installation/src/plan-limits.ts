@@ -37,6 +37,21 @@ export const STORAGE_BYTES: ByPlan<number> = {
   enterprise: 1_600 * GB,
 };
 
+const MINUTE = 60_000;
+const GIB = 1024 ** 3;
+
+/**
+ * Maximum bytes of a site's deployments, build caches and build logs. Enforced by the operator, which makes room before
+ * a build starts.
+ */
+export const SITE_BYTES: ByPlan<number> = {
+  free: 8 * GIB,
+  starter: 16 * GIB,
+  pro: 32 * GIB,
+  team: 128 * GIB,
+  enterprise: 512 * GIB,
+};
+
 export interface BuildLimits {
   milliseconds: number;
   /** Bytes of all processes of a build together. */
@@ -48,8 +63,6 @@ export interface BuildLimits {
   logBytes: number;
 }
 
-const MINUTE = 60_000;
-const GIB = 1024 ** 3;
 const BUILD: BuildLimits = {
   milliseconds: 20 * MINUTE,
   memoryBytes: 4 * GIB,

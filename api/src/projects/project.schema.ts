@@ -288,7 +288,11 @@ export const ProjectStatusAnswer = Type.Object(
     ),
     usage: Type.Optional(
       Type.Object(
-        { database: usage('Its database.'), storage: usage('Its files in storage.') },
+        {
+          database: usage('Its database.'),
+          storage: usage('Its files in storage.'),
+          site: usage('The deployments, build caches and build logs of a site.'),
+        },
         { description: 'Usage of the quotas of its plan, as far as known.' },
       ),
     ),

@@ -24,6 +24,7 @@ import {
 } from '../controllers/project/context.js';
 import type { ProjectType } from '../controllers/project/project-type.js';
 import { retainNamespace } from '../controllers/project/steps/namespace.js';
+import { reportSiteUsage, SITE_HAS_ROOM } from '../controllers/project/steps/usage.js';
 import { ensureWebhookSecret } from '../controllers/project/steps/webhook-secret.js';
 
 export const frontend: ProjectType = {
@@ -55,7 +56,10 @@ export const frontend: ProjectType = {
         ? { up: false, status: 'suspended' }
         : { up: true, status: 'running', endpoint: hosting.siteUrl(project.ref) },
     };
-    await stages.run({ deployment: { condition: 'Ready', run: () => deploymentOf(context, latest) } });
+    await stages.run({
+      usage: { condition: SITE_HAS_ROOM, advisory: true, run: () => reportSiteUsage(context, shown) },
+      deployment: { condition: 'Ready', run: () => deploymentOf(context, latest) },
+    });
   },
 
   url: ({ capabilities }, ref) => capabilities.hosting?.siteUrl(ref) ?? '',

@@ -16,13 +16,13 @@ import {
   isPushCheck,
   type Project,
 } from '@slipway/crds';
-import { ACCOUNT_BUILD_LIMITS, PREVIEW_LIMITS, withTargets } from '@slipway/installation';
+import { ACCOUNT_BUILD_LIMITS, PREVIEW_LIMITS, SITE_BYTES, withTargets } from '@slipway/installation';
 import { Informer } from '@slipway/kubernetes';
 import { previewName } from '@slipway/sites';
 import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { BuildEnd, BuildName, BuildOrder, BuildState, Builds } from '../../capabilities/index.js';
+import type { BuildEnd, BuildName, BuildOrder, BuildState, Builds, KeptBuilds } from '../../capabilities/index.js';
 import { EventRecorder } from '../../runtime/events.js';
 import { Metrics } from '../../runtime/metrics.js';
 import { deleteAndWait, silentLog, startTestKubernetes, type TestKubernetes } from '../../testing.js';
@@ -30,6 +30,13 @@ import { buildCache, buildController } from './controller.js';
 import { digestOf } from './order.js';
 
 const keyOf = ({ ref, name }: BuildName) => `${ref}/${name}`;
+
+/** Bytes of the parts of a site. */
+interface Disk {
+  live: number;
+  former: number;
+  cache: number;
+}
 
 class Remembering implements Builds {
   atOnce = 2;
@@ -42,6 +49,7 @@ class Remembering implements Builds {
   kept = new Map<string, ReadonlySet<string>>();
   previews = new Map<string, ReadonlySet<string>>();
   live: string | undefined;
+  readonly disk = new Map<string, Disk>();
   readonly outputs = new Set<string>();
   /** Builds whose processes do not end at once. */
   readonly slow = new Set<string>();
@@ -73,13 +81,20 @@ class Remembering implements Builds {
   async liveBuild(): Promise<string | undefined> {
     return this.live;
   }
-  async keepOnly(ref: string, names: ReadonlySet<string>, previews: ReadonlySet<string>): Promise<void> {
-    this.kept.set(ref, names);
+  async keepOnly(ref: string, { builds, previews, deployments }: KeptBuilds): Promise<void> {
+    this.kept.set(ref, builds);
     this.previews.set(ref, previews);
+    if (deployments === 0) this.disk.set(ref, { ...this.#diskOf(ref), former: 0 });
   }
+  async diskBytes(ref: string): Promise<number> {
+    const { live, former, cache } = this.#diskOf(ref);
+    return live + former + cache;
+  }
+  #diskOf = (ref: string): Disk => this.disk.get(ref) ?? { live: 0, former: 0, cache: 0 };
   async clearCache(ref: string): Promise<boolean> {
     if (this.started(ref).length > 0) return false;
     this.cleared.push(ref);
+    this.disk.set(ref, { ...this.#diskOf(ref), cache: 0 });
     return true;
   }
   async remove(): Promise<void> {}
@@ -554,6 +569,62 @@ test('the cache is cleared after the running build and before the waiting build'
   await reaches(ref, 'build-2', 'Deployed');
   assert.ok(clearedFirst);
   assert.not.ok(await isAsked(world, ref));
+});
+
+const GIB = 2 ** 30;
+
+test('a build of a site beyond its share of the disk clears its cache, and keeps former deployments', async (world) => {
+  const { engine, project, build, reaches } = world;
+  const ref = await project({ owner: 'cached@example.com' });
+  engine.disk.set(ref, { live: GIB, former: 5 * GIB, cache: 3 * GIB });
+  await build(ref, 'one');
+  await reaches(ref, 'one', 'Cloning');
+  assert.equal(engine.disk.get(ref), { live: GIB, former: 5 * GIB, cache: 0 });
+  engine.end(ref, 'one', DEPLOYED);
+  await reaches(ref, 'one', 'Deployed');
+});
+
+test('a build of a site whose deployments exceed its share removes the former ones', async (world) => {
+  const { engine, project, build, reaches } = world;
+  const ref = await project({ owner: 'former@example.com' });
+  engine.disk.set(ref, { live: GIB, former: 8 * GIB, cache: 0 });
+  await build(ref, 'one');
+  await reaches(ref, 'one', 'Cloning');
+  assert.is(engine.disk.get(ref)?.former, 0);
+  engine.end(ref, 'one', DEPLOYED);
+  await reaches(ref, 'one', 'Deployed');
+});
+
+test('a build fails if the live site exceeds its share of the disk', async ({ engine, project, build, reaches }) => {
+  const ref = await project({ owner: 'live@example.com' });
+  engine.disk.set(ref, { live: SITE_BYTES.free, former: 1, cache: 1 });
+  await build(ref, 'one');
+  const failed = await reaches(ref, 'one', 'Failed');
+  assert.is(readyOf(failed)?.reason, 'DiskShareUsed');
+  assert.match(failed.status?.message ?? '', /the site uses 8192 MiB of the 8192 MiB of disk .* previews/);
+});
+
+test('an account whose sites use its share of the disk gets room from all caches, or no build', async (world) => {
+  const { engine, project, build, reaches } = world;
+  const owner = 'hoarder@example.com';
+  const refs = [];
+  for (let site = 0; site < 6; site += 1) refs.push(await project({ owner }));
+  const [ref, other] = refs as [string, string];
+  for (const each of refs) engine.disk.set(each, { live: 5 * GIB, former: 0, cache: GIB });
+  await build(ref, 'build-1');
+  await reaches(ref, 'build-1', 'Cloning');
+  assert.ok(engine.cleared.includes(other));
+  engine.end(ref, 'build-1', DEPLOYED);
+  await reaches(ref, 'build-1', 'Deployed');
+  engine.disk.set(other, { live: 8 * GIB - 1, former: 0, cache: 0 });
+  await build(ref, 'build-2');
+  const failed = await reaches(ref, 'build-2', 'Failed');
+  assert.match(failed.status?.message ?? '', /all sites of its owner use 33792 MiB of the 32768 MiB/);
+  const stranger = await project({ owner: 'stranger@example.com' });
+  await build(stranger, 'one');
+  await reaches(stranger, 'one', 'Cloning');
+  engine.end(stranger, 'one', DEPLOYED);
+  await reaches(stranger, 'one', 'Deployed');
 });
 
 const WITH_PREVIEWS = { source: { repoUrl: 'https://git.example.com/site.git', previews: true } };

@@ -24,9 +24,10 @@ import {
 } from '@slipway/crds';
 import { ACCOUNT_BUILD_LIMITS, LABEL_PROJECT, namespaceOf, refOfNamespace } from '@slipway/installation';
 import { isConflict, isNotFound } from '@slipway/kubernetes';
-import type { BuildEnd, BuildName, Builds } from '../../capabilities/index.js';
+import { type BuildEnd, type BuildName, type Builds, DEPLOYMENTS_KEPT } from '../../capabilities/index.js';
 import type { Outcome } from '../../runtime/controller.js';
 import { projectPath } from '../project/resources.js';
+import { lackOfDisk } from './disk-share.js';
 import { digestOf, newTicket, orderOf, siteOf } from './order.js';
 import { removalsOf } from './previews.js';
 import { pushCheckOf } from './push-checks.js';
@@ -420,13 +421,19 @@ function refuse(project: Project, { spec }: Build): Finding | undefined {
 
 async function start(
   deps: BuildReconcilerDeps,
-  { lastStarts }: BuildTurns,
+  { lastStarts, lookAtWaiting }: BuildTurns,
   { project, build }: { project: Project; build: Build },
 ): Promise<void> {
   const ticket = newTicket();
   // The cache of Projects may not have the owner's changes before the deploy yet.
   const current = await deps.client.get<Project>(projectPath(project.metadata.name));
   await clearCache(deps, current);
+  const lack = await makeRoom(deps, current);
+  if (lack) {
+    await write(deps, build, lack);
+    // The place stays free, for another build that waits.
+    return lookAtWaiting();
+  }
   const order = await orderOf(deps, current, build);
   const status = statusOf(build, { phase: 'Cloning', ticketDigest: digestOf(ticket) }, deps.now());
   await deps.statuses.write(build, status);
@@ -434,7 +441,23 @@ async function start(
   deps.engine.start({ ...order, ticket });
 }
 
-async function prune(deps: BuildReconcilerDeps, ref: string): Promise<void> {
+/**
+ * Makes room for the next build if the project or its account exceeds its share of the disk: caches go first, then the
+ * site's former deployments. Returns the reason if that is not enough.
+ */
+async function makeRoom(deps: BuildReconcilerDeps, project: Project): Promise<Finding | undefined> {
+  const lack = await lackOfDisk(deps, project);
+  if (!lack) return undefined;
+  for (const ref of lack.refs) await deps.engine.clearCache(ref);
+  const left = await lackOfDisk(deps, project);
+  if (!left) return undefined;
+  await prune(deps, project.metadata.name, 0);
+  const rest = await lackOfDisk(deps, project);
+  return rest && { phase: 'Failed', reason: 'DiskShareUsed', message: rest.message };
+}
+
+/** `deployments`: how many of the site's former deployments are kept. */
+async function prune(deps: BuildReconcilerDeps, ref: string, deployments = DEPLOYMENTS_KEPT): Promise<void> {
   const builds = buildsOf(deps, ref);
   const previews = previewBuildsOf(builds);
   const old = [
@@ -447,7 +470,11 @@ async function prune(deps: BuildReconcilerDeps, ref: string): Promise<void> {
   ];
   for (const build of old) await deleteBuild(deps, build);
   const kept = builds.filter((build) => !old.includes(build)).map(({ metadata }) => metadata.name);
-  await deps.engine.keepOnly(ref, new Set(kept), new Set(previews.map((build) => siteOf(build, ref))));
+  await deps.engine.keepOnly(ref, {
+    builds: new Set(kept),
+    previews: new Set(previews.map((build) => siteOf(build, ref))),
+    deployments,
+  });
 }
 
 async function deleteBuild({ client }: BuildReconcilerDeps, build: Build): Promise<void> {
