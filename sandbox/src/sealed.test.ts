@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -129,6 +129,17 @@ for (const mode of MODES) {
 
   test(`${name}, a process is sealed in the form that its rights allow`, () => {
     assert.is(sealing({ account, deno }, as).form, mode.form);
+  });
+
+  test(`${name}, a process is sealed when Deno is installed below /tmp`, () => {
+    const folder = mkdtempSync('/tmp/slipway-test-');
+    try {
+      chmodSync(folder, 0o755);
+      symlinkSync(deno, path.join(folder, 'deno'));
+      assert.is(sealing({ account, deno: path.join(folder, 'deno') }, as).form, mode.form);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 
   test(`${name}, a sealed process has its scratch folder and files`, async () => {

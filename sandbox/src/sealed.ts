@@ -157,7 +157,9 @@ export function sealing({ account, deno }: Pick<Sealed, 'account' | 'deno'>, as:
   if (tool) return { missing: `the program ${tool}` };
   if (account === undefined && as.length === 0 && isRoot()) return { missing: 'an account other than root' };
   const limits = { processMemoryBytes: 2 ** 30, processes: 1000, diskBytes: 2 ** 20, diskFiles: 100 };
-  const options = { account, deno, env: {}, scratch: '/tmp', socket: undefined, limits, readable: [], writable: [] };
+  // A scratch folder at /tmp would hide a Deno that is installed below it.
+  const scratch = '/scratch';
+  const options = { account, deno, env: {}, scratch, socket: undefined, limits, readable: [], writable: [] };
   const forms: SealForm[] = account ? ['root', 'user-namespace'] : ['user-namespace'];
   for (const form of forms) {
     const { command, args } = sealedAs(form, ['/bin/true'], options);
