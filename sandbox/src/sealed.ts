@@ -161,24 +161,33 @@ export function sealing({ account, deno }: Pick<Sealed, 'account' | 'deno'>, as:
   const scratch = '/scratch';
   const options = { account, deno, env: {}, scratch, socket: undefined, limits, readable: [], writable: [] };
   const forms: SealForm[] = account ? ['root', 'user-namespace'] : ['user-namespace'];
+  let last = '';
   for (const form of forms) {
     const { command, args } = sealedAs(form, ['/bin/true'], options);
-    if (succeeds([...as, command, ...args])) return { form };
+    const failure = failureOf([...as, command, ...args]);
+    if (failure === undefined) return { form };
+    last = failure;
   }
-  return { missing: missingWall([...as, ...asAccount(account)], filtering(deno, machine)) };
+  return { missing: missingWall([...as, ...asAccount(account)], filtering(deno, machine), last) };
 }
 
-function missingWall(as: readonly string[], filter: readonly string[]): string {
+function missingWall(as: readonly string[], filter: readonly string[], failure: string): string {
   const unshare = [...as, 'unshare', ...USER_NAMESPACE];
   if (!succeeds([...unshare, '/bin/true']))
     return 'user namespaces (user.max_user_namespaces, or the container engine)';
   const namespace = NAMESPACES.find((flag) => !succeeds([...unshare, '--fork', flag, '/bin/true']));
   if (namespace) return `namespaces of the kind ${namespace.slice(2)}`;
   if (!succeeds([...as, ...filter, '/bin/true'])) return 'a filter of system calls';
-  return 'mounts in a namespace, or limits';
+  return `mounts in a namespace, or limits (${failure})`;
 }
 
-function succeeds([program, ...args]: readonly string[]): boolean {
+const succeeds = (command: readonly string[]) => failureOf(command) === undefined;
+
+/** Runs a command. Returns undefined if it succeeds, else its last line on standard error, or how it ended. */
+function failureOf([program, ...args]: readonly string[]): string | undefined {
   const env = { PATH: SYSTEM_PATH, DENO_DIR: '/dev/null' };
-  return spawnSync(program as string, args, { timeout: 10_000, env }).status === 0;
+  const { status, signal, stderr, error } = spawnSync(program as string, args, { timeout: 10_000, env });
+  if (status === 0) return undefined;
+  if (error) return error.message;
+  return stderr.toString().trim().split('\n').at(-1) || `it ended with ${signal ?? `status ${status}`}`;
 }
