@@ -4,7 +4,7 @@ import { admin } from './admin.js';
 import { lockHolder } from './lock.js';
 import { inOneLine, StartProblem } from './problem.js';
 import { terminalProgress } from './progress.js';
-import { homeOf, readSettings, SETTINGS_HELP } from './settings.js';
+import { homeOf, readSettings, SETTINGS_HELP, unknownSettings } from './settings.js';
 import { Supervisor } from './supervisor.js';
 import { uninstall } from './uninstall.js';
 import { welcome } from './welcome.js';
@@ -35,6 +35,9 @@ const ONE_PRESS_MS = 500;
 async function start(): Promise<void> {
   const settings = readSettings(process.env, process.cwd());
   const progress = terminalProgress(process.stdout);
+  for (const name of unknownSettings(process.env)) {
+    progress.say(`! ${name} is not a setting and has no effect: npm start -- --help lists the settings`);
+  }
   const supervisor = new Supervisor(settings, progress);
   const stopping = endOnSignals(supervisor, progress.say);
   try {
@@ -97,6 +100,9 @@ const [command = 'start', ...words] = process.argv.slice(2);
 // Checked first, because help for a command must not run the command.
 if (command === 'help' || [command, ...words].some((word) => word === '--help' || word === '-h')) {
   process.stdout.write(HELP);
+} else if (command.startsWith('-')) {
+  const fix = 'settings are environment variables, such as SLIPWAY_PORT=4010 npm start. npm start -- --help lists them';
+  fail(new StartProblem(`there is no option ${command}: ${fix}`));
 } else if (!['admin', 'uninstall'].includes(command) && words.length > 0) {
   fail(new StartProblem(`${command} takes no "${words[0]}": npm start -- --help lists the commands`));
 } else if (command === 'stop') await stop().catch(fail);

@@ -5,7 +5,7 @@ import { readAllowedHosts } from '@slipway/installation';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { allowedHostsOf } from './programs.js';
-import { readSettings, SETTINGS_HELP } from './settings.js';
+import { readSettings, SETTINGS_HELP, unknownSettings } from './settings.js';
 
 test('the defaults are loopback, ports from 4000 on, and the folder .slipway', () => {
   assert.equal(readSettings({}, '/repo'), {
@@ -32,6 +32,17 @@ test('the help of the settings has one default for each setting, all in one colu
     const defaults = entry.split('\n').flatMap((line) => [...line.matchAll(/(?<= {2})\(/g)].map(({ index }) => index));
     assert.equal(defaults, [column], entry);
   }
+});
+
+test('a variable that is not a setting is unknown, unless a test or the start script sets it', () => {
+  const environment = {
+    SLIPWAY_PORT: '1',
+    SLIPWAY_PROT: '1',
+    SLIPWAY_TEST_LOG: '1',
+    SLIPWAY_PREPARED_MS: '1',
+    HOME: '/',
+  };
+  assert.equal(unknownSettings(environment), ['SLIPWAY_PROT']);
 });
 
 test('the public URL is derived from the listening address when it is not set', () => {

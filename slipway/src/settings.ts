@@ -179,6 +179,16 @@ export function readSettings(environment: NodeJS.ProcessEnv, folder: string): Se
   };
 }
 
+/** Matches variables of tests, and the one that the script of `npm start` sets. */
+const INTERNAL = /^SLIPWAY_(PREPARED_MS|HANG_RECORD|OUTLIVES_TEST|TEST_|E2E_)/;
+
+/** Returns the variables that look like a setting and are none, such as a misspelt one. */
+export function unknownSettings(environment: NodeJS.ProcessEnv): string[] {
+  const known = new Set(SETTINGS_HELP.match(/SLIPWAY_\w+/g));
+  const own = Object.keys(environment).filter((name) => name.startsWith('SLIPWAY_'));
+  return own.filter((name) => !known.has(name) && !INTERNAL.test(name));
+}
+
 /** Reads only the home, which is all that stopping needs: another setting may be wrong without preventing a stop. */
 export const homeOf = (environment: NodeJS.ProcessEnv, folder: string) =>
   path.resolve(folder, environment.SLIPWAY_HOME || '.slipway');

@@ -138,6 +138,14 @@ for (const words of [['--help'], ['-h'], ['stop', '--help'], ['stop', '-h'], ['a
     assert.match(stdout, /^\nnpm start +starts the platform[\s\S]*npm stop[\s\S]*SLIPWAY_PORT/);
   });
 
+test('an option on the command line is reported, and the error names the environment variables', async () => {
+  assert.is(
+    await failingStart({ SLIPWAY_HOME: home }, ['--port', '5140']),
+    'slipway: there is no option --port: settings are environment variables, such as SLIPWAY_PORT=4010 npm start. ' +
+      'npm start -- --help lists them',
+  );
+});
+
 test('an extra word on the command line is reported', async () => {
   assert.is(
     await failingStart({ SLIPWAY_HOME: home }, ['stop', 'now']),
