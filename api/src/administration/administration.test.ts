@@ -23,6 +23,15 @@ test.before(async () => {
 });
 test.after(() => api?.close());
 
+test('a command of npm run admin that is missing, unknown or incomplete is reported as such', async () => {
+  const problem = async (...words: string[]) =>
+    await runCommand(words, api.platform).then(String, (error: Error) => error.message.split('. The commands are:')[0]);
+  assert.is(await problem(), 'a command is missing');
+  assert.is(await problem('apoint', 'me@example.com'), 'there is no command "apoint"');
+  assert.is(await problem('appoint'), 'appoint needs an argument');
+  assert.is(await problem('appoint', 'me', 'you'), 'appoint does not accept "me you"');
+});
+
 test('every administration route rejects an account that is not an administrator', async () => {
   const { token, id } = await person();
   for (const [method, path, json] of [

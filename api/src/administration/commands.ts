@@ -16,7 +16,13 @@ export async function runCommand([name, ...words]: readonly string[], database: 
   if (name === 'accounts' && words.length === 0) return await accounts(database);
   const command = Object.hasOwn(OWNER_COMMANDS, name ?? '') ? OWNER_COMMANDS[name as string] : undefined;
   if (command?.words === words.length) return await command.run(database, ...words);
-  throw new Error(`there is no command "${[name, ...words].join(' ')}". The commands are:\n${COMMANDS_HELP}`);
+  throw new Error(`${problemOf(name, words)}. The commands are:\n${COMMANDS_HELP}`);
+}
+
+function problemOf(name: string | undefined, words: readonly string[]): string {
+  if (name === undefined) return 'a command is missing';
+  if (!['appoint', 'accounts', ...Object.keys(OWNER_COMMANDS)].includes(name)) return `there is no command "${name}"`;
+  return words.length === 0 ? `${name} needs an argument` : `${name} does not accept "${words.join(' ')}"`;
 }
 
 async function appoint(database: pg.Client, address: string): Promise<string> {
