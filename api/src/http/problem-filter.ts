@@ -65,7 +65,7 @@ export function unrouted(request: FastifyRequest): Problem {
   const methods = methodsOf(pathOf(request));
   if (methods.length === 0) return new Problem('not_found', whyUnrouted(pathOf(request)));
   const allow = methods.join(', ');
-  return new Problem('method_not_allowed', `This address takes ${allow}.`, { headers: { allow } });
+  return new Problem('method_not_allowed', `This address accepts ${allow}.`, { headers: { allow } });
 }
 
 /** Matches the path of a project's service, such as `/rest/v1/todos`. */

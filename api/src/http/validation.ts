@@ -41,7 +41,7 @@ function toInteger(text: unknown): unknown {
 }
 
 function refusal(errors: FieldError[]) {
-  const detail = errors.map(({ field, message }) => (field ? `${field}: ${message}` : message)).join('; ');
+  const detail = errors.map(({ field, message }) => `${field || 'the body'}: ${message}`).join('; ');
   return new Problem('validation_failed', detail || 'The request is not valid.', { errors });
 }
 
@@ -95,14 +95,14 @@ function spread(error: TLocalizedValidationError, schema: TSchema): FieldError[]
   if (error.keyword === 'enum') {
     return [{ field: path, message: `must be one of ${error.params.allowedValues.join(', ')}` }];
   }
-  return [{ field: path, message: (DESCRIBED.has(error.keyword) && described(error, schema)) || error.message }];
+  if (error.keyword === 'minProperties') return [{ field: path, message: 'must have at least one field' }];
+  return [{ field: path, message: (error.keyword === 'pattern' && described(error, schema)) || error.message }];
 }
 
-const DESCRIBED = new Set(['pattern', 'minProperties']);
 /** Returns the description of a pattern, as a person can't read a long pattern. */
 function described(error: TLocalizedValidationError, schema: TSchema): string | undefined {
   const description = nodesTo(error, schema).findLast((node) => node.description !== undefined)?.description;
-  return description && `does not have the required form: ${description}`;
+  return description && `does not have the required form: ${description.replace(/\.$/, '')}`;
 }
 
 /** Returns the pattern that the names of an object's free members must match. */

@@ -47,6 +47,16 @@ test('a new project is a Project resource, is found at once, and shows its secre
   assert.equal(status.services.storage, { up: false, status: 'unavailable', endpoint: null });
 });
 
+test('a rejected body is explained in one sentence for each field', async () => {
+  const ada = await owner();
+  const { id } = (await ada.call('POST', '/projects', { name: 'explained' })).body;
+  const empty = await ada.call('PATCH', `/projects/${id}`, {});
+  assert.is(empty.body.detail, 'the body: must have at least one field');
+  assert.equal(empty.body.errors, [{ field: '', message: 'must have at least one field' }]);
+  const wrong = await ada.call('POST', '/projects', { name: 'y', plan: 'gold' });
+  assert.match(wrong.body.detail, /^name: does not have the required form: .*[^.]; plan: must be one of /);
+});
+
 test('concurrent creations of one name make one project, and the name is free after its deletion', async () => {
   const ada = await owner();
   const answers = await Promise.all(Array.from({ length: 5 }, () => ada.call('POST', '/projects', { name: 'wanted' })));
