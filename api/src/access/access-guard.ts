@@ -72,7 +72,8 @@ function hasWebhookProof(context: ExecutionContext, names: readonly string[]): b
 function unauthorized(missing: boolean) {
   const detail = missing
     ? 'Send a token: `Authorization: Bearer <token>`, from POST /auth/login or POST /tokens.'
-    : 'The token is not valid, has expired or was revoked. Log in again, or use another token.';
+    : 'The token is not valid, has expired or was revoked. Log in again, or use another token. ' +
+      'The keys of a project are valid only below its project_url.';
   const challenge = missing ? 'Bearer' : 'Bearer error="invalid_token"';
   return new Problem('unauthorized', detail, { headers: { 'www-authenticate': challenge } });
 }
