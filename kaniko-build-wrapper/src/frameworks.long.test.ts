@@ -1,22 +1,17 @@
 /** Tests builds of real projects with packages from the registry that the machine's npm is configured for. */
-import { lookup } from 'node:dns/promises';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { missingWall } from './index.js';
-import { GitServer, LOOPBACK, NOTHING_SET, Workshop } from './testing.js';
-import { machineNpm } from './toolchain/machine-npm.js';
+import { GitServer, LOOPBACK, NOTHING_SET, registryNetworks, Workshop } from './testing.js';
 
 const workshop = new Workshop();
 let server: GitServer;
 let allowed: string[];
 test.before(async () => {
   server = await new GitServer(workshop).listen();
-  const registry = new URL((await machineNpm())?.registry ?? 'https://localhost').hostname;
-  // A mirror may have an address outside of the internet.
-  const addresses = await lookup(registry, { all: true });
-  allowed = [...LOOPBACK, ...addresses.map(({ address, family }) => `${address}/${family === 4 ? 32 : 128}`)];
+  allowed = [...LOOPBACK, ...(await registryNetworks())];
 });
 test.after(() => {
   server.close();

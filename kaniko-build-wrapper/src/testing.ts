@@ -1,5 +1,6 @@
 /** For tests: real git servers, repositories, and builds in temporary folders. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -10,6 +11,7 @@ import path from 'node:path';
 import { freePort, until } from '@slipway/testing';
 import type { BuildEvents, BuildRequest, BuildResult } from './index.js';
 import { runBuild } from './index.js';
+import { machineNpm } from './toolchain/machine-npm.js';
 
 const MIB = 2 ** 20;
 export const LIMITS = {
@@ -21,6 +23,13 @@ export const LIMITS = {
   logBytes: 10 * MIB,
 };
 export const LOOPBACK = ['127.0.0.0/8', '::1/128'];
+
+/** Returns the networks of npm's registry. A mirror may have an address outside of the internet. */
+export async function registryNetworks(): Promise<string[]> {
+  const registry = new URL((await machineNpm())?.registry ?? 'https://localhost').hostname;
+  const addresses = await lookup(registry, { all: true });
+  return addresses.map(({ address, family }) => `${address}/${family === 4 ? 32 : 128}`);
+}
 
 /** A folder for one test file. `close` removes it. */
 export class Workshop {
@@ -284,8 +293,7 @@ export class SshServer {
     const program = `git -c safe.directory='*' upload-pack`;
     const served = `set -- $SSH_ORIGINAL_COMMAND; name=\${2#\\'}; exec ${program} "${bare}/\${name%\\'}"`;
     writeFileSync(shell, `#!/bin/sh\n${served}\n`, { mode: 0o755 });
-    const publicKey = readFileSync(path.join(folder, 'client.pub'), 'utf8');
-    writeFileSync(path.join(folder, 'authorized'), `restrict,command="${shell}" ${publicKey}`, { mode: 0o600 });
+    this.authorize(readFileSync(path.join(folder, 'client.pub'), 'utf8'));
     mkdirSync('/run/sshd', { recursive: true });
     const options = {
       ListenAddress: '127.0.0.1',
@@ -301,6 +309,13 @@ export class SshServer {
     this.#process = spawn('/usr/sbin/sshd', ['-D', '-f', '/dev/null', ...words], { stdio: 'ignore' });
     await until(() => isListening(this.#port), 'sshd');
     return this;
+  }
+
+  /** Serves the repositories to these public keys alone. */
+  authorize(...publicKeys: string[]): void {
+    const { folder } = this.workshop;
+    const lines = publicKeys.map((key) => `restrict,command="${path.join(folder, 'git-shell')}" ${key.trim()}\n`);
+    writeFileSync(path.join(folder, 'authorized'), lines.join(''), { mode: 0o600 });
   }
 
   /** Replaces the host key of the server. */
