@@ -225,7 +225,7 @@ sealedTest('the log has no secret, in whatever way a command prints it', async (
 });
 
 sealedTest('a build that forks without end is stopped at its timeout, and other builds run beside it', async () => {
-  const bomb = attack('b() { b | b & }; b; sleep 100', {
+  const bomb = attack('(b() { b | b & }; b) & exec sleep 100', {
     ref: 'bomb',
     limits: { ...LIMITS, processes: 100, milliseconds: 8_000 },
   });

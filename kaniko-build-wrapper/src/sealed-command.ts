@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Account, installedDeno, sealed, watchMemory } from '@slipway/sandbox';
+import { type Account, ControlGroup, installedDeno, sealed, watchMemory } from '@slipway/sandbox';
 import { inBackground } from './background.js';
 import { watchDisk } from './disk-watch.js';
 import type { BuildLimits } from './request.js';
@@ -55,8 +55,24 @@ export async function runSealed(
   signal: AbortSignal,
 ): Promise<number> {
   signal.throwIfAborted();
+  const group = ControlGroup.make(how.limits);
+  try {
+    return await runIn(group, how, onOutput, signal);
+  } finally {
+    await group?.remove();
+  }
+}
+
+/** `group`: undefined where none can be made. The watches limit the command in both cases. */
+async function runIn(
+  group: ControlGroup | undefined,
+  how: SealedCommand,
+  onOutput: (bytes: Buffer) => void,
+  signal: AbortSignal,
+): Promise<number> {
   const { command, args, env } = sealedForm(how);
-  const [program, ...words] = inBackground([command, ...args]) as [string, ...string[]];
+  const whole = inBackground([command, ...args]);
+  const [program, ...words] = (group?.running(whole) ?? whole) as [string, ...string[]];
   const child = spawn(program, words, { cwd: '/', env, stdio: ['ignore', 'pipe', 'pipe'] });
   child.stdout.on('data', onOutput);
   // The relay sends all output of the command to standard output, so these errors are from the programs around it.
@@ -82,7 +98,8 @@ export async function runSealed(
     const [[code, by]] = await Promise.all([closed, watches.catch(() => undefined)]);
     const [memory, disk] = await watches;
     signal.throwIfAborted();
-    if (memory !== undefined) throw new Ended(`its processes used more than ${mebibytes(memoryBytes)} of memory`);
+    if (memory !== undefined || group?.isExceeded)
+      throw new Ended(`its processes used more than ${mebibytes(memoryBytes)} of memory`);
     if (disk !== undefined) throw new Ended(disk);
     if (code !== 0) onOutput(complaints);
     return code ?? (by === 'SIGKILL' ? 137 : 143);
