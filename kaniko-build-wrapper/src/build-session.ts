@@ -6,7 +6,7 @@ import { chownSync, mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:
 import path from 'node:path';
 import { type Account, accountOf } from '@slipway/sandbox';
 import { BuildLog } from './build-log.js';
-import { type EgressProxy, startEgressProxy } from './egress/proxy.js';
+import { type ConnectionFailure, type EgressProxy, startEgressProxy } from './egress/proxy.js';
 import { ProjectCache } from './project-cache.js';
 import { type BuildEvents, BuildFailed, type BuildRequest, Refused, type Step } from './request.js';
 import { Ended, runSealed, type StepCommand } from './sealed-command.js';
@@ -14,7 +14,7 @@ import { secretValuesOf } from './secret-values.js';
 
 /** Maximum bytes of the path of a Unix socket, which is the kernel's limit. */
 const SOCKET_PATH_BYTES = 107;
-const REFUSALS_SHOWN = 20;
+const UNREACHED_SHOWN = 20;
 
 export interface Folders {
   /** The working tree. */
@@ -34,7 +34,7 @@ export class BuildSession {
   readonly cache: ProjectCache;
   readonly #signal: AbortSignal;
   readonly #timeout: AbortSignal;
-  readonly #refused = new Set<string>();
+  readonly #unreached = new Set<string>();
   #proxy: EgressProxy | undefined;
   #step: Step | undefined;
 
@@ -73,7 +73,7 @@ export class BuildSession {
     }
     const { uid, gid } = this.account ?? { uid: 0, gid: 0 };
     writeFileSync(passwd, `build:x:${uid}:${gid}::${home}:/bin/sh\n`, { mode: 0o644 });
-    this.#proxy = await startEgressProxy(socket, this.request.reach, (target, why) => this.#showRefusal(target, why));
+    this.#proxy = await startEgressProxy(socket, this.request.reach, (target, failure) => this.#show(target, failure));
     this.own(socket);
   }
 
@@ -131,9 +131,12 @@ export class BuildSession {
     return new BuildFailed(this.#step ?? 'Cloning', null, message);
   }
 
-  #showRefusal(target: string, why: string): void {
-    if (this.#refused.has(target) || this.#refused.size >= REFUSALS_SHOWN) return;
-    this.#refused.add(target);
-    this.log.line(`Slipway refused a connection to ${JSON.stringify(target.slice(0, 200))}: ${why}.`);
+  #show(target: string, { isRefused, why }: ConnectionFailure): void {
+    if (this.#unreached.has(target) || this.#unreached.size >= UNREACHED_SHOWN) return;
+    this.#unreached.add(target);
+    const shown = JSON.stringify(target.slice(0, 200));
+    this.log.line(
+      isRefused ? `Slipway refused a connection to ${shown}: ${why}.` : `Slipway can not reach ${shown}: ${why}.`,
+    );
   }
 }

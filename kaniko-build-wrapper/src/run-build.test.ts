@@ -78,6 +78,13 @@ sealedTest('a clone fails with exit code 128 when access is denied, and shows no
   }
 });
 
+sealedTest('the log of a build names a host that the platform can not reach', async () => {
+  const source = { repoUrl: 'https://git.name.invalid/site.git', revision: 'main', submodules: false };
+  const recorded = await workshop.build({ source, credentials });
+  assert.is((recorded.error as BuildFailed).exitCode, 128);
+  assert.match(recorded.text, /^Slipway can not reach "git\.name\.invalid:443": .*name\.invalid\.$/m);
+});
+
 sealedTest('a build finds a tag and a commit, and reports a revision that does not exist', async () => {
   const first = workshop.repository('tags', { 'index.html': 'first' });
   const tree = path.join(workshop.folder, 'trees/tags');

@@ -8,11 +8,11 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { type EgressProxy, startEgressProxy } from './proxy.js';
+import { type ConnectionFailure, type EgressProxy, startEgressProxy } from './proxy.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'slipway-test-'));
 const [guarded, open] = [path.join(folder, 'guarded.sock'), path.join(folder, 'open.sock')];
-const refused: [target: string, why: string][] = [];
+const refused: [target: string, failure: ConnectionFailure][] = [];
 const proxies: EgressProxy[] = [];
 const server = createServer((incoming, response) => {
   if (incoming.url === '/away') response.writeHead(302, { location: 'http://169.254.169.254/latest' });
@@ -23,9 +23,9 @@ const portOf = (of: { address(): unknown }) => (of.address() as AddressInfo).por
 
 test.before(async () => {
   for (const each of [server, echo]) await once(each.listen(0, '127.0.0.1'), 'listening');
-  proxies.push(await startEgressProxy(guarded, { allowed: [] }, (...refusal) => refused.push(refusal)));
+  proxies.push(await startEgressProxy(guarded, { allowed: [] }, (...failure) => refused.push(failure)));
   proxies.push(
-    await startEgressProxy(open, { allowed: ['127.0.0.0/8', '169.254.0.0/16'] }, (...refusal) => refused.push(refusal)),
+    await startEgressProxy(open, { allowed: ['127.0.0.0/8', '169.254.0.0/16'] }, (...failure) => refused.push(failure)),
   );
 });
 test.after(async () => {
@@ -102,8 +102,8 @@ test('the proxy rejects addresses outside of the internet in every notation', as
     const { status, answer } = await tunnel(guarded, `${host}:80`);
     assert.is(status, 403, `${host}: ${answer}`);
     assert.equal(
-      refused.map(([target]) => target),
-      [`${host}:80`],
+      refused.map(([target, { isRefused }]) => [target, isRefused]),
+      [[`${host}:80`, true]],
     );
     assert.is((await get(guarded, `http://${host}/`)).status, 403, host);
   }
@@ -133,7 +133,11 @@ test('the proxy resolves a name for each connection, and checks the address that
     const { status } = await tunnel(socketPath, `localhost:${portOf(echo)}`, 'hello');
     assert.is(status, socketPath === open ? 200 : 403);
   }
+  refused.length = 0;
   assert.is((await tunnel(guarded, 'name.invalid:80')).status, 502);
+  const [target, failure] = refused[0] ?? [];
+  assert.equal([refused.length, target, failure?.isRefused], [1, 'name.invalid:80', false]);
+  assert.match(failure?.why ?? '', /name\.invalid/);
 });
 
 test('the proxy closes its connections when it ends', async () => {

@@ -24,6 +24,12 @@ const [CONNECTIONS_OF_ADDRESS, CONNECTIONS_OF_ALL] = [64, 1024];
 /** Ports that the proxy rejects: the port of mail between servers. No build needs it, and spammers look for it. */
 const REFUSED_PORTS = new Set([25]);
 
+export interface ConnectionFailure {
+  /** False: the address could not be reached. */
+  isRefused: boolean;
+  why: string;
+}
+
 export interface EgressProxy {
   /** The proxy's own address: a URL, or the path of a socket. */
   url: string;
@@ -31,13 +37,13 @@ export interface EgressProxy {
 }
 
 /**
- * `place` is the path of a socket, or `host:port`. `refused` receives each refused host and port, with the reason.
- * `answer` answers requests to the proxy itself, by their path.
+ * `place` is the path of a socket, or `host:port`. `failed` receives the host and port of each connection that was not
+ * made, with the reason. `answer` answers requests to the proxy itself, by their path.
  */
 export async function startEgressProxy(
   place: string,
   reach: Reach,
-  refused: (target: string, why: string) => void,
+  failed: (target: string, failure: ConnectionFailure) => void,
   answer?: (request: IncomingMessage, response: ServerResponse) => void,
 ): Promise<EgressProxy> {
   const outbound = outboundTo(connectionsOf(reach));
@@ -47,7 +53,7 @@ export async function startEgressProxy(
     forward(outbound, request, response).catch((error) => refuse(request.url ?? '', error, response));
   });
   const refuse = (target: string, error: unknown, response: ServerResponse) => {
-    if (error instanceof AddressRefused) refused(target, error.message);
+    failed(target, failureOf(error));
     if (response.headersSent) response.destroy();
     else response.writeHead(statusOf(error), { 'content-type': 'text/plain' }).end(`${reasonOf(target, error)}\n`);
   };
@@ -61,7 +67,7 @@ export async function startEgressProxy(
   server.on('connect', (request: IncomingMessage, client: Duplex, head: Buffer) => {
     client.on('error', () => client.destroy());
     tunnel(outbound, open, { target: request.url ?? '', client, head }).catch((error) => {
-      if (error instanceof AddressRefused) refused(request.url ?? '', error.message);
+      failed(request.url ?? '', failureOf(error));
       const body = `${reasonOf(request.url ?? '', error)}\n`;
       client.end(`HTTP/1.1 ${statusOf(error)} Refused\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
     });
@@ -143,7 +149,9 @@ function addressOf(target: string): { host: string; port: number } {
   return { host: (bracketed ?? plain) as string, port };
 }
 
-const statusOf = (error: unknown) => (error instanceof AddressRefused || error instanceof TypeError ? 403 : 502);
+const isRefusal = (error: unknown) => error instanceof AddressRefused || error instanceof TypeError;
+const statusOf = (error: unknown) => (isRefusal(error) ? 403 : 502);
+const failureOf = (error: unknown) => ({ isRefused: isRefusal(error), why: (error as Error).message });
 
 const reasonOf = (target: string, error: unknown) =>
   `The build's connection to ${target.slice(0, 300)} failed: ${(error as Error).message}`;

@@ -24,7 +24,9 @@ export const startBuildEgress = (settings: EgressSettings, log: Logger) =>
   startEgressProxy(
     settings.listen,
     { allowed: settings.allowedNetworks, blocked: settings.blockedNetworks },
-    (target, why) => log.info({ target: target.slice(0, 200), why }, 'build connection refused'),
+    (target, { isRefused, why }) => {
+      if (isRefused) log.info({ target: target.slice(0, 200), why }, 'build connection refused');
+    },
     (...pair) => answer(settings, ...pair),
   );
 

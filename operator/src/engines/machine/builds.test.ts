@@ -121,9 +121,11 @@ sealedTest('the commands of a build get the commit, the branch and the address o
   const commit = workshop.repository('facts', { 'package.json': {} });
   const buildCommand = 'echo "$CI $COMMIT_SHA $BRANCH $SITE_URL" >index.html';
   const settings = { ...NOTHING_SET, buildCommand, outputDir: '.' };
-  const { end, log } = await built('facts', { settings, branch: 'next' });
+  // A valid name of a branch.
+  const branch = 'next$(id)`id`;"\'&|>x';
+  const { end, log } = await built('facts', { settings, branch });
   assert.is(end?.kind, 'deployed', log);
-  assert.is(await page(), `true ${commit} next http://${ref}.localhost\n`);
+  assert.is(await page(), `true ${commit} ${branch} http://${ref}.localhost\n`);
 });
 
 sealedTest('a build that starts again does not publish the output of an interrupted attempt', async () => {
