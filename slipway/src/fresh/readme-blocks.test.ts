@@ -48,6 +48,16 @@ for (const [name, variables, answered] of [
   });
 }
 
+test('the README’s wait_for fails at once when ID is empty and the platform is unreachable', async () => {
+  const { url, close } = await statusServer();
+  close();
+  const started = Date.now();
+  const { status, stderr } = await runInShell(`API=${url} ID= ME=\n${waitFor()}\nwait_for healthy`);
+  assert.is(status, 1);
+  assert.is(stderr, "no healthy for ID='': run the block that sets ID and ME again. The last answer: none\n");
+  assert.ok(Date.now() - started < 10_000);
+});
+
 test('the README’s wait_for ends without output when the status contains the text', async () => {
   const { url, close } = await statusServer();
   const lines = [`API=${url} ID=1 ME='authorization: Bearer good'`, waitFor(), 'wait_for healthy'];
