@@ -83,6 +83,9 @@ test('allowed addresses can be reached by name and by address, and a name resolv
     assert.is(socket?.remoteAddress, '127.0.0.1');
     socket?.destroy();
   }
+  const refusal = await outbound.connect('127.0.0.2', port, 5_000).catch((error: Error) => error);
+  assert.instance(refusal, AddressRefused);
+  assert.match((refusal as Error).message, 'an administrator can allow its network in SLIPWAY_ALLOWED_NETWORKS');
   await outbound.close();
   server.closeAllConnections();
   server.close();

@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
 import { Agent, buildConnector, fetch as fetchBy } from 'undici';
 import { addressesOf } from './addresses.js';
+import { ALLOWED_NETWORKS_SETTING } from './reach.js';
 
 export interface Outbound {
   fetch: typeof fetch;
@@ -27,13 +28,15 @@ export interface Destination {
 /** `blocked`: CIDRs of the site besides those that are not public. */
 export function publicOnly(blocked: readonly string[]): Outbound {
   try {
-    return outboundTo(addressesOf({ blocked }));
+    return outboundTo(addressesOf({ blocked }), 'the address is not public, or blockedAddresses contains it');
   } catch (error) {
     throw new Error(`blockedAddresses of the site: ${(error as Error).message}`);
   }
 }
 
-const REFUSED = 'the address is not public, or the site blocks it';
+const REFUSED =
+  'the address is not public, or the platform blocks it; an administrator can allow its network in ' +
+  `${ALLOWED_NETWORKS_SETTING}, on a cluster in outbound.allowedNetworks`;
 
 export class AddressRefused extends Error {
   readonly code = 'EADDRESSREFUSED';
