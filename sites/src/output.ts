@@ -38,6 +38,8 @@ const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBL
 export const MOST_LEFT_OUT = 20;
 /** The only name with a leading dot that is published (RFC 8615). */
 const WELL_KNOWN = '.well-known';
+/** Git's folder, which every site of plain files has. No warning names it, because nobody means to publish it. */
+const CLONE = '.git';
 
 export class Output {
   #entries = 0;
@@ -65,6 +67,7 @@ export class Output {
     for await (const entry of await this.#open(folder)) {
       const name = folder === '' ? entry.name : `${folder}/${entry.name}`;
       this.#count(name);
+      if (name === CLONE) continue;
       if (entry.name.startsWith('.') && entry.name !== WELL_KNOWN) this.#leaveOut(dotfileLeftOut(name));
       else if (entry.isSymbolicLink()) this.#leaveOut(linkLeftOut(name));
       else if (entry.isDirectory()) yield* this.#walk(name, depth + 1);
