@@ -40,13 +40,18 @@ export const MOST_LEFT_OUT = 20;
 const WELL_KNOWN = '.well-known';
 /** Git's folder, which every site of plain files has. No warning names it, because nobody means to publish it. */
 const CLONE = '.git';
+/** Files that can answer requests for `/`: a site without index.html may redirect them. */
+const ROOTS: ReadonlySet<string> = new Set(['index.html', '_redirects']);
+const NO_ROOT =
+  'the output folder has no index.html, so / responds with 404. If the page is in another folder, set output_dir to it';
 
 export class Output {
   #entries = 0;
   #files = 0;
   #bytes = 0;
   #pathBytes = 0;
-  /** Lines for the build's log about names that are not published. */
+  #hasRoot = false;
+  /** Lines for the build's log about names that are not published, and about a missing index.html. */
   readonly leftOut: string[] = [];
 
   constructor(
@@ -60,6 +65,7 @@ export class Output {
     if (this.#files === 0) {
       throw new OutputRefused('the output has no file to publish: set output_dir to a folder that the build makes');
     }
+    if (!this.#hasRoot) this.leftOut.push(NO_ROOT);
   }
 
   async *#walk(folder: string, depth: number): AsyncGenerator<OutputFile> {
@@ -124,6 +130,7 @@ export class Output {
       this.#bytes += stats.size;
       if (this.#bytes > totalBytes) throw new OutputRefused(`the output has more than ${inMib(totalBytes)}`);
       this.#files += 1;
+      this.#hasRoot ||= ROOTS.has(name);
       yield { path: name, bytes: stats.size, handle };
     } finally {
       await handle.close();

@@ -129,6 +129,17 @@ test('publishing leaves out links and dotfiles except .well-known, and warns of 
   ]);
 });
 
+test('publishing warns of an output without index.html unless it has _redirects', async ({ sites, output }) => {
+  const warningsOf = async (id: string) => (await sites.publish('shop', id, output, LIMITS)).warnings;
+  await rm(path.join(output, 'index.html'));
+  await writeFile(path.join(output, 'about.html'), 'x');
+  const [warning, ...others] = await warningsOf('build-1');
+  assert.match(warning ?? '', 'the output folder has no index.html, so / responds with 404');
+  assert.equal(others, []);
+  await writeFile(path.join(output, '_redirects'), '/ /about.html 302\n');
+  assert.equal(await warningsOf('build-2'), []);
+});
+
 test('an output is rejected when all its paths have more than 4 MiB', async ({ output }) => {
   const folder = path.join(output, Array(4).fill('d'.repeat(200)).join('/'));
   await mkdir(folder, { recursive: true });
