@@ -201,6 +201,43 @@ test('a deleted namespace is restored with the same webhook secret', async () =>
   }, 'the same webhook secret');
 });
 
+test('a site with a new owner has no secret of the former one, and another webhook secret', async () => {
+  const slack_webhook = 'https://hooks.slack.com/services/T0/B0/of-the-former-owner';
+  const source = { repo_url: 'https://git.example.com/ann/handed.git', github_token: 'token-of-the-former-owner' };
+  const project = await createSite('handed', source);
+  assert.is((await person.call('PATCH', `/projects/${project.id}`, { slack_webhook })).status, 200);
+  assert.is((await person.call('POST', `/projects/${project.id}/deploy-key`)).status, 200);
+  type Secrets = { items: { data?: Record<string, string> }[] };
+  const secretText = async () => {
+    const path = `/api/v1/namespaces/${namespaceOf(project.ref)}/secrets`;
+    const { items } = await withClient(platform.kubeconfig, (client) => client.get<Secrets>(path));
+    return items.flatMap(({ data = {} }) => Object.entries(data)).join('\n');
+  };
+  const before = await secretText();
+  const heir = await Management.register(platform);
+  await withClient(platform.kubeconfig, (client) =>
+    client.patch(projectPath(project.ref), { spec: { owner: heir.email } }),
+  );
+  await until(async () => {
+    const { body } = await heir.call<ProjectView[]>('GET', '/projects');
+    const found = body.find(({ ref }) => ref === project.ref);
+    const view = found && (await heir.call<ProjectView>('GET', `/projects/${found.id}`)).body;
+    return view?.webhook_secret && view.webhook_secret !== project.webhook_secret;
+  }, 'the new owner to have a webhook secret');
+  const { spec } = await withClient(platform.kubeconfig, (client) => client.get<Project>(projectPath(project.ref)));
+  const { tokenSecretRef, deployKeySecretRef } = spec.source ?? {};
+  assert.equal(
+    [tokenSecretRef, deployKeySecretRef, spec.notifications?.slackWebhookSecretRef],
+    Array(3).fill(undefined),
+  );
+  const kept = (await secretText()).split('\n').filter((each) => before.includes(each));
+  assert.equal(
+    kept.map((each) => each.split(',')[0]),
+    [],
+  );
+  assert.is((await person.call('GET', `/projects/${project.id}`)).status, 404);
+});
+
 test('a retained site keeps its namespace and variables for the owner', async () => {
   const project = await createSite('kept');
   const env_vars = { API_URL: 'https://api.example.com' };
