@@ -72,6 +72,8 @@ function refusalOf(body: Buffer): Problem | undefined {
  * Fastify parses no body: the handler reads it after authentication (`raw-body.ts`), and Node drops the rest.
  */
 const BODY_UNREAD = new Set(['/projects/:id/deploy']);
+const isDelivery = ({ routeOptions, headers }: FastifyRequest) =>
+  BODY_UNREAD.has(routeOptions.url ?? '') && headers.authorization === undefined;
 
 function leaveBodyUnread({ routeOptions, headers }: FastifyRequest): void {
   if (!BODY_UNREAD.has(routeOptions.url ?? '')) return;
@@ -88,7 +90,8 @@ function observe(fastify: FastifyInstance, log: Logger, limits: RequestLimits) {
       // Then Fastify has no response, and calls no hook.
       if (!reply.raw.writableFinished) logRequest(log, request, reply, callerGone().status);
     });
-    limits.countRequest(pathOf(request), request.ip);
+    // All customers of a git host share its network. Wrong deliveries have a limit of their own (webhook-secrets.ts).
+    if (!isDelivery(request)) limits.countRequest(pathOf(request), request.ip);
     leaveBodyUnread(request);
     // This is checked before the body, because an unknown route returns 404 whatever the body is.
     if (request.is404 && request.method !== 'OPTIONS') throw unrouted(request);

@@ -5,6 +5,8 @@ import { type Answer, register, startTestApi, type TestApi } from '../testing.js
 
 const PER_MINUTE = 60;
 const OF_A_NETWORK = 4 * PER_MINUTE;
+/** The route that git hosts call. */
+const DELIVERIES = '/projects/{id}/deploy';
 let api: TestApi;
 test.before(async () => {
   api = await startTestApi({
@@ -75,8 +77,19 @@ test('requests from loopback and requests of probes do not count against a netwo
   }
 });
 
+test('deliveries of webhooks do not count against a network’s budget, and are accepted without one', async () => {
+  const address = '203.0.113.78';
+  const deliver = () => from(address, 'POST', '/projects/1/deploy?token=wrong');
+  const answers = await sendAll(40, deliver);
+  assert.equal([...new Set(answers.map(({ status }) => status))], [401]);
+  expectRefused(refusedOf(await sendAll(2 * OF_A_NETWORK, () => from(address, 'GET', '/plans'))));
+  assert.is((await deliver()).status, 401);
+  const { token } = await register(api);
+  expectRefused(await from(address, 'POST', '/projects/1/deploy', { token }));
+});
+
 // Runs last: Passport has one strategy for each process, and this other API replaces it.
-test('every route of the OpenAPI document rejects requests of a network that has used up its budget', async () => {
+test('every other route rejects requests of a network that has used up its budget', async () => {
   // A budget of four requests, which grows by one in 15 seconds.
   const requestLimits = { perMinute: 1, sparesLoopback: true, sparesLocalAccounts: false };
   const strict = await startTestApi({ requestLimits });
@@ -85,6 +98,7 @@ test('every route of the OpenAPI document rejects requests of a network that has
       sendAll(6, () => strict.call(method, path, { headers: { 'x-forwarded-for': '192.0.2.1' } }));
     const document = (await strict.call('GET', '/openapi.json')).body;
     for (const [path, operations] of Object.entries(document.paths as Record<string, object>)) {
+      if (path === DELIVERIES) continue;
       for (const method of Object.keys(operations)) {
         const answers = await sendSix(method.toUpperCase(), path.replaceAll(/\{\w+\}/g, '1'));
         expectRefused(refusedOf(answers), `${method} ${path}`);
