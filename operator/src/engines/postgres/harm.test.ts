@@ -101,6 +101,18 @@ test('a service beyond its account’s share loses only its newest sessions', ()
   assert.is(harmsOf(services('small', 17), small, new HarmMemory()).length, 1);
 });
 
+test('an automatic ANALYZE is ended after five minutes, and counts as no connection of a service', () => {
+  const analyzing = (pid: number, analyzeMs: number | null): TenantSession => ({
+    ...{ ...restore, pid, analyzeMs, role: null, isOwner: false },
+  });
+  const workers = [analyzing(5, 300_000), analyzing(6, 299_999), analyzing(7, null)];
+  const endedOf = (sessions: readonly TenantSession[]) =>
+    harmsOf(sessions, QUIET, new HarmMemory()).map(({ session, reason }) => [session.pid, reason]);
+  assert.equal(endedOf(workers), [[5, 'LongAnalyze']]);
+  const services = Array.from({ length: 20 }, (_, n) => ({ ...restore, pid: 10 + n, isOwner: false }));
+  assert.equal(endedOf([...services, ...workers.slice(1)]), []);
+});
+
 test('the projects of one account share one limit', () => {
   const sessions = [
     { ...restore, locks: 200 },

@@ -15,7 +15,8 @@ export interface TenantSession {
   database: string;
   /** The account that owns the project. Its projects share one budget. */
   account: string;
-  role: string;
+  /** Null for autovacuum, which runs the functions in a tenant's indexes and statistics. */
+  role: string | null;
   /** True for a session with the login of `db_url`. */
   isOwner: boolean;
   /** Entries in the server's lock table: advisory locks, and locks on tables, rows and large objects. */
@@ -31,6 +32,8 @@ export interface TenantSession {
   unreadNotifications?: UnreadNotifications | undefined;
   /** Null until the session's transaction writes. */
   transactionId: string | null;
+  /** Milliseconds for which autovacuum has analyzed the present table. Null: it analyzes no table. */
+  analyzeMs: number | null;
 }
 
 export interface ServerLoad {
@@ -53,6 +56,7 @@ export type HarmReason =
   | 'Memory'
   | 'TemporaryFiles'
   | 'NotificationQueue'
+  | 'LongAnalyze'
   | 'IdleTransaction'
   | 'LongTransaction'
   | 'WalRetained';
@@ -83,6 +87,12 @@ const LEAST_OF_SERVICES = 16;
 export const SHARE_OF_QUEUE = 0.5;
 const LOOKS_AT_QUEUE = 10;
 
+/**
+ * Maximum milliseconds of an automatic ANALYZE. The server runs few of them at once, and the tables of all other
+ * projects wait. `statement_timeout` does not apply to autovacuum.
+ */
+const ANALYZE_MS = 5 * 60_000;
+
 /** Results of earlier looks, by session. */
 export class HarmMemory {
   /** Sessions that keep a large share of the queue: the page of each, and the number of looks that found it there. */
@@ -105,17 +115,23 @@ export function harmsOf(sessions: readonly TenantSession[], load: ServerLoad, me
     ...greedy(sessions, load.memoryCapacity, ({ memory }) => memory, 'Memory', atNextLook),
     ...greedy(sessions, load.temporaryFilesCapacity, ({ temporaryFiles }) => temporaryFiles, 'TemporaryFiles'),
     ...(memory ? queueHolders(sessions, memory) : []),
+    ...longAnalyses(sessions),
   ];
   return found.filter(({ session }, at) => found.findIndex((other) => other.session === session) === at);
 }
 
 /** Returns the newest sessions of services beyond `most` per account. */
 function serviceSessions(newest: readonly TenantSession[], most: number): Harm[] {
-  const services = newest.filter(({ isOwner }) => !isOwner);
+  const services = newest.filter(({ isOwner, role }) => !isOwner && role !== null);
   return [...Map.groupBy(services, ({ account }) => account).values()]
     .flatMap((all) => all.slice(0, Math.max(all.length - Math.floor(most), 0)))
     .map((session) => ({ session, reason: 'ServiceConnections' }));
 }
+
+const longAnalyses = (sessions: readonly TenantSession[]): Harm[] =>
+  sessions
+    .filter(({ analyzeMs }) => analyzeMs !== null && analyzeMs >= ANALYZE_MS)
+    .map((session) => ({ session, reason: 'LongAnalyze' }));
 
 /** Returns the memory that the session will have at the next look, if it grows as before. */
 const atNextLook = ({ memory, growth }: TenantSession) => memory + Math.max(growth, 0);

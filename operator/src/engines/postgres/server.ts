@@ -126,9 +126,10 @@ export class DatabaseServer {
       const onEnded = (ended: EndedSession) => {
         const project = this.#projects.get(ended.database);
         if (project) settings.onSessionEnded?.(project.ref, ended);
-        if (!REFUSED_AFTER.has(ended.reason) || this.#refusing.has(ended.role)) return;
-        this.#refusing.add(ended.role);
-        void this.#refuse(ended.role).finally(() => this.#refusing.delete(ended.role));
+        const { role, reason } = ended;
+        if (role === null || !REFUSED_AFTER.has(reason) || this.#refusing.has(role)) return;
+        this.#refusing.add(role);
+        void this.#refuse(role).finally(() => this.#refusing.delete(role));
       };
       const accountOf = (database: string) => this.#projects.get(database)?.owner;
       this.#watch = new SessionWatch({

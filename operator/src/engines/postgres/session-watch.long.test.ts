@@ -206,6 +206,56 @@ for (const [reason, attack, held] of HARMS) {
   });
 }
 
+/** Each runs in autovacuum as a function of an index. */
+const IN_AUTOVACUUM: [string, string][] = [
+  [
+    'LockTable',
+    'BEGIN FOR n IN 1..10000000 LOOP PERFORM pg_advisory_lock(n); END LOOP; EXCEPTION WHEN OTHERS THEN END;',
+  ],
+  ['TemporaryFiles', 'PERFORM count(*) FROM (SELECT n FROM generate_series(1, 30000000) n ORDER BY -n) s;'],
+];
+
+for (const [reason, attack] of IN_AUTOVACUUM) {
+  test(`an automatic ANALYZE that runs a harmful function is ended for ${reason}`, async () => {
+    const postgres = await startTestPostgres({ ...SMALL_SERVER, autovacuum_naptime: '1s' });
+    const ended: EndedSession[] = [];
+    const watch = watchOf(postgres, ended);
+    const superuser = new pg.Client(postgres.admin());
+    const login = (database: string) => new pg.Client({ ...postgres.admin(database), ...TENANT });
+    const [attacker, neighbour] = [login('p-attacker'), login('p-neighbour')];
+    try {
+      await superuser.connect();
+      await superuser.query(`CREATE ROLE tenant LOGIN PASSWORD 'tenant'`);
+      for (const name of ['p-attacker', 'p-neighbour']) await superuser.query(`CREATE DATABASE "${name}" OWNER tenant`);
+      for (const client of [attacker, neighbour]) await client.connect();
+      watch.start();
+      await attacker.query(`
+        CREATE FUNCTION harm(value int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+          IF current_setting('application_name') = 'owner' THEN RETURN value; END IF;
+          ${attack}
+          PERFORM pg_sleep(600);
+          RETURN value;
+        END $$;
+        SET application_name = 'owner';
+        CREATE TABLE analyzed (n int) WITH (autovacuum_analyze_threshold = 0, autovacuum_analyze_scale_factor = 0);
+        CREATE INDEX ON analyzed (harm(n))`);
+      await attacker.query('INSERT INTO analyzed SELECT generate_series(1, 100)');
+      // A session counts its rows at its end, or once it has been idle for 10 s.
+      await attacker.end();
+      await until(() => ended.length > 0, 'the end of autovacuum', 60_000);
+      const [{ message, ...first } = {} as EndedSession] = ended;
+      assert.equal(first, { database: 'p-attacker', role: null, reason });
+      assert.match(message, /The session was an automatic ANALYZE/);
+      const create = () => neighbour.query('CREATE TABLE IF NOT EXISTS created (n int)');
+      await until(async () => (await codeOf(create())) === 'done', 'a statement of the neighbour');
+    } finally {
+      await watch.close();
+      await Promise.all([attacker, neighbour, superuser].map((each) => each.end().catch(() => {})));
+      await postgres.close();
+    }
+  });
+}
+
 /** Starts a server whose notification queue has 32 MB, with projects that are not watched yet. */
 async function startSmallServer(projects: string[], now?: () => number) {
   const postgres = await startTestPostgres(SMALL_SERVER);

@@ -40,7 +40,8 @@ const BACKOFF = { firstMs: LOOK_MS, maxMs: 5_000, jitter: 0 };
 
 export interface EndedSession {
   database: string;
-  role: string;
+  /** Null for autovacuum. */
+  role: string | null;
   reason: HarmReason | 'WalRate';
   message: string;
 }
@@ -194,7 +195,8 @@ export class SessionWatch {
     const { database, role, locks } = session;
     this.#ending.add(keyOf(session));
     this.#settings.log.warn({ database, role, reason, locks }, 'session ended');
-    this.#settings.onEnded({ database, role, reason, message: MESSAGES[reason] });
+    const message = MESSAGES[reason] + (role === null && reason !== 'LongAnalyze' ? OF_AUTOVACUUM : '');
+    this.#settings.onEnded({ database, role, reason, message });
   }
 
   async #connected(): Promise<pg.Client> {
@@ -252,6 +254,9 @@ const MESSAGES: Record<HarmReason, string> = {
   NotificationQueue:
     'A session was ended: it listens, and more than half of the notification queue waited for it to read. Do not ' +
     'stay in a transaction in a session that listens, and read the notifications that it receives.',
+  LongAnalyze:
+    'The automatic ANALYZE of a table was ended after 5 minutes, because tables of other projects wait for it. Use ' +
+    'faster functions in the indexes and extended statistics of the table.',
   IdleTransaction:
     'A session was ended: its transaction delayed realtime of other projects, and wrote nothing for 60 seconds. ' +
     'Commit transactions, or roll them back, before you wait.',
@@ -261,6 +266,9 @@ const MESSAGES: Record<HarmReason, string> = {
     'A session was ended: because of its transaction, realtime of other projects had to keep half of the write-ahead ' +
     'log that it may keep. Commit in smaller steps.',
 };
+
+const OF_AUTOVACUUM =
+  ' The session was an automatic ANALYZE, which runs the functions in the indexes and extended statistics of a table.';
 
 const WAITS_FOR_ANOTHER_PROJECT = `EXISTS (
   SELECT FROM unnest(pg_blocking_pids(ended.pid)) AS blocking (pid) JOIN pg_stat_activity AS other USING (pid)
@@ -290,7 +298,8 @@ export const MEMORY_CAPACITY = `least(
 
 /**
  * Query for the sessions of projects: sessions in a database that tenants use, whose role is neither a superuser's nor
- * for replication.
+ * for replication, and autovacuum, whose role is null. An automatic ANALYZE runs a tenant's functions without
+ * `statement_timeout`.
  */
 const LOOK = `
   WITH held AS (
@@ -303,12 +312,17 @@ const LOOK = `
     SELECT a.pid, a.backend_start::text AS "startedAt", a.datname AS database, a.usename AS role,
       coalesce(held.locks, 0) AS locks, coalesce(held.predicate_locks, 0) AS "predicateLocks",
       ${MEMORY} AS memory, ${CPU} AS cpu, coalesce(temporary.bytes, 0) AS "temporaryFiles",
-      a.backend_xid::text AS "transactionId"
+      a.backend_xid::text AS "transactionId",
+      CASE WHEN analyzing.pid IS NOT NULL THEN extract(epoch FROM clock_timestamp() - a.xact_start) * 1000 END
+        AS "analyzeMs"
     FROM pg_stat_activity a
-    JOIN pg_roles r ON r.oid = a.usesysid AND NOT r.rolsuper AND NOT r.rolreplication
+    LEFT JOIN pg_roles r ON r.oid = a.usesysid
+    LEFT JOIN pg_stat_get_progress_info('ANALYZE') AS analyzing
+      ON analyzing.pid = a.pid AND a.backend_type = 'autovacuum worker'
     LEFT JOIN held ON held.pid = a.pid
     LEFT JOIN temporary ON temporary.pid = a.pid
-    WHERE a.backend_type = 'client backend' AND a.datname IS NOT NULL
+    WHERE a.datname IS NOT NULL AND (a.backend_type = 'autovacuum worker'
+      OR a.backend_type = 'client backend' AND NOT r.rolsuper AND NOT r.rolreplication)
   )
   SELECT (SELECT json_agg(session) FROM session) AS sessions,
     pg_notification_queue_usage() AS queue_usage,

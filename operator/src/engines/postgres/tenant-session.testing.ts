@@ -15,5 +15,6 @@ export function sessionOf(project: string, pid: number): TenantSession {
     growth: 0,
     temporaryFiles: 0,
     transactionId: '7',
+    analyzeMs: null,
   };
 }
