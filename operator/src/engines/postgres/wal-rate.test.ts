@@ -19,7 +19,7 @@ const test = suite<Context>('the rate of the write-ahead log');
 const LIMIT = 150e6;
 
 test.before(async (context) => {
-  context.postgres = await startTestPostgres();
+  context.postgres = await startTestPostgres({ autovacuum_naptime: '1s' });
   context.superuser = new pg.Client(context.postgres.admin());
   await context.superuser.connect();
   for (const id of ['greedy', 'modest']) {
@@ -77,6 +77,26 @@ for (const [what, write] of Object.entries({
   });
 }
 
+test('an automatic ANALYZE that writes too much by a function of an index is ended', async (context) => {
+  const greedy = await login(context, 'greedy');
+  await greedy.query(`
+    create function harm(value int) returns int language plpgsql immutable as $$ begin
+      if current_setting('application_name') = 'owner' then return value; end if;
+      for n in 1..100000 loop perform pg_logical_emit_message(true, '', repeat('x', 100000)); end loop;
+      return value;
+    end $$;
+    set application_name = 'owner';
+    create table analyzed (n int) with (autovacuum_analyze_threshold = 0, autovacuum_analyze_scale_factor = 0);
+    create index on analyzed (harm(n))`);
+  await greedy.query('insert into analyzed values (1)');
+  const before = context.ended.length;
+  // A session counts its rows at its end, or once it has been idle for 10 s.
+  await greedy.end();
+  await until(() => context.ended.length > before, 'a report');
+  const { database, role } = context.ended[before] as EndedSession;
+  assert.equal([database, role], [databaseOf('greedy'), null]);
+});
+
 const GB = 1e9;
 const writer = (over: Partial<Writer & { account: string }>): Writer & { account: string } => ({
   pid: 1,
@@ -117,6 +137,15 @@ test('a session that wrote little is not charged for log of sessions that ended 
   meter.look([writer({ pid: 2, account: 'b' })], 0, 0);
   const sums = meter.look([writer({ pid: 2, account: 'b', written: 100 })], GB, 1_000);
   assert.equal([...sums], [['b', 100]]);
+});
+
+test('an automatic ANALYZE is not charged for the log of a VACUUM before it', () => {
+  const meter = new WalMeter();
+  meter.look([], 0, 0);
+  const analyzing = writer({ role: null, wal: 2 * GB, written: 2 * GB });
+  meter.look([analyzing], 2 * GB, 1_000);
+  const sums = meter.look([{ ...analyzing, written: 2 * GB + 7 }], 2 * GB + 7, 2_000);
+  assert.equal([...sums], [['a', 7]]);
 });
 
 test('written log counts for a minute, and for the sessions that wrote it', () => {

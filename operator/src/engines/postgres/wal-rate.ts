@@ -23,7 +23,8 @@ export interface Writer {
   /** The start time. Together with `pid` it identifies one session: the system reuses process ids. */
   startedAt: string;
   database: string;
-  role: string;
+  /** Null for autovacuum. */
+  role: string | null;
   /** Bytes of log that Postgres has counted for the session. */
   wal: number;
   /** Bytes that the session's process has written to files. 0 where the system does not report them. */
@@ -49,7 +50,7 @@ export class WalMeter {
   /** Returns the bytes of the last minute by account. `position`: the end of the log, in bytes. */
   look(writers: readonly (Writer & { account: string })[], position: number, now: number): Map<string, number> {
     const before = this.#sessions ?? new Map(writers.map((each) => [keyOf(each), newKnown(each)]));
-    const known = writers.map((writer) => ({ writer, last: before.get(keyOf(writer)) ?? NEW }));
+    const known = writers.map((writer) => ({ writer, last: before.get(keyOf(writer)) ?? firstOf(writer) }));
     const total = this.#sessions ? Math.max(position - this.#position, 0) : 0;
     const reported = known.map(({ writer, last }) => Math.max(writer.wal - last.wal, 0));
     const rest = Math.max(total - reported.reduce((sum, each) => sum + each, 0), 0);
@@ -91,6 +92,8 @@ export class WalMeter {
 const keyOf = ({ pid, startedAt }: Pick<Writer, 'pid' | 'startedAt'>) => `${pid} ${startedAt}`;
 const newKnown = ({ wal, written, isInTransaction }: Writer): Known => ({ wal, written, advance: 0, isInTransaction });
 const NEW: Known = { wal: 0, written: 0, advance: 0, isInTransaction: false };
+/** The log that autovacuum wrote before its ANALYZE is of VACUUM, which the account is not charged for. */
+const firstOf = (writer: Writer): Known => (writer.role === null ? newKnown(writer) : NEW);
 
 /**
  * Distributes the log that no session has reported, in proportion to the bytes that the processes of writing sessions
@@ -177,10 +180,16 @@ const messageOf = (limit: number) =>
 const WRITTEN = `coalesce(
   substring(pg_read_file('/proc/' || a.pid || '/io', 0, 1000, true) FROM 'wchar: (\\d+)')::int8, 0)`;
 
+/**
+ * Query for the end of the log, and for the sessions of tenants. An automatic ANALYZE is one of them, because it runs a
+ * tenant's functions.
+ */
 const look = (countsSessions: boolean) => `
   SELECT (pg_current_wal_insert_lsn() - '0/0')::text AS position, (
     SELECT json_agg(json_build_object('pid', a.pid, 'startedAt', a.backend_start::text, 'database', a.datname,
       'role', a.usename, 'isInTransaction', a.backend_xid IS NOT NULL, 'written', ${WRITTEN},
       'wal', ${countsSessions ? '(SELECT wal_bytes FROM pg_stat_get_backend_wal(a.pid))' : '0'}))
-    FROM pg_stat_activity a JOIN pg_roles r ON r.oid = a.usesysid AND NOT r.rolsuper AND NOT r.rolreplication
-    WHERE a.backend_type = 'client backend' AND a.datname IS NOT NULL) AS writers`;
+    FROM pg_stat_activity a LEFT JOIN pg_roles r ON r.oid = a.usesysid
+    WHERE a.datname IS NOT NULL AND (
+      a.backend_type = 'autovacuum worker' AND a.pid IN (SELECT pid FROM pg_stat_get_progress_info('ANALYZE'))
+      OR a.backend_type = 'client backend' AND NOT r.rolsuper AND NOT r.rolreplication)) AS writers`;
