@@ -53,11 +53,17 @@ const ROWS = 'insert into rows select repeat(md5(n::text), 32) from generate_ser
 /** Statement that commits again and again. Postgres counts its log only when the statement ends. */
 const ONE_STATEMENT = `do $$ begin loop ${ROWS}; commit; truncate rows; commit; end loop; end $$`;
 
+/** Statement that writes messages to the log, for which Postgres assigns no transaction id. */
+const WITHOUT_ID = `do $$ begin loop
+  perform pg_logical_emit_message(false, '', repeat('x', 100000)); perform pg_sleep(0.0005);
+end loop; end $$`;
+
 for (const [what, write] of Object.entries({
   'one statement after the other': async (client: pg.Client) => {
     for (;;) await client.query(`begin; ${ROWS}; truncate rows; commit`);
   },
   'one statement without end': (client: pg.Client) => client.query(ONE_STATEMENT),
+  'one statement without a transaction id': (client: pg.Client) => client.query(WITHOUT_ID),
 })) {
   test(`an account that writes too much by ${what} loses its session, and no other account does`, async (context) => {
     const [greedy, modest] = [await login(context, 'greedy'), await login(context, 'modest')];
@@ -106,7 +112,7 @@ const writer = (over: Partial<Writer & { account: string }>): Writer & { account
   role: 'postgres.a',
   wal: 0,
   written: 0,
-  isInTransaction: true,
+  mayWrite: true,
   ...over,
 });
 
@@ -119,7 +125,7 @@ test('a restore of 1 GB on plan free succeeds at any speed, with the log of its 
     const sums = meter.look([writer({ written: second * 0.22 * GB })], second * 0.22 * GB, second * 1000);
     most = Math.max(most, sums.get('a') ?? 0);
   }
-  const sums = meter.look([writer({ wal: 2.2 * GB, isInTransaction: false })], 2.2 * GB, 11_000);
+  const sums = meter.look([writer({ wal: 2.2 * GB, mayWrite: false })], 2.2 * GB, 11_000);
   assert.ok(most > 2 * GB && most < WAL_BYTES_A_MINUTE.free);
   assert.ok(Math.abs((sums.get('a') ?? 0) - 2.2 * GB) < 1, 'the log is not counted twice');
 });
@@ -127,8 +133,8 @@ test('a restore of 1 GB on plan free succeeds at any speed, with the log of its 
 test('an idle transaction is not charged for log that another session wrote between two statements', () => {
   const meter = new WalMeter();
   const holder = writer({ pid: 2, account: 'b', written: 5 });
-  meter.look([writer({ isInTransaction: false }), holder], 0, 0);
-  const between = writer({ isInTransaction: false, wal: 10, written: GB });
+  meter.look([writer({ mayWrite: false }), holder], 0, 0);
+  const between = writer({ mayWrite: false, wal: 10, written: GB });
   assert.equal([...meter.look([between, holder], GB, 1_000).keys()], ['a']);
 });
 

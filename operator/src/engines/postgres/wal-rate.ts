@@ -29,7 +29,8 @@ export interface Writer {
   wal: number;
   /** Bytes that the session's process has written to files. 0 where the system does not report them. */
   written: number;
-  isInTransaction: boolean;
+  /** True while the session has a transaction id or runs a statement, which can write log without an id. */
+  mayWrite: boolean;
 }
 
 interface Known {
@@ -37,7 +38,7 @@ interface Known {
   written: number;
   /** Bytes that were charged before Postgres counted them. */
   advance: number;
-  isInTransaction: boolean;
+  mayWrite: boolean;
 }
 
 /** Adds up the log of each account in the last minute. */
@@ -90,8 +91,8 @@ export class WalMeter {
 }
 
 const keyOf = ({ pid, startedAt }: Pick<Writer, 'pid' | 'startedAt'>) => `${pid} ${startedAt}`;
-const newKnown = ({ wal, written, isInTransaction }: Writer): Known => ({ wal, written, advance: 0, isInTransaction });
-const NEW: Known = { wal: 0, written: 0, advance: 0, isInTransaction: false };
+const newKnown = ({ wal, written, mayWrite }: Writer): Known => ({ wal, written, advance: 0, mayWrite });
+const NEW: Known = { wal: 0, written: 0, advance: 0, mayWrite: false };
 /** The log that autovacuum wrote before its ANALYZE is of VACUUM, which the account is not charged for. */
 const firstOf = (writer: Writer): Known => (writer.role === null ? newKnown(writer) : NEW);
 
@@ -104,7 +105,7 @@ const firstOf = (writer: Writer): Known => (writer.role === null ? newKnown(writ
  */
 function advancesOf(known: readonly { writer: Writer; last: Known }[], rest: number): number[] {
   const written = known.map(({ writer, last }) => {
-    const isWriting = writer.isInTransaction || last.isInTransaction || writer.wal > last.wal;
+    const isWriting = writer.mayWrite || last.mayWrite || writer.wal > last.wal;
     return isWriting ? Math.max(writer.written - last.written, 0) : 0;
   });
   const sum = written.reduce((total, each) => total + each, 0);
@@ -144,7 +145,7 @@ export class WalRate {
     for (const [account, bytes] of sums) {
       const limit = this.#limitOf(account);
       if (bytes <= limit) continue;
-      const writing = found.filter((writer) => writer.account === account && writer.isInTransaction);
+      const writing = found.filter((writer) => writer.account === account && writer.mayWrite);
       for (const writer of writing) await this.#endSession(writer, bytes, limit);
     }
   }
@@ -187,7 +188,7 @@ const WRITTEN = `coalesce(
 const look = (countsSessions: boolean) => `
   SELECT (pg_current_wal_insert_lsn() - '0/0')::text AS position, (
     SELECT json_agg(json_build_object('pid', a.pid, 'startedAt', a.backend_start::text, 'database', a.datname,
-      'role', a.usename, 'isInTransaction', a.backend_xid IS NOT NULL, 'written', ${WRITTEN},
+      'role', a.usename, 'mayWrite', a.backend_xid IS NOT NULL OR a.state = 'active', 'written', ${WRITTEN},
       'wal', ${countsSessions ? '(SELECT wal_bytes FROM pg_stat_get_backend_wal(a.pid))' : '0'}))
     FROM pg_stat_activity a LEFT JOIN pg_roles r ON r.oid = a.usesysid
     WHERE a.datname IS NOT NULL AND (
