@@ -40,9 +40,12 @@ export class UnderWay {
   }
 
   endTurn(): void {
+    Atomics.add(this.#turns, 0, 1);
+  }
+
+  endNames(): void {
     this.#bytes[PROJECT_AT] = 0;
     this.#bytes[OPERATION_AT] = 0;
-    Atomics.add(this.#turns, 0, 1);
   }
 
   /** Length, then ASCII characters. */

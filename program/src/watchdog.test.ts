@@ -74,12 +74,17 @@ for (const doing of ['spin', 'native-spin'] as const) {
   });
 }
 
-test('a hang in a later turn does not name the project of an earlier one', async () => {
-  const { code, line } = await hang({ project: 'first', operation: 'rest request', doing: 'late-spin' });
-  assert.is(code, HUNG_EXIT_CODE);
-  assert.equal(line, lineOf('', ''));
-  assert.equal(readHangs(record), []);
-});
+for (const [event, doing] of [
+  ['a later turn', 'late-spin'],
+  ['a later event of the same turn', 'other-spin'],
+] as const) {
+  test(`a hang in ${event} does not name the project of an earlier event`, async () => {
+    const { code, line } = await hang({ project: 'first', operation: 'rest request', doing });
+    assert.is(code, HUNG_EXIT_CODE);
+    assert.equal(line, lineOf('', ''));
+    assert.equal(readHangs(record), []);
+  });
+}
 
 test('a program keeps running when it was stopped for longer than the limit within a turn', async () => {
   const child = await startProgram();

@@ -37,24 +37,25 @@ let isNamed = false;
 let endLongTurn = (): void => undefined;
 
 /**
- * Sets the project and operation of the rest of this turn of the event loop. They are reset at its end, so an operation
- * that continues in a later turn must set them again.
+ * Sets the project and operation of the present event, and of the promises that it settles. They are reset at its end:
+ * the next event of the same turn of the event loop may belong to another project. So an operation that continues in a
+ * later event must set them again.
  */
 export function underWay(project: string, operation: string): void {
   state.begin(project, operation);
   if (isNamed) return;
   isNamed = true;
-  setImmediate(endNamedTurn);
+  process.nextTick(afterTicks);
 }
 
-function endNamedTurn(): void {
+/** A tick of a microtask runs once all microtasks of the event have run. */
+const afterTicks = () => queueMicrotask(afterMicrotasks);
+const afterMicrotasks = () => process.nextTick(endNamedEvent);
+
+function endNamedEvent(): void {
   endLongTurn();
-  endTurn();
-}
-
-function endTurn(): void {
   isNamed = false;
-  state.endTurn();
+  state.endNames();
 }
 
 export function startWatchdog({ program, record, limitMs = HANG_MS }: WatchdogOptions): void {
@@ -64,7 +65,7 @@ export function startWatchdog({ program, record, limitMs = HANG_MS }: WatchdogOp
     memory: state.memory,
     exitCode: HUNG_EXIT_CODE,
   };
-  setInterval(endTurn, lookMs).unref();
+  setInterval(() => state.endTurn(), lookMs).unref();
   endLongTurn = logLongTurns(program, state);
   const thread = new Worker(new URL('./watchdog-thread.js', import.meta.url), {
     workerData: data,
