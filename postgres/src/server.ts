@@ -73,9 +73,9 @@ const SETTINGS: Record<string, string> = {
   // Each project with subscribers to its changes needs one.
   max_wal_senders: '100',
   max_replication_slots: '100',
-  // 128 MB instead of 8 GB. A listener in a transaction retains the queue for all databases, and each listener reads
-  // all of it.
-  max_notify_queue_pages: '16384',
+  // 32 MB instead of 8 GB. A listener in a transaction retains the queue for all databases, and each listener reads
+  // all of it: with 128 MB, reads of other projects waited for up to half a second.
+  max_notify_queue_pages: '4096',
   // The listeners of all projects read the messages of all projects, so these should be in memory.
   notify_buffers: '2MB',
   // Worker processes run only parallel queries, with which one project's query would take several processors.

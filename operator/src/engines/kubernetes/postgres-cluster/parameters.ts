@@ -56,7 +56,7 @@ export function parametersOf({ memory, storage, shared }: ServerSize): Record<st
     max_locks_per_transaction: shared ? '256' : '64',
     // A listener in a transaction keeps the queue for all databases. Each listener reads the whole queue, from memory
     // if it fits.
-    max_notify_queue_pages: String(Math.floor(Math.min(volume / 16, 128 * MEBI) / PAGE)),
+    max_notify_queue_pages: String(Math.floor(Math.min(volume / 16, 32 * MEBI) / PAGE)),
     notify_buffers: '2MB',
     // Connections that are reserved for the operator if tenants use up all others.
     superuser_reserved_connections: String(Math.max(3, Math.floor(connections / 40))),
