@@ -9,7 +9,7 @@ import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isRoot } from './account.js';
 
-export interface GroupLimits {
+interface GroupLimits {
   /** Bytes of all processes together, with their files in memory. */
   memoryBytes: number;
   processes: number;
@@ -25,7 +25,7 @@ const ENTER = 'for group in $1; do echo 0 >"$group/cgroup.procs" || exit 1; done
 
 export class ControlGroup {
   /** `folders`: one for each hierarchy. */
-  private constructor(
+  constructor(
     private readonly folders: readonly string[],
     private readonly kills: { file: string; line: RegExp },
   ) {}
@@ -44,10 +44,6 @@ export class ControlGroup {
     } catch {
       return undefined;
     }
-  }
-
-  static of(folders: readonly string[], kills: { file: string; line: RegExp }): ControlGroup {
-    return new ControlGroup(folders, kills);
   }
 
   /** Returns the command that runs `command` in the group. */
@@ -94,7 +90,7 @@ function second(top: string, name: string, { memoryBytes, processes }: GroupLimi
   }
   const folder = path.join(parent, name);
   mkdirSync(folder);
-  const group = ControlGroup.of([folder], { file: 'memory.events', line: /^oom_kill (\d+)$/m });
+  const group = new ControlGroup([folder], { file: 'memory.events', line: /^oom_kill (\d+)$/m });
   try {
     writeFileSync(path.join(folder, 'memory.max'), `${memoryBytes}`);
     writeFileSync(path.join(folder, 'memory.oom.group'), '1');
@@ -110,7 +106,7 @@ function second(top: string, name: string, { memoryBytes, processes }: GroupLimi
 function first(top: string, name: string, { memoryBytes, processes }: GroupLimits): ControlGroup {
   const [memory, pids] = CONTROLLERS.map((each) => path.join(top, each, PARENT, name)) as [string, string];
   if (!CONTROLLERS.every((each) => existsSync(path.join(top, each, 'cgroup.procs')))) throw new Error('no controllers');
-  const group = ControlGroup.of([memory, pids], { file: 'memory.oom_control', line: /^oom_kill (\d+)$/m });
+  const group = new ControlGroup([memory, pids], { file: 'memory.oom_control', line: /^oom_kill (\d+)$/m });
   try {
     for (const folder of [memory, pids]) mkdirSync(folder, { recursive: true });
     writeFileSync(path.join(memory, 'memory.limit_in_bytes'), `${memoryBytes}`);

@@ -1,6 +1,6 @@
 export { type Account, accountOf, asAccount, isReachable, isRoot, systemProgram } from './account.js';
 export { type Confinement, confined } from './confinement.js';
-export { ControlGroup, type GroupLimits } from './control-group.js';
+export { ControlGroup } from './control-group.js';
 export { installedDeno, SHARED_HOME } from './installed-deno.js';
 export { type IsolationKind, isolationKind, isolationOn, type System } from './isolation.js';
 export { Launched, Launcher } from './launcher/launcher.js';

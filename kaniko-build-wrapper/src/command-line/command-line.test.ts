@@ -1,7 +1,8 @@
 /** Tests the command line as a program, with repositories that a real git server serves. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
@@ -79,6 +80,22 @@ sealedTest('the command line exits with the code of the command that failed', as
   const failed = await run(`${server.origin}/private.git`, `--to=${to}`, ...missing);
   assert.equal([failed.code, failed.events.at(-1)?.exitCode], [7, 7]);
   assert.equal(readdirSync(to), ['shop']);
+});
+
+sealedTest('the command line keeps a cache within its limit, and removes its other files', async () => {
+  const cache = inFolder('cache');
+  // A cache keeps twenty entries.
+  for (let entry = 0; entry < 30; entry += 1) mkdirSync(path.join(cache, 'modules', `${entry}`), { recursive: true });
+  const before = readdirSync(tmpdir()).filter((name) => name.startsWith('site-'));
+  workshop.repository('locked', { 'index.html': 'x' });
+  const locked = ['--token-file', inFolder('token'), '--build-command=mkdir a a/b && chmod 0 a', '--output-dir=.'];
+  await run(`${server.origin}/locked.git`, `--to=${to}`, '--site=locked', `--cache=${cache}`, ...locked);
+  const entries = ['modules', 'packages', 'toolchains'].flatMap((kind) => readdirSync(path.join(cache, kind)));
+  assert.is(entries.length, 20);
+  assert.equal(
+    readdirSync(tmpdir()).filter((name) => name.startsWith('site-')),
+    before,
+  );
 });
 
 test('the command line names an invalid argument', async () => {

@@ -2,10 +2,12 @@
  * The command line: builds a repository and publishes its output in a folder of sites, without a platform. In:
  * arguments. Out: one line of JSON for each event, and the exit code of the command that failed.
  */
-import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, realpathSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { removeFolder } from '@slipway/sandbox';
 import { type DeploymentLimits, OutputRefused, Sites } from '@slipway/sites';
+import { trimCache } from '../project-cache.js';
 import { type BuildEvents, BuildFailed } from '../request.js';
 import { runBuild } from '../run-build.js';
 import { InvalidArgument, readArguments, type SiteBuild } from './options.js';
@@ -59,7 +61,8 @@ async function buildAndPublish({ publish, cache, ...request }: SiteBuild, signal
     await sites.prune(publish.site, DEPLOYMENTS_KEPT);
     tell('published', { site: publish.site, deployment: id, commit, detected, files, bytes, warnings });
   } finally {
-    rmSync(work, { recursive: true, force: true });
+    if (cache !== undefined) await trimCache(cache);
+    removeFolder(work);
   }
 }
 
