@@ -21,7 +21,7 @@ const USES = {
   ],
   'checks/src/lockfile.test.ts': ['package-lock.json', 'bench/peers/'],
   'checks/src/images.test.ts': ['.dockerignore', 'images/Dockerfile'],
-  'dataplane/src/services/functions/unprivileged.test.ts': ['functions', 'kill', 'pods', 'sandbox'].map(
+  'dataplane/src/services/functions/unprivileged.long.test.ts': ['functions', 'kill', 'pods', 'sandbox'].map(
     (name) => `dataplane/src/services/functions/${name}.test.ts`,
   ),
   'dataplane/src/standalone/testing.ts': ['dataplane/src/standalone/'],

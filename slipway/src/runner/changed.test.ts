@@ -26,7 +26,7 @@ const REACHED: [string, string, string][] = [
   ['the helper of a test', 'api/src/mail/mailbox.testing.ts', 'api/src/accounts/registration.test.ts'],
   ['a program that is started by path', 'dataplane/src/services/rest/compile.ts', 'e2e/src/one-machine.test.ts'],
   ['a program beside the test', 'apiserver/src/settings.ts', 'apiserver/src/durability.long.test.ts'],
-  ['a program of the one-machine platform', 'api/src/admin.ts', 'e2e/src/registration.test.ts'],
+  ['a program of the one-machine platform', 'api/src/admin.ts', 'e2e/src/registration.long.test.ts'],
   ['code of the images', 'kubernetes/src/informer.ts', 'e2e/src/reach.cluster.test.ts'],
   ['the images', 'images/Dockerfile', 'e2e/src/clients.cluster.test.ts'],
   ['the manifests', 'manifests/base/kustomization.yaml', 'cdk8s/src/files.test.ts'],
@@ -39,7 +39,7 @@ const REACHED: [string, string, string][] = [
   [
     'a test that another one runs',
     'dataplane/src/services/functions/pods.test.ts',
-    'dataplane/src/services/functions/unprivileged.test.ts',
+    'dataplane/src/services/functions/unprivileged.long.test.ts',
   ],
   ['the test itself', 'installation/src/pods.test.ts', 'installation/src/pods.test.ts'],
 ];
