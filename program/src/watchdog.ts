@@ -45,12 +45,13 @@ export function underWay(project: string, operation: string): void {
   state.begin(project, operation);
   if (isNamed) return;
   isNamed = true;
-  process.nextTick(afterTicks);
+  settled.then(afterTicks);
 }
 
-/** A tick of a microtask runs once all microtasks of the event have run. */
-const afterTicks = () => queueMicrotask(afterMicrotasks);
-const afterMicrotasks = () => process.nextTick(endNamedEvent);
+/** The ticks of an event run before its microtasks, and the tick of a microtask once all of them have run. */
+const afterTicks = () => process.nextTick(endNamedEvent);
+/** Its `then` costs a tenth of `queueMicrotask`. */
+const settled = Promise.resolve();
 
 function endNamedEvent(): void {
   endLongTurn();
