@@ -243,7 +243,8 @@ test('a Build that kubectl applies is built, and ends when it is cancelled', asy
     async () => (await buildsOf(person, project)).find(({ phase }) => phase === 'Building'),
     'it builds',
   );
-  assert.is((await person.call<ProjectView>('GET', `/projects/${project.id}`)).body.provision_message, 'Building');
+  const shown = async () => (await person.call<ProjectView>('GET', `/projects/${project.id}`)).body.provision_message;
+  await until(async () => (await shown()) === 'Building', 'the project follows its build');
   assert.is((await person.call('POST', `/projects/${project.id}/builds/${building.id}/cancel`)).status, 200);
   assert.is((await ended(project, 'by-hand')).phase, 'Cancelled');
 });
