@@ -1,0 +1,114 @@
+/**
+ * The network of one container: a namespace with one address, from which the internet can be reached, and neither this
+ * machine, nor another container, nor a private address. In: the project's space, a free pair of addresses, and the
+ * ranges that are closed. Out: the path of the namespace, for the engine.
+ *
+ * The rules are in the namespace itself, where the container has no right to change them and where a reload of the
+ * machine's firewall does not remove them.
+ */
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { ProjectSpace } from './project-space.js';
+import { systemCommand } from './system-command.js';
+
+/** The folder in which `ip` finds namespaces by name. */
+const NAMED = '/run/netns';
+/** Networks for tests of devices (RFC 2544), which no network of people uses. */
+const POOL = [198, 18] as const;
+export const PAIRS = 2 ** 16;
+
+export interface NetworkPlace {
+  /** Name of the namespace, `slipway-<ref>-<slot>`. */
+  name: string;
+  /** The number of a pair of addresses that no other container of this machine has. */
+  pair: number;
+  /** Ranges that the container may not reach, as CIDRs. */
+  closed: readonly string[];
+}
+
+/** The addresses of the machine's end and of the container's. */
+export function addressesOf(pair: number): { machine: string; container: string } {
+  const [first, second] = POOL;
+  const at = (number: number) => `${first}.${second + (number >> 16)}.${(number >> 8) & 255}.${number & 255}`;
+  return { machine: at(pair * 2), container: at(pair * 2 + 1) };
+}
+
+/** Name of the machine's end, which the kernel limits to 15 characters. */
+const linkOf = (pair: number) => `slipway${pair}`;
+
+export async function openNetwork(space: ProjectSpace, place: NetworkPlace): Promise<string> {
+  const { name, pair, closed } = place;
+  const file = path.join(NAMED, name);
+  const { machine, container } = addressesOf(pair);
+  await closeNetwork(space, place);
+  await mkdir(NAMED, { recursive: true, mode: 0o755 });
+  await writeFile(file, '');
+  await systemCommand([
+    'sh',
+    '-c',
+    KEEP,
+    'sh',
+    file,
+    space.mounts,
+    ...space.entering(['unshare', '--net', 'sh', '-c', HOLD]),
+  ]);
+  const link = linkOf(pair);
+  await systemCommand(['ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name]);
+  await systemCommand(['ip', 'netns', 'exec', name, 'nft', '-f', '-'], { input: rulesOf(machine, closed) });
+  for (const words of [
+    ['address', 'add', `${machine}/31`, 'dev', link],
+    ['link', 'set', link, 'up'],
+    ['-n', name, 'address', 'add', `${container}/31`, 'dev', 'eth0'],
+    ['-n', name, 'link', 'set', 'lo', 'up'],
+    ['-n', name, 'link', 'set', 'eth0', 'up'],
+    ['-n', name, 'route', 'add', 'default', 'via', machine],
+  ]) {
+    await systemCommand(['ip', ...words]);
+  }
+  return file;
+}
+
+/** The machine's end of the link is removed with its namespace. */
+export async function closeNetwork(
+  space: ProjectSpace,
+  { name, pair }: Pick<NetworkPlace, 'name' | 'pair'>,
+): Promise<void> {
+  const file = path.join(NAMED, name);
+  const unmount = ['umount', '--lazy', file] as const;
+  await systemCommand(['ip', 'link', 'delete', linkOf(pair)]).catch(() => undefined);
+  await systemCommand(['nsenter', `--mount=${space.mounts}`, ...unmount]).catch(() => undefined);
+  await systemCommand(unmount).catch(() => undefined);
+  await rm(file, { force: true });
+}
+
+/** Prints that the namespace is there, and holds it until its input ends. */
+const HOLD = 'echo there; read -r _';
+/**
+ * Script that starts a command, and keeps its network namespace in the file $1 once it has printed a line: here for
+ * `ip`, and in the mount namespace $2 for the engine.
+ */
+const KEEP = `file=$1 space=$2; shift 2
+folder=$(mktemp -d) && mkfifo "$folder/out" "$folder/in" || exit 1
+"$@" <"$folder/in" >"$folder/out" &
+pid=$!
+exec 3>"$folder/in" 4<"$folder/out"
+read -r _ <&4
+mount --bind "/proc/$pid/ns/net" "$file" && nsenter --mount="$space" mount --bind "/proc/$pid/ns/net" "$file"
+code=$?
+exec 3>&- 4<&-
+wait "$pid"
+rm -r "$folder"
+exit "$code"`;
+
+const rulesOf = (machine: string, closed: readonly string[]) => `table inet slipway {
+  chain output {
+    type filter hook output priority 0; policy accept;
+    ct state established,related accept
+    oifname "lo" accept
+    meta nfproto ipv6 drop
+    ip daddr ${machine} udp dport 53 accept
+    ip daddr ${machine} tcp dport 53 accept
+    ip daddr { ${closed.join(', ')} } reject with icmpx admin-prohibited
+  }
+}
+`;

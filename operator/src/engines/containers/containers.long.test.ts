@@ -1,0 +1,289 @@
+/**
+ * Tests the space, the network, the group and the engine of a project's containers with podman, as root: an image is
+ * built from a Dockerfile, serves, and reaches nothing of this machine and of its neighbours.
+ */
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import path from 'node:path';
+import { NOT_PUBLIC } from '@slipway/program';
+import { until } from '@slipway/testing';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { addressesOf, closeNetwork, openNetwork } from './container-network.js';
+import { closeGroup, openGroup } from './delegated-group.js';
+import { findEngine } from './find-engine.js';
+import { copyPrograms } from './machine-programs.js';
+import { type EngineForm, Podman } from './podman.js';
+import { preparePodman } from './podman-settings.js';
+import { bytesOfDisk, closeDisk, openDisk } from './project-disk.js';
+import { IDS, ProjectSpace } from './project-space.js';
+import { CommandFailed } from './system-command.js';
+
+const MIB = 2 ** 20;
+const PORT = 8080;
+
+/** A program that responds with its variables, its rights, or the result of a connection to `?to=address:port`. */
+const APP = `
+const { createServer } = require('node:http');
+const { connect } = require('node:net');
+const { readFileSync } = require('node:fs');
+createServer((request, response) => {
+  const to = new URL(request.url, 'http://app').searchParams.get('to');
+  if (to === null) {
+    const status = readFileSync('/proc/self/status', 'utf8');
+    return response.end(JSON.stringify({ word: process.env.WORD, lines: process.env.LINES_SET, status }));
+  }
+  const [host, port] = to.split(' ');
+  const socket = connect({ host, port: Number(port), timeout: 2000 });
+  socket.on('connect', () => response.end('connected'));
+  socket.on('timeout', () => response.end('timeout'));
+  socket.on('error', ({ code }) => response.end(code));
+}).listen(process.env.PORT);
+process.on('SIGTERM', () => process.exit(0));
+console.log('listens');
+`;
+
+interface Project {
+  ref: string;
+  firstId: number;
+  pair: number;
+}
+
+const ANN: Project = { ref: 'ann', firstId: 0x7000_0000, pair: 60_001 };
+const BOB: Project = { ref: 'bob', firstId: 0x7001_0000, pair: 60_002 };
+/** A short path, as podman requires. */
+const top = mkdtempSync('/run/slipway-test-');
+const disk = mkdtempSync('/var/tmp/slipway-test-');
+for (const folder of [top, disk]) chmodSync(folder, 0o711);
+const spaces = new Map<Project, ProjectSpace>();
+let image = '';
+
+const found = await findEngine({
+  folder: path.join(disk, 'trial'),
+  volatile: path.join(top, 'trial'),
+  firstId: 0x6fff_0000,
+});
+if ('lacking' in found) console.log(`# skipped: ${found.lacking}`);
+else console.log(`# ${found.form.runtime}, ${found.form.driver}`);
+const form: EngineForm | undefined = 'form' in found ? found.form : undefined;
+const containers = suite('containers');
+const test = form ? containers : containers.skip;
+
+const folderOf = ({ ref }: Project, ...names: string[]) => path.join(top, ref, ...names);
+const DISK_BYTES = 1024 * MIB;
+const diskOf = ({ ref, firstId }: Project) => ({
+  file: path.join(disk, `${ref}.disk`),
+  folder: path.join(disk, ref),
+  ownerId: firstId,
+});
+const placeOf = (project: Project) => ({
+  store: diskOf(project).folder,
+  volatile: folderOf(project, 'engine'),
+  settings: folderOf(project, 'containers.conf'),
+});
+const groupOf = ({ ref }: Project) => `test-${process.pid}-${ref}`;
+const networkOf = ({ ref, pair }: Project) => ({
+  name: `slipway-test-${process.pid}-${ref}`,
+  pair,
+  closed: NOT_PUBLIC,
+});
+
+async function podmanOf(project: Project): Promise<Podman> {
+  const place = placeOf(project);
+  await openDisk(diskOf(project), DISK_BYTES);
+  const space = await ProjectSpace.open({ folder: folderOf(project), firstId: project.firstId });
+  spaces.set(project, space);
+  await preparePodman(place, project.firstId);
+  return new Podman(space, place, form as EngineForm);
+}
+
+/** Returns a folder of the project with this Dockerfile, programs of this machine, and the app. */
+async function contextOf(project: Project, dockerfile: string): Promise<{ context: string; dockerfile: string }> {
+  const context = path.join(disk, `${project.ref}-context`);
+  rmSync(context, { recursive: true, force: true });
+  mkdirSync(context, { recursive: true });
+  await copyPrograms(context, ['/bin/sh', '/bin/cat', '/usr/bin/id', '/bin/ls', process.execPath]);
+  writeFileSync(path.join(context, 'app.js'), APP);
+  const file = path.join(context, 'Dockerfile');
+  writeFileSync(file, dockerfile);
+  spawnSync('chown', ['-R', `${project.firstId}:${project.firstId}`, context]);
+  return { context, dockerfile: file };
+}
+
+async function build(project: Project, dockerfile: string): Promise<{ id: string; output: string }> {
+  const podman = await podmanOf(project);
+  let output = '';
+  const order = { ...(await contextOf(project, dockerfile)), egress: [], proxyUrl: undefined };
+  const id = await podman.build(order, (bytes) => {
+    output += bytes;
+  });
+  return { id, output };
+}
+
+async function run(project: Project, id: string): Promise<string> {
+  const podman = await podmanOf(project);
+  const network = await openNetwork(spaces.get(project) as ProjectSpace, networkOf(project));
+  const group = await openGroup(groupOf(project), project.firstId, { memoryBytes: 600 * MIB, processes: 400 });
+  const variables = folderOf(project, 'variables');
+  writeFileSync(variables, `PORT=${PORT}\nWORD=a "quoted" $word\n`, { mode: 0o600 });
+  chownSync(variables, project.firstId, project.firstId);
+  const log = { file: folderOf(project, 'engine', 'app.log'), bytes: MIB };
+  const limits = { memoryBytes: 512 * MIB, processors: 0.5, processes: 200 };
+  await podman.run({ name: 'app', image: id, network, variables, group, ...limits, log });
+  const url = `http://${addressesOf(project.pair).container}:${PORT}/`;
+  await until(async () => (await fetch(url).catch(() => undefined))?.ok, 'the app serves');
+  return url;
+}
+
+async function end(project: Project): Promise<void> {
+  const podman = await podmanOf(project);
+  for (const name of await podman.containers()) await podman.remove(name);
+  await closeNetwork(spaces.get(project) as ProjectSpace, networkOf(project));
+  await closeGroup(groupOf(project));
+}
+
+/** Returns the ids of the processes that the project's ids own. */
+const processesOf = ({ firstId }: Project): string[] =>
+  spawnSync('ps', ['-e', '-o', 'uid=,pid='], { encoding: 'utf8' })
+    .stdout.split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .flatMap(([uid, pid]) => (Number(uid) >= firstId && Number(uid) < firstId + IDS && pid ? [pid] : []));
+
+/** A server that counts its connections. */
+async function listening(host: string): Promise<{ server: Server; port: number; connections: () => number }> {
+  let count = 0;
+  const server = createServer((socket) => {
+    count += 1;
+    socket.destroy();
+  });
+  server.listen(0, host);
+  await once(server, 'listening');
+  return { server, port: (server.address() as { port: number }).port, connections: () => count };
+}
+
+containers.after(async () => {
+  for (const [project, space] of spaces) {
+    await end(project);
+    await space.close();
+    await closeDisk(diskOf(project));
+  }
+  for (const folder of [top, disk]) rmSync(folder, { recursive: true, force: true });
+});
+
+test('a machine without podman, and an account other than root, get the reason', async () => {
+  const place = { folder: path.join(disk, 'none'), volatile: path.join(top, 'none'), firstId: 0x6fff_0000 };
+  const without = await findEngine(place, async (names) => names.filter((name) => name === 'podman' || name === 'nft'));
+  assert.equal(without, { lacking: 'it has no container engine: install podman, nftables' });
+});
+
+test('a disk holds its size at most, grows, and keeps its content', async () => {
+  const own = { file: path.join(disk, 'own.disk'), folder: path.join(disk, 'own'), ownerId: ANN.firstId };
+  const [full, kept] = ['full', 'kept'].map((name) => path.join(own.folder, name)) as [string, string];
+  const fill = () => spawnSync('dd', ['if=/dev/zero', `of=${full}`, 'bs=1M', 'count=100'], { encoding: 'utf8' });
+  try {
+    await openDisk(own, 64 * MIB);
+    assert.ok((await bytesOfDisk(own)) < 16 * MIB, 'an empty disk is sparse');
+    writeFileSync(kept, 'kept');
+    assert.match(fill().stderr, /No space left on device/);
+    await closeDisk(own);
+    await openDisk(own, 256 * MIB);
+    assert.is(fill().status, 0);
+    await closeDisk(own);
+    await openDisk(own, 64 * MIB);
+    assert.is(readFileSync(kept, 'utf8'), 'kept');
+    rmSync(full);
+    await closeDisk(own);
+    await openDisk(own, 64 * MIB);
+    assert.ok((await bytesOfDisk(own)) < 32 * MIB, 'it gives back the space of deleted files');
+  } finally {
+    await closeDisk(own);
+  }
+});
+
+test('a Dockerfile is built by ids of the project alone, without a network', async () => {
+  const built = await build(
+    ANN,
+    `FROM scratch
+COPY . /
+RUN id -u && cat /proc/self/uid_map && ls /sys/class/net
+CMD ["${process.execPath}", "/app.js"]`,
+  );
+  image = built.id;
+  assert.match(built.output, new RegExp(`^\\s*0\\s+${ANN.firstId}\\s+65536$`, 'm'));
+  assert.match(built.output, /^lo$/m);
+  assert.not.match(built.output, /^(eth|veth|slipway)/m);
+});
+
+test('a step that fails ends the build with its exit code and its output', async () => {
+  const failed = await build(ANN, 'FROM scratch\nCOPY . /\nRUN cat /nothing').catch((error: unknown) => error);
+  assert.instance(failed, CommandFailed);
+  assert.match((failed as CommandFailed).complaint, /exit status 1/);
+});
+
+test('a build that is cancelled leaves no process', async () => {
+  const podman = await podmanOf(ANN);
+  const cancel = new AbortController();
+  const endless = await contextOf(ANN, 'FROM scratch\nCOPY . /\nRUN echo begun && while :; do :; done');
+  const building = podman.build(
+    { ...endless, egress: [], proxyUrl: undefined },
+    (bytes) => {
+      if (/^begun$/m.test(`${bytes}`)) cancel.abort(new Error('cancelled'));
+    },
+    cancel.signal,
+  );
+  assert.is(await building.catch((error: Error) => error.message), 'cancelled');
+  await until(() => processesOf(ANN).length === 0, 'its processes have ended');
+});
+
+test('a container serves with its variables, as an account of its project without rights', async () => {
+  const url = await run(ANN, image);
+  const { word, status } = (await (await fetch(url)).json()) as { word: string; status: string };
+  assert.is(word, 'a "quoted" $word');
+  assert.match(status, /^CapEff:\s+0+$/m);
+  assert.match(status, /^CapBnd:\s+0+$/m);
+  assert.match(status, /^NoNewPrivs:\s+1$/m);
+  assert.match(status, /^Seccomp:\s+2$/m);
+  const pid = readFileSync(folderOf(ANN, 'engine', 'app.pid'), 'utf8').trim();
+  assert.match(readFileSync(`/proc/${pid}/status`, 'utf8'), new RegExp(`^Uid:\\s+${ANN.firstId}\\s`, 'm'));
+  assert.match(readFileSync(`/proc/${pid}/cgroup`, 'utf8'), new RegExp(`/slipway-apps/${groupOf(ANN)}/containers/`));
+  assert.match(readFileSync(folderOf(ANN, 'engine', 'app.log'), 'utf8'), / listens$/m);
+});
+
+test('a container reaches neither this machine nor a neighbour nor a private address, only itself', async () => {
+  const url = await run(ANN, image);
+  const { id } = await build(BOB, `FROM scratch\nCOPY . /\nCMD ["${process.execPath}", "/app.js"]`);
+  await run(BOB, id);
+  const { machine, container } = addressesOf(ANN.pair);
+  const neighbour = addressesOf(BOB.pair);
+  const { server, port, connections } = await listening('0.0.0.0');
+  const result = async (to: string, at: number) =>
+    (await fetch(`${url}?${new URLSearchParams({ to: `${to} ${at}` })}`)).text();
+  try {
+    for (const address of [machine, neighbour.machine, '127.0.0.1', '169.254.169.254', '10.0.0.1']) {
+      assert.not.equal(await result(address, port), 'connected', address);
+    }
+    assert.not.equal(await result(neighbour.container, PORT), 'connected', 'a neighbour');
+    assert.is(await result(container, PORT), 'connected', 'itself');
+    assert.is(connections(), 0);
+  } finally {
+    server.close();
+    await end(BOB);
+  }
+});
+
+test('a container is found by another process of the platform, and stops at TERM', async () => {
+  await run(ANN, image);
+  const podman = await podmanOf(ANN);
+  assert.equal(await podman.containers(), ['app']);
+  const pid = readFileSync(folderOf(ANN, 'engine', 'app.pid'), 'utf8').trim();
+  await podman.stop('app', 10);
+  assert.throws(() => process.kill(Number(pid), 0));
+  await podman.stop('app', 10);
+  await podman.remove('app');
+  await podman.remove('app');
+  assert.equal(await podman.containers(), []);
+});
+
+containers.run();

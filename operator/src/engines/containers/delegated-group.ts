@@ -1,0 +1,89 @@
+/**
+ * The control group of a project's containers. Its limits belong to root of this machine, and the root of the project's
+ * space may divide it: the engine makes a group of each container. In: a name, limits and ids. Out: the group for the
+ * engine. Control groups of version 1 alone.
+ */
+import { chown, mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+
+export interface GroupLimits {
+  /** Bytes of all processes together, also of the engine. */
+  memoryBytes: number;
+  processes: number;
+}
+
+const HIERARCHY = '/sys/fs/cgroup';
+/** The group of all groups that are made here. */
+const PARENT = 'slipway-apps';
+/** The part that the engine may divide. */
+const DELEGATED = 'containers';
+/** Files of a new group of version 1 that must be filled before a process may enter it. */
+const OF_CPUSET = ['cpuset.cpus', 'cpuset.mems'];
+
+/** Makes the group, or sets the limits of one that exists. Returns its path for the engine. */
+export async function openGroup(name: string, firstId: number, limits: GroupLimits): Promise<string> {
+  const within = path.join(PARENT, name, DELEGATED);
+  if (await isThere(path.join(HIERARCHY, 'cgroup.controllers'))) {
+    throw new Error('containers need control groups of version 1, and this machine has version 2');
+  }
+  for (const hierarchy of await hierarchies()) {
+    await openIn(hierarchy, name, limits);
+    await give(path.join(hierarchy, within), firstId);
+  }
+  return `/${within}`;
+}
+
+/** Removes the group, which no process may be in. */
+export async function closeGroup(name: string): Promise<void> {
+  for (const hierarchy of await hierarchies()) await removeGroups(path.join(hierarchy, PARENT, name));
+}
+
+async function openIn(hierarchy: string, name: string, { memoryBytes, processes }: GroupLimits): Promise<void> {
+  let folder = hierarchy;
+  for (const part of [PARENT, name, DELEGATED]) {
+    const above = folder;
+    folder = path.join(folder, part);
+    await mkdir(folder, { recursive: true });
+    for (const file of OF_CPUSET) await copyIfThere(path.join(above, file), path.join(folder, file));
+  }
+  const limited = path.join(hierarchy, PARENT, name);
+  await writeIfThere(path.join(limited, 'memory.limit_in_bytes'), `${memoryBytes}`);
+  await writeIfThere(path.join(limited, 'pids.max'), `${processes}`);
+}
+
+/** Gives the folder and the files by which groups are made and entered, and no file of a limit. */
+async function give(folder: string, id: number): Promise<void> {
+  await chown(folder, id, id);
+  for (const file of ['cgroup.procs', 'tasks']) {
+    const place = path.join(folder, file);
+    if (await isThere(place)) await chown(place, id, id);
+  }
+}
+
+/** Returns the top folder of each hierarchy. `unified` is one of version 2, without controllers. */
+async function hierarchies(): Promise<string[]> {
+  const entries = await readdir(HIERARCHY, { withFileTypes: true });
+  const folders = entries.filter((entry) => entry.isDirectory() && entry.name !== 'unified');
+  return folders.map(({ name }) => path.join(HIERARCHY, name));
+}
+
+async function removeGroups(folder: string): Promise<void> {
+  if (!(await isThere(folder))) return;
+  const entries = await readdir(folder, { withFileTypes: true });
+  for (const entry of entries) if (entry.isDirectory()) await removeGroups(path.join(folder, entry.name));
+  await rmdir(folder).catch(() => undefined);
+}
+
+const isThere = (place: string) =>
+  readdir(place).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => error.code === 'ENOTDIR',
+  );
+
+async function copyIfThere(from: string, to: string): Promise<void> {
+  if (await isThere(from)) await writeFile(to, await readFile(from));
+}
+
+async function writeIfThere(file: string, text: string): Promise<void> {
+  if (await isThere(file)) await writeFile(file, text);
+}

@@ -1,0 +1,168 @@
+/**
+ * The images and containers of one project, by podman's command line. In: the project's space and folders. Out: images
+ * by their ids, and containers by name. Every method is idempotent.
+ */
+import path from 'node:path';
+import type { ProjectSpace } from './project-space.js';
+import { CommandFailed, systemCommand } from './system-command.js';
+
+/** The programs and the storage that work on this machine, found by trying. */
+export interface EngineForm {
+  runtime: 'runc' | 'crun';
+  driver: 'overlay' | 'vfs';
+}
+
+/** The folders belong to the space's root. So this process reads and writes no file in them. */
+export interface PodmanPlace {
+  /** Images and containers, on the project's disk. */
+  store: string;
+  /** State of running containers, which a reboot empties. Podman allows 46 characters. */
+  volatile: string;
+  /** A file with podman's settings (containers.conf), in a folder of this process. */
+  settings: string;
+}
+
+export interface BuildOrder {
+  /** A folder that the space's root owns. */
+  context: string;
+  /** Path of the Dockerfile. */
+  dockerfile: string;
+  /** The start of a command that gives its own command a way to the internet. Empty: there is none. */
+  egress: readonly string[];
+  /** The address of the proxy there. */
+  proxyUrl: string | undefined;
+}
+
+export interface RunOrder {
+  name: string;
+  /** The image's id, never a name. */
+  image: string;
+  /** A network namespace, by the path of its file. */
+  network: string;
+  /** A file (env-file) with the variables that have no line break. */
+  variables: string;
+  /** The group of the container's control group, which the space's root may change. */
+  group: string;
+  memoryBytes: number;
+  processors: number;
+  processes: number;
+  log: { file: string; bytes: number };
+}
+
+export class Podman {
+  constructor(
+    private readonly space: ProjectSpace,
+    private readonly place: PodmanPlace,
+    private readonly form: EngineForm,
+  ) {}
+
+  /**
+   * Builds an image, and returns its id. Podman and the steps run in a network of their own, which has nothing but
+   * `egress`, and all their processes end with the command.
+   */
+  async build(order: BuildOrder, onOutput: (bytes: Buffer) => void, signal?: AbortSignal): Promise<string> {
+    const { context, dockerfile, egress, proxyUrl } = order;
+    const idFile = path.join(this.place.volatile, 'image-id');
+    const build = [
+      'build',
+      // The network of podman itself.
+      ...['--network=host', '--isolation=oci', '--layers', '--pull=missing', '--format=oci'],
+      ...[`--iidfile=${idFile}`, `--file=${dockerfile}`, context],
+    ];
+    const proxies = proxyUrl === undefined ? {} : { HTTP_PROXY: proxyUrl, HTTPS_PROXY: proxyUrl };
+    const apart = ['unshare', '--net', '--pid', '--fork', '--kill-child=KILL', '--mount', '--mount-proc', '--'];
+    const command = [...apart, 'sh', '-c', IN_NETWORK, 'sh', ...egress, 'podman', ...this.#globals(), ...build];
+    const env = { ...this.#env(), ...proxies };
+    await systemCommand(this.space.entering(command), {
+      env,
+      onOutput,
+      milliseconds: BUILD_MS,
+      ...(signal ? { signal } : {}),
+    });
+    // Read as the space's root, which could have made a link of it.
+    const read = await systemCommand(this.space.entering(['head', '--bytes=100', idFile]));
+    const id = read.trim().replace(/^sha256:/, '');
+    if (!/^[\da-f]{64}$/.test(id)) throw new Error('podman wrote no image id');
+    return id;
+  }
+
+  /** Starts a container, in place of one of the same name. */
+  async run(order: RunOrder, signal?: AbortSignal): Promise<void> {
+    const { name, image, network, variables, group, memoryBytes, processors, processes, log } = order;
+    await this.#podman(
+      [
+        'run',
+        ...['--detach', '--replace', '--pull=never', `--name=${name}`, `--network=ns:${network}`],
+        ...['--cap-drop=all', '--security-opt=no-new-privileges', `--env-file=${variables}`],
+        ...[`--cgroup-parent=${group}`, `--memory=${memoryBytes}b`, `--memory-swap=${memoryBytes}b`],
+        ...[`--cpus=${processors}`, `--pids-limit=${processes}`],
+        ...['--log-driver=k8s-file', `--log-opt=path=${log.file}`, `--log-opt=max-size=${log.bytes}b`],
+        `--pidfile=${path.join(this.place.volatile, `${name}.pid`)}`,
+        image,
+      ],
+      { signal },
+    );
+  }
+
+  /** Sends TERM, and KILL after `seconds`. */
+  async stop(name: string, seconds: number): Promise<void> {
+    await this.#podman(['stop', `--time=${seconds}`, '--ignore', name], { milliseconds: (seconds + 30) * 1000 });
+  }
+
+  async remove(name: string): Promise<void> {
+    await this.#podman(['rm', '--force', '--ignore', '--time=0', name]);
+  }
+
+  /** Returns the names of the containers, running or not. */
+  async containers(): Promise<string[]> {
+    return lines(await this.#podman(['ps', '--all', '--format={{.Names}}']));
+  }
+
+  async removeImage(id: string): Promise<void> {
+    await this.#podman(['rmi', '--force', id]).catch((error) => {
+      if (!(error instanceof CommandFailed) || error.exitCode !== 1) throw error;
+    });
+  }
+
+  #podman(words: readonly string[], options: { signal?: AbortSignal | undefined; milliseconds?: number } = {}) {
+    const { signal, milliseconds } = options;
+    return systemCommand(this.space.entering(['podman', ...this.#globals(), ...words]), {
+      env: this.#env(),
+      ...(signal ? { signal } : {}),
+      ...(milliseconds === undefined ? {} : { milliseconds }),
+    });
+  }
+
+  /** The variables of podman, not of a container: variables of a tenant are in a file. */
+  #env() {
+    const { store, volatile, settings } = this.place;
+    return { HOME: volatile, XDG_RUNTIME_DIR: volatile, TMPDIR: store, CONTAINERS_CONF: settings };
+  }
+
+  #globals(): string[] {
+    const { store, volatile } = this.place;
+    const { runtime, driver } = this.form;
+    return [
+      `--root=${path.join(store, 'images')}`,
+      `--runroot=${path.join(volatile, 'run')}`,
+      `--tmpdir=${path.join(volatile, 'libpod')}`,
+      `--runtime=${runtime}`,
+      // The usual folder belongs to root of this machine.
+      `--runtime-flag=root=${path.join(volatile, runtime)}`,
+      `--storage-driver=${driver}`,
+      '--cgroup-manager=cgroupfs',
+      '--events-backend=none',
+    ];
+  }
+}
+
+const BUILD_MS = 20 * 60_000;
+/**
+ * Script that prepares the network of a build. A step sees `/sys` of that network, instead of this machine's. The
+ * runtime needs the control groups there.
+ */
+const IN_NETWORK = `ip link set lo up && exec 3</sys/fs/cgroup &&
+  mount -t sysfs -o ro,nosuid,nodev,noexec none /sys &&
+  mount --no-canonicalize --rbind /proc/self/fd/3 /sys/fs/cgroup && exec 3<&- && exec "$@"`;
+
+const lines = (text: string) => text.split('\n').filter((line) => line !== '');

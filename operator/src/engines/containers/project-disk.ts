@@ -1,0 +1,71 @@
+/**
+ * The disk of one project's images and containers: a file system in a sparse file. In: a size and the owner's id. Out:
+ * a folder in which no more than that can be stored, and which no other project sees.
+ */
+import { chown, mkdir, rename, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { unlessMissing } from '@slipway/program';
+import { CommandFailed, systemCommand } from './system-command.js';
+
+export interface DiskPlace {
+  /** The sparse file. */
+  file: string;
+  /** The folder where it is mounted. */
+  folder: string;
+  ownerId: number;
+}
+
+/** The file gives back the blocks of deleted files. */
+const MOUNT = 'loop,nosuid,nodev,noatime,discard';
+
+/**
+ * Makes and mounts the disk. One that exists grows when it is mounted, and never shrinks: the kernel lets only some
+ * roots change the size of a mounted file system.
+ */
+export async function openDisk({ file, folder, ownerId }: DiskPlace, bytes: number): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o711 });
+  if (await isMounted(folder)) return;
+  const size = (await stat(file).catch(unlessMissing))?.size;
+  if (size === undefined) await format(file, bytes);
+  else if (size < bytes) await grow(file, bytes);
+  await systemCommand(['mount', '-o', MOUNT, file, folder]);
+  // Blocks that were freed just before an unmount may not be given back yet.
+  await systemCommand(['fstrim', folder]).catch(() => undefined);
+  await chown(folder, ownerId, ownerId);
+}
+
+/** Unmounts the disk. Its content stays in the file. */
+export async function closeDisk({ folder }: Pick<DiskPlace, 'folder'>): Promise<void> {
+  while (await isMounted(folder)) await systemCommand(['umount', folder]);
+}
+
+/** Returns the bytes that the disk uses on the disk of this machine. */
+export async function bytesOfDisk({ file }: Pick<DiskPlace, 'file'>): Promise<number> {
+  const { blocks = 0 } = (await stat(file).catch(unlessMissing)) ?? {};
+  return blocks * 512;
+}
+
+/** A file system that is not complete has another name, so that a killed process leaves none. */
+async function format(file: string, bytes: number): Promise<void> {
+  const made = `${file}.new`;
+  await mkdir(path.dirname(file), { recursive: true, mode: 0o700 });
+  await rm(made, { force: true });
+  await systemCommand(['truncate', `--size=${bytes}`, made]);
+  await systemCommand(['mkfs.ext4', '-q', '-F', '-m', '0', '-E', 'nodiscard', made]);
+  await rename(made, file);
+}
+
+async function grow(file: string, bytes: number): Promise<void> {
+  await systemCommand(['truncate', `--size=${bytes}`, file]);
+  // Exit code 1: the check repaired something.
+  await systemCommand(['e2fsck', '-f', '-p', file]).catch((error) => {
+    if (!(error instanceof CommandFailed) || error.exitCode !== 1) throw error;
+  });
+  await systemCommand(['resize2fs', file]);
+}
+
+const isMounted = (folder: string): Promise<boolean> =>
+  systemCommand(['mountpoint', '--quiet', folder]).then(
+    () => true,
+    () => false,
+  );
