@@ -15,12 +15,11 @@ import { systemCommand } from './system-command.js';
 const NAMED = '/run/netns';
 /** Networks for tests of devices (RFC 2544), which no network of people uses. */
 const POOL = [198, 18] as const;
-export const PAIRS = 2 ** 16;
 
 export interface NetworkPlace {
   /** Name of the namespace, `slipway-<ref>-<slot>`. */
   name: string;
-  /** The number of a pair of addresses that no other container of this machine has. */
+  /** The number of a pair of addresses that no other container of this machine has, below 2 ** 16. */
   pair: number;
   /** Ranges that the container may not reach, as CIDRs. */
   closed: readonly string[];

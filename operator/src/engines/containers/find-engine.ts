@@ -8,7 +8,7 @@ import { copyPrograms } from './machine-programs.js';
 import { type EngineForm, Podman } from './podman.js';
 import { preparePodman } from './podman-settings.js';
 import { ProjectSpace } from './project-space.js';
-import { CommandFailed, systemCommand } from './system-command.js';
+import { CommandFailed, linesOf, systemCommand } from './system-command.js';
 
 export type FoundEngine = { form: EngineForm } | { lacking: string };
 
@@ -22,8 +22,9 @@ export interface TrialPlace {
 
 /** Programs that are needed, with the package of Debian that has each. */
 const NEEDED = { podman: 'podman', ip: 'iproute2', nft: 'nftables', 'mkfs.ext4': 'e2fsprogs' } as const;
+const RUNTIMES = ['crun', 'runc'] as const;
 const FORMS: readonly EngineForm[] = (['overlay', 'vfs'] as const).flatMap((driver) =>
-  (['crun', 'runc'] as const).map((runtime) => ({ runtime, driver })),
+  RUNTIMES.map((runtime) => ({ runtime, driver })),
 );
 const DOCKERFILE = 'FROM scratch\nCOPY . /\nRUN ["/bin/true"]\n';
 
@@ -35,8 +36,7 @@ export async function findEngine(
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return { lacking: 'containers need root on Linux' };
   const packages = (await missing(Object.keys(NEEDED))).map((name) => NEEDED[name as keyof typeof NEEDED]);
   if (packages.length > 0) return { lacking: `it has no container engine: install ${packages.join(', ')}` };
-  const runtimes = FORMS.map(({ runtime }) => runtime);
-  const absent = new Set(await missing(runtimes));
+  const absent = new Set(await missing(RUNTIMES));
   let last = 'install crun or runc';
   for (const form of FORMS.filter(({ runtime }) => !absent.has(runtime))) {
     const failure = await failureOf(form, place);
@@ -48,7 +48,7 @@ export async function findEngine(
 
 async function missingPrograms(names: readonly string[]): Promise<string[]> {
   const script = 'for name; do command -v "$name" >/dev/null || echo "$name"; done';
-  return (await systemCommand(['sh', '-c', script, 'sh', ...names])).split('\n').filter((name) => name !== '');
+  return linesOf(await systemCommand(['sh', '-c', script, 'sh', ...names]));
 }
 
 /** Builds an image. Returns the reason if that fails. */

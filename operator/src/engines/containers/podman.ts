@@ -4,7 +4,7 @@
  */
 import path from 'node:path';
 import type { ProjectSpace } from './project-space.js';
-import { CommandFailed, systemCommand } from './system-command.js';
+import { linesOf, systemCommand } from './system-command.js';
 
 /** The programs and the storage that work on this machine, found by trying. */
 export interface EngineForm {
@@ -115,13 +115,7 @@ export class Podman {
 
   /** Returns the names of the containers, running or not. */
   async containers(): Promise<string[]> {
-    return lines(await this.#podman(['ps', '--all', '--format={{.Names}}']));
-  }
-
-  async removeImage(id: string): Promise<void> {
-    await this.#podman(['rmi', '--force', id]).catch((error) => {
-      if (!(error instanceof CommandFailed) || error.exitCode !== 1) throw error;
-    });
+    return linesOf(await this.#podman(['ps', '--all', '--format={{.Names}}']));
   }
 
   #podman(words: readonly string[], options: { signal?: AbortSignal | undefined; milliseconds?: number } = {}) {
@@ -164,5 +158,3 @@ const BUILD_MS = 20 * 60_000;
 const IN_NETWORK = `ip link set lo up && exec 3</sys/fs/cgroup &&
   mount -t sysfs -o ro,nosuid,nodev,noexec none /sys &&
   mount --no-canonicalize --rbind /proc/self/fd/3 /sys/fs/cgroup && exec 3<&- && exec "$@"`;
-
-const lines = (text: string) => text.split('\n').filter((line) => line !== '');

@@ -2,7 +2,7 @@
  * The disk of one project's images and containers: a file system in a sparse file. In: a size and the owner's id. Out:
  * a folder in which no more than that can be stored, and which no other project sees.
  */
-import { chown, mkdir, rename, rm, stat } from 'node:fs/promises';
+import { chown, mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { unlessMissing } from '@slipway/program';
 import { CommandFailed, systemCommand } from './system-command.js';
@@ -24,14 +24,17 @@ const MOUNT = 'loop,nosuid,nodev,noatime,discard';
  */
 export async function openDisk({ file, folder, ownerId }: DiskPlace, bytes: number): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o711 });
-  if (await isMounted(folder)) return;
+  if (!(await isMounted(folder))) await mountDisk(file, folder, bytes);
+  await chown(folder, ownerId, ownerId);
+}
+
+async function mountDisk(file: string, folder: string, bytes: number): Promise<void> {
   const size = (await stat(file).catch(unlessMissing))?.size;
   if (size === undefined) await format(file, bytes);
-  else if (size < bytes) await grow(file, bytes);
+  else if (size < bytes || (await isGrowing(file))) await grow(file, bytes);
   await systemCommand(['mount', '-o', MOUNT, file, folder]);
   // Blocks that were freed just before an unmount may not be given back yet.
   await systemCommand(['fstrim', folder]).catch(() => undefined);
-  await chown(folder, ownerId, ownerId);
 }
 
 /** Unmounts the disk. Its content stays in the file. */
@@ -55,14 +58,20 @@ async function format(file: string, bytes: number): Promise<void> {
   await rename(made, file);
 }
 
+/** A killed process may leave a file that is larger than its file system. */
 async function grow(file: string, bytes: number): Promise<void> {
-  await systemCommand(['truncate', `--size=${bytes}`, file]);
+  await writeFile(growingMark(file), '');
+  await systemCommand(['truncate', `--size=>${bytes}`, file]);
   // Exit code 1: the check repaired something.
   await systemCommand(['e2fsck', '-f', '-p', file]).catch((error) => {
     if (!(error instanceof CommandFailed) || error.exitCode !== 1) throw error;
   });
   await systemCommand(['resize2fs', file]);
+  await rm(growingMark(file));
 }
+
+const growingMark = (file: string) => `${file}.growing`;
+const isGrowing = async (file: string) => (await stat(growingMark(file)).catch(unlessMissing)) !== undefined;
 
 const isMounted = (folder: string): Promise<boolean> =>
   systemCommand(['mountpoint', '--quiet', folder]).then(

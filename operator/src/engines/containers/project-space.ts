@@ -75,7 +75,7 @@ export class ProjectSpace {
     await systemCommand(['mount', '--make-private', folder]);
     // The namespaces exist before `sleep` runs. It ends once files keep them.
     const holder = spawn('unshare', ['--user', '--mount', '--', 'sleep', '60'], { stdio: 'ignore' });
-    const ended = once(holder, 'close');
+    const ended = once(holder, 'close').catch(() => undefined);
     try {
       await this.#entered(holder.pid as number);
       for (const map of ['uid_map', 'gid_map']) {

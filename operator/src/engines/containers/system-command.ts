@@ -63,6 +63,8 @@ export async function systemCommand(
   }
 }
 
+export const linesOf = (output: string): string[] => output.split('\n').filter((line) => line !== '');
+
 /** The last bytes of an output. */
 class Tail {
   #bytes: Buffer = Buffer.alloc(0);
