@@ -4,8 +4,8 @@ import { DNS_LABEL, REF_MAX_LENGTH } from './names.js';
 import { PLACEMENTS } from './placement.js';
 import { PLANS } from './plans.js';
 import type { KubernetesObject, ResourceDefinition } from './resource.js';
-import { Conditions, oneOf, rule, secretKey } from './schema.js';
-import { BRANCH, COMMAND, REPO_URL, REPOSITORY_FOLDER, type TextForm } from './text-forms.js';
+import { Conditions, oneOf, rule, secretKey, Time } from './schema.js';
+import { BRANCH, COMMAND, REPO_URL, REPOSITORY_FOLDER, type TextForm, URL_PATH } from './text-forms.js';
 import { DEFAULT_TYPE, PROJECT_TYPES } from './types.js';
 
 /** Normalises an e-mail address for comparison: `Ada@Example.com` and `ada@example.com` are the same account. */
@@ -78,6 +78,28 @@ const Build = Type.Object(
   { description: 'Configures the build of the site.' },
 );
 
+const App = Type.Object(
+  {
+    healthCheckPath: Type.Optional(
+      Type.String({
+        maxLength: 512,
+        description:
+          'The path that must respond with a status below 400 before requests go to a new version. ' +
+          'Default: the port must accept a connection.',
+        ...ofForm(URL_PATH),
+      }),
+    ),
+    restart: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 2147483647,
+        description: 'A changed number starts the container again, without a gap.',
+      }),
+    ),
+  },
+  { description: 'Configures the container of an app project.' },
+);
+
 const rotation = (what: string) =>
   Type.Optional(Type.Integer({ minimum: 0, maximum: 2147483647, description: `A changed number rotates ${what}.` }));
 
@@ -113,6 +135,7 @@ export const ProjectSpec = Type.Object(
     plan: Type.Optional(oneOf(PLANS, { default: 'free', description: 'The plan: resources, limits and placement.' })),
     source: Type.Optional(Source),
     build: Type.Optional(Build),
+    app: Type.Optional(App),
     env: Type.Optional(
       Type.Object(
         {
@@ -199,6 +222,15 @@ const Service = Type.Object({
   reason: Type.Optional(
     Type.String({ maxLength: 512, description: 'The reason if unavailable, and the setting that enables it.' }),
   ),
+  image: Type.Optional(Type.String({ maxLength: 128, description: 'The digest of the image of its container.' })),
+  startedAt: Type.Optional(Time('The time when its container was started last.')),
+  restarts: Type.Optional(
+    Type.Integer({ minimum: 0, description: 'The number of times that its process ended and was started again.' }),
+  ),
+  lastExitCode: Type.Optional(Type.Integer({ description: 'The exit code of its process when it ended last.' })),
+  memoryBytes: Type.Optional(
+    Type.Integer({ minimum: 0, description: 'Bytes of memory in use, in steps of a megabyte.' }),
+  ),
 });
 
 const usage = (description: string) =>
@@ -232,6 +264,12 @@ export const ProjectStatus = Type.Object(
       Type.Integer({ description: 'The metadata.generation that this status describes.' }),
     ),
     url: Type.Optional(Type.String({ maxLength: 2048, description: 'The URL of the project’s services.' })),
+    upstream: Type.Optional(
+      Type.String({
+        maxLength: 300,
+        description: 'The address to which the data plane forwards requests for an app, `host:port`.',
+      }),
+    ),
     placement: Type.Optional(
       oneOf(PLACEMENTS, { description: 'Where auth and rest run: in own pods, or in the shared data plane.' }),
     ),

@@ -55,3 +55,9 @@ export const COMMAND: TextForm = {
   pattern: '^[^\\x00]*$',
   words: 'a shell command without the character NUL',
 };
+
+/** A path of a URL in an app, which begins with `/` and may have a query. */
+export const URL_PATH: TextForm = {
+  pattern: '^/[!-~]*$',
+  words: 'a path of a URL that begins with `/`, of printable ASCII characters without spaces',
+};
