@@ -41,7 +41,10 @@ export interface RouteOptions {
   body?: TSchema;
   /** The handler checks the body itself, because the protocol inside the route has its own errors. */
   ownBodyCheck?: true;
-  /** Content types of a body that the handler reads itself, or that is optional. Default: a required JSON body. */
+  /**
+   * Content types of a body that the handler reads itself, or that is optional. Default: a required JSON body. Without
+   * `ownBodyCheck`, a missing body is checked as `{}`.
+   */
   optionalBodyAs?: string[];
   bodyExamples?: Record<string, unknown>;
   /** Content type of the response. Default: JSON. */
@@ -106,11 +109,12 @@ export function Route(method: Method, path: string, options: RouteOptions): Meth
   );
 }
 
-function ruleOf({ access, cost = 1, webhookHeaders, params, query, body, ownBodyCheck }: RouteOptions): RouteRule {
+function ruleOf(options: RouteOptions): RouteRule {
+  const { access, cost = 1, webhookHeaders, params, query, body, ownBodyCheck, optionalBodyAs } = options;
   const checks: RouteRule['checks'] = {};
   if (params) checks.params = textCheck(params);
   if (query) checks.query = textCheck(query);
-  if (body && !ownBodyCheck) checks.body = bodyCheck(body);
+  if (body && !ownBodyCheck) checks.body = bodyCheck(body, optionalBodyAs && {});
   return { access, cost, webhookHeaders, checks };
 }
 

@@ -9,10 +9,11 @@ import { type FieldError, Problem } from './problem.js';
 
 export type Check = (value: unknown) => unknown;
 
-/** Returns a check of `schema` for a body, whose JSON has types already. */
-export function bodyCheck(schema: TSchema): Check {
+/** Returns a check of `schema` for a body, whose JSON has types already. `missing` is the value of a missing body. */
+export function bodyCheck(schema: TSchema, missing?: object): Check {
   const validator = Compile(schema);
-  return (value) => {
+  return (sent) => {
+    const value = sent === undefined ? missing : sent;
     if (value === undefined) throw new Problem('validation_failed', 'A JSON body is required.', { errors: [] });
     if (validator.Check(value)) return value;
     throw refusal(fieldErrors(validator.Errors(value), schema));
