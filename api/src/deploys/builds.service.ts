@@ -10,7 +10,8 @@ import {
 import type { Principal } from '../callers/principal.js';
 import { Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
-import { ProjectsService, refuseDeleting, refuseOtherTypes } from '../projects/projects.service.js';
+import { refuseUnbuilt } from '../projects/project-types.js';
+import { ProjectsService, refuseDeleting } from '../projects/projects.service.js';
 import type { BuildId, BuildView } from './build.schema.js';
 import { BuildOutputs } from './build-outputs.js';
 import { BuildQueue, type BuildRequest, queuedAs } from './build-queue.js';
@@ -98,7 +99,7 @@ export class BuildsService {
   async clearCache(caller: Principal, id: number): Promise<void> {
     const { project } = await this.projects.find(caller, id);
     refuseDeleting(project);
-    refuseOtherTypes(project);
+    refuseUnbuilt(project);
     await this.projects.patch(project, {}, { [ANNOTATION_CLEAR_BUILD_CACHE]: new Date().toISOString() });
   }
 

@@ -10,7 +10,8 @@ import type { Principal } from '../callers/principal.js';
 import type { UnreadBody } from '../http/raw-body.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
 import { ProjectsService } from '../projects/projects.service.js';
-import { DeliveryBodies, type Payload } from './delivery-body.js';
+import { type BodyForms, DeliveryBodies, type Payload } from './delivery-body.js';
+import type { PushSettings } from './push-event.js';
 import { WebhookSecrets } from './webhook-secrets.js';
 import { isSigned, SIGNATURE_HEADERS } from './webhook-signatures.js';
 
@@ -40,6 +41,14 @@ export interface DeployRequest {
   address: string;
 }
 
+/** A route that receives deploys. */
+export interface DeliveryRoute {
+  forms: BodyForms;
+  /** Rejects projects of other types. */
+  refuseOthers(project: SeenProject): void;
+  settingsOf(project: SeenProject): PushSettings;
+}
+
 export interface Received {
   project: SeenProject;
   payload: Payload | undefined;
@@ -56,13 +65,14 @@ export class Deliveries {
   ) {}
 
   /** Accepts the owner of the project, or a proof of its webhook secret: a token, or a signature of the body. */
-  async receive(request: DeployRequest): Promise<Received> {
+  async receive(request: DeployRequest, { forms }: Pick<DeliveryRoute, 'forms'>): Promise<Received> {
     const { caller, id, body, headers, address } = request;
     const byToken = await this.projectOfToken(request);
     const known = byToken ?? (caller && (await this.projects.find(caller, id)).project);
     if (!known && !SIGNATURE_HEADERS.some((name) => headers[name] !== undefined)) throw this.webhooks.refusal(address);
     const sender = known ? { proven: true, name: known.spec.owner } : { proven: false, name: networkOf(address) };
-    const { admitted, payload } = await this.bodies.read(body, sender, (bytes) => this.admit(request, known, bytes));
+    const admit = (bytes: Buffer) => this.admit(request, known, bytes);
+    const { admitted, payload } = await this.bodies.read(body, sender, admit, forms);
     const isOwner = caller !== undefined && !byToken;
     return { project: admitted.project, payload, webhook: isOwner ? undefined : { keys: admitted.keys } };
   }

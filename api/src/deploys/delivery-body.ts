@@ -1,6 +1,7 @@
 /**
  * Reads the body of a deploy: empty, JSON, or a form whose field `payload` is JSON, the default of GitHub's webhooks.
- * In: a body, and its sender. Out: an object with unchecked members, or a 400, 413, 415 or 503.
+ * In: a body, its sender, and the forms that the route accepts. Out: an object with unchecked members, or a 400, 413,
+ * 415 or 503.
  */
 import { Injectable } from '@nestjs/common';
 import { ConcurrencyLimit, type JsonBound, JsonRefusal, parseJsonInTurns, runInTurns } from '@slipway/program';
@@ -23,7 +24,24 @@ const LARGE_BODIES = { most: 2, ofOne: 1, waiting: 64, waitingOfOne: 4 };
  */
 const LARGE_MS = 20_000;
 
-export const BODY_FORMS = ['application/json', 'application/x-www-form-urlencoded'];
+const JSON_FORM = 'application/json';
+const URL_ENCODED = 'application/x-www-form-urlencoded';
+
+/** The bodies that a route accepts. */
+export interface BodyForms {
+  contentTypes: string[];
+  /** True if a request without a body may have any content type, or none. */
+  isOptional: boolean;
+  /** Describes the accepted bodies for people. */
+  words: string;
+}
+
+export const JSON_OR_FORM: BodyForms = {
+  contentTypes: [JSON_FORM, URL_ENCODED],
+  isOptional: true,
+  words: `${JSON_FORM}, ${URL_ENCODED} with the field payload, or an empty body`,
+};
+export const ONLY_JSON: BodyForms = { contentTypes: [JSON_FORM], isOptional: false, words: JSON_FORM };
 
 /** The members of a JSON object. */
 export type Payload = Record<string, unknown>;
@@ -41,12 +59,13 @@ export class DeliveryBodies {
     body: UnreadBody,
     sender: Sender,
     admit: (bytes: Buffer) => Promise<T>,
+    forms: BodyForms,
   ): Promise<{ admitted: T; payload: Payload | undefined }> {
     const { bytes } = body;
     if (bytes !== undefined && bytes > MOST_OF_DELIVERY.bytes) throw bodyTooLarge(MOST_OF_DELIVERY.bytes);
     const work = async (milliseconds?: number) => {
       const raw = await body.read(MOST_OF_DELIVERY.bytes, milliseconds);
-      return { admitted: await admit(raw), payload: await decode(raw, body.contentType) };
+      return { admitted: await admit(raw), payload: await decode(raw, body.contentType, forms) };
     };
     const isSmall = bytes === undefined ? await body.readUpTo(SMALL_BYTES) : bytes <= SMALL_BYTES;
     if (isSmall) return work();
@@ -59,7 +78,13 @@ const largeBodies = () =>
     retryLater('unavailable', 'Too many large bodies are read at the same time. Send it again.', 5),
   );
 
-async function decode(bytes: Buffer, contentType: string | undefined): Promise<Payload | undefined> {
+async function decode(
+  bytes: Buffer,
+  contentType: string | undefined,
+  { contentTypes, isOptional, words }: BodyForms,
+): Promise<Payload | undefined> {
+  const isAccepted = contentType !== undefined && contentTypes.includes(contentType);
+  if (!isAccepted && (bytes.length > 0 || !isOptional)) throw unsupported(contentType, words);
   if (bytes.length === 0) return undefined;
   const json = await jsonOf(bytes, contentType);
   const payload = await parseJsonInTurns(json, MOST_OF_DELIVERY).catch((error: unknown) => {
@@ -73,8 +98,7 @@ async function decode(bytes: Buffer, contentType: string | undefined): Promise<P
 }
 
 async function jsonOf(bytes: Buffer, contentType: string | undefined): Promise<Buffer> {
-  if (contentType === 'application/json') return bytes;
-  if (contentType !== 'application/x-www-form-urlencoded') throw unsupported(contentType);
+  if (contentType !== URL_ENCODED) return bytes;
   const payload = await runInTurns(formField(bytes, 'payload'));
   if (payload) return payload;
   throw new Problem('bad_request', 'payload: the form has no field of this name. Send the event as JSON in it.');
@@ -85,10 +109,7 @@ function refusalOf({ reason, message }: JsonRefusal): Problem {
   return new Problem('body_too_large', `The body can't be decoded: ${message}.`);
 }
 
-function unsupported(contentType: string | undefined): Problem {
+function unsupported(contentType: string | undefined, words: string): Problem {
   const given = contentType === undefined ? 'The body has no content-type.' : 'This content-type is not read here.';
-  return new Problem(
-    'unsupported_media_type',
-    `${given} Send application/json, application/x-www-form-urlencoded with the field payload, or an empty body.`,
-  );
+  return new Problem('unsupported_media_type', `${given} Send ${words}.`);
 }

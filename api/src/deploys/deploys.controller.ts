@@ -8,7 +8,7 @@ import { Route, type RouteOptions } from '../http/route.js';
 import { ProjectId } from '../projects/project.schema.js';
 import { BuildTickets } from './build-tickets.js';
 import { TOKEN_HEADER } from './deliveries.js';
-import { BODY_FORMS } from './delivery-body.js';
+import { JSON_OR_FORM } from './delivery-body.js';
 import {
   BranchDeploy,
   BuildLog,
@@ -55,7 +55,7 @@ export class DeploysController {
     query: DeployQuery,
     body: PushEvent,
     ownBodyCheck: true,
-    optionalBodyAs: BODY_FORMS,
+    optionalBodyAs: JSON_OR_FORM.contentTypes,
     bodyExamples: { push: EXAMPLES.push },
     answer: { status: 200, description: 'A Build is queued.', schema: Deployed, example: EXAMPLES.deployed },
     problems: {

@@ -6,6 +6,7 @@ import { BuildResources } from './build-resources.js';
 import { BuildTickets } from './build-tickets.js';
 import { BuildsController } from './builds.controller.js';
 import { BuildsService } from './builds.service.js';
+import { DeliveredDeploys } from './delivered-deploys.js';
 import { Deliveries } from './deliveries.js';
 import { DeliveryBodies } from './delivery-body.js';
 import { DeliveryQueue } from './delivery-queue.js';
@@ -19,6 +20,7 @@ import { WebhookSecrets } from './webhook-secrets.js';
   imports: [ProjectsModule],
   controllers: [DeploysController, BuildsController],
   providers: [
+    DeliveredDeploys,
     LogFollowers,
     DeploysService,
     BuildsService,

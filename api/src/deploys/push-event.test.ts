@@ -9,7 +9,7 @@ const github = (event: string) => ({ 'x-github-event': event });
 const gitlab = (event: string) => ({ 'x-gitlab-event': event });
 const gitea = (event: string) => ({ 'x-github-event': event, 'x-gitea-event': event, 'x-gogs-event': event });
 
-const OFF: PushSettings = { productionBranch: 'main', previews: false };
+const OFF: PushSettings = { productionBranch: 'main', noPreviews: 'previews are off' };
 const COMMIT_OF_MAIN: Decision = { kind: 'build', revision: COMMIT };
 const NEWEST: Decision = { kind: 'build' };
 const IGNORED = 'ignored';
@@ -83,7 +83,7 @@ test('a push to another branch builds its preview when previews are on, and its 
     ['a long name', github('push'), { ...next, ref: `refs/heads/${'b'.repeat(245)}` }, IGNORED],
   ];
   for (const [what, headers, payload, expected] of cases) {
-    const decision = decide(headers, payload, { ...OFF, previews: true });
+    const decision = decide(headers, payload, { ...OFF, noPreviews: undefined });
     if (expected === IGNORED) assert.equal([what, decision.kind], [what, IGNORED]);
     else assert.equal(decision, expected, what);
   }

@@ -1,5 +1,5 @@
 /**
- * Decides which event of a git host builds a site or a preview. In: the headers of a delivery, its payload, and
+ * Decides which event of a git host builds a site, a preview or an app. In: the headers of a delivery, its payload, and
  * settings of the project. Out: what to build or to remove, the reason to do nothing, or a 400. Pure.
  */
 import type { IncomingHttpHeaders } from 'node:http';
@@ -16,8 +16,8 @@ export type Decision =
 
 export interface PushSettings {
   productionBranch: string;
-  /** True if other branches have previews. */
-  previews: boolean;
+  /** The reason why other branches have no previews; undefined: they have. */
+  noPreviews: string | undefined;
 }
 
 /** Headers with the name of the event. Gitea and Forgejo send GitHub's header too. */
@@ -53,10 +53,10 @@ function ofPush({ ref, after, deleted }: Payload, settings: PushSettings): Decis
 }
 
 /** The branch's newest commit is built: a given commit, such as one of a fork, may be in no branch. */
-function ofOtherBranch(branch: string, isDeleted: boolean, { productionBranch, previews }: PushSettings): Decision {
-  if (!previews) {
+function ofOtherBranch(branch: string, isDeleted: boolean, { productionBranch, noPreviews }: PushSettings): Decision {
+  if (noPreviews !== undefined) {
     const branches = `another branch than ${productionBranch}, the production_branch`;
-    return { kind: 'ignored', reason: `the push is to ${branches}, and previews are off` };
+    return { kind: 'ignored', reason: `the push is to ${branches}, and ${noPreviews}` };
   }
   if (branch.length > BRANCH_MAX_LENGTH || !isBranch.test(branch)) {
     return { kind: 'ignored', reason: `a preview is of ${BRANCH.words}` };

@@ -34,6 +34,7 @@ import { envContent, refuseTooManyBytes, specPatch } from './project-change.js';
 import { ProjectIds } from './project-ids.js';
 import { ProjectOwnersRepository } from './project-owners.repository.js';
 import { SecretsOfProjects } from './project-secrets.js';
+import { oneOfType } from './project-types.js';
 import { fullOf, nameOf, type ProjectSecrets, phaseOf, summaryOf } from './project-view.js';
 import { ProjectsRepository } from './projects.repository.js';
 import { refuseResumption } from './suspension.js';
@@ -271,7 +272,7 @@ const changesSecrets = ({ env_vars, github_token, slack_webhook, webhook_secret 
 
 function refuseJwtSecretWithoutKeys({ backend_type: type = DEFAULT_TYPE, jwt_secret }: NewProject): void {
   if (jwt_secret === undefined || TYPES[type].hasDatabase) return;
-  throw invalid('jwt_secret', `a ${type} project has no API keys for it to sign. Leave it out.`);
+  throw invalid('jwt_secret', `${oneOfType(type)} project has no API keys for it to sign. Leave it out.`);
 }
 
 const isResumption = ({ suspended }: ProjectChange) => suspended === false || suspended === null;
@@ -279,13 +280,6 @@ const isResumption = ({ suspended }: ProjectChange) => suspended === false || su
 export function refuseDeleting(project: SeenProject) {
   if (project.metadata.deletionTimestamp)
     throw new Problem('project_deleting', 'The project is being deleted and cannot be changed.');
-}
-
-/** Rejects settings of a git repository for a type that is not built from one. */
-export function refuseOtherTypes(project: SeenProject): void {
-  const type = typeOf(project);
-  if (TYPES[type].isBuilt) return;
-  throw new Problem('wrong_type', `Only a frontend project is built from a git repository; this is a ${type} project.`);
 }
 
 function refuseReprovision(project: SeenProject) {
