@@ -47,6 +47,8 @@ const RULES: Record<string, Access> = {
   'GET /projects/{id}/functions/{funcId}/logs': 'owned',
   'POST /projects/{id}/deploy': 'owned',
   'POST /projects/{id}/frontend/deploy': 'owned',
+  'POST /projects/{id}/compute/deploy': 'owned',
+  'POST /projects/{id}/compute/webhook': 'owned',
   'GET /projects/{id}/build-logs': 'owned',
   'GET /projects/{id}/builds': 'owned',
   'DELETE /projects/{id}/build-cache': 'owned',

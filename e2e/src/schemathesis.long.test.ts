@@ -161,6 +161,9 @@ const NOT_REPORTED = [
   'POST /projects/{id}/builds/{buildId}/redeploy',
   'POST /projects/{id}/builds/{buildId}/rollback',
   'POST /builds/{ref}/{build}/credentials',
+  // No installation has apps.
+  'POST /projects/{id}/compute/deploy',
+  'POST /projects/{id}/compute/webhook',
   // schemathesis reads the document before the reported run.
   'GET /openapi.json',
 ];

@@ -51,6 +51,11 @@ export const BranchDeploy = Type.Object(
 );
 export type BranchDeploy = Type.Static<typeof BranchDeploy>;
 
+export const AppDeploy = Type.Object(
+  {},
+  { $id: 'AppDeploy', additionalProperties: false, description: 'Has no members; an empty body means the same.' },
+);
+
 export const PreviewQuery = Type.Object(
   { branch: BranchName('The branch whose preview is removed.') },
   { additionalProperties: false },

@@ -1,5 +1,7 @@
 import { Module } from '@nestjs/common';
 import { ProjectsModule } from '../projects/projects.module.js';
+import { AppsController } from './apps.controller.js';
+import { AppsService } from './apps.service.js';
 import { BuildOutputs } from './build-outputs.js';
 import { BuildQueue } from './build-queue.js';
 import { BuildResources } from './build-resources.js';
@@ -18,8 +20,9 @@ import { WebhookSecrets } from './webhook-secrets.js';
 
 @Module({
   imports: [ProjectsModule],
-  controllers: [DeploysController, BuildsController],
+  controllers: [DeploysController, AppsController, BuildsController],
   providers: [
+    AppsService,
     DeliveredDeploys,
     LogFollowers,
     DeploysService,

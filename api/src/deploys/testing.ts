@@ -1,4 +1,4 @@
-/** Helpers for tests of deploys: an API, an account, and its frontend projects, applied as kubectl does. */
+/** Helpers for tests of deploys: an API, an account, and its frontend and app projects, applied as kubectl does. */
 import { API_VERSION, type Build } from '@slipway/crds';
 import { LABEL_PROJECT, namespaceOf, SECRETS } from '@slipway/installation';
 import { until } from '@slipway/testing';
@@ -23,6 +23,8 @@ export interface Deploys {
   applySite(spec?: object, person?: Person): Promise<Site>;
   /** Creates the project with the objects that the operator would make. */
   makeSite(spec?: object, person?: Person): Promise<Site>;
+  /** Creates an app with the objects that the operator would make. */
+  makeApp(spec?: object, person?: Person): Promise<Site>;
   callWebhook(site: { id: number }, secret?: string, options?: CallOptions): Promise<Answer>;
   /** Returns the Builds in the order of their numbers. */
   buildsOf(site: Site): Promise<Build[]>;
@@ -49,6 +51,8 @@ export async function startDeploys(settings?: Parameters<typeof startTestApi>[0]
     await api.operator.secret(site.ref, SECRETS.keys.name, { [SECRETS.keys.webhookSecret]: SECRET });
     return site;
   };
+  const makeApp: Deploys['makeApp'] = (spec = withRepository, person = owner) =>
+    makeSite({ ...spec, type: 'app' }, person);
   const callWebhook: Deploys['callWebhook'] = ({ id }, secret = SECRET, options = {}) =>
     api.call('POST', `/projects/${id}/deploy?token=${secret}`, options);
   const buildsOf = async ({ ref }: Site): Promise<Build[]> => {
@@ -57,7 +61,7 @@ export async function startDeploys(settings?: Parameters<typeof startTestApi>[0]
     const numbered = (name: string) => Number(/\d+$/.exec(name)?.[0] ?? 0);
     return builds.sort((a, b) => numbered(a.metadata.name) - numbered(b.metadata.name));
   };
-  return { api, owner, applySite, makeSite, callWebhook, buildsOf };
+  return { api, owner, applySite, makeSite, makeApp, callWebhook, buildsOf };
 }
 
 export const buildsPath = (ref: string) => `/apis/${API_VERSION}/namespaces/${namespaceOf(ref)}/builds`;

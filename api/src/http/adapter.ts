@@ -71,7 +71,7 @@ function refusalOf(body: Buffer): Problem | undefined {
  * Routes that git hosts call, with forms and larger bodies. The adapter removes the headers that describe the body, so
  * Fastify parses no body: the handler reads it after authentication (`raw-body.ts`), and Node drops the rest.
  */
-const BODY_UNREAD = new Set(['/projects/:id/deploy']);
+const BODY_UNREAD = new Set(['/projects/:id/deploy', '/projects/:id/compute/webhook']);
 const isDelivery = ({ routeOptions, headers }: FastifyRequest) =>
   BODY_UNREAD.has(routeOptions.url ?? '') && headers.authorization === undefined;
 

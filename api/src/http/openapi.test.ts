@@ -50,6 +50,8 @@ test('the example of an error has the code that the route returns', () => {
   const only409 = [
     'POST /projects/{id}/deploy-key',
     'POST /projects/{id}/deploy',
+    'POST /projects/{id}/compute/deploy',
+    'POST /projects/{id}/compute/webhook',
     'POST /projects/{id}/builds/{buildId}/redeploy',
     'DELETE /projects/{id}/build-cache',
   ];

@@ -5,8 +5,8 @@ import { type Answer, register, startTestApi, type TestApi } from '../testing.js
 
 const PER_MINUTE = 60;
 const OF_A_NETWORK = 4 * PER_MINUTE;
-/** The route that git hosts call. */
-const DELIVERIES = '/projects/{id}/deploy';
+/** The routes that git hosts call. */
+const DELIVERIES = ['/projects/{id}/deploy', '/projects/{id}/compute/webhook'];
 let api: TestApi;
 test.before(async () => {
   api = await startTestApi({
@@ -79,13 +79,16 @@ test('requests from loopback and requests of probes do not count against a netwo
 
 test('deliveries of webhooks do not count against a network’s budget, and are accepted without one', async () => {
   const address = '203.0.113.78';
-  const deliver = () => from(address, 'POST', '/projects/1/deploy?token=wrong');
+  const deliver = (index = 0) =>
+    from(address, 'POST', `/projects/1/${index % 2 ? 'compute/webhook' : 'deploy'}?token=wrong`);
   const answers = await sendAll(40, deliver);
   assert.equal([...new Set(answers.map(({ status }) => status))], [401]);
   expectRefused(refusedOf(await sendAll(2 * OF_A_NETWORK, () => from(address, 'GET', '/plans'))));
-  assert.is((await deliver()).status, 401);
+  for (const route of [0, 1]) assert.is((await deliver(route)).status, 401);
   const { token } = await register(api);
-  expectRefused(await from(address, 'POST', '/projects/1/deploy', { token }));
+  for (const path of ['deploy', 'compute/webhook']) {
+    expectRefused(await from(address, 'POST', `/projects/1/${path}`, { token }), path);
+  }
 });
 
 // Runs last: Passport has one strategy for each process, and this other API replaces it.
@@ -98,7 +101,7 @@ test('every other route rejects requests of a network that has used up its budge
       sendAll(6, () => strict.call(method, path, { headers: { 'x-forwarded-for': '192.0.2.1' } }));
     const document = (await strict.call('GET', '/openapi.json')).body;
     for (const [path, operations] of Object.entries(document.paths as Record<string, object>)) {
-      if (path === DELIVERIES) continue;
+      if (DELIVERIES.includes(path)) continue;
       for (const method of Object.keys(operations)) {
         const answers = await sendSix(method.toUpperCase(), path.replaceAll(/\{\w+\}/g, '1'));
         expectRefused(refusedOf(answers), `${method} ${path}`);

@@ -4,6 +4,7 @@ import { type Installation, projectUrlOf, SECRETS, siteUrlOf, variablesOf } from
 import { ANNOTATION_UPDATED, type SeenProject } from '../kubernetes/project-cache.js';
 import type { FullProject, ListedProject, ProjectStatusAnswer } from './project.schema.js';
 import type { SeenSpec } from './project-owners.repository.js';
+import { isApp } from './project-types.js';
 
 /** Content of the project's Secrets that exist. */
 export interface ProjectSecrets {
@@ -87,8 +88,8 @@ export function fullOf(
   const isBackend = hasDatabase(project);
   const shown = (value: string | undefined) => (open ? (value ?? null) : null);
   const webhookSecret = keys?.[SECRETS.keys.webhookSecret];
-  const webhookUrl =
-    webhookSecret && `${installation.publicUrl}/projects/${id}/deploy?token=${encodeURIComponent(webhookSecret)}`;
+  const webhookRoute = `${installation.publicUrl}/projects/${id}/${isApp(project) ? 'compute/webhook' : 'deploy'}`;
+  const webhookUrl = webhookSecret && `${webhookRoute}?token=${encodeURIComponent(webhookSecret)}`;
   const slackKey = project.spec.notifications?.slackWebhookSecretRef?.key ?? SECRETS.notifications.slackWebhook;
   return {
     ...summaryOf(project, id, installation),

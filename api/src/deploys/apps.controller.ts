@@ -1,0 +1,83 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { Controller, Headers, Ip, Param, Query } from '@nestjs/common';
+import { ApiTags } from '@nestjs/swagger';
+import { Caller } from '../callers/caller.js';
+import type { Principal } from '../callers/principal.js';
+import { RawBody, type UnreadBody } from '../http/raw-body.js';
+import { Route, type RouteOptions } from '../http/route.js';
+import { ProjectId } from '../projects/project.schema.js';
+import { AppsService } from './apps.service.js';
+import { TOKEN_HEADER } from './deliveries.js';
+import { ONLY_JSON } from './delivery-body.js';
+import { AppDeploy, Deployed, DeployQuery, EXAMPLES, PushEvent } from './deploy.schema.js';
+import { SIGNATURE_HEADERS } from './webhook-signatures.js';
+
+const DELETING: RouteOptions['problems'] = {
+  404: 'There is no such project, or it is not yours.',
+  409: { kind: 'project_deleting', text: 'The project is being deleted.' },
+};
+const UNBUILDABLE = { kind: 'no_repository', text: 'The project is not an app, or has no repo_url.' } as const;
+
+@ApiTags('deploys')
+@Controller()
+export class AppsController {
+  constructor(private readonly apps: AppsService) {}
+
+  @Route('POST', '/projects/{id}/compute/deploy', {
+    summary: 'Build and deploy an app',
+    description:
+      'Queues a Build of the newest commit of the production branch. The image is built from the Dockerfile of the ' +
+      'repository, and its container replaces the live one. A Build that waits for the same commit is used again.',
+    access: 'projects:write',
+    cost: 10,
+    params: ProjectId,
+    body: AppDeploy,
+    optionalBodyAs: ['application/json'],
+    bodyExamples: { newest: {} },
+    answer: { status: 200, description: 'A Build is queued.', schema: Deployed, example: EXAMPLES.deployed },
+    problems: { ...DELETING, 400: UNBUILDABLE },
+  })
+  deployApp(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<Deployed> {
+    return this.apps.deploy(caller, id);
+  }
+
+  @Route('POST', '/projects/{id}/compute/webhook', {
+    summary: 'Deploy an app for a push event',
+    description:
+      'Queues a Build of the commit that was pushed to the production branch. Other branches and other events, such ' +
+      'as a ping, build nothing: `ignored` is true. ' +
+      'A git host calls it as `webhook_url` without a bearer token, and proves the `webhook_secret` of the project ' +
+      'by `token`, by `X-Gitlab-Token`, or by a signature of the body: `X-Hub-Signature-256`, `X-Gitea-Signature`, ' +
+      '`X-Forgejo-Signature` or `webhook-signature`. The body is the event as JSON, up to 25 MiB; an empty body ' +
+      'builds the newest commit.',
+    access: 'projects:write',
+    webhookHeaders: [TOKEN_HEADER, ...SIGNATURE_HEADERS],
+    cost: 10,
+    params: ProjectId,
+    query: DeployQuery,
+    body: PushEvent,
+    ownBodyCheck: true,
+    optionalBodyAs: ONLY_JSON.contentTypes,
+    bodyExamples: { push: EXAMPLES.push },
+    answer: { status: 200, description: 'A Build is queued.', schema: Deployed, example: EXAMPLES.deployed },
+    problems: {
+      400: UNBUILDABLE,
+      401: 'Neither a bearer token, a webhook token nor a signature is right.',
+      ...DELETING,
+      408: { kind: 'request_too_slow', text: 'A body of more than 1 MiB was not sent within 20 seconds.' },
+      413: 'The body is larger than 25 MiB, or has more than 300,000 values and names, or more than 100 levels.',
+      415: 'The content type is not application/json.',
+      429: 'Too many wrong tokens and signatures came from this network.',
+    },
+  })
+  receiveAppWebhook(
+    @Caller() caller: Principal | undefined,
+    @Param() { id }: ProjectId,
+    @Query() { token }: DeployQuery,
+    @RawBody() body: UnreadBody,
+    @Headers() headers: IncomingHttpHeaders,
+    @Ip() address: string,
+  ): Promise<Deployed> {
+    return this.apps.deliver({ caller, id, token, body, headers, address });
+  }
+}
