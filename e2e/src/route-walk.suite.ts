@@ -49,6 +49,8 @@ const RULES: Record<string, Access> = {
   'POST /projects/{id}/frontend/deploy': 'owned',
   'POST /projects/{id}/compute/deploy': 'owned',
   'POST /projects/{id}/compute/webhook': 'owned',
+  'POST /projects/{id}/compute/rollback': 'owned',
+  'POST /projects/{id}/compute/restart': 'owned',
   'GET /projects/{id}/build-logs': 'owned',
   'GET /projects/{id}/builds': 'owned',
   'DELETE /projects/{id}/build-cache': 'owned',

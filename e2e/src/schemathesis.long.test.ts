@@ -164,6 +164,8 @@ const NOT_REPORTED = [
   // No installation has apps.
   'POST /projects/{id}/compute/deploy',
   'POST /projects/{id}/compute/webhook',
+  'POST /projects/{id}/compute/rollback',
+  'POST /projects/{id}/compute/restart',
   // schemathesis reads the document before the reported run.
   'GET /openapi.json',
 ];

@@ -10,7 +10,12 @@ import { ConcurrencyLimit, delayOf } from '@slipway/program';
 import { retryLater } from '../http/problem.js';
 
 /** Kinds of work. The number of the kind is the first number of an advisory lock; the object's id is the second. */
-const KINDS = { projectSecrets: 7_541_210, projectFunctions: 7_541_211, projectBuilds: 7_541_212 } as const;
+const KINDS = {
+  projectSecrets: 7_541_210,
+  projectFunctions: 7_541_211,
+  projectBuilds: 7_541_212,
+  projectRestarts: 7_541_213,
+} as const;
 export type WorkKind = keyof typeof KINDS;
 
 /**

@@ -1,15 +1,16 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { Controller, Headers, Ip, Param, Query } from '@nestjs/common';
+import { Body, Controller, Headers, Ip, Param, Query } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import { Caller } from '../callers/caller.js';
 import type { Principal } from '../callers/principal.js';
 import { RawBody, type UnreadBody } from '../http/raw-body.js';
 import { Route, type RouteOptions } from '../http/route.js';
+import { OK, type Ok } from '../http/schema.js';
 import { ProjectId } from '../projects/project.schema.js';
 import { AppsService } from './apps.service.js';
 import { TOKEN_HEADER } from './deliveries.js';
 import { ONLY_JSON } from './delivery-body.js';
-import { AppDeploy, Deployed, DeployQuery, EXAMPLES, PushEvent } from './deploy.schema.js';
+import { AppDeploy, AppRollback, Deployed, DeployQuery, EXAMPLES, PushEvent } from './deploy.schema.js';
 import { SIGNATURE_HEADERS } from './webhook-signatures.js';
 
 const DELETING: RouteOptions['problems'] = {
@@ -79,5 +80,49 @@ export class AppsController {
     @Ip() address: string,
   ): Promise<Deployed> {
     return this.apps.deliver({ caller, id, token, body, headers, address });
+  }
+  @Route('POST', '/projects/{id}/compute/rollback', {
+    summary: 'Run an earlier version of an app again',
+    description:
+      'Runs the image of an earlier build again, without building, and supersedes a build that runs. Without `build` ' +
+      'it is the version that was live before the live one. It fails if the image is no longer kept.',
+    access: 'builds:write',
+    params: ProjectId,
+    body: AppRollback,
+    optionalBodyAs: ['application/json'],
+    bodyExamples: { before: {}, build: { build: 7 } },
+    answer: { status: 200, description: 'The rollback is queued.', schema: Deployed, example: EXAMPLES.deployed },
+    problems: {
+      400: { kind: 'wrong_type', text: 'The project is not an app, or the body is not valid.' },
+      404: 'There is no such project or build, or it is not yours.',
+      409: {
+        kind: 'conflict',
+        text: 'There is no version before the live one, the build was not deployed, or the project is being deleted.',
+      },
+    },
+  })
+  rollBackApp(@Caller() caller: Principal, @Param() { id }: ProjectId, @Body() wanted: AppRollback): Promise<Deployed> {
+    return this.apps.rollBack(caller, id, wanted);
+  }
+
+  @Route('POST', '/projects/{id}/compute/restart', {
+    summary: 'Restart the container of an app',
+    description: 'Responds at once. The live image starts again in a new container, without a gap.',
+    access: 'projects:write',
+    cost: 10,
+    params: ProjectId,
+    answer: { status: 200, description: 'The container is being restarted.', schema: OK, example: { ok: true } },
+    problems: {
+      400: { kind: 'wrong_type', text: 'The project is not an app, or the id is not valid.' },
+      404: 'There is no such project, or it is not yours.',
+      409: {
+        kind: 'project_not_ready',
+        text: 'Nothing is deployed yet, or the project is suspended or being deleted.',
+      },
+    },
+  })
+  async restartApp(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<Ok> {
+    await this.apps.restart(caller, id);
+    return { ok: true };
   }
 }

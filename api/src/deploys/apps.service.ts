@@ -1,12 +1,20 @@
-/** Deploys apps: containers that are built from the Dockerfile of a git repository. */
+/** Deploys apps, which are containers built from the Dockerfile of a git repository; rolls them back, restarts them. */
 import { Injectable } from '@nestjs/common';
+import { numberOfBuild } from '@slipway/crds';
 import type { Principal } from '../callers/principal.js';
+import { Problem } from '../http/problem.js';
+import type { SeenProject } from '../kubernetes/project-cache.js';
 import { refuseExceptApps } from '../projects/project-types.js';
-import { ProjectsService } from '../projects/projects.service.js';
+import { ProjectsService, refuseDeleting } from '../projects/projects.service.js';
+import { refuseSuspended } from '../projects/suspension.js';
+import { AppRestarts } from './app-restarts.js';
+import { BuildResources } from './build-resources.js';
+import { liveOf, versionBefore } from './build-view.js';
+import { BuildsService } from './builds.service.js';
 import { DeliveredDeploys, productionBranchOf, refuseUnbuildable } from './delivered-deploys.js';
 import type { DeliveryRoute, DeployRequest } from './deliveries.js';
 import { ONLY_JSON } from './delivery-body.js';
-import type { Deployed } from './deploy.schema.js';
+import type { AppRollback, Deployed } from './deploy.schema.js';
 
 const APPS: DeliveryRoute = {
   forms: ONLY_JSON,
@@ -23,6 +31,9 @@ export class AppsService {
   constructor(
     private readonly projects: ProjectsService,
     private readonly deploys: DeliveredDeploys,
+    private readonly builds: BuildsService,
+    private readonly resources: BuildResources,
+    private readonly restarts: AppRestarts,
   ) {}
 
   async deploy(caller: Principal, id: number): Promise<Deployed> {
@@ -33,5 +44,44 @@ export class AppsService {
 
   deliver(request: DeployRequest): Promise<Deployed> {
     return this.deploys.deploy(request, APPS);
+  }
+
+  async rollBack(caller: Principal, id: number, { build }: AppRollback): Promise<Deployed> {
+    const { project } = await this.projects.find(caller, id);
+    refuseDeleting(project);
+    refuseExceptApps(project, 'Roll a site back by POST /projects/{id}/builds/{buildId}/rollback.');
+    return this.builds.rollBack(caller, id, build ?? (await this.numberBefore(project)));
+  }
+
+  async restart(caller: Principal, id: number): Promise<void> {
+    const { project } = await this.projects.find(caller, id);
+    refuseDeleting(project);
+    refuseExceptApps(project, 'A site has no process to restart: deploy it again by POST /projects/{id}/deploy.');
+    refuseSuspended(project);
+    await this.refuseUndeployed(project);
+    await this.restarts.restart(id, project);
+  }
+
+  private async numberBefore(project: SeenProject): Promise<number> {
+    const builds = await this.resources.list(project.metadata.name);
+    const before = versionBefore(builds);
+    const number = before && numberOfBuild(before);
+    if (number !== undefined) return number;
+    const live = liveOf(builds);
+    throw new Problem(
+      'conflict',
+      live === undefined
+        ? 'Nothing is deployed, so that there is nothing to roll back to.'
+        : `No version before ${live}, which is live, is kept. Name another by {"build": 7}: GET /projects/{id}/builds.`,
+    );
+  }
+
+  /** The Build of an old deploy may be deleted, so the status counts too. */
+  private async refuseUndeployed({ metadata, status }: SeenProject): Promise<void> {
+    if (status?.services?.app?.image !== undefined || liveOf(await this.resources.list(metadata.name))) return;
+    throw new Problem(
+      'project_not_ready',
+      'Nothing is deployed yet, so that there is nothing to restart. Deploy by POST /projects/{id}/compute/deploy.',
+    );
   }
 }

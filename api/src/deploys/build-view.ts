@@ -6,18 +6,35 @@ import type { SeenBuild } from './build-resources.js';
 /** Returns the builds of a project that have a number, the newest first. */
 export function viewsOf(builds: readonly SeenBuild[]): BuildView[] {
   const previews = previewBuildsOf(builds).map(({ metadata }) => metadata.name);
-  const live = new Set([liveOf(builds.filter(isOfSite)), ...previews]);
+  const live = new Set([liveOf(builds), ...previews]);
   return builds.flatMap((build) => viewOf(build, live) ?? []).sort((a, b) => b.id - a.id);
 }
 
-/** Returns the name of the live build: the build of the last deploy, or the one to which that deploy rolled back. */
-function liveOf(builds: readonly SeenBuild[]): string | undefined {
-  const last = builds
-    .filter(({ status }) => status?.phase === 'Deployed')
-    .toSorted((a, b) => timeOf(a.status?.finishedAt) - timeOf(b.status?.finishedAt) || idOf(a) - idOf(b))
-    .at(-1);
+/**
+ * Returns the name of the live build of the site or app: the build of the last deploy, or the one to which that deploy
+ * rolled back.
+ */
+export function liveOf(builds: readonly SeenBuild[]): string | undefined {
+  const last = deployedInOrder(builds).at(-1);
   return last?.spec.deployment ?? last?.metadata.name;
 }
+
+/**
+ * Returns the deploy or rollback that was live when the live build was deployed first. So a build that was rolled back
+ * before the live one is skipped, and a repeated call after each rollback goes further back.
+ */
+export function versionBefore(builds: readonly SeenBuild[]): SeenBuild | undefined {
+  const live = liveOf(builds);
+  const deployed = deployedInOrder(builds);
+  const index = deployed.findIndex(({ metadata }) => metadata.name === live);
+  return index > 0 ? deployed[index - 1] : undefined;
+}
+
+/** Returns the deployed builds of the site or app, the first deployed first. */
+const deployedInOrder = (builds: readonly SeenBuild[]): SeenBuild[] =>
+  builds
+    .filter((build) => isOfSite(build) && build.status?.phase === 'Deployed')
+    .toSorted((a, b) => timeOf(a.status?.finishedAt) - timeOf(b.status?.finishedAt) || idOf(a) - idOf(b));
 
 /** Returns the milliseconds of a `metav1.Time`. */
 const timeOf = (time: string | undefined) => (time === undefined ? 0 : Date.parse(time));

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 import { Controller, Headers, Param, Query, StreamableFile } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
+import { BUILD_BUDGET } from '@slipway/crds';
 import Type from 'typebox';
 import { Caller } from '../callers/caller.js';
 import type { Principal } from '../callers/principal.js';
@@ -29,7 +30,9 @@ export class BuildsController {
 
   @Route('GET', '/projects/{id}/builds', {
     summary: 'List the builds of a project',
-    description: 'The newest first. The 50 newest of the site are kept, and 50 of previews.',
+    description:
+      `The newest first. The ${BUILD_BUDGET.buildsOfProject} newest of the site or app are kept, and ` +
+      `${BUILD_BUDGET.buildsOfPreviews} of previews.`,
     access: 'builds:read',
     params: ProjectId,
     answer: { status: 200, description: 'The builds.', schema: Type.Array(BuildView), example: [EXAMPLE_BUILD] },
@@ -119,8 +122,8 @@ export class BuildsController {
   @Route('DELETE', '/projects/{id}/build-cache', {
     summary: 'Clear the build cache of a project',
     description:
-      'The cache has packages that builds fetched and installed, and versions of Node. Each build that starts after ' +
-      'the response begins without them; one that runs keeps them until it ends.',
+      'The cache has what builds keep for later ones, such as packages and versions of Node. Each build that starts ' +
+      'after the response begins without it; one that runs keeps it until it ends.',
     access: 'builds:write',
     params: ProjectId,
     answer: {
@@ -131,7 +134,7 @@ export class BuildsController {
     },
     problems: {
       ...NO_BUILD,
-      400: { kind: 'wrong_type', text: 'The project is not a frontend project, or the id is not valid.' },
+      400: { kind: 'wrong_type', text: 'The project is not built from a git repository, or the id is not valid.' },
       409: { kind: 'project_deleting', text: 'The project is being deleted.' },
     },
   })

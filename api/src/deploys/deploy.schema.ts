@@ -1,7 +1,7 @@
 /** JSON schemas of deploys and deploy keys. */
 import { BRANCH, BRANCH_MAX_LENGTH, BUILD_NAME_MAX_LENGTH, BUILD_NAME_PATTERN, DNS_LABEL } from '@slipway/crds';
 import Type from 'typebox';
-import { Nullable } from '../http/schema.js';
+import { Id, Nullable } from '../http/schema.js';
 
 export const DeployKeyAnswer = Type.Object(
   {
@@ -55,6 +55,16 @@ export const AppDeploy = Type.Object(
   {},
   { $id: 'AppDeploy', additionalProperties: false, description: 'Has no members; an empty body means the same.' },
 );
+
+export const AppRollback = Type.Object(
+  {
+    build: Type.Optional(
+      Id('The number of a build that was deployed: 7 of build-7. Default: the version before the live one.'),
+    ),
+  },
+  { $id: 'AppRollback', additionalProperties: false, description: 'An empty body means `{}`.' },
+);
+export type AppRollback = Type.Static<typeof AppRollback>;
 
 export const PreviewQuery = Type.Object(
   { branch: BranchName('The branch whose preview is removed.') },

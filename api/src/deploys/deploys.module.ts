@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ProjectsModule } from '../projects/projects.module.js';
+import { AppRestarts } from './app-restarts.js';
 import { AppsController } from './apps.controller.js';
 import { AppsService } from './apps.service.js';
 import { BuildOutputs } from './build-outputs.js';
@@ -22,6 +23,7 @@ import { WebhookSecrets } from './webhook-secrets.js';
   imports: [ProjectsModule],
   controllers: [DeploysController, AppsController, BuildsController],
   providers: [
+    AppRestarts,
     AppsService,
     DeliveredDeploys,
     LogFollowers,

@@ -277,7 +277,7 @@ function refuseJwtSecretWithoutKeys({ backend_type: type = DEFAULT_TYPE, jwt_sec
 
 const isResumption = ({ suspended }: ProjectChange) => suspended === false || suspended === null;
 
-export function refuseDeleting(project: SeenProject) {
+export function refuseDeleting(project: Pick<Project, 'metadata'>) {
   if (project.metadata.deletionTimestamp)
     throw new Problem('project_deleting', 'The project is being deleted and cannot be changed.');
 }
