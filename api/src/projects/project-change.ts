@@ -1,7 +1,9 @@
 /** Translates a PATCH into a merge patch of the Project's spec. Pure. A setting with its default value becomes null. */
+import { type Project, typeOf } from '@slipway/crds';
 import { type EnvTarget, SECRETS, targetsOf, withTargets } from '@slipway/installation';
 import { invalid } from '../http/problem.js';
 import type { ProjectChange } from './project.schema.js';
+import { isApp, oneOfType } from './project-types.js';
 
 type Patch = Record<string, unknown>;
 
@@ -28,6 +30,7 @@ export function specPatch(change: ProjectChange): Patch {
         SECRETS.notifications.slackWebhook,
       ),
     }),
+    app: present({ healthCheckPath: change.health_check_path }),
     suspendedByOwner: change.suspended,
     formsEnabled: change.forms_enabled,
     mcpWrites: change.mcp_writes,
@@ -50,6 +53,12 @@ export function refuseTooManyBytes(given: GivenVariables): void {
   const bytes = Object.entries(valuesOf(given)).reduce((sum, pair) => sum + Buffer.byteLength(pair.join('')), 0);
   if (bytes <= MAX_ENV_BYTES) return;
   throw invalid('env_vars', `names and values have ${bytes} bytes together; the limit is ${MAX_ENV_BYTES}`);
+}
+
+/** Rejects a value for a setting that only projects of another type have. */
+export function refuseSettingsOfOthers(project: Project, { health_check_path: path }: ProjectChange): void {
+  if (path === undefined || path === null || isApp(project)) return;
+  throw invalid('health_check_path', `only an app has it, and this is ${oneOfType(typeOf(project))} project`);
 }
 
 /** Returns the new content of the Secret. The object form keeps the targets of names that stay. */

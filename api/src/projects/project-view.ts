@@ -72,6 +72,7 @@ function settingsOf({ spec }: Project) {
     email_notifications: spec.notifications?.email ?? false,
     forms_enabled: spec.formsEnabled ?? false,
     mcp_writes: spec.mcpWrites ?? false,
+    health_check_path: spec.app?.healthCheckPath ?? null,
     has_github_token: source?.tokenSecretRef !== undefined,
   };
 }
@@ -103,17 +104,27 @@ export function fullOf(
   };
 }
 
+type Service = NonNullable<NonNullable<Project['status']>['services']>[string];
+
+/** Has only those members that the status has. Those from `image` on are of an app. */
+const serviceOf = ({ up, status, endpoint, reason, ...app }: Service): ProjectStatusAnswer['services'][string] => ({
+  up,
+  status,
+  endpoint: endpoint ?? null,
+  ...(reason === undefined ? {} : { reason }),
+  ...(app.image === undefined ? {} : { image: app.image }),
+  ...(app.startedAt === undefined ? {} : { started_at: app.startedAt }),
+  ...(app.restarts === undefined ? {} : { restarts: app.restarts }),
+  ...(app.lastExitCode === undefined ? {} : { last_exit_code: app.lastExitCode }),
+  ...(app.memoryBytes === undefined ? {} : { memory_bytes: app.memoryBytes }),
+});
+
 export function statusOf(project: Project): ProjectStatusAnswer {
   const { services = {}, conditions = [], message = '', usage } = project.status ?? {};
   return {
     status: phaseOf(project),
     message,
-    services: Object.fromEntries(
-      Object.entries(services).map(([name, { up, status, endpoint, reason }]) => [
-        name,
-        { up, status, endpoint: endpoint ?? null, ...(reason === undefined ? {} : { reason }) },
-      ]),
-    ),
+    services: Object.fromEntries(Object.entries(services).map(([name, service]) => [name, serviceOf(service)])),
     ...(usage ? { usage } : {}),
     conditions: conditions.map(({ type, status, reason, message: why, lastTransitionTime }) => ({
       type,

@@ -26,6 +26,7 @@ const listed: ListedProject = {
   email_notifications: false,
   forms_enabled: false,
   mcp_writes: false,
+  health_check_path: null,
   has_github_token: false,
 };
 

@@ -11,6 +11,7 @@ import {
   PROJECT_TYPES,
   REGIONS,
   REPOSITORY_FOLDER,
+  URL_PATH,
 } from '@slipway/crds';
 import { ENV_TARGETS } from '@slipway/installation';
 import Type from 'typebox';
@@ -142,6 +143,14 @@ export const ProjectChange = Type.Object(
     forms_enabled: Type.Optional(
       Nullable(Type.Boolean(), { description: 'Whether the hosted site accepts form posts; null: no.' }),
     ),
+    health_check_path: Type.Optional(
+      Nullable(Type.String({ maxLength: 512, pattern: URL_PATH.pattern }), {
+        description:
+          'Only of an app: the path that must respond with a status below 400 before requests go to a new version: ' +
+          `${URL_PATH.words}; null: its port must accept a connection.`,
+        examples: ['/healthz'],
+      }),
+    ),
     github_token: Type.Optional(
       Nullable(Type.String({ minLength: 1, maxLength: 1024, pattern: '^[\\u0021-\\u007e]+$', writeOnly: true }), {
         description: 'A git access token, for a private repository. Stored encrypted, never returned; null removes it.',
@@ -153,7 +162,7 @@ export const ProjectChange = Type.Object(
         minLength: 16,
         maxLength: 256,
         pattern: '^[A-Za-z0-9_.~-]+$',
-        description: 'The `token` that the deploy route accepts in place of a bearer token.',
+        description: 'The `token` that the route of `webhook_url` accepts in place of a bearer token.',
         examples: ['a-webhook-secret-of-mine'],
       }),
     ),
@@ -195,6 +204,9 @@ const summary = {
   email_notifications: Type.Boolean({ description: 'Whether the owner gets mails about deploys.' }),
   mcp_writes: Type.Boolean({ description: 'Whether the tools of MCP may change data.' }),
   forms_enabled: Type.Boolean({ description: 'Whether the hosted site accepts form posts.' }),
+  health_check_path: Nullable(Type.String(), {
+    description: 'The path that must respond before requests go to a new version of an app; null: its port is enough.',
+  }),
   has_github_token: Type.Boolean({ description: 'Whether a git access token is stored.' }),
 };
 
@@ -215,7 +227,7 @@ export const FullProject = Type.Object(
         'The key for clients, under row-level security. Null until it is provisioned, and without a database.',
     }),
     service_role_key: secret('The key for servers, past row-level security; null without a database.'),
-    webhook_secret: secret('The `token` that the deploy route accepts.'),
+    webhook_secret: secret('The `token` that the route of `webhook_url` accepts.'),
     webhook_url: secret('The URL that a git host calls to deploy.'),
     env_vars: Nullable(Type.Record(Type.String(), Type.String()), {
       description: 'Environment variables with their values. Null without the scope `secrets:read`.',
@@ -273,6 +285,15 @@ export const ProjectStatusAnswer = Type.Object(
         status: Type.String({ description: 'running, unavailable, or the service’s own message.' }),
         endpoint: Nullable(Type.String(), { description: 'Its address.' }),
         reason: Type.Optional(Type.String({ description: 'Why it is unavailable, and the setting that opens it.' })),
+        image: Type.Optional(Type.String({ description: 'The digest of the image of its container.' })),
+        started_at: Type.Optional(Time('When its container was started last.')),
+        restarts: Type.Optional(
+          Type.Integer({ description: 'The number of times that its process ended and was started again.' }),
+        ),
+        last_exit_code: Type.Optional(
+          Type.Integer({ description: 'The exit code of its process when it ended last.' }),
+        ),
+        memory_bytes: Type.Optional(Type.Integer({ description: 'Bytes of memory in use, in steps of a megabyte.' })),
       }),
       { description: 'Each service by its name.' },
     ),

@@ -30,7 +30,7 @@ import type {
   ProjectQuery,
   Reprovisioned,
 } from './project.schema.js';
-import { envContent, refuseTooManyBytes, specPatch } from './project-change.js';
+import { envContent, refuseSettingsOfOthers, refuseTooManyBytes, specPatch } from './project-change.js';
 import { ProjectIds } from './project-ids.js';
 import { ProjectOwnersRepository } from './project-owners.repository.js';
 import { SecretsOfProjects } from './project-secrets.js';
@@ -115,6 +115,7 @@ export class ProjectsService {
   async change(caller: Principal, id: number, change: ProjectChange): Promise<FullProject> {
     const { project } = await this.find(caller, id);
     refuseDeleting(project);
+    refuseSettingsOfOthers(project, change);
     if (isResumption(change)) refuseResumption(project);
     const work = () => this.applyChange(project, change);
     // Locked, as a removal during another change would delete the Secret that the other has just written.
