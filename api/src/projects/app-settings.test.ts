@@ -1,9 +1,10 @@
 /** Tests the settings and the status of an app over REST. The test writes in place of the operator. */
-import { namespaceOf } from '@slipway/installation';
+import { namespaceOf, SECRETS } from '@slipway/installation';
+import type { Secret } from '@slipway/kubernetes';
 import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { register, startTestApi, type TestApi } from '../testing.js';
+import { register, secretsOf, startTestApi, type TestApi } from '../testing.js';
 
 let api: TestApi;
 let person: Awaited<ReturnType<typeof register>>;
@@ -99,6 +100,31 @@ test('the status of an app shows the members of its container that are known', a
       ({ services }) => Object.keys(services.app ?? {}).length === Object.keys(expected).length,
     );
     assert.equal(shown.services.app, expected);
+  }
+});
+
+test('variables of an app get the target runtime by default, and other types get all', async () => {
+  const targets = async ({ read }: Awaited<ReturnType<typeof makeProject>>) =>
+    Object.fromEntries((await read('/env')).map(({ key, target }: Record<string, string>) => [key, target]));
+  const variables = [
+    { key: 'BOTH', value: '1', target: 'all' },
+    { key: 'BUILDS', value: '1', target: 'build' },
+    { key: 'PLAIN', value: '1' },
+  ];
+  for (const [type, byDefault] of [
+    ['app', 'runtime'],
+    ['frontend', 'all'],
+  ] as const) {
+    const project = await makeProject(type);
+    assert.is((await project.change({ env_vars: variables })).status, 200);
+    assert.equal(await targets(project), { BOTH: 'all', BUILDS: 'build', PLAIN: byDefault }, type);
+    await project.change({ env_vars: { BOTH: '2', BUILDS: '2', NEW: '2' } });
+    assert.equal(await targets(project), { BOTH: 'all', BUILDS: 'build', NEW: byDefault }, 'kept names keep targets');
+    const { data = {} } = await api.operator.client.get<Secret>(`${secretsOf(project.ref)}/${SECRETS.env.name}`);
+    const lines = Buffer.from(data['.targets'] ?? '', 'base64')
+      .toString()
+      .split('\n');
+    assert.equal(lines.sort(), ['BUILDS=build', ...(type === 'app' ? ['NEW=runtime'] : [])]);
   }
 });
 

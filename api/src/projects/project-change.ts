@@ -61,16 +61,29 @@ export function refuseSettingsOfOthers(project: Project, { health_check_path: pa
   throw invalid('health_check_path', `only an app has it, and this is ${oneOfType(typeOf(project))} project`);
 }
 
-/** Returns the new content of the Secret. The object form keeps the targets of names that stay. */
-export const envContent = (given: GivenVariables, before: Record<string, string>): Record<string, string> =>
-  withTargets(valuesOf(given), Array.isArray(given) ? givenTargets(given) : targetsOf(before));
+/**
+ * Returns the new content of the Secret. The object form keeps the targets of names that stay. Every other variable
+ * without a target gets `byDefault`.
+ */
+export function envContent(
+  given: GivenVariables,
+  before: Record<string, string>,
+  byDefault: EnvTarget,
+): Record<string, string> {
+  const values = valuesOf(given);
+  const targets = Array.isArray(given) ? givenTargets(given) : targetsOf(before);
+  return withTargets(values, new Map(Object.keys(values).map((name) => [name, targets.get(name) ?? byDefault])));
+}
+
+/** An image keeps the variables that its build reads, so by default only the container of an app gets variables. */
+export const defaultTarget = (project: Project): EnvTarget => (isApp(project) ? 'runtime' : 'all');
 
 /** Converts both forms of `env_vars` to one. The last value of a repeated key wins. */
 const valuesOf = (given: GivenVariables): Record<string, string> =>
   Array.isArray(given) ? Object.fromEntries(given.map(({ key, value }) => [key, value])) : given;
 
-const givenTargets = (given: Extract<GivenVariables, unknown[]>): Map<string, EnvTarget> =>
-  new Map(given.map(({ key, target = 'all' }) => [key, target]));
+const givenTargets = (given: Extract<GivenVariables, unknown[]>): Map<string, EnvTarget | undefined> =>
+  new Map(given.map(({ key, target }) => [key, target]));
 
 const reference = (value: string | null | undefined, name: string, key: string) =>
   typeof value === 'string' ? { name, key } : value;

@@ -55,8 +55,9 @@ export type NewProject = Type.Static<typeof NewProject>;
 const EnvName = '^[A-Za-z_][A-Za-z0-9_]{0,127}$';
 const EnvValue = Type.String({ maxLength: 32_768, pattern: '^[^\\u0000]*$', description: 'The value.' });
 const Target = oneOf(ENV_TARGETS, {
-  default: 'all',
-  description: 'The programs that get the variable: builds, runtime (functions), or all.',
+  description:
+    'The programs that get the variable: builds, runtime (functions, or the container of an app), or all. ' +
+    'Default: all; of an app: runtime.',
 });
 const EnvVars = Nullable(
   Type.Union([

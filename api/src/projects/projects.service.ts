@@ -30,7 +30,7 @@ import type {
   ProjectQuery,
   Reprovisioned,
 } from './project.schema.js';
-import { envContent, refuseSettingsOfOthers, refuseTooManyBytes, specPatch } from './project-change.js';
+import { defaultTarget, envContent, refuseSettingsOfOthers, refuseTooManyBytes, specPatch } from './project-change.js';
 import { ProjectIds } from './project-ids.js';
 import { ProjectOwnersRepository } from './project-owners.repository.js';
 import { SecretsOfProjects } from './project-secrets.js';
@@ -219,7 +219,8 @@ export class ProjectsService {
 
   /** Merges with the present content. Callers must hold the lock `projectSecrets`. */
   private async putEnv(project: SeenProject, given: NonNullable<ProjectChange['env_vars']>): Promise<void> {
-    await this.secrets.putEnv(project, envContent(given, await this.secrets.env(project)));
+    const content = envContent(given, await this.secrets.env(project), defaultTarget(project));
+    await this.secrets.putEnv(project, content);
   }
 
   /** Deletes Secrets that the Project no longer names. */
