@@ -41,11 +41,15 @@ export function endToEnd({ headers }: { headers: NodeJS.Dict<string | string[]> 
  */
 export function handedOn(incoming: IncomingMessage): OutgoingHttpHeaders {
   const headers = endToEnd(incoming);
-  for (const name in headers) {
-    if (name === 'forwarded' || name === 'x-real-ip' || name.startsWith('x-forwarded-')) delete headers[name];
-  }
+  for (const name in headers) if (namesClient(name)) delete headers[name];
   if (incoming.headers['transfer-encoding'] !== undefined) headers['transfer-encoding'] = 'chunked';
   return headers;
+}
+
+/** CGI, WSGI and Rack read `X_Forwarded_For` as X-Forwarded-For, so both spellings are the same header. */
+function namesClient(name: string): boolean {
+  const hyphened = name.includes('_') ? name.replaceAll('_', '-') : name;
+  return hyphened === 'forwarded' || hyphened === 'x-real-ip' || hyphened.startsWith('x-forwarded-');
 }
 
 export const hasBody = ({ headers }: IncomingMessage) =>
