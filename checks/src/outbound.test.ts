@@ -25,9 +25,10 @@ const ALLOWED: Record<string, string> = {
   'dataplane/src/sql/bounded-socket.ts': 'a database of ours, which the operator names',
   'dataplane/src/services/functions/isolate.ts': 'the socket of an isolate, whose path we make',
   'dataplane/src/standalone/probes.ts': 'its own server',
-  'dataplane/src/upstreams/remote.ts': 'our pods, which the settings name',
+  'dataplane/src/upstreams/forward-upgrade.ts':
+    'our pods, which the settings name, and the containers of apps, which the operator names',
   'dataplane/src/upstreams/upstream-client.ts':
-    "our pods, and the services in a project's namespace, which the operator names",
+    "our pods, and the services in a project's namespace and the containers of apps, which the operator names",
   'operator/src/build-egress/server.ts': 'our API and our pods of sites, which the settings name',
   'operator/src/engines/function-control.ts': 'our data plane, which the settings name',
   'operator/src/engines/pause-watch.ts': 'our data plane, which the settings name',

@@ -4,16 +4,14 @@
  * the same pod. In: requests and sockets with a valid key. Out: responses of the pod, which checks the key too. The
  * gateway calls it like any service.
  */
-
-import { request as httpRequest, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { type ProjectService } from '@slipway/crds';
 import { podOf } from '@slipway/installation';
 import { SHARED_ORIGIN } from '../http/origin-policy.js';
-import { endToEnd, isAnswer } from '../http/proxy-headers.js';
 import { refuse, serviceBusy, serviceDown } from '../http/refusals.js';
 import { upgradeResponse } from '../http/upgrade-response.js';
 import type { Service, ServiceRequest, UpgradeRequest } from '../services/service.js';
+import { forwardUpgrade } from './forward-upgrade.js';
 import { headersFor, type ServiceAddress, UpstreamClient, type UpstreamLimits } from './upstream-client.js';
 
 export interface RemoteOptions {
@@ -86,36 +84,17 @@ class Remote implements Service {
     }
     this.#sockets.add(socket);
     socket.once('close', () => this.#sockets.delete(socket));
-    const { connection, upgrade } = incoming.headers;
-    const upstream = httpRequest({
-      ...this.#addressOf(tenant.ref),
-      agent: false,
+    forwardUpgrade({
+      address: this.#addressOf(tenant.ref),
       path: this.#pathOf(request),
-      headers: { ...headersOf(request), connection, upgrade },
+      headers: headersOf(request),
+      incoming,
+      socket,
+      head: request.head,
+      policy: SHARED_ORIGIN,
+      handshakeMilliseconds: this.#handshakeMilliseconds,
+      refusalOf: () => serviceDown(this.#service),
     });
-    const late = setTimeout(() => upstream.destroy(new Error('no answer in time')), this.#handshakeMilliseconds);
-    let answered = false;
-    const destroy = () => upstream.destroy();
-    socket.once('close', destroy);
-    upstream.once('upgrade', (answer, other, head) => {
-      clearTimeout(late);
-      answered = true;
-      socket.off('close', destroy);
-      join(request, answer, other as Socket, head);
-    });
-    upstream.once('response', (answer) => {
-      clearTimeout(late);
-      answered = true;
-      if (isAnswer(answer)) return passOn(request, answer);
-      upstream.destroy();
-      refuse(upgradeResponse(socket, incoming), serviceDown(this.#service));
-    });
-    upstream.once('error', () => {
-      clearTimeout(late);
-      if (answered || socket.destroyed) socket.destroy();
-      else refuse(upgradeResponse(socket, incoming), serviceDown(this.#service));
-    });
-    upstream.end();
   }
 
   /** The pod watches projects itself, and closes the project's sockets. */
@@ -144,29 +123,4 @@ function headersOf(request: ServiceRequest | UpgradeRequest) {
   headers.host = new URL(request.tenant.url).host;
   if (headers.apikey === undefined && request.token !== undefined) headers.apikey = request.token;
   return headers;
-}
-
-function join({ socket, head }: UpgradeRequest, answer: IncomingMessage, other: Socket, otherHead: Buffer): void {
-  const headers: string[] = [];
-  for (let at = 0; at < answer.rawHeaders.length; at += 2) {
-    const [name = '', value = ''] = answer.rawHeaders.slice(at, at + 2);
-    if (SHARED_ORIGIN.admit(name.toLowerCase(), value) !== undefined) headers.push(`${name}: ${value}\r\n`);
-  }
-  other.setNoDelay(true);
-  other.setTimeout(0);
-  socket.write(`HTTP/1.1 ${answer.statusCode} ${answer.statusMessage}\r\n${headers.join('')}\r\n`);
-  if (otherHead.length > 0) socket.write(otherHead);
-  if (head.length > 0) other.write(head);
-  socket.pipe(other).pipe(socket);
-  other.on('error', () => socket.destroy());
-  other.once('close', () => socket.destroy());
-  socket.once('close', () => other.destroy());
-}
-
-/** The pod rejects the upgrade: its response is forwarded. */
-function passOn({ socket, incoming }: UpgradeRequest, answer: IncomingMessage): void {
-  const outgoing = upgradeResponse(socket, incoming);
-  outgoing.writeHead(answer.statusCode as number, endToEnd(answer));
-  answer.once('error', () => socket.destroy());
-  answer.pipe(outgoing);
 }
