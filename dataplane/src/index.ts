@@ -27,10 +27,11 @@ import { createHosting } from './services/hosting/index.js';
 import { createRealtimeService, ReaderShares } from './services/realtime/index.js';
 import { replicationPasswordFrom } from './services/realtime/replication-password.js';
 import { createRestService } from './services/rest/index.js';
-import type { Hosting, Service, Services } from './services/service.js';
+import type { Apps, Hosting, Service, Services } from './services/service.js';
 import { createStorageService } from './services/storage/index.js';
 import type { DataplaneSettings } from './settings.js';
 import { tenantOutbound } from './tenant-outbound.js';
+import { createApps } from './upstreams/apps.js';
 import { createDeployedServices } from './upstreams/deployed.js';
 import { createManagement } from './upstreams/management.js';
 import { proxyRequest } from './upstreams/proxy-request.js';
@@ -57,6 +58,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     ...storageOf(settings, log, () => registry),
     ...remoteFunctionsOf(settings),
   };
+  const { closeHosted, ...hosted } = await hostedOf(settings, log);
   const functions = await functionsOf(settings, log, () => registry);
   if (functions) services.functions = functions;
   const registry = startRegistry({
@@ -64,11 +66,10 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     installation,
     log,
     sitesAlone: settings.siteStore !== undefined,
-    ...telling(services, log),
+    ...telling(services, hosted.apps, log),
     ...(functions && { onEnvironment: (ref: string) => functions.refresh(ref) }),
   });
   const deployed = createDeployedServices();
-  const sites = await sitesOf(settings, log);
   const management = createManagement(settings.apiSocket, installation.publicUrl);
   const { metrics, stopMetrics } = await startMetrics(settings.metricsListen);
   const server = createGateway({
@@ -77,7 +78,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     complete: () => registry.complete,
     services,
     paused: new PausedProjects(settings.hangRecord ? readHangs(settings.hangRecord) : []),
-    hosting: sites.hosting,
+    ...hosted,
     deployed,
     management,
     metrics,
@@ -91,12 +92,13 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
 
   const close = async () => {
     encrypted.close();
+    hosted.apps.closeSockets();
     // Services close their sockets, for which the server would otherwise wait.
     await Promise.all([endRequests(server, ...encrypted.fronts), services.realtime?.close()]);
     control?.close();
     control?.closeAllConnections();
     outwards?.close();
-    sites.close();
+    closeHosted();
     management.close();
     stopMetrics();
     await registry.close();
@@ -134,6 +136,17 @@ function encryptedPorts(settings: DataplaneSettings, gateway: Server, log: Logge
       plain.closeAllConnections();
     },
   };
+}
+
+/** Serves the hosted projects: files of sites, and containers of apps. */
+async function hostedOf(settings: DataplaneSettings, log: Logger) {
+  const sites = await sitesOf(settings, log);
+  const apps = createApps();
+  const closeHosted = () => {
+    sites.close();
+    apps.close();
+  };
+  return { hosting: sites.hosting, apps, closeHosted };
 }
 
 interface SitePlace {
@@ -175,11 +188,12 @@ const reachedBy = ({ installation, allowedHosts, trustedProxies, rateLimit }: Da
   rateLimit,
 });
 
-const telling = (services: Services, log: Logger): Pick<RegistryOptions, 'onChange' | 'onForget'> => ({
+const telling = (services: Services, apps: Apps, log: Logger): Pick<RegistryOptions, 'onChange' | 'onForget'> => ({
   onChange: (tenant) => {
     for (const service of Object.values(services)) service.change?.(tenant);
   },
   onForget: (ref) => {
+    apps.forget(ref);
     for (const service of Object.values(services)) {
       service.forget(ref).catch((error: unknown) => log.error({ err: error, ref }, 'service shutdown timed out'));
     }

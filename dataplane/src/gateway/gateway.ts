@@ -19,6 +19,7 @@ import {
   BODY_TOO_LARGE,
   bodiesTooLarge,
   FAILED,
+  NO_VERSION_RUNS,
   NOTHING_DEPLOYED,
   type Refusal,
   refuse,
@@ -40,8 +41,8 @@ import {
 } from '../identity/credentials.js';
 import { Tokens } from '../identity/tokens.js';
 import type { PausedProjects } from '../projects/paused-projects.js';
-import type { BackendTenant, Caller, HostedTenant, Tenant, Upstream } from '../projects/tenant.js';
-import type { Hosting, Service, ServiceRequest, Services } from '../services/service.js';
+import type { AppTenant, BackendTenant, Caller, SiteTenant, Tenant, Upstream } from '../projects/tenant.js';
+import type { AppRequest, Apps, Hosting, Service, ServiceRequest, Services } from '../services/service.js';
 import { ConnectionError, PoolBusyError } from '../sql/errors.js';
 import type { DeployedName } from '../upstreams/deployed.js';
 import type { Management } from '../upstreams/management.js';
@@ -54,6 +55,7 @@ import { type HostCheck, hostCheck } from './host-check.js';
 import type { GatewayMetrics } from './metrics.js';
 import type { RateLimit } from './rate-limit.js';
 import {
+  hostedRefusal,
   invalidKey,
   NO_KEY,
   NO_PROXY,
@@ -81,6 +83,8 @@ export interface GatewayOptions extends ProjectPlaces {
   paused?: PausedProjects | undefined;
   /** Serves files of sites; undefined: this data plane has none. */
   hosting?: Hosting | undefined;
+  /** Forwards requests to containers of apps; undefined: this data plane has none. */
+  apps?: Apps | undefined;
   /** Upstreams of projects whose auth and REST run in their own pods. */
   deployed?: Record<DeployedName, Service> | undefined;
   /** True if an ingress forwards all requests, and appends the caller's address. */
@@ -117,7 +121,7 @@ type Admitted = Arrival & { tenant: BackendTenant; place: ServiceAddress; entry:
 
 /** Site, or a preview of it. `preview` is the preview's name. */
 interface SiteOfTenant {
-  tenant: HostedTenant;
+  tenant: SiteTenant;
   preview?: string;
 }
 
@@ -159,7 +163,8 @@ export class Gateway {
     // A function's own call of the public URL gets no CORS or sandbox headers, because no browser reads it.
     if (outgoing instanceof ProjectResponse) outgoing.apply(policyOf(address));
     const tenant = this.options.tenant(address.ref);
-    if (tenant?.kind === 'hosted') return this.#answerOfSite({ tenant }, address, { requestId, incoming, outgoing });
+    if (tenant?.kind === 'site') return this.#answerOfSite({ tenant }, address, { requestId, incoming, outgoing });
+    if (tenant?.kind === 'app') return this.#answerOfApp(tenant, address, { requestId, incoming, outgoing });
     const preview = tenant ? undefined : this.#previewAt(address);
     if (preview) return this.#answerOfSite(preview, address, { requestId, incoming, outgoing });
     outgoing.setHeader('X-Request-Id', requestId);
@@ -190,7 +195,8 @@ export class Gateway {
     if (!this.#answersFor(incoming.headers.host)) return this.#refuseOtherHost(incoming, outgoing, requestId);
     const tenant = address && this.options.tenant(address.ref);
     if (isForProxy(incoming)) return refuse(outgoing, NO_PROXY);
-    if (address === undefined || tenant?.kind === 'hosted') return refuse(outgoing, NO_UPGRADE);
+    if (address === undefined || tenant?.kind === 'site') return refuse(outgoing, NO_UPGRADE);
+    if (tenant?.kind === 'app') return this.#upgradeOfApp(tenant, address, { requestId, incoming, outgoing, head });
     const arrival = this.#arrivalOf(tenant, address.target, { requestId, incoming, outgoing });
     if (!this.#admits(arrival)) return;
     const { entry, place } = arrival;
@@ -227,7 +233,7 @@ export class Gateway {
   #previewAt({ ref: name, ownOrigin }: ProjectAddress): SiteOfTenant | undefined {
     const ref = ownOrigin ? refOfPreview(name) : undefined;
     const tenant = ref === undefined ? undefined : this.options.tenant(ref);
-    return tenant?.kind === 'hosted' ? { tenant, preview: name } : undefined;
+    return tenant?.kind === 'site' ? { tenant, preview: name } : undefined;
   }
 
   /** Serves a site: without keys or CORS, and only at its own origin. */
@@ -247,6 +253,52 @@ export class Gateway {
     }
     outgoing.setHeader('X-Request-Id', requestId);
     refuse(outgoing, refusal ?? NOTHING_DEPLOYED);
+  }
+
+  /** Forwards a request to an app's container. Methods, keys and CORS are the app's own. */
+  #answerOfApp(
+    tenant: AppTenant,
+    address: ProjectAddress,
+    arrival: Pick<Arrival, 'requestId' | 'incoming' | 'outgoing'>,
+  ) {
+    const { incoming, outgoing } = arrival;
+    this.options.metrics?.watch(outgoing, 'app');
+    const request = this.#appRequestOf(tenant, address, arrival);
+    if (request === undefined) return;
+    if (hasBody(incoming)) this.walls.slowClients.watch(incoming, outgoing, true);
+    this.options.apps?.forward(request);
+  }
+
+  #upgradeOfApp(
+    tenant: AppTenant,
+    address: ProjectAddress,
+    { head, ...arrival }: Pick<Arrival, 'requestId' | 'incoming' | 'outgoing'> & { head: Buffer },
+  ) {
+    const request = this.#appRequestOf(tenant, address, arrival);
+    if (request === undefined) return;
+    const { socket } = arrival.incoming;
+    arrival.outgoing.detachSocket(socket);
+    this.options.metrics?.socketOpened(socket);
+    this.options.apps?.upgrade({ ...request, socket, head });
+  }
+
+  /** Returns the request for the app's container; undefined if it was rejected. */
+  #appRequestOf(
+    tenant: AppTenant,
+    { ownOrigin, target }: ProjectAddress,
+    { requestId, incoming, outgoing }: Pick<Arrival, 'requestId' | 'incoming' | 'outgoing'>,
+  ): AppRequest | undefined {
+    const { ref, account, siteUrl, upstream } = tenant;
+    underWay(ref, 'app request');
+    const address = this.#clientAddress(incoming);
+    const isExceeded = this.walls.rateLimit.exceeded(ref, address);
+    const refusal = isExceeded ? TOO_MANY_REQUESTS : hostedRefusal(tenant, ownOrigin);
+    if (!refusal && siteUrl !== undefined && upstream !== undefined && this.options.apps) {
+      return { ref, account, siteUrl, upstream, target, requestId, address, incoming, outgoing };
+    }
+    outgoing.setHeader('X-Request-Id', requestId);
+    refuse(outgoing, refusal ?? NO_VERSION_RUNS);
+    return undefined;
   }
 
   #arrivalOf(
@@ -349,7 +401,8 @@ const clientAddress = (behindIngress: boolean | undefined, trustedProxies: Block
 };
 
 /** Rejects a target that names a host, which the next server would use instead of the Host header (RFC 9112, 3.2.2). */
-const isForProxy = ({ url, method }: IncomingMessage) => !url?.startsWith('/') && method !== 'OPTIONS';
+const isForProxy = ({ url, method }: IncomingMessage) =>
+  !url?.startsWith('/') && !(method === 'OPTIONS' && url === '*');
 
 const policyOf = (address: ProjectAddress | undefined) => (address?.ownOrigin ? OWN_ORIGIN : SHARED_ORIGIN);
 

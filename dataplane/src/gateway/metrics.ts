@@ -12,7 +12,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
  * Labels beside the services. `platform`: a request outside of projects' addresses. `none`: an unknown service.
  * `misdirected`: a foreign host name.
  */
-export type Served = ProjectService | 'site' | 'platform' | 'none' | 'misdirected';
+export type Served = ProjectService | 'site' | 'app' | 'platform' | 'none' | 'misdirected';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 

@@ -4,7 +4,7 @@ import { PROJECT_PAUSED, PROJECTS_DOMAIN_SETTING, whyUnavailable } from '@slipwa
 import type { Refusal } from '../http/refusals.js';
 import type { TokenProblem } from '../identity/tokens.js';
 import { type Pause, reasonOf } from '../projects/paused-projects.js';
-import type { HostedTenant } from '../projects/tenant.js';
+import type { HostedTenant, SiteTenant } from '../projects/tenant.js';
 
 export const UNKNOWN_PROJECT: Refusal = {
   status: 404,
@@ -96,16 +96,25 @@ export function paused(pause: Pause): Refusal {
 }
 
 /** Returns the rejection of a request to a site; undefined if its files answer. */
-export function siteRefusal(
-  { ref, siteUrl, suspended: standsStill }: HostedTenant,
-  method: string,
+export function siteRefusal(tenant: SiteTenant, method: string, ownOrigin: boolean): Refusal | undefined {
+  const refusal = hostedRefusal(tenant, ownOrigin);
+  if (refusal === undefined && method !== 'GET' && method !== 'HEAD') {
+    return { status: 405, body: { message: 'A site is read by GET and HEAD' }, headers: { Allow: 'GET, HEAD' } };
+  }
+  return refusal;
+}
+
+/** Returns the rejection of a request that neither a site nor an app gets. */
+export function hostedRefusal(
+  { kind, ref, siteUrl, suspended: standsStill }: HostedTenant,
   ownOrigin: boolean,
 ): Refusal | undefined {
+  const noun = kind === 'app' ? 'an app' : 'a site';
   if (siteUrl === undefined) {
     return {
       status: 404,
       body: {
-        message: `The project ${ref} is a site, and has no address: this installation has no domain for projects`,
+        message: `The project ${ref} is ${noun}, and has no address: this installation has no domain for projects`,
         hint:
           `An administrator sets a domain for projects with ${PROJECTS_DOMAIN_SETTING}, ` +
           'on a cluster by projectsDomain of its site.',
@@ -113,15 +122,11 @@ export function siteRefusal(
     };
   }
   if (!ownOrigin) {
-    const message = `The project ${ref} is a site: it is at ${siteUrl}`;
+    const message = `The project ${ref} is ${noun}: it is at ${siteUrl}`;
     // The operator reads the address from the header, because a HEAD has no body.
     return { status: 404, body: { message }, headers: { Link: `<${siteUrl}>; rel="canonical"` } };
   }
-  if (standsStill) return suspended(ref);
-  if (method !== 'GET' && method !== 'HEAD') {
-    return { status: 405, body: { message: 'A site is read by GET and HEAD' }, headers: { Allow: 'GET, HEAD' } };
-  }
-  return undefined;
+  return standsStill ? suspended(ref) : undefined;
 }
 
 export const NO_UPGRADE: Refusal = {

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { HostedTenant, Tenant } from '../projects/tenant.js';
+import type { SiteTenant, Tenant } from '../projects/tenant.js';
 import type { Service } from '../services/service.js';
 import { requestHost } from '../testing/host-request.js';
 import { signedKeys, tenantWithoutDatabase } from '../testing/tenant.js';
@@ -12,8 +12,8 @@ import { createGateway } from './server.js';
 
 const keys = await signedKeys();
 
-const site = (ref: string, change: Partial<HostedTenant> = {}): HostedTenant => ({
-  kind: 'hosted',
+const site = (ref: string, change: Partial<SiteTenant> = {}): SiteTenant => ({
+  kind: 'site',
   ref,
   revision: '1',
   suspended: false,

@@ -90,4 +90,42 @@ export const NOTHING_DEPLOYED: Refusal = {
   headers: { 'Cache-Control': 'no-store' },
 };
 
+/** Response of an app before its first deployment, or if no version of it is running. */
+export const NO_VERSION_RUNS: Refusal = {
+  status: 503,
+  body: {
+    message: 'Nothing is deployed yet: no version of this app is running',
+    hint: 'POST /projects/{id}/deploy deploys the app. GET /projects/{id}/builds shows why a build failed.',
+  },
+  headers: { 'Cache-Control': 'no-store', 'Retry-After': '5' },
+};
+
+const ofApp = (status: number, title: string, detail: string): Refusal => ({
+  status,
+  body: { type: 'about:blank', title, status, detail },
+  headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '1' },
+});
+
+const WHERE_TO_LOOK = "Its owner finds the reason in the app's log, and its state in GET /projects/{id}.";
+
+/** Response for an app whose container is unreachable, or sent no valid response. */
+export const APP_DOWN = ofApp(
+  502,
+  'Bad Gateway',
+  `The app does not answer: its container accepts no connection, or sent no valid response. ${WHERE_TO_LOOK}`,
+);
+
+export const APP_TOO_SLOW = ofApp(504, 'Gateway Timeout', `The app did not answer in time. ${WHERE_TO_LOOK}`);
+
+export const APP_BUSY = ofApp(
+  503,
+  'Service Unavailable',
+  'Too many requests to this app, or from this address to it, are in flight. Try again in a moment.',
+);
+
+export const NO_WEB_SOCKET: Refusal = {
+  status: 400,
+  body: { message: 'A WebSocket is opened by GET, without a body' },
+};
+
 export const FAILED: Refusal = { status: 500, body: { message: 'An unexpected error occurred' } };

@@ -9,7 +9,7 @@ import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { type Registry, startRegistry } from './index.js';
-import type { BackendTenant, HostedTenant } from './tenant.js';
+import type { AppTenant, BackendTenant, SiteTenant } from './tenant.js';
 
 const PROJECTS = `/apis/${GROUP}/${VERSION}/projects`;
 
@@ -258,10 +258,10 @@ test('a frontend project is hosted without a database login or key, even if Secr
   await makeProject(ref, { type: 'frontend' });
   await makeSecret(ref, SECRETS.keys.name, keysOf('first'));
   await makeSecret(ref, SECRETS.database.name, DATABASE);
-  const { revision, ...tenant } = (await until(() => registry.tenant(ref), 'the project')) as HostedTenant;
+  const { revision, ...tenant } = (await until(() => registry.tenant(ref), 'the project')) as SiteTenant;
   assert.ok(revision);
   const siteUrl = `http://${ref}.localhost:4000`;
-  assert.equal(tenant, { kind: 'hosted', ref, suspended: false, type: 'frontend', siteUrl });
+  assert.equal(tenant, { kind: 'site', ref, suspended: false, type: 'frontend', siteUrl });
   assert.is(registry.backend(ref), undefined);
   await client.patch(`${PROJECTS}/${ref}`, { spec: { suspend: true } });
   await until(() => registry.tenant(ref)?.suspended, 'the suspension');
@@ -298,6 +298,42 @@ test('known projects are served while the Kubernetes API is unavailable, and cha
   await until(() => registry.backend(rotated)?.jwtSecret === 'second', 'the change');
   assert.ok(registry.backend(unchanged));
   assert.equal([forgotten, changed], [[deleted], [rotated]]);
+});
+
+const setStatus = (ref: string, status: object) =>
+  client.patch(`${PROJECTS}/${ref}/status`, { status }) as Promise<unknown>;
+
+const appOf = (ref: string) => registry.tenant(ref) as AppTenant | undefined;
+
+test('an app has its account and the address of its container, whose change is a new revision', async () => {
+  const ref = newRef();
+  await makeProject(ref, { type: 'app', owner: 'Al@Example.com' });
+  const { revision, incarnation, ...tenant } = (await until(() => appOf(ref), 'the project')) as AppTenant;
+  const siteUrl = `http://${ref}.localhost:4000`;
+  const account = 'al@example.com';
+  assert.equal(tenant, { kind: 'app', ref, suspended: false, type: 'app', siteUrl, account, upstream: undefined });
+  await setStatus(ref, { upstream: '198.18.0.3:8080' });
+  await until(() => appOf(ref)?.upstream?.host === '198.18.0.3', 'the address');
+  assert.is.not(appOf(ref)?.revision, revision);
+  assert.is(appOf(ref)?.incarnation, incarnation);
+  await setStatus(ref, { upstream: '198.18.0.3:0' });
+  await until(() => appOf(ref)?.upstream === undefined, 'the invalid address to be ignored');
+  assert.equal(forgotten, []);
+});
+
+test('an app that is suspended or deleted is forgotten', async () => {
+  const ref = newRef();
+  await makeProject(ref, { type: 'app' });
+  await until(() => appOf(ref), 'the project');
+  await client.patch(`${PROJECTS}/${ref}`, { spec: { suspend: true } });
+  await until(() => forgotten.includes(ref), 'the suspension');
+  assert.ok(appOf(ref)?.suspended);
+  await client.patch(`${PROJECTS}/${ref}`, { spec: { suspend: false } });
+  await until(() => appOf(ref)?.suspended === false, 'the end of the suspension');
+  forgotten = [];
+  await client.delete(`${PROJECTS}/${ref}`);
+  await until(() => forgotten.includes(ref), 'the deletion');
+  assert.is(appOf(ref), undefined);
 });
 
 test.run();

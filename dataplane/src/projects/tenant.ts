@@ -1,12 +1,13 @@
 /**
- * A project as the data plane needs it. A backend has services, callers and a database. A hosted project has only a
- * public site, and no database login.
+ * A project as the data plane needs it. A backend has services, callers and a database. A hosted project has only an
+ * origin, and no database login: a site serves files there, and an app its container.
  */
 import type { Plan, ProjectService, ProjectType } from '@slipway/crds';
 import type { ApiRole } from '@slipway/installation';
 import type { Login } from '../sql/login.js';
 
 export type Tenant = BackendTenant | HostedTenant;
+export type HostedTenant = SiteTenant | AppTenant;
 
 interface AnyTenant {
   ref: string;
@@ -23,10 +24,28 @@ interface AnyTenant {
  */
 export type Upstream = 'pooled' | 'pods';
 
-export interface HostedTenant extends AnyTenant {
-  kind: 'hosted';
-  /** Origin of the site, which no other project shares; undefined: this installation has no domain for projects. */
+interface AnyHostedTenant extends AnyTenant {
+  /** Origin of the project, which no other one shares; undefined: this installation has no domain for projects. */
   siteUrl: string | undefined;
+}
+
+export interface SiteTenant extends AnyHostedTenant {
+  kind: 'site';
+}
+
+export interface AppTenant extends AnyHostedTenant {
+  kind: 'app';
+  /** Changes when another project has the ref, whose visitors must not keep the sockets of the former one. */
+  incarnation: string;
+  /** Account that owns the project. All its apps share the account's part of the limits. */
+  account: string;
+  /** Address of the running container; undefined: no version of the app is running. */
+  upstream: AppUpstream | undefined;
+}
+
+export interface AppUpstream {
+  host: string;
+  port: number;
 }
 
 export interface BackendTenant extends AnyTenant {

@@ -1,6 +1,6 @@
 /**
  * Projects that this process serves, joined from their objects in the Kubernetes API. A backend needs its Project and
- * both Secrets, a hosted project only its Project. Projects that are being deleted, or have their own machine,
+ * both Secrets, a site or an app only its Project. Projects that are being deleted, or have their own machine,
  * are left out; suspended ones are included.
  */
 import { createHash } from 'node:crypto';
@@ -32,7 +32,8 @@ import type { Change, Informer, KubeObject } from '@slipway/kubernetes';
 import { underWay } from '@slipway/program';
 import { placeDatabase } from '../sql/account-shares.js';
 import type { Login } from '../sql/login.js';
-import type { BackendTenant, HostedTenant, Tenant, Upstream } from './tenant.js';
+import { parseAppUpstream } from './app-upstream.js';
+import type { AppTenant, BackendTenant, SiteTenant, Tenant, Upstream } from './tenant.js';
 
 export type ProjectObject = Pick<Project, 'spec' | 'status'> & KubeObject;
 
@@ -101,33 +102,45 @@ export class Tenants {
     placeDatabase(ref, tenant?.kind === 'backend' ? tenant.authenticator : undefined);
     if (tenant === undefined) this.#tenants.delete(ref);
     else this.#tenants.set(ref, tenant);
-    if (known?.kind === 'backend') this.#tell(known, tenant);
+    if (known !== undefined && known.kind !== 'site') this.#tell(known, tenant);
   }
 
-  #tell(known: BackendTenant, tenant: Tenant | undefined): void {
-    const holds = tenant?.kind === 'backend' && !tenant.suspended && tenant.incarnation === known.incarnation;
-    if (holds) this.listener.onChange(tenant);
-    else this.listener.onForget(known.ref);
+  #tell(known: BackendTenant | AppTenant, tenant: Tenant | undefined): void {
+    const isSame = tenant?.kind === known.kind && tenant.incarnation === known.incarnation;
+    if (!isSame || tenant.suspended) this.listener.onForget(known.ref);
+    else if (tenant.kind === 'backend') this.listener.onChange(tenant);
   }
 
   #join(ref: string): Tenant | undefined {
     const project = this.sources.projects.get(ref);
     if (project === undefined || project.metadata.deletionTimestamp) return undefined;
     const type = typeOf(project);
-    if (isHosted(type)) return this.#hosted(project);
+    if (isHosted(type)) return type === 'app' ? this.#app(project) : this.#site(project);
     return TYPES[type].hasDatabase && !hasOwnMachine(type) ? this.#backend(project) : undefined;
   }
 
-  #hosted(project: ProjectObject): HostedTenant {
-    const { metadata, spec } = project;
+  #site(project: ProjectObject): SiteTenant {
+    const tenant = { kind: 'site' as const, ...this.#hosted(project) };
+    return { ...tenant, revision: digest(tenant, project.metadata.uid) };
+  }
+
+  #app(project: ProjectObject): AppTenant {
+    const { metadata, spec, status } = project;
     const tenant = {
-      kind: 'hosted' as const,
-      ref: metadata.name,
-      suspended: isSuspended(project),
-      type: typeOf({ spec }),
-      siteUrl: siteUrlOf(this.installation, metadata.name),
+      kind: 'app' as const,
+      ...this.#hosted(project),
+      incarnation: digest(metadata.uid),
+      account: normalAddress(spec.owner),
+      upstream: parseAppUpstream(status?.upstream),
     };
-    return { ...tenant, revision: digest(tenant, metadata.uid) };
+    return { ...tenant, revision: digest(tenant) };
+  }
+
+  /** Returns the fields that a site and an app have. */
+  #hosted(project: ProjectObject) {
+    const ref = project.metadata.name;
+    const siteUrl = siteUrlOf(this.installation, ref);
+    return { ref, suspended: isSuspended(project), type: typeOf(project), siteUrl };
   }
 
   #backend(project: ProjectObject): BackendTenant | undefined {

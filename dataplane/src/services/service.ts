@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import { type ProjectService } from '@slipway/crds';
 import type { Refusal } from '../http/refusals.js';
 import type { TokenProblem } from '../identity/tokens.js';
-import type { BackendTenant, Caller } from '../projects/tenant.js';
+import type { AppUpstream, BackendTenant, Caller } from '../projects/tenant.js';
 
 /** Request to one service of one project, whose caller the gateway has authenticated. */
 export interface ServiceRequest {
@@ -67,5 +67,40 @@ export interface SiteRequest {
 /** Serves the sites of hosted projects. It responds to every request, also with its own errors, with X-Request-Id. */
 export interface Hosting {
   serve(request: SiteRequest): void;
+  close(): void;
+}
+
+/** Request at an app's own origin, for its container. */
+export interface AppRequest {
+  ref: string;
+  /** Account that owns the app. */
+  account: string;
+  /** Origin of the app. */
+  siteUrl: string;
+  upstream: AppUpstream;
+  /** Path and query. */
+  target: string;
+  requestId: string;
+  /** Network address of the visitor, from a trusted source. */
+  address: string;
+  incoming: IncomingMessage;
+  outgoing: ServerResponse;
+}
+
+/** Request for a WebSocket of an app. */
+export interface AppUpgradeRequest extends Omit<AppRequest, 'outgoing'> {
+  socket: Duplex;
+  /** Bytes that followed the request's headers. */
+  head: Buffer;
+}
+
+/** Forwards requests to the containers of apps. It responds to every request, also with its own errors. */
+export interface Apps {
+  forward(request: AppRequest): void;
+  upgrade(request: AppUpgradeRequest): void;
+  /** Closes the WebSockets of an app that was deleted or suspended. */
+  forget(ref: string): void;
+  /** Closes all WebSockets, for which the server would wait as it closes. */
+  closeSockets(): void;
   close(): void;
 }

@@ -36,7 +36,7 @@ async function serve(hosting: Hosting, behindIngress: boolean): Promise<{ url: s
     tenant: (ref) => {
       if (refOfPreview(ref) !== undefined) return undefined;
       const siteUrl = `http://${ref}.pages.test`;
-      return { kind: 'hosted', ref, revision: '1', suspended: ref === 'resting', type: 'frontend', siteUrl };
+      return { kind: 'site', ref, revision: '1', suspended: ref === 'resting', type: 'frontend', siteUrl };
     },
     complete: () => true,
     services: {},

@@ -40,7 +40,7 @@ export class SiteWorld {
       tenant: (ref) =>
         refOfPreview(ref) === undefined
           ? {
-              kind: 'hosted',
+              kind: 'site',
               ref,
               revision: '1',
               suspended: ref === 'suspended',
