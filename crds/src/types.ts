@@ -39,10 +39,7 @@ const onEveryPlan = (...services: ProjectService[]): Record<Plan, readonly Proje
   enterprise: services,
 });
 
-/**
- * No installation has the capabilities `apps` and `machines` yet. So the types `app` and `dedicated` have no
- * implementation.
- */
+/** No installation has the capability `machines` yet. So the type `dedicated` has no implementation. */
 export const TYPES: Readonly<Record<ProjectType, TypeTraits>> = {
   shared: {
     hasDatabase: true,

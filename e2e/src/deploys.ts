@@ -31,8 +31,12 @@ export async function createSite(person: Management, name: string, source?: Sour
 }
 
 /** Returns the name of the Build. */
-export async function deploy(person: Management, { id }: Pick<ProjectView, 'id'>): Promise<string> {
-  const { status, body } = await person.call<{ message: string }>('POST', `/projects/${id}/deploy`);
+export async function deploy(
+  person: Management,
+  { id }: Pick<ProjectView, 'id'>,
+  route: 'deploy' | 'compute/deploy' = 'deploy',
+): Promise<string> {
+  const { status, body } = await person.call<{ message: string }>('POST', `/projects/${id}/${route}`);
   assert.is(status, 200, JSON.stringify(body));
   return body.message.split(' ')[0] as string;
 }

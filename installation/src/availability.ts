@@ -24,7 +24,10 @@ const MISSING: Partial<Record<Capability, (places: ProjectPlaces) => string | un
     hasSites(places)
       ? undefined
       : `has no domain for sites: set ${PROJECTS_DOMAIN_SETTING}, on a cluster projectsDomain of its site`,
-  apps: () => 'runs no apps',
+  apps: ({ containerEngine: engine }) => {
+    if (engine && 'form' in engine) return undefined;
+    return engine ? `runs no containers: ${engine.lacking}` : 'runs no containers of apps';
+  },
   machines: () => 'has no provider of machines',
 };
 

@@ -45,6 +45,13 @@ const GROUPS = {
     diskBytes: ['a build: files', binaryOrGib],
     logBytes: ['a build: log', binary],
   } satisfies Record<keyof planLimits.BuildLimits, Row>,
+  APP_LIMITS: {
+    memoryBytes: ['an app: memory', binaryOrGib],
+    processors: ['an app: processors', count],
+    processes: ['an app: processes', count],
+    diskBytes: ['an app: images, layers and files', binaryOrGib],
+    logBytes: ['an app: log', binary],
+  } satisfies Record<keyof planLimits.AppLimits, Row>,
   ACCOUNT_BUILD_LIMITS: {
     atOnce: ['builds of an account: at once', count],
     millisecondsADay: ['builds of an account: time in a day (UTC)', hours],

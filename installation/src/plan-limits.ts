@@ -80,6 +80,34 @@ export const BUILD_LIMITS: ByPlan<BuildLimits> = {
   enterprise: { ...BUILD, milliseconds: 60 * MINUTE, memoryBytes: 16 * GIB },
 };
 
+export interface AppLimits {
+  memoryBytes: number;
+  /** Share of the machine's processors: 0.5 is half of one. */
+  processors: number;
+  processes: number;
+  /** Bytes of images, of layers that builds keep, and of the files of containers together. */
+  diskBytes: number;
+  /** Bytes of the container's output that are kept. */
+  logBytes: number;
+}
+
+const APP: AppLimits = {
+  memoryBytes: 512 * KIB * KIB,
+  processors: 0.5,
+  processes: 512,
+  diskBytes: 8 * GIB,
+  logBytes: 10 * KIB * KIB,
+};
+
+/** Limits of an app's container, the first of which the specification sets. Enforced by the operator's engine. */
+export const APP_LIMITS: ByPlan<AppLimits> = {
+  free: APP,
+  starter: APP,
+  pro: { ...APP, memoryBytes: GIB, processors: 1, processes: 1024, diskBytes: 16 * GIB },
+  team: { ...APP, memoryBytes: 2 * GIB, processors: 2, processes: 2048, diskBytes: 32 * GIB },
+  enterprise: { ...APP, memoryBytes: 4 * GIB, processors: 4, processes: 4096, diskBytes: 64 * GIB },
+};
+
 export interface AccountBuildLimits {
   /** Builds that run at the same time. */
   atOnce: number;

@@ -2,6 +2,7 @@
  * Settings with addresses for browsers: origins, and the domain of projects. Used by the installation and the site's
  * settings.
  */
+import type { ContainerEngine } from './container-engine.js';
 
 export const CORS_ORIGINS_SETTING = 'SLIPWAY_CORS_ORIGINS';
 export const ALLOWED_HOSTS_SETTING = 'SLIPWAY_ALLOWED_HOSTS';
@@ -69,6 +70,8 @@ export interface ProjectPlaces {
    * host.
    */
   projectsDomain?: string | undefined;
+  /** Undefined: a cluster, which runs no containers of apps. */
+  containerEngine?: ContainerEngine | undefined;
 }
 
 /** Returns a project's address in an installation where each project has its own host name. */

@@ -32,7 +32,8 @@ export class BuildSession {
   readonly folders: Folders;
   readonly account: Account | undefined;
   readonly cache: ProjectCache;
-  readonly #signal: AbortSignal;
+  /** Aborted at the timeout of the build, and when it is stopped. */
+  readonly signal: AbortSignal;
   readonly #timeout: AbortSignal;
   readonly #unreached = new Set<string>();
   #proxy: EgressProxy | undefined;
@@ -56,10 +57,10 @@ export class BuildSession {
       socket: inWork('egress.sock'),
       passwd: inWork('passwd'),
     };
-    this.account = accountOf(request.ref);
+    this.account = request.account ?? accountOf(request.ref);
     this.cache = new ProjectCache(request.folders.cache, this.account);
     this.#timeout = AbortSignal.timeout(limits.milliseconds);
-    this.#signal = AbortSignal.any([aborted, this.#timeout]);
+    this.signal = AbortSignal.any([aborted, this.#timeout]);
   }
 
   async open(): Promise<void> {
@@ -100,7 +101,7 @@ export class BuildSession {
     const { socket, passwd } = this.folders;
     const disk = [folders.work, this.cache.folder];
     const options = { account: this.account, socket, passwd, disk, limits };
-    const code = await runSealed({ ...step, ...options }, onOutput, this.#signal);
+    const code = await runSealed({ ...step, ...options }, onOutput, this.signal);
     this.log.flush();
     if (code !== 0)
       throw new BuildFailed(

@@ -1,6 +1,7 @@
 /**
- * Builds a frontend project: clones, installs and builds in sealed processes. In: a request, event handlers and a
- * signal. Out: the folder of the output. The operator calls it. It knows nothing about Kubernetes and hosting.
+ * Builds a frontend project or the image of an app: clones, installs and builds in sealed processes. In: a request,
+ * event handlers and a signal. Out: the folder of the output, or the image. The operator calls it. It knows nothing
+ * about Kubernetes and hosting.
  */
 
 export { type Credentials, fetchCredentials } from './credentials.js';
@@ -30,5 +31,6 @@ export {
   Unneeded,
 } from './request.js';
 export { runBuild } from './run-build.js';
+export { type ImageBuilder, type ImageContext, runImageBuild } from './run-image-build.js';
 export { secretValuesOf } from './secret-values.js';
 export { missingWall } from './walls.js';

@@ -1,5 +1,6 @@
 /** The request of a build, its events and its result. */
 import type { Reach } from '@slipway/program';
+import type { Account } from '@slipway/sandbox';
 
 export type Step = 'Cloning' | 'Installing' | 'Building';
 
@@ -7,6 +8,8 @@ export interface BuildRequest {
   /** The project's ref and the name of the Build, for messages and for the account that runs the build. */
   ref: string;
   build: string;
+  /** Default: an account of this ref alone. */
+  account?: Account;
   source: Source;
   credentials: { token: string | null; deployKey: string | null };
   settings: BuildSettings;

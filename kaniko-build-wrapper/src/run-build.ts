@@ -4,16 +4,17 @@
  */
 import path from 'node:path';
 import { BuildSession } from './build-session.js';
-import { type Clone, clone, commitOf, newestCommit } from './clone.js';
+import { clone, commitOf } from './clone.js';
 import { type Commands, commandsOf, outputAfter } from './frameworks.js';
 import { innerFolder } from './inner-folder.js';
 import { outputFolder } from './output-folder.js';
 import { modulesKey } from './project-cache.js';
-import { type BuildEvents, type BuildRequest, type BuildResult, type Step, Unneeded } from './request.js';
+import type { BuildEvents, BuildRequest, BuildResult, Step } from './request.js';
 import { tenantEnv, writeHome } from './tenant-home.js';
 import { machineNpm } from './toolchain/machine-npm.js';
 import { type ManagerName, type Plan, planOf } from './toolchain/plan.js';
 import { provideToolchain, type Toolchain } from './toolchain/toolchain.js';
+import { refuseUnneeded } from './unneeded.js';
 import { missingWall } from './walls.js';
 
 /**
@@ -50,19 +51,6 @@ async function stepsOf(session: BuildSession, events: BuildEvents): Promise<Buil
   const output = outputFolder(folders.source, root, outputDir);
   const { manager: packageManager, nodeVersion } = toolchain ?? {};
   return { output, commit, detected: { ...commands, outputDir, packageManager, nodeVersion } };
-}
-
-async function refuseUnneeded(session: BuildSession): Promise<void> {
-  const { request, folders, account } = session;
-  const { unless } = request.source;
-  if (unless === undefined) return;
-  const run: Clone['run'] = (command, onOutput) =>
-    session.run(command, (bytes) => {
-      onOutput?.(bytes);
-      session.log.output(bytes);
-    });
-  if ((await newestCommit({ request, folders, account, run })) !== unless) return;
-  throw new Unneeded('the newest commit was built before');
 }
 
 type Scripts = Pick<Commands, 'framework' | 'installCommand' | 'buildCommand'>;

@@ -13,8 +13,9 @@ import { inBackground } from './background.js';
 import { watchDisk } from './disk-watch.js';
 import type { BuildLimits } from './request.js';
 
-const RELAY = fileURLToPath(new URL('./egress/relay.mjs', import.meta.url));
-const PROXY_PORT = 14_128;
+/** The program that offers the egress proxy on loopback. */
+export const RELAY = fileURLToPath(new URL('./egress/relay.mjs', import.meta.url));
+export const PROXY_PORT = 14_128;
 /** The address of the egress proxy inside of a build. */
 export const PROXY_URL = `http://127.0.0.1:${PROXY_PORT}`;
 /** Limits of the scratch file system in memory. All other files of a build are on disk. */

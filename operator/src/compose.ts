@@ -4,7 +4,9 @@
  * the URL of each project.
  */
 
-import { CAPABILITIES, type Capability } from '@slipway/crds';
+import { networkInterfaces } from 'node:os';
+import path from 'node:path';
+import { CAPABILITIES, type Capability, typeOf } from '@slipway/crds';
 import {
   hasSites,
   lacksOf,
@@ -15,10 +17,12 @@ import {
   storeOriginOf,
 } from '@slipway/installation';
 import type { Informer, KubeClient, KubeObject } from '@slipway/kubernetes';
+import { NOT_PUBLIC } from '@slipway/program';
 import { ContentStoreClient } from '@slipway/sites';
 import type { Logger } from 'pino';
 import type { Capabilities, FunctionEngine, Isolation } from './capabilities/index.js';
 import type { ProjectCaches } from './controllers/project/controller.js';
+import { ContainerApps } from './engines/containers/container-apps.js';
 import { ApiRoute } from './engines/kubernetes/api-route.js';
 import { KubernetesBuilds } from './engines/kubernetes/builds/builds.js';
 import { servedKinds } from './engines/kubernetes/children/available-kinds.js';
@@ -32,12 +36,14 @@ import { PodFunctions } from './engines/kubernetes/pod-functions.js';
 import { PostgresClusters } from './engines/kubernetes/postgres-cluster/clusters.js';
 import { PullSecrets } from './engines/kubernetes/pull-secrets.js';
 import { Rollout } from './engines/kubernetes/rollout/rollout.js';
+import { AppOutputs } from './engines/machine/app-outputs.js';
 import { MachineBuilds } from './engines/machine/builds.js';
 import { MachineCertificates } from './engines/machine/certificates.js';
 import { MachineDatabases } from './engines/machine/databases.js';
 import { EmbeddedFunctions, noFunctions } from './engines/machine/functions.js';
 import { MachineHosting } from './engines/machine/hosting.js';
 import { MachineServices } from './engines/machine/services.js';
+import { SiteOutputs } from './engines/machine/site-outputs.js';
 import { noBuilds } from './engines/no-builds.js';
 import { PauseWatch } from './engines/pause-watch.js';
 import { replicationPassword } from './engines/postgres/replication-password.js';
@@ -46,7 +52,7 @@ import { PlatformInstallation } from './installation/installation.js';
 import { functionsToken, hostingToken } from './installation/secrets.js';
 import type { EventRecorder } from './runtime/events.js';
 import type { Metrics } from './runtime/metrics.js';
-import type { ClusterSettings, MachineSettings, OperatorSettings } from './settings.js';
+import type { BuildsSettings, ClusterSettings, MachineSettings, OperatorSettings } from './settings.js';
 
 export interface Installed {
   capabilities: Capabilities;
@@ -184,16 +190,25 @@ function onMachine(settings: MachineSettings, deps: EngineWorld): Installed {
   const services = new MachineServices({ ...settings, projectUrl, pauses, certificatesOf });
   const siteUrl = (ref: string) => projectUrlByHost(settings, ref);
   const hosting = hasSites(settings) ? new MachineHosting(settings.dataplaneUrl, siteUrl, certificatesOf) : undefined;
-  const builds = settings.builds
-    ? new MachineBuilds({ ...settings.builds, apiUrl: settings.dataplaneUrl, siteUrl, log })
-    : undefined;
+  const apps = appsOf(settings, log);
+  const builds = settings.builds && machineBuilds(settings.builds, { apps, siteUrl, settings, deps });
   const functions = functionsSocket ? new EmbeddedFunctions(functionsSocket) : undefined;
   return {
-    capabilities: { isolation: sharedMachine, databases, services, hosting, builds: builds ?? noBuilds(NO_FOLDERS) },
+    capabilities: {
+      isolation: sharedMachine,
+      databases,
+      services,
+      hosting,
+      builds: builds ?? noBuilds(NO_FOLDERS),
+      apps,
+    },
     functions: functions ?? noFunctions('SLIPWAY_FUNCTIONS_SOCKET is not set'),
     informers: [],
     projectUrl,
-    onChange: (listener) => listeners.add(listener),
+    onChange: (listener) => {
+      listeners.add(listener);
+      apps?.onChange(listener);
+    },
     // Makes the spare databases before the first request. If Postgres is not available yet, the first reconcile tries
     // again.
     begin: () => {
@@ -209,9 +224,48 @@ function onMachine(settings: MachineSettings, deps: EngineWorld): Installed {
       await services.close();
       await hosting?.close();
       await builds?.close();
+      await apps?.close();
       await functions?.close();
     },
   };
+}
+
+/** Undefined: this machine has no container engine. */
+function appsOf({ containerEngine, appsFolder }: MachineSettings, log: Logger): ContainerApps | undefined {
+  if (!containerEngine || !('form' in containerEngine) || appsFolder === undefined) return undefined;
+  const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses);
+  const closed = own.filter(({ family }) => family === 'IPv4').map(({ address }) => `${address}/32`);
+  return new ContainerApps({ folder: appsFolder, form: containerEngine.form, closed: [...NOT_PUBLIC, ...closed], log });
+}
+
+interface BuildsWorld {
+  apps: ContainerApps | undefined;
+  siteUrl(site: string): string;
+  settings: MachineSettings;
+  deps: EngineWorld;
+}
+
+function machineBuilds(own: BuildsSettings, { apps, siteUrl, settings, deps }: BuildsWorld): MachineBuilds {
+  const { log, caches } = deps;
+  const { folder, sitesFolder, reach, certificates, atOnce } = own;
+  const shared = { reach, certificates, siteUrl, log };
+  const sites = new SiteOutputs({ ...shared, sitesFolder, cacheFolder: path.join(folder, 'cache') });
+  const images = apps && new AppOutputs({ ...shared, apps, onChange: (ref) => builds.changed(ref) });
+  const isApp = (ref: string) => {
+    const project = caches.projects.get(ref);
+    return project !== undefined && typeOf(project) === 'app';
+  };
+  const builds = new MachineBuilds({
+    folder,
+    atOnce,
+    reach,
+    siteUrl,
+    log,
+    apiUrl: settings.dataplaneUrl,
+    outputsOf: (ref) => (images && isApp(ref) ? images : sites),
+    allOutputs: images ? [sites, images] : [sites],
+  });
+  return builds;
 }
 
 const machineProjects = (places: MachineSettings, { caches, log }: EngineWorld, listeners: Listeners) => ({

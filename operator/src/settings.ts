@@ -3,6 +3,7 @@
 import type { AcmeSettings } from '@slipway/certificates';
 import {
   BUILDS_AT_ONCE_SETTING,
+  type ContainerEngine,
   type OpenedServices,
   POD_URLS_SETTINGS,
   readBuildsAtOnce,
@@ -43,12 +44,16 @@ export interface MachineSettings extends SharedSettings {
   projectsDomain?: string | undefined;
   adminDatabaseUrl: string;
   databasePublicAddress: string;
+  /** Undefined: this machine runs no containers. */
+  containerEngine?: ContainerEngine | undefined;
   /** Services that the settings open beyond the availability matrix. */
   openedServices?: OpenedServices;
   /** The Unix socket at which the data plane accepts functions. Undefined: this installation runs none. */
   functionsSocket?: string | undefined;
   /** Undefined: this installation runs no builds. */
   builds?: BuildsSettings | undefined;
+  /** The folder of the disks of apps. Undefined: this installation runs no apps. */
+  appsFolder?: string | undefined;
   /** Undefined: this installation orders no certificates. */
   certificates?: { folder: string; acme: AcmeSettings } | undefined;
 }
@@ -72,7 +77,7 @@ type Environment = Record<string, string | undefined>;
 
 export function readSettings(environment: Environment): OperatorSettings {
   const logLevel = logLevelOf(environment);
-  const { site, publicUrl, projectsDomain, openedServices } = readInstallation(environment);
+  const { site, publicUrl, projectsDomain, openedServices, containerEngine } = readInstallation(environment);
   const shared = {
     kubeconfig: environment.KUBECONFIG || undefined,
     listen: settingOf(environment, 'SLIPWAY_LISTEN', LISTEN_FORM),
@@ -99,6 +104,8 @@ export function readSettings(environment: Environment): OperatorSettings {
     }),
     openedServices,
     functionsSocket: environment.SLIPWAY_FUNCTIONS_SOCKET || undefined,
+    containerEngine,
+    appsFolder: environment.SLIPWAY_APPS_DIR || undefined,
     builds: readBuilds(environment),
     certificates: readCertificates(environment),
   };

@@ -34,6 +34,8 @@ export interface Home {
   sites: string;
   /** Work folders, caches and logs of builds. */
   builds: string;
+  /** Disks of the projects' apps. */
+  apps: string;
   sockets: {
     folder: string;
     postgres: string;
@@ -67,6 +69,7 @@ export async function openHome(folder: string): Promise<Home> {
     functions: path.join(real, 'functions'),
     sites: path.join(real, 'sites'),
     builds: path.join(real, 'builds'),
+    apps: path.join(real, 'apps'),
     sockets: socketsOf(real),
   };
   for (const each of [home.secrets, home.tls, home.certificates, home.programs, home.logs, home.cache]) {

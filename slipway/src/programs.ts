@@ -127,6 +127,7 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       SLIPWAY_FUNCTIONS_SOCKET: home.sockets.functions,
       SLIPWAY_SITES_DIR: home.sites,
       SLIPWAY_BUILDS_DIR: home.builds,
+      SLIPWAY_APPS_DIR: home.apps,
       ...orders({ settings, home }),
     },
   }),

@@ -6,11 +6,12 @@ import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SHARED_SERVICES_SETTING } from '@slipway/installation';
+import { CONTAINER_ENGINE_SETTING, containerEngineSetting, SHARED_SERVICES_SETTING } from '@slipway/installation';
 import { SHARED_HOME, writeAtomically } from '@slipway/postgres';
 import { writeAuthorities } from './authorities.js';
 import { serverCertificate } from './certificate.js';
 import { countProjectsWithFunctions, prepareCluster } from './cluster.js';
+import { containerEngine } from './container-engine.js';
 import { isSetupRequired, untilHealthy } from './health.js';
 import { type Home, openHome, openSocketFolder } from './home.js';
 import { kubeconfig } from './kubeconfig.js';
@@ -137,7 +138,12 @@ export class Supervisor {
     this.#sockets = home.sockets.folder;
     const secrets = await openSecrets(home);
     this.#services = await chooseServices(home, settings.passedOn[SHARED_SERVICES_SETTING]);
-    const passedOn = { ...settings.passedOn, [SHARED_SERVICES_SETTING]: this.#services.setting };
+    const engine = await containerEngine(home.apps);
+    const passedOn = {
+      ...settings.passedOn,
+      [SHARED_SERVICES_SETTING]: this.#services.setting,
+      [CONTAINER_ENGINE_SETTING]: containerEngineSetting(engine),
+    };
     const certificate = await serverCertificate(home.tls, certificateNames(settings.kubernetesHost));
     const authorities = settings.authorities && (await writeAuthorities(home, settings.authorities));
     const platform = { settings: { ...settings, passedOn, authorities }, home, secrets, certificate };

@@ -81,7 +81,7 @@ export const EXAMPLE_BUILD: BuildView = {
   id: 7,
   name: 'build-7',
   phase: 'Deployed',
-  message: 'the site is live',
+  message: 'it is live',
   trigger: 'webhook',
   revision: null,
   preview: null,

@@ -1,4 +1,4 @@
-/** Runs builds of sites, and publishes their output. Each method is idempotent: a repeated call changes nothing. */
+/** Runs builds of sites and apps, and publishes their output. Each method is idempotent. */
 import type { BuildStatus, BuildStep, Plan } from '@slipway/crds';
 import type { BuildLimits } from '@slipway/installation';
 
@@ -70,6 +70,15 @@ export type BuildEnd =
   | { kind: 'unneeded'; at: Date }
   | { kind: 'stopped'; at: Date };
 
+export type Rollback =
+  | { kind: 'live' }
+  /** The version starts. `onChange` reports its end. */
+  | { kind: 'pending'; message: string }
+  /** The output is not kept. */
+  | { kind: 'absent' }
+  /** The former output is served as before. */
+  | { kind: 'failed'; reason: string; message: string };
+
 export interface KeptBuilds {
   /** Names of the builds whose logs are kept. */
   builds: ReadonlySet<string>;
@@ -102,8 +111,8 @@ export interface Builds {
   stop(build: BuildName): Promise<void>;
   /** Drops the state of a build whose end is recorded elsewhere. */
   forget(build: BuildName): void;
-  /** Serves the output of an earlier build. Returns false if that output is not kept. */
-  goLive(build: BuildName): Promise<boolean>;
+  /** Serves the output of an earlier build. A repeated call returns how it is going. */
+  goLive(build: BuildName): Promise<Rollback>;
   /** Returns the name of the build whose output the site or preview serves. Undefined: none. */
   liveBuild(site: string): Promise<string | undefined>;
   /** Deletes all other logs, outputs and previews. The live outputs, and a preview with a running build, stay. */

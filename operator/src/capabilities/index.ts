@@ -3,12 +3,14 @@
  * crds/src/types.ts). Engines implement them, each for one kind of place: one machine, a cluster. Their few coarse
  * methods are idempotent and safe to interrupt: a second call continues. Called by the steps of projects.
  */
+import type { Apps } from './apps.js';
 import type { Builds } from './builds.js';
 import type { Databases } from './databases.js';
 import type { Hosting } from './hosting.js';
 import type { Isolation } from './isolation.js';
 import type { ProjectServices } from './services.js';
 
+export * from './apps.js';
 export * from './builds.js';
 export * from './databases.js';
 export * from './functions.js';
@@ -26,4 +28,6 @@ export interface Capabilities {
   /** Undefined: this installation has no domain for projects. */
   hosting?: Hosting | undefined;
   builds: Builds;
+  /** Undefined: this installation runs no containers. */
+  apps?: Apps | undefined;
 }

@@ -11,7 +11,7 @@ export const noBuilds = (lacking: string): Builds => ({
   stateOf: () => undefined,
   stop: async () => {},
   forget: () => {},
-  goLive: async () => false,
+  goLive: async () => ({ kind: 'absent' }),
   liveBuild: async () => undefined,
   keepOnly: async () => {},
   diskBytes: async () => undefined,

@@ -3,8 +3,6 @@
  */
 import {
   type Build,
-  buildsInOrder,
-  isBuildRunning,
   isOfSite,
   isPushCheck,
   isSuspended,
@@ -15,17 +13,12 @@ import {
 import { namespaceOf } from '@slipway/installation';
 import { siteOf } from '../controllers/build/order.js';
 import { BY_NAMESPACE } from '../controllers/build/resources.js';
-import {
-  type Context,
-  engineProject,
-  isToBeRetained,
-  ready,
-  type StepOutcome,
-} from '../controllers/project/context.js';
+import { engineProject, isToBeRetained, ready } from '../controllers/project/context.js';
 import type { ProjectType } from '../controllers/project/project-type.js';
 import { retainNamespace } from '../controllers/project/steps/namespace.js';
 import { reportSiteUsage, SITE_HAS_ROOM } from '../controllers/project/steps/usage.js';
 import { ensureWebhookSecret } from '../controllers/project/steps/webhook-secret.js';
+import { deploymentOf, latestOf, messageOfBuild } from './latest-build.js';
 
 export const frontend: ProjectType = {
   conditions: ['IsolationReady', 'KeysReady', 'HostingReady'],
@@ -76,19 +69,6 @@ export const frontend: ProjectType = {
   removing: (project) => (isToBeRetained(project) ? 'closing the site, which is retained' : 'removing the site'),
 };
 
-/** Returns the running build, or else the newest: the project's message shows the steps of a deploy. */
-function latestOf(builds: readonly Build[]): Build | undefined {
-  const shown = buildsInOrder(builds).filter(({ status }) => !NOT_SHOWN.has(status?.phase ?? ''));
-  return shown.find(isBuildRunning) ?? shown.at(-1);
-}
-
-/** A site whose build failed is in error while it serves no deployment. Another build, or a change, may help. */
-async function deploymentOf({ deps, project, ref }: Context, latest: Build | undefined): Promise<StepOutcome> {
-  if (latest?.status?.phase !== 'Failed' || isSuspended(project)) return ready;
-  if ((await deps.capabilities.builds.liveBuild(ref)) !== undefined) return ready;
-  return { state: 'failed', reason: 'BuildFailed', message: messageOfBuild(latest), retry: false };
-}
-
 /**
  * Returns the builds whose output a preview serves, the newest first. A preview beyond the limit of the plan is removed
  * soon.
@@ -102,11 +82,3 @@ const viewOf = ({ metadata, spec, status }: Build, url: string): NonNullable<Pro
   build: metadata.name,
   ...(status?.commit === undefined ? {} : { commit: status.commit }),
 });
-
-/** Phases of Builds that do not change anything that is served, and are not in progress. */
-const NOT_SHOWN = new Set(['Superseded', 'Cancelled']);
-
-function messageOfBuild({ status = {} }: Build): string {
-  const { phase = 'Queued', message = '' } = status;
-  return phase === 'Failed' || phase === 'Queued' ? `${phase}: ${message}` : phase;
-}

@@ -22,7 +22,15 @@ import { previewName } from '@slipway/sites';
 import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { BuildEnd, BuildName, BuildOrder, BuildState, Builds, KeptBuilds } from '../../capabilities/index.js';
+import type {
+  BuildEnd,
+  BuildName,
+  BuildOrder,
+  BuildState,
+  Builds,
+  KeptBuilds,
+  Rollback,
+} from '../../capabilities/index.js';
 import { EventRecorder } from '../../runtime/events.js';
 import { Metrics } from '../../runtime/metrics.js';
 import { deleteAndWait, silentLog, startTestKubernetes, type TestKubernetes } from '../../testing.js';
@@ -74,9 +82,10 @@ class Remembering implements Builds {
   forget(build: BuildName): void {
     this.states.delete(keyOf(build));
   }
-  async goLive({ name }: BuildName): Promise<boolean> {
-    if (this.outputs.has(name)) this.live = name;
-    return this.outputs.has(name);
+  async goLive({ name }: BuildName): Promise<Rollback> {
+    if (!this.outputs.has(name)) return { kind: 'absent' };
+    this.live = name;
+    return { kind: 'live' };
   }
   async liveBuild(): Promise<string | undefined> {
     return this.live;
@@ -503,7 +512,7 @@ test('a rollback publishes the output of an earlier build, and supersedes the ru
   await reaches(ref, 'build-2', 'Cloning');
   await build(ref, 'build-3', { deployment: 'build-1' });
   const done = await reaches(ref, 'build-3', 'Deployed');
-  assert.is(done.status?.message, 'the site serves build-1 again');
+  assert.is(done.status?.message, 'build-1 is live again');
   assert.is(engine.live, 'build-1');
   await reaches(ref, 'build-2', 'Cancelled');
   await build(ref, 'build-4', { deployment: 'build-2' });

@@ -42,7 +42,7 @@ export async function orderOf(
       outputDir: settings.outputDir,
       rootDir: settings.rootDir,
     },
-    env: await variablesOf(deps, project),
+    env: await variablesOf(deps, project, 'build'),
     limits: BUILD_LIMITS[plan],
   };
 }
@@ -53,10 +53,11 @@ function branchOf({ spec: { preview, revision } }: Build, { spec: { source } }: 
   return branchIn(revision) ?? source?.productionBranch ?? 'main';
 }
 
-/** Returns the variables for builds. A missing Secret, such as a deleted one, has none. */
-async function variablesOf(
-  { client }: BuildReconcilerDeps,
+/** Returns the variables for builds or for a container. A missing Secret, such as a deleted one, has none. */
+export async function variablesOf(
+  { client }: Pick<BuildReconcilerDeps, 'client'>,
   { metadata, spec }: Project,
+  program: 'build' | 'runtime',
 ): Promise<Record<string, string>> {
   const name = spec.env?.secretRef.name;
   if (name === undefined) return {};
@@ -65,5 +66,5 @@ async function variablesOf(
     if (isNotFound(error)) return undefined;
     throw error;
   });
-  return secret ? variablesFor('build', plainText(secret) as Record<string, string>) : {};
+  return secret ? variablesFor(program, plainText(secret) as Record<string, string>) : {};
 }

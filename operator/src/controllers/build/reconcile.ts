@@ -24,7 +24,13 @@ import {
 } from '@slipway/crds';
 import { ACCOUNT_BUILD_LIMITS, LABEL_PROJECT, namespaceOf, refOfNamespace } from '@slipway/installation';
 import { isConflict, isNotFound } from '@slipway/kubernetes';
-import { type BuildEnd, type BuildName, type Builds, DEPLOYMENTS_KEPT } from '../../capabilities/index.js';
+import {
+  type BuildEnd,
+  type BuildName,
+  type Builds,
+  DEPLOYMENTS_KEPT,
+  type Rollback,
+} from '../../capabilities/index.js';
 import type { Outcome } from '../../runtime/controller.js';
 import { projectPath } from '../project/resources.js';
 import { lackOfDisk } from './disk-share.js';
@@ -395,11 +401,22 @@ async function rollBack(
     const message = 'waits for the end of the build that runs';
     return write(deps, build, { phase: 'Queued', reason: 'Waiting', message });
   }
-  if (await engine.goLive({ ref, name: deployment })) {
-    return write(deps, build, { phase: 'Deployed', message: `the site serves ${deployment} again` });
+  return write(deps, build, ofRollback(await engine.goLive({ ref, name: deployment }), deployment));
+}
+
+function ofRollback(rollback: Rollback, deployment: string): Finding {
+  switch (rollback.kind) {
+    case 'live':
+      return { phase: 'Deployed', message: `${deployment} is live again` };
+    case 'pending':
+      return { phase: 'Queued', reason: 'RollingBack', message: rollback.message };
+    case 'absent': {
+      const message = `the output of ${deployment} is not kept: deploy its commit again`;
+      return { phase: 'Failed', reason: 'NoSuchDeployment', message };
+    }
+    case 'failed':
+      return { phase: 'Failed', reason: rollback.reason, message: rollback.message };
   }
-  const message = `the output of ${deployment} is not kept: deploy its commit again`;
-  return write(deps, build, { phase: 'Failed', reason: 'NoSuchDeployment', message });
 }
 
 function refuse(project: Project, { spec }: Build): Finding | undefined {
@@ -497,7 +514,7 @@ async function write(deps: BuildReconcilerDeps, build: Build, finding: Finding):
   if (ref !== undefined && isBuildRunning(build)) await deps.time.add(ref, elapsed);
 }
 
-const deployedMessage = (build: Build) => (isOfSite(build) ? 'the site is live' : 'the preview is live');
+const deployedMessage = (build: Build) => (isOfSite(build) ? 'it is live' : 'the preview is live');
 const CANCELLED: Finding = { phase: 'Cancelled', reason: 'Cancelled', message: 'the build was cancelled' };
 const DISPLACED: Finding = {
   phase: 'Queued',

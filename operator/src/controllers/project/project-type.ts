@@ -10,6 +10,8 @@ export interface Shown {
   message?: string;
   services?: Services;
   placement?: Placement;
+  /** The address of an app's container. Null: none serves. */
+  upstream?: string | null;
   usage?: NonNullable<ProjectStatus['usage']>;
   previews?: ProjectStatus['previews'];
 }

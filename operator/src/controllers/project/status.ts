@@ -52,6 +52,7 @@ export function statusOf(
     observedGeneration: project.metadata.generation ?? 0,
     ...(type && (before.url !== undefined || phase === 'healthy') ? { url: type.url(deps, ref) } : {}),
     ...(services ? { services } : {}),
+    ...upstreamOf(before, shown),
     ...placementOf(before, shown),
     ...usageOf(before, shown),
     ...previewsOf(before, shown),
@@ -77,6 +78,11 @@ export function failuresOf(project: Project, parts: readonly PartResult[]): { re
     const isNews = conditionBefore(project, part.condition)?.reason !== part.outcome.reason;
     return isNews && part !== ofReady ? [{ reason: part.outcome.reason, message: part.outcome.message }] : [];
   });
+}
+
+/** Returns the upstream. It stays while the container can't be looked after. */
+function upstreamOf(before: ProjectStatus, { upstream = before.upstream ?? null }: Shown) {
+  return upstream === null ? {} : { upstream };
 }
 
 /** Returns the placement. It stays while services are unavailable, as the data plane routes requests by it. */

@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import path from 'node:path';
+import type { EngineForm } from '@slipway/installation';
 import { NOT_PUBLIC } from '@slipway/program';
 import { until } from '@slipway/testing';
 import { suite } from 'uvu';
@@ -15,7 +16,7 @@ import { addressesOf, closeNetwork, openNetwork } from './container-network.js';
 import { closeGroup, openGroup } from './delegated-group.js';
 import { findEngine } from './find-engine.js';
 import { copyPrograms } from './machine-programs.js';
-import { type EngineForm, Podman } from './podman.js';
+import { Podman } from './podman.js';
 import { preparePodman } from './podman-settings.js';
 import { bytesOfDisk, closeDisk, openDisk } from './project-disk.js';
 import { IDS, ProjectSpace } from './project-space.js';
@@ -63,7 +64,6 @@ let image = '';
 const found = await findEngine({
   folder: path.join(disk, 'trial'),
   volatile: path.join(top, 'trial'),
-  firstId: 0x6fff_0000,
 });
 if ('lacking' in found) console.log(`# skipped: ${found.lacking}`);
 else console.log(`# ${found.form.runtime}, ${found.form.driver}`);
@@ -73,13 +73,12 @@ const test = form ? containers : containers.skip;
 
 const folderOf = ({ ref }: Project, ...names: string[]) => path.join(top, ref, ...names);
 const DISK_BYTES = 1024 * MIB;
-const diskOf = ({ ref, firstId }: Project) => ({
+const diskOf = ({ ref }: Project) => ({
   file: path.join(disk, `${ref}.disk`),
   folder: path.join(disk, ref),
-  ownerId: firstId,
 });
 const placeOf = (project: Project) => ({
-  store: diskOf(project).folder,
+  store: path.join(diskOf(project).folder, 'store'),
   volatile: folderOf(project, 'engine'),
   settings: folderOf(project, 'containers.conf'),
 });
@@ -173,13 +172,13 @@ containers.after(async () => {
 });
 
 test('a machine without podman, and an account other than root, get the reason', async () => {
-  const place = { folder: path.join(disk, 'none'), volatile: path.join(top, 'none'), firstId: 0x6fff_0000 };
+  const place = { folder: path.join(disk, 'none'), volatile: path.join(top, 'none') };
   const without = await findEngine(place, async (names) => names.filter((name) => name === 'podman' || name === 'nft'));
   assert.equal(without, { lacking: 'it has no container engine: install podman, nftables' });
 });
 
 test('a disk holds its size at most, grows, and keeps its content', async () => {
-  const own = { file: path.join(disk, 'own.disk'), folder: path.join(disk, 'own'), ownerId: ANN.firstId };
+  const own = { file: path.join(disk, 'own.disk'), folder: path.join(disk, 'own') };
   const [full, kept] = ['full', 'kept'].map((name) => path.join(own.folder, name)) as [string, string];
   const fill = () => spawnSync('dd', ['if=/dev/zero', `of=${full}`, 'bs=1M', 'count=100'], { encoding: 'utf8' });
   try {

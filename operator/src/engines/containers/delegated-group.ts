@@ -5,6 +5,7 @@
  */
 import { chown, mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { namesIn } from '@slipway/program';
 
 export interface GroupLimits {
   /** Bytes of all processes together, also of the engine. */
@@ -17,6 +18,8 @@ const HIERARCHY = '/sys/fs/cgroup';
 const PARENT = 'slipway-apps';
 /** The part that the engine may divide. */
 const DELEGATED = 'containers';
+/** Prefix of the groups that podman makes for containers. */
+const OF_CONTAINER = 'libpod-';
 /** Files of a new group of version 1 that must be filled before a process may enter it. */
 const OF_CPUSET = ['cpuset.cpus', 'cpuset.mems'];
 
@@ -31,6 +34,22 @@ export async function openGroup(name: string, firstId: number, limits: GroupLimi
     await give(path.join(hierarchy, within), firstId);
   }
   return `/${within}`;
+}
+
+/** Returns the processes of the containers in the group, without those of the engine. */
+export async function processesOfGroup(name: string): Promise<number[]> {
+  const folder = path.join(HIERARCHY, 'pids', PARENT, name, DELEGATED);
+  const groups = (await namesIn(folder)).filter((each) => each.startsWith(OF_CONTAINER));
+  const lists = await Promise.all(
+    groups.map((group) => readFile(path.join(folder, group, 'cgroup.procs'), 'utf8').catch(() => '')),
+  );
+  return lists.flatMap((list) => list.split('\n').filter(Boolean).map(Number));
+}
+
+/** Returns the bytes of memory that all processes of the group use. */
+export async function memoryOfGroup(name: string): Promise<number> {
+  const file = path.join(HIERARCHY, 'memory', PARENT, name, 'memory.usage_in_bytes');
+  return Number(await readFile(file, 'utf8').catch(() => '0'));
 }
 
 /** Removes the group, which no process may be in. */

@@ -1,23 +1,21 @@
 /**
- * Finds out whether this machine can build and run containers, by building an image. In: folders for the attempt. Out:
+ * Finds out whether this machine can build and run containers, by doing it. In: folders for the attempt. Out:
  * the form of the engine that works, or the reason why none does, for users.
  */
-import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import type { ContainerEngine, EngineForm } from '@slipway/installation';
+import { NOT_PUBLIC } from '@slipway/program';
 import { copyPrograms } from './machine-programs.js';
-import { type EngineForm, Podman } from './podman.js';
-import { preparePodman } from './podman-settings.js';
-import { ProjectSpace } from './project-space.js';
-import { CommandFailed, linesOf, systemCommand } from './system-command.js';
-
-export type FoundEngine = { form: EngineForm } | { lacking: string };
+import { ProjectContainers } from './project-containers.js';
+import { ProjectNumbers } from './project-numbers.js';
+import { linesOf, systemCommand } from './system-command.js';
 
 export interface TrialPlace {
-  /** An empty folder on the disk that the images will be on. */
+  /** A folder on the disk of this machine, which is deleted afterwards. */
   folder: string;
-  /** A short path that a reboot empties. */
+  /** A short path that a reboot empties, which is deleted afterwards. */
   volatile: string;
-  firstId: number;
 }
 
 /** Programs that are needed, with the package of Debian that has each. */
@@ -26,13 +24,17 @@ const RUNTIMES = ['crun', 'runc'] as const;
 const FORMS: readonly EngineForm[] = (['overlay', 'vfs'] as const).flatMap((driver) =>
   RUNTIMES.map((runtime) => ({ runtime, driver })),
 );
-const DOCKERFILE = 'FROM scratch\nCOPY . /\nRUN ["/bin/true"]\n';
+const DOCKERFILE = 'FROM scratch\nCOPY . /\nRUN ["/bin/true"]\nCMD ["/bin/true"]\n';
+const MOST_OF_REASON = 300;
+const MIB = 2 ** 20;
+const DISK_BYTES = 256 * MIB;
+const LIMITS = { memoryBytes: 64 * MIB, processors: 0.5, processes: 16, logBytes: MIB };
 
 /** `missing` returns the programs that this machine does not have. It differs only in tests. */
 export async function findEngine(
   place: TrialPlace,
   missing: (programs: readonly string[]) => Promise<string[]> = missingPrograms,
-): Promise<FoundEngine> {
+): Promise<ContainerEngine> {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return { lacking: 'containers need root on Linux' };
   const packages = (await missing(Object.keys(NEEDED))).map((name) => NEEDED[name as keyof typeof NEEDED]);
   if (packages.length > 0) return { lacking: `it has no container engine: install ${packages.join(', ')}` };
@@ -43,7 +45,7 @@ export async function findEngine(
     if (failure === undefined) return { form };
     last = failure;
   }
-  return { lacking: `its container engine builds no image: ${last}` };
+  return { lacking: `its container engine runs no container: ${last}` };
 }
 
 async function missingPrograms(names: readonly string[]): Promise<string[]> {
@@ -51,34 +53,29 @@ async function missingPrograms(names: readonly string[]): Promise<string[]> {
   return linesOf(await systemCommand(['sh', '-c', script, 'sh', ...names]));
 }
 
-/** Builds an image. Returns the reason if that fails. */
-async function failureOf(form: EngineForm, { folder, volatile, firstId }: TrialPlace): Promise<string | undefined> {
-  const space = await ProjectSpace.open({ folder: volatile, firstId }).catch((error: Error) => error);
-  if (space instanceof Error) return space.message;
-  const place = {
-    store: path.join(folder, 'store'),
-    volatile: path.join(volatile, 'engine'),
-    settings: path.join(volatile, 'containers.conf'),
-  };
+/** Builds an image and runs it, as for a project. Returns the reason if that fails. */
+async function failureOf(form: EngineForm, { folder, volatile }: TrialPlace): Promise<string | undefined> {
+  const numbers = new ProjectNumbers();
+  const context = path.join(volatile, 'trial-context');
+  let containers: ProjectContainers | undefined;
   try {
-    await preparePodman(place, firstId);
-    const context = path.join(folder, 'context');
+    const number = await numbers.of(volatile);
+    const place = { ref: 'trial', number, folder, volatile, diskBytes: DISK_BYTES, form, closed: NOT_PUBLIC };
+    containers = await ProjectContainers.open(place);
     await mkdir(context, { recursive: true, mode: 0o755 });
     await copyPrograms(context, ['/bin/true']);
-    await writeFile(path.join(context, 'Dockerfile'), DOCKERFILE);
-    await chmod(folder, 0o711);
-    await systemCommand(['chown', '--recursive', `${firstId}:${firstId}`, context]);
     const dockerfile = path.join(context, 'Dockerfile');
-    await new Podman(space, place, form).build(
-      { context, dockerfile, egress: [], proxyUrl: undefined },
-      () => undefined,
-    );
+    await writeFile(dockerfile, DOCKERFILE);
+    const order = { context, dockerfile, egress: [], proxyUrl: undefined };
+    const image = await containers.podman.build(order, () => undefined);
+    await containers.start(0, { build: 'trial', image, variables: {}, limits: LIMITS, restart: 0 });
     return undefined;
   } catch (error) {
-    if (error instanceof CommandFailed) return error.complaint.split('\n').at(-1) ?? error.message;
-    throw error;
+    const { message } = error as Error;
+    return message.replaceAll(/\s+/g, ' ').slice(0, MOST_OF_REASON);
   } finally {
-    await space.close();
+    await containers?.close();
+    await numbers.release(volatile);
     for (const made of [folder, volatile]) await rm(made, { recursive: true, force: true });
   }
 }

@@ -3,14 +3,9 @@
  * by their ids, and containers by name. Every method is idempotent.
  */
 import path from 'node:path';
+import type { EngineForm } from '@slipway/installation';
 import type { ProjectSpace } from './project-space.js';
 import { linesOf, systemCommand } from './system-command.js';
-
-/** The programs and the storage that work on this machine, found by trying. */
-export interface EngineForm {
-  runtime: 'runc' | 'crun';
-  driver: 'overlay' | 'vfs';
-}
 
 /** The folders belong to the space's root. So this process reads and writes no file in them. */
 export interface PodmanPlace {
@@ -81,9 +76,17 @@ export class Podman {
     });
     // Read as the space's root, which could have made a link of it.
     const read = await systemCommand(this.space.entering(['head', '--bytes=100', idFile]));
-    const id = read.trim().replace(/^sha256:/, '');
+    const id = withoutAlgorithm(read.trim());
     if (!/^[\da-f]{64}$/.test(id)) throw new Error('podman wrote no image id');
     return id;
+  }
+
+  /** Deletes all other images, and the layers that only they have. */
+  async keepImages(ids: readonly string[]): Promise<void> {
+    const all = linesOf(await this.#podman(['images', '--all', '--quiet', '--no-trunc'])).map(withoutAlgorithm);
+    const others = [...new Set(all)].filter((id) => !ids.includes(id));
+    // An image that a container or another image needs stays.
+    for (const id of others) await this.#podman(['rmi', id]).catch(() => undefined);
   }
 
   /** Starts a container, in place of one of the same name. */
@@ -104,6 +107,11 @@ export class Podman {
     );
   }
 
+  /** Starts a container that has ended. */
+  async start(name: string): Promise<void> {
+    await this.#podman(['start', name]);
+  }
+
   /** Sends TERM, and KILL after `seconds`. */
   async stop(name: string, seconds: number): Promise<void> {
     await this.#podman(['stop', `--time=${seconds}`, '--ignore', name], { milliseconds: (seconds + 30) * 1000 });
@@ -116,6 +124,20 @@ export class Podman {
   /** Returns the names of the containers, running or not. */
   async containers(): Promise<string[]> {
     return linesOf(await this.#podman(['ps', '--all', '--format={{.Names}}']));
+  }
+
+  /** Returns the exit code of a container that has ended. Undefined: there is none. */
+  async exitCode(name: string): Promise<number | undefined> {
+    const code = await this.#podman(['inspect', '--type=container', '--format={{.State.ExitCode}}', name]).catch(
+      () => '',
+    );
+    return /^\d{1,3}$/.test(code.trim()) ? Number(code) : undefined;
+  }
+
+  /** Returns the end of a container's log. It is read as the space's root, which could have made a link of it. */
+  async lastWords(log: string, bytes: number): Promise<string> {
+    const text = await systemCommand(this.space.entering(['tail', `--bytes=${bytes}`, log])).catch(() => '');
+    return linesOf(text).map(withoutPrefix).join('\n');
   }
 
   #podman(words: readonly string[], options: { signal?: AbortSignal | undefined; milliseconds?: number } = {}) {
@@ -149,6 +171,10 @@ export class Podman {
     ];
   }
 }
+
+const withoutAlgorithm = (id: string) => id.replace(/^sha256:/, '');
+/** Drops the time, the stream and the mark that conmon writes before each line. */
+const withoutPrefix = (line: string) => line.replace(/^\S+ (stdout|stderr) [FP] /, '');
 
 const BUILD_MS = 20 * 60_000;
 /**

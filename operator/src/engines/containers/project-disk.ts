@@ -1,8 +1,8 @@
 /**
- * The disk of one project's images and containers: a file system in a sparse file. In: a size and the owner's id. Out:
+ * The disk of one project's images and containers: a file system in a sparse file. In: a size and a place. Out:
  * a folder in which no more than that can be stored, and which no other project sees.
  */
-import { chown, mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { unlessMissing } from '@slipway/program';
 import { CommandFailed, systemCommand } from './system-command.js';
@@ -12,7 +12,6 @@ export interface DiskPlace {
   file: string;
   /** The folder where it is mounted. */
   folder: string;
-  ownerId: number;
 }
 
 /** The file gives back the blocks of deleted files. */
@@ -22,10 +21,9 @@ const MOUNT = 'loop,nosuid,nodev,noatime,discard';
  * Makes and mounts the disk. One that exists grows when it is mounted, and never shrinks: the kernel lets only some
  * roots change the size of a mounted file system.
  */
-export async function openDisk({ file, folder, ownerId }: DiskPlace, bytes: number): Promise<void> {
+export async function openDisk({ file, folder }: DiskPlace, bytes: number): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o711 });
   if (!(await isMounted(folder))) await mountDisk(file, folder, bytes);
-  await chown(folder, ownerId, ownerId);
 }
 
 async function mountDisk(file: string, folder: string, bytes: number): Promise<void> {

@@ -7,9 +7,10 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, readlink, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readlink, rm, rmdir, stat, unlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { unlessMissing } from '@slipway/program';
 import { systemCommand } from './system-command.js';
 
 /** Number of ids of a project: as many as an image of a distribution uses. */
@@ -44,6 +45,27 @@ export class ProjectSpace {
   entering(command: readonly string[]): [string, ...string[]] {
     const joined = Object.values(NAMESPACES).map((kind) => `--${kind}=${this.#file(kind)}`);
     return ['nsenter', ...joined, '--setuid', '0', '--setgid', '0', '--', ...command];
+  }
+
+  /** Makes a file or folder of this machine visible in the space alone, for reading. Returns its path there. */
+  async show(name: string, source: string): Promise<string> {
+    const shown = path.join(this.place.folder, name);
+    await this.hide(name);
+    if ((await stat(source)).isDirectory()) await mkdir(shown, { mode: 0o755 });
+    else await writeFile(shown, '', { mode: 0o644 });
+    const within = ['nsenter', `--mount=${this.mounts}`] as const;
+    await systemCommand([...within, 'mount', '--bind', source, shown]);
+    await systemCommand([...within, 'mount', '-o', 'remount,bind,ro', shown]);
+    return shown;
+  }
+
+  /** Ends what `show` began. */
+  async hide(name: string): Promise<void> {
+    const shown = path.join(this.place.folder, name);
+    const unmount = ['nsenter', `--mount=${this.mounts}`, 'umount', '--lazy', shown] as const;
+    await systemCommand(unmount).catch(() => undefined);
+    // Never recursive: what is shown must stay.
+    await unlink(shown).catch(() => rmdir(shown).catch(unlessMissing));
   }
 
   /** Removes the namespaces once their last process has ended. */

@@ -14,6 +14,7 @@ import * as assert from 'uvu/assert';
 import type { BuildOrder, BuildState } from '../../capabilities/index.js';
 import { silentLog } from '../../testing.js';
 import { MachineBuilds } from './builds.js';
+import { SiteOutputs } from './site-outputs.js';
 
 const missing = missingWall();
 if (missing) console.log(`# skipped: this machine cannot isolate builds: ${missing}`);
@@ -40,16 +41,21 @@ test.before(async () => {
   await host.listen();
   await once(api.listen(0, '127.0.0.1'), 'listening');
   await once(github.listen(0, '127.0.0.1'), 'listening');
+  const shared = {
+    reach: { allowed: ['127.0.0.0/8'] },
+    siteUrl: (site: string) => `http://${site}.localhost`,
+    log: silentLog,
+  };
+  const certificates = workshop.certificate().file;
+  const outputs = new SiteOutputs({ ...shared, sitesFolder, cacheFolder: path.join(folder, 'cache'), certificates });
   builds = new MachineBuilds({
+    ...shared,
     folder,
-    sitesFolder,
+    outputsOf: () => outputs,
+    allOutputs: [outputs],
     apiUrl: `http://127.0.0.1:${(api.address() as AddressInfo).port}`,
     atOnce: 2,
-    reach: { allowed: ['127.0.0.0/8'] },
-    certificates: workshop.certificate().file,
-    siteUrl: (site) => `http://${site}.localhost`,
     reportedTo: { [new URL(host.origin).host]: `http://127.0.0.1:${(github.address() as AddressInfo).port}` },
-    log: silentLog,
   });
   builds.begin();
 });

@@ -1,7 +1,7 @@
 /**
- * Builds of one machine: each in sealed processes of its own, with its output as a deployment in a folder. In: orders.
- * Out: the progress of each build. No process of a build outlives this process. Files that remain on the disk are
- * deleted at the next start.
+ * Builds of one machine: each in sealed processes of its own. In: orders, and the outputs of each type of project. Out:
+ * the progress of each build. No process of a build outlives this process. Files that remain on the disk are deleted at
+ * the next start.
  */
 import { createHash } from 'node:crypto';
 import { statfsSync } from 'node:fs';
@@ -9,39 +9,40 @@ import { mkdir } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import path from 'node:path';
 import { diskReserveOf } from '@slipway/installation';
-import {
-  BuildFailed,
-  type Credentials,
-  type Detected,
-  fetchCredentials,
-  missingWall,
-  runBuild,
-  Unneeded,
-} from '@slipway/kaniko-build-wrapper';
+import { type BuildEvents, BuildFailed, fetchCredentials, missingWall, Unneeded } from '@slipway/kaniko-build-wrapper';
 import { connectionsOf, type Reach } from '@slipway/program';
 import { outboundTo } from '@slipway/program/outbound.js';
-import { BuildLogs, type BuildLogWriter, OutputRefused, Sites } from '@slipway/sites';
+import { BuildLogs, type BuildLogWriter, refOfSite } from '@slipway/sites';
 import type { Logger } from 'pino';
-import type { BuildEnd, BuildName, BuildOrder, BuildState, Builds, KeptBuilds } from '../../capabilities/index.js';
-import { keptOutputs, outputLimitsOf } from '../outputs.js';
-import { BuildCaches, removed } from './build-caches.js';
+import type {
+  BuildEnd,
+  BuildName,
+  BuildOrder,
+  BuildState,
+  Builds,
+  KeptBuilds,
+  Rollback,
+} from '../../capabilities/index.js';
+import { removed } from './build-caches.js';
+import { type BuildOutputs, OutputFailed } from './build-outputs.js';
 import { type CommitReport, CommitStatuses } from './commit-statuses.js';
 
 /** Minimum bytes of memory of each build: Node starts with 1 GiB, but not with half of it. */
 const LEAST_MEMORY = 2 ** 30;
 
 export interface MachineBuildsOptions {
-  /** The folder of work, caches and logs. */
+  /** The folder of work and logs. */
   folder: string;
-  sitesFolder: string;
   /** URL of the API. */
   apiUrl: string;
   /** Maximum number of concurrent builds. A machine with little memory runs fewer. */
   atOnce: number;
-  /** Networks that builds may connect to. */
+  /** Networks that reports to git hosts may connect to. */
   reach: Reach;
-  /** A file (PEM) of all certificate authorities that builds trust. Undefined: the system's. */
-  certificates: string | undefined;
+  /** Returns the outputs of the project's type. */
+  outputsOf(ref: string): BuildOutputs;
+  /** The outputs of all types. */
+  allOutputs: readonly BuildOutputs[];
   /** Returns the address of the site or preview of this name. */
   siteUrl(site: string): string;
   /** Base URLs of the APIs for commit statuses, by git host. Default: GitHub's. */
@@ -65,9 +66,7 @@ export class MachineBuilds implements Builds {
   readonly #memoryBytes: number;
   readonly checksPushes = true;
   readonly #options: MachineBuildsOptions;
-  readonly #sites: Sites;
   readonly #logs: BuildLogs;
-  readonly #caches: BuildCaches;
   readonly #statuses: CommitStatuses;
   readonly #running = new Map<string, Running>();
   #lacking: string | undefined;
@@ -78,9 +77,7 @@ export class MachineBuilds implements Builds {
     this.#options = options;
     this.atOnce = Math.max(1, Math.min(options.atOnce, Math.floor(totalmem() / 2 / LEAST_MEMORY)));
     this.#memoryBytes = totalmem() / 2 / this.atOnce;
-    this.#sites = new Sites(options.sitesFolder);
     this.#logs = new BuildLogs(path.join(options.folder, 'logs'));
-    this.#caches = new BuildCaches(path.join(options.folder, 'cache'), options.log);
     const { reportedTo: apis, log } = options;
     const outbound = outboundTo(connectionsOf(options.reach));
     this.#statuses = new CommitStatuses({ outbound, log, ...(apis ? { apis } : {}) });
@@ -107,7 +104,7 @@ export class MachineBuilds implements Builds {
     const onError = (error: Error) => this.#options.log.error({ why: error.message }, 'former files not deleted');
     this.#ready = removed(this.#work());
     this.#ready.catch(onError);
-    this.#caches.begin().catch(onError);
+    for (const outputs of this.#options.allOutputs) outputs.begin();
   }
 
   start(order: BuildOrder): void {
@@ -118,7 +115,6 @@ export class MachineBuilds implements Builds {
     const running: Running = { site: order.site, report: () => {}, state, stop, ended: Promise.resolve() };
     this.#running.set(key, running);
     running.ended = this.#run(order, running).then((end) => {
-      this.#caches.release(builderOf(order));
       this.#reportEnd(order, running, end);
       this.#change(order, { end });
     });
@@ -142,32 +138,29 @@ export class MachineBuilds implements Builds {
     this.#running.delete(keyOf(build));
   }
 
-  async goLive({ ref, name }: BuildName): Promise<boolean> {
-    if (!(await this.#sites.has(ref, name))) return false;
-    await this.#sites.goLive(ref, name);
-    return true;
+  goLive(build: BuildName): Promise<Rollback> {
+    return this.#options.outputsOf(build.ref).goLive(build);
   }
 
-  liveBuild(site: string): Promise<string | undefined> {
-    return this.#sites.liveId(site);
+  async liveBuild(site: string): Promise<string | undefined> {
+    return await this.#options.outputsOf(refOfSite(site)).liveBuild(site);
   }
 
-  async keepOnly(ref: string, { builds, previews, deployments }: KeptBuilds): Promise<void> {
+  async keepOnly(ref: string, kept: KeptBuilds): Promise<void> {
     const started = this.started(ref);
-    await this.#logs.keepOnly(ref, new Set([...builds, ...started]));
+    await this.#logs.keepOnly(ref, new Set([...kept.builds, ...started]));
     // Only a running build may write to its site.
     const written = started.map((name) => this.#running.get(keyOf({ ref, name }))?.site ?? ref);
-    await this.#sites.keepOnly(ref, keptOutputs(previews, written, deployments));
+    await this.#options.outputsOf(ref).keepOnly(ref, kept, written);
   }
 
   async diskBytes(ref: string): Promise<number> {
-    const caches = buildersOf(ref).reduce((sum, builder) => sum + this.#caches.bytes(builder), 0);
-    return caches + (await this.#sites.bytes(ref)) + (await this.#logs.bytes(ref));
+    return (await this.#options.outputsOf(ref).bytes(ref)) + (await this.#logs.bytes(ref));
   }
 
   async clearCache(ref: string): Promise<boolean> {
     if (this.started(ref).length > 0) return false;
-    for (const builder of buildersOf(ref)) await this.#caches.clear(builder);
+    await this.#options.outputsOf(ref).clearCache(ref);
     return true;
   }
 
@@ -177,12 +170,17 @@ export class MachineBuilds implements Builds {
       this.forget({ ref, name });
     }
     await this.#logs.remove(ref);
-    await this.#sites.remove(ref);
-    for (const builder of buildersOf(ref)) await this.#caches.remove(builder);
+    // The Project, and with it its type, may be gone.
+    for (const outputs of this.#options.allOutputs) await outputs.remove(ref);
   }
 
   onChange(listener: (ref: string) => void): void {
     this.#notify = listener;
+  }
+
+  /** Reports a change of the project's outputs. */
+  changed(ref: string): void {
+    this.#notify(ref);
   }
 
   /** Resolves when no process of a build is left. */
@@ -190,7 +188,7 @@ export class MachineBuilds implements Builds {
     const all = [...this.#running.values()];
     for (const { stop } of all) stop.abort(new Error('the platform stops'));
     await Promise.all(all.map(({ ended }) => ended));
-    await this.#caches.close();
+    for (const outputs of this.#options.allOutputs) await outputs.close();
     await this.#statuses.close();
   }
 
@@ -212,25 +210,27 @@ export class MachineBuilds implements Builds {
 
   async #run(order: BuildOrder, running: Running): Promise<BuildEnd> {
     const { signal } = running.stop;
-    const { ref, name, site } = order;
+    const { ref, name } = order;
     // A short name, as the path of a socket in the folder may have at most 107 bytes.
     const work = path.join(this.#work(), createHash('sha256').update(keyOf(order)).digest('hex').slice(0, 16));
     await this.#ready.catch(() => undefined);
     const log = await this.#logs.write(ref, name, order.limits.logBytes);
     try {
       await mkdir(work, { recursive: true, mode: 0o711 });
-      const cache = await this.#caches.open(builderOf(order));
-      // An interrupted attempt may have left the output of an older commit.
-      await this.#sites.discard(site, name);
       const credentials = await fetchCredentials(this.#options.apiUrl, order, signal);
       running.report = this.#reporterOf(order, credentials.token, log);
       this.#change(order, { hasCredentials: true });
-      const { output, detected } = await this.#build(order, { work, cache, credentials, log, signal });
-      this.#change(order, { steps: ended(this.stateOf(order)?.steps, 0), detected: shown(detected) });
-      const { warnings, bytes } = await this.#sites.publish(site, name, output, outputLimitsOf(order), signal);
-      for (const warning of warnings) log.append('Building', `slipway: ${warning}\n`);
-      await this.#sites.goLive(site, name);
-      return { kind: 'deployed', at: new Date(), bytes };
+      const bytes = await this.#options.outputsOf(ref).make({
+        order,
+        work,
+        credentials,
+        memoryBytes: Math.min(order.limits.memoryBytes, this.#memoryBytes),
+        events: this.#eventsOf(order, log),
+        built: (detected) => this.#change(order, { steps: ended(this.stateOf(order)?.steps, 0), detected }),
+        line: (text) => log.append('Building', `slipway: ${text}\n`),
+        signal,
+      });
+      return { kind: 'deployed', at: new Date(), ...(bytes === undefined ? {} : { bytes }) };
     } catch (error) {
       if (error instanceof BuildFailed) {
         this.#change(order, { steps: ended(this.stateOf(order)?.steps, error.exitCode ?? undefined) });
@@ -246,48 +246,19 @@ export class MachineBuilds implements Builds {
     }
   }
 
-  #build(
-    order: BuildOrder,
-    {
-      work,
-      cache,
-      credentials,
-      log,
-      signal,
-    }: { work: string; cache: string; credentials: Credentials; log: BuildLogWriter; signal: AbortSignal },
-  ) {
-    const { name, site, repoUrl, revision, branch, unless, submodules, settings, env, limits } = order;
-    const builder = builderOf(order);
-    const { reach, certificates } = this.#options;
-    const memoryBytes = Math.min(limits.memoryBytes, this.#memoryBytes);
-    return runBuild(
-      {
-        ref: builder,
-        build: name,
-        source: { repoUrl, revision, submodules, unless },
-        credentials,
-        settings: { ...settings, framework: undefined },
-        deployment: { BRANCH: branch, SITE_URL: this.#options.siteUrl(site) },
-        env,
-        folders: { work, cache },
-        limits: { ...limits, memoryBytes, processMemoryBytes: memoryBytes },
-        reach,
-        certificates,
+  #eventsOf(order: BuildOrder, log: BuildLogWriter): BuildEvents {
+    return {
+      step: (step) => {
+        const before = ended(this.stateOf(order)?.steps, 0);
+        this.#change(order, { steps: [...before, { name: step, startedAt: new Date() }] });
       },
-      {
-        step: (step) => {
-          const before = ended(this.stateOf(order)?.steps, 0);
-          this.#change(order, { steps: [...before, { name: step, startedAt: new Date() }] });
-        },
-        commit: (commit) => {
-          log.append('Cloning', `commit ${commit}\n`);
-          this.#change(order, { commit });
-          this.#running.get(keyOf(order))?.report({ commit, state: 'pending', description: 'building' });
-        },
-        log: (step, text) => log.append(step, text),
+      commit: (commit) => {
+        log.append('Cloning', `commit ${commit}\n`);
+        this.#change(order, { commit });
+        this.#running.get(keyOf(order))?.report({ commit, state: 'pending', description: 'building' });
       },
-      signal,
-    );
+      log: (step, text) => log.append(step, text),
+    };
   }
 
   #failed(
@@ -301,9 +272,9 @@ export class MachineBuilds implements Builds {
     if (error instanceof BuildFailed) {
       return { kind: 'failed', at, reason: `${error.step}Failed`, message: error.message, retry: false };
     }
-    if (error instanceof OutputRefused) {
+    if (error instanceof OutputFailed) {
       log.append('Building', `\nslipway: ${error.message}\n`);
-      return { kind: 'failed', at, reason: 'OutputRefused', message: error.message, retry: false };
+      return { kind: 'failed', at, reason: error.reason, message: error.message, retry: false };
     }
     this.#options.log.error({ ref, build: name, err: error }, 'build not run');
     return { kind: 'failed', at, reason: 'BuilderFailed', message: 'the machine could not run the build', retry: true };
@@ -321,15 +292,6 @@ export class MachineBuilds implements Builds {
   }
 }
 
-/**
- * Returns the name of the build's account and cache. Builds of previews have others than builds of the site: they run
- * at the same time, and more people can push to their branches.
- */
-const builderOf = ({ ref, site }: BuildOrder) => (site === ref ? ref : previewBuilderOf(ref));
-/** Name of the builder of previews. It is unambiguous, because no ref has a dot. */
-const previewBuilderOf = (ref: string) => `${ref}.previews`;
-const buildersOf = (ref: string) => [ref, previewBuilderOf(ref)];
-
 /** Returns the steps with the end of the last one set to now. */
 function ended(steps: BuildState['steps'] = [], exitCode: number | undefined): BuildState['steps'] {
   return steps.map((step, index) =>
@@ -338,9 +300,5 @@ function ended(steps: BuildState['steps'] = [], exitCode: number | undefined): B
       : { ...step, finishedAt: new Date(), ...(exitCode === undefined ? {} : { exitCode }) },
   );
 }
-
-/** Drops values that were not detected, as a status does. */
-const shown = (detected: Detected): NonNullable<BuildState['detected']> =>
-  Object.fromEntries(Object.entries(detected).filter(([, value]) => value !== undefined));
 
 const keyOf = ({ ref, name }: BuildName) => `${ref}/${name}`;

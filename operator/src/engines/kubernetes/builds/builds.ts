@@ -20,7 +20,15 @@ import { Informer, isNotFound, type KubeClient, type KubeObject, type Secret } f
 import { type JsonBound, parseJson } from '@slipway/program';
 import { type ContentStoreClient, signGrant } from '@slipway/sites';
 import type { Logger } from 'pino';
-import type { BuildEnd, BuildName, BuildOrder, BuildState, Builds, KeptBuilds } from '../../../capabilities/index.js';
+import type {
+  BuildEnd,
+  BuildName,
+  BuildOrder,
+  BuildState,
+  Builds,
+  KeptBuilds,
+  Rollback,
+} from '../../../capabilities/index.js';
 import type { Metrics } from '../../../runtime/metrics.js';
 import { keptOutputs, outputLimitsOf } from '../../outputs.js';
 import { type BuildsSite, buildJob, buildSecret, CONTAINERS } from './build-job.js';
@@ -172,8 +180,8 @@ export class KubernetesBuilds implements Builds {
     }
   }
 
-  goLive({ ref, name }: BuildName): Promise<boolean> {
-    return this.#options.store.goLive(ref, name);
+  async goLive({ ref, name }: BuildName): Promise<Rollback> {
+    return { kind: (await this.#options.store.goLive(ref, name)) ? 'live' : 'absent' };
   }
 
   liveBuild(site: string): Promise<string | undefined> {

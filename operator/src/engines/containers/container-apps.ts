@@ -1,0 +1,214 @@
+/**
+ * The apps of one machine: builds their images and runs their containers. In: the contexts of builds, and settings of
+ * projects. Out: images, and containers that serve. They outlive a process that is killed: another one finds them.
+ */
+import { mkdir, rm } from 'node:fs/promises';
+import path from 'node:path';
+import type { Plan } from '@slipway/crds';
+import { APP_LIMITS, type EngineForm } from '@slipway/installation';
+import type { ImageContext } from '@slipway/kaniko-build-wrapper';
+import type { Logger } from 'pino';
+import type { AppSettings, Apps, AppView, EngineOutcome, EngineProject } from '../../capabilities/index.js';
+import { AppLoop, type AppState } from './app-loop.js';
+import { AppRecord, type AppVersions, versionIn } from './app-record.js';
+import { ProjectContainers, SLOTS } from './project-containers.js';
+import { bytesOfDisk } from './project-disk.js';
+import { firstIdOf, ProjectNumbers } from './project-numbers.js';
+import { CommandFailed } from './system-command.js';
+
+export interface ContainerAppsOptions {
+  /** The folder of the apps' disks. */
+  folder: string;
+  form: EngineForm;
+  /** Ranges that containers may not reach, as CIDRs. */
+  closed: readonly string[];
+  log: Logger;
+}
+
+/** A folder that a reboot empties. Podman needs a short path. */
+const VOLATILE = '/run/slipway';
+/** Versions that are kept for rollbacks, beside the live one. */
+const VERSIONS_KEPT = 5;
+/** The platform has 5 seconds for its end. */
+const STOP_SECONDS = 2;
+const RUNNING_LOOK_MS = 60_000;
+
+interface App {
+  loop: AppLoop;
+  record: AppRecord;
+  open(): Promise<ProjectContainers>;
+}
+
+export class ContainerApps implements Apps {
+  readonly #apps = new Map<string, App>();
+  readonly #numbers = new ProjectNumbers();
+  /** The plan of each project, which decides the size of its disk. */
+  readonly #plans = new Map<string, Plan>();
+  #notify: (ref: string) => void = () => {};
+
+  constructor(private readonly options: ContainerAppsOptions) {}
+
+  async ensure(project: EngineProject, settings: AppSettings): Promise<{ outcome: EngineOutcome; view: AppView }> {
+    const { ref, plan, suspended } = project;
+    this.#plans.set(ref, plan);
+    const { loop } = this.#app(ref);
+    loop.configure({ ...settings, suspended, limits: APP_LIMITS[plan] });
+    return { outcome: outcomeOf(loop.state), view: loop.view };
+  }
+
+  /** Returns the account of the project's builds, to which the clone must belong. */
+  async accountOf(ref: string): Promise<{ uid: number; gid: number }> {
+    const id = firstIdOf(await this.#numbers.of(this.#folderOf(ref)));
+    return { uid: id, gid: id };
+  }
+
+  /** Builds an image. Resolves with its id, or with the exit code of the step that failed. */
+  async build(
+    ref: string,
+    plan: Plan,
+    context: ImageContext,
+    onOutput: (bytes: Buffer) => void,
+    signal: AbortSignal,
+  ): Promise<{ image: string } | { exitCode: number }> {
+    this.#plans.set(ref, plan);
+    const { space, podman } = await this.#app(ref).open();
+    const { folder, dockerfile, programs, socket, proxy } = context;
+    const shown = {
+      context: await space.show('context', folder),
+      node: await space.show('node', programs.node),
+      relay: await space.show('relay.mjs', programs.relay),
+      socket: await space.show('egress.sock', socket),
+    };
+    try {
+      const egress = [shown.node, shown.relay, shown.socket, String(proxy.port)];
+      const file = path.join(shown.context, path.relative(folder, dockerfile));
+      const order = { context: shown.context, dockerfile: file, egress, proxyUrl: proxy.url };
+      return { image: await podman.build(order, onOutput, signal) };
+    } catch (error) {
+      if (error instanceof CommandFailed && error.exitCode !== null) return { exitCode: error.exitCode };
+      throw error;
+    } finally {
+      for (const place of Object.values(shown)) await space.hide(path.basename(place));
+    }
+  }
+
+  /** Records the image of a build, and resolves once it serves. Rejects with NotHealthy, or the signal's reason. */
+  async deploy(ref: string, build: string, image: string, signal: AbortSignal): Promise<void> {
+    const { record } = this.#app(ref);
+    await record.change((versions) => ({
+      ...versions,
+      kept: [...versions.kept.filter((each) => each.build !== build), { build, image }],
+    }));
+    await this.rollOut(ref, build, signal);
+  }
+
+  /** Resolves once the kept version serves. */
+  async rollOut(ref: string, build: string, signal: AbortSignal): Promise<void> {
+    await this.#app(ref).loop.rollOut(build, signal);
+  }
+
+  async has(ref: string, build: string): Promise<boolean> {
+    return versionIn(await this.#app(ref).record.read(), build) !== undefined;
+  }
+
+  async live(ref: string): Promise<string | undefined> {
+    return (await this.#app(ref).record.read()).live;
+  }
+
+  /** Deletes the images of the other versions: what is kept are the newest, the live and the wanted one. */
+  async keepOnly(ref: string, most = VERSIONS_KEPT): Promise<void> {
+    const { record, open } = this.#app(ref);
+    const before = await record.read();
+    const kept = keptOf(before, most);
+    if (kept.length === before.kept.length) return;
+    await record.change((versions) => ({ ...versions, kept: keptOf(versions, most) }));
+    const { podman } = await open();
+    await podman.keepImages(kept.map(({ image }) => image));
+  }
+
+  async bytes(ref: string): Promise<number> {
+    return await bytesOfDisk({ file: path.join(this.#folderOf(ref), 'disk') });
+  }
+
+  async stop(ref: string, seconds = 0): Promise<void> {
+    const app = this.#app(ref);
+    this.#apps.delete(ref);
+    await app.loop.close();
+    const containers = await app.open();
+    await Promise.all(SLOTS.map((slot) => containers.stop(slot, seconds)));
+    await containers.close();
+  }
+
+  async remove(ref: string): Promise<void> {
+    await this.stop(ref);
+    await rm(this.#folderOf(ref), { recursive: true, force: true });
+    await this.#numbers.release(this.#folderOf(ref));
+    this.#plans.delete(ref);
+  }
+
+  onChange(listener: (ref: string) => void): void {
+    this.#notify = listener;
+  }
+
+  /** Ends the loops and the containers, which start again with the platform. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#apps.keys()].map((ref) => this.stop(ref, STOP_SECONDS)));
+  }
+
+  #app(ref: string): App {
+    const known = this.#apps.get(ref);
+    if (known) return known;
+    const made = this.#make(ref);
+    this.#apps.set(ref, made);
+    return made;
+  }
+
+  #make(ref: string): App {
+    const record = new AppRecord(path.join(this.#folderOf(ref), 'versions.json'));
+    let opened: Promise<ProjectContainers> | undefined;
+    const open = () => {
+      opened ??= this.#open(ref).catch((error) => {
+        opened = undefined;
+        throw error;
+      });
+      return opened;
+    };
+    const log = this.options.log.child({ ref });
+    const loop = new AppLoop({ record, open, onChange: () => this.#notify(ref), log });
+    return { record, open, loop };
+  }
+
+  async #open(ref: string): Promise<ProjectContainers> {
+    const { form, closed } = this.options;
+    const folder = this.#folderOf(ref);
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const number = await this.#numbers.of(folder);
+    const volatile = path.join(VOLATILE, String(number));
+    const { diskBytes } = APP_LIMITS[this.#plans.get(ref) ?? 'free'];
+    return await ProjectContainers.open({ ref, number, folder, volatile, diskBytes, form, closed });
+  }
+
+  #folderOf(ref: string): string {
+    return path.join(this.options.folder, ref);
+  }
+}
+
+function keptOf({ kept, live, wanted }: AppVersions, most: number): AppVersions['kept'] {
+  const newest = new Set(kept.slice(-most - 1));
+  return kept.filter((version) => newest.has(version) || version.build === live || version.build === wanted);
+}
+
+function outcomeOf(state: AppState): EngineOutcome {
+  switch (state.kind) {
+    case 'none':
+    case 'running':
+    case 'suspended':
+      return { state: 'ready', value: undefined, lookAgainMs: RUNNING_LOOK_MS };
+    case 'starting':
+      return { state: 'progressing', message: state.message, lookAgainMs: 1_000 };
+    case 'crashed':
+      return { state: 'failed', reason: 'ContainerEnded', message: state.message, retry: false };
+    case 'outdated':
+      return { state: 'failed', reason: 'SettingsRefused', message: state.message, retry: false };
+  }
+}

@@ -1,0 +1,212 @@
+/**
+ * The containers of one project: at most two, the one that serves and another one that replaces it or ends. In: the
+ * project's place, images, and settings. Out: running containers with an address of their own. Every method is
+ * idempotent, and the state is in files, so that another process of the platform continues.
+ */
+import { createHash } from 'node:crypto';
+import { chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { EngineForm } from '@slipway/installation';
+import { parseJson, replaceFile, unlessMissing } from '@slipway/program';
+import { addressesOf, closeNetwork, type NetworkPlace, openNetwork } from './container-network.js';
+import { closeGroup, memoryOfGroup, openGroup, processesOfGroup } from './delegated-group.js';
+import { Podman } from './podman.js';
+import { preparePodman } from './podman-settings.js';
+import { closeDisk, openDisk } from './project-disk.js';
+import { firstIdOf, pairOf } from './project-numbers.js';
+import { ProjectSpace } from './project-space.js';
+
+/** The port at which every container must listen. */
+export const CONTAINER_PORT = 8080;
+
+export const SLOTS = [0, 1] as const;
+export type Slot = (typeof SLOTS)[number];
+
+export interface ContainerLimits {
+  memoryBytes: number;
+  processors: number;
+  processes: number;
+  /** Bytes of the log that are kept. */
+  logBytes: number;
+}
+
+export interface ProjectPlace {
+  ref: string;
+  number: number;
+  /** The project's folder on the disk of this machine. */
+  folder: string;
+  /** A folder that a reboot empties. */
+  volatile: string;
+  diskBytes: number;
+  form: EngineForm;
+  /** Ranges that containers may not reach, as CIDRs. */
+  closed: readonly string[];
+}
+
+export interface ContainerOrder {
+  build: string;
+  /** The image's id. */
+  image: string;
+  variables: Readonly<Record<string, string>>;
+  limits: ContainerLimits;
+  /** Another number makes another container of the same image and variables. */
+  restart: number;
+}
+
+/** A container that was started. */
+export interface StartedContainer {
+  build: string;
+  image: string;
+  /** Differs for containers of other settings. */
+  digest: string;
+  startedAt: string;
+}
+
+/** Memory and processes of the engine itself, which are in the same group. */
+const OF_ENGINE = { memoryBytes: 128 * 2 ** 20, processes: 64 };
+const MOST_OF_STATE = { bytes: 4096, depth: 3, values: 50 };
+
+export class ProjectContainers {
+  private constructor(
+    readonly place: ProjectPlace,
+    readonly space: ProjectSpace,
+    readonly podman: Podman,
+  ) {}
+
+  static async open(place: ProjectPlace): Promise<ProjectContainers> {
+    const firstId = firstIdOf(place.number);
+    const { disk, settings } = pathsOf(place);
+    await mkdir(place.folder, { recursive: true, mode: 0o700 });
+    await mkdir(place.volatile, { recursive: true, mode: 0o711 });
+    await openDisk(disk, place.diskBytes);
+    const space = await ProjectSpace.open({ folder: place.volatile, firstId });
+    const folders = { store: path.join(disk.folder, 'store'), volatile: path.join(place.volatile, 'engine'), settings };
+    await preparePodman(folders, firstId);
+    return new ProjectContainers(place, space, new Podman(space, folders, place.form));
+  }
+
+  /** Removes the containers, their networks and the space. The images stay on the project's disk. */
+  async close(): Promise<void> {
+    for (const slot of SLOTS) await this.remove(slot);
+    await this.space.close();
+    await closeDisk(pathsOf(this.place).disk);
+    await rm(this.place.volatile, { recursive: true, force: true });
+  }
+
+  /** Returns the container that was started last in a slot, running or not. */
+  async started(slot: Slot): Promise<StartedContainer | undefined> {
+    const text = await readFile(this.#stateFile(slot)).catch(unlessMissing);
+    return text && (parseJson(text, MOST_OF_STATE) as StartedContainer);
+  }
+
+  /** Starts a container in place of the one in the slot. Its files begin as they are in the image. */
+  async start(slot: Slot, order: ContainerOrder, signal?: AbortSignal): Promise<void> {
+    const { build, image, variables, limits } = order;
+    await this.remove(slot);
+    const state = { build, image, digest: digestOf(order), startedAt: new Date().toISOString() };
+    await replaceFile(this.#stateFile(slot), JSON.stringify(state));
+    const network = await openNetwork(this.space, this.#network(slot));
+    const { memoryBytes, processors, processes, logBytes } = limits;
+    const all = { memoryBytes: memoryBytes + OF_ENGINE.memoryBytes, processes: processes + OF_ENGINE.processes };
+    const group = await openGroup(this.#group(slot), firstIdOf(this.place.number), all);
+    const file = await this.#writeVariables(slot, { ...variables, PORT: String(CONTAINER_PORT) });
+    const log = { file: this.logOf(slot), bytes: logBytes };
+    const started = { name: this.#name(slot), image, network, variables: file, group };
+    await this.podman.run({ ...started, memoryBytes, processors, processes, log }, signal);
+    await rm(file, { force: true });
+  }
+
+  /** Starts the container of the slot again, with its files as they are. Rejects if it is no longer there. */
+  async startAgain(slot: Slot): Promise<void> {
+    const state = await this.started(slot);
+    await this.podman.start(this.#name(slot));
+    await replaceFile(this.#stateFile(slot), JSON.stringify({ ...state, startedAt: new Date().toISOString() }));
+  }
+
+  /** True while the container has a process. */
+  async isRunning(slot: Slot): Promise<boolean> {
+    return (await processesOfGroup(this.#group(slot))).length > 0;
+  }
+
+  memoryBytes(slot: Slot): Promise<number> {
+    return memoryOfGroup(this.#group(slot));
+  }
+
+  /** The ids of the container's processes on this machine. */
+  processes(slot: Slot): Promise<number[]> {
+    return processesOfGroup(this.#group(slot));
+  }
+
+  /** Returns the exit code of the container that ended in the slot. */
+  exitCode(slot: Slot): Promise<number | undefined> {
+    return this.podman.exitCode(this.#name(slot));
+  }
+
+  /** Returns the end of the container's output, of at most `bytes`. */
+  lastWords(slot: Slot, bytes: number): Promise<string> {
+    return this.podman.lastWords(this.logOf(slot), bytes);
+  }
+
+  /** Sends TERM, and KILL after `seconds`. */
+  async stop(slot: Slot, seconds: number): Promise<void> {
+    if (await this.isRunning(slot)) await this.podman.stop(this.#name(slot), seconds);
+  }
+
+  async remove(slot: Slot): Promise<void> {
+    if ((await this.started(slot)) === undefined) return;
+    await this.podman.remove(this.#name(slot));
+    await closeNetwork(this.space, this.#network(slot));
+    await closeGroup(this.#group(slot));
+    await rm(this.#stateFile(slot), { force: true });
+  }
+
+  /** Returns the address at which the container of the slot is reached. */
+  address(slot: Slot): { host: string; port: number } {
+    return { host: addressesOf(pairOf(this.place.number, slot)).container, port: CONTAINER_PORT };
+  }
+
+  /** Path of the container's output, in a folder of the project's account. */
+  logOf(slot: Slot): string {
+    return path.join(pathsOf(this.place).disk.folder, 'store', `${this.#name(slot)}.log`);
+  }
+
+  /** Only the account of the project can read the file. */
+  async #writeVariables(slot: Slot, variables: Readonly<Record<string, string>>): Promise<string> {
+    const file = path.join(this.place.volatile, `variables-${slot}`);
+    const id = firstIdOf(this.place.number);
+    const lines = Object.entries(variables).map(([name, value]) => `${name}=${value}\n`);
+    await rm(file, { force: true });
+    await writeFile(file, '', { mode: 0o600, flag: 'wx' });
+    await chown(file, id, id);
+    await writeFile(file, lines.join(''));
+    return file;
+  }
+
+  #network(slot: Slot): NetworkPlace {
+    const { number, closed } = this.place;
+    return { name: this.#name(slot), pair: pairOf(number, slot), closed };
+  }
+
+  #name(slot: Slot): string {
+    return `slipway-${this.place.ref}-${this.place.number}-${slot}`;
+  }
+
+  #group(slot: Slot): string {
+    return `${this.place.number}-${slot}`;
+  }
+
+  #stateFile(slot: Slot): string {
+    return path.join(this.place.volatile, `container-${slot}.json`);
+  }
+}
+
+/** Returns a digest of all that makes another container necessary. */
+export const digestOf = ({ image, variables, limits, restart }: Omit<ContainerOrder, 'build'>): string =>
+  createHash('sha256')
+    .update(JSON.stringify([image, Object.entries(variables).sort(), Object.entries(limits).sort(), restart]))
+    .digest('base64url');
+
+const pathsOf = ({ folder, volatile }: ProjectPlace) => ({
+  disk: { file: path.join(folder, 'disk'), folder: path.join(volatile, 'disk') },
+  settings: path.join(volatile, 'containers.conf'),
+});
