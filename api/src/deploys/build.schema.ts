@@ -21,7 +21,7 @@ const Step = Type.Object(
 
 const Detected = Type.Object(
   {
-    framework: Nullable(Type.String(), { description: 'The framework of the site.' }),
+    framework: Nullable(Type.String(), { description: 'The framework of a site.' }),
     node_version: Nullable(Type.String(), { description: 'The version of Node.' }),
     package_manager: Nullable(Type.String(), { description: 'The package manager, and its version.' }),
     install_command: Nullable(Type.String(), { description: 'The command that installed.' }),
@@ -41,10 +41,12 @@ export const BuildView = Type.Object(
     revision: Nullable(Type.String(), {
       description: 'A branch, tag or commit; null: the branch of the preview, else the production branch.',
     }),
-    preview: Nullable(Type.String(), { description: 'The branch whose preview it is of; null: it is of the site.' }),
+    preview: Nullable(Type.String(), {
+      description: 'The branch whose preview it is of; null: it is of the site or app.',
+    }),
     commit: Nullable(Type.String(), { description: 'The commit that was built.' }),
     rollback_to: Nullable(Type.String(), { description: 'The build whose output it took live again.' }),
-    live: Type.Boolean({ description: 'True if the site, or the preview, serves its output.' }),
+    live: Type.Boolean({ description: 'True if the site, the preview or the app runs its output now.' }),
     steps: Type.Array(Step, { description: 'The steps that have begun.' }),
     detected: Nullable(Detected, { description: 'The settings that the build used, set or detected.' }),
     created_at: Time('Time of its creation.'),
