@@ -4,7 +4,8 @@ import type { Workshop } from '@slipway/kaniko-build-wrapper/testing.js';
 import { copyPrograms } from '@slipway/operator/machine-programs.js';
 
 const DOCKERFILE = `FROM scratch
-COPY . /
+COPY base /
+COPY app.js /
 CMD ["${process.execPath}", "/app.js"]
 `;
 
@@ -29,6 +30,6 @@ export async function appRepository(
   const tree = path.join(workshop.folder, 'trees', name);
   workshop.repository(name, { Dockerfile: DOCKERFILE, ...files });
   workshop.git(tree, 'config', 'core.compression', '0');
-  await copyPrograms(tree, [process.execPath]);
+  await copyPrograms(path.join(tree, 'base'), [process.execPath]);
   return workshop.commit(name);
 }
