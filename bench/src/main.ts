@@ -5,6 +5,7 @@
  */
 import { parseArgs } from 'node:util';
 import { installPeers } from '@slipway/e2e/peers.js';
+import { apps } from './apps/apps.js';
 import { authRefresh } from './auth/auth-refresh.js';
 import type { Bench, BenchContext } from './bench.js';
 import { cluster } from './cluster/cluster.js';
@@ -30,6 +31,7 @@ const BENCHES: Record<string, Bench> = {
   functions,
   storage,
   sites,
+  apps,
   cluster,
   releases,
   'lite-drivers': liteDrivers,
@@ -38,7 +40,7 @@ const BENCHES: Record<string, Bench> = {
  * Names of the benches that run if none is named. Of the others, one needs a cluster, one needs another checkout, and
  * one answers a question that needs no second run.
  */
-const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile', 'realtime', 'functions', 'storage', 'sites'];
+const USUAL = ['rest', 'auth-refresh', 'provision', 'reconcile', 'realtime', 'functions', 'storage', 'sites', 'apps'];
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
