@@ -122,8 +122,10 @@ class ForwardedApps implements Apps {
           headers['x-request-id'] = requestId;
         },
       })
-      .catch((error: Error) => refuseAs(request, refusalOf(error)))
-      .finally(free);
+      .then(free, (error: Error) => {
+        free();
+        refuseAs(request, refusalOf(error));
+      });
   }
 
   upgrade(request: AppUpgradeRequest): void {
