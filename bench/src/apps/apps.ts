@@ -1,6 +1,6 @@
 /**
- * Benchmark of apps: responses of two sizes from an app, through Slipway's gateway, and through a bare Node proxy to the
- * same app.
+ * Benchmark of apps: responses of two sizes from an app, through Slipway's gateway, and through a bare Node proxy to
+ * the same app.
  */
 import { fileURLToPath } from 'node:url';
 import {
