@@ -4,16 +4,17 @@
  * ranges that are closed. Out: the path of the namespace, for the engine.
  *
  * The rules are in the namespace itself, where the container has no right to change them and where a reload of the
- * machine's firewall does not remove them.
+ * machine's firewall does not remove them. The machine has rules of its own (machine-routing.ts).
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { LINK_PREFIX, MOST_CONNECTIONS, openRouting, routeLink } from './machine-routing.js';
 import type { ProjectSpace } from './project-space.js';
 import { systemCommand } from './system-command.js';
 
 /** The folder in which `ip` finds namespaces by name. */
 const NAMED = '/run/netns';
-/** Networks for tests of devices (RFC 2544), which no network of people uses. */
+/** The start of the addresses of LINKS_NETWORK. */
 const POOL = [198, 18] as const;
 
 export interface NetworkPlace {
@@ -33,13 +34,14 @@ export function addressesOf(pair: number): { machine: string; container: string 
 }
 
 /** Name of the machine's end, which the kernel limits to 15 characters. */
-const linkOf = (pair: number) => `slipway${pair}`;
+const linkOf = (pair: number) => `${LINK_PREFIX}${pair}`;
 
 export async function openNetwork(space: ProjectSpace, place: NetworkPlace): Promise<string> {
   const { name, pair, closed } = place;
   const file = path.join(NAMED, name);
   const { machine, container } = addressesOf(pair);
   await closeNetwork(space, place);
+  await openRouting();
   await mkdir(NAMED, { recursive: true, mode: 0o755 });
   await writeFile(file, '');
   await systemCommand([
@@ -53,6 +55,7 @@ export async function openNetwork(space: ProjectSpace, place: NetworkPlace): Pro
   ]);
   const link = linkOf(pair);
   await systemCommand(['ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name]);
+  await routeLink(link);
   await systemCommand(['ip', 'netns', 'exec', name, 'nft', '-f', '-'], { input: rulesOf(machine, closed) });
   for (const words of [
     ['address', 'add', `${machine}/31`, 'dev', link],
@@ -99,12 +102,22 @@ wait "$pid"
 rm -r "$folder"
 exit "$code"`;
 
+/** Connections within the namespace leave no record, as records use memory of the kernel that no limit counts. */
 const rulesOf = (machine: string, closed: readonly string[]) => `table inet slipway {
+  chain sending {
+    type filter hook output priority raw; policy accept;
+    oifname "lo" notrack
+  }
+  chain arriving {
+    type filter hook prerouting priority raw; policy accept;
+    iifname "lo" notrack
+  }
   chain output {
     type filter hook output priority 0; policy accept;
-    ct state established,related accept
     oifname "lo" accept
+    ct state established,related accept
     meta nfproto ipv6 drop
+    ct state new ct count over ${MOST_CONNECTIONS} drop
     ip daddr ${machine} udp dport 53 accept
     ip daddr ${machine} tcp dport 53 accept
     ip daddr { ${closed.join(', ')} } reject with icmpx admin-prohibited

@@ -1,0 +1,135 @@
+/**
+ * The rules of this machine for packets of containers: a container reaches public addresses, from an address of this
+ * machine, and nothing else. In: the links to the outside. Out: one table of nftables for all platforms of this
+ * machine. The table depends on none of them, and each of them can write it again at any time.
+ *
+ * The rules in the namespace of a container come first. These rules hold without them.
+ */
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { NOT_PUBLIC } from '@slipway/program';
+import { linesOf, systemCommand } from './system-command.js';
+
+/** Prefix of the machine's ends of the links to containers. */
+export const LINK_PREFIX = 'slipway';
+/** Networks for tests of devices (RFC 2544), which no network of people uses: the addresses of all links. */
+export const LINKS_NETWORK = '198.18.0.0/15';
+/** Connections of one container that the kernel keeps a record of. Further ones are dropped. */
+export const MOST_CONNECTIONS = 8192;
+/** Port of the machine's end to which the rules send queries to port 53, where a resolver may listen already. */
+export const RESOLVER_PORT = 1053;
+
+const TABLE = 'slipway_apps';
+const SETTINGS = '/proc/sys/net/ipv4';
+/** Names of the links at which this machine forwards only packets of containers. A reboot empties it. */
+const ROUTED = '/run/slipway-routed';
+
+/**
+ * Writes the table, and lets packets from `outside` be forwarded to containers. If this machine forwards no other
+ * packets yet, the table drops those that it would forward from there from now on.
+ */
+export async function openRouting(outside?: readonly string[]): Promise<void> {
+  const isRouter = (await readFile(path.join(SETTINGS, 'ip_forward'), 'utf8')).trim() === '1';
+  await mkdir(ROUTED, { recursive: true, mode: 0o700 });
+  const closed = isRouter ? [] : (outside ?? (await outsideLinks()));
+  const opened: string[] = [];
+  for (const link of closed) {
+    const file = path.join(SETTINGS, 'conf', link, 'forwarding');
+    if ((await readFile(file, 'utf8')).trim() === '1') continue;
+    await writeFile(path.join(ROUTED, link), '');
+    opened.push(file);
+  }
+  await systemCommand(['nft', '-f', '-'], { input: rulesOf(isRouter ? [] : await readdir(ROUTED)) });
+  for (const file of opened) await writeFile(file, '1');
+}
+
+/**
+ * Sets the properties of a new link before it is up: its packets are forwarded, and have its addresses. IPv6 is off.
+ */
+export async function routeLink(link: string): Promise<void> {
+  const properties = { forwarding: 1, rp_filter: 1, arp_ignore: 1, accept_redirects: 0, send_redirects: 0 };
+  for (const [name, value] of Object.entries({ ...properties, accept_source_route: 0 })) {
+    await writeFile(path.join(SETTINGS, 'conf', link, name), String(value));
+  }
+  // A kernel without IPv6 does not have the file.
+  await writeFile(`/proc/sys/net/ipv6/conf/${link}/disable_ipv6`, '1').catch(() => undefined);
+}
+
+/** Returns the chains of other tables that drop forwarded packets by default: no rule of ours can undo that. */
+export async function foreignDrops(): Promise<string[]> {
+  const listed = await systemCommand(['nft', 'list', 'chains']);
+  const drops: string[] = [];
+  let [table, chain] = ['', ''];
+  for (const line of linesOf(listed)) {
+    table = /^table (\S+ \S+) \{/.exec(line)?.[1] ?? table;
+    chain = /^\s+chain (\S+) \{/.exec(line)?.[1] ?? chain;
+    if (/hook forward .*policy drop/.test(line)) drops.push(`${table} ${chain}`);
+  }
+  return drops;
+}
+
+/** Returns the links of the default routes. */
+async function outsideLinks(): Promise<string[]> {
+  const routes = linesOf(await systemCommand(['ip', '-4', 'route', 'show', 'default']));
+  return [...new Set(routes.flatMap((route) => [...route.matchAll(/\bdev (\S+)/g)].map(([, link]) => link as string)))];
+}
+
+/**
+ * Flushing the table removes its rules alone: the sets keep their elements. nft applies the whole text at once, or
+ * nothing of it. `opened` has pairs of a container and a network that it may reach although the network is private.
+ */
+const rulesOf = (routed: readonly string[]) => `table inet ${TABLE} {
+  set routed { type ifname; }
+  set opened { type ipv4_addr . ipv4_addr; flags interval; }
+  set tracked { type ipv4_addr; size 65536; flags dynamic; }
+}
+flush table inet ${TABLE}
+flush set inet ${TABLE} routed
+${routed.map((link) => `add element inet ${TABLE} routed { "${link}" }`).join('\n')}
+table inet ${TABLE} {
+  chain arriving {
+    type filter hook prerouting priority raw; policy accept;
+    iifname "${LINK_PREFIX}*" meta nfproto ipv6 drop
+    iifname "${LINK_PREFIX}*" ip saddr != ${LINKS_NETWORK} drop
+    iifname "${LINK_PREFIX}*" fib saddr . iif oif missing drop
+  }
+  chain queries {
+    type nat hook prerouting priority dstnat - 10; policy accept;
+    iifname != "${LINK_PREFIX}*" return
+    fib daddr . iif type local meta l4proto { tcp, udp } th dport 53 redirect to :${RESOLVER_PORT}
+  }
+  chain input_hook {
+    type filter hook input priority filter - 10; policy accept;
+    iifname "${LINK_PREFIX}*" jump to_machine
+  }
+  chain to_machine {
+    ct direction reply ct state established,related accept
+    fib daddr . iif type != local drop
+    ct state new add @tracked { ip saddr ct count over ${MOST_CONNECTIONS} } drop
+    meta l4proto { tcp, udp } th dport ${RESOLVER_PORT} accept
+    drop
+  }
+  chain forward_hook {
+    type filter hook forward priority filter - 10; policy accept;
+    iifname "${LINK_PREFIX}*" jump from_container
+    oifname "${LINK_PREFIX}*" jump to_container
+    iifname @routed drop
+  }
+  chain from_container {
+    oifname "${LINK_PREFIX}*" drop
+    ip saddr . ip daddr != @opened ip daddr { ${NOT_PUBLIC.join(', ')} } drop
+    ct state established,related accept
+    ct state new add @tracked { ip saddr ct count over ${MOST_CONNECTIONS} } drop
+    ct state new accept
+    drop
+  }
+  chain to_container {
+    ct state established,related accept
+    drop
+  }
+  chain leaving {
+    type nat hook postrouting priority srcnat - 10; policy accept;
+    iifname "${LINK_PREFIX}*" oifname != "${LINK_PREFIX}*" masquerade
+  }
+}
+`;
