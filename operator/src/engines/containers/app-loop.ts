@@ -21,6 +21,7 @@ import {
   type Slot,
 } from './project-containers.js';
 import { readServing, removeServing, type ServingContainer, writeServing } from './serving-container.js';
+import { CommandFailed } from './system-command.js';
 
 export interface LoopSettings {
   variables: Readonly<Record<string, string>>;
@@ -170,7 +171,7 @@ export class AppLoop {
     const started = await Promise.all(SLOTS.map((slot) => containers.started(slot)));
     const serving = this.#serving?.slot;
     const matches = (slot: Slot) => started[slot]?.build === order.build && started[slot]?.digest === digest;
-    const slot = SLOTS.find(matches);
+    const [slot] = await withAll(SLOTS.filter(matches), (each) => containers.isSupervised(each));
     if (slot !== undefined && slot === serving) {
       await this.#settle(wanted);
       await this.#keepRunning(containers, slot);
@@ -186,7 +187,8 @@ export class AppLoop {
   }
 
   /** Starts the wanted container in the slot that does not serve. */
-  async #begin(containers: ProjectContainers, order: ContainerOrder, { settings, versions }: Wanted): Promise<number> {
+  async #begin(containers: ProjectContainers, order: ContainerOrder, wanted: Wanted): Promise<number> {
+    const { settings, versions } = wanted;
     const serving = this.#serving?.slot;
     if (serving === undefined && versions.live === order.build && performance.now() < this.#ends.startAt) {
       return Math.max(1, this.#ends.startAt - performance.now());
@@ -195,7 +197,18 @@ export class AppLoop {
     if (serving !== undefined && (await this.#isDraining(containers, slot, settings))) return HEALTH_PAUSE_MS;
     if (serving === undefined) this.#show({ kind: 'starting', message: 'starting the container' }, this.#view, 0);
     await containers.stop(slot, STOP_SECONDS);
-    await containers.start(slot, order);
+    try {
+      await containers.start(slot, order);
+    } catch (error) {
+      if (!(error instanceof CommandFailed)) throw error;
+      return await this.#refuse(
+        containers,
+        slot,
+        wanted,
+        digestOf(order),
+        `The container did not start: ${wordsOf(error)}.`,
+      );
+    }
     this.#healthyBy = { slot, deadline: performance.now() + HEALTHY_WITHIN_MS };
     return HEALTH_PAUSE_MS;
   }
@@ -401,11 +414,24 @@ const orderOf = ({ settings, version }: Wanted): ContainerOrder => ({
   restart: settings.restart,
 });
 
+/** Returns the slots for which the check resolves with true. */
+async function withAll(slots: readonly Slot[], check: (slot: Slot) => Promise<boolean>): Promise<Slot[]> {
+  const results = await Promise.all(slots.map(check));
+  return slots.filter((_, index) => results[index]);
+}
+
 /** Returns a text that differs for another state. The memory alone is no change. */
 const textOf = (state: AppState, { memoryBytes: _, ...view }: AppView): string => JSON.stringify([state, view]);
 
 const inWords = ({ host, port }: ContainerAddress): string => `${host}:${port}`;
 const inMegabytes = (bytes: number): number => Math.ceil(bytes / 1e6) * 1e6;
+
+/** Returns the last line of podman's complaint, such as that the image has no such command. */
+const wordsOf = ({ complaint }: CommandFailed): string =>
+  (complaint.split('\n').at(-1) ?? '')
+    .replace(/^Error: /, '')
+    .slice(0, WORDS_SHOWN)
+    .toWellFormed();
 
 /** Returns the end of an output, on one line. */
 const shownWords = (text: string): string => text.replaceAll(/\s+/g, ' ').trim().slice(-WORDS_SHOWN).toWellFormed();

@@ -4,7 +4,17 @@
  */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import path from 'node:path';
 import type { EngineForm } from '@slipway/installation';
@@ -18,6 +28,7 @@ import { findEngine } from './find-engine.js';
 import { copyPrograms } from './machine-programs.js';
 import { Podman } from './podman.js';
 import { preparePodman } from './podman-settings.js';
+import { ProjectContainers } from './project-containers.js';
 import { bytesOfDisk, closeDisk, openDisk } from './project-disk.js';
 import { IDS, ProjectSpace } from './project-space.js';
 import { CommandFailed } from './system-command.js';
@@ -130,7 +141,7 @@ async function run(project: Project, id: string): Promise<string> {
   chownSync(variables, project.firstId, project.firstId);
   const log = { file: folderOf(project, 'engine', 'app.log'), bytes: MIB };
   const limits = { memoryBytes: 512 * MIB, processors: 0.5, processes: 200 };
-  await podman.run({ name: 'app', image: id, network, variables, group, ...limits, log });
+  await podman.run({ name: 'app', image: id, network, variables, secrets: {}, group, ...limits, log });
   const url = `http://${addressesOf(project.pair).container}:${PORT}/`;
   await until(async () => (await fetch(url).catch(() => undefined))?.ok, 'the app serves');
   return url;
@@ -201,6 +212,31 @@ test('a disk holds its size at most, grows, and keeps its content', async () => 
     assert.ok((await bytesOfDisk(own)) < 32 * MIB, 'it gives back the space of deleted files');
   } finally {
     await closeDisk(own);
+  }
+});
+
+test('the images of a project are on its disk, and stay when its containers are closed', async () => {
+  const place = {
+    ref: 'own',
+    number: 30_001,
+    folder: path.join(disk, 'own-place'),
+    volatile: path.join(top, 'own-place'),
+    diskBytes: 128 * MIB,
+    form: form as EngineForm,
+    closed: NOT_PUBLIC,
+  };
+  const kept = path.join(place.volatile, 'disk', 'store', 'kept');
+  const containers = await ProjectContainers.open(place);
+  try {
+    const { blocks, bsize } = statfsSync(path.dirname(kept));
+    assert.ok(blocks * bsize <= place.diskBytes, `${blocks * bsize} bytes`);
+    writeFileSync(kept, 'kept');
+    await containers.close();
+    assert.not.ok(existsSync(place.volatile));
+    await ProjectContainers.open(place);
+    assert.is(readFileSync(kept, 'utf8'), 'kept');
+  } finally {
+    await containers.close();
   }
 });
 

@@ -20,6 +20,8 @@ const PARENT = 'slipway-apps';
 const DELEGATED = 'containers';
 /** Prefix of the groups that podman makes for containers. */
 const OF_CONTAINER = 'libpod-';
+/** The group that podman makes for its own process of each container. */
+const OF_ENGINE = 'conmon';
 /** Files of a new group of version 1 that must be filled before a process may enter it. */
 const OF_CPUSET = ['cpuset.cpus', 'cpuset.mems'];
 
@@ -44,6 +46,12 @@ export async function processesOfGroup(name: string): Promise<number[]> {
     groups.map((group) => readFile(path.join(folder, group, 'cgroup.procs'), 'utf8').catch(() => '')),
   );
   return lists.flatMap((list) => list.split('\n').filter(Boolean).map(Number));
+}
+
+/** True if podman's process for a container of the group runs. */
+export async function isEngineInGroup(name: string): Promise<boolean> {
+  const file = path.join(HIERARCHY, 'pids', PARENT, name, DELEGATED, OF_ENGINE, 'cgroup.procs');
+  return (await readFile(file, 'utf8').catch(() => '')).trim() !== '';
 }
 
 /** Returns the bytes of memory that all processes of the group use. */

@@ -36,12 +36,19 @@ export interface RunOrder {
   network: string;
   /** A file (env-file) with the variables that have no line break. */
   variables: string;
+  /** Names of secrets, by the variable that gets the value. */
+  secrets: Readonly<Record<string, string>>;
   /** The group of the container's control group, which the space's root may change. */
   group: string;
   memoryBytes: number;
   processors: number;
   processes: number;
   log: { file: string; bytes: number };
+}
+
+interface PodmanOptions {
+  signal?: AbortSignal | undefined;
+  milliseconds?: number;
 }
 
 export class Podman {
@@ -91,12 +98,13 @@ export class Podman {
 
   /** Starts a container, in place of one of the same name. */
   async run(order: RunOrder, signal?: AbortSignal): Promise<void> {
-    const { name, image, network, variables, group, memoryBytes, processors, processes, log } = order;
+    const { name, image, network, variables, secrets, group, memoryBytes, processors, processes, log } = order;
     await this.#podman(
       [
         'run',
         ...['--detach', '--replace', '--pull=never', `--name=${name}`, `--network=ns:${network}`],
         ...['--cap-drop=all', '--security-opt=no-new-privileges', `--env-file=${variables}`],
+        ...Object.entries(secrets).map(([target, secret]) => `--secret=${secret},type=env,target=${target}`),
         ...[`--cgroup-parent=${group}`, `--memory=${memoryBytes}b`, `--memory-swap=${memoryBytes}b`],
         ...[`--cpus=${processors}`, `--pids-limit=${processes}`],
         ...['--log-driver=k8s-file', `--log-opt=path=${log.file}`, `--log-opt=max-size=${log.bytes}b`],
@@ -105,6 +113,16 @@ export class Podman {
       ],
       { signal },
     );
+  }
+
+  /** Stores the content of a file as a value that no argument and no file of variables may contain. */
+  async storeSecret(name: string, file: string): Promise<void> {
+    await this.#podman(['secret', 'create', name, file]);
+  }
+
+  async removeSecrets(prefix: string): Promise<void> {
+    const names = linesOf(await this.#podman(['secret', 'ls', '--format={{.Name}}']));
+    for (const name of names) if (name.startsWith(prefix)) await this.#podman(['secret', 'rm', name]);
   }
 
   /** Starts a container that has ended. */
@@ -140,7 +158,7 @@ export class Podman {
     return linesOf(text).map(withoutPrefix).join('\n');
   }
 
-  #podman(words: readonly string[], options: { signal?: AbortSignal | undefined; milliseconds?: number } = {}) {
+  #podman(words: readonly string[], options: PodmanOptions = {}) {
     const { signal, milliseconds } = options;
     return systemCommand(this.space.entering(['podman', ...this.#globals(), ...words]), {
       env: this.#env(),

@@ -9,12 +9,13 @@ import path from 'node:path';
 import type { EngineForm } from '@slipway/installation';
 import { parseJson, replaceFile, unlessMissing } from '@slipway/program';
 import { addressesOf, closeNetwork, type NetworkPlace, openNetwork } from './container-network.js';
-import { closeGroup, memoryOfGroup, openGroup, processesOfGroup } from './delegated-group.js';
+import { closeGroup, isEngineInGroup, memoryOfGroup, openGroup, processesOfGroup } from './delegated-group.js';
 import { Podman } from './podman.js';
 import { preparePodman } from './podman-settings.js';
 import { closeDisk, openDisk } from './project-disk.js';
 import { firstIdOf, pairOf } from './project-numbers.js';
 import { ProjectSpace } from './project-space.js';
+import { systemCommand } from './system-command.js';
 
 /** The port at which every container must listen. */
 export const CONTAINER_PORT = 8080;
@@ -62,6 +63,9 @@ export interface StartedContainer {
   startedAt: string;
 }
 
+type Variables = Readonly<Record<string, string>>;
+const isLong = (value: string) => /[\r\n]/.test(value);
+
 /** Memory and processes of the engine itself, which are in the same group. */
 const OF_ENGINE = { memoryBytes: 128 * 2 ** 20, processes: 64 };
 const MOST_OF_STATE = { bytes: 4096, depth: 3, values: 50 };
@@ -79,7 +83,7 @@ export class ProjectContainers {
     await mkdir(place.folder, { recursive: true, mode: 0o700 });
     await mkdir(place.volatile, { recursive: true, mode: 0o711 });
     await openDisk(disk, place.diskBytes);
-    const space = await ProjectSpace.open({ folder: place.volatile, firstId });
+    const space = await ProjectSpace.open({ folder: path.join(place.volatile, 'space'), firstId });
     const folders = { store: path.join(disk.folder, 'store'), volatile: path.join(place.volatile, 'engine'), settings };
     await preparePodman(folders, firstId);
     return new ProjectContainers(place, space, new Podman(space, folders, place.form));
@@ -90,7 +94,8 @@ export class ProjectContainers {
     for (const slot of SLOTS) await this.remove(slot);
     await this.space.close();
     await closeDisk(pathsOf(this.place).disk);
-    await rm(this.place.volatile, { recursive: true, force: true });
+    // Never the content of something that is still mounted there.
+    await systemCommand(['rm', '--recursive', '--force', '--one-file-system', '--', this.place.volatile]);
   }
 
   /** Returns the container that was started last in a slot, running or not. */
@@ -107,11 +112,13 @@ export class ProjectContainers {
     await replaceFile(this.#stateFile(slot), JSON.stringify(state));
     const network = await openNetwork(this.space, this.#network(slot));
     const { memoryBytes, processors, processes, logBytes } = limits;
-    const all = { memoryBytes: memoryBytes + OF_ENGINE.memoryBytes, processes: processes + OF_ENGINE.processes };
-    const group = await openGroup(this.#group(slot), firstIdOf(this.place.number), all);
-    const file = await this.#writeVariables(slot, { ...variables, PORT: String(CONTAINER_PORT) });
+    const together = { memoryBytes: memoryBytes + OF_ENGINE.memoryBytes, processes: processes + OF_ENGINE.processes };
+    const group = await openGroup(this.#group(slot), firstIdOf(this.place.number), together);
+    const given = { ...variables, PORT: String(CONTAINER_PORT) };
+    const file = await this.#writeVariables(slot, given);
+    const secrets = await this.#storeLongVariables(slot, given);
     const log = { file: this.logOf(slot), bytes: logBytes };
-    const started = { name: this.#name(slot), image, network, variables: file, group };
+    const started = { name: this.#name(slot), image, network, variables: file, secrets, group };
     await this.podman.run({ ...started, memoryBytes, processors, processes, log }, signal);
     await rm(file, { force: true });
   }
@@ -126,6 +133,11 @@ export class ProjectContainers {
   /** True while the container has a process. */
   async isRunning(slot: Slot): Promise<boolean> {
     return (await processesOfGroup(this.#group(slot))).length > 0;
+  }
+
+  /** False if the container runs without its process of podman, which keeps its output and its exit code. */
+  async isSupervised(slot: Slot): Promise<boolean> {
+    return !(await this.isRunning(slot)) || (await isEngineInGroup(this.#group(slot)));
   }
 
   memoryBytes(slot: Slot): Promise<number> {
@@ -170,15 +182,34 @@ export class ProjectContainers {
     return path.join(pathsOf(this.place).disk.folder, 'store', `${this.#name(slot)}.log`);
   }
 
-  /** Only the account of the project can read the file. */
-  async #writeVariables(slot: Slot, variables: Readonly<Record<string, string>>): Promise<string> {
-    const file = path.join(this.place.volatile, `variables-${slot}`);
+  /** Writes the variables that have no line break. */
+  #writeVariables(slot: Slot, variables: Variables): Promise<string> {
+    const lines = Object.entries(variables).flatMap(([name, value]) => (isLong(value) ? [] : [`${name}=${value}\n`]));
+    return this.#hand(`variables-${slot}`, lines.join(''));
+  }
+
+  /** Stores the variables that have a line break as secrets, as a file of variables can not have them. */
+  async #storeLongVariables(slot: Slot, variables: Variables): Promise<Record<string, string>> {
+    const prefix = `slot-${slot}-`;
+    await this.podman.removeSecrets(prefix);
+    const secrets: Record<string, string> = {};
+    for (const [name, value] of Object.entries(variables).filter(([, each]) => isLong(each))) {
+      const file = await this.#hand('secret', value);
+      secrets[name] = `${prefix}${name}`;
+      await this.podman.storeSecret(secrets[name], file);
+      await rm(file, { force: true });
+    }
+    return secrets;
+  }
+
+  /** Writes a file that only the account of the project can read, beside root of this machine. */
+  async #hand(name: string, text: string): Promise<string> {
+    const file = path.join(this.place.volatile, name);
     const id = firstIdOf(this.place.number);
-    const lines = Object.entries(variables).map(([name, value]) => `${name}=${value}\n`);
     await rm(file, { force: true });
     await writeFile(file, '', { mode: 0o600, flag: 'wx' });
     await chown(file, id, id);
-    await writeFile(file, lines.join(''));
+    await writeFile(file, text);
     return file;
   }
 

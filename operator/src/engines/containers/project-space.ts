@@ -20,7 +20,7 @@ const LOOK_MS = 2;
 const MOST_LOOKS = 500;
 
 export interface SpacePlace {
-  /** A folder of this process. */
+  /** A folder of this process, below which nothing else is mounted: the space would hide it. */
   folder: string;
   /** The user id of the space's root on this machine. Its other ids follow. */
   firstId: number;

@@ -1,0 +1,141 @@
+/**
+ * Tests kill -9 of the operator, of the data plane, of the engine's processes and of the whole platform during each
+ * step of a deploy of an app: what is live stays live, the deploy ends, and a deleted app leaves nothing.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { GitServer, Workshop } from '@slipway/kaniko-build-wrapper/testing.js';
+import { until } from '@slipway/testing';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import {
+  type AppHost,
+  beginDeploy,
+  createApp,
+  dockerfileOf,
+  echoOf,
+  enginesOf,
+  leftoversOf,
+  page,
+  push,
+  whyNoApps,
+} from './apps.js';
+import { type BuildView, buildEnded, buildsOf } from './deploys.js';
+import { Management, type ProjectView } from './management.js';
+import { startPlatform } from './platform.js';
+import { commandOf, processTree, send } from './processes.js';
+
+const BUILD_MS = 180_000;
+
+const workshop = new Workshop();
+const host = await new GitServer(workshop).listen();
+let platform = await startPlatform(undefined, host.settings);
+const person = await Management.register(platform);
+const own: AppHost = { person, workshop, host, token: 'none' };
+const lacking = await whyNoApps(person);
+if (lacking) console.log(`# skipped: ${lacking}`);
+const apps = suite('apps that are killed');
+const test = lacking ? apps.skip : apps;
+
+apps.after(async () => {
+  await platform?.remove();
+  host.close();
+  workshop.close();
+});
+
+interface Step {
+  /** The files of the version, which takes seconds for the step. */
+  files(version: number): Record<string, string>;
+  isReached(build: BuildView): boolean;
+}
+
+const STEPS: Record<string, Step> = {
+  cloned: {
+    files: (version) => ({ Dockerfile: dockerfileOf(), 'app.js': echoOf(version) }),
+    isReached: ({ phase, commit }) => phase === 'Cloning' && commit === null,
+  },
+  built: {
+    files: (version) => ({ Dockerfile: dockerfileOf(`RUN echo ${version}; sleep 3.25`), 'app.js': echoOf(version) }),
+    isReached: ({ phase }) => phase === 'Building',
+  },
+  started: {
+    files: (version) => ({
+      Dockerfile: dockerfileOf(),
+      'app.js': echoOf(version, 'setTimeout(() => server.listen(process.env.PORT), 3250);'),
+    }),
+    isReached: ({ phase, steps }) => phase === 'Building' && steps.at(-1)?.exit_code === 0,
+  },
+  live: {
+    files: (version) => ({ Dockerfile: dockerfileOf(), 'app.js': echoOf(version) }),
+    isReached: ({ phase }) => phase === 'Deployed',
+  },
+};
+
+async function programOf(name: string): Promise<number> {
+  for (const pid of await processTree(platform.pid)) {
+    if ((await commandOf(pid)).includes(`${name}/dist/main.js`)) return pid;
+  }
+  throw new Error(`no ${name} runs`);
+}
+
+let project: ProjectView;
+
+const VICTIMS: Record<string, () => Promise<void>> = {
+  operator: async () => send(await programOf('operator'), 'SIGKILL'),
+  'data plane': async () => {
+    send(await programOf('dataplane'), 'SIGKILL');
+    await until(() => page(project).catch(() => undefined), 'it to answer again');
+  },
+  /** Podman's process for each container, and the builder if there is one. */
+  engine: async () => {
+    for (const line of enginesOf(project)) send(Number.parseInt(line, 10), 'SIGKILL');
+    for (const pid of await processTree(await programOf('operator'))) {
+      if ((await commandOf(pid)).includes('podman')) send(pid, 'SIGKILL');
+    }
+  },
+  platform: async () => {
+    await platform.kill();
+    platform = await startPlatform(platform, host.settings);
+  },
+};
+
+test('an app is deployed', async () => {
+  project = await createApp(own, 'killed');
+  const name = await beginDeploy(own, project);
+  assert.is((await buildEnded(person, project, name, BUILD_MS)).phase, 'Deployed');
+  await until(() => page(project), 'the app serves');
+});
+
+let version = 1;
+
+for (const [step, { files, isReached }] of Object.entries(STEPS)) {
+  for (const [victim, kill] of Object.entries(VICTIMS)) {
+    test(`the ${victim} is killed while a version is ${step}: the app serves, and the version becomes live`, async () => {
+      const before = version;
+      version += 1;
+      push(own, 'killed', files(version));
+      host.delayMs = step === 'cloned' ? 3_000 : 0;
+      const name = await beginDeploy(own, project);
+      await until(
+        async () => (await buildsOf(person, project)).find((each) => each.name === name && isReached(each)),
+        `${name} to be ${step}`,
+      );
+      await sleep(500);
+      await kill();
+      host.delayMs = 0;
+      const served = await until(() => page(project).catch(() => undefined), 'the app to serve');
+      assert.ok([before, version].includes(served.version), `version ${served.version} serves`);
+      const ended = await buildEnded(person, project, name, BUILD_MS);
+      assert.is(ended.phase, 'Deployed', ended.message);
+      await until(async () => (await page(project))?.version === version, 'the new version to serve');
+    });
+  }
+}
+
+test('a deleted app leaves nothing on the machine', async () => {
+  await until(() => enginesOf(project).length === 1, 'one container to be left', 60_000);
+  assert.is((await person.call('DELETE', `/projects/${project.id}`)).status, 200);
+  await person.untilGone(project.id);
+  assert.equal(leftoversOf(platform, project), []);
+});
+
+apps.run();
