@@ -11,9 +11,11 @@ import type { Logger } from 'pino';
 import type { AppSettings, Apps, AppView, EngineOutcome, EngineProject } from '../../capabilities/index.js';
 import { AppLoop, type AppState } from './app-loop.js';
 import { AppRecord, type AppVersions, versionIn } from './app-record.js';
+import type { GroupLimits } from './delegated-group.js';
 import { ProjectContainers, SLOTS } from './project-containers.js';
 import { bytesOfDisk } from './project-disk.js';
 import { firstIdOf, ProjectNumbers } from './project-numbers.js';
+import { RoutingWatch } from './routing-watch.js';
 import { CommandFailed } from './system-command.js';
 
 export interface ContainerAppsOptions {
@@ -46,7 +48,11 @@ export class ContainerApps implements Apps {
   readonly #plans = new Map<string, Plan>();
   #notify: (ref: string) => void = () => {};
 
-  constructor(private readonly options: ContainerAppsOptions) {}
+  readonly #routing: RoutingWatch;
+
+  constructor(private readonly options: ContainerAppsOptions) {
+    this.#routing = new RoutingWatch(options.log);
+  }
 
   async ensure(project: EngineProject, settings: AppSettings): Promise<{ outcome: EngineOutcome; view: AppView }> {
     const { ref, plan, suspended } = project;
@@ -65,13 +71,14 @@ export class ContainerApps implements Apps {
   /** Builds an image. Resolves with its id, or with the exit code of the step that failed. */
   async build(
     ref: string,
-    plan: Plan,
+    { plan, limits }: { plan: Plan; limits: GroupLimits },
     context: ImageContext,
     onOutput: (bytes: Buffer) => void,
     signal: AbortSignal,
   ): Promise<{ image: string } | { exitCode: number }> {
     this.#plans.set(ref, plan);
-    const { space, podman } = await this.#app(ref).open();
+    const containers = await this.#app(ref).open();
+    const { space } = containers;
     const { folder, dockerfile, programs, socket, proxy } = context;
     const shown = {
       context: await space.show('context', folder),
@@ -83,7 +90,7 @@ export class ContainerApps implements Apps {
       const egress = [shown.node, shown.relay, shown.socket, String(proxy.port)];
       const file = path.join(shown.context, path.relative(folder, dockerfile));
       const order = { context: shown.context, dockerfile: file, egress, proxyUrl: proxy.url };
-      return { image: await podman.build(order, onOutput, signal) };
+      return { image: await containers.build(order, limits, onOutput, signal) };
     } catch (error) {
       if (error instanceof CommandFailed && error.exitCode !== null) return { exitCode: error.exitCode };
       throw error;
@@ -152,6 +159,7 @@ export class ContainerApps implements Apps {
 
   /** Ends the loops and the containers, which start again with the platform. */
   async close(): Promise<void> {
+    await this.#routing.close();
     await Promise.all([...this.#apps.keys()].map((ref) => this.stop(ref, STOP_SECONDS)));
   }
 
@@ -184,6 +192,7 @@ export class ContainerApps implements Apps {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const number = await this.#numbers.of(folder);
     const volatile = path.join(VOLATILE, String(number));
+    this.#routing.start();
     const { diskBytes } = APP_LIMITS[this.#plans.get(ref) ?? 'free'];
     return await ProjectContainers.open({ ref, number, folder, volatile, diskBytes, form, closed });
   }

@@ -2,7 +2,7 @@
  * Tests the space, the network, the group and the engine of a project's containers with podman, as root: an image is
  * built from a Dockerfile, serves, and reaches nothing of this machine and of its neighbours.
  */
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -23,7 +23,7 @@ import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { addressesOf, closeNetwork, openNetwork } from './container-network.js';
-import { closeGroup, openGroup } from './delegated-group.js';
+import { closeGroup, inGroup, openGroup } from './delegated-group.js';
 import { findEngine } from './find-engine.js';
 import { copyPrograms } from './machine-programs.js';
 import { Podman } from './podman.js';
@@ -94,6 +94,13 @@ const placeOf = (project: Project) => ({
   settings: folderOf(project, 'containers.conf'),
 });
 const groupOf = ({ ref }: Project) => `test-${process.pid}-${ref}`;
+/** A new group, which is closed after the tests. */
+async function buildGroupOf(project: Project, limits = { memoryBytes: 512 * MIB, processes: 256 }) {
+  const name = `${groupOf(project)}-build`;
+  await closeGroup(name);
+  const all = await openGroup(name, project.firstId, limits);
+  return { name, steps: path.join(all, 'steps'), entering: (command: readonly string[]) => inGroup(name, command) };
+}
 const networkOf = ({ ref, pair }: Project) => ({
   name: `slipway-test-${process.pid}-${ref}`,
   pair,
@@ -125,7 +132,8 @@ async function contextOf(project: Project, dockerfile: string): Promise<{ contex
 async function build(project: Project, dockerfile: string): Promise<{ id: string; output: string }> {
   const podman = await podmanOf(project);
   let output = '';
-  const order = { ...(await contextOf(project, dockerfile)), egress: [], proxyUrl: undefined };
+  const group = await buildGroupOf(project);
+  const order = { ...(await contextOf(project, dockerfile)), egress: [], proxyUrl: undefined, group };
   const id = await podman.build(order, (bytes) => {
     output += bytes;
   });
@@ -152,6 +160,7 @@ async function end(project: Project): Promise<void> {
   for (const name of await podman.containers()) await podman.remove(name);
   await closeNetwork(spaces.get(project) as ProjectSpace, networkOf(project));
   await closeGroup(groupOf(project));
+  await closeGroup(`${groupOf(project)}-build`);
 }
 
 /** Returns the ids of the processes that the project's ids own. */
@@ -265,7 +274,7 @@ test('a build that is cancelled leaves no process', async () => {
   const cancel = new AbortController();
   const endless = await contextOf(ANN, 'FROM scratch\nCOPY . /\nRUN echo begun && while :; do :; done');
   const building = podman.build(
-    { ...endless, egress: [], proxyUrl: undefined },
+    { ...endless, egress: [], proxyUrl: undefined, group: await buildGroupOf(ANN) },
     (bytes) => {
       if (/^begun$/m.test(`${bytes}`)) cancel.abort(new Error('cancelled'));
     },
@@ -273,6 +282,53 @@ test('a build that is cancelled leaves no process', async () => {
   );
   assert.is(await building.catch((error: Error) => error.message), 'cancelled');
   await until(() => processesOf(ANN).length === 0, 'its processes have ended');
+});
+
+/** Programs of Node.js that take all memory, and start processes without end. */
+const BOMBS = {
+  memory: 'const all = []; for (;;) all.push(Buffer.alloc(2 ** 24, 1));',
+  processes: `const { spawn } = require('node:child_process');
+const next = () => spawn('/bin/sh', ['-c', 'while :; do :; done']).on('error', ({ code }) => {
+  console.log(code);
+  process.exit(7);
+}).on('spawn', next);
+next();`,
+};
+
+test('a step that takes all memory or starts processes without end fails within the limits of its build', async () => {
+  const podman = await podmanOf(ANN);
+  const limits = { memoryBytes: 512 * MIB, processes: 100 };
+  for (const [kind, bomb] of Object.entries(BOMBS)) {
+    const group = await buildGroupOf(ANN, limits);
+    const folder = (controller: string) => path.join('/sys/fs/cgroup', controller, 'slipway-apps', group.name);
+    const context = await contextOf(
+      ANN,
+      `FROM scratch\nCOPY . /\nRUN ["${process.execPath}", "-e", ${JSON.stringify(bomb)}]`,
+    );
+    const building = podman.build({ ...context, egress: [], proxyUrl: undefined, group }, () => undefined);
+    const failed = await building.catch((error: unknown) => error);
+    assert.instance(failed, CommandFailed);
+    const memory = Number(readFileSync(path.join(folder('memory'), 'memory.max_usage_in_bytes'), 'utf8'));
+    // The kernel may count a few pages more for a moment.
+    assert.ok(memory <= limits.memoryBytes + MIB, `${memory} bytes`);
+    if (kind === 'memory') assert.ok(memory > limits.memoryBytes - MIB, `${memory} bytes`);
+    else assert.is(Number(readFileSync(path.join(folder('pids'), 'pids.peak'), 'utf8')), limits.processes);
+    await closeGroup(group.name);
+    assert.equal(processesOf(ANN), []);
+  }
+});
+
+test('closing a group kills processes that start others without end', async () => {
+  const name = `${groupOf(ANN)}-forks`;
+  await openGroup(name, ANN.firstId, { memoryBytes: 256 * MIB, processes: 100 });
+  const script = 'f() { f & f & while :; do f & done; }; f';
+  const [program, ...words] = await inGroup(name, ['sh', '-c', script]);
+  const child = spawn(program as string, words, { stdio: 'ignore' });
+  const current = `/sys/fs/cgroup/pids/slipway-apps/${name}/pids.current`;
+  await until(() => Number(readFileSync(current, 'utf8')) === 100, 'the group is full');
+  await closeGroup(name);
+  assert.not.ok(existsSync(current));
+  child.kill('SIGKILL');
 });
 
 test('a container serves with its variables, as an account of its project without rights', async () => {

@@ -1,10 +1,11 @@
 /**
  * The control group of a project's containers. Its limits belong to root of this machine, and the root of the project's
  * space may divide it: the engine makes a group of each container. In: a name, limits and ids. Out: the group for the
- * engine. Control groups of version 1 alone.
+ * engine, and commands that run in it. Control groups of version 1 alone.
  */
 import { chown, mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { namesIn } from '@slipway/program';
 
 export interface GroupLimits {
@@ -18,6 +19,9 @@ const HIERARCHY = '/sys/fs/cgroup';
 const PARENT = 'slipway-apps';
 /** The part that the engine may divide. */
 const DELEGATED = 'containers';
+const LOOK_MS = 10;
+const MOST_LOOKS = 1000;
+const PROCESSES = 'cgroup.procs';
 /** Prefix of the groups that podman makes for containers. */
 const OF_CONTAINER = 'libpod-';
 /** The group that podman makes for its own process of each container. */
@@ -43,7 +47,7 @@ export async function processesOfGroup(name: string): Promise<number[]> {
   const folder = path.join(HIERARCHY, 'pids', PARENT, name, DELEGATED);
   const groups = (await namesIn(folder)).filter((each) => each.startsWith(OF_CONTAINER));
   const lists = await Promise.all(
-    groups.map((group) => readFile(path.join(folder, group, 'cgroup.procs'), 'utf8').catch(() => '')),
+    groups.map((group) => readFile(path.join(folder, group, PROCESSES), 'utf8').catch(() => '')),
   );
   return lists.flatMap((list) => list.split('\n').filter(Boolean).map(Number));
 }
@@ -60,9 +64,48 @@ export async function memoryOfGroup(name: string): Promise<number> {
   return Number(await readFile(file, 'utf8').catch(() => '0'));
 }
 
-/** Removes the group, which no process may be in. */
+/** Returns the command that runs `command` in the group, beside the groups that the engine makes. */
+export async function inGroup(name: string, command: readonly string[]): Promise<string[]> {
+  const files = (await hierarchies()).map((hierarchy) => path.join(hierarchy, PARENT, name, PROCESSES));
+  return ['sh', '-c', ENTER, 'sh', ...files, '--', ...command];
+}
+
+/** Kills the processes of the group, and removes it. */
 export async function closeGroup(name: string): Promise<void> {
+  await killGroup(path.join(HIERARCHY, 'pids', PARENT, name));
   for (const hierarchy of await hierarchies()) await removeGroups(path.join(hierarchy, PARENT, name));
+}
+
+/** Script that enters the groups of the files before `--`, and runs the command after it. */
+const ENTER = 'while [ "$1" != -- ]; do echo $$ >"$1" || exit 1; shift; done; shift; exec "$@"';
+
+/** Kills all processes below the folder. The limit stops them from starting others. */
+async function killGroup(folder: string): Promise<void> {
+  if (!(await isThere(folder))) return;
+  await writeIfThere(path.join(folder, 'pids.max'), '0');
+  for (let look = 1; look <= MOST_LOOKS; look += 1) {
+    const processes = await processesBelow(folder);
+    if (processes.length === 0) return;
+    for (const pid of processes) killIfThere(pid);
+    await sleep(LOOK_MS);
+  }
+}
+
+async function processesBelow(folder: string): Promise<number[]> {
+  const own = await readFile(path.join(folder, PROCESSES), 'utf8').catch(() => '');
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+  const below = entries
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => processesBelow(path.join(folder, name)));
+  return [...own.split('\n').filter(Boolean).map(Number), ...(await Promise.all(below)).flat()];
+}
+
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
 }
 
 async function openIn(hierarchy: string, name: string, { memoryBytes, processes }: GroupLimits): Promise<void> {
@@ -74,14 +117,18 @@ async function openIn(hierarchy: string, name: string, { memoryBytes, processes 
     for (const file of OF_CPUSET) await copyIfThere(path.join(above, file), path.join(folder, file));
   }
   const limited = path.join(hierarchy, PARENT, name);
+  // The limit with swap must never be the lower one of both.
+  const withSwap = path.join(limited, 'memory.memsw.limit_in_bytes');
+  await writeIfThere(withSwap, `${memoryBytes}`).catch(() => undefined);
   await writeIfThere(path.join(limited, 'memory.limit_in_bytes'), `${memoryBytes}`);
+  await writeIfThere(withSwap, `${memoryBytes}`);
   await writeIfThere(path.join(limited, 'pids.max'), `${processes}`);
 }
 
 /** Gives the folder and the files by which groups are made and entered, and no file of a limit. */
 async function give(folder: string, id: number): Promise<void> {
   await chown(folder, id, id);
-  for (const file of ['cgroup.procs', 'tasks']) {
+  for (const file of [PROCESSES, 'tasks']) {
     const place = path.join(folder, file);
     if (await isThere(place)) await chown(place, id, id);
   }

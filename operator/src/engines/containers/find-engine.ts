@@ -4,7 +4,7 @@
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { ContainerEngine, EngineForm } from '@slipway/installation';
+import { BUILD_LIMITS, type ContainerEngine, type EngineForm } from '@slipway/installation';
 import { NOT_PUBLIC } from '@slipway/program';
 import { copyPrograms } from './machine-programs.js';
 import { ProjectContainers } from './project-containers.js';
@@ -67,7 +67,7 @@ async function failureOf(form: EngineForm, { folder, volatile }: TrialPlace): Pr
     const dockerfile = path.join(context, 'Dockerfile');
     await writeFile(dockerfile, DOCKERFILE);
     const order = { context, dockerfile, egress: [], proxyUrl: undefined };
-    const image = await containers.podman.build(order, () => undefined);
+    const image = await containers.build(order, BUILD_LIMITS.free, () => undefined);
     await containers.start(0, { build: 'trial', image, variables: {}, limits: LIMITS, restart: 0 });
     return undefined;
   } catch (error) {

@@ -26,6 +26,15 @@ export interface BuildOrder {
   egress: readonly string[];
   /** The address of the proxy there. */
   proxyUrl: string | undefined;
+  /** The control group of the build. */
+  group: BuildGroup;
+}
+
+export interface BuildGroup {
+  /** The group of the steps, which the space's root may change. */
+  steps: string;
+  /** Returns the command that runs `command` in the group. */
+  entering(command: readonly string[]): Promise<string[]>;
 }
 
 export interface RunOrder {
@@ -60,22 +69,24 @@ export class Podman {
 
   /**
    * Builds an image, and returns its id. Podman and the steps run in a network of their own, which has nothing but
-   * `egress`, and all their processes end with the command.
+   * `egress`, and in a control group. All their processes end with the command.
    */
   async build(order: BuildOrder, onOutput: (bytes: Buffer) => void, signal?: AbortSignal): Promise<string> {
-    const { context, dockerfile, egress, proxyUrl } = order;
+    const { context, dockerfile, egress, proxyUrl, group } = order;
     const idFile = path.join(this.place.volatile, 'image-id');
     const build = [
       'build',
       // The network of podman itself.
       ...['--network=host', '--isolation=oci', '--layers', '--pull=missing', '--format=oci'],
+      `--cgroup-parent=${group.steps}`,
       ...[`--iidfile=${idFile}`, `--file=${dockerfile}`, context],
     ];
     const proxies = proxyUrl === undefined ? {} : { HTTP_PROXY: proxyUrl, HTTPS_PROXY: proxyUrl };
     const apart = ['unshare', '--net', '--pid', '--fork', '--kill-child=KILL', '--mount', '--mount-proc', '--'];
     const command = [...apart, 'sh', '-c', IN_NETWORK, 'sh', ...egress, 'podman', ...this.#globals(), ...build];
     const env = { ...this.#env(), ...proxies };
-    await systemCommand(this.space.entering(command), {
+    const [program, ...words] = await group.entering(this.space.entering(command));
+    await systemCommand([program as string, ...words], {
       env,
       onOutput,
       milliseconds: BUILD_MS,

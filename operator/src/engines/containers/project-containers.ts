@@ -9,8 +9,16 @@ import path from 'node:path';
 import type { EngineForm } from '@slipway/installation';
 import { parseJson, replaceFile, unlessMissing } from '@slipway/program';
 import { addressesOf, closeNetwork, type NetworkPlace, openNetwork } from './container-network.js';
-import { closeGroup, isEngineInGroup, memoryOfGroup, openGroup, processesOfGroup } from './delegated-group.js';
-import { Podman } from './podman.js';
+import {
+  closeGroup,
+  type GroupLimits,
+  inGroup,
+  isEngineInGroup,
+  memoryOfGroup,
+  openGroup,
+  processesOfGroup,
+} from './delegated-group.js';
+import { type BuildOrder, Podman } from './podman.js';
 import { preparePodman } from './podman-settings.js';
 import { closeDisk, openDisk } from './project-disk.js';
 import { firstIdOf, pairOf } from './project-numbers.js';
@@ -92,10 +100,33 @@ export class ProjectContainers {
   /** Removes the containers, their networks and the space. The images stay on the project's disk. */
   async close(): Promise<void> {
     for (const slot of SLOTS) await this.remove(slot);
+    await closeGroup(`${this.place.number}-build`);
     await this.space.close();
     await closeDisk(pathsOf(this.place).disk);
     // Never the content of something that is still mounted there.
     await systemCommand(['rm', '--recursive', '--force', '--one-file-system', '--', this.place.volatile]);
+  }
+
+  /**
+   * Builds an image within the limits, and returns its id. A process that exceeds the memory is killed, and one beyond
+   * the number is not started. No process of the build is left.
+   */
+  async build(
+    order: Omit<BuildOrder, 'group'>,
+    limits: GroupLimits,
+    onOutput: (bytes: Buffer) => void,
+    signal?: AbortSignal,
+  ): Promise<string> {
+    const name = `${this.place.number}-build`;
+    await closeGroup(name);
+    const all = await openGroup(name, firstIdOf(this.place.number), limits);
+    // Podman removes the group of the steps after each step.
+    const group = { steps: path.join(all, 'steps'), entering: (command: readonly string[]) => inGroup(name, command) };
+    try {
+      return await this.podman.build({ ...order, group }, onOutput, signal);
+    } finally {
+      await closeGroup(name);
+    }
   }
 
   /** Returns the container that was started last in a slot, running or not. */
