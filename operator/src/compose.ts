@@ -235,7 +235,13 @@ function appsOf({ containerEngine, appsFolder }: MachineSettings, log: Logger): 
   if (!containerEngine || !('form' in containerEngine) || appsFolder === undefined) return undefined;
   const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses);
   const closed = own.filter(({ family }) => family === 'IPv4').map(({ address }) => `${address}/32`);
-  return new ContainerApps({ folder: appsFolder, form: containerEngine.form, closed: [...NOT_PUBLIC, ...closed], log });
+  return new ContainerApps({
+    folder: appsFolder,
+    form: containerEngine.form,
+    closed: [...NOT_PUBLIC, ...closed],
+    allowed: [],
+    log,
+  });
 }
 
 interface BuildsWorld {

@@ -1,4 +1,4 @@
-export { NOT_PUBLIC, refusedRanges, within } from './addresses.js';
+export { addressesOf, NOT_PUBLIC, refusedRanges, within } from './addresses.js';
 export { type Backoff, delayOf } from './backoff.js';
 export {
   type ConcurrencyBounds,

@@ -7,11 +7,13 @@ import path from 'node:path';
 import type { Plan } from '@slipway/crds';
 import { APP_LIMITS, type EngineForm } from '@slipway/installation';
 import type { ImageContext } from '@slipway/kaniko-build-wrapper';
+import { addressesOf } from '@slipway/program';
 import type { Logger } from 'pino';
 import type { AppSettings, Apps, AppView, EngineOutcome, EngineProject } from '../../capabilities/index.js';
 import { AppLoop, type AppState } from './app-loop.js';
 import { AppRecord, type AppVersions, versionIn } from './app-record.js';
 import type { GroupLimits } from './delegated-group.js';
+import { DnsForwarder } from './dns-forwarder.js';
 import { ProjectContainers, SLOTS } from './project-containers.js';
 import { bytesOfDisk } from './project-disk.js';
 import { firstIdOf, ProjectNumbers } from './project-numbers.js';
@@ -24,6 +26,8 @@ export interface ContainerAppsOptions {
   form: EngineForm;
   /** Ranges that containers may not reach, as CIDRs. */
   closed: readonly string[];
+  /** Private networks (CIDRs) whose addresses names may have. */
+  allowed: readonly string[];
   log: Logger;
 }
 
@@ -49,9 +53,12 @@ export class ContainerApps implements Apps {
   #notify: (ref: string) => void = () => {};
 
   readonly #routing: RoutingWatch;
+  readonly #resolver: DnsForwarder;
 
   constructor(private readonly options: ContainerAppsOptions) {
-    this.#routing = new RoutingWatch(options.log);
+    const { allowed, log } = options;
+    this.#routing = new RoutingWatch(log);
+    this.#resolver = new DnsForwarder({ reaches: addressesOf({ allowed }), log });
   }
 
   async ensure(project: EngineProject, settings: AppSettings): Promise<{ outcome: EngineOutcome; view: AppView }> {
@@ -161,6 +168,7 @@ export class ContainerApps implements Apps {
   async close(): Promise<void> {
     await this.#routing.close();
     await Promise.all([...this.#apps.keys()].map((ref) => this.stop(ref, STOP_SECONDS)));
+    this.#resolver.closeAll();
   }
 
   #app(ref: string): App {
@@ -188,13 +196,14 @@ export class ContainerApps implements Apps {
 
   async #open(ref: string): Promise<ProjectContainers> {
     const { form, closed } = this.options;
+    const resolver = this.#resolver;
     const folder = this.#folderOf(ref);
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const number = await this.#numbers.of(folder);
     const volatile = path.join(VOLATILE, String(number));
     this.#routing.start();
     const { diskBytes } = APP_LIMITS[this.#plans.get(ref) ?? 'free'];
-    return await ProjectContainers.open({ ref, number, folder, volatile, diskBytes, form, closed });
+    return await ProjectContainers.open({ ref, number, folder, volatile, diskBytes, form, closed, resolver });
   }
 
   #folderOf(ref: string): string {

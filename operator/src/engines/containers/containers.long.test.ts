@@ -18,12 +18,15 @@ import {
 import { createServer, type Server } from 'node:net';
 import path from 'node:path';
 import type { EngineForm } from '@slipway/installation';
-import { NOT_PUBLIC } from '@slipway/program';
+import { addressesOf as addressesIn, NOT_PUBLIC } from '@slipway/program';
 import { until } from '@slipway/testing';
+import { pino } from 'pino';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { addressesOf, closeNetwork, openNetwork } from './container-network.js';
 import { closeGroup, inGroup, openGroup } from './delegated-group.js';
+import { DnsForwarder } from './dns-forwarder.js';
+import { startResolver } from './dns-resolver.testing.js';
 import { findEngine } from './find-engine.js';
 import { copyPrograms } from './machine-programs.js';
 import { Podman } from './podman.js';
@@ -40,9 +43,14 @@ const PORT = 8080;
 const APP = `
 const { createServer } = require('node:http');
 const { connect } = require('node:net');
+const { lookup } = require('node:dns');
 const { readFileSync } = require('node:fs');
 createServer((request, response) => {
-  const to = new URL(request.url, 'http://app').searchParams.get('to');
+  const query = new URL(request.url, 'http://app').searchParams;
+  if (query.has('name')) {
+    return lookup(query.get('name'), 4, (error, address) => response.end(error?.code ?? address));
+  }
+  const to = query.get('to');
   if (to === null) {
     const status = readFileSync('/proc/self/status', 'utf8');
     return response.end(JSON.stringify({ word: process.env.WORD, lines: process.env.LINES_SET, status }));
@@ -149,7 +157,8 @@ async function run(project: Project, id: string): Promise<string> {
   chownSync(variables, project.firstId, project.firstId);
   const log = { file: folderOf(project, 'engine', 'app.log'), bytes: MIB };
   const limits = { memoryBytes: 512 * MIB, processors: 0.5, processes: 200 };
-  await podman.run({ name: 'app', image: id, network, variables, secrets: {}, group, ...limits, log });
+  const dns = addressesOf(project.pair).machine;
+  await podman.run({ name: 'app', image: id, network, dns, variables, secrets: {}, group, ...limits, log });
   const url = `http://${addressesOf(project.pair).container}:${PORT}/`;
   await until(async () => (await fetch(url).catch(() => undefined))?.ok, 'the app serves');
   return url;
@@ -311,7 +320,7 @@ test('a step that takes all memory or starts processes without end fails within 
     const memory = Number(readFileSync(path.join(folder('memory'), 'memory.max_usage_in_bytes'), 'utf8'));
     // The kernel may count a few pages more for a moment.
     assert.ok(memory <= limits.memoryBytes + MIB, `${memory} bytes`);
-    if (kind === 'memory') assert.ok(memory > limits.memoryBytes - MIB, `${memory} bytes`);
+    if (kind === 'memory') assert.ok(memory > 0.8 * limits.memoryBytes, `${memory} bytes`);
     else assert.is(Number(readFileSync(path.join(folder('pids'), 'pids.peak'), 'utf8')), limits.processes);
     await closeGroup(group.name);
     assert.equal(processesOf(ANN), []);
@@ -365,6 +374,25 @@ test('a container reaches neither this machine nor a neighbour nor a private add
     server.close();
     await end(BOB);
   }
+});
+
+test('a container resolves names by the forwarder, also after a restart of the platform', async () => {
+  const url = await run(ANN, image);
+  const resolver = await startResolver({ 'public.example.com': '11.0.0.5', 'rebound.example.com': '10.0.0.5' });
+  const { machine } = addressesOf(ANN.pair);
+  const resolve = async (name: string) => (await fetch(`${url}?name=${name}`)).text();
+  for (let restart = 1; restart <= 2; restart += 1) {
+    const log = pino({ level: 'silent' });
+    const forwarder = new DnsForwarder({ reaches: addressesIn({}), resolvers: () => [resolver.address], log });
+    forwarder.open(machine);
+    try {
+      assert.is(await resolve('public.example.com'), '11.0.0.5');
+      assert.is(await resolve('rebound.example.com'), 'ENOTFOUND');
+    } finally {
+      forwarder.closeAll();
+    }
+  }
+  resolver.close();
 });
 
 test('a container is found by another process of the platform, and stops at TERM', async () => {

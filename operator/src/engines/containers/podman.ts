@@ -43,6 +43,8 @@ export interface RunOrder {
   image: string;
   /** A network namespace, by the path of its file. */
   network: string;
+  /** The address of the resolver. */
+  dns: string;
   /** A file (env-file) with the variables that have no line break. */
   variables: string;
   /** Names of secrets, by the variable that gets the value. */
@@ -109,11 +111,13 @@ export class Podman {
 
   /** Starts a container, in place of one of the same name. */
   async run(order: RunOrder, signal?: AbortSignal): Promise<void> {
-    const { name, image, network, variables, secrets, group, memoryBytes, processors, processes, log } = order;
+    const { name, image, network, dns, variables, secrets, group, memoryBytes, processors, processes, log } = order;
     await this.#podman(
       [
         'run',
         ...['--detach', '--replace', '--pull=never', `--name=${name}`, `--network=ns:${network}`],
+        // The search domains of this machine are not of the container.
+        ...[`--dns=${dns}`, '--dns-search=.'],
         ...['--cap-drop=all', '--security-opt=no-new-privileges', `--env-file=${variables}`],
         ...Object.entries(secrets).map(([target, secret]) => `--secret=${secret},type=env,target=${target}`),
         ...[`--cgroup-parent=${group}`, `--memory=${memoryBytes}b`, `--memory-swap=${memoryBytes}b`],

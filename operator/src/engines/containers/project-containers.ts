@@ -18,6 +18,7 @@ import {
   openGroup,
   processesOfGroup,
 } from './delegated-group.js';
+import type { DnsForwarder } from './dns-forwarder.js';
 import { type BuildOrder, Podman } from './podman.js';
 import { preparePodman } from './podman-settings.js';
 import { closeDisk, openDisk } from './project-disk.js';
@@ -50,6 +51,8 @@ export interface ProjectPlace {
   form: EngineForm;
   /** Ranges that containers may not reach, as CIDRs. */
   closed: readonly string[];
+  /** Resolves names for containers. Undefined: they can resolve none. */
+  resolver?: Pick<DnsForwarder, 'open' | 'close'>;
 }
 
 export interface ContainerOrder {
@@ -94,7 +97,9 @@ export class ProjectContainers {
     const space = await ProjectSpace.open({ folder: path.join(place.volatile, 'space'), firstId });
     const folders = { store: path.join(disk.folder, 'store'), volatile: path.join(place.volatile, 'engine'), settings };
     await preparePodman(folders, firstId);
-    return new ProjectContainers(place, space, new Podman(space, folders, place.form));
+    const containers = new ProjectContainers(place, space, new Podman(space, folders, place.form));
+    await containers.#openResolvers();
+    return containers;
   }
 
   /** Removes the containers, their networks and the space. The images stay on the project's disk. */
@@ -142,6 +147,8 @@ export class ProjectContainers {
     const state = { build, image, digest: digestOf(order), startedAt: new Date().toISOString() };
     await replaceFile(this.#stateFile(slot), JSON.stringify(state));
     const network = await openNetwork(this.space, this.#network(slot));
+    const { machine } = this.#addresses(slot);
+    this.place.resolver?.open(machine);
     const { memoryBytes, processors, processes, logBytes } = limits;
     const together = { memoryBytes: memoryBytes + OF_ENGINE.memoryBytes, processes: processes + OF_ENGINE.processes };
     const group = await openGroup(this.#group(slot), firstIdOf(this.place.number), together);
@@ -149,7 +156,7 @@ export class ProjectContainers {
     const file = await this.#writeVariables(slot, given);
     const secrets = await this.#storeLongVariables(slot, given);
     const log = { file: this.logOf(slot), bytes: logBytes };
-    const started = { name: this.#name(slot), image, network, variables: file, secrets, group };
+    const started = { name: this.#name(slot), image, network, dns: machine, variables: file, secrets, group };
     await this.podman.run({ ...started, memoryBytes, processors, processes, log }, signal);
     await rm(file, { force: true });
   }
@@ -198,6 +205,7 @@ export class ProjectContainers {
   async remove(slot: Slot): Promise<void> {
     if ((await this.started(slot)) === undefined) return;
     await this.podman.remove(this.#name(slot));
+    this.place.resolver?.close(this.#addresses(slot).machine);
     await closeNetwork(this.space, this.#network(slot));
     await closeGroup(this.#group(slot));
     await rm(this.#stateFile(slot), { force: true });
@@ -205,7 +213,7 @@ export class ProjectContainers {
 
   /** Returns the address at which the container of the slot is reached. */
   address(slot: Slot): { host: string; port: number } {
-    return { host: addressesOf(pairOf(this.place.number, slot)).container, port: CONTAINER_PORT };
+    return { host: this.#addresses(slot).container, port: CONTAINER_PORT };
   }
 
   /** Path of the container's output, in a folder of the project's account. */
@@ -242,6 +250,17 @@ export class ProjectContainers {
     await chown(file, id, id);
     await writeFile(file, text);
     return file;
+  }
+
+  /** Containers that a former process of the platform started keep running. */
+  async #openResolvers(): Promise<void> {
+    for (const slot of SLOTS) {
+      if (await this.started(slot)) this.place.resolver?.open(this.#addresses(slot).machine);
+    }
+  }
+
+  #addresses(slot: Slot) {
+    return addressesOf(pairOf(this.place.number, slot));
   }
 
   #network(slot: Slot): NetworkPlace {
