@@ -27,10 +27,12 @@ export {
   type BuildResult,
   type BuildSettings,
   type Detected,
+  Refused,
   type Step,
   Unneeded,
 } from './request.js';
 export { runBuild } from './run-build.js';
 export { type ImageBuilder, type ImageContext, runImageBuild } from './run-image-build.js';
 export { secretValuesOf } from './secret-values.js';
+export { smallFile } from './small-file.js';
 export { missingWall } from './walls.js';

@@ -6,7 +6,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Plan } from '@slipway/crds';
 import { APP_LIMITS, type EngineForm } from '@slipway/installation';
-import type { ImageContext } from '@slipway/kaniko-build-wrapper';
+import { type ImageContext, smallFile } from '@slipway/kaniko-build-wrapper';
 import { addressesOf } from '@slipway/program';
 import type { Logger } from 'pino';
 import type { AppSettings, Apps, AppView, EngineOutcome, EngineProject } from '../../capabilities/index.js';
@@ -17,6 +17,7 @@ import { DnsForwarder } from './dns-forwarder.js';
 import { ProjectContainers, SLOTS } from './project-containers.js';
 import { bytesOfDisk } from './project-disk.js';
 import { firstIdOf, ProjectNumbers } from './project-numbers.js';
+import { refuseDockerfile } from './refused-images.js';
 import { RoutingWatch } from './routing-watch.js';
 import { CommandFailed } from './system-command.js';
 
@@ -87,6 +88,8 @@ export class ContainerApps implements Apps {
     const containers = await this.#app(ref).open();
     const { space } = containers;
     const { folder, dockerfile, programs, socket, proxy } = context;
+    const text = smallFile(path.dirname(dockerfile), path.basename(dockerfile)) ?? '';
+    refuseDockerfile(text, await containers.podman.buildahVersion());
     const shown = {
       context: await space.show('context', folder),
       node: await space.show('node', programs.node),

@@ -44,9 +44,13 @@ const APP = `
 const { createServer } = require('node:http');
 const { connect } = require('node:net');
 const { lookup } = require('node:dns');
+const { execFile } = require('node:child_process');
 const { readFileSync } = require('node:fs');
 createServer((request, response) => {
   const query = new URL(request.url, 'http://app').searchParams;
+  if (query.has('perl')) {
+    return execFile('/usr/bin/perl', ['-e', query.get('perl')], (_, output) => response.end(output));
+  }
   if (query.has('name')) {
     return lookup(query.get('name'), 4, (error, address) => response.end(error?.code ?? address));
   }
@@ -100,6 +104,7 @@ const placeOf = (project: Project) => ({
   store: path.join(diskOf(project).folder, 'store'),
   volatile: folderOf(project, 'engine'),
   settings: folderOf(project, 'containers.conf'),
+  seccomp: folderOf(project, 'seccomp.json'),
 });
 const groupOf = ({ ref }: Project) => `test-${process.pid}-${ref}`;
 /** A new group, which is closed after the tests. */
@@ -129,7 +134,7 @@ async function contextOf(project: Project, dockerfile: string): Promise<{ contex
   const context = path.join(disk, `${project.ref}-context`);
   rmSync(context, { recursive: true, force: true });
   mkdirSync(context, { recursive: true });
-  await copyPrograms(context, ['/bin/sh', '/bin/cat', '/usr/bin/id', '/bin/ls', process.execPath]);
+  await copyPrograms(context, ['/bin/sh', '/bin/cat', '/usr/bin/id', '/bin/ls', '/usr/bin/perl', process.execPath]);
   writeFileSync(path.join(context, 'app.js'), APP);
   const file = path.join(context, 'Dockerfile');
   writeFileSync(file, dockerfile);
@@ -310,10 +315,7 @@ test('a step that takes all memory or starts processes without end fails within 
   for (const [kind, bomb] of Object.entries(BOMBS)) {
     const group = await buildGroupOf(ANN, limits);
     const folder = (controller: string) => path.join('/sys/fs/cgroup', controller, 'slipway-apps', group.name);
-    const context = await contextOf(
-      ANN,
-      `FROM scratch\nCOPY . /\nRUN ["${process.execPath}", "-e", ${JSON.stringify(bomb)}]`,
-    );
+    const context = await contextOf(ANN, `FROM ${image}\nRUN ["${process.execPath}", "-e", ${JSON.stringify(bomb)}]`);
     const building = podman.build({ ...context, egress: [], proxyUrl: undefined, group }, () => undefined);
     const failed = await building.catch((error: unknown) => error);
     assert.instance(failed, CommandFailed);
@@ -374,6 +376,39 @@ test('a container reaches neither this machine nor a neighbour nor a private add
     server.close();
     await end(BOB);
   }
+});
+
+/** Prints the domains of which this program can make a socket, and `io_uring` if it can make such a ring. */
+const SOCKETS = [
+  'for ([1, 1, 0], [2, 1, 0], [2, 2, 0], [10, 1, 0], [16, 3, 0], [16, 3, 9], [16, 3, 12], [17, 3, 0], [38, 5, 0])',
+  '{ print "$_->[0]/$_->[2] " if socket(S, $_->[0], $_->[1], $_->[2]) }',
+  '$all = pack("x120"); print "io_uring " if syscall(425, 1, $all) >= 0 || $! != 38',
+].join(' ');
+
+test('a container and a step of a build make no socket of AF_ALG and other rare domains', async () => {
+  const expected = '1/0 2/0 2/0 10/0 16/0';
+  const open = spawnSync('/usr/bin/perl', ['-e', SOCKETS], { encoding: 'utf8' }).stdout.trim();
+  assert.not.equal(open, expected, 'this machine makes others');
+  const url = await run(ANN, image);
+  assert.is((await (await fetch(`${url}?${new URLSearchParams({ perl: SOCKETS })}`)).text()).trim(), expected);
+  const step = JSON.stringify(['/usr/bin/perl', '-e', SOCKETS]);
+  const { output } = await build(ANN, `FROM ${image}\nRUN ${step}`);
+  assert.is(
+    /^\d+\/\d.*$/m
+      .exec(output)?.[0]
+      .replace(/COMMIT.*/, '')
+      .trim(),
+    expected,
+    output,
+  );
+});
+
+test('an image with a label or an annotation of podman is refused', async () => {
+  const podman = await podmanOf(ANN);
+  await podman.examine(image);
+  const { id } = await build(ANN, 'FROM scratch\nCOPY app.js /\nLABEL io.podman.annotations.checkpoint.name=x');
+  const refusal = await podman.examine(id).catch((error: Error) => error.message);
+  assert.match(String(refusal), /has the label io\.podman\.annotations\.checkpoint\.name/);
 });
 
 test('a container resolves names by the forwarder, also after a restart of the platform', async () => {

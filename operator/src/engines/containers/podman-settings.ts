@@ -3,6 +3,7 @@ import { chown, mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { replaceFile } from '@slipway/program';
 import type { PodmanPlace } from './podman.js';
+import { seccompProfile } from './seccomp-profile.js';
 
 /**
  * Limits of open files and processes for each process, as podman's usual ones are above those of some machines. Locks
@@ -15,12 +16,20 @@ lock_type = "file"
 lock_file_dir = ${JSON.stringify(path.join(volatile, 'locks'))}
 `;
 
-/** Makes the folders and the file of settings that podman needs, and gives them to the space's root. */
-export async function preparePodman({ store, volatile, settings }: PodmanPlace, firstId: number): Promise<void> {
+/** Makes the folders and the files of settings that podman needs, and gives them to the space's root. */
+export async function preparePodman(
+  { store, volatile, settings, seccomp }: PodmanPlace,
+  firstId: number,
+): Promise<void> {
   for (const folder of [store, volatile]) {
     await mkdir(folder, { recursive: true, mode: 0o711 });
     await chown(folder, firstId, firstId);
   }
-  await replaceFile(settings, textOf(volatile));
-  await chown(settings, firstId, firstId);
+  for (const [file, text] of [
+    [settings, textOf(volatile)],
+    [seccomp, await seccompProfile()],
+  ] as const) {
+    await replaceFile(file, text);
+    await chown(file, firstId, firstId);
+  }
 }

@@ -4,7 +4,9 @@
  */
 import path from 'node:path';
 import type { EngineForm } from '@slipway/installation';
+import { parseJson } from '@slipway/program';
 import type { ProjectSpace } from './project-space.js';
+import { type ImageNotes, refuseImage } from './refused-images.js';
 import { linesOf, systemCommand } from './system-command.js';
 
 /** The folders belong to the space's root. So this process reads and writes no file in them. */
@@ -15,6 +17,8 @@ export interface PodmanPlace {
   volatile: string;
   /** A file with podman's settings (containers.conf), in a folder of this process. */
   settings: string;
+  /** A file with the filter of system calls, in the same folder. */
+  seccomp: string;
 }
 
 export interface BuildOrder {
@@ -80,7 +84,7 @@ export class Podman {
       'build',
       // The network of podman itself.
       ...['--network=host', '--isolation=oci', '--layers', '--pull=missing', '--format=oci'],
-      `--cgroup-parent=${group.steps}`,
+      ...[`--cgroup-parent=${group.steps}`, `--security-opt=seccomp=${this.place.seccomp}`],
       ...[`--iidfile=${idFile}`, `--file=${dockerfile}`, context],
     ];
     const proxies = proxyUrl === undefined ? {} : { HTTP_PROXY: proxyUrl, HTTPS_PROXY: proxyUrl };
@@ -101,6 +105,18 @@ export class Podman {
     return id;
   }
 
+  /** Returns the version of the library by which podman builds. */
+  async buildahVersion(): Promise<string> {
+    return (await this.#podman(['info', '--format={{.Host.BuildahVersion}}'])).trim();
+  }
+
+  /** Throws Refused if podman would do more with the image than run it. */
+  async examine(image: string): Promise<void> {
+    const format = '--format={"labels":{{json .Labels}},"annotations":{{json .Annotations}}}';
+    const notes = await this.#podman(['image', 'inspect', format, image]);
+    refuseImage(parseJson(Buffer.from(notes), MOST_OF_NOTES) as ImageNotes);
+  }
+
   /** Deletes all other images, and the layers that only they have. */
   async keepImages(ids: readonly string[]): Promise<void> {
     const all = linesOf(await this.#podman(['images', '--all', '--quiet', '--no-trunc'])).map(withoutAlgorithm);
@@ -118,7 +134,8 @@ export class Podman {
         ...['--detach', '--replace', '--pull=never', `--name=${name}`, `--network=ns:${network}`],
         // The search domains of this machine are not of the container.
         ...[`--dns=${dns}`, '--dns-search=.'],
-        ...['--cap-drop=all', '--security-opt=no-new-privileges', `--env-file=${variables}`],
+        ...['--cap-drop=all', '--security-opt=no-new-privileges', `--security-opt=seccomp=${this.place.seccomp}`],
+        ...[`--env-file=${variables}`],
         ...Object.entries(secrets).map(([target, secret]) => `--secret=${secret},type=env,target=${target}`),
         ...[`--cgroup-parent=${group}`, `--memory=${memoryBytes}b`, `--memory-swap=${memoryBytes}b`],
         ...[`--cpus=${processors}`, `--pids-limit=${processes}`],
@@ -205,6 +222,7 @@ export class Podman {
   }
 }
 
+const MOST_OF_NOTES = { bytes: 2 ** 20, depth: 3, values: 20_000 };
 const withoutAlgorithm = (id: string) => id.replace(/^sha256:/, '');
 /** Drops the time, the stream and the mark that conmon writes before each line. */
 const withoutPrefix = (line: string) => line.replace(/^\S+ (stdout|stderr) [FP] /, '');

@@ -90,14 +90,15 @@ export class ProjectContainers {
 
   static async open(place: ProjectPlace): Promise<ProjectContainers> {
     const firstId = firstIdOf(place.number);
-    const { disk, settings } = pathsOf(place);
+    const { disk, settings, seccomp } = pathsOf(place);
     await mkdir(place.folder, { recursive: true, mode: 0o700 });
     await mkdir(place.volatile, { recursive: true, mode: 0o711 });
     await openDisk(disk, place.diskBytes);
     const space = await ProjectSpace.open({ folder: path.join(place.volatile, 'space'), firstId });
-    const folders = { store: path.join(disk.folder, 'store'), volatile: path.join(place.volatile, 'engine'), settings };
-    await preparePodman(folders, firstId);
-    const containers = new ProjectContainers(place, space, new Podman(space, folders, place.form));
+    const folders = { store: path.join(disk.folder, 'store'), volatile: path.join(place.volatile, 'engine') };
+    const files = { ...folders, settings, seccomp };
+    await preparePodman(files, firstId);
+    const containers = new ProjectContainers(place, space, new Podman(space, files, place.form));
     await containers.#openResolvers();
     return containers;
   }
@@ -114,7 +115,7 @@ export class ProjectContainers {
 
   /**
    * Builds an image within the limits, and returns its id. A process that exceeds the memory is killed, and one beyond
-   * the number is not started. No process of the build is left.
+   * the number is not started. Throws Refused if the image must not run. No process of the build is left.
    */
   async build(
     order: Omit<BuildOrder, 'group'>,
@@ -128,7 +129,9 @@ export class ProjectContainers {
     // Podman removes the group of the steps after each step.
     const group = { steps: path.join(all, 'steps'), entering: (command: readonly string[]) => inGroup(name, command) };
     try {
-      return await this.podman.build({ ...order, group }, onOutput, signal);
+      const image = await this.podman.build({ ...order, group }, onOutput, signal);
+      await this.podman.examine(image);
+      return image;
     } finally {
       await closeGroup(name);
     }
@@ -143,6 +146,7 @@ export class ProjectContainers {
   /** Starts a container in place of the one in the slot. Its files begin as they are in the image. */
   async start(slot: Slot, order: ContainerOrder, signal?: AbortSignal): Promise<void> {
     const { build, image, variables, limits } = order;
+    await this.podman.examine(image);
     await this.remove(slot);
     const state = { build, image, digest: digestOf(order), startedAt: new Date().toISOString() };
     await replaceFile(this.#stateFile(slot), JSON.stringify(state));
@@ -290,4 +294,5 @@ export const digestOf = ({ image, variables, limits, restart }: Omit<ContainerOr
 const pathsOf = ({ folder, volatile }: ProjectPlace) => ({
   disk: { file: path.join(folder, 'disk'), folder: path.join(volatile, 'disk') },
   settings: path.join(volatile, 'containers.conf'),
+  seccomp: path.join(volatile, 'seccomp.json'),
 });
