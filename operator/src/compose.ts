@@ -231,15 +231,16 @@ function onMachine(settings: MachineSettings, deps: EngineWorld): Installed {
 }
 
 /** Undefined: this machine has no container engine. */
-function appsOf({ containerEngine, appsFolder }: MachineSettings, log: Logger): ContainerApps | undefined {
+function appsOf({ containerEngine, appsFolder, builds }: MachineSettings, log: Logger): ContainerApps | undefined {
   if (!containerEngine || !('form' in containerEngine) || appsFolder === undefined) return undefined;
   const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses);
-  const closed = own.filter(({ family }) => family === 'IPv4').map(({ address }) => `${address}/32`);
+  const addresses = own.filter(({ family }) => family === 'IPv4').map(({ address }) => `${address}/32`);
   return new ContainerApps({
     folder: appsFolder,
     form: containerEngine.form,
-    closed: [...NOT_PUBLIC, ...closed],
-    allowed: [],
+    closed: [...NOT_PUBLIC, ...addresses],
+    // This machine stays closed, with all ports of the platform.
+    opened: { networks: builds?.reach.allowed ?? [], except: addresses },
     log,
   });
 }

@@ -12,6 +12,7 @@ import type { Logger } from 'pino';
 import type { AppSettings, Apps, AppView, EngineOutcome, EngineProject } from '../../capabilities/index.js';
 import { AppLoop, type AppState } from './app-loop.js';
 import { AppRecord, type AppVersions, versionIn } from './app-record.js';
+import type { OpenedNetworks } from './container-network.js';
 import type { GroupLimits } from './delegated-group.js';
 import { DnsForwarder } from './dns-forwarder.js';
 import { ProjectContainers, SLOTS } from './project-containers.js';
@@ -27,8 +28,7 @@ export interface ContainerAppsOptions {
   form: EngineForm;
   /** Ranges that containers may not reach, as CIDRs. */
   closed: readonly string[];
-  /** Private networks (CIDRs) whose addresses names may have. */
-  allowed: readonly string[];
+  opened: OpenedNetworks;
   log: Logger;
 }
 
@@ -57,9 +57,9 @@ export class ContainerApps implements Apps {
   readonly #resolver: DnsForwarder;
 
   constructor(private readonly options: ContainerAppsOptions) {
-    const { allowed, log } = options;
+    const { opened, log } = options;
     this.#routing = new RoutingWatch(log);
-    this.#resolver = new DnsForwarder({ reaches: addressesOf({ allowed }), log });
+    this.#resolver = new DnsForwarder({ reaches: addressesOf({ allowed: opened.networks }), log });
   }
 
   async ensure(project: EngineProject, settings: AppSettings): Promise<{ outcome: EngineOutcome; view: AppView }> {
@@ -198,7 +198,7 @@ export class ContainerApps implements Apps {
   }
 
   async #open(ref: string): Promise<ProjectContainers> {
-    const { form, closed } = this.options;
+    const { form, closed, opened } = this.options;
     const resolver = this.#resolver;
     const folder = this.#folderOf(ref);
     await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -206,7 +206,7 @@ export class ContainerApps implements Apps {
     const volatile = path.join(VOLATILE, String(number));
     this.#routing.start();
     const { diskBytes } = APP_LIMITS[this.#plans.get(ref) ?? 'free'];
-    return await ProjectContainers.open({ ref, number, folder, volatile, diskBytes, form, closed, resolver });
+    return await ProjectContainers.open({ ref, number, folder, volatile, diskBytes, form, closed, opened, resolver });
   }
 
   #folderOf(ref: string): string {

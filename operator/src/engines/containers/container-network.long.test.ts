@@ -152,6 +152,25 @@ test('without the rules of its namespace, a container is stopped by those of thi
   for (const [address, party] of closedTo(ann)) assert.is(connection(ann.name, address), 'timeout', party);
 });
 
+test('a network that the installation opens is reached, except this machine and other containers', async () => {
+  const opened = { networks: ['0.0.0.0/0', '10.0.0.0/8'], except: [`${PRIVATE.machine}/32`] };
+  await openNetwork(space, { ...ann, opened });
+  assert.is(connection(ann.name, PRIVATE.other), PRIVATE.machine);
+  await openRouting();
+  assert.is(connection(ann.name, PRIVATE.other), PRIVATE.machine, 'after the rules are written again');
+  const closed = closedTo(ann).filter(([address]) => address !== PRIVATE.other);
+  for (const [address, party] of closed) assert.not.match(connection(ann.name, address), /^\d/, party);
+  within(ann.name, 'nft', 'flush', 'ruleset');
+  for (const [address, party] of closed) assert.is(connection(ann.name, address), 'timeout', party);
+  assert.is(connection(bob.name, PRIVATE.other), 'timeout', 'another container');
+});
+
+test('a network is closed again with the next container', async () => {
+  await openNetwork(space, ann);
+  within(ann.name, 'nft', 'flush', 'ruleset');
+  assert.is(connection(ann.name, PRIVATE.other), 'timeout');
+});
+
 test('a packet with an address of another container or network is dropped', () => {
   const spoofed = [addressesOf(bob.pair).container, '198.19.255.254', PRIVATE.other, '11.255.0.9'];
   const sent = () => {

@@ -8,7 +8,16 @@
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { LINK_PREFIX, MOST_CONNECTIONS, openRouting, routeLink } from './machine-routing.js';
+import {
+  closeNetworksTo,
+  LINK_PREFIX,
+  MOST_CONNECTIONS,
+  NEVER_OPENED,
+  openNetworksTo,
+  openRouting,
+  outermost,
+  routeLink,
+} from './machine-routing.js';
 import type { ProjectSpace } from './project-space.js';
 import { systemCommand } from './system-command.js';
 
@@ -24,6 +33,13 @@ export interface NetworkPlace {
   pair: number;
   /** Ranges that the container may not reach, as CIDRs. */
   closed: readonly string[];
+  opened?: OpenedNetworks;
+}
+
+/** Networks (CIDRs) that a container may reach although they are closed, and addresses (CIDRs) that stay closed. */
+export interface OpenedNetworks {
+  networks: readonly string[];
+  except: readonly string[];
 }
 
 /** The addresses of the machine's end and of the container's. */
@@ -37,10 +53,11 @@ export function addressesOf(pair: number): { machine: string; container: string 
 const linkOf = (pair: number) => `${LINK_PREFIX}${pair}`;
 
 export async function openNetwork(space: ProjectSpace, place: NetworkPlace): Promise<string> {
-  const { name, pair, closed } = place;
+  const { name, pair, closed, opened } = place;
   const file = path.join(NAMED, name);
   const { machine, container } = addressesOf(pair);
   await closeNetwork(space, place);
+  await openNetworksTo(container, opened?.networks ?? []);
   await openRouting();
   await mkdir(NAMED, { recursive: true, mode: 0o755 });
   await writeFile(file, '');
@@ -56,7 +73,7 @@ export async function openNetwork(space: ProjectSpace, place: NetworkPlace): Pro
   const link = linkOf(pair);
   await systemCommand(['ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name]);
   await routeLink(link);
-  await systemCommand(['ip', 'netns', 'exec', name, 'nft', '-f', '-'], { input: rulesOf(machine, closed) });
+  await systemCommand(['ip', 'netns', 'exec', name, 'nft', '-f', '-'], { input: rulesOf(machine, closed, opened) });
   for (const words of [
     ['address', 'add', `${machine}/31`, 'dev', link],
     ['link', 'set', link, 'up'],
@@ -80,6 +97,7 @@ export async function closeNetwork(
   await systemCommand(['ip', 'link', 'delete', linkOf(pair)]).catch(() => undefined);
   await systemCommand(['nsenter', `--mount=${space.mounts}`, ...unmount]).catch(() => undefined);
   await systemCommand(unmount).catch(() => undefined);
+  await closeNetworksTo(addressesOf(pair).container);
   await rm(file, { force: true });
 }
 
@@ -103,7 +121,11 @@ rm -r "$folder"
 exit "$code"`;
 
 /** Connections within the namespace leave no record, as records use memory of the kernel that no limit counts. */
-const rulesOf = (machine: string, closed: readonly string[]) => `table inet slipway {
+const rulesOf = (
+  machine: string,
+  closed: readonly string[],
+  opened: OpenedNetworks | undefined,
+) => `table inet slipway {
   chain sending {
     type filter hook output priority raw; policy accept;
     oifname "lo" notrack
@@ -120,7 +142,15 @@ const rulesOf = (machine: string, closed: readonly string[]) => `table inet slip
     ct state new ct count over ${MOST_CONNECTIONS} drop
     ip daddr ${machine} udp dport 53 accept
     ip daddr ${machine} tcp dport 53 accept
+    ${openingOf(opened)}
     ip daddr { ${closed.join(', ')} } reject with icmpx admin-prohibited
   }
 }
 `;
+
+function openingOf(opened: OpenedNetworks | undefined): string {
+  const networks = outermost(opened?.networks ?? []);
+  if (networks.length === 0) return '';
+  const except = outermost([...NEVER_OPENED, ...(opened?.except ?? [])]);
+  return `ip daddr { ${networks.join(', ')} } ip daddr != { ${except.join(', ')} } accept`;
+}

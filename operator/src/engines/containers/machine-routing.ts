@@ -5,9 +5,10 @@
  *
  * The rules in the namespace of a container come first. These rules hold without them.
  */
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { isIPv4 } from 'node:net';
 import path from 'node:path';
-import { NOT_PUBLIC } from '@slipway/program';
+import { NOT_PUBLIC, namesIn, replaceFile, within } from '@slipway/program';
 import { linesOf, systemCommand } from './system-command.js';
 
 /** Prefix of the machine's ends of the links to containers. */
@@ -21,6 +22,10 @@ export const RESOLVER_PORT = 1053;
 
 const TABLE = 'slipway_apps';
 const SETTINGS = '/proc/sys/net/ipv4';
+/** Networks of this machine, and metadata services of clouds, which no installation can open. */
+export const NEVER_OPENED = [LINKS_NETWORK, '127.0.0.0/8', '169.254.0.0/16', '0.0.0.0/8', '224.0.0.0/4'] as const;
+/** A file for each container with the private networks that it may reach. A reboot empties it. */
+const OPENED = '/run/slipway-opened';
 /** Names of the links at which this machine forwards only packets of containers. A reboot empties it. */
 const ROUTED = '/run/slipway-routed';
 
@@ -39,7 +44,9 @@ export async function openRouting(outside?: readonly string[]): Promise<void> {
     await writeFile(path.join(ROUTED, link), '');
     opened.push(file);
   }
-  await systemCommand(['nft', '-f', '-'], { input: rulesOf(isRouter ? [] : await readdir(ROUTED)) });
+  await systemCommand(['nft', '-f', '-'], {
+    input: rulesOf(isRouter ? [] : await readdir(ROUTED), await openedPairs()),
+  });
   for (const file of opened) await writeFile(file, '1');
 }
 
@@ -53,6 +60,38 @@ export async function routeLink(link: string): Promise<void> {
   }
   // A kernel without IPv6 does not have the file.
   await writeFile(`/proc/sys/net/ipv6/conf/${link}/disable_ipv6`, '1').catch(() => undefined);
+}
+
+/** Records the private networks that a container may reach, for each later `openRouting`. */
+export async function openNetworksTo(container: string, networks: readonly string[]): Promise<void> {
+  await closeNetworksTo(container);
+  if (networks.length === 0) return;
+  await mkdir(OPENED, { recursive: true, mode: 0o700 });
+  await replaceFile(path.join(OPENED, container), outermost(networks).join('\n'));
+}
+
+export const closeNetworksTo = (container: string): Promise<void> => rm(path.join(OPENED, container), { force: true });
+
+/** Returns the IPv4 networks without those that are in another one, as a set of nftables must not overlap. */
+export function outermost(networks: readonly string[]): string[] {
+  const distinct = [...new Set(networks)].filter((network) => !network.includes(':'));
+  const partsOf = (network: string) => network.split('/') as [string, string];
+  return distinct.filter((network) => {
+    const [address, bits] = partsOf(network);
+    return !distinct.some((other) => Number(partsOf(other)[1]) < Number(bits) && within([other])(address));
+  });
+}
+
+/** Returns the elements of the set `opened`. */
+async function openedPairs(): Promise<string[]> {
+  const containers = (await namesIn(OPENED)).filter((name) => isIPv4(name));
+  const lists = await Promise.all(
+    containers.map(async (container) => {
+      const text = await readFile(path.join(OPENED, container), 'utf8').catch(() => '');
+      return linesOf(text).map((network) => `${container} . ${network}`);
+    }),
+  );
+  return lists.flat();
 }
 
 /** Returns the chains of other tables that drop forwarded packets by default: no rule of ours can undo that. */
@@ -75,16 +114,18 @@ async function outsideLinks(): Promise<string[]> {
 }
 
 /**
- * Flushing the table removes its rules alone: the sets keep their elements. nft applies the whole text at once, or
+ * Flushing the table removes its rules alone: the counts of connections stay. nft applies the whole text at once, or
  * nothing of it. `opened` has pairs of a container and a network that it may reach although the network is private.
  */
-const rulesOf = (routed: readonly string[]) => `table inet ${TABLE} {
+const rulesOf = (routed: readonly string[], opened: readonly string[]) => `table inet ${TABLE} {
   set routed { type ifname; }
   set opened { type ipv4_addr . ipv4_addr; flags interval; }
   set tracked { type ipv4_addr; size 65536; flags dynamic; }
 }
 flush table inet ${TABLE}
 flush set inet ${TABLE} routed
+flush set inet ${TABLE} opened
+${opened.map((pair) => `add element inet ${TABLE} opened { ${pair} }`).join('\n')}
 ${routed.map((link) => `add element inet ${TABLE} routed { "${link}" }`).join('\n')}
 table inet ${TABLE} {
   chain arriving {
@@ -117,6 +158,7 @@ table inet ${TABLE} {
   }
   chain from_container {
     oifname "${LINK_PREFIX}*" drop
+    ip daddr { ${NEVER_OPENED.join(', ')} } drop
     ip saddr . ip daddr != @opened ip daddr { ${NOT_PUBLIC.join(', ')} } drop
     ct state established,related accept
     ct state new add @tracked { ip saddr ct count over ${MOST_CONNECTIONS} } drop

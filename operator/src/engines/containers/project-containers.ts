@@ -8,7 +8,7 @@ import { chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { EngineForm } from '@slipway/installation';
 import { parseJson, replaceFile, unlessMissing } from '@slipway/program';
-import { addressesOf, closeNetwork, type NetworkPlace, openNetwork } from './container-network.js';
+import { addressesOf, closeNetwork, type NetworkPlace, type OpenedNetworks, openNetwork } from './container-network.js';
 import {
   closeGroup,
   type GroupLimits,
@@ -51,6 +51,7 @@ export interface ProjectPlace {
   form: EngineForm;
   /** Ranges that containers may not reach, as CIDRs. */
   closed: readonly string[];
+  opened?: OpenedNetworks;
   /** Resolves names for containers. Undefined: they can resolve none. */
   resolver?: Pick<DnsForwarder, 'open' | 'close'>;
 }
@@ -268,8 +269,8 @@ export class ProjectContainers {
   }
 
   #network(slot: Slot): NetworkPlace {
-    const { number, closed } = this.place;
-    return { name: this.#name(slot), pair: pairOf(number, slot), closed };
+    const { number, closed, opened } = this.place;
+    return { name: this.#name(slot), pair: pairOf(number, slot), closed, ...(opened ? { opened } : {}) };
   }
 
   #name(slot: Slot): string {
