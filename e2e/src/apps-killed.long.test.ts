@@ -109,7 +109,7 @@ let version = 1;
 
 for (const [step, { files, isReached }] of Object.entries(STEPS)) {
   for (const [victim, kill] of Object.entries(VICTIMS)) {
-    test(`the ${victim} is killed while a version is ${step}: the app serves, and the version becomes live`, async () => {
+    test(`the app serves and its version becomes live if the ${victim} is killed while it is ${step}`, async () => {
       const before = version;
       version += 1;
       push(own, 'killed', files(version));
