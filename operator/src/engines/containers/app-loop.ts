@@ -6,6 +6,7 @@
  * Each step begins with a look at what is there. So a process of the platform that was killed at any point is followed
  * by one that continues.
  */
+import { Refused } from '@slipway/kaniko-build-wrapper';
 import { delayOf } from '@slipway/program';
 import type { Logger } from 'pino';
 import type { AppView } from '../../capabilities/index.js';
@@ -200,13 +201,13 @@ export class AppLoop {
     try {
       await containers.start(slot, order);
     } catch (error) {
-      if (!(error instanceof CommandFailed)) throw error;
+      if (!(error instanceof CommandFailed || error instanceof Refused)) throw error;
       return await this.#refuse(
         containers,
         slot,
         wanted,
         digestOf(order),
-        `The container did not start: ${wordsOf(error)}.`,
+        `The container did not start: ${whyNotStarted(error)}.`,
       );
     }
     this.#healthyBy = { slot, deadline: performance.now() + HEALTHY_WITHIN_MS };
@@ -426,12 +427,14 @@ const textOf = (state: AppState, { memoryBytes: _, ...view }: AppView): string =
 const inWords = ({ host, port }: ContainerAddress): string => `${host}:${port}`;
 const inMegabytes = (bytes: number): number => Math.ceil(bytes / 1e6) * 1e6;
 
-/** Returns the last line of podman's complaint, such as that the image has no such command. */
-const wordsOf = ({ complaint }: CommandFailed): string =>
-  (complaint.split('\n').at(-1) ?? '')
+/** Returns the refusal, or the last line of podman's complaint, such as that the image has no such command. */
+function whyNotStarted(error: CommandFailed | Refused): string {
+  const words = error instanceof Refused ? error.message : (error.complaint.split('\n').at(-1) ?? '');
+  return words
     .replace(/^Error: /, '')
     .slice(0, WORDS_SHOWN)
     .toWellFormed();
+}
 
 /** Returns the end of an output, on one line. */
 const shownWords = (text: string): string => text.replaceAll(/\s+/g, ' ').trim().slice(-WORDS_SHOWN).toWellFormed();
