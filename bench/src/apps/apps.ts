@@ -3,20 +3,11 @@
  * the same app.
  */
 import { fileURLToPath } from 'node:url';
-import {
-  type Bench,
-  type BenchContext,
-  type BenchResult,
-  type Closers,
-  chosen,
-  closing,
-  type Table,
-  type Target,
-} from '../bench.js';
+import { type Bench, type BenchContext, type BenchResult, type Closers, chosen, closing } from '../bench.js';
 import { LoadGenerator } from '../measure/load.js';
-import { type Contestant, interleave, type Measured, ratioOf } from '../measure/rounds.js';
+import { type Contestant, interleave, type Measured } from '../measure/rounds.js';
 import { startProgram } from '../peers.js';
-import { decimals, whole } from '../report/table.js';
+import { servedTable, servedTarget } from '../report/served.js';
 import { startDataPlane } from './data-plane.js';
 
 const SLIPWAY = 'slipway';
@@ -51,7 +42,8 @@ async function measure(context: BenchContext, closers: Closers): Promise<BenchRe
     served.push({ size, results: await interleave(contestants, { ...plan, connections: size.connections }) });
     for (const { close } of contestants) close();
   }
-  return { tables: served.map(tableOf), targets: served.map(targetOf), skipped: [], data: { served } };
+  const targets = served.map((each) => servedTarget(each, SLIPWAY, BARE, AT_LEAST_OF_BARE));
+  return { tables: served.map(servedTable), targets, skipped: [], data: { served } };
 }
 
 async function proxiesOf({ environment }: BenchContext, closers: Closers): Promise<Proxy[]> {
@@ -81,24 +73,3 @@ function contestant({ name, pid, port, host }: Proxy, { bytes }: Size) {
     close: () => load.close(),
   } satisfies Contestant & { close(): void };
 }
-
-const tableOf = ({ size, results }: { size: Size; results: Measured[] }): Table => ({
-  title: `${size.name}, ${size.connections} at once`,
-  head: ['who', 'a second', 'MB/s', 'spread', 'p50 ms', 'p95 ms', 'CPU ms each'],
-  rows: results.map(({ name, perSecond, p50 = Number.NaN, p95 = Number.NaN, cpuMicros }) => [
-    name,
-    whole(perSecond.median),
-    whole((perSecond.median * size.bytes) / KB ** 2),
-    `${whole(perSecond.lowest)} – ${whole(perSecond.highest)}`,
-    decimals(p50, 1),
-    decimals(p95, 1),
-    decimals((cpuMicros.server ?? 0) / 1000),
-  ]),
-});
-
-const targetOf = ({ size, results }: { size: Size; results: Measured[] }): Target => ({
-  what: `${size.name}: ${SLIPWAY} ÷ ${BARE}`,
-  value: ratioOf(results, SLIPWAY, BARE).ratio.median,
-  target: AT_LEAST_OF_BARE,
-  bound: 'at least',
-});

@@ -19,9 +19,10 @@ import {
 } from '../bench.js';
 import { LoadGenerator } from '../measure/load.js';
 import { children } from '../measure/processes.js';
-import { type Contestant, interleave, type Measured, ratioOf } from '../measure/rounds.js';
+import { type Contestant, interleave, type Measured } from '../measure/rounds.js';
 import { startProgram } from '../peers.js';
-import { decimals, whole } from '../report/table.js';
+import { servedTable, servedTarget } from '../report/served.js';
+import { decimals } from '../report/table.js';
 import { startNginx } from './nginx.js';
 import { type Pushed, Site } from './site.js';
 
@@ -70,7 +71,10 @@ async function measure(context: BenchContext, closers: Closers): Promise<BenchRe
   const [pushes, rollbacks] = parts.includes(PUSH) ? await pushed(site, plan.rounds, say) : [[], []];
   return {
     tables: [...served.map(servedTable), ...(pushes.length > 0 ? [pushTable(pushes, rollbacks)] : [])],
-    targets: [...served.map(servedTarget), ...(pushes.length > 0 ? pushTargets(pushes, rollbacks) : [])],
+    targets: [
+      ...served.map((each) => servedTarget(each, SLIPWAY, BARE, AT_LEAST_OF_BARE)),
+      ...(pushes.length > 0 ? pushTargets(pushes, rollbacks) : []),
+    ],
     skipped,
     data: { served, pushes, rollbacks },
   };
@@ -130,27 +134,6 @@ async function pushed(site: Site, rounds: number, say: (text: string) => void): 
   }
   return [pushes.slice(1), rollbacks.slice(1)];
 }
-
-const servedTable = ({ size, results }: { size: Size; results: Measured[] }): Table => ({
-  title: `${size.name}, ${size.connections} at once`,
-  head: ['who', 'a second', 'MB/s', 'spread', 'p50 ms', 'p95 ms', 'CPU ms each'],
-  rows: results.map(({ name, perSecond, p50 = Number.NaN, p95 = Number.NaN, cpuMicros }) => [
-    name,
-    whole(perSecond.median),
-    whole((perSecond.median * size.bytes) / KB ** 2),
-    `${whole(perSecond.lowest)} – ${whole(perSecond.highest)}`,
-    decimals(p50, 1),
-    decimals(p95, 1),
-    decimals((cpuMicros.server ?? 0) / 1000),
-  ]),
-});
-
-const servedTarget = ({ size, results }: { size: Size; results: Measured[] }): Target => ({
-  what: `${size.name}: ${SLIPWAY} ÷ ${BARE}`,
-  value: ratioOf(results, SLIPWAY, BARE).ratio.median,
-  target: AT_LEAST_OF_BARE,
-  bound: 'at least',
-});
 
 const seconds = (milliseconds: number) => decimals(milliseconds / 1000);
 const medianOf = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1] as number;
