@@ -99,10 +99,10 @@ test('a process that listens elsewhere, or ends, leaves the version before, and 
   const elsewhere = await deployed(own, project);
   assert.is(elsewhere.phase, 'Failed');
   assert.match(elsewhere.message, /port 3000 instead of the port in PORT, which is 8080/);
-  push(own, 'first', { 'app.js': 'console.error("no database"); process.exit(7);' });
+  push(own, 'first', { 'app.js': 'console.error("\\u001b[31mno database"); process.exit(7);' });
   const ended = await deployed(own, project);
   assert.is(ended.phase, 'Failed');
-  assert.match(ended.message, /exit code 7\. Its last output: no database/);
+  assert.match(ended.message, /exit code 7\. Its last output: \[31mno database/);
   assert.is((await page(project))?.version, 2);
   const { status, services } = await statusOf(project);
   assert.equal([status, services.app?.up], ['healthy', true]);
@@ -174,6 +174,13 @@ test('a platform that was stopped has no container, and one that starts again ha
   assert.equal(enginesOf(project), []);
   await startPlatform(platform, host.settings);
   await until(() => page(project).catch(() => undefined), 'it serves again');
+});
+
+test('an app that was never deployed is deleted without a disk', async () => {
+  const never = await createApp(own, 'never');
+  assert.is((await person.call('DELETE', `/projects/${never.id}`)).status, 200);
+  await person.untilGone(never.id);
+  assert.equal(leftoversOf(platform, never), []);
 });
 
 test('a deleted app leaves nothing on the machine', async () => {

@@ -123,12 +123,11 @@ export class AppLoop {
   }
 
   /** Ends the loop. The containers stay. */
-  async close(): Promise<ProjectContainers | undefined> {
+  async close(): Promise<void> {
     this.#isClosed = true;
     this.#wake();
     await this.#ended;
     for (const { done } of this.#waiters) done(new Error('the platform stops'));
-    return this.#containers;
   }
 
   async #run(): Promise<void> {
@@ -436,5 +435,10 @@ function whyNotStarted(error: CommandFailed | Refused): string {
     .toWellFormed();
 }
 
-/** Returns the end of an output, on one line. */
-const shownWords = (text: string): string => text.replaceAll(/\s+/g, ' ').trim().slice(-WORDS_SHOWN).toWellFormed();
+/** Returns the end of an output, on one line. A terminal that shows the status must not obey it. */
+const shownWords = (text: string): string =>
+  text
+    .replaceAll(/[\s\p{Cc}]+/gu, ' ')
+    .trim()
+    .slice(-WORDS_SHOWN)
+    .toWellFormed();

@@ -2,12 +2,12 @@
  * The apps of one machine: builds their images and runs their containers. In: the contexts of builds, and settings of
  * projects. Out: images, and containers that serve. They outlive a process that is killed: another one finds them.
  */
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Plan } from '@slipway/crds';
 import { APP_LIMITS, type EngineForm } from '@slipway/installation';
 import { type ImageContext, smallFile } from '@slipway/kaniko-build-wrapper';
-import { addressesOf } from '@slipway/program';
+import { addressesOf, unlessMissing } from '@slipway/program';
 import type { Logger } from 'pino';
 import type { AppSettings, Apps, AppView, EngineOutcome, EngineProject } from '../../capabilities/index.js';
 import { AppLoop, type AppState } from './app-loop.js';
@@ -151,6 +151,8 @@ export class ContainerApps implements Apps {
     const app = this.#app(ref);
     this.#apps.delete(ref);
     await app.loop.close();
+    // A project that was never built has no disk.
+    if ((await stat(this.#folderOf(ref)).catch(unlessMissing)) === undefined) return;
     const containers = await app.open();
     await Promise.all(SLOTS.map((slot) => containers.stop(slot, seconds)));
     await containers.close();
