@@ -176,7 +176,7 @@ test('a platform that was stopped has no container, and one that starts again ha
   await until(() => page(project).catch(() => undefined), 'it serves again');
 });
 
-test('an app that was never deployed is deleted without a disk', async () => {
+test('an app that was never deployed leaves nothing on the machine', async () => {
   const never = await createApp(own, 'never');
   assert.is((await person.call('DELETE', `/projects/${never.id}`)).status, 200);
   await person.untilGone(never.id);
