@@ -27,7 +27,7 @@ const REQUESTS_A_SECOND = 50;
 
 const workshop = new Workshop();
 const host = await new GitServer(workshop, TOKEN).listen();
-const platform = await startPlatform(undefined, host.settings);
+let platform = await startPlatform(undefined, host.settings);
 const person = await Management.register(platform);
 const own: AppHost = { person, workshop, host, token: TOKEN };
 const lacking = await whyNoApps(person);
@@ -172,7 +172,7 @@ test('a suspended app ends, and a resumed one serves', async () => {
 test('a platform that was stopped has no container, and one that starts again has the same', async () => {
   await platform.stop();
   assert.equal(enginesOf(project), []);
-  await startPlatform(platform, host.settings);
+  platform = await startPlatform(platform, host.settings);
   await until(() => page(project).catch(() => undefined), 'it serves again');
 });
 
