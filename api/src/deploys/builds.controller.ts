@@ -13,12 +13,10 @@ import { ProjectId } from '../projects/project.schema.js';
 import { BuildId, BuildView, EXAMPLE_BUILD, EXAMPLE_PREVIEW, PreviewView } from './build.schema.js';
 import { BuildsService } from './builds.service.js';
 import { Deployed, EXAMPLES, PreviewQuery } from './deploy.schema.js';
-import { offsetOf } from './log-followers.js';
+import { eventStream, isEventStream, positionOf } from './log-followers.js';
 import { PreviewsService } from './previews.service.js';
 
 const NO_BUILD = { 404: 'There is no such project or build, or it is not yours.' };
-
-const isEventStream = ({ accept = '' }: IncomingHttpHeaders) => accept.includes('text/event-stream');
 
 @ApiTags('deploys')
 @Controller()
@@ -79,9 +77,7 @@ export class BuildsController {
     @CallerSignal() closed: AbortSignal,
   ): Promise<StreamableFile> {
     if (isEventStream(headers)) {
-      const from = offsetOf(headers['last-event-id'] as string | undefined);
-      const { events, signal } = await this.builds.follow(caller, { id, buildId }, from, closed);
-      return new StreamableFile(Readable.from(events, { signal }), { type: 'text/event-stream; charset=utf-8' });
+      return eventStream(await this.builds.follow(caller, { id, buildId }, positionOf(headers) ?? 0, closed));
     }
     const pieces = await this.builds.output(caller, id, buildId);
     return new StreamableFile(Readable.from(pieces), { type: 'text/plain; charset=utf-8' });

@@ -19,7 +19,8 @@ import { BuildResources, type SeenBuild } from './build-resources.js';
 import { viewsOf } from './build-view.js';
 import type { Deployed } from './deploy.schema.js';
 import { refuseWithoutPreviews } from './deploys.service.js';
-import { LogFollowers } from './log-followers.js';
+import { type Following, LogFollowers } from './log-followers.js';
+import { piecesOf } from './log-texts.js';
 
 @Injectable()
 export class BuildsService {
@@ -44,20 +45,22 @@ export class BuildsService {
 
   async output(caller: Principal, id: number, number: number): Promise<AsyncIterable<Buffer>> {
     const { project, build } = await this.find(caller, id, number);
-    return this.outputs.pieces(project.metadata.name, build.metadata.name);
+    return piecesOf(this.outputs.of(project.metadata.name, build.metadata.name), 0);
   }
 
   /** Yields the events of the output until the build ends or `closed` is aborted. */
-  async follow(
-    caller: Principal,
-    { id, buildId }: BuildId,
-    from: number,
-    closed: AbortSignal,
-  ): Promise<ReturnType<LogFollowers['follow']>> {
+  async follow(caller: Principal, { id, buildId }: BuildId, from: number, closed: AbortSignal): Promise<Following> {
     const { project, build } = await this.find(caller, id, buildId);
     // The build's spec.project is written by users of kubectl, and may name another project.
     const ref = project.metadata.name;
-    return this.followers.follow({ ref, build: build.metadata.name, accountId: caller.user.id, from }, closed);
+    const { name } = build.metadata;
+    const ended = async () => {
+      const now = await this.resources.get(ref, name);
+      // Null: the build was deleted.
+      return now && !isBuildFinished(now) ? undefined : { phase: now?.status?.phase ?? null };
+    };
+    const log = this.outputs.of(ref, name);
+    return this.followers.follow({ ref, accountId: caller.user.id, log, ended, from }, closed);
   }
 
   /** The operator ends the build; until then its phase does not change. */

@@ -3,7 +3,6 @@
  * operator.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
-import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { BuildStatus } from '@slipway/crds';
@@ -12,6 +11,7 @@ import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { FOLLOWERS } from './log-followers.js';
+import { followLog, type LogReader } from './log-reader.testing.js';
 import { buildsPath, type Deploys, type Site, startDeploys } from './testing.js';
 
 const buildsFolder = mkdtempSync(path.join(tmpdir(), 'slipway-builds-'));
@@ -37,48 +37,8 @@ async function running(): Promise<{ site: Site; log: BuildLogWriter }> {
   return { site, log: await logs.write(site.ref, 'build-1', 1024 * 1024) };
 }
 
-interface Event {
-  event: string;
-  id: number;
-  data: { text?: string; phase?: string };
-}
-
-class Reader {
-  text = '';
-  ended = false;
-  constructor(readonly response: IncomingMessage) {
-    response.setEncoding('utf8').on('data', (chunk: string) => {
-      this.text += chunk;
-    });
-    response.on('close', () => {
-      this.ended = true;
-    });
-  }
-  get events(): Event[] {
-    const blocks = this.text.split('\n\n').slice(0, -1);
-    return blocks.filter((block) => !block.startsWith(':')).map(parse);
-  }
-  /** Returns the output that has arrived. */
-  get output(): string {
-    return this.events.map(({ data }) => data.text ?? '').join('');
-  }
-}
-
-function parse(block: string): Event {
-  const [, event, id, data] = /^event: (\w+)\nid: (\d+)\ndata: (.*)$/.exec(block) ?? [];
-  return { event: event as string, id: Number(id), data: JSON.parse(data as string) };
-}
-
-function follow(site: Site, headers: Record<string, string> = {}): Promise<Reader> {
-  const { api, owner } = deploys;
-  const sent = { authorization: `Bearer ${owner.token}`, accept: 'text/event-stream', ...headers };
-  const options = { socketPath: api.settings.listen, path: `/projects/${site.id}/builds/1/logs`, headers: sent };
-  return new Promise((resolve, reject) => {
-    request({ ...options, agent: false }, (response) => resolve(new Reader(response)))
-      .on('error', reject)
-      .end();
-  });
-}
+const follow = (site: Site, headers: Record<string, string> = {}): Promise<LogReader> =>
+  followLog(deploys, `/projects/${site.id}/builds/1/logs`, headers);
 
 test('a reader follows the log of a running build to its end, and the last event has the phase', async () => {
   const { site, log } = await running();
@@ -112,7 +72,7 @@ test('a log continues after the byte in Last-Event-ID, or starts over if the log
   const anew = await follow(site, { 'last-event-id': '5000' });
   await until(() => anew.ended, 'the end');
   assert.equal([anew.events[0]?.event, anew.output], ['restart', 'seen not seen']);
-  for (const id of ['x', '-1', '1e3', '9'.repeat(13)]) {
+  for (const id of ['x', '-1', '1e3', '9'.repeat(16)]) {
     assert.is((await follow(site, { 'last-event-id': id })).response.statusCode, 400, id);
   }
 });

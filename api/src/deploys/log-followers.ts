@@ -1,13 +1,13 @@
 /**
- * Follows the output of builds as server-sent events. In: a build, a byte offset, and a signal. Out: texts of events. A
- * slow reader suspends only its own follower, which keeps one piece of output and reads the next on demand.
+ * Follows logs as server-sent events. In: a log, a position in bytes, and a signal. Out: texts of events. A slow reader
+ * suspends only its own follower, which keeps one piece of the log and reads the next on demand.
  */
+import type { IncomingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Injectable, type OnModuleDestroy } from '@nestjs/common';
-import { type Build, isBuildFinished } from '@slipway/crds';
+import { Injectable, type OnModuleDestroy, StreamableFile } from '@nestjs/common';
 import { invalid, retryLater } from '../http/problem.js';
-import { BuildOutputs } from './build-outputs.js';
-import { BuildResources } from './build-resources.js';
+import { type ReadableLog, textsOf } from './log-texts.js';
 
 /** Maximum number of simultaneous followers in one process of the API. */
 export const FOLLOWERS = { ofProject: 4, ofAccount: 8, ofAll: 64 } as const;
@@ -20,10 +20,17 @@ const LIFETIME_MS = 15 * 60_000;
 
 export interface Followed {
   ref: string;
-  build: string;
   accountId: number;
-  /** Number of bytes of the output that the reader has received. */
+  log: ReadableLog;
+  /** Called before each look at the log. Returns the data of the last event if the log is complete. */
+  ended(): Promise<object | undefined>;
+  /** Number of bytes of the log that the reader has received. */
   from: number;
+}
+
+export interface Following {
+  events: AsyncGenerator<string>;
+  signal: AbortSignal;
 }
 
 @Injectable()
@@ -31,18 +38,13 @@ export class LogFollowers implements OnModuleDestroy {
   private readonly active = new Set<Followed>();
   private readonly stop = new AbortController();
 
-  constructor(
-    private readonly resources: BuildResources,
-    private readonly outputs: BuildOutputs,
-  ) {}
-
   /** Open responses would delay the end of the process. */
   onModuleDestroy(): void {
     this.stop.abort();
   }
 
   /** Occupies a place until `signal` is aborted. */
-  follow(followed: Followed, closed: AbortSignal): { events: AsyncGenerator<string>; signal: AbortSignal } {
+  follow(followed: Followed, closed: AbortSignal): Following {
     this.refuseTooMany(followed);
     this.active.add(followed);
     closed.addEventListener('abort', () => this.active.delete(followed), { once: true });
@@ -58,13 +60,13 @@ export class LogFollowers implements OnModuleDestroy {
     const refusal =
       (ofProject >= FOLLOWERS.ofProject && `${FOLLOWERS.ofProject} readers follow logs of this project already.`) ||
       (ofAccount >= FOLLOWERS.ofAccount && `${FOLLOWERS.ofAccount} readers of this account follow logs already.`) ||
-      (all.length >= FOLLOWERS.ofAll && 'Too many readers follow logs of builds now.');
+      (all.length >= FOLLOWERS.ofAll && 'Too many readers follow logs now.');
     if (refusal) throw retryLater('too_many_requests', `${refusal} Close one, or read the log as text/plain.`, 10);
   }
 
   private async *eventsOf(followed: Followed, signal: AbortSignal): AsyncGenerator<string> {
     try {
-      yield ': the output of the build follows\n\n';
+      yield ': the log follows\n\n';
       yield* this.untilEnd(followed, signal);
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -73,23 +75,25 @@ export class LogFollowers implements OnModuleDestroy {
     }
   }
 
-  private async *untilEnd({ ref, build, from }: Followed, signal: AbortSignal): AsyncGenerator<string> {
+  private async *untilEnd({ log, ended, from }: Followed, signal: AbortSignal): AsyncGenerator<string> {
     let position = from;
     for (let idleMs = 0; ; idleMs += POLL_MS) {
-      // Read before the output: the output of an ended build is complete.
-      const seen = await this.resources.get(ref, build);
-      const isOver = seen === undefined || isBuildFinished(seen);
-      if (position > (await this.outputs.bytes(ref, build))) {
-        position = 0;
+      const end = await ended();
+      const { start, end: written } = await log.kept();
+      if (position > written) {
+        position = start;
         yield eventOf('restart', position, {});
+      } else if (position < start) {
+        yield eventOf('skipped', start, { bytes: start - position });
+        position = start;
       }
-      for await (const { text, end } of this.outputs.texts(ref, build, position, isOver)) {
+      for await (const piece of textsOf(log, position, end !== undefined)) {
         signal.throwIfAborted();
-        position = end;
+        position = piece.end;
         idleMs = 0;
-        yield eventOf('log', position, { text });
+        yield eventOf('log', position, { text: piece.text });
       }
-      if (isOver) return yield eventOf('end', position, { phase: phaseOf(seen) });
+      if (end !== undefined) return yield eventOf('end', position, end);
       if (idleMs >= HEARTBEAT_MS) {
         idleMs = 0;
         yield ': waiting\n\n';
@@ -99,16 +103,18 @@ export class LogFollowers implements OnModuleDestroy {
   }
 }
 
-/** Null: the build was deleted. */
-const phaseOf = (build: Build | undefined) => build?.status?.phase ?? null;
-
 /** JSON has line breaks only as escapes in strings, so no output can end the event or begin another. */
 const eventOf = (event: string, id: number, data: object) =>
   `event: ${event}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`;
 
-/** Returns the byte offset of the reader's last event, whose id it repeats. */
-export function offsetOf(lastEventId: string | undefined): number {
-  if (lastEventId === undefined || lastEventId === '') return 0;
-  if (/^\d{1,12}$/.test(lastEventId)) return Number(lastEventId);
+/** Returns the position of the reader's last event, whose id it repeats. Undefined: it has received none. */
+export function positionOf({ 'last-event-id': lastEventId = '' }: IncomingHttpHeaders): number | undefined {
+  if (lastEventId === '') return undefined;
+  if (typeof lastEventId === 'string' && /^\d{1,15}$/.test(lastEventId)) return Number(lastEventId);
   throw invalid('Last-Event-ID', 'must be the id of an event of this log: a number of bytes');
 }
+
+export const isEventStream = ({ accept = '' }: IncomingHttpHeaders): boolean => accept.includes('text/event-stream');
+
+export const eventStream = ({ events, signal }: Following): StreamableFile =>
+  new StreamableFile(Readable.from(events, { signal }), { type: 'text/event-stream; charset=utf-8' });
