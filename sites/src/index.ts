@@ -1,3 +1,4 @@
+export { AppLogs, type KeptOutput } from './app-logs.js';
 export { BuildLogs, type BuildLogWriter, type LogSection } from './build-logs.js';
 export { ContentStoreClient, publishTo } from './content-store/client.js';
 export { type PublishGrant, signGrant } from './content-store/grants.js';

@@ -1,8 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { Body, Controller, Headers, Ip, Param, Query } from '@nestjs/common';
+import { Readable } from 'node:stream';
+import { Body, Controller, Headers, Ip, Param, Query, StreamableFile } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
+import Type from 'typebox';
 import { Caller } from '../callers/caller.js';
 import type { Principal } from '../callers/principal.js';
+import { CallerSignal } from '../http/caller-signal.js';
 import { RawBody, type UnreadBody } from '../http/raw-body.js';
 import { Route, type RouteOptions } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
@@ -10,7 +13,17 @@ import { ProjectId } from '../projects/project.schema.js';
 import { AppsService } from './apps.service.js';
 import { TOKEN_HEADER } from './deliveries.js';
 import { ONLY_JSON } from './delivery-body.js';
-import { AppDeploy, AppRollback, Deployed, DeployQuery, EXAMPLES, PushEvent } from './deploy.schema.js';
+import {
+  AppDeploy,
+  AppLogQuery,
+  AppRollback,
+  DEFAULT_LINES,
+  Deployed,
+  DeployQuery,
+  EXAMPLES,
+  PushEvent,
+} from './deploy.schema.js';
+import { eventStream, isEventStream, positionOf } from './log-followers.js';
 import { SIGNATURE_HEADERS } from './webhook-signatures.js';
 
 const DELETING: RouteOptions['problems'] = {
@@ -103,6 +116,44 @@ export class AppsController {
   })
   rollBackApp(@Caller() caller: Principal, @Param() { id }: ProjectId, @Body() wanted: AppRollback): Promise<Deployed> {
     return this.apps.rollBack(caller, id, wanted);
+  }
+
+  @Route('GET', '/projects/{id}/compute/logs', {
+    summary: 'Read the output of an app',
+    description:
+      'Returns the last lines of what the containers of the app have printed, as plain text of at most 1 MiB. Each ' +
+      'line begins with its time. With `Accept: text/event-stream` it follows the output from there on, as ' +
+      'server-sent events: `log` has `text`, `skipped` has the `bytes` that are no longer kept, and `end` means that ' +
+      'the project was removed. The id of an event is a position, from which `Last-Event-ID` continues.',
+    access: 'builds:read',
+    cost: 5,
+    params: ProjectId,
+    query: AppLogQuery,
+    answer: {
+      status: 200,
+      description: 'The output.',
+      schema: Type.String(),
+      example: '2026-07-01T12:00:00.000Z listening at 8080\n',
+      contentType: 'text/plain',
+    },
+    problems: {
+      400: { kind: 'wrong_type', text: 'The project is not an app, or a parameter is not valid.' },
+      404: 'There is no such project, or it is not yours.',
+      429: 'Too many requests, or too many readers follow logs.',
+    },
+  })
+  async readAppOutput(
+    @Caller() caller: Principal,
+    @Param() { id }: ProjectId,
+    @Query() { lines = DEFAULT_LINES }: AppLogQuery,
+    @Headers() headers: IncomingHttpHeaders,
+    @CallerSignal() closed: AbortSignal,
+  ): Promise<StreamableFile> {
+    if (isEventStream(headers)) {
+      return eventStream(await this.apps.follow(caller, id, { lines, from: positionOf(headers) }, closed));
+    }
+    const pieces = await this.apps.output(caller, id, lines);
+    return new StreamableFile(Readable.from(pieces), { type: 'text/plain; charset=utf-8' });
   }
 
   @Route('POST', '/projects/{id}/compute/restart', {

@@ -7,6 +7,7 @@ import type { SeenProject } from '../kubernetes/project-cache.js';
 import { refuseExceptApps } from '../projects/project-types.js';
 import { ProjectsService, refuseDeleting } from '../projects/projects.service.js';
 import { refuseSuspended } from '../projects/suspension.js';
+import { AppOutputs } from './app-outputs.js';
 import { AppRestarts } from './app-restarts.js';
 import { BuildResources } from './build-resources.js';
 import { liveOf, versionBefore } from './build-view.js';
@@ -15,6 +16,11 @@ import { DeliveredDeploys, productionBranchOf, refuseUnbuildable } from './deliv
 import type { DeliveryRoute, DeployRequest } from './deliveries.js';
 import { ONLY_JSON } from './delivery-body.js';
 import type { AppRollback, Deployed } from './deploy.schema.js';
+import { type Following, LogFollowers } from './log-followers.js';
+import { piecesOf, startOfLast } from './log-texts.js';
+
+/** Maximum bytes of the last lines in a response. */
+export const LOG_BYTES = 1024 * 1024;
 
 const APPS: DeliveryRoute = {
   forms: ONLY_JSON,
@@ -34,6 +40,8 @@ export class AppsService {
     private readonly builds: BuildsService,
     private readonly resources: BuildResources,
     private readonly restarts: AppRestarts,
+    private readonly outputs: AppOutputs,
+    private readonly followers: LogFollowers,
   ) {}
 
   async deploy(caller: Principal, id: number): Promise<Deployed> {
@@ -60,6 +68,41 @@ export class AppsService {
     refuseSuspended(project);
     await this.refuseUndeployed(project);
     await this.restarts.restart(id, project);
+  }
+
+  /** Yields the last lines of the app's output. */
+  async output(caller: Principal, id: number, lines: number): Promise<AsyncIterable<Buffer>> {
+    const log = this.outputs.of((await this.findApp(caller, id)).metadata.name);
+    return piecesOf(log, await startOfLast(log, lines, LOG_BYTES));
+  }
+
+  /** Yields the events of the output from a position on, or from its last lines, until the project is removed. */
+  async follow(
+    caller: Principal,
+    id: number,
+    { lines, from }: { lines: number; from: number | undefined },
+    closed: AbortSignal,
+  ): Promise<Following> {
+    const ref = (await this.findApp(caller, id)).metadata.name;
+    const log = this.outputs.of(ref);
+    const isGone = (error: unknown) => error instanceof Problem && error.kind === 'not_found';
+    // Removed, or given to another account.
+    const ended = () =>
+      this.projects.find(caller, id).then(
+        () => undefined,
+        (error) => {
+          if (isGone(error)) return {};
+          throw error;
+        },
+      );
+    const start = from ?? (await startOfLast(log, lines, LOG_BYTES));
+    return this.followers.follow({ ref, accountId: caller.user.id, log, ended, from: start }, closed);
+  }
+
+  private async findApp(caller: Principal, id: number): Promise<SeenProject> {
+    const { project } = await this.projects.find(caller, id);
+    refuseExceptApps(project, 'A site has no process. Its builds have GET /projects/{id}/builds/{buildId}/logs.');
+    return project;
   }
 
   private async numberBefore(project: SeenProject): Promise<number> {

@@ -66,6 +66,23 @@ export const AppRollback = Type.Object(
 );
 export type AppRollback = Type.Static<typeof AppRollback>;
 
+export const DEFAULT_LINES = 200;
+
+export const AppLogQuery = Type.Object(
+  {
+    lines: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 10_000,
+        default: DEFAULT_LINES,
+        description: 'Maximum number of lines. Without effect if `Last-Event-ID` is given.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type AppLogQuery = Type.Static<typeof AppLogQuery>;
+
 export const PreviewQuery = Type.Object(
   { branch: BranchName('The branch whose preview is removed.') },
   { additionalProperties: false },

@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ProjectsModule } from '../projects/projects.module.js';
+import { AppOutputs } from './app-outputs.js';
 import { AppRestarts } from './app-restarts.js';
 import { AppsController } from './apps.controller.js';
 import { AppsService } from './apps.service.js';
@@ -23,6 +24,7 @@ import { WebhookSecrets } from './webhook-secrets.js';
   imports: [ProjectsModule],
   controllers: [DeploysController, AppsController, BuildsController],
   providers: [
+    AppOutputs,
     AppRestarts,
     AppsService,
     DeliveredDeploys,
