@@ -18,7 +18,7 @@ import {
 } from '@slipway/installation';
 import type { Informer, KubeClient, KubeObject } from '@slipway/kubernetes';
 import { NOT_PUBLIC } from '@slipway/program';
-import { ContentStoreClient } from '@slipway/sites';
+import { AppLogs, ContentStoreClient } from '@slipway/sites';
 import type { Logger } from 'pino';
 import type { Capabilities, FunctionEngine, Isolation } from './capabilities/index.js';
 import type { ProjectCaches } from './controllers/project/controller.js';
@@ -232,7 +232,7 @@ function onMachine(settings: MachineSettings, deps: EngineWorld): Installed {
 
 /** Undefined: this machine has no container engine. */
 function appsOf({ containerEngine, appsFolder, builds }: MachineSettings, log: Logger): ContainerApps | undefined {
-  if (!containerEngine || !('form' in containerEngine) || appsFolder === undefined) return undefined;
+  if (!containerEngine || !('form' in containerEngine) || appsFolder === undefined || !builds) return undefined;
   const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses);
   const addresses = own.filter(({ family }) => family === 'IPv4').map(({ address }) => `${address}/32`);
   return new ContainerApps({
@@ -240,7 +240,8 @@ function appsOf({ containerEngine, appsFolder, builds }: MachineSettings, log: L
     form: containerEngine.form,
     closed: [...NOT_PUBLIC, ...addresses],
     // This machine stays closed, with all ports of the platform.
-    opened: { networks: builds?.reach.allowed ?? [], except: addresses },
+    opened: { networks: builds.reach.allowed, except: addresses },
+    logs: new AppLogs(path.join(builds.folder, 'app-logs')),
     log,
   });
 }

@@ -81,6 +81,7 @@ export class AppLoop {
   #refused: { digest: string; message: string } | undefined;
   /** Ends of the container that serves, in a row, and when it starts again. */
   #ends = { inRow: 0, startAt: 0, startedAt: 0, words: '' };
+  #copiedAt = Number.NEGATIVE_INFINITY;
   #waiters: { build: string; done: (error?: Error) => void }[] = [];
   #wake: () => void = () => {};
   #isClosed = false;
@@ -161,6 +162,7 @@ export class AppLoop {
     if (!version) return this.#show({ kind: 'none' }, { restarts: 0 }, IDLE_MS);
     this.#containers ??= await this.deps.open();
     this.#serving ??= await readServing(this.#containers.place.volatile);
+    await this.#copyOutput(this.#containers);
     if (settings.suspended) return await this.#suspend(this.#containers);
     return await this.#bring(this.#containers, { settings, versions, version });
   }
@@ -186,6 +188,19 @@ export class AppLoop {
     return await this.#begin(containers, order, wanted);
   }
 
+  /** Copies what the containers printed, once a second. */
+  async #copyOutput(containers: ProjectContainers): Promise<void> {
+    if (performance.now() < this.#copiedAt + LOOK_MS) return;
+    this.#copiedAt = performance.now();
+    await containers
+      .copyOutput()
+      .catch((error) => this.deps.log.warn({ err: error }, 'output of an app not copied to its log'));
+  }
+
+  async #note(containers: ProjectContainers, text: string): Promise<void> {
+    await containers.note(text).catch((error) => this.deps.log.warn({ err: error }, 'log of an app not written'));
+  }
+
   /** Starts the wanted container in the slot that does not serve. */
   async #begin(containers: ProjectContainers, order: ContainerOrder, wanted: Wanted): Promise<number> {
     const { settings, versions } = wanted;
@@ -197,6 +212,7 @@ export class AppLoop {
     if (serving !== undefined && (await this.#isDraining(containers, slot, settings))) return HEALTH_PAUSE_MS;
     if (serving === undefined) this.#show({ kind: 'starting', message: 'starting the container' }, this.#view, 0);
     await containers.stop(slot, STOP_SECONDS);
+    await this.#note(containers, `the container of ${order.build} starts`);
     try {
       await containers.start(slot, order);
     } catch (error) {
@@ -242,6 +258,7 @@ export class AppLoop {
       restarts: isRestart ? before.restarts : 0,
       ...(isRestart && before.lastExitCode !== undefined ? { lastExitCode: before.lastExitCode } : {}),
     });
+    await this.#note(containers, `the container of ${build} serves`);
     this.#movedAt = undefined;
     this.#refused = undefined;
     this.#healthyBy = undefined;
@@ -268,6 +285,7 @@ export class AppLoop {
     const message = words === '' ? reason : `${reason} Its last output: ${words}`;
     await containers.stop(slot, STOP_SECONDS);
     await containers.remove(slot);
+    await this.#note(containers, `the container of ${build} is removed: ${reason}`);
     this.#healthyBy = undefined;
     this.#tell(build, new NotHealthy(message));
     if (build !== versions.live) {
@@ -321,6 +339,8 @@ export class AppLoop {
     const pause = inRow === 1 ? 0 : delayOf(RESTARTS, inRow - 1);
     const again = pause === 0 ? 'now' : `in ${Math.ceil(pause / 1000)} seconds`;
     const message = `the process ended with exit code ${lastExitCode ?? '?'}, and starts again ${again}`;
+    await this.#copyOutput(containers);
+    await this.#note(containers, message);
     this.#ends = {
       inRow,
       startAt: performance.now() + pause,

@@ -8,6 +8,7 @@ import type { Plan } from '@slipway/crds';
 import { APP_LIMITS, type EngineForm } from '@slipway/installation';
 import { type ImageContext, smallFile } from '@slipway/kaniko-build-wrapper';
 import { addressesOf, unlessMissing } from '@slipway/program';
+import type { AppLogs } from '@slipway/sites';
 import type { Logger } from 'pino';
 import type { AppSettings, Apps, AppView, EngineOutcome, EngineProject } from '../../capabilities/index.js';
 import { AppLoop, type AppState } from './app-loop.js';
@@ -29,6 +30,8 @@ export interface ContainerAppsOptions {
   /** Ranges that containers may not reach, as CIDRs. */
   closed: readonly string[];
   opened: OpenedNetworks;
+  /** The output of the containers. */
+  logs: AppLogs;
   log: Logger;
 }
 
@@ -144,7 +147,7 @@ export class ContainerApps implements Apps {
   }
 
   async bytes(ref: string): Promise<number> {
-    return await bytesOfDisk({ file: path.join(this.#folderOf(ref), 'disk') });
+    return (await bytesOfDisk({ file: path.join(this.#folderOf(ref), 'disk') })) + (await this.options.logs.bytes(ref));
   }
 
   async stop(ref: string, seconds = 0): Promise<void> {
@@ -161,6 +164,7 @@ export class ContainerApps implements Apps {
   async remove(ref: string): Promise<void> {
     await this.stop(ref);
     await rm(this.#folderOf(ref), { recursive: true, force: true });
+    await this.options.logs.remove(ref);
     await this.#numbers.release(this.#folderOf(ref));
     this.#plans.delete(ref);
   }
@@ -200,15 +204,17 @@ export class ContainerApps implements Apps {
   }
 
   async #open(ref: string): Promise<ProjectContainers> {
-    const { form, closed, opened } = this.options;
+    const { form, closed, opened, logs } = this.options;
     const resolver = this.#resolver;
     const folder = this.#folderOf(ref);
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const number = await this.#numbers.of(folder);
     const volatile = path.join(VOLATILE, String(number));
     this.#routing.start();
-    const { diskBytes } = APP_LIMITS[this.#plans.get(ref) ?? 'free'];
-    return await ProjectContainers.open({ ref, number, folder, volatile, diskBytes, form, closed, opened, resolver });
+    const limits = () => APP_LIMITS[this.#plans.get(ref) ?? 'free'];
+    const keepOutput = (bytes: Buffer) => logs.append(ref, bytes, limits().logBytes);
+    const place = { ref, number, folder, volatile, form, closed, opened, resolver, keepOutput };
+    return await ProjectContainers.open({ ...place, diskBytes: limits().diskBytes });
   }
 
   #folderOf(ref: string): string {

@@ -190,6 +190,11 @@ export class Podman {
     return linesOf(text).map(withoutPrefix).join('\n');
   }
 
+  /** Deletes a container's log, which the next container of the same name would continue. */
+  async removeLog(log: string): Promise<void> {
+    await systemCommand(this.space.entering(['rm', '--force', '--', log]));
+  }
+
   #podman(words: readonly string[], options: PodmanOptions = {}) {
     const { signal, milliseconds } = options;
     return systemCommand(this.space.entering(['podman', ...this.#globals(), ...words]), {

@@ -9,6 +9,7 @@ import path from 'node:path';
 import type { EngineForm } from '@slipway/installation';
 import { parseJson, replaceFile, unlessMissing } from '@slipway/program';
 import { addressesOf, closeNetwork, type NetworkPlace, type OpenedNetworks, openNetwork } from './container-network.js';
+import { ContainerOutput } from './container-output.js';
 import {
   closeGroup,
   type GroupLimits,
@@ -54,6 +55,8 @@ export interface ProjectPlace {
   opened?: OpenedNetworks;
   /** Resolves names for containers. Undefined: they can resolve none. */
   resolver?: Pick<DnsForwarder, 'open' | 'close'>;
+  /** Appends to the log of the app. */
+  keepOutput(bytes: Buffer): Promise<void>;
 }
 
 export interface ContainerOrder {
@@ -87,6 +90,7 @@ export class ProjectContainers {
     readonly place: ProjectPlace,
     readonly space: ProjectSpace,
     readonly podman: Podman,
+    private readonly output: ContainerOutput,
   ) {}
 
   static async open(place: ProjectPlace): Promise<ProjectContainers> {
@@ -99,7 +103,12 @@ export class ProjectContainers {
     const folders = { store: path.join(disk.folder, 'store'), volatile: path.join(place.volatile, 'engine') };
     const files = { ...folders, settings, seccomp };
     await preparePodman(files, firstId);
-    const containers = new ProjectContainers(place, space, new Podman(space, files, place.form));
+    const output = new ContainerOutput({
+      disk: disk.folder,
+      volatile: place.volatile,
+      keep: (bytes) => place.keepOutput(bytes),
+    });
+    const containers = new ProjectContainers(place, space, new Podman(space, files, place.form), output);
     await containers.#openResolvers();
     return containers;
   }
@@ -202,6 +211,16 @@ export class ProjectContainers {
     return this.podman.lastWords(this.logOf(slot), bytes);
   }
 
+  /** Copies what the containers printed to the log of the app. */
+  async copyOutput(): Promise<void> {
+    for (const slot of SLOTS) if (await this.started(slot)) await this.output.copy(this.logOf(slot));
+  }
+
+  /** Appends a line of the platform to the log of the app. */
+  async note(text: string): Promise<void> {
+    await this.output.note(text);
+  }
+
   /** Sends TERM, and KILL after `seconds`. */
   async stop(slot: Slot, seconds: number): Promise<void> {
     if (await this.isRunning(slot)) await this.podman.stop(this.#name(slot), seconds);
@@ -209,10 +228,14 @@ export class ProjectContainers {
 
   async remove(slot: Slot): Promise<void> {
     if ((await this.started(slot)) === undefined) return;
+    // A full disk of the log must not keep a container.
+    await this.output.copy(this.logOf(slot)).catch(() => undefined);
     await this.podman.remove(this.#name(slot));
     this.place.resolver?.close(this.#addresses(slot).machine);
     await closeNetwork(this.space, this.#network(slot));
     await closeGroup(this.#group(slot));
+    await this.podman.removeLog(this.logOf(slot));
+    await this.output.forget(this.logOf(slot));
     await rm(this.#stateFile(slot), { force: true });
   }
 
