@@ -75,6 +75,9 @@ async function underLoad({ project_url }: ProjectView, work: () => Promise<void>
   return failures;
 }
 
+const logOf = (route: string, query: string, accept = 'text/plain'): Promise<Response> =>
+  fetch(`${platform.url}${route}${query}`, { headers: { authorization: `Bearer ${person.token}`, accept } });
+
 let project: ProjectView;
 
 test('a Dockerfile becomes an app at its own origin, and the next version replaces it', async () => {
@@ -174,6 +177,32 @@ test('a platform that was stopped has no container, and one that starts again ha
   assert.equal(enginesOf(project), []);
   platform = await startPlatform(platform, host.settings);
   await until(() => page(project).catch(() => undefined), 'it serves again');
+});
+
+test('the output of all containers of an app is read over REST, and followed', async () => {
+  const route = `/projects/${project.id}/compute/logs`;
+  const body = await logOf(route, '?lines=10000').then((response) => response.text());
+  for (const line of [
+    'slipway: the container of build-1 starts',
+    'version 1',
+    'slipway: the container of build-1 serves',
+    /the container of build-3 is removed: .* port 3000 instead of the port in PORT/,
+    /no database/,
+    'slipway: the process ended with exit code 3, and starts again now',
+  ]) {
+    const pattern = new RegExp(`^\\d{4}-\\S+Z .*${line instanceof RegExp ? line.source : line}.*$`, 'm');
+    assert.match(body, pattern);
+  }
+  for (const once of [/ version 3$/gm, /no database/g]) assert.is(body.match(once)?.length, 1, String(once));
+  const last = await logOf(route, '?lines=1').then((response) => response.text());
+  const events = (await logOf(route, '?lines=1', 'text/event-stream')).body as ReadableStream<Uint8Array>;
+  await requestSite(project.project_url, '/say/hello');
+  let text = '';
+  for await (const piece of events) {
+    text += Buffer.from(piece).toString();
+    if (text.includes('/say/hello')) break;
+  }
+  assert.ok(text.includes(JSON.stringify(last).slice(1, -1)), 'the last line');
 });
 
 test('an app that was never deployed leaves nothing on the machine', async () => {

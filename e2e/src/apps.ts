@@ -31,11 +31,13 @@ const { createServer } = require('node:http');
 process.on('SIGUSR2', () => process.exit(3));
 const server = createServer((request, response) => {
   if (request.url === '/end') process.kill(process.pid, 'SIGUSR2');
+  if (request.url.startsWith('/say/')) console.log(request.url);
   const { PORT, WORD, LINES } = process.env;
   const { method, url, headers } = request;
   response.end(JSON.stringify({ version: ${version}, PORT, WORD, LINES, method, url, headers }));
 });
 process.on('SIGTERM', () => server.close(() => process.exit(0)));
+console.log('version ${version}');
 ${listens}
 `;
 
@@ -107,6 +109,7 @@ export function enginesOf({ ref }: ProjectView): string[] {
 export function leftoversOf({ home }: PlatformPlace, project: ProjectView): string[] {
   const { ref } = project;
   const folder = path.join(home, 'apps', ref);
+  const log = path.join(home, 'builds', 'app-logs', ref);
   const numbers = existsSync(NUMBERS) ? readdirSync(NUMBERS) : [];
   const network = existsSync('/run/netns') ? readdirSync('/run/netns') : [];
   return [
@@ -114,6 +117,6 @@ export function leftoversOf({ home }: PlatformPlace, project: ProjectView): stri
     ...numbers.filter((name) => readlinkSync(path.join(NUMBERS, name)) === folder),
     ...network.filter((name) => name.startsWith(`slipway-${ref}-`)),
     ...(readFileSync('/proc/mounts', 'utf8').match(new RegExp(`^.*slipway-${ref}-.*$`, 'gm')) ?? []),
-    ...(existsSync(folder) ? [folder] : []),
+    ...[folder, log].filter((each) => existsSync(each)),
   ];
 }

@@ -51,6 +51,7 @@ const RULES: Record<string, Access> = {
   'POST /projects/{id}/compute/webhook': 'owned',
   'POST /projects/{id}/compute/rollback': 'owned',
   'POST /projects/{id}/compute/restart': 'owned',
+  'GET /projects/{id}/compute/logs': 'owned',
   'GET /projects/{id}/build-logs': 'owned',
   'GET /projects/{id}/builds': 'owned',
   'DELETE /projects/{id}/build-cache': 'owned',

@@ -166,6 +166,7 @@ const NOT_REPORTED = [
   'POST /projects/{id}/compute/webhook',
   'POST /projects/{id}/compute/rollback',
   'POST /projects/{id}/compute/restart',
+  'GET /projects/{id}/compute/logs',
   // schemathesis reads the document before the reported run.
   'GET /openapi.json',
 ];
