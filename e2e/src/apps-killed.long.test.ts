@@ -3,44 +3,24 @@
  * step of a deploy of an app: what is live stays live, the deploy ends, and a deleted app leaves nothing.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { GitServer, Workshop } from '@slipway/kaniko-build-wrapper/testing.js';
 import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import {
-  type AppHost,
-  beginDeploy,
-  createApp,
-  dockerfileOf,
-  echoOf,
-  enginesOf,
-  leftoversOf,
-  page,
-  push,
-  whyNoApps,
-} from './apps.js';
+import { beginDeploy, createApp, dockerfileOf, echoOf, enginesOf, leftoversOf, openApps, page, push } from './apps.js';
 import { type BuildView, buildEnded, buildsOf } from './deploys.js';
-import { Management, type ProjectView } from './management.js';
+import type { ProjectView } from './management.js';
 import { startPlatform } from './platform.js';
 import { commandOf, processTree, send } from './processes.js';
 
 const BUILD_MS = 180_000;
 
-const workshop = new Workshop();
-const host = await new GitServer(workshop).listen();
-let platform = await startPlatform(undefined, host.settings);
-const person = await Management.register(platform);
-const own: AppHost = { person, workshop, host, token: 'none' };
-const lacking = await whyNoApps(person);
-if (lacking) console.log(`# skipped: ${lacking}`);
+const scene = await openApps('none');
+const { own, lacking } = scene;
+const { person, host } = own;
 const apps = suite('apps that are killed');
 const test = lacking ? apps.skip : apps;
 
-apps.after(async () => {
-  await platform?.remove();
-  host.close();
-  workshop.close();
-});
+apps.after(() => scene.close());
 
 interface Step {
   /** The files of the version, which takes seconds for the step. */
@@ -71,7 +51,7 @@ const STEPS: Record<string, Step> = {
 };
 
 async function programOf(name: string): Promise<number> {
-  for (const pid of await processTree(platform.pid)) {
+  for (const pid of await processTree(scene.platform.pid)) {
     if ((await commandOf(pid)).includes(`${name}/dist/main.js`)) return pid;
   }
   throw new Error(`no ${name} runs`);
@@ -93,8 +73,8 @@ const VICTIMS: Record<string, () => Promise<void>> = {
     }
   },
   platform: async () => {
-    await platform.kill();
-    platform = await startPlatform(platform, host.settings);
+    await scene.platform.kill();
+    scene.platform = await startPlatform(scene.platform, scene.settings);
   },
 };
 
@@ -135,7 +115,7 @@ test('a deleted app leaves nothing on the machine', async () => {
   await until(() => enginesOf(project).length === 1, 'one container to be left', 60_000);
   assert.is((await person.call('DELETE', `/projects/${project.id}`)).status, 200);
   await person.untilGone(project.id);
-  assert.equal(leftoversOf(platform, project), []);
+  assert.equal(leftoversOf(scene.platform, project), []);
 });
 
 apps.run();

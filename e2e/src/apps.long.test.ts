@@ -1,54 +1,35 @@
 /** Tests projects of type app on one machine, through the public addresses. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { GitServer, Workshop } from '@slipway/kaniko-build-wrapper/testing.js';
 import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import {
-  type AppHost,
   createApp,
   deployed,
   dockerfileOf,
   echoOf,
   enginesOf,
   leftoversOf,
+  openApps,
   page,
   push,
-  whyNoApps,
+  statusOf,
 } from './apps.js';
 import { buildEnded } from './deploys.js';
-import { Management, type ProjectView } from './management.js';
+import type { ProjectView } from './management.js';
 import { startPlatform } from './platform.js';
 import { requestSite } from './site-request.js';
 
-const TOKEN = 'token-of-the-owner';
 const DEPLOYS = 10;
 const REQUESTS_A_SECOND = 50;
 
-const workshop = new Workshop();
-const host = await new GitServer(workshop, TOKEN).listen();
-let platform = await startPlatform(undefined, host.settings);
-const person = await Management.register(platform);
-const own: AppHost = { person, workshop, host, token: TOKEN };
-const lacking = await whyNoApps(person);
-if (lacking) console.log(`# skipped: ${lacking}`);
+const scene = await openApps('token-of-the-owner');
+const { own, lacking } = scene;
+const { person, workshop } = own;
 const apps = suite('apps');
 const test = lacking ? apps.skip : apps;
 
-apps.after(async () => {
-  await platform?.remove();
-  host.close();
-  workshop.close();
-});
-
-interface StatusView {
-  status: string;
-  message: string;
-  services: { app?: { up: boolean; restarts?: number; last_exit_code?: number; started_at?: string } };
-}
-
-const statusOf = async (project: ProjectView): Promise<StatusView> =>
-  (await person.call<StatusView>('GET', `/projects/${project.id}/status`)).body;
+apps.after(() => scene.close());
 
 /** Requests the app 50 times a second while the work lasts. Returns the failed requests. */
 async function underLoad({ project_url }: ProjectView, work: () => Promise<void>): Promise<string[]> {
@@ -76,7 +57,7 @@ async function underLoad({ project_url }: ProjectView, work: () => Promise<void>
 }
 
 const logOf = (route: string, query: string, accept = 'text/plain'): Promise<Response> =>
-  fetch(`${platform.url}${route}${query}`, { headers: { authorization: `Bearer ${person.token}`, accept } });
+  fetch(`${scene.platform.url}${route}${query}`, { headers: { authorization: `Bearer ${person.token}`, accept } });
 
 let project: ProjectView;
 
@@ -94,7 +75,7 @@ test('a Dockerfile becomes an app at its own origin, and the next version replac
   const second = await deployed(own, project);
   assert.equal([second.phase, second.live], ['Deployed', true], second.log);
   await until(async () => (await page(project))?.version === 2, 'the second version serves');
-  assert.is((await statusOf(project)).services.app?.up, true);
+  assert.is((await statusOf(person, project)).services.app?.up, true);
 });
 
 test('a process that listens elsewhere, or ends, leaves the version before, and the build says why', async () => {
@@ -107,7 +88,7 @@ test('a process that listens elsewhere, or ends, leaves the version before, and 
   assert.is(ended.phase, 'Failed');
   assert.match(ended.message, /exit code 7\. Its last output: \[31mno database/);
   assert.is((await page(project))?.version, 2);
-  const { status, services } = await statusOf(project);
+  const { status, services } = await statusOf(person, project);
   assert.equal([status, services.app?.up], ['healthy', true]);
 });
 
@@ -131,9 +112,9 @@ test('changed variables and a restart replace the container without a failed req
     const env_vars = { WORD: 'changed' };
     assert.is((await person.call('PATCH', `/projects/${project.id}`, { env_vars })).status, 200);
     await until(async () => (await page(project))?.WORD === 'changed', 'the app has its variable');
-    const before = (await statusOf(project)).services.app?.started_at;
+    const before = (await statusOf(person, project)).services.app?.started_at;
     assert.is((await person.call('POST', `/projects/${project.id}/compute/restart`)).status, 200);
-    await until(async () => (await statusOf(project)).services.app?.started_at !== before, 'it started again');
+    await until(async () => (await statusOf(person, project)).services.app?.started_at !== before, 'it started again');
   });
   assert.equal(failures, []);
 });
@@ -159,9 +140,9 @@ test('a rollback serves the version before', async () => {
 
 test('a container whose process ends starts again, and the status shows it', async () => {
   await requestSite(project.project_url, '/end').catch(() => undefined);
-  await until(async () => (await statusOf(project)).services.app?.restarts === 1, 'it has started again');
+  await until(async () => (await statusOf(person, project)).services.app?.restarts === 1, 'it has started again');
   await until(() => page(project), 'it serves again');
-  assert.is((await statusOf(project)).services.app?.last_exit_code, 3);
+  assert.is((await statusOf(person, project)).services.app?.last_exit_code, 3);
 });
 
 test('a suspended app ends, and a resumed one serves', async () => {
@@ -173,9 +154,9 @@ test('a suspended app ends, and a resumed one serves', async () => {
 });
 
 test('a platform that was stopped has no container, and one that starts again has the same', async () => {
-  await platform.stop();
+  await scene.platform.stop();
   assert.equal(enginesOf(project), []);
-  platform = await startPlatform(platform, host.settings);
+  scene.platform = await startPlatform(scene.platform, scene.settings);
   await until(() => page(project).catch(() => undefined), 'it serves again');
 });
 
@@ -209,13 +190,13 @@ test('an app that was never deployed leaves nothing on the machine', async () =>
   const never = await createApp(own, 'never');
   assert.is((await person.call('DELETE', `/projects/${never.id}`)).status, 200);
   await person.untilGone(never.id);
-  assert.equal(leftoversOf(platform, never), []);
+  assert.equal(leftoversOf(scene.platform, never), []);
 });
 
 test('a deleted app leaves nothing on the machine', async () => {
   assert.is((await person.call('DELETE', `/projects/${project.id}`)).status, 200);
   await person.untilGone(project.id);
-  assert.equal(leftoversOf(platform, project), []);
+  assert.equal(leftoversOf(scene.platform, project), []);
 });
 
 apps.run();

@@ -6,16 +6,16 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { missingWall } from '@slipway/kaniko-build-wrapper';
-import type { GitServer, Workshop } from '@slipway/kaniko-build-wrapper/testing.js';
+import { GitServer, Workshop } from '@slipway/kaniko-build-wrapper/testing.js';
 import { copyPrograms } from '@slipway/operator/machine-programs.js';
 import * as assert from 'uvu/assert';
 import { type BuildView, buildEnded, deploy } from './deploys.js';
-import type { Management, ProjectView } from './management.js';
-import type { PlatformPlace } from './platform.js';
+import { Management, type ProjectView } from './management.js';
+import { type PlatformPlace, type RunningPlatform, startPlatform } from './platform.js';
 import { requestSite } from './site-request.js';
 
 const BUILD_MS = 120_000;
-const NUMBERS = '/var/lib/slipway-apps';
+export const NUMBERS = '/var/lib/slipway-apps';
 
 /** `step` is a line of the Dockerfile. */
 export const dockerfileOf = (step = '') => `FROM scratch
@@ -48,18 +48,57 @@ export interface AppHost {
   token: string;
 }
 
+/** A platform, a Git server, and an account that deploys apps from it. */
+export interface AppScene {
+  own: AppHost;
+  /** The settings with which the platform was started, for another start. */
+  settings: Record<string, string>;
+  platform: RunningPlatform;
+  /** The reason why the platform runs no apps on this machine. */
+  lacking: string | undefined;
+  /** Ends the Git server, and the platform of the scene. */
+  close(): Promise<void>;
+}
+
+/** Opens a scene. Prints why the tests are skipped, if the platform runs no apps. */
+export async function openApps(token: string): Promise<AppScene> {
+  const workshop = new Workshop();
+  const host = await new GitServer(workshop, token).listen();
+  const platform = await startPlatform(undefined, host.settings);
+  const person = await Management.register(platform);
+  const lacking = await whyNoApps(person);
+  if (lacking) console.log(`# skipped: ${lacking}`);
+  const scene: AppScene = {
+    own: { person, workshop, host, token },
+    settings: host.settings,
+    platform,
+    lacking,
+    close: async () => {
+      await scene.platform.remove();
+      host.close();
+      workshop.close();
+    },
+  };
+  return scene;
+}
+
 /** Returns the reason why the platform runs no apps on this machine. Undefined: it does. */
-export async function whyNoApps(person: Management): Promise<string | undefined> {
+async function whyNoApps(person: Management): Promise<string | undefined> {
   const { body } = await person.call<{ id: string; reason: string | null }[]>('GET', '/backend-types');
   return missingWall() ?? body.find(({ id }) => id === 'app')?.reason ?? undefined;
 }
 
-/** Makes a repository with a Dockerfile and the app, and a project of it. */
-export async function createApp({ person, workshop, host, token }: AppHost, name: string): Promise<ProjectView> {
+/** Makes a repository with a Dockerfile and the app, and a project of it. `programs` are in its image too. */
+export async function createApp(
+  { person, workshop, host, token }: AppHost,
+  name: string,
+  app = echoOf(1),
+  programs: readonly string[] = [],
+): Promise<ProjectView> {
   const tree = path.join(workshop.folder, 'trees', name);
-  workshop.repository(name, { Dockerfile: dockerfileOf(), 'app.js': echoOf(1) });
+  workshop.repository(name, { Dockerfile: dockerfileOf(), 'app.js': app });
   workshop.git(tree, 'config', 'core.compression', '0');
-  await copyPrograms(path.join(tree, 'base'), [process.execPath, '/bin/sh', '/bin/sleep']);
+  await copyPrograms(path.join(tree, 'base'), [process.execPath, '/bin/sh', '/bin/sleep', ...programs]);
   workshop.commit(name);
   const project = await person.untilHealthy((await person.createProject(name, undefined, 'app')).id);
   const source = { repo_url: `${host.origin}/${name}.git`, github_token: token };
@@ -84,6 +123,15 @@ export async function deployed(host: AppHost, project: ProjectView): Promise<Bui
   const { body } = await host.person.call('GET', `/projects/${project.id}/build-logs`);
   return { ...build, log: JSON.stringify(body) };
 }
+
+export interface AppStatus {
+  status: string;
+  message: string;
+  services: { app?: { up: boolean; restarts?: number; last_exit_code?: number; started_at?: string } };
+}
+
+export const statusOf = async (person: Management, { id }: ProjectView): Promise<AppStatus> =>
+  (await person.call<AppStatus>('GET', `/projects/${id}/status`)).body;
 
 export interface AppPage {
   version: number;
