@@ -162,8 +162,11 @@ async function run(project: Project, id: string): Promise<string> {
   chownSync(variables, project.firstId, project.firstId);
   const log = { file: folderOf(project, 'engine', 'app.log'), bytes: MIB };
   const limits = { memoryBytes: 512 * MIB, processors: 0.5, processes: 200 };
-  const dns = addressesOf(project.pair).machine;
-  await podman.run({ name: 'app', image: id, network, dns, variables, secrets: {}, group, ...limits, log });
+  const resolving = folderOf(project, 'resolv.conf');
+  writeFileSync(resolving, `nameserver ${addressesOf(project.pair).machine}\n`, { mode: 0o644 });
+  const files = { '/etc/resolv.conf': resolving };
+  const made = { name: 'app', hostname: 'app', image: id, network, files, variables, secrets: {}, group };
+  await podman.run({ ...made, ...limits, log });
   const url = `http://${addressesOf(project.pair).container}:${PORT}/`;
   await until(async () => (await fetch(url).catch(() => undefined))?.ok, 'the app serves');
   return url;

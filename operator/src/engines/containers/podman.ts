@@ -47,8 +47,10 @@ export interface RunOrder {
   image: string;
   /** A network namespace, by the path of its file. */
   network: string;
-  /** The address of the resolver. */
-  dns: string;
+  /** The name of the machine, for the process. */
+  hostname: string;
+  /** Files of this process that the container can only read, by their path there. */
+  files: Readonly<Record<string, string>>;
   /** A file (env-file) with the variables that have no line break. */
   variables: string;
   /** Names of secrets, by the variable that gets the value. */
@@ -127,13 +129,20 @@ export class Podman {
 
   /** Starts a container, in place of one of the same name. */
   async run(order: RunOrder, signal?: AbortSignal): Promise<void> {
-    const { name, image, network, dns, variables, secrets, group, memoryBytes, processors, processes, log } = order;
+    const { name, image, network, hostname, files, variables, secrets, group, log } = order;
+    const { memoryBytes, processors, processes } = order;
     await this.#podman(
       [
         'run',
-        ...['--detach', '--replace', '--pull=never', `--name=${name}`, `--network=ns:${network}`],
-        // The search domains of this machine are not of the container.
-        ...[`--dns=${dns}`, '--dns-search=.'],
+        ...[
+          '--detach',
+          '--replace',
+          '--pull=never',
+          `--name=${name}`,
+          `--network=ns:${network}`,
+          `--hostname=${hostname}`,
+        ],
+        ...Object.entries(files).map(([target, file]) => `--volume=${file}:${target}:ro`),
         ...['--cap-drop=all', '--security-opt=no-new-privileges', `--security-opt=seccomp=${this.place.seccomp}`],
         ...[`--env-file=${variables}`],
         ...Object.entries(secrets).map(([target, secret]) => `--secret=${secret},type=env,target=${target}`),

@@ -4,7 +4,7 @@
  * idempotent, and the state is in files, so that another process of the platform continues.
  */
 import { createHash } from 'node:crypto';
-import { chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { EngineForm } from '@slipway/installation';
 import { parseJson, replaceFile, unlessMissing } from '@slipway/program';
@@ -170,8 +170,10 @@ export class ProjectContainers {
     const file = await this.#writeVariables(slot, given);
     const secrets = await this.#storeLongVariables(slot, given);
     const log = { file: this.logOf(slot), bytes: logBytes };
-    const started = { name: this.#name(slot), image, network, dns: machine, variables: file, secrets, group };
-    await this.podman.run({ ...started, memoryBytes, processors, processes, log }, signal);
+    const files = await this.#writeOwnFiles(slot);
+    const name = this.#name(slot);
+    const made = { name, hostname: name, image, network, files, variables: file, secrets, group };
+    await this.podman.run({ ...made, memoryBytes, processors, processes, log }, signal);
     await rm(file, { force: true });
   }
 
@@ -247,6 +249,30 @@ export class ProjectContainers {
   /** Path of the container's output, in a folder of the project's account. */
   logOf(slot: Slot): string {
     return path.join(pathsOf(this.place).disk.folder, 'store', `${this.#name(slot)}.log`);
+  }
+
+  /**
+   * Writes the files that podman would otherwise write itself, on the disk of this machine and for the container to
+   * change, without a limit of their size. Returns them by their paths in the container.
+   */
+  async #writeOwnFiles(slot: Slot): Promise<Record<string, string>> {
+    const { machine, container } = this.#addresses(slot);
+    const name = this.#name(slot);
+    const texts = {
+      '/etc/hostname': `${name}\n`,
+      '/etc/hosts': `127.0.0.1 localhost\n::1 localhost\n${container} ${name}\n`,
+      '/etc/resolv.conf': `nameserver ${machine}\n`,
+      '/run/.containerenv': '',
+    };
+    const files: Record<string, string> = {};
+    for (const [target, text] of Object.entries(texts)) {
+      const file = path.join(this.place.volatile, `${path.basename(target)}-${slot}`);
+      await rm(file, { force: true });
+      await writeFile(file, text, { flag: 'wx' });
+      await chmod(file, 0o644);
+      files[target] = file;
+    }
+    return files;
   }
 
   /** Writes the variables that have no line break. */
