@@ -176,13 +176,14 @@ export class AppLoop {
     const [slot] = await withAll(SLOTS.filter(matches), (each) => containers.isSupervised(each));
     if (slot !== undefined && slot === serving) {
       await this.#settle(wanted);
-      await this.#keepRunning(containers, slot);
+      await this.#keepRunning(containers, slot, wanted.settings);
       if (this.#serving === undefined) return 0;
       return await this.#drain(containers, slot, wanted.settings);
     }
     if (slot !== undefined) return await this.#await(containers, slot, wanted, digest);
     if (this.#refused?.digest === digest && serving !== undefined) {
-      await this.#keepRunning(containers, serving, { kind: 'outdated', message: this.#refused.message });
+      const { message } = this.#refused;
+      await this.#keepRunning(containers, serving, wanted.settings, { kind: 'outdated', message });
       return LOOK_MS;
     }
     return await this.#begin(containers, order, wanted);
@@ -304,7 +305,12 @@ export class AppLoop {
   }
 
   /** Starts the container that serves again if it has ended. */
-  async #keepRunning(containers: ProjectContainers, slot: Slot, state: AppState = { kind: 'running' }): Promise<void> {
+  async #keepRunning(
+    containers: ProjectContainers,
+    slot: Slot,
+    { limits }: LoopSettings,
+    state: AppState = { kind: 'running' },
+  ): Promise<void> {
     if (await containers.isRunning(slot)) {
       const memoryBytes = inMegabytes(await containers.memoryBytes(slot));
       this.#show(state, await this.#viewOf(containers, memoryBytes), 0);
@@ -313,15 +319,15 @@ export class AppLoop {
     if (this.#ends.words === '') await this.#recordEnd(containers, slot);
     this.#show({ kind: 'crashed', message: this.#ends.words }, await this.#viewOf(containers), 0);
     if (performance.now() < this.#ends.startAt) return;
-    await this.#startAgain(containers, slot);
+    await this.#startAgain(containers, slot, limits);
   }
 
-  async #startAgain(containers: ProjectContainers, slot: Slot): Promise<void> {
+  async #startAgain(containers: ProjectContainers, slot: Slot, limits: ContainerLimits): Promise<void> {
     this.#ends = { ...this.#ends, startedAt: performance.now(), words: '' };
     const serving = this.#serving as ServingContainer;
     const { volatile } = containers.place;
     try {
-      await containers.startAgain(slot);
+      await containers.startAgain(slot, limits);
       this.#serving = await writeServing(volatile, { ...serving, restarts: serving.restarts + 1 });
     } catch (error) {
       this.deps.log.warn({ err: error }, 'container of an app replaced');

@@ -166,7 +166,8 @@ async function run(project: Project, id: string): Promise<string> {
   writeFileSync(resolving, `nameserver ${addressesOf(project.pair).machine}\n`, { mode: 0o644 });
   const files = { '/etc/resolv.conf': resolving };
   const made = { name: 'app', hostname: 'app', image: id, network, files, variables, secrets: {}, group };
-  await podman.run({ ...made, ...limits, log });
+  await podman.create({ ...made, ...limits, log });
+  await podman.start('app');
   const url = `http://${addressesOf(project.pair).container}:${PORT}/`;
   await until(async () => (await fetch(url).catch(() => undefined))?.ok, 'the app serves');
   return url;

@@ -26,6 +26,7 @@ const PROCESSES = 'cgroup.procs';
 const OF_CONTAINER = 'libpod-';
 /** The group that podman makes for its own process of each container. */
 const OF_ENGINE = 'conmon';
+const OF_SOCKETS = 'memory.kmem.tcp.limit_in_bytes';
 /** Files of a new group of version 1 that must be filled before a process may enter it. */
 const OF_CPUSET = ['cpuset.cpus', 'cpuset.mems'];
 
@@ -62,6 +63,16 @@ export async function isEngineInGroup(name: string): Promise<boolean> {
 export async function memoryOfGroup(name: string): Promise<number> {
   const file = path.join(HIERARCHY, 'memory', PARENT, name, 'memory.usage_in_bytes');
   return Number(await readFile(file, 'utf8').catch(() => '0'));
+}
+
+/**
+ * Limits the bytes that wait in the sockets of TCP and UDP of the containers in the group. The kernel counts them apart
+ * from other memory, in the group of each container alone, and only for sockets that are made after the limit.
+ */
+export async function limitSocketsOfGroup(name: string, bytes: number): Promise<void> {
+  const folder = path.join(HIERARCHY, 'memory', PARENT, name, DELEGATED);
+  const groups = (await namesIn(folder)).filter((each) => each.startsWith(OF_CONTAINER));
+  for (const group of groups) await writeIfThere(path.join(folder, group, OF_SOCKETS), `${bytes}`);
 }
 
 /** Returns the command that runs `command` in the group, beside the groups that the engine makes. */

@@ -127,21 +127,14 @@ export class Podman {
     for (const id of others) await this.#podman(['rmi', id]).catch(() => undefined);
   }
 
-  /** Starts a container, in place of one of the same name. */
-  async run(order: RunOrder, signal?: AbortSignal): Promise<void> {
+  /** Makes a container, in place of one of the same name. `prepare` and `start` start it. */
+  async create(order: RunOrder, signal?: AbortSignal): Promise<void> {
     const { name, image, network, hostname, files, variables, secrets, group, log } = order;
     const { memoryBytes, processors, processes } = order;
     await this.#podman(
       [
-        'run',
-        ...[
-          '--detach',
-          '--replace',
-          '--pull=never',
-          `--name=${name}`,
-          `--network=ns:${network}`,
-          `--hostname=${hostname}`,
-        ],
+        'create',
+        ...['--replace', '--pull=never', `--name=${name}`, `--network=ns:${network}`, `--hostname=${hostname}`],
         ...Object.entries(files).map(([target, file]) => `--volume=${file}:${target}:ro`),
         ...['--cap-drop=all', '--security-opt=no-new-privileges', `--security-opt=seccomp=${this.place.seccomp}`],
         ...[`--env-file=${variables}`],
@@ -166,9 +159,20 @@ export class Podman {
     for (const name of names) if (name.startsWith(prefix)) await this.#podman(['secret', 'rm', name]);
   }
 
-  /** Starts a container that has ended. */
-  async start(name: string): Promise<void> {
-    await this.#podman(['start', name]);
+  /** Makes the control group of a container that does not run. Its process waits there until `start`. */
+  async prepare(name: string, signal?: AbortSignal): Promise<void> {
+    await this.#podman(['init', name], { signal });
+  }
+
+  /** Starts the process of a prepared container. */
+  async start(name: string, signal?: AbortSignal): Promise<void> {
+    await this.#podman(['start', name], { signal });
+  }
+
+  /** True if a container was prepared and not started. */
+  async isPrepared(name: string): Promise<boolean> {
+    const words = ['inspect', '--type=container', '--format={{.State.Status}}', name];
+    return (await this.#podman(words).catch(() => '')).trim() === 'initialized';
   }
 
   /** Sends TERM, and KILL after `seconds`. */

@@ -15,6 +15,7 @@ import {
   type GroupLimits,
   inGroup,
   isEngineInGroup,
+  limitSocketsOfGroup,
   memoryOfGroup,
   openGroup,
   processesOfGroup,
@@ -83,6 +84,8 @@ const isLong = (value: string) => /[\r\n]/.test(value);
 
 /** Memory and processes of the engine itself, which are in the same group. */
 const OF_ENGINE = { memoryBytes: 128 * 2 ** 20, processes: 64 };
+/** The sockets of a container may use a fourth of its memory, beside it. */
+const MEMORY_PER_SOCKETS = 4;
 const MOST_OF_STATE = { bytes: 4096, depth: 3, values: 50 };
 
 export class ProjectContainers {
@@ -109,6 +112,7 @@ export class ProjectContainers {
       keep: (bytes) => place.keepOutput(bytes),
     });
     const containers = new ProjectContainers(place, space, new Podman(space, files, place.form), output);
+    await containers.#removePrepared();
     await containers.#openResolvers();
     return containers;
   }
@@ -173,14 +177,15 @@ export class ProjectContainers {
     const files = await this.#writeOwnFiles(slot);
     const name = this.#name(slot);
     const made = { name, hostname: name, image, network, files, variables: file, secrets, group };
-    await this.podman.run({ ...made, memoryBytes, processors, processes, log }, signal);
+    await this.podman.create({ ...made, memoryBytes, processors, processes, log }, signal);
     await rm(file, { force: true });
+    await this.#startMade(slot, memoryBytes, signal);
   }
 
   /** Starts the container of the slot again, with its files as they are. Rejects if it is no longer there. */
-  async startAgain(slot: Slot): Promise<void> {
+  async startAgain(slot: Slot, { memoryBytes }: ContainerLimits): Promise<void> {
     const state = await this.started(slot);
-    await this.podman.start(this.#name(slot));
+    await this.#startMade(slot, memoryBytes);
     await replaceFile(this.#stateFile(slot), JSON.stringify({ ...state, startedAt: new Date().toISOString() }));
   }
 
@@ -251,6 +256,14 @@ export class ProjectContainers {
     return path.join(pathsOf(this.place).disk.folder, 'store', `${this.#name(slot)}.log`);
   }
 
+  /** Starts a container that does not run. No program in it has a socket before the limit is set. */
+  async #startMade(slot: Slot, memoryBytes: number, signal?: AbortSignal): Promise<void> {
+    const name = this.#name(slot);
+    await this.podman.prepare(name, signal);
+    await limitSocketsOfGroup(this.#group(slot), memoryBytes / MEMORY_PER_SOCKETS);
+    await this.podman.start(name, signal);
+  }
+
   /**
    * Writes the files that podman would otherwise write itself, on the disk of this machine and for the container to
    * change, without a limit of their size. Returns them by their paths in the container.
@@ -273,6 +286,13 @@ export class ProjectContainers {
       files[target] = file;
     }
     return files;
+  }
+
+  /** Removes containers that a killed process of the platform did not come to start. They would seem to run. */
+  async #removePrepared(): Promise<void> {
+    for (const slot of SLOTS) {
+      if ((await this.started(slot)) && (await this.podman.isPrepared(this.#name(slot)))) await this.remove(slot);
+    }
   }
 
   /** Writes the variables that have no line break. */
