@@ -65,6 +65,7 @@ import {
   siteRefusal,
   suspended,
   TOO_MANY_REQUESTS,
+  TWO_HOSTS,
   UNKNOWN_PROJECT,
   unavailable,
 } from './refusals.js';
@@ -158,6 +159,7 @@ export class Gateway {
     if (isWithBody) this.walls.slowClients.watch(incoming, outgoing, false);
     if (!this.#answersFor(incoming.headers.host)) return this.#refuseOtherHost(incoming, outgoing, requestId);
     if (isForProxy(incoming)) return refuse(outgoing, NO_PROXY);
+    if (hasTwoHosts(incoming)) return refuse(outgoing, TWO_HOSTS);
     const address = projectAddress(incoming.url as string, incoming.headers.host, this.#domain);
     if (address === undefined) return this.#answerOfPlatform(incoming, outgoing, requestId);
     // A function's own call of the public URL gets no CORS or sandbox headers, because no browser reads it.
@@ -195,6 +197,7 @@ export class Gateway {
     if (!this.#answersFor(incoming.headers.host)) return this.#refuseOtherHost(incoming, outgoing, requestId);
     const tenant = address && this.options.tenant(address.ref);
     if (isForProxy(incoming)) return refuse(outgoing, NO_PROXY);
+    if (hasTwoHosts(incoming)) return refuse(outgoing, TWO_HOSTS);
     if (address === undefined || tenant?.kind === 'site') return refuse(outgoing, NO_UPGRADE);
     if (tenant?.kind === 'app') return this.#upgradeOfApp(tenant, address, { requestId, incoming, outgoing, head });
     const arrival = this.#arrivalOf(tenant, address.target, { requestId, incoming, outgoing });
@@ -403,6 +406,16 @@ const clientAddress = (behindIngress: boolean | undefined, trustedProxies: Block
 /** Rejects a target that names a host, which the next server would use instead of the Host header (RFC 9112, 3.2.2). */
 const isForProxy = ({ url, method }: IncomingMessage) =>
   !url?.startsWith('/') && !(method === 'OPTIONS' && url === '*');
+
+/** Rejects a second Host header (RFC 9112, 3.2). A proxy in front may have chosen by the other one. */
+function hasTwoHosts({ rawHeaders }: IncomingMessage): boolean {
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string;
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1;
+  }
+  return hosts > 1;
+}
 
 const policyOf = (address: ProjectAddress | undefined) => (address?.ownOrigin ? OWN_ORIGIN : SHARED_ORIGIN);
 

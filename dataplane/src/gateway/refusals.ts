@@ -31,6 +31,11 @@ export const NO_PROXY: Refusal = {
   body: { message: 'This is no proxy: send the path alone as the target of the request, and the host as Host' },
 };
 
+export const TWO_HOSTS: Refusal = {
+  status: 400,
+  body: { message: 'The request has more than one Host header: send one' },
+};
+
 export const NO_KEY: Refusal = {
   status: 401,
   body: {

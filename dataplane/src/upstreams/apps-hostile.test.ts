@@ -93,6 +93,16 @@ test('a target that names another host, and CONNECT, never reach an app', async 
   assert.match(await world.connect(`${headOf('OPTIONS', '*')}Connection: close\r\n\r\n`).closed, 'heard 0');
 });
 
+test('a request with two Host headers never reaches an app', async () => {
+  for (const rest of ['', 'Connection: Upgrade\r\nUpgrade: websocket\r\n']) {
+    for (const other of [hostOf('other'), hostOf('shop')]) {
+      const text = `GET / HTTP/1.1\r\nHost: ${hostOf('shop')}\r\nConnection: close\r\n${rest}hOST: ${other}\r\n\r\n`;
+      assert.match(await world.connect(text).closed, /^HTTP\/1\.1 400 /, `${rest}${other}`);
+    }
+  }
+  assert.equal(seen, []);
+});
+
 test('a target with bytes of other encodings arrives unchanged or is rejected', async () => {
   for (const path of ['/%ff%00', '/é', '/"<>`{}|\\^', '/a;b=c?d=[e]']) {
     const received = await world.connect(`${headOf('GET', path)}Connection: close\r\n\r\n`).closed;
