@@ -96,6 +96,15 @@ const App = Type.Object(
         description: 'A changed number starts the container again, without a gap.',
       }),
     ),
+    databaseProject: Type.Optional(
+      Type.String({
+        maxLength: 63,
+        pattern: `^${DNS_LABEL}$`,
+        description:
+          'The metadata.name of a shared project of the same owner, whose URL, keys and database URL the container ' +
+          'gets as variables. Default: none.',
+      }),
+    ),
   },
   { description: 'Configures the container of an app project.' },
 );
@@ -269,6 +278,18 @@ export const ProjectStatus = Type.Object(
         maxLength: 300,
         description: 'The address to which the data plane forwards requests for an app, `host:port`.',
       }),
+    ),
+    databaseLink: Type.Optional(
+      Type.Object(
+        {
+          project: Type.String({ maxLength: 63, description: 'The name of the linked project.' }),
+          addresses: Type.Array(Type.String({ maxLength: 64 }), {
+            maxItems: 2,
+            description: 'The addresses of the containers.',
+          }),
+        },
+        { description: 'The project that the containers of an app reach. The data plane admits them to no other.' },
+      ),
     ),
     placement: Type.Optional(
       oneOf(PLACEMENTS, { description: 'Where auth and rest run: in own pods, or in the shared data plane.' }),

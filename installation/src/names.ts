@@ -123,6 +123,8 @@ export const ANNOTATION_ADDRESS = 'slipway.dev/address';
  */
 export const LABEL_RETAINED = 'slipway.dev/retained';
 export const ANNOTATION_RETAINED_FOR = 'slipway.dev/retained-for';
+/** Networks for tests of devices (RFC 2544), which no network of people uses: the addresses of apps' containers. */
+export const CONTAINERS_NETWORK = '198.18.0.0/15';
 const NAMESPACE_PREFIX = 'p-';
 export const namespaceOf = (ref: string) => `${NAMESPACE_PREFIX}${ref}`;
 /** Returns undefined for a namespace that is not a project's. */

@@ -4,6 +4,7 @@
  * the URL of each project.
  */
 
+import { isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import path from 'node:path';
 import { CAPABILITIES, type Capability, typeOf } from '@slipway/crds';
@@ -23,6 +24,7 @@ import type { Logger } from 'pino';
 import type { Capabilities, FunctionEngine, Isolation } from './capabilities/index.js';
 import type { ProjectCaches } from './controllers/project/controller.js';
 import { ContainerApps } from './engines/containers/container-apps.js';
+import type { LinkedPlace } from './engines/containers/machine-routing.js';
 import { ApiRoute } from './engines/kubernetes/api-route.js';
 import { KubernetesBuilds } from './engines/kubernetes/builds/builds.js';
 import { servedKinds } from './engines/kubernetes/children/available-kinds.js';
@@ -231,7 +233,8 @@ function onMachine(settings: MachineSettings, deps: EngineWorld): Installed {
 }
 
 /** Undefined: this machine has no container engine. */
-function appsOf({ containerEngine, appsFolder, builds }: MachineSettings, log: Logger): ContainerApps | undefined {
+function appsOf(settings: MachineSettings, log: Logger): ContainerApps | undefined {
+  const { containerEngine, appsFolder, builds } = settings;
   if (!containerEngine || !('form' in containerEngine) || appsFolder === undefined || !builds) return undefined;
   const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses);
   const addresses = own.filter(({ family }) => family === 'IPv4').map(({ address }) => `${address}/32`);
@@ -241,9 +244,21 @@ function appsOf({ containerEngine, appsFolder, builds }: MachineSettings, log: L
     closed: [...NOT_PUBLIC, ...addresses],
     // This machine stays closed, with all ports of the platform.
     opened: { networks: builds.reach.allowed, except: addresses },
+    linked: linkedPlaces(settings),
     logs: new AppLogs(path.join(builds.folder, 'app-logs')),
     log,
   });
+}
+
+/** Undefined: the data plane or Postgres has no IPv4 address. */
+function linkedPlaces({ dataplaneUrl, appsDatabase = '' }: MachineSettings) {
+  const [services, database] = [placeOf(new URL(dataplaneUrl).host), placeOf(appsDatabase)];
+  return services && database && { services, database };
+}
+
+function placeOf(text: string): LinkedPlace | undefined {
+  const [, host = '', port] = /^([\d.]+):(\d+)$/.exec(text) ?? [];
+  return isIPv4(host) ? { host, port: Number(port) } : undefined;
 }
 
 interface BuildsWorld {

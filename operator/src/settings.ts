@@ -11,7 +11,15 @@ import {
   readPodUrls,
   type Site,
 } from '@slipway/installation';
-import { fileSettingOf, LISTEN_FORM, logLevelOf, type Reach, readReach, settingOf } from '@slipway/program';
+import {
+  fileSettingOf,
+  LISTEN_FORM,
+  logLevelOf,
+  optionalSettingOf,
+  type Reach,
+  readReach,
+  settingOf,
+} from '@slipway/program';
 
 export interface SharedSettings {
   /** Path of a kubeconfig. Undefined: the service account of the pod. */
@@ -54,6 +62,8 @@ export interface MachineSettings extends SharedSettings {
   builds?: BuildsSettings | undefined;
   /** The folder of the disks of apps. Undefined: this installation runs no apps. */
   appsFolder?: string | undefined;
+  /** The address of Postgres on this machine, `host:port`. */
+  appsDatabase?: string | undefined;
   /** Undefined: this installation orders no certificates. */
   certificates?: { folder: string; acme: AcmeSettings } | undefined;
 }
@@ -106,6 +116,10 @@ export function readSettings(environment: Environment): OperatorSettings {
     functionsSocket: environment.SLIPWAY_FUNCTIONS_SOCKET || undefined,
     containerEngine,
     appsFolder: environment.SLIPWAY_APPS_DIR || undefined,
+    appsDatabase: optionalSettingOf(environment, 'SLIPWAY_APPS_DATABASE', {
+      pattern: /^[\d.]+:\d+$/,
+      like: '127.0.0.1:4002',
+    }),
     builds: readBuilds(environment),
     certificates: readCertificates(environment),
   };

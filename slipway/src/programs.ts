@@ -2,6 +2,8 @@
  * The environment of each program: its own secrets and addresses. Nothing else of this process's environment is passed
  * to it.
  */
+
+import { isIPv4 } from 'node:net';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -128,6 +130,7 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       SLIPWAY_SITES_DIR: home.sites,
       SLIPWAY_BUILDS_DIR: home.builds,
       SLIPWAY_APPS_DIR: home.apps,
+      SLIPWAY_APPS_DATABASE: appsDatabase(settings),
       ...orders({ settings, home }),
     },
   }),
@@ -166,6 +169,12 @@ const encryption = ({ settings: { tls }, home }: Pick<Platform, 'settings' | 'ho
 
 export const apiDatabaseUrl = ({ settings, home, secrets }: Pick<Platform, 'settings' | 'home' | 'secrets'>) =>
   platformDatabaseUrl(home, settings, PLATFORM_ROLES.api.role, secrets.apiPassword);
+
+/** Returns the address of Postgres for apps. Empty: it has no IPv4 address. */
+function appsDatabase({ postgresHost, ports }: Settings): string {
+  const host = reachableAt(postgresHost);
+  return isIPv4(host) ? `${host}:${ports.postgres}` : '';
+}
 
 /** Replaces `localhost`, which may resolve to an address family without a listener. */
 function databaseHost({ publicUrl, postgresHost }: Settings): string {

@@ -8,8 +8,17 @@ export interface AppSettings {
   healthCheckPath: string | undefined;
   /** A changed number starts the container again. */
   restart: number;
+  /** Undefined: the container reaches no project of this installation. */
+  link: DatabaseLink | undefined;
   /** The address to which the data plane forwards requests now, as the Project's status has it. */
   upstream: string | undefined;
+}
+
+/** The project that an app uses. Its variables are among those of the app. */
+export interface DatabaseLink {
+  project: string;
+  /** The host name of the project's URL in the container. */
+  host: string;
 }
 
 /** The container of an app as it is now. */
@@ -25,6 +34,13 @@ export interface AppView {
 
 /** Containers of apps. Builds make their images. Each method is idempotent. */
 export interface Apps {
+  /**
+   * TCP ports at which containers reach the services and the database of a linked project. Undefined: they can't, as
+   * the platform has no IPv4 address.
+   */
+  readonly linkPorts: { services: number; database: number } | undefined;
+  /** Returns the addresses from which the containers of the project connect. */
+  addressesOf(ref: string): Promise<string[]>;
   /**
    * Runs the live version with these settings, and ends the containers of former ones. Ready when it runs, or when
    * nothing was deployed yet.

@@ -5,13 +5,14 @@ import { BY_NAMESPACE } from '../controllers/build/resources.js';
 import { engineProject, isToBeRetained, ready } from '../controllers/project/context.js';
 import type { ProjectType } from '../controllers/project/project-type.js';
 import { ensureContainer } from '../controllers/project/steps/container.js';
+import { linkOf } from '../controllers/project/steps/database-link.js';
 import { retainNamespace } from '../controllers/project/steps/namespace.js';
 import { ensureWebhookSecret } from '../controllers/project/steps/webhook-secret.js';
 import { deploymentOf, latestOf, messageOfBuild } from './latest-build.js';
 
 export const app: ProjectType = {
-  conditions: ['IsolationReady', 'KeysReady', 'HostingReady', 'ContainerReady'],
-  paused: new Set(['HostingReady', 'ContainerReady']),
+  conditions: ['IsolationReady', 'KeysReady', 'HostingReady', 'DatabaseLinked', 'ContainerReady'],
+  paused: new Set(['HostingReady', 'DatabaseLinked', 'ContainerReady']),
 
   async provision(context, stages, shown) {
     const { isolation, hosting, apps } = context.deps.capabilities;
@@ -29,9 +30,11 @@ export const app: ProjectType = {
         .filter((build) => isOfSite(build) && !isPushCheck(build)),
     );
     if (latest) shown.message = messageOfBuild(latest);
+    const linking = linkOf(context, apps);
     const runs = await stages.run({
       hosting: { condition: 'HostingReady', run: () => hosting.ensure(project, []) },
-      container: { condition: 'ContainerReady', run: () => ensureContainer(context, apps, shown) },
+      link: { condition: 'DatabaseLinked', run: async () => (await linking).outcome },
+      container: { condition: 'ContainerReady', run: async () => ensureContainer(context, apps, shown, await linking) },
     });
     if (!runs) return;
     await stages.run({ deployment: { condition: 'Ready', run: () => deploymentOf(context, latest) } });

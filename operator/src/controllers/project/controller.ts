@@ -18,6 +18,8 @@ import { BY_NAME, nameKey } from './steps/validate.js';
 
 /** Number of workers. Many reconciles run at once, because they mostly wait for Postgres and the API server. */
 const WORKERS = 16;
+/** The index of apps by the project that they are linked to. */
+const BY_LINK = 'by-database-link';
 const BACKOFF = { firstMs: 50, maxMs: 30_000 };
 
 export interface ProjectCaches {
@@ -42,7 +44,10 @@ export function projectCaches(
       ...shared,
       resource: 'projects',
       path: PROJECTS,
-      indexes: { [BY_NAME]: (project) => [nameKey(project)] },
+      indexes: {
+        [BY_NAME]: (project) => [nameKey(project)],
+        [BY_LINK]: ({ spec: { app } }) => (app?.databaseProject === undefined ? [] : [app.databaseProject]),
+      },
     }),
     namespaces: new Informer<Namespace>({ ...labelled, resource: 'namespaces', path: NAMESPACES }),
     secrets: new Informer<Secret>({
@@ -73,8 +78,13 @@ export function projectController(
   const statuses = new StatusWriter<Project>({ client, events, cache: projects, pathOf });
   const deps: ReconcilerDeps = { ...parts, statuses };
   const queue = new WorkQueue(BACKOFF, metrics.queue('project'));
+  const enqueueLinked = (ref: string | undefined) => {
+    for (const app of ref ? deps.projects.find(BY_LINK, ref) : []) queue.add(app.metadata.name);
+  };
   deps.projects.onChange(({ before, after }) => {
-    if (after && !(before && statuses.isOwn(before, after))) queue.add(after.metadata.name);
+    if (before && after && statuses.isOwn(before, after)) return;
+    if (after) queue.add(after.metadata.name);
+    enqueueLinked((after ?? before)?.metadata.name);
     // A project that yielded to this one's name may get it now.
     for (const object of [before, after]) {
       if (object && !(before && after && nameKey(before) === nameKey(after))) {
@@ -86,8 +96,12 @@ export function projectController(
   const enqueue = (ref: string | undefined) => {
     if (ref && deps.projects.get(ref)) queue.add(ref);
   };
-  const enqueueOwner = ({ before, after }: { before: KubeObject | undefined; after: KubeObject | undefined }) =>
-    enqueue((after ?? before)?.metadata.labels?.[LABEL_PROJECT]);
+  const enqueueOwner = ({ before, after }: { before: KubeObject | undefined; after: KubeObject | undefined }) => {
+    const ref = (after ?? before)?.metadata.labels?.[LABEL_PROJECT];
+    enqueue(ref);
+    // Its keys may have changed.
+    enqueueLinked(ref);
+  };
   deps.namespaces.onChange(enqueueOwner);
   deps.secrets.onChange(enqueueOwner);
   onChildChange(enqueue);

@@ -12,6 +12,8 @@ export interface Shown {
   placement?: Placement;
   /** The address of an app's container. Null: none serves. */
   upstream?: string | null;
+  /** Null: there is none. */
+  databaseLink?: NonNullable<ProjectStatus['databaseLink']> | null;
   usage?: NonNullable<ProjectStatus['usage']>;
   previews?: ProjectStatus['previews'];
 }

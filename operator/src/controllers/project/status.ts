@@ -53,6 +53,7 @@ export function statusOf(
     ...(type && (before.url !== undefined || phase === 'healthy') ? { url: type.url(deps, ref) } : {}),
     ...(services ? { services } : {}),
     ...upstreamOf(before, shown),
+    ...databaseLinkOf(before, shown),
     ...placementOf(before, shown),
     ...usageOf(before, shown),
     ...previewsOf(before, shown),
@@ -83,6 +84,11 @@ export function failuresOf(project: Project, parts: readonly PartResult[]): { re
 /** Returns the upstream. It stays while the container can't be looked after. */
 function upstreamOf(before: ProjectStatus, { upstream = before.upstream ?? null }: Shown) {
   return upstream === null ? {} : { upstream };
+}
+
+/** Returns the link. It stays while it can't be looked after. */
+function databaseLinkOf(before: ProjectStatus, { databaseLink = before.databaseLink ?? null }: Shown) {
+  return databaseLink === null ? {} : { databaseLink };
 }
 
 /** Returns the placement. It stays while services are unavailable, as the data plane routes requests by it. */

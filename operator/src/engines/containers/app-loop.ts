@@ -9,7 +9,7 @@
 import { Refused } from '@slipway/kaniko-build-wrapper';
 import { delayOf } from '@slipway/program';
 import type { Logger } from 'pino';
-import type { AppView } from '../../capabilities/index.js';
+import type { AppView, DatabaseLink } from '../../capabilities/index.js';
 import { type AppRecord, type AppVersion, type AppVersions, versionIn, withoutWanted } from './app-record.js';
 import { type ContainerAddress, whyUnhealthy } from './container-health.js';
 import { connectionsTo, listensInstead } from './container-sockets.js';
@@ -30,6 +30,7 @@ export interface LoopSettings {
   restart: number;
   limits: ContainerLimits;
   suspended: boolean;
+  link: DatabaseLink | undefined;
   /** The address to which the data plane forwards requests now. */
   upstream: string | undefined;
 }
@@ -163,6 +164,7 @@ export class AppLoop {
     this.#containers ??= await this.deps.open();
     this.#serving ??= await readServing(this.#containers.place.volatile);
     await this.#copyOutput(this.#containers);
+    if (!settings.link) for (const slot of SLOTS) await this.#containers.unlink(slot);
     if (settings.suspended) return await this.#suspend(this.#containers);
     return await this.#bring(this.#containers, { settings, versions, version });
   }
@@ -438,6 +440,7 @@ const orderOf = ({ settings, version }: Wanted): ContainerOrder => ({
   variables: settings.variables,
   limits: settings.limits,
   restart: settings.restart,
+  linkedHost: settings.link?.host,
 });
 
 /** Returns the slots for which the check resolves with true. */

@@ -13,12 +13,13 @@ import type { Logger } from 'pino';
 import type { AppSettings, Apps, AppView, EngineOutcome, EngineProject } from '../../capabilities/index.js';
 import { AppLoop, type AppState } from './app-loop.js';
 import { AppRecord, type AppVersions, versionIn } from './app-record.js';
-import type { OpenedNetworks } from './container-network.js';
+import { addressesOf as linkAddressesOf, type OpenedNetworks } from './container-network.js';
 import type { GroupLimits } from './delegated-group.js';
 import { DnsForwarder } from './dns-forwarder.js';
+import type { LinkedPlace } from './machine-routing.js';
 import { ProjectContainers, SLOTS } from './project-containers.js';
 import { bytesOfDisk } from './project-disk.js';
-import { firstIdOf, ProjectNumbers } from './project-numbers.js';
+import { firstIdOf, ProjectNumbers, pairOf } from './project-numbers.js';
 import { refuseDockerfile } from './refused-images.js';
 import { RoutingWatch } from './routing-watch.js';
 import { CommandFailed } from './system-command.js';
@@ -30,6 +31,8 @@ export interface ContainerAppsOptions {
   /** Ranges that containers may not reach, as CIDRs. */
   closed: readonly string[];
   opened: OpenedNetworks;
+  /** The IPv4 addresses of the data plane and of Postgres on this machine. Undefined: they have none. */
+  linked: { services: LinkedPlace; database: LinkedPlace } | undefined;
   /** The output of the containers. */
   logs: AppLogs;
   log: Logger;
@@ -63,6 +66,16 @@ export class ContainerApps implements Apps {
     const { opened, log } = options;
     this.#routing = new RoutingWatch(log);
     this.#resolver = new DnsForwarder({ reaches: addressesOf({ allowed: opened.networks }), log });
+  }
+
+  get linkPorts(): { services: number; database: number } | undefined {
+    const { linked } = this.options;
+    return linked && { services: linked.services.port, database: linked.database.port };
+  }
+
+  async addressesOf(ref: string): Promise<string[]> {
+    const number = await this.#numbers.of(this.#folderOf(ref));
+    return SLOTS.map((slot) => linkAddressesOf(pairOf(number, slot)).container);
   }
 
   async ensure(project: EngineProject, settings: AppSettings): Promise<{ outcome: EngineOutcome; view: AppView }> {
@@ -204,7 +217,7 @@ export class ContainerApps implements Apps {
   }
 
   async #open(ref: string): Promise<ProjectContainers> {
-    const { form, closed, opened, logs } = this.options;
+    const { form, closed, opened, logs, linked } = this.options;
     const resolver = this.#resolver;
     const folder = this.#folderOf(ref);
     await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -214,7 +227,8 @@ export class ContainerApps implements Apps {
     const limits = () => APP_LIMITS[this.#plans.get(ref) ?? 'free'];
     const keepOutput = (bytes: Buffer) => logs.append(ref, bytes, limits().logBytes);
     const place = { ref, number, folder, volatile, form, closed, opened, resolver, keepOutput };
-    return await ProjectContainers.open({ ...place, diskBytes: limits().diskBytes });
+    const places = linked ? Object.values(linked) : [];
+    return await ProjectContainers.open({ ...place, linked: places, diskBytes: limits().diskBytes });
   }
 
   #folderOf(ref: string): string {

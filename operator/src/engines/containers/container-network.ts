@@ -11,19 +11,22 @@ import path from 'node:path';
 import {
   closeNetworksTo,
   LINK_PREFIX,
+  type LinkedPlace,
+  linkPlaces,
   MOST_CONNECTIONS,
   NEVER_OPENED,
   openNetworksTo,
   openRouting,
   outermost,
   routeLink,
+  unlinkPlaces,
 } from './machine-routing.js';
 import type { ProjectSpace } from './project-space.js';
 import { systemCommand } from './system-command.js';
 
 /** The folder in which `ip` finds namespaces by name. */
 const NAMED = '/run/netns';
-/** The start of the addresses of LINKS_NETWORK. */
+/** The start of the addresses of CONTAINERS_NETWORK. */
 const POOL = [198, 18] as const;
 
 export interface NetworkPlace {
@@ -34,6 +37,8 @@ export interface NetworkPlace {
   /** Ranges that the container may not reach, as CIDRs. */
   closed: readonly string[];
   opened?: OpenedNetworks;
+  /** Addresses of this machine that the container reaches at its end of the link. */
+  linked?: readonly LinkedPlace[];
 }
 
 /** Networks (CIDRs) that a container may reach although they are closed, and addresses (CIDRs) that stay closed. */
@@ -53,11 +58,12 @@ export function addressesOf(pair: number): { machine: string; container: string 
 const linkOf = (pair: number) => `${LINK_PREFIX}${pair}`;
 
 export async function openNetwork(space: ProjectSpace, place: NetworkPlace): Promise<string> {
-  const { name, pair, closed, opened } = place;
+  const { name, pair, closed, opened, linked = [] } = place;
   const file = path.join(NAMED, name);
   const { machine, container } = addressesOf(pair);
   await closeNetwork(space, place);
   await openNetworksTo(container, opened?.networks ?? []);
+  await linkPlaces(container, linked);
   await openRouting();
   await mkdir(NAMED, { recursive: true, mode: 0o755 });
   await writeFile(file, '');
@@ -73,7 +79,9 @@ export async function openNetwork(space: ProjectSpace, place: NetworkPlace): Pro
   const link = linkOf(pair);
   await systemCommand(['ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name]);
   await routeLink(link);
-  await systemCommand(['ip', 'netns', 'exec', name, 'nft', '-f', '-'], { input: rulesOf(machine, closed, opened) });
+  await systemCommand(['ip', 'netns', 'exec', name, 'nft', '-f', '-'], {
+    input: rulesOf({ machine, closed, opened, linked }),
+  });
   for (const words of [
     ['address', 'add', `${machine}/31`, 'dev', link],
     ['link', 'set', link, 'up'],
@@ -87,6 +95,12 @@ export async function openNetwork(space: ProjectSpace, place: NetworkPlace): Pro
   return file;
 }
 
+/** Ends the connections of a container to this machine. */
+export async function unlinkNetwork({ pair }: Pick<NetworkPlace, 'pair'>): Promise<void> {
+  await unlinkPlaces(addressesOf(pair).container);
+  await openRouting();
+}
+
 /** The machine's end of the link is removed with its namespace. */
 export async function closeNetwork(
   space: ProjectSpace,
@@ -98,6 +112,7 @@ export async function closeNetwork(
   await systemCommand(['nsenter', `--mount=${space.mounts}`, ...unmount]).catch(() => undefined);
   await systemCommand(unmount).catch(() => undefined);
   await closeNetworksTo(addressesOf(pair).container);
+  await unlinkPlaces(addressesOf(pair).container);
   await rm(file, { force: true });
 }
 
@@ -120,12 +135,14 @@ wait "$pid"
 rm -r "$folder"
 exit "$code"`;
 
+interface Rules extends Pick<NetworkPlace, 'closed'> {
+  machine: string;
+  opened: OpenedNetworks | undefined;
+  linked: readonly LinkedPlace[];
+}
+
 /** Connections within the namespace leave no record, as records use memory of the kernel that no limit counts. */
-const rulesOf = (
-  machine: string,
-  closed: readonly string[],
-  opened: OpenedNetworks | undefined,
-) => `table inet slipway {
+const rulesOf = ({ machine, closed, opened, linked }: Rules) => `table inet slipway {
   chain sending {
     type filter hook output priority raw; policy accept;
     oifname "lo" notrack
@@ -142,6 +159,7 @@ const rulesOf = (
     ct state new ct count over ${MOST_CONNECTIONS} drop
     ip daddr ${machine} udp dport 53 accept
     ip daddr ${machine} tcp dport 53 accept
+    ${linked.map(({ port }) => `ip daddr ${machine} tcp dport ${port} accept`).join('\n    ')}
     ${openingOf(opened)}
     ip daddr { ${closed.join(', ')} } reject with icmpx admin-prohibited
   }

@@ -251,6 +251,7 @@ test('the images of a project are on its disk, and stay when its containers are 
     diskBytes: 128 * MIB,
     form: form as EngineForm,
     closed: NOT_PUBLIC,
+    linked: [],
     keepOutput: async () => {},
   };
   const kept = path.join(place.volatile, 'disk', 'store', 'kept');

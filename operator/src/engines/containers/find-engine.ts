@@ -61,7 +61,7 @@ async function failureOf(form: EngineForm, { folder, volatile }: TrialPlace): Pr
   try {
     const number = await numbers.of(volatile);
     const place = { ref: 'trial', number, folder, volatile, diskBytes: DISK_BYTES, form, closed: NOT_PUBLIC };
-    containers = await ProjectContainers.open({ ...place, keepOutput: async () => {} });
+    containers = await ProjectContainers.open({ ...place, linked: [], keepOutput: async () => {} });
     await mkdir(context, { recursive: true, mode: 0o755 });
     await copyPrograms(context, ['/bin/true']);
     const dockerfile = path.join(context, 'Dockerfile');

@@ -8,7 +8,14 @@ import { chmod, chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { EngineForm } from '@slipway/installation';
 import { parseJson, replaceFile, unlessMissing } from '@slipway/program';
-import { addressesOf, closeNetwork, type NetworkPlace, type OpenedNetworks, openNetwork } from './container-network.js';
+import {
+  addressesOf,
+  closeNetwork,
+  type NetworkPlace,
+  type OpenedNetworks,
+  openNetwork,
+  unlinkNetwork,
+} from './container-network.js';
 import { ContainerOutput } from './container-output.js';
 import {
   closeGroup,
@@ -21,6 +28,7 @@ import {
   processesOfGroup,
 } from './delegated-group.js';
 import type { DnsForwarder } from './dns-forwarder.js';
+import type { LinkedPlace } from './machine-routing.js';
 import { type BuildOrder, Podman } from './podman.js';
 import { preparePodman } from './podman-settings.js';
 import { closeDisk, openDisk } from './project-disk.js';
@@ -56,6 +64,8 @@ export interface ProjectPlace {
   opened?: OpenedNetworks;
   /** Resolves names for containers. Undefined: they can resolve none. */
   resolver?: Pick<DnsForwarder, 'open' | 'close'>;
+  /** Addresses of this machine that a linked container reaches. */
+  linked: readonly LinkedPlace[];
   /** Appends to the log of the app. */
   keepOutput(bytes: Buffer): Promise<void>;
 }
@@ -68,6 +78,8 @@ export interface ContainerOrder {
   limits: ContainerLimits;
   /** Another number makes another container of the same image and variables. */
   restart: number;
+  /** The host name by which the container reaches a linked project. Undefined: there is none. */
+  linkedHost?: string | undefined;
 }
 
 /** A container that was started. */
@@ -77,6 +89,7 @@ export interface StartedContainer {
   /** Differs for containers of other settings. */
   digest: string;
   startedAt: string;
+  linkedHost?: string;
 }
 
 type Variables = Readonly<Record<string, string>>;
@@ -159,12 +172,13 @@ export class ProjectContainers {
 
   /** Starts a container in place of the one in the slot. Its files begin as they are in the image. */
   async start(slot: Slot, order: ContainerOrder, signal?: AbortSignal): Promise<void> {
-    const { build, image, variables, limits } = order;
+    const { build, image, variables, limits, linkedHost } = order;
     await this.podman.examine(image);
     await this.remove(slot);
-    const state = { build, image, digest: digestOf(order), startedAt: new Date().toISOString() };
+    const state = { build, image, digest: digestOf(order), startedAt: new Date().toISOString(), linkedHost };
     await replaceFile(this.#stateFile(slot), JSON.stringify(state));
-    const network = await openNetwork(this.space, this.#network(slot));
+    const linked = linkedHost === undefined ? [] : this.place.linked;
+    const network = await openNetwork(this.space, { ...this.#network(slot), linked });
     const { machine } = this.#addresses(slot);
     this.place.resolver?.open(machine);
     const { memoryBytes, processors, processes, logBytes } = limits;
@@ -174,7 +188,7 @@ export class ProjectContainers {
     const file = await this.#writeVariables(slot, given);
     const secrets = await this.#storeLongVariables(slot, given);
     const log = { file: this.logOf(slot), bytes: logBytes };
-    const files = await this.#writeOwnFiles(slot);
+    const files = await this.#writeOwnFiles(slot, linkedHost);
     const name = this.#name(slot);
     const made = { name, hostname: name, image, network, files, variables: file, secrets, group };
     await this.podman.create({ ...made, memoryBytes, processors, processes, log }, signal);
@@ -187,6 +201,15 @@ export class ProjectContainers {
     const state = await this.started(slot);
     await this.#startMade(slot, memoryBytes);
     await replaceFile(this.#stateFile(slot), JSON.stringify({ ...state, startedAt: new Date().toISOString() }));
+  }
+
+  /** Ends the connections of the container to a linked project, for good. */
+  async unlink(slot: Slot): Promise<void> {
+    const state = await this.started(slot);
+    if (state?.linkedHost === undefined) return;
+    await unlinkNetwork(this.#network(slot));
+    const { linkedHost: _, ...rest } = state;
+    await replaceFile(this.#stateFile(slot), JSON.stringify(rest));
   }
 
   /** True while the container has a process. */
@@ -268,12 +291,13 @@ export class ProjectContainers {
    * Writes the files that podman would otherwise write itself, on the disk of this machine and for the container to
    * change, without a limit of their size. Returns them by their paths in the container.
    */
-  async #writeOwnFiles(slot: Slot): Promise<Record<string, string>> {
+  async #writeOwnFiles(slot: Slot, linkedHost: string | undefined): Promise<Record<string, string>> {
     const { machine, container } = this.#addresses(slot);
     const name = this.#name(slot);
+    const linked = linkedHost === undefined ? '' : `${machine} ${linkedHost}\n`;
     const texts = {
       '/etc/hostname': `${name}\n`,
-      '/etc/hosts': `127.0.0.1 localhost\n::1 localhost\n${container} ${name}\n`,
+      '/etc/hosts': `127.0.0.1 localhost\n::1 localhost\n${container} ${name}\n${linked}`,
       '/etc/resolv.conf': `nameserver ${machine}\n`,
       '/run/.containerenv': '',
     };
@@ -356,9 +380,11 @@ export class ProjectContainers {
 }
 
 /** Returns a digest of all that makes another container necessary. */
-export const digestOf = ({ image, variables, limits, restart }: Omit<ContainerOrder, 'build'>): string =>
+export const digestOf = ({ image, variables, limits, restart, linkedHost }: Omit<ContainerOrder, 'build'>): string =>
   createHash('sha256')
-    .update(JSON.stringify([image, Object.entries(variables).sort(), Object.entries(limits).sort(), restart]))
+    .update(
+      JSON.stringify([image, Object.entries(variables).sort(), Object.entries(limits).sort(), restart, linkedHost]),
+    )
     .digest('base64url');
 
 const pathsOf = ({ folder, volatile }: ProjectPlace) => ({
