@@ -74,8 +74,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   const { metrics, stopMetrics } = await startMetrics(settings.metricsListen);
   const server = createGateway({
     ...reachedBy(settings),
-    tenant: registry.tenant,
-    complete: () => registry.complete,
+    ...lookupsOf(registry),
     services,
     paused: new PausedProjects(settings.hangRecord ? readHangs(settings.hangRecord) : []),
     ...hosted,
@@ -186,6 +185,12 @@ const reachedBy = ({ installation, allowedHosts, trustedProxies, rateLimit }: Da
   trustedProxies,
   behindIngress: installation.site !== undefined,
   rateLimit,
+});
+
+const lookupsOf = (registry: Registry) => ({
+  tenant: registry.tenant,
+  linkedTo: registry.linkedTo,
+  complete: () => registry.complete,
 });
 
 const telling = (services: Services, apps: Apps, log: Logger): Pick<RegistryOptions, 'onChange' | 'onForget'> => ({

@@ -60,6 +60,7 @@ import {
   NO_KEY,
   NO_PROXY,
   NO_UPGRADE,
+  NOT_LINKED,
   OTHER_HOST,
   paused,
   siteRefusal,
@@ -77,6 +78,8 @@ export interface GatewayOptions extends ProjectPlaces {
   /** Reverse proxies whose X-Forwarded-For is trusted. */
   trustedProxies?: BlockList | undefined;
   tenant(ref: string): Tenant | undefined;
+  /** Returns the project that a container at this address may reach; undefined: none. */
+  linkedTo?(address: string): string | undefined;
   /** True once the initial list of projects is complete. Until then an unknown ref gets 503, not 404. */
   complete(): boolean;
   services: Services;
@@ -129,6 +132,9 @@ interface SiteOfTenant {
 /** Caller, the token that proves it, and the problem of another token. */
 type Who = Pick<ServiceRequest, 'caller' | 'token' | 'tokenProblem' | 'refusal'>;
 
+/** The start of each address in CONTAINERS_NETWORK. */
+const CONTAINERS = ['198.18.', '198.19.'];
+
 const NOBODY: Caller = { role: 'anon', claims: '{"role":"anon"}' };
 
 export class Gateway {
@@ -161,6 +167,7 @@ export class Gateway {
     if (isForProxy(incoming)) return refuse(outgoing, NO_PROXY);
     if (hasTwoHosts(incoming)) return refuse(outgoing, TWO_HOSTS);
     const address = projectAddress(incoming.url as string, incoming.headers.host, this.#domain);
+    if (this.#isUnlinked(incoming, address?.ref)) return refuse(outgoing, NOT_LINKED);
     if (address === undefined) return this.#answerOfPlatform(incoming, outgoing, requestId);
     // A function's own call of the public URL gets no CORS or sandbox headers, because no browser reads it.
     if (outgoing instanceof ProjectResponse) outgoing.apply(policyOf(address));
@@ -198,6 +205,7 @@ export class Gateway {
     const tenant = address && this.options.tenant(address.ref);
     if (isForProxy(incoming)) return refuse(outgoing, NO_PROXY);
     if (hasTwoHosts(incoming)) return refuse(outgoing, TWO_HOSTS);
+    if (this.#isUnlinked(incoming, address?.ref)) return refuse(outgoing, NOT_LINKED);
     if (address === undefined || tenant?.kind === 'site') return refuse(outgoing, NO_UPGRADE);
     if (tenant?.kind === 'app') return this.#upgradeOfApp(tenant, address, { requestId, incoming, outgoing, head });
     const arrival = this.#arrivalOf(tenant, address.target, { requestId, incoming, outgoing });
@@ -215,6 +223,14 @@ export class Gateway {
       if (outgoing.socket) refuse(outgoing, worded(entry, FAILED));
       else socket.destroy();
     }
+  }
+
+  /** True for a request from a container of an app to anything but the project that the app is linked to. */
+  #isUnlinked({ socket }: IncomingMessage, ref: string | undefined): boolean {
+    const { remoteAddress = '' } = socket;
+    const address = remoteAddress.startsWith('::ffff:') ? remoteAddress.slice(7) : remoteAddress;
+    if (!CONTAINERS.some((prefix) => address.startsWith(prefix))) return false;
+    return ref === undefined || ref !== this.options.linkedTo?.(address);
   }
 
   #answerOfPlatform(incoming: IncomingMessage, outgoing: ServerResponse, requestId: string): void {

@@ -31,6 +31,14 @@ export const NO_PROXY: Refusal = {
   body: { message: 'This is no proxy: send the path alone as the target of the request, and the host as Host' },
 };
 
+export const NOT_LINKED: Refusal = {
+  status: 403,
+  body: {
+    message: 'This container may only send requests to the project that its app is linked to',
+    hint: 'Set database_project of the app, and use the variable SUPABASE_URL.',
+  },
+};
+
 export const TWO_HOSTS: Refusal = {
   status: 400,
   body: { message: 'The request has more than one Host header: send one' },

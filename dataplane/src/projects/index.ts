@@ -17,6 +17,8 @@ export interface Registry {
   environment(ref: string): Record<string, string>;
   /** Account that owns the project, from the Project. */
   owner(ref: string): string | undefined;
+  /** Project that a container at this address may reach; undefined: none. */
+  linkedTo(address: string): string | undefined;
   /** False until the initial list is complete: before that, an unknown project may exist. */
   readonly complete: boolean;
   close(): Promise<void>;
@@ -66,6 +68,7 @@ export function startRegistry(options: RegistryOptions): Registry {
     },
     environment: (ref) => tenants.environment(ref),
     owner: (ref) => tenants.owner(ref),
+    linkedTo: (address) => tenants.linkedTo(address),
     get complete() {
       return complete;
     },

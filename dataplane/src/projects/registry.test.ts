@@ -321,6 +321,30 @@ test('an app has its account and the address of its container, whose change is a
   assert.equal(forgotten, []);
 });
 
+test('a container reaches the linked project of the same owner alone', async () => {
+  const [app, database] = [newRef(), newRef()];
+  const spec = { type: 'app', app: { databaseProject: database } };
+  await makeProject(database);
+  await makeProject(app, spec);
+  const addresses = ['198.18.77.1', '198.18.77.3'];
+  const status = { databaseLink: { project: database, addresses } };
+  await client.patch(`${PROJECTS}/${app}/status`, { status });
+  for (const address of addresses) {
+    await until(() => registry.linkedTo(address) === database, `${address} is linked`);
+  }
+  assert.is(registry.linkedTo('198.18.77.5'), undefined);
+  await client.patch(`${PROJECTS}/${database}`, { spec: { owner: 'bo@example.com' } });
+  await until(() => registry.linkedTo('198.18.77.1') === undefined, 'no link after a transfer');
+  await client.patch(`${PROJECTS}/${database}`, { spec: { owner: 'al@example.com' } });
+  await until(() => registry.linkedTo('198.18.77.1') === database, 'linked again');
+  await client.patch(`${PROJECTS}/${app}`, { spec: { suspend: true } });
+  await until(() => registry.linkedTo('198.18.77.1') === undefined, 'no link of a suspended app');
+  await client.patch(`${PROJECTS}/${app}`, { spec: { suspend: null } });
+  await until(() => registry.linkedTo('198.18.77.1') === database, 'linked again');
+  await client.patch(`${PROJECTS}/${app}/status`, { status: { databaseLink: null } });
+  await until(() => registry.linkedTo('198.18.77.1') === undefined, 'no link');
+});
+
 test('an app that is suspended or deleted is forgotten', async () => {
   const ref = newRef();
   await makeProject(ref, { type: 'app' });

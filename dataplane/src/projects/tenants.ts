@@ -65,6 +65,8 @@ export interface Sources {
 
 export class Tenants {
   readonly #tenants = new Map<string, Tenant>();
+  /** Apps by the addresses of their containers. */
+  readonly #apps = new Map<string, string>();
 
   constructor(
     private readonly sources: Sources,
@@ -72,7 +74,10 @@ export class Tenants {
     private readonly listener: TenantListener,
   ) {
     const { projects, keys, databases, authConfigs, environments } = sources;
-    projects.onChange((change) => this.#review(nameOf(change)));
+    projects.onChange((change) => {
+      this.#placeContainers(change);
+      this.#review(nameOf(change));
+    });
     for (const secrets of [keys, databases, authConfigs]) secrets.onChange(ofRef((ref) => this.#review(ref)));
     environments?.onChange(ofRef((ref) => this.listener.onEnvironment?.(ref)));
   }
@@ -94,6 +99,14 @@ export class Tenants {
     return owner && normalAddress(owner);
   }
 
+  /** Returns the project that a container at this address may reach. A transfer of either project ends the link. */
+  linkedTo(address: string): string | undefined {
+    const app = this.#apps.get(address);
+    const project = app === undefined ? undefined : this.sources.projects.get(app)?.status?.databaseLink?.project;
+    if (app === undefined || project === undefined) return undefined;
+    return this.owner(app) === this.owner(project) ? project : undefined;
+  }
+
   #review(ref: string): void {
     underWay(ref, 'project update');
     const known = this.#tenants.get(ref);
@@ -103,6 +116,14 @@ export class Tenants {
     if (tenant === undefined) this.#tenants.delete(ref);
     else this.#tenants.set(ref, tenant);
     if (known !== undefined && known.kind !== 'site') this.#tell(known, tenant);
+  }
+
+  #placeContainers({ before, after }: Change<ProjectObject>): void {
+    for (const address of before?.status?.databaseLink?.addresses ?? []) {
+      if (this.#apps.get(address) === before?.metadata.name) this.#apps.delete(address);
+    }
+    if (!after || after.metadata.deletionTimestamp || isSuspended(after)) return;
+    for (const address of after.status?.databaseLink?.addresses ?? []) this.#apps.set(address, after.metadata.name);
   }
 
   #tell(known: BackendTenant | AppTenant, tenant: Tenant | undefined): void {
