@@ -28,7 +28,7 @@ async function makeProject(type: 'app' | 'frontend' | 'shared') {
   const { id } = body[0] as { id: number };
   const read = async (at = '') => (await api.call('GET', `/projects/${id}${at}`, { token: person.token })).body;
   const change = (json: object) => api.call('PATCH', `/projects/${id}`, { token: person.token, json });
-  return { ref, read, change };
+  return { id, ref, read, change };
 }
 
 test('health_check_path of an app is set, shown and removed, and its syntax is checked', async () => {
@@ -47,6 +47,39 @@ test('health_check_path of an app is set, shown and removed, and its syntax is c
   await api.operator.patch(ref, { spec: { app: { restart: 7 } } });
   assert.is((await change({ health_check_path: null })).body.health_check_path, null);
   assert.equal((await api.operator.get(ref)).spec.app, { restart: 7 });
+});
+
+test('database_project of an app names a shared project of the account, and null removes it', async () => {
+  const { ref, read, change } = await makeProject('app');
+  const database = await makeProject('shared');
+  const site = await makeProject('frontend');
+  assert.is((await read()).database_project, null);
+  const { status, body } = await change({ database_project: database.ref });
+  assert.equal([status, body.database_project], [200, database.ref]);
+  assert.equal((await api.operator.get(ref)).spec.app, { databaseProject: database.ref });
+  await api.operator.apply('of-another-account', { owner: (await register(api)).email, type: 'shared' });
+  for (const value of ['of-another-account', 'nothing', ref, site.ref, '../x', '', 7]) {
+    const refused = await change({ database_project: value });
+    assert.equal([refused.status, refused.body.errors?.[0]?.field], [400, 'database_project'], String(value));
+  }
+  assert.is((await database.change({ database_project: database.ref })).status, 400, 'of a project of another type');
+  assert.is((await read()).database_project, database.ref);
+  assert.is((await change({ database_project: null })).body.database_project, null);
+});
+
+test('database_project needs a token that may see the other project and its secrets', async () => {
+  const { id, ref } = await makeProject('app');
+  const database = await makeProject('shared');
+  const by = async (token: object) => {
+    const { body } = await api.call('POST', '/tokens', { token: person.token, json: { name: 'narrow', ...token } });
+    const json = { database_project: database.ref };
+    return (await api.call('PATCH', `/projects/${id}`, { token: body.token, json })).status;
+  };
+  const scopes = ['projects:read', 'projects:write'];
+  assert.is(await by({ scopes }), 403);
+  assert.is(await by({ scopes: [...scopes, 'secrets:read'], project_ids: [id] }), 400);
+  assert.is((await api.operator.get(ref)).spec.app, undefined);
+  assert.is(await by({ scopes: [...scopes, 'secrets:read'], project_ids: [id, database.id] }), 200);
 });
 
 test('health_check_path of a project of another type is a 400 that changes nothing, unless it is null', async () => {

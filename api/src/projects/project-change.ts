@@ -30,7 +30,7 @@ export function specPatch(change: ProjectChange): Patch {
         SECRETS.notifications.slackWebhook,
       ),
     }),
-    app: present({ healthCheckPath: change.health_check_path }),
+    app: present({ healthCheckPath: change.health_check_path, databaseProject: change.database_project }),
     suspendedByOwner: change.suspended,
     formsEnabled: change.forms_enabled,
     mcpWrites: change.mcp_writes,
@@ -56,9 +56,12 @@ export function refuseTooManyBytes(given: GivenVariables): void {
 }
 
 /** Rejects a value for a setting that only projects of another type have. */
-export function refuseSettingsOfOthers(project: Project, { health_check_path: path }: ProjectChange): void {
-  if (path === undefined || path === null || isApp(project)) return;
-  throw invalid('health_check_path', `only an app has it, and this is ${oneOfType(typeOf(project))} project`);
+export function refuseSettingsOfOthers(project: Project, change: ProjectChange): void {
+  if (isApp(project)) return;
+  for (const field of ['health_check_path', 'database_project'] as const) {
+    if (change[field] === undefined || change[field] === null) continue;
+    throw invalid(field, `only an app has it, and this is ${oneOfType(typeOf(project))} project`);
+  }
 }
 
 /**

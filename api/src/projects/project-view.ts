@@ -73,6 +73,7 @@ function settingsOf({ spec }: Project) {
     forms_enabled: spec.formsEnabled ?? false,
     mcp_writes: spec.mcpWrites ?? false,
     health_check_path: spec.app?.healthCheckPath ?? null,
+    database_project: spec.app?.databaseProject ?? null,
     has_github_token: source?.tokenSecretRef !== undefined,
   };
 }

@@ -27,6 +27,7 @@ const listed: ListedProject = {
   forms_enabled: false,
   mcp_writes: false,
   health_check_path: null,
+  database_project: null,
   has_github_token: false,
 };
 

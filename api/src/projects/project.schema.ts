@@ -4,6 +4,7 @@ import {
   CLONED_URL,
   COMMAND,
   DEFAULT_TYPE,
+  DNS_LABEL,
   JWT_SECRET_MIN_LENGTH,
   PHASES,
   PLANS,
@@ -152,6 +153,14 @@ export const ProjectChange = Type.Object(
         examples: ['/healthz'],
       }),
     ),
+    database_project: Type.Optional(
+      Nullable(Type.String({ maxLength: 63, pattern: `^${DNS_LABEL}$` }), {
+        description:
+          'Only of an app: the `ref` of a shared project of yours, whose URL, keys and database URL the container ' +
+          'gets as variables; null: none. It needs the scope secrets:read.',
+        examples: ['wnxqhkzvmtyfbrgcalpe'],
+      }),
+    ),
     github_token: Type.Optional(
       Nullable(Type.String({ minLength: 1, maxLength: 1024, pattern: '^[\\u0021-\\u007e]+$', writeOnly: true }), {
         description: 'A git access token, for a private repository. Stored encrypted, never returned; null removes it.',
@@ -207,6 +216,9 @@ const summary = {
   forms_enabled: Type.Boolean({ description: 'Whether the hosted site accepts form posts.' }),
   health_check_path: Nullable(Type.String(), {
     description: 'The path that must respond before requests go to a new version of an app; null: its port is enough.',
+  }),
+  database_project: Nullable(Type.String(), {
+    description: 'The `ref` of the project that an app is linked to; null: none.',
   }),
   has_github_token: Type.Boolean({ description: 'Whether a git access token is stored.' }),
 };

@@ -35,7 +35,7 @@ import { ProjectIds } from './project-ids.js';
 import { ProjectOwnersRepository } from './project-owners.repository.js';
 import { SecretsOfProjects } from './project-secrets.js';
 import { oneOfType } from './project-types.js';
-import { fullOf, nameOf, type ProjectSecrets, phaseOf, summaryOf } from './project-view.js';
+import { fullOf, hasDatabase, nameOf, type ProjectSecrets, phaseOf, summaryOf } from './project-view.js';
 import { ProjectsRepository } from './projects.repository.js';
 import { refuseResumption } from './suspension.js';
 
@@ -116,11 +116,28 @@ export class ProjectsService {
     const { project } = await this.find(caller, id);
     refuseDeleting(project);
     refuseSettingsOfOthers(project, change);
+    if (change.database_project) await this.refuseLink(caller, change.database_project);
     if (isResumption(change)) refuseResumption(project);
     const work = () => this.applyChange(project, change);
     // Locked, as a removal during another change would delete the Secret that the other has just written.
     const patched = changesSecrets(change) ? await this.exclusive.run('projectSecrets', id, work) : await work();
     return this.full(caller, { id, project: patched }, await this.secrets.read(patched));
+  }
+
+  /** An app can read the keys of the project that it is linked to, so the caller must be able to. */
+  private async refuseLink(caller: Principal, ref: string): Promise<void> {
+    const field = 'database_project';
+    const row = (await this.owners.ownedBy(caller.user.id)).find((own) => own.ref === ref);
+    const found = row && maySee(caller, row.id) ? await this.find(caller, row.id) : undefined;
+    if (!found || found.project.metadata.deletionTimestamp) {
+      throw invalid(field, 'is the ref of no project of yours: GET /projects');
+    }
+    const type = typeOf(found.project);
+    if (!hasDatabase(found.project) || hasOwnMachine(type)) {
+      throw invalid(field, `is the ref of ${oneOfType(type)} project: an app is linked to a shared one`);
+    }
+    if (caller.scopes.includes('secrets:read')) return;
+    throw new Problem('missing_scope', `${field} needs a token with the scope secrets:read.`);
   }
 
   private async applyChange(project: SeenProject, change: ProjectChange): Promise<SeenProject> {
