@@ -82,6 +82,7 @@ export async function openNetwork(space: ProjectSpace, place: NetworkPlace): Pro
   await systemCommand(['ip', 'netns', 'exec', name, 'nft', '-f', '-'], {
     input: rulesOf({ machine, closed, opened, linked }),
   });
+  await systemCommand(['ip', 'netns', 'exec', name, 'sh', '-c', BUFFERS]);
   for (const words of [
     ['address', 'add', `${machine}/31`, 'dev', link],
     ['link', 'set', link, 'up'],
@@ -134,6 +135,14 @@ exec 3>&- 4<&-
 wait "$pid"
 rm -r "$folder"
 exit "$code"`;
+
+/**
+ * Script that limits the buffers of a TCP connection in the namespace: least, initial and most bytes. The kernel lets a
+ * socket of a container keep a part of its buffers when the container's limit of memory for sockets is reached.
+ */
+const BUFFERS = `for name in tcp_rmem tcp_wmem; do
+  echo '4096 16384 1048576' >"/proc/sys/net/ipv4/$name" || exit 1
+done`;
 
 interface Rules extends Pick<NetworkPlace, 'closed'> {
   machine: string;

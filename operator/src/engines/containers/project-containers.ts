@@ -97,8 +97,8 @@ const isLong = (value: string) => /[\r\n]/.test(value);
 
 /** Memory and processes of the engine itself, which are in the same group. */
 const OF_ENGINE = { memoryBytes: 128 * 2 ** 20, processes: 64 };
-/** The sockets of a container may use a fourth of its memory, beside it. */
-const MEMORY_PER_SOCKETS = 4;
+/** The sockets of a container may use an eighth of its memory, beside it, and a small part for each socket. */
+const MEMORY_PER_SOCKETS = 8;
 const MOST_OF_STATE = { bytes: 4096, depth: 3, values: 50 };
 
 export class ProjectContainers {
