@@ -203,7 +203,7 @@ const SOCKETS = {
     const { createSocket } = require('node:dgram');
     const sockets = [];
     for (let at = 0; at < 900; at += 1) {
-      const socket = createSocket('udp4');
+      const socket = createSocket({ type: 'udp4', lookup: (host, _, done) => done(null, host, 4) });
       await new Promise((done) => socket.bind(0, '127.0.0.1', done));
       sockets.push(socket);
     }
