@@ -102,7 +102,10 @@ const variables = () => run('/env').catch(() => ({}) as Result);
 const linkTo = (ref: string | null, by: Management = person) =>
   by.call<{ errors?: { field: string }[] }>('PATCH', `/projects/${app.id}`, { database_project: ref });
 const untilLinked = (isLinked: boolean) =>
-  until(async () => ((await variables()).DATABASE_URL !== undefined) === isLinked, `linked: ${isLinked}`);
+  until(async () => {
+    const env = await run('/env').catch(() => undefined);
+    return env && (env.DATABASE_URL !== undefined) === isLinked;
+  }, `linked: ${isLinked}`);
 
 const patch = ({ ref }: ProjectView, spec: object) =>
   kubectl(scene.platform.kubeconfig, ['patch', `project/${ref}`, '--type=merge', '-p', JSON.stringify({ spec })]);

@@ -203,12 +203,14 @@ export class ProjectContainers {
     await replaceFile(this.#stateFile(slot), JSON.stringify({ ...state, startedAt: new Date().toISOString() }));
   }
 
-  /** Ends the connections of the container to a linked project, for good. */
+  /** Ends the connections of the container to a linked project. Only another container can have a link again. */
   async unlink(slot: Slot): Promise<void> {
     const state = await this.started(slot);
     if (state?.linkedHost === undefined) return;
+    const { linkedHost, ...rest } = { ...state, digest: UNLINKED };
+    // A process that is killed here is followed by one that ends the connections.
+    await replaceFile(this.#stateFile(slot), JSON.stringify({ ...rest, linkedHost }));
     await unlinkNetwork(this.#network(slot));
-    const { linkedHost: _, ...rest } = state;
     await replaceFile(this.#stateFile(slot), JSON.stringify(rest));
   }
 
@@ -378,6 +380,9 @@ export class ProjectContainers {
     return path.join(this.place.volatile, `container-${slot}.json`);
   }
 }
+
+/** Is the digest of no settings. */
+const UNLINKED = '';
 
 /** Returns a digest of all that makes another container necessary. */
 export const digestOf = ({ image, variables, limits, restart, linkedHost }: Omit<ContainerOrder, 'build'>): string =>
