@@ -119,6 +119,30 @@ test('changed variables and a restart replace the container without a failed req
   assert.equal(failures, []);
 });
 
+test('a step of a build mounts the variables for builds, and the log has no value of them', async () => {
+  const env_vars = [
+    { key: 'WORD', value: 'a-token-of-builds', target: 'build' },
+    { key: 'LINES', value: 'one\ntwo', target: 'all' },
+  ];
+  assert.is((await person.call('PATCH', `/projects/${project.id}`, { env_vars })).status, 200);
+  const mounts = '--mount=type=secret,id=WORD,required=true --mount=type=secret,id=LINES,target=/etc/lines';
+  const reads = 'read -r word </run/secrets/WORD; { read -r one; read -r two; } </etc/lines';
+  const step = `RUN ${mounts} ${reads}; echo "the token $word, then $two and $one"`;
+  push(own, 'first', { Dockerfile: dockerfileOf(step), 'app.js': echoOf(3) });
+  const build = await deployed(own, project);
+  assert.is(build.phase, 'Deployed', build.log);
+  const headers = { authorization: `Bearer ${person.token}` };
+  const log = await (
+    await fetch(`${scene.platform.url}/projects/${project.id}/builds/${build.id}/logs`, { headers })
+  ).text();
+  assert.match(log, /the token \[redacted\], then two and one/);
+  assert.not.match(log, /a-token-of-builds/);
+  await until(async () => (await page(project))?.version === 3, 'that version serves');
+  const { WORD, LINES } = (await page(project)) ?? {};
+  assert.equal([WORD, LINES], [undefined, 'one\ntwo']);
+  push(own, 'first', { Dockerfile: dockerfileOf(), 'app.js': echoOf(2) });
+});
+
 test('ten deploys under 50 requests a second lose no request', async () => {
   const failures = await underLoad(project, async () => {
     for (let version = 10; version < 10 + DEPLOYS; version += 1) {

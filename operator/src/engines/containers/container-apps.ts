@@ -95,7 +95,7 @@ export class ContainerApps implements Apps {
   /** Builds an image. Resolves with its id, or with the exit code of the step that failed. */
   async build(
     ref: string,
-    { plan, limits }: { plan: Plan; limits: GroupLimits },
+    { plan, limits, secrets }: { plan: Plan; limits: GroupLimits; secrets: Readonly<Record<string, string>> },
     context: ImageContext,
     onOutput: (bytes: Buffer) => void,
     signal: AbortSignal,
@@ -115,7 +115,7 @@ export class ContainerApps implements Apps {
     try {
       const egress = [shown.node, shown.relay, shown.socket, String(proxy.port)];
       const file = path.join(shown.context, path.relative(folder, dockerfile));
-      const order = { context: shown.context, dockerfile: file, egress, proxyUrl: proxy.url };
+      const order = { context: shown.context, dockerfile: file, egress, proxyUrl: proxy.url, secrets };
       return { image: await containers.build(order, limits, onOutput, signal) };
     } catch (error) {
       if (error instanceof CommandFailed && error.exitCode !== null) return { exitCode: error.exitCode };

@@ -31,8 +31,9 @@ import { findEngine } from './find-engine.js';
 import { copyPrograms } from './machine-programs.js';
 import { Podman } from './podman.js';
 import { preparePodman } from './podman-settings.js';
-import { ProjectContainers } from './project-containers.js';
+import { type ImageOrder, ProjectContainers, type ProjectPlace } from './project-containers.js';
 import { bytesOfDisk, closeDisk, openDisk } from './project-disk.js';
+import { firstIdOf } from './project-numbers.js';
 import { IDS, ProjectSpace } from './project-space.js';
 import { CommandFailed } from './system-command.js';
 
@@ -129,12 +130,18 @@ async function podmanOf(project: Project): Promise<Podman> {
   return new Podman(space, place, form as EngineForm);
 }
 
+const PROGRAMS = ['/bin/sh', '/bin/cat', '/usr/bin/id', '/bin/ls', '/usr/bin/perl', process.execPath];
+
 /** Returns a folder of the project with this Dockerfile, programs of this machine, and the app. */
-async function contextOf(project: Project, dockerfile: string): Promise<{ context: string; dockerfile: string }> {
+async function contextOf(
+  project: Project,
+  dockerfile: string,
+  programs = PROGRAMS,
+): Promise<{ context: string; dockerfile: string }> {
   const context = path.join(disk, `${project.ref}-context`);
   rmSync(context, { recursive: true, force: true });
   mkdirSync(context, { recursive: true });
-  await copyPrograms(context, ['/bin/sh', '/bin/cat', '/usr/bin/id', '/bin/ls', '/usr/bin/perl', process.execPath]);
+  await copyPrograms(context, programs);
   writeFileSync(path.join(context, 'app.js'), APP);
   const file = path.join(context, 'Dockerfile');
   writeFileSync(file, dockerfile);
@@ -146,7 +153,7 @@ async function build(project: Project, dockerfile: string): Promise<{ id: string
   const podman = await podmanOf(project);
   let output = '';
   const group = await buildGroupOf(project);
-  const order = { ...(await contextOf(project, dockerfile)), egress: [], proxyUrl: undefined, group };
+  const order = { ...(await contextOf(project, dockerfile)), egress: [], proxyUrl: undefined, secrets: {}, group };
   const id = await podman.build(order, (bytes) => {
     output += bytes;
   });
@@ -294,7 +301,7 @@ test('a build that is cancelled leaves no process', async () => {
   const cancel = new AbortController();
   const endless = await contextOf(ANN, 'FROM scratch\nCOPY . /\nRUN echo begun && while :; do :; done');
   const building = podman.build(
-    { ...endless, egress: [], proxyUrl: undefined, group: await buildGroupOf(ANN) },
+    { ...endless, egress: [], proxyUrl: undefined, secrets: {}, group: await buildGroupOf(ANN) },
     (bytes) => {
       if (/^begun$/m.test(`${bytes}`)) cancel.abort(new Error('cancelled'));
     },
@@ -302,6 +309,83 @@ test('a build that is cancelled leaves no process', async () => {
   );
   assert.is(await building.catch((error: Error) => error.message), 'cancelled');
   await until(() => processesOf(ANN).length === 0, 'its processes have ended');
+});
+
+const SECRETS = { WORD: 'a-secret-word', LINES: 'a-secret-line\nanother "line"\n', 'NO,src=/etc/hostname': 'refused' };
+const BUILD_LIMITS = { memoryBytes: 512 * MIB, processes: 256 };
+const AT_SECRETS = '--mount=type=secret,id=WORD,required=true --mount=type=secret,id=LINES,target=/etc/lines';
+
+/** A project whose steps mount the secrets, and then run `step`. */
+async function projectWithSecrets(number: number, step: string): Promise<{ place: ProjectPlace; order: ImageOrder }> {
+  const ref = `secrets-${number}`;
+  const folders = { folder: path.join(disk, ref), volatile: path.join(top, `s${number}`) };
+  const engine = { form: form as EngineForm, closed: NOT_PUBLIC, keepOutput: async () => {} };
+  const place = { ref, number, ...folders, diskBytes: 128 * MIB, ...engine };
+  const dockerfile = `FROM scratch\nCOPY . /\nRUN ${AT_SECRETS} ${step}`;
+  const programs = ['/bin/sh', '/bin/cat', '/bin/ls'];
+  const context = await contextOf({ ref, firstId: firstIdOf(number), pair: 0 }, dockerfile, programs);
+  return { place, order: { ...context, egress: [], proxyUrl: undefined, secrets: SECRETS } };
+}
+
+/** Returns the files of the project that have a part of a secret. */
+const filesWithSecrets = ({ volatile, folder }: ProjectPlace): string =>
+  spawnSync('grep', ['-rlEs', '--exclude=disk', 'a-secret-|another "line"', volatile, folder], { encoding: 'utf8' })
+    .stdout;
+
+test('a step reads secrets, which neither the image nor a process nor a file has afterwards', async () => {
+  const print = 'cat /run/secrets/WORD /etc/lines && ls /run/secrets && cat /proc/self/environ';
+  const { place, order } = await projectWithSecrets(30_002, print);
+  const containers = await ProjectContainers.open(place);
+  let output = '';
+  let processes = '';
+  try {
+    await containers.build(order, BUILD_LIMITS, (bytes) => {
+      if (/STEP 3/.test(`${bytes}`)) processes += spawnSync('ps', ['axeww'], { encoding: 'utf8' }).stdout;
+      output += bytes;
+    });
+    assert.match(output, /^a-secret-worda-secret-line\nanother "line"\nWORD\n/m);
+    assert.match(processes, /--secret=id=WORD,src=/);
+    assert.not.match(processes, /a-secret-|another "line"|NO,src/);
+    assert.is(output.split('a-secret-word').length, 2, output);
+    assert.is(filesWithSecrets(place), '');
+    const last = await containers.build(
+      { ...order, secrets: { ...SECRETS, WORD: 'a-secret-change' } },
+      BUILD_LIMITS,
+      () => undefined,
+    );
+    assert.match(last, /^[\da-f]{64}$/);
+  } finally {
+    await containers.close();
+  }
+});
+
+test('a build whose process is killed leaves no secret, no container and no process', async () => {
+  const { place, order } = await projectWithSecrets(30_003, 'echo begun && while :; do :; done');
+  const module = new URL('project-containers.js', import.meta.url).href;
+  const script = `import { ProjectContainers } from ${JSON.stringify(module)};
+    const containers = await ProjectContainers.open({ ...${JSON.stringify(place)}, keepOutput: async () => {} });
+    const print = (bytes) => process.stdout.write(bytes);
+    await containers.build(${JSON.stringify(order)}, ${JSON.stringify(BUILD_LIMITS)}, print);`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  child.stdout.on('data', (bytes: Buffer) => {
+    output += bytes;
+    if (/^begun$/m.test(output)) child.kill('SIGKILL');
+  });
+  await once(child, 'close');
+  const left = filesWithSecrets(place);
+  const containers = await ProjectContainers.open(place);
+  try {
+    assert.match(output, /^begun$/m);
+    assert.match(left, /-containers/, 'podman has copied a secret');
+    assert.is(filesWithSecrets(place), '');
+    assert.equal(processesOf({ ref: place.ref, firstId: firstIdOf(place.number), pair: 0 }), []);
+    assert.not.ok(existsSync(path.join(place.folder, 'building')));
+  } finally {
+    await containers.close();
+  }
 });
 
 /** Programs of Node.js that take all memory, and start processes without end. */
@@ -322,7 +406,7 @@ test('a step that takes all memory or starts processes without end fails within 
     const group = await buildGroupOf(ANN, limits);
     const folder = (controller: string) => path.join('/sys/fs/cgroup', controller, 'slipway-apps', group.name);
     const context = await contextOf(ANN, `FROM ${image}\nRUN ["${process.execPath}", "-e", ${JSON.stringify(bomb)}]`);
-    const building = podman.build({ ...context, egress: [], proxyUrl: undefined, group }, () => undefined);
+    const building = podman.build({ ...context, egress: [], proxyUrl: undefined, secrets: {}, group }, () => undefined);
     const failed = await building.catch((error: unknown) => error);
     assert.instance(failed, CommandFailed);
     const memory = Number(readFileSync(path.join(folder('memory'), 'memory.max_usage_in_bytes'), 'utf8'));

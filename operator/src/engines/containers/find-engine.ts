@@ -66,7 +66,7 @@ async function failureOf(form: EngineForm, { folder, volatile }: TrialPlace): Pr
     await copyPrograms(context, ['/bin/true']);
     const dockerfile = path.join(context, 'Dockerfile');
     await writeFile(dockerfile, DOCKERFILE);
-    const order = { context, dockerfile, egress: [], proxyUrl: undefined };
+    const order = { context, dockerfile, egress: [], proxyUrl: undefined, secrets: {} };
     const image = await containers.build(order, BUILD_LIMITS.free, () => undefined);
     await containers.start(0, { build: 'trial', image, variables: {}, limits: LIMITS, restart: 0 });
     return undefined;

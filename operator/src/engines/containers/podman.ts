@@ -32,6 +32,8 @@ export interface BuildOrder {
   proxyUrl: string | undefined;
   /** The control group of the build. */
   group: BuildGroup;
+  /** Files of secrets that a step may mount, by id. */
+  secrets: Readonly<Record<string, string>>;
 }
 
 export interface BuildGroup {
@@ -80,13 +82,14 @@ export class Podman {
    * `egress`, and in a control group. All their processes end with the command.
    */
   async build(order: BuildOrder, onOutput: (bytes: Buffer) => void, signal?: AbortSignal): Promise<string> {
-    const { context, dockerfile, egress, proxyUrl, group } = order;
+    const { context, dockerfile, egress, proxyUrl, group, secrets } = order;
     const idFile = path.join(this.place.volatile, 'image-id');
     const build = [
       'build',
       // The network of podman itself.
       ...['--network=host', '--isolation=oci', '--layers', '--pull=missing', '--format=oci'],
       ...[`--cgroup-parent=${group.steps}`, `--security-opt=seccomp=${this.place.seccomp}`],
+      ...Object.entries(secrets).map(([id, file]) => `--secret=id=${id},src=${file}`),
       ...[`--iidfile=${idFile}`, `--file=${dockerfile}`, context],
     ];
     const proxies = proxyUrl === undefined ? {} : { HTTP_PROXY: proxyUrl, HTTPS_PROXY: proxyUrl };
@@ -105,6 +108,18 @@ export class Podman {
     const id = withoutAlgorithm(read.trim());
     if (!/^[\da-f]{64}$/.test(id)) throw new Error('podman wrote no image id');
     return id;
+  }
+
+  /**
+   * Deletes the containers and files of a build that was killed. Podman copies the secrets of a step into the folder of
+   * its container, on the project's disk.
+   */
+  async removeKilledBuild(): Promise<void> {
+    const listed = await this.#podman(['ps', '--all', '--external', '--format={{.ID}} {{.Status}} {{.Names}}']);
+    for (const line of linesOf(listed).filter((each) => KILLED_BUILD.test(each))) {
+      await this.#podman(['rm', '--force', line.split(' ')[0] as string]);
+    }
+    await systemCommand(this.space.entering(['sh', '-c', 'rm -rf -- "$0"/buildah*', this.place.store]));
   }
 
   /** Returns the version of the library by which podman builds. */
@@ -244,6 +259,9 @@ const MOST_OF_NOTES = { bytes: 2 ** 20, depth: 3, values: 20_000 };
 const withoutAlgorithm = (id: string) => id.replace(/^sha256:/, '');
 /** Drops the time, the stream and the mark that conmon writes before each line. */
 const withoutPrefix = (line: string) => line.replace(/^\S+ (stdout|stderr) [FP] /, '');
+
+/** The line of a container that podman lists as no container of its own, with the name that it has in a build. */
+const KILLED_BUILD = /^[\da-f]+ Storage \S*working-container(-\d+)?$/;
 
 const BUILD_MS = 20 * 60_000;
 /**

@@ -4,7 +4,7 @@
  * idempotent, and the state is in files, so that another process of the platform continues.
  */
 import { createHash } from 'node:crypto';
-import { chmod, chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { EngineForm } from '@slipway/installation';
 import { parseJson, replaceFile, unlessMissing } from '@slipway/program';
@@ -92,7 +92,14 @@ export interface StartedContainer {
   linkedHost?: string;
 }
 
+export interface ImageOrder extends Omit<BuildOrder, 'group' | 'secrets'> {
+  /** Values that a step may mount as secrets, by id. No layer has them. */
+  secrets: Variables;
+}
+
 type Variables = Readonly<Record<string, string>>;
+/** Other names would end the id in an argument of podman. No variable of a process has them either. */
+const SECRET_ID = /^[A-Za-z_][\w.-]{0,252}$/;
 const isLong = (value: string) => /[\r\n]/.test(value);
 
 /** Memory and processes of the engine itself, which are in the same group. */
@@ -116,6 +123,7 @@ export class ProjectContainers {
     await mkdir(place.volatile, { recursive: true, mode: 0o711 });
     await openDisk(disk, place.diskBytes);
     const space = await ProjectSpace.open({ folder: path.join(place.volatile, 'space'), firstId });
+    await space.mountDisk(disk.folder);
     const folders = { store: path.join(disk.folder, 'store'), volatile: path.join(place.volatile, 'engine') };
     const files = { ...folders, settings, seccomp };
     await preparePodman(files, firstId);
@@ -125,6 +133,7 @@ export class ProjectContainers {
       keep: (bytes) => place.keepOutput(bytes),
     });
     const containers = new ProjectContainers(place, space, new Podman(space, files, place.form), output);
+    await containers.#endFormerBuild();
     await containers.#removePrepared();
     await containers.#openResolvers();
     return containers;
@@ -133,7 +142,7 @@ export class ProjectContainers {
   /** Removes the containers, their networks and the space. The images stay on the project's disk. */
   async close(): Promise<void> {
     for (const slot of SLOTS) await this.remove(slot);
-    await closeGroup(`${this.place.number}-build`);
+    await closeGroup(this.#buildGroup);
     await this.space.close();
     await closeDisk(pathsOf(this.place).disk);
     // Never the content of something that is still mounted there.
@@ -142,26 +151,47 @@ export class ProjectContainers {
 
   /**
    * Builds an image within the limits, and returns its id. A process that exceeds the memory is killed, and one beyond
-   * the number is not started. Throws Refused if the image must not run. No process of the build is left.
+   * the number is not started. Throws Refused if the image must not run. No process of the build is left, and no copy
+   * of a secret.
    */
   async build(
-    order: Omit<BuildOrder, 'group'>,
+    { secrets, ...order }: ImageOrder,
     limits: GroupLimits,
     onOutput: (bytes: Buffer) => void,
     signal?: AbortSignal,
   ): Promise<string> {
-    const name = `${this.place.number}-build`;
-    await closeGroup(name);
+    const name = this.#buildGroup;
+    await this.#endFormerBuild();
+    await writeFile(buildMarkOf(this.place), '');
     const all = await openGroup(name, firstIdOf(this.place.number), limits);
     // Podman removes the group of the steps after each step.
     const group = { steps: path.join(all, 'steps'), entering: (command: readonly string[]) => inGroup(name, command) };
+    let isWhole = false;
     try {
-      const image = await this.podman.build({ ...order, group }, onOutput, signal);
+      const files = await this.#writeSecrets(secrets);
+      const image = await this.podman.build({ ...order, group, secrets: files }, onOutput, signal);
+      isWhole = true;
       await this.podman.examine(image);
       return image;
     } finally {
-      await closeGroup(name);
+      await this.#endBuild(isWhole);
     }
+  }
+
+  async #endFormerBuild(): Promise<void> {
+    const isMarked = (await stat(buildMarkOf(this.place)).catch(unlessMissing)) !== undefined;
+    await this.#endBuild(!isMarked);
+  }
+
+  /**
+   * Kills the processes of a build, and deletes what it has left. A build that succeeds deletes its own containers. If
+   * podman can not delete those of another one, the mark stays for the next call.
+   */
+  async #endBuild(isWhole: boolean): Promise<void> {
+    await closeGroup(this.#buildGroup);
+    await rm(this.#secretsFolder, { recursive: true, force: true });
+    const isDeleted = isWhole || (await this.podman.removeKilledBuild().then(isTrue, isFalse));
+    if (isDeleted) await rm(buildMarkOf(this.place), { force: true });
   }
 
   /** Returns the container that was started last in a slot, running or not. */
@@ -314,6 +344,16 @@ export class ProjectContainers {
     return files;
   }
 
+  /** Writes a file for each secret. Returns the files by id. */
+  async #writeSecrets(secrets: Variables): Promise<Record<string, string>> {
+    await mkdir(this.#secretsFolder, { recursive: true, mode: 0o711 });
+    const files: Record<string, string> = {};
+    for (const [id, value] of Object.entries(secrets)) {
+      if (SECRET_ID.test(id)) files[id] = await this.#hand(path.join(SECRETS, id), value);
+    }
+    return files;
+  }
+
   /** Removes containers that a killed process of the platform did not come to start. They would seem to run. */
   async #removePrepared(): Promise<void> {
     for (const slot of SLOTS) {
@@ -376,6 +416,14 @@ export class ProjectContainers {
     return `${this.place.number}-${slot}`;
   }
 
+  get #buildGroup(): string {
+    return `${this.place.number}-build`;
+  }
+
+  get #secretsFolder(): string {
+    return path.join(this.place.volatile, SECRETS);
+  }
+
   #stateFile(slot: Slot): string {
     return path.join(this.place.volatile, `container-${slot}.json`);
   }
@@ -391,6 +439,13 @@ export const digestOf = ({ image, variables, limits, restart, linkedHost }: Omit
       JSON.stringify([image, Object.entries(variables).sort(), Object.entries(limits).sort(), restart, linkedHost]),
     )
     .digest('base64url');
+
+const isTrue = () => true;
+const isFalse = () => false;
+/** A file that exists during a build, also after a reboot that ended it. */
+const buildMarkOf = ({ folder }: ProjectPlace) => path.join(folder, 'building');
+/** A folder with the secrets of a build, below the volatile one. */
+const SECRETS = 'secrets';
 
 const pathsOf = ({ folder, volatile }: ProjectPlace) => ({
   disk: { file: path.join(folder, 'disk'), folder: path.join(volatile, 'disk') },

@@ -11,7 +11,7 @@ import { mkdir, readlink, rm, rmdir, stat, unlink, writeFile } from 'node:fs/pro
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { unlessMissing } from '@slipway/program';
-import { systemCommand } from './system-command.js';
+import { linesOf, systemCommand } from './system-command.js';
 
 /** Number of ids of a project: as many as an image of a distribution uses. */
 export const IDS = 65_536;
@@ -66,6 +66,34 @@ export class ProjectSpace {
     await systemCommand(unmount).catch(() => undefined);
     // Never recursive: what is shown must stay.
     await unlink(shown).catch(() => rmdir(shown).catch(unlessMissing));
+  }
+
+  /**
+   * Mounts a disk of this machine in the space again, unless something is mounted below it. The first mount is a copy,
+   * whose flags no process of the space may drop, and runc mounts a secret of a build without them. On this machine,
+   * the flags stay.
+   */
+  async mountDisk(folder: string): Promise<void> {
+    const within = ['nsenter', `--mount=${this.mounts}`] as const;
+    const listed = await systemCommand([
+      ...within,
+      'findmnt',
+      '--raw',
+      '--noheadings',
+      '--output=TARGET,SOURCE,OPTIONS',
+    ]);
+    const mounts = linesOf(listed).map((line) => line.split(' ') as [string, string, string]);
+    if (mounts.some(([target]) => target.startsWith(`${folder}/`))) return;
+    const [, source, options] = mounts.findLast(([target]) => target === folder) ?? [];
+    if (!source || !options?.split(',').includes('nosuid')) return;
+    // The kernel mounts no file system twice on one folder, but it binds one there.
+    const aside = path.join(this.place.folder, 'disk');
+    await systemCommand([...within, 'umount', aside]).catch(() => undefined);
+    await mkdir(aside, { recursive: true });
+    await systemCommand([...within, 'mount', '-o', 'noatime', source, aside]);
+    await systemCommand([...within, 'mount', '--bind', aside, folder]);
+    await systemCommand([...within, 'umount', aside]);
+    await rmdir(aside);
   }
 
   /** Removes the namespaces once their last process has ended. */

@@ -30,7 +30,7 @@ export class AppOutputs implements BuildOutputs {
     const { apps } = this.options;
     const request = await this.#request(attempt);
     const build = (context: ImageContext, onOutput: (bytes: Buffer) => void, ends: AbortSignal) =>
-      apps.build(ref, { plan, limits: request.limits }, context, onOutput, ends);
+      apps.build(ref, { plan, limits: request.limits, secrets: order.env }, context, onOutput, ends);
     const { image } = await runImageBuild(request, build, attempt.events, signal);
     attempt.built({});
     attempt.line(`image sha256:${image}`);
