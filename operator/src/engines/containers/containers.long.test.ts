@@ -319,7 +319,7 @@ const AT_SECRETS = '--mount=type=secret,id=WORD,required=true --mount=type=secre
 async function projectWithSecrets(number: number, step: string): Promise<{ place: ProjectPlace; order: ImageOrder }> {
   const ref = `secrets-${number}`;
   const folders = { folder: path.join(disk, ref), volatile: path.join(top, `s${number}`) };
-  const engine = { form: form as EngineForm, closed: NOT_PUBLIC, keepOutput: async () => {} };
+  const engine = { form: form as EngineForm, closed: NOT_PUBLIC, linked: [], keepOutput: async () => {} };
   const place = { ref, number, ...folders, diskBytes: 128 * MIB, ...engine };
   const dockerfile = `FROM scratch\nCOPY . /\nRUN ${AT_SECRETS} ${step}`;
   const programs = ['/bin/sh', '/bin/cat', '/bin/ls'];
