@@ -82,6 +82,8 @@ export class AppLoop {
   #refused: { digest: string; message: string } | undefined;
   /** Ends of the container that serves, in a row, and when it starts again. */
   #ends = { inRow: 0, startAt: 0, startedAt: 0, words: '' };
+  /** The digest of settings with which a container was started again after its end had no exit code. */
+  #repeated: string | undefined;
   #copiedAt = Number.NEGATIVE_INFINITY;
   #waiters: { build: string; done: (error?: Error) => void }[] = [];
   #wake: () => void = () => {};
@@ -238,6 +240,11 @@ export class AppLoop {
     const address = containers.address(slot);
     if (!(await containers.isRunning(slot))) {
       const code = await containers.exitCode(slot);
+      if (code === undefined && this.#repeated !== digest) {
+        // Podman's process for the container was killed, which ends a container that prints. One more attempt is made.
+        this.#repeated = digest;
+        return await this.#begin(containers, orderOf(wanted), wanted);
+      }
       return await this.#refuse(containers, slot, wanted, digest, `The process ended with exit code ${code ?? '?'}.`);
     }
     const why = await whyUnhealthy(address, wanted.settings.healthCheckPath);
@@ -264,6 +271,7 @@ export class AppLoop {
     await this.#note(containers, `the container of ${build} serves`);
     this.#movedAt = undefined;
     this.#refused = undefined;
+    this.#repeated = undefined;
     this.#healthyBy = undefined;
     this.#ends = { inRow: 0, startAt: 0, startedAt: performance.now(), words: '' };
   }
