@@ -43,6 +43,12 @@ export class BuildLog {
     this.flush();
   }
 
+  /** Returns a text of the build as the log shows it. */
+  shown(text: string): string {
+    this.flush();
+    return this.#redactor.push(text) + this.#redactor.end();
+  }
+
   flush(): void {
     this.#emit(this.#redactor.push(this.#decoder.end()) + this.#redactor.end());
     this.#decoder = new StringDecoder('utf8');

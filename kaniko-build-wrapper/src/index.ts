@@ -32,7 +32,7 @@ export {
   Unneeded,
 } from './request.js';
 export { runBuild } from './run-build.js';
-export { type ImageBuilder, type ImageContext, runImageBuild } from './run-image-build.js';
+export { type FailedImage, type ImageBuilder, type ImageContext, runImageBuild } from './run-image-build.js';
 export { secretValuesOf } from './secret-values.js';
 export { smallFile } from './small-file.js';
 export { missingWall } from './walls.js';

@@ -28,12 +28,18 @@ export interface ImageContext {
   proxy: { port: number; url: string };
 }
 
-/** Resolves with the image's id, or with the exit code of the step that failed. */
+/** Resolves with the image's id, or with the exit code of the step that failed, and the builder's last words. */
 export type ImageBuilder = (
   context: ImageContext,
   onOutput: (bytes: Buffer) => void,
   signal: AbortSignal,
-) => Promise<{ image: string } | { exitCode: number }>;
+) => Promise<{ image: string } | FailedImage>;
+
+export interface FailedImage {
+  exitCode: number;
+  /** The end of the error output. */
+  complaint: string;
+}
 
 /**
  * Rejects with BuildFailed, whose message is for the tenant, with Unneeded, or with the signal's reason. Every process
@@ -78,8 +84,25 @@ async function stepsOf(session: BuildSession, build: ImageBuilder, events: Build
   const result = await build(context, (bytes) => log.output(bytes), session.signal);
   log.flush();
   if ('image' in result) return { image: result.image, commit };
-  const message = `A step of the Dockerfile ended with exit code ${result.exitCode}. The log has its output.`;
-  throw new BuildFailed('Building', result.exitCode, message);
+  throw new BuildFailed(
+    'Building',
+    result.exitCode,
+    messageOf(result, (text) => log.shown(text)),
+  );
+}
+
+/** The exit code of podman for an error of its own, such as an unknown instruction or base image. */
+const OWN_ERROR = 125;
+const WORDS_SHOWN = 300;
+
+function messageOf({ exitCode, complaint }: FailedImage, shown: (text: string) => string): string {
+  const error = exitCode === OWN_ERROR ? /^Error: (.*)$/m.exec(complaint)?.[1] : undefined;
+  if (error === undefined) return `A step of the Dockerfile ended with exit code ${exitCode}. The log has its output.`;
+  const words = shown(error)
+    .replaceAll(/\p{Cc}+/gu, ' ')
+    .slice(0, WORDS_SHOWN)
+    .toWellFormed();
+  return `The Dockerfile can not be built: ${words}. The log has the whole output.`;
 }
 
 /** A link may lead out of the repository, so only a regular file is accepted. */

@@ -6,7 +6,7 @@ import { mkdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Plan } from '@slipway/crds';
 import { APP_LIMITS, type EngineForm } from '@slipway/installation';
-import { type ImageContext, smallFile } from '@slipway/kaniko-build-wrapper';
+import { type FailedImage, type ImageContext, smallFile } from '@slipway/kaniko-build-wrapper';
 import { addressesOf, unlessMissing } from '@slipway/program';
 import type { AppLogs } from '@slipway/sites';
 import type { Logger } from 'pino';
@@ -92,14 +92,14 @@ export class ContainerApps implements Apps {
     return { uid: id, gid: id };
   }
 
-  /** Builds an image. Resolves with its id, or with the exit code of the step that failed. */
+  /** Builds an image. Resolves with its id, or with the exit code and the last words of a build that failed. */
   async build(
     ref: string,
     { plan, limits, secrets }: { plan: Plan; limits: GroupLimits; secrets: Readonly<Record<string, string>> },
     context: ImageContext,
     onOutput: (bytes: Buffer) => void,
     signal: AbortSignal,
-  ): Promise<{ image: string } | { exitCode: number }> {
+  ): Promise<{ image: string } | FailedImage> {
     this.#plans.set(ref, plan);
     const containers = await this.#app(ref).open();
     const { space } = containers;
@@ -118,8 +118,8 @@ export class ContainerApps implements Apps {
       const order = { context: shown.context, dockerfile: file, egress, proxyUrl: proxy.url, secrets };
       return { image: await containers.build(order, limits, onOutput, signal) };
     } catch (error) {
-      if (error instanceof CommandFailed && error.exitCode !== null) return { exitCode: error.exitCode };
-      throw error;
+      if (!(error instanceof CommandFailed) || error.exitCode === null) throw error;
+      return { exitCode: error.exitCode, complaint: error.complaint };
     } finally {
       for (const place of Object.values(shown)) await space.hide(path.basename(place));
     }

@@ -47,7 +47,11 @@ export async function systemCommand(
   const kill = () => child.kill('SIGKILL');
   ends.addEventListener('abort', kill, { once: true });
   const [output, complaint] = [new Tail(OUTPUT_BYTES), new Tail(COMPLAINT_BYTES)];
-  child.stdout?.on('data', (bytes: Buffer) => (onOutput ? onOutput(bytes) : output.add(bytes)));
+  child.stdout?.on('data', (bytes: Buffer) => {
+    onOutput?.(bytes);
+    // A command within another one may have both on standard output.
+    (onOutput ? complaint : output).add(bytes);
+  });
   child.stderr?.on('data', (bytes: Buffer) => {
     onOutput?.(bytes);
     complaint.add(bytes);
