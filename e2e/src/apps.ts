@@ -45,7 +45,8 @@ export interface AppHost {
   person: Management;
   workshop: Workshop;
   host: GitServer;
-  token: string;
+  /** Undefined: the repositories are public. */
+  token: string | undefined;
 }
 
 /** A platform, a Git server, and an account that deploys apps from it. */
@@ -60,12 +61,12 @@ export interface AppScene {
   close(): Promise<void>;
 }
 
-/** Opens a scene. Prints why the tests are skipped, if the platform runs no apps. */
-export async function openApps(token: string): Promise<AppScene> {
+/** Opens a scene, whose account is the first one. Prints why the tests are skipped, if the platform runs no apps. */
+export async function openApps(token?: string, account: [email?: string, password?: string] = []): Promise<AppScene> {
   const workshop = new Workshop();
   const host = await new GitServer(workshop, token).listen();
   const platform = await startPlatform(undefined, host.settings);
-  const person = await Management.register(platform);
+  const person = await Management.register(platform, ...account);
   const lacking = await whyNoApps(person);
   if (lacking) console.log(`# skipped: ${lacking}`);
   const scene: AppScene = {
