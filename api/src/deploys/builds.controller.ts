@@ -54,9 +54,9 @@ export class BuildsController {
   @Route('GET', '/projects/{id}/builds/{buildId}/logs', {
     summary: 'Read the output of a build',
     description:
-      'Returns plain text, step after step, up to the last written line. Values of secrets are shown as ***. With ' +
-      '`Accept: text/event-stream` it follows a build that waits or runs, as server-sent events: `log` has `text`, ' +
-      'and `end`, the last one, has the `phase` of the build. The id of an event is a byte offset, from which ' +
+      'Returns plain text, step after step, up to the last written line. Values of secrets are shown as [redacted]. ' +
+      'With `Accept: text/event-stream` it follows a build that waits or runs, as server-sent events: `log` has ' +
+      '`text`, and `end`, the last one, has the `phase`. Each event has a byte offset as its id, from which ' +
       '`Last-Event-ID` continues.',
     access: 'builds:read',
     cost: 5,
