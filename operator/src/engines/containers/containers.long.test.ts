@@ -419,6 +419,54 @@ test('a step that takes all memory or starts processes without end fails within 
   }
 });
 
+/**
+ * Fills the buffers of as many TCP connections and UDP sockets as three processes get, without any module of perl.
+ * Constants of the kernel: AF_INET 2, SOCK_STREAM 1, SOCK_DGRAM 2, F_SETFL 4, O_NONBLOCK 2048, MSG_DONTWAIT 64.
+ */
+const SOCKET_BOMB = `
+sub address { return pack('S n a4 x8', 2, $_[0], pack('C4', 127, 0, 0, 1)); }
+for my $child (1..3) {
+  next if fork;
+  my @open; my $word = 'x' x 60_000;
+  socket(my $server, 2, 1, 0); bind($server, address(7000 + $child)); listen($server, 1024); fcntl($server, 4, 2048);
+  for (1..300) {
+    socket(my $client, 2, 1, 0) or last; fcntl($client, 4, 2048);
+    connect($client, address(7000 + $child)); push @open, $client;
+  }
+  for (1..20) {
+    while (accept(my $taken, $server)) { push @open, $taken; }
+    select(undef, undef, undef, 0.05);
+  }
+  for my $count (1..300) {
+    socket(my $receiver, 2, 2, 0) or last; bind($receiver, address(10_000 * $child + $count)); push @open, $receiver;
+  }
+  socket(my $sender, 2, 2, 0);
+  for my $count (1..300) { send($sender, $word, 64, address(10_000 * $child + $count)) for (1..20); }
+  for my $socket (@open) { 1 while send($socket, $word, 64); }
+  select(undef, undef, undef, 2); exit;
+}
+1 while wait != -1;
+print 'fil'.'led';`;
+
+/** The bytes in the buffers of all sockets of this machine. */
+const bytesInSockets = (): number => {
+  const pages = [...readFileSync('/proc/net/sockstat', 'utf8').matchAll(/^(?:TCP|UDP):.* mem (\d+)$/gm)];
+  return pages.reduce((sum, [, count]) => sum + Number(count), 0) * 4096;
+};
+
+test('a step that fills sockets gets a part of the memory of its build', async () => {
+  const before = bytesInSockets();
+  let most = 0;
+  const watch = setInterval(() => {
+    most = Math.max(most, bytesInSockets() - before);
+  }, 50);
+  const step = JSON.stringify(['/usr/bin/perl', '-e', SOCKET_BOMB]);
+  const { output } = await build(ANN, `FROM ${image}\nRUN ${step}`).finally(() => clearInterval(watch));
+  assert.match(output, /filled/);
+  assert.ok(most > 16 * MIB, `${most} bytes`);
+  assert.ok(most < 160 * MIB, `${most} bytes`);
+});
+
 test('closing a group kills processes that start others without end', async () => {
   const name = `${groupOf(ANN)}-forks`;
   await openGroup(name, ANN.firstId, { memoryBytes: 256 * MIB, processes: 100 });

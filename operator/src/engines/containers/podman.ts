@@ -265,9 +265,21 @@ const KILLED_BUILD = /^[\da-f]+ Storage \S*working-container(-\d+)?$/;
 
 const BUILD_MS = 20 * 60_000;
 /**
+ * Connections within the network of a build, and sockets that receive datagrams there. A connection leaves its place
+ * two minutes after its end.
+ */
+const MOST_CONNECTIONS = 512;
+/**
  * Script that prepares the network of a build. A step sees `/sys` of that network, instead of this machine's. The
  * runtime needs the control groups there.
+ *
+ * The kernel counts the memory of sockets in no limit of a step, whose group the runtime makes. So each connection has
+ * small buffers, and the table bounds their number.
  */
 const IN_NETWORK = `ip link set lo up && exec 3</sys/fs/cgroup &&
   mount -t sysfs -o ro,nosuid,nodev,noexec none /sys &&
-  mount --no-canonicalize --rbind /proc/self/fd/3 /sys/fs/cgroup && exec 3<&- && exec "$@"`;
+  mount --no-canonicalize --rbind /proc/self/fd/3 /sys/fs/cgroup && exec 3<&- &&
+  for name in tcp_rmem tcp_wmem; do echo '4096 16384 65536' >"/proc/sys/net/ipv4/$name" || exit 1; done &&
+  nft 'table inet slipway { chain output {
+    type filter hook output priority 0; policy accept; ct state new ct count over ${MOST_CONNECTIONS} drop
+  }; }' && exec "$@"`;
