@@ -73,6 +73,7 @@ const LIMITS = {
   checkMilliseconds: 50,
 };
 
+const LINKED_CONTAINER = '198.18.3.5';
 const tenants = new Map<string, BackendTenant>();
 const logged: string[] = [];
 let blog: BackendTenant;
@@ -94,6 +95,7 @@ test.before(async () => {
     publicUrl: PUBLIC_URL,
     tenant: (ref) => tenants.get(ref),
     complete: () => complete,
+    linkedTo: (address) => (address === LINKED_CONTAINER ? 'blog-x1' : undefined),
     services: { auth: witness, rest: witness, realtime: speaker, functions: witness, storage: taker },
     rateLimit: 0,
     management,
@@ -506,6 +508,30 @@ test('a pipelined request to change the protocol closes only its own connection'
   const received = await spoken(`GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n${websocket('/x')}`, /never/);
   assert.not.match(received, /101/);
   assert.is((await ask('/healthz')).status, 200);
+});
+
+test('a container of an app reaches only the project that its app is linked to', async () => {
+  const upgrade = { connection: 'Upgrade', upgrade: 'websocket' };
+  const statusFor = async (container: string, target: string, headers: Headers = {}) => {
+    // The network of containers is on one machine with their engine alone: the address is set here.
+    gateway.prependOnceListener('connection', (socket) => {
+      Object.defineProperty(socket, 'remoteAddress', { value: container });
+    });
+    return (await ask(target, { apikey: blog.anonKey, ...headers })).status;
+  };
+  for (const container of [LINKED_CONTAINER, `::ffff:${LINKED_CONTAINER}`]) {
+    assert.is(await statusFor(container, REST), 200, container);
+    assert.is(await statusFor(container, '/rest/v1/todos', { host: 'blog-x1.localhost' }), 200, container);
+    for (const target of ['/p/shop/rest/v1/todos', '/projects', '/healthz', '/p/nobody/rest/v1/']) {
+      assert.is(await statusFor(container, target), 403, `${target} from ${container}`);
+    }
+    assert.is(await statusFor(container, '/p/shop/realtime/v1/websocket', upgrade), 403, container);
+  }
+  for (const container of ['198.18.3.7', '198.19.255.255', '::ffff:198.18.3.7']) {
+    assert.is(await statusFor(container, REST), 403, container);
+    assert.is(await statusFor(container, '/p/blog-x1/realtime/v1/websocket', upgrade), 403, container);
+  }
+  for (const other of ['198.20.3.5', '127.0.0.1']) assert.is(await statusFor(other, REST), 200, other);
 });
 
 test('an open route is served as anon without a valid key, and gets the reason why the key was rejected', async () => {

@@ -5,12 +5,14 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { NOT_PUBLIC } from '@slipway/program';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { addressesOf, closeNetwork, type NetworkPlace, openNetwork } from './container-network.js';
+import { addressesOf, closeNetwork, type NetworkPlace, openNetwork, unlinkNetwork } from './container-network.js';
 import { foreignDrops, openRouting } from './machine-routing.js';
 import { ProjectSpace } from './project-space.js';
 
@@ -40,6 +42,11 @@ const socket = require('node:net').connect({ host, port: Number(port), localAddr
 socket.on('data', (bytes) => console.log(String(bytes)));
 socket.on('timeout', () => { console.log('timeout'); process.exit(); });
 socket.on('error', ({ code }) => console.log(code));`;
+
+/** Sends its input over one connection, and prints what it receives. Arguments: an address and a port. */
+const HOLDER = `const [host, port] = process.argv.slice(1);
+const socket = require('node:net').connect({ host, port: Number(port) });
+process.stdin.pipe(socket).pipe(process.stdout);`;
 
 const isRoot = process.platform === 'linux' && process.getuid?.() === 0;
 const hasPrograms = spawnSync('sh', ['-c', 'command -v nft && command -v ip']).status === 0;
@@ -169,6 +176,32 @@ test('a network is closed again with the next container', async () => {
   await openNetwork(space, ann);
   within(ann.name, 'nft', 'flush', 'ruleset');
   assert.is(connection(ann.name, PRIVATE.other), 'timeout');
+});
+
+test('the end of a link ends connections that a container holds open, and the container gets no other', async () => {
+  const echo = createServer((socket) => socket.pipe(socket)).listen(0, '127.0.0.1');
+  await once(echo, 'listening');
+  const { port } = echo.address() as AddressInfo;
+  const { machine } = addressesOf(ann.pair);
+  await openNetwork(space, { ...ann, linked: [{ host: '127.0.0.1', port }] });
+  const client = spawn('ip', ['netns', 'exec', ann.name, process.execPath, '-e', HOLDER, machine, String(port)]);
+  const answer = async (word: string) => {
+    client.stdin.write(word);
+    const [bytes] = await Promise.race([once(client.stdout, 'data'), sleep(1_500, ['nothing'])]);
+    return String(bytes);
+  };
+  try {
+    assert.is(await answer('first'), 'first');
+    await openRouting();
+    assert.is(await answer('second'), 'second', 'after the rules are written again');
+    await unlinkNetwork(ann);
+    assert.is(await answer('third'), 'nothing');
+    assert.is(connection(ann.name, machine, port), 'timeout');
+  } finally {
+    client.kill('SIGKILL');
+    echo.close();
+    await openNetwork(space, ann);
+  }
 });
 
 test('a packet with an address of another container or network is dropped', () => {

@@ -17,10 +17,10 @@ export async function ensureContainer(
 ): Promise<StepOutcome> {
   const { project, deps } = context;
   const { app: settings = {} } = project.spec;
+  // The containers and their link stay as they are.
+  if (outcome.state === 'progressing') return outcome;
   const linked = link && { project: link.project, addresses: await apps.addressesOf(context.ref) };
   shown.databaseLink = linked ?? null;
-  // The containers stay as they are.
-  if (outcome.state === 'progressing') return outcome;
   // The data plane refuses the requests of a container whose link it does not know.
   if (linked && !isSame(linked, project.status?.databaseLink)) {
     return { state: 'progressing', message: 'linking the database', lookAgainMs: LINK_SHOWN_MS };
