@@ -11,7 +11,7 @@ export type ProjectType = (typeof PROJECT_TYPES)[number];
 export const DEFAULT_TYPE: ProjectType = 'shared';
 
 /** The types that accounts may use, unless an administrator or the site's settings choose others. */
-export const TYPES_OF_ACCOUNTS: readonly ProjectType[] = ['shared', 'frontend'];
+export const TYPES_OF_ACCOUNTS: readonly ProjectType[] = ['shared', 'frontend', 'app'];
 
 /** Services of a project. Each service responds at `/<name>/v1` of a project's URL. */
 export const PROJECT_SERVICES = ['rest', 'auth', 'realtime', 'storage', 'functions'] as const;
