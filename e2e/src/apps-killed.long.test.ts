@@ -2,14 +2,27 @@
  * Tests kill -9 of the operator, of the data plane, of the engine's processes and of the whole platform during each
  * step of a deploy of an app: what is live stays live, the deploy ends, and a deleted app leaves nothing.
  */
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { beginDeploy, createApp, dockerfileOf, echoOf, enginesOf, leftoversOf, openApps, page, push } from './apps.js';
+import {
+  beginDeploy,
+  createApp,
+  deployed,
+  dockerfileOf,
+  echoOf,
+  enginesOf,
+  leftoversOf,
+  openApps,
+  page,
+  push,
+} from './apps.js';
 import { type BuildView, buildEnded, buildsOf } from './deploys.js';
 import type { ProjectView } from './management.js';
-import { startPlatform } from './platform.js';
+import { MAIN, startPlatform, temporaryFolder } from './platform.js';
 import { commandOf, processTree, send } from './processes.js';
 
 const BUILD_MS = 180_000;
@@ -116,6 +129,19 @@ test('a deleted app leaves nothing on the machine', async () => {
   assert.is((await person.call('DELETE', `/projects/${project.id}`)).status, 200);
   await person.untilGone(project.id);
   assert.equal(leftoversOf(scene.platform, project), []);
+});
+
+test('an uninstall of a killed platform leaves nothing of its apps on the machine', async () => {
+  project = await createApp(own, 'left');
+  assert.is((await deployed(own, project)).phase, 'Deployed');
+  await scene.platform.kill();
+  assert.is(enginesOf(project).length, 1, 'the container outlives the platform');
+  const { home } = scene.platform;
+  const env = { PATH: process.env.PATH, TMPDIR: temporaryFolder(home), SLIPWAY_HOME: home };
+  const { status, stderr } = spawnSync(process.execPath, [MAIN, 'uninstall', '--yes'], { env, encoding: 'utf8' });
+  assert.is(status, 0, stderr);
+  assert.equal(leftoversOf(scene.platform, project), []);
+  assert.not.ok(existsSync(home));
 });
 
 apps.run();

@@ -161,10 +161,12 @@ export function leftoversOf({ home }: PlatformPlace, project: ProjectView): stri
   const log = path.join(home, 'builds', 'app-logs', ref);
   const numbers = existsSync(NUMBERS) ? readdirSync(NUMBERS) : [];
   const network = existsSync('/run/netns') ? readdirSync('/run/netns') : [];
+  const loops = readdirSync('/sys/block').map((name) => path.join('/sys/block', name, 'loop', 'backing_file'));
   return [
     ...enginesOf(project),
     ...numbers.filter((name) => readlinkSync(path.join(NUMBERS, name)) === folder),
     ...network.filter((name) => name.startsWith(`slipway-${ref}-`)),
+    ...loops.filter((file) => existsSync(file) && readFileSync(file, 'utf8').startsWith(`${folder}/`)),
     ...(readFileSync('/proc/mounts', 'utf8').match(new RegExp(`^.*slipway-${ref}-.*$`, 'gm')) ?? []),
     ...[folder, log].filter((each) => existsSync(each)),
   ];

@@ -8,6 +8,7 @@ import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { appFolders, endApp } from '@slipway/operator/leftover-apps.js';
 import { freePort, isAlive, keepForReport, until } from '@slipway/testing';
 import type { ClientConfig } from 'pg';
 import { directly, type Network } from './network.js';
@@ -65,7 +66,7 @@ async function useShared(home: string, shared: string, data: string): Promise<vo
   await symlink(cache, path.join(home, 'cache'));
 }
 
-const MAIN = fileURLToPath(new URL('../../slipway/dist/main.js', import.meta.url));
+export const MAIN = fileURLToPath(new URL('../../slipway/dist/main.js', import.meta.url));
 
 /** The platform's error if another program took one of its ports after `newPlace` found it free. */
 const PORT_TAKEN = 'is taken by another program';
@@ -192,5 +193,8 @@ async function removeHome(home: string): Promise<void> {
     const elsewhere = (await lstat(folder).catch(() => undefined))?.isSymbolicLink() && (await realpath(folder));
     if (elsewhere) await rm(elsewhere, { recursive: true, force: true });
   }
+  // Only root runs apps.
+  const apps = process.getuid?.() === 0 ? await appFolders() : [];
+  for (const app of apps) if (app.startsWith(`${home}/`)) await endApp(app);
   for (const folder of [home, temporaryFolder(home)]) await rm(folder, { recursive: true, force: true });
 }

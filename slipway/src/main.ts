@@ -19,7 +19,7 @@ npm run admin -- accounts
 npm run admin       lists all commands for accounts
 npm run uninstall   removes all of SLIPWAY_HOME, after a confirmation
   -- --yes          removes it without a confirmation
-  -- --orphans      removes only data whose home was deleted
+  -- --orphans      removes only data and apps whose home was deleted
   -- --orphans --unknown
                     removes also data of unknown homes
 

@@ -37,6 +37,8 @@ const asRoot = isRoot ? test : test.skip;
 let folder: string;
 let shared: string;
 let lines: string[];
+/** The folders of the apps of this machine, in place of containers. */
+let apps: string[];
 /** Folders of sockets, which are outside of `folder`. */
 const sockets = new Set<string>();
 
@@ -45,6 +47,7 @@ test.before.each(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'slipway-test-'));
   shared = path.join(folder, 'shared');
   lines = [];
+  apps = [];
 });
 
 test.after.each(async () => {
@@ -53,6 +56,12 @@ test.after.each(async () => {
 
 const removal = (answer = true) => ({
   shared,
+  apps: {
+    folders: async () => apps,
+    end: async (app: string) => {
+      apps = apps.filter((each) => each !== app);
+    },
+  },
   say: (text: string) => void lines.push(text),
   confirm: async () => answer,
 });
@@ -105,6 +114,29 @@ test('an uninstall removes the home, its sockets and its folders outside, and li
       lines.some((line) => line.endsWith(` MB  ${each}`)),
       each,
     );
+});
+
+test('an uninstall ends its own apps, and with --orphans those whose home is deleted', async () => {
+  const home = await makeHome();
+  await mkdir(path.join(home.apps, 'mine'), { recursive: true });
+  const other = await makeHome('other');
+  const [mine, others, deleted] = [
+    path.join(home.apps, 'mine'),
+    path.join(other.apps, 'theirs'),
+    path.join(folder, 'deleted', 'apps', 'left'),
+  ];
+  apps = [mine, others, deleted];
+  await removeInstallation(home.folder, removal(false));
+  assert.equal(apps, [mine, others, deleted]);
+  await removeInstallation(home.folder, removal());
+  assert.equal(apps, [others, deleted]);
+  assert.not.ok(existsSync(home.folder), lines.join('\n'));
+  lines = [];
+  await removeOrphans(removal(false), false);
+  assert.match(lines.join('\n'), /An app whose installation is deleted: left, of .*deleted$/m);
+  assert.equal(apps, [others, deleted]);
+  await removeOrphans(removal(), false);
+  assert.equal(apps, [others]);
 });
 
 test('an uninstall removes nothing when the answer is no', async () => {
@@ -234,7 +266,8 @@ async function killedAt(step: number, home: string): Promise<boolean> {
     syncBuiltinESMExports();
     const { removeInstallation } = await import(${JSON.stringify(new URL('./uninstall.js', import.meta.url).href)});
     await removeInstallation(${JSON.stringify(home)}, {
-      shared: ${JSON.stringify(shared)}, say: () => {}, confirm: async () => true });`;
+      shared: ${JSON.stringify(shared)}, say: () => {}, confirm: async () => true,
+      apps: { folders: async () => [], end: async () => {} } });`;
   const child = spawn(process.execPath, ['--input-type=module', '--eval', program], { stdio: ['ignore', 'ignore', 2] });
   const [code, signal] = await once(child, 'exit');
   if (signal !== 'SIGKILL') assert.is(code, 0);

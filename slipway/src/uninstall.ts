@@ -2,9 +2,10 @@
  * Removes an installation with all its files, including those outside its folder (`npm run uninstall`). With
  * `--orphans`, removes folders in /var/lib/slipway whose installation was deleted. Called by `main.ts`.
  */
-import { rm, rmdir, writeFile } from 'node:fs/promises';
+import { rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
+import { appFolders, endApp } from '@slipway/operator/leftover-apps.js';
 import { endLeftover, recordOf } from '@slipway/postgres';
 import { diskUsage, inWords } from './disk-usage.js';
 import { REMOVAL_MARKER } from './home.js';
@@ -25,12 +26,25 @@ import {
 export interface Removal {
   /** The path of /var/lib/slipway. */
   shared: string;
+  apps: MachineApps;
   say(text: string): void;
   /** Returns true if the person agrees. */
   confirm(): Promise<boolean>;
   /** Shows the progress in place of its last text. Absent if the output is no terminal. */
   show?: ((progress: string) => void) | undefined;
 }
+
+/** The apps of all installations on this machine. Each folder is `<home>/apps/<ref>`. */
+export interface MachineApps {
+  folders(): Promise<string[]>;
+  /** Ends the containers of an app, and removes what it has outside of its folder. */
+  end(folder: string): Promise<void>;
+}
+
+const isRoot = () => process.getuid?.() === 0;
+/** Only root runs apps. */
+const MACHINE_APPS: MachineApps = { folders: async () => (isRoot() ? await appFolders() : []), end: endApp };
+const homeOf = (app: string) => path.dirname(path.dirname(app));
 
 /** Maximum number of files that are counted while a person waits. A larger folder is shown as "more than". */
 const MOST_ENTRIES = 1_000_000;
@@ -47,7 +61,13 @@ export async function uninstall(words: string[], home: string, shared: string): 
   // A line replaces the shown progress.
   const say = (text: string) => void process.stdout.write(`${isTTY ? '\r\x1b[K' : ''}${text}\n`);
   const show = isTTY ? (text: string) => void process.stdout.write(`\r\x1b[K${text}`) : undefined;
-  const removal: Removal = { shared, say, confirm: has('--yes') ? async () => true : askOnTerminal, show };
+  const removal: Removal = {
+    shared,
+    apps: MACHINE_APPS,
+    say,
+    confirm: has('--yes') ? async () => true : askOnTerminal,
+    show,
+  };
   if (has('--orphans')) await removeOrphans(removal, has('--unknown'));
   else await removeInstallation(home, removal);
 }
@@ -104,6 +124,7 @@ async function remove(
   await writeFile(path.join(home, REMOVAL_MARKER), '');
   // A server may have survived a killed supervisor.
   for (const name of ['postgres', 'platform-postgres']) await endLeftover(path.join(home, name));
+  for (const app of await removal.apps.folders()) if (homeOf(app) === home) await removal.apps.end(app);
   for (const folder of shared) {
     await removeSharedFolder(folder);
     removed(folder);
@@ -112,7 +133,7 @@ async function remove(
     await rm(folder, { recursive: true, force: true });
     removed(folder);
   }
-  if (process.getuid?.() === 0) await removeUnusedPrograms(removal.shared, removal.say);
+  if (isRoot()) await removeUnusedPrograms(removal.shared, removal.say);
   for (const each of [...contents, ...LAST.map((name) => path.join(home, name))]) {
     await rm(each, { recursive: true, force: true });
     removed(each);
@@ -145,7 +166,10 @@ function removing(sizes: ReadonlyMap<string, number>, { show }: Removal): (targe
   };
 }
 
-/** Removes folders whose installation was deleted. With `withUnknown`, also folders without a record. */
+/**
+ * Removes folders whose installation was deleted, and ends its apps. With `withUnknown`, also removes folders without a
+ * record.
+ */
 export async function removeOrphans(removal: Removal, withUnknown: boolean): Promise<void> {
   const { shared, say, confirm } = removal;
   await expectWritable(shared);
@@ -154,8 +178,12 @@ export async function removeOrphans(removal: Removal, withUnknown: boolean): Pro
   const meant: SharedFolder[] = [];
   for (const folder of all.filter(isMeant)) if (!(await isInUse(folder, say))) meant.push(folder);
   if (!withUnknown) tellUnknown(all, say);
-  if (meant.length === 0) return say(`There is nothing to remove in ${shared}.`);
-  say(`Folders in ${shared} whose installation is deleted${withUnknown ? ' or unknown' : ''}:`);
+  const apps = await abandonedApps(removal);
+  if (meant.length === 0 && apps.length === 0) return say(`There is nothing to remove in ${shared}.`);
+  for (const app of apps) say(`An app whose installation is deleted: ${path.basename(app)}, of ${homeOf(app)}`);
+  if (meant.length > 0) {
+    say(`Folders in ${shared} whose installation is deleted${withUnknown ? ' or unknown' : ''}:`);
+  }
   const sizes = new Map<string, number>();
   for (const { path: folder, link } of meant) {
     const usage = await diskUsage(folder, MOST_ENTRIES);
@@ -164,6 +192,7 @@ export async function removeOrphans(removal: Removal, withUnknown: boolean): Pro
   }
   if (!(await confirm())) return say('Nothing was removed.');
   const removed = removing(sizes, removal);
+  for (const app of await abandonedApps(removal)) if (apps.includes(app)) await removal.apps.end(app);
   for (const { path: folder } of meant) {
     // A start may have used the folder since.
     const now = await sharedFolder(folder);
@@ -174,6 +203,15 @@ export async function removeOrphans(removal: Removal, withUnknown: boolean): Pro
   await removeUnusedPrograms(shared, say);
   say('Removed.');
 }
+
+/** Returns the folders of apps whose home does not exist. A disk that does not respond must not end them. */
+async function abandonedApps({ apps }: Removal): Promise<string[]> {
+  const folders = await apps.folders();
+  const errors = await Promise.all(folders.map((app) => stat(homeOf(app)).then(() => undefined, codeOf)));
+  return folders.filter((_, i) => errors[i] === 'ENOENT');
+}
+
+const codeOf = ({ code }: NodeJS.ErrnoException) => code;
 
 /** Maximum number of files that a start counts in each folder: a new Postgres has 2,500. */
 const MOST_ENTRIES_AT_START = 5_000;

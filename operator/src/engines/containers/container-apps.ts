@@ -19,7 +19,7 @@ import { DnsForwarder } from './dns-forwarder.js';
 import type { LinkedPlace } from './machine-routing.js';
 import { ProjectContainers, SLOTS } from './project-containers.js';
 import { bytesOfDisk } from './project-disk.js';
-import { firstIdOf, ProjectNumbers, pairOf } from './project-numbers.js';
+import { firstIdOf, ProjectNumbers, pairOf, volatileOf } from './project-numbers.js';
 import { refuseDockerfile } from './refused-images.js';
 import { RoutingWatch } from './routing-watch.js';
 import { CommandFailed } from './system-command.js';
@@ -38,8 +38,6 @@ export interface ContainerAppsOptions {
   log: Logger;
 }
 
-/** A folder that a reboot empties. Podman needs a short path. */
-const VOLATILE = '/run/slipway';
 /** Versions that are kept for rollbacks, beside the live one. */
 const VERSIONS_KEPT = 5;
 /** The platform has 5 seconds for its end. */
@@ -222,7 +220,7 @@ export class ContainerApps implements Apps {
     const folder = this.#folderOf(ref);
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const number = await this.#numbers.of(folder);
-    const volatile = path.join(VOLATILE, String(number));
+    const volatile = volatileOf(number);
     this.#routing.start();
     const limits = () => APP_LIMITS[this.#plans.get(ref) ?? 'free'];
     const keepOutput = (bytes: Buffer) => logs.append(ref, bytes, limits().logBytes);

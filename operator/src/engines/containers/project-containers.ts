@@ -122,7 +122,7 @@ export class ProjectContainers {
     await mkdir(place.folder, { recursive: true, mode: 0o700 });
     await mkdir(place.volatile, { recursive: true, mode: 0o711 });
     await openDisk(disk, place.diskBytes);
-    const space = await ProjectSpace.open({ folder: path.join(place.volatile, 'space'), firstId });
+    const space = await ProjectSpace.open(spacePlaceOf(place));
     await space.mountDisk(disk.folder);
     const folders = { store: path.join(disk.folder, 'store'), volatile: path.join(place.volatile, 'engine') };
     const files = { ...folders, settings, seccomp };
@@ -142,11 +142,7 @@ export class ProjectContainers {
   /** Removes the containers, their networks and the space. The images stay on the project's disk. */
   async close(): Promise<void> {
     for (const slot of SLOTS) await this.remove(slot);
-    await closeGroup(this.#buildGroup);
-    await this.space.close();
-    await closeDisk(pathsOf(this.place).disk);
-    // Never the content of something that is still mounted there.
-    await systemCommand(['rm', '--recursive', '--force', '--one-file-system', '--', this.place.volatile]);
+    await endContainers(this.place);
   }
 
   /**
@@ -409,15 +405,15 @@ export class ProjectContainers {
   }
 
   #name(slot: Slot): string {
-    return `slipway-${this.place.ref}-${this.place.number}-${slot}`;
+    return nameOf(this.place, slot);
   }
 
   #group(slot: Slot): string {
-    return `${this.place.number}-${slot}`;
+    return groupOf(this.place, slot);
   }
 
   get #buildGroup(): string {
-    return `${this.place.number}-build`;
+    return buildGroupOf(this.place);
   }
 
   get #secretsFolder(): string {
@@ -428,6 +424,31 @@ export class ProjectContainers {
     return path.join(this.place.volatile, `container-${slot}.json`);
   }
 }
+
+type NumberedPlace = Pick<ProjectPlace, 'ref' | 'number' | 'volatile'>;
+
+/** Ends all processes of the containers, and removes all but the images: networks, the space, the volatile folder. */
+export async function endContainers(place: NumberedPlace): Promise<void> {
+  const space = ProjectSpace.at(spacePlaceOf(place));
+  for (const slot of SLOTS) {
+    await closeGroup(groupOf(place, slot));
+    await closeNetwork(space, { name: nameOf(place, slot), pair: pairOf(place.number, slot) });
+  }
+  await closeGroup(buildGroupOf(place));
+  await space.close();
+  await closeDisk({ folder: diskFolderOf(place) });
+  // Never the content of something that is still mounted there.
+  await systemCommand(['rm', '--recursive', '--force', '--one-file-system', '--', place.volatile]);
+}
+
+const nameOf = ({ ref, number }: NumberedPlace, slot: Slot) => `slipway-${ref}-${number}-${slot}`;
+const groupOf = ({ number }: NumberedPlace, slot: Slot) => `${number}-${slot}`;
+const buildGroupOf = ({ number }: NumberedPlace) => `${number}-build`;
+const diskFolderOf = ({ volatile }: NumberedPlace) => path.join(volatile, 'disk');
+const spacePlaceOf = ({ number, volatile }: NumberedPlace) => ({
+  folder: path.join(volatile, 'space'),
+  firstId: firstIdOf(number),
+});
 
 /** Is the digest of no settings. */
 const UNLINKED = '';
@@ -447,8 +468,8 @@ const buildMarkOf = ({ folder }: ProjectPlace) => path.join(folder, 'building');
 /** A folder with the secrets of a build, below the volatile one. */
 const SECRETS = 'secrets';
 
-const pathsOf = ({ folder, volatile }: ProjectPlace) => ({
-  disk: { file: path.join(folder, 'disk'), folder: path.join(volatile, 'disk') },
-  settings: path.join(volatile, 'containers.conf'),
-  seccomp: path.join(volatile, 'seccomp.json'),
+const pathsOf = (place: ProjectPlace) => ({
+  disk: { file: path.join(place.folder, 'disk'), folder: diskFolderOf(place) },
+  settings: path.join(place.volatile, 'containers.conf'),
+  seccomp: path.join(place.volatile, 'seccomp.json'),
 });

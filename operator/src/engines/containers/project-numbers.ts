@@ -8,12 +8,14 @@
 import { createHash } from 'node:crypto';
 import { mkdir, readlink, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
-import { unlessMissing } from '@slipway/program';
+import { namesIn, unlessMissing } from '@slipway/program';
 import { IDS } from './project-space.js';
 
 /** The folder of links, which a reboot must not empty. */
 export const NUMBERS = '/var/lib/slipway-apps';
 
+/** Folders of projects, which a reboot empties. Podman needs a short path. */
+const VOLATILE = '/run/slipway';
 /** The number of projects: ids and pairs of addresses are enough for them. */
 const COUNT = 32_766;
 /** The first id, above those of systemd, of useradd and of the sandbox. */
@@ -23,6 +25,9 @@ const ATTEMPTS = 64;
 export const firstIdOf = (number: number): number => FIRST_ID + number * IDS;
 /** Returns the number of a pair of addresses for each of two containers of a project. */
 export const pairOf = (number: number, slot: 0 | 1): number => number * 2 + slot;
+
+/** Returns the folder of the project with this number which a reboot empties. */
+export const volatileOf = (number: number): string => path.join(VOLATILE, String(number));
 
 export class ProjectNumbers {
   constructor(private readonly folder = NUMBERS) {}
@@ -36,12 +41,20 @@ export class ProjectNumbers {
       const isOurs = await symlink(project, this.#link(number)).then(() => true, unlessTaken);
       if (isOurs) return number;
     }
-    throw new Error('this machine has no number left for another app');
+    throw new Error(
+      'this machine has no number left for an app: `npm run uninstall -- --orphans` frees those of deleted apps',
+    );
   }
 
   async release(project: string): Promise<void> {
     const number = await this.#find(project);
     if (number !== undefined) await rm(this.#link(number), { force: true });
+  }
+
+  /** Returns the folders of all projects that have a number, in all installations. */
+  async projects(): Promise<string[]> {
+    const links = (await namesIn(this.folder)).map((name) => readlink(path.join(this.folder, name)));
+    return await Promise.all(links);
   }
 
   async #find(project: string): Promise<number | undefined> {

@@ -29,6 +29,11 @@ export interface SpacePlace {
 export class ProjectSpace {
   private constructor(readonly place: SpacePlace) {}
 
+  /** Returns the space without a look at whether its namespaces exist. */
+  static at(place: SpacePlace): ProjectSpace {
+    return new ProjectSpace(place);
+  }
+
   /** Makes the namespaces, unless they exist. */
   static async open(place: SpacePlace): Promise<ProjectSpace> {
     const space = new ProjectSpace(place);
