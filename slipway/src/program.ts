@@ -14,7 +14,7 @@ export interface ProgramOptions {
   /** The path of the program's `main.js`. */
   main: string;
   environment: Record<string, string>;
-  nodeFlags: string[];
+  nodeFlags: readonly string[];
   log: LogFile;
   /** Called for each unexpected end. */
   onEnd: (how: string, restartMs: number) => void;

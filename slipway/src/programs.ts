@@ -7,6 +7,7 @@ import { isIPv4 } from 'node:net';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { NODE_FLAGS } from '@slipway/dataplane/node-flags.js';
 import { ALLOWED_HOSTS_SETTING, isHostName } from '@slipway/installation';
 import { SUPERUSER } from '@slipway/postgres';
 import { isLoopback, OWN_PORTS_SETTING } from '@slipway/program';
@@ -24,7 +25,7 @@ export type Address = { path: string } | { host: string; port: number };
 
 export interface ProgramPlan {
   main: string;
-  nodeFlags: string[];
+  nodeFlags: readonly string[];
   environment: Record<string, string>;
   /** The address where the program accepts connections once it is ready. */
   address: Address;
@@ -32,14 +33,14 @@ export interface ProgramPlan {
 
 /**
  * Options of Node for programs other than the data plane. With a small young generation, idle programs release memory
- * sooner. The data plane has Node's default size, for its throughput.
+ * sooner.
  */
 const SMALL = ['--max-old-space-size=512', '--max-semi-space-size=4'];
-const FLAGS: Record<ProgramName, string[]> = {
+const FLAGS: Record<ProgramName, readonly string[]> = {
   apiserver: SMALL,
   api: SMALL,
   operator: SMALL,
-  dataplane: ['--max-old-space-size=1024'],
+  dataplane: NODE_FLAGS,
 };
 
 export interface Platform {

@@ -6,6 +6,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { GROUP, VERSION } from '@slipway/crds';
+import { NODE_FLAGS } from '@slipway/dataplane/node-flags.js';
 import { startTestKubernetes } from '@slipway/kubernetes/testing.js';
 import { freePort, until } from '@slipway/testing';
 
@@ -30,6 +31,7 @@ export async function startDataPlane(upstream: number, searchPath: string): Prom
   const port = await freePort();
   const program = fork(fileURLToPath(new URL('./main.js', import.meta.resolve('@slipway/dataplane'))), {
     stdio: ['ignore', 2, 2, 'ipc'],
+    execArgv: [...NODE_FLAGS],
     env: {
       PATH: searchPath,
       KUBECONFIG: kubernetes.kubeconfig,
