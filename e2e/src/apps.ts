@@ -84,7 +84,7 @@ export async function openApps(token?: string, account: [email?: string, passwor
 }
 
 /** Returns the reason why the platform runs no apps on this machine. Undefined: it does. */
-async function whyNoApps(person: Management): Promise<string | undefined> {
+export async function whyNoApps(person: Management): Promise<string | undefined> {
   const { body } = await person.call<{ id: string; reason: string | null }[]>('GET', '/backend-types');
   return missingWall() ?? body.find(({ id }) => id === 'app')?.reason ?? undefined;
 }

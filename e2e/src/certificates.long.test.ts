@@ -9,6 +9,7 @@ import { freePort, until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { isPebbleInstalled, type Pebble, startPebble } from './acme/pebble.js';
+import { whyNoApps } from './apps.js';
 import { Management } from './management.js';
 import { newPlace, type RunningPlatform, startPlatform } from './platform.js';
 import { requestSite } from './site-request.js';
@@ -107,16 +108,18 @@ test('the platform serves HTTPS soon after its start, and redirects HTTP', async
   assert.equal([status, headers.location], [308, `https://${PLATFORM}:${httpsPort}/docs?a=b`]);
 });
 
-test('a project and a site each have a certificate and a condition', async () => {
-  for (const type of ['shared', 'frontend'] as const) {
+test('a project, a site and an app each have a certificate and a condition', async () => {
+  const lacking = await whyNoApps(person);
+  if (lacking) console.log(`# skipped for apps: ${lacking}`);
+  for (const type of ['shared', 'frontend', ...(lacking ? [] : ['app' as const])] as const) {
     const project = await person.untilHealthy((await person.createProject(type, undefined, type)).id);
     const host = `${project.ref}.${DOMAIN}`;
     assert.is(project.project_url, `https://${host}:${httpsPort}`);
     await until(() => isSecure(host), `the certificate of ${host}`, 60_000);
     await until(async () => (await certificateOf(project.id))?.status === 'True', 'CertificateReady', 30_000);
     const { status, text } = await ask(host, type === 'shared' ? `/auth/v1/health?apikey=${project.anon_key}` : '/');
-    assert.is(status, type === 'shared' ? 200 : 404);
-    if (type === 'frontend') assert.match(text, /Nothing is deployed yet/);
+    assert.is(status, { shared: 200, frontend: 404, app: 503 }[type]);
+    if (type !== 'shared') assert.match(text, /Nothing is deployed yet/);
     assert.is((await person.call('DELETE', `/projects/${project.id}`)).status, 200);
     await person.untilGone(project.id);
     await until(
