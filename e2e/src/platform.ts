@@ -193,8 +193,6 @@ async function removeHome(home: string): Promise<void> {
     const elsewhere = (await lstat(folder).catch(() => undefined))?.isSymbolicLink() && (await realpath(folder));
     if (elsewhere) await rm(elsewhere, { recursive: true, force: true });
   }
-  // Only root runs apps.
-  const apps = process.getuid?.() === 0 ? await appFolders() : [];
-  for (const app of apps) if (app.startsWith(`${home}/`)) await endApp(app);
+  for (const app of await appFolders()) if (app.startsWith(`${home}/`)) await endApp(app);
   for (const folder of [home, temporaryFolder(home)]) await rm(folder, { recursive: true, force: true });
 }

@@ -41,9 +41,7 @@ export interface MachineApps {
   end(folder: string): Promise<void>;
 }
 
-const isRoot = () => process.getuid?.() === 0;
-/** Only root runs apps. */
-const MACHINE_APPS: MachineApps = { folders: async () => (isRoot() ? await appFolders() : []), end: endApp };
+const MACHINE_APPS: MachineApps = { folders: appFolders, end: endApp };
 const homeOf = (app: string) => path.dirname(path.dirname(app));
 
 /** Maximum number of files that are counted while a person waits. A larger folder is shown as "more than". */
@@ -133,7 +131,7 @@ async function remove(
     await rm(folder, { recursive: true, force: true });
     removed(folder);
   }
-  if (isRoot()) await removeUnusedPrograms(removal.shared, removal.say);
+  if (process.getuid?.() === 0) await removeUnusedPrograms(removal.shared, removal.say);
   for (const each of [...contents, ...LAST.map((name) => path.join(home, name))]) {
     await rm(each, { recursive: true, force: true });
     removed(each);

@@ -8,8 +8,8 @@ import { ProjectNumbers, volatileOf } from './project-numbers.js';
 
 const numbers = new ProjectNumbers();
 
-/** Returns the folder of each app, `<apps of the installation>/<ref>`, also of deleted ones. */
-export const appFolders = (): Promise<string[]> => numbers.projects();
+/** Returns the folder of each app, `<apps of the installation>/<ref>`, also of deleted ones. Only root runs apps. */
+export const appFolders = async (): Promise<string[]> => (process.getuid?.() === 0 ? await numbers.projects() : []);
 
 /** Ends the containers of the app with this folder, and gives its number free. */
 export async function endApp(folder: string): Promise<void> {

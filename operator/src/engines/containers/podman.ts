@@ -268,7 +268,7 @@ const BUILD_MS = 20 * 60_000;
  * Connections within the network of a build, and sockets that receive datagrams there. A connection leaves its place
  * two minutes after its end.
  */
-const MOST_CONNECTIONS = 512;
+const MOST_BUILD_CONNECTIONS = 512;
 /**
  * Script that prepares the network of a build. A step sees `/sys` of that network, instead of this machine's. The
  * runtime needs the control groups there.
@@ -281,5 +281,5 @@ const IN_NETWORK = `ip link set lo up && exec 3</sys/fs/cgroup &&
   mount --no-canonicalize --rbind /proc/self/fd/3 /sys/fs/cgroup && exec 3<&- &&
   for name in tcp_rmem tcp_wmem; do echo '4096 16384 65536' >"/proc/sys/net/ipv4/$name" || exit 1; done &&
   nft 'table inet slipway { chain output {
-    type filter hook output priority 0; policy accept; ct state new ct count over ${MOST_CONNECTIONS} drop
+    type filter hook output priority 0; policy accept; ct state new ct count over ${MOST_BUILD_CONNECTIONS} drop
   }; }' && exec "$@"`;
