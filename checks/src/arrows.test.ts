@@ -28,7 +28,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   program: [],
   testing: [],
   crds: [],
-  installation: ['crds'],
+  installation: ['program', 'crds'],
   postgres: [],
   apiserver: ['program'],
   kubernetes: ['program'],

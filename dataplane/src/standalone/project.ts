@@ -2,7 +2,7 @@
  * The one project of a separate program, as its service expects it. In: the settings. Out: a tenant that never changes.
  */
 import { DEFAULT_TYPE, type ProjectService } from '@slipway/crds';
-import { JWT_KEYS } from '../identity/signing-keys.js';
+import { JWT_KEYS } from '@slipway/installation/auth-settings.js';
 import type { BackendTenant } from '../projects/tenant.js';
 import type { Login } from '../sql/login.js';
 import type { JwtSecrets } from './jwt-secrets.js';

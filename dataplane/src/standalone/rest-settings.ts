@@ -4,8 +4,8 @@
  */
 import { randomBytes } from 'node:crypto';
 import { API_ROLES, type ApiRole, REST_SETTINGS, type RestSetting } from '@slipway/installation';
+import { JWT_KEYS, parseSigningKeys } from '@slipway/installation/auth-settings.js';
 import type { Level } from 'pino';
-import { JWT_KEYS, parseSigningKeys } from '../identity/signing-keys.js';
 import type { BackendTenant, Caller } from '../projects/tenant.js';
 import type { RestOptions } from '../services/rest/index.js';
 import { loginOf } from './database-url.js';

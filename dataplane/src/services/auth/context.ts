@@ -1,5 +1,6 @@
 /** Input of every auth route, and checks of its caller. */
 import type { OutgoingHttpHeaders } from 'node:http';
+import type { AuthConfig, ConfigProblem } from '@slipway/installation/auth-settings.js';
 import { parseJson } from '@slipway/program';
 import type { Outbound } from '@slipway/program/outbound.js';
 import type { Logger } from 'pino';
@@ -9,7 +10,6 @@ import type { ServiceRequest } from '../service.js';
 import { parametersOf } from './body.js';
 import { AuthError, forbidden } from './errors.js';
 import type { Outbox } from './mail/outbox.js';
-import type { AuthConfig, ConfigProblem } from './policy/config.js';
 import type { Limits } from './policy/limits.js';
 import type { Device } from './sessions/session.js';
 

@@ -3,6 +3,7 @@
  * gateway. Out: JSON responses and errors. The table below maps each route to a function from a context to a response.
  */
 import type { ServerResponse } from 'node:http';
+import { type AuthConfig, type ConfigProblem, readAuthConfig } from '@slipway/installation/auth-settings.js';
 import type { Rate } from '@slipway/program';
 import type { Outbound } from '@slipway/program/outbound.js';
 import type { Logger } from 'pino';
@@ -21,7 +22,6 @@ import { challengeFactor, enrollFactor, unenrollFactor } from './mfa/factors.js'
 import { verifyFactor } from './mfa/verify.js';
 import { authorize } from './oauth/authorize.js';
 import { callback } from './oauth/callback.js';
-import { type AuthConfig, type ConfigProblem, readAuthConfig } from './policy/config.js';
 import { Limits } from './policy/limits.js';
 import { absentRoute } from './routes/absent.js';
 import { authorizeIdentity, deleteIdentity } from './routes/identities.js';

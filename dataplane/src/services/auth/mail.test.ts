@@ -1,9 +1,9 @@
 import { type AddressInfo, createServer } from 'node:net';
+import { readAuthConfig } from '@slipway/installation/auth-settings.js';
 import { outboundTo } from '@slipway/program/outbound.js';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { sendBySmtp } from './mail/smtp.js';
-import { readAuthConfig } from './policy/config.js';
 import { type AuthProject, type Harness, landing, password, sessionOf, startHarness } from './testing/harness.js';
 
 let harness: Harness;

@@ -1,6 +1,6 @@
+import { readAuthConfig } from '@slipway/installation/auth-settings.js';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { readAuthConfig } from './policy/config.js';
 import { globMatcher } from './policy/glob.js';
 import { allowedRedirect } from './policy/redirect.js';
 

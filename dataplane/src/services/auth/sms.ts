@@ -1,9 +1,9 @@
 /** Sends text messages to users through the project's send_sms hook, which chooses the provider. */
 
+import { canText } from '@slipway/installation/auth-settings.js';
 import type { Context } from './context.js';
 import { badRequest } from './errors.js';
 import { invokeHook } from './hooks/invoke.js';
-import { canText } from './policy/config.js';
 import { byId, findUser } from './users/find-user.js';
 import { presentable, type User } from './users/user.js';
 

@@ -1,11 +1,11 @@
 /** Admin routes of users, /admin/users, for the project's own server with its service_role key. */
 import { randomBytes, randomUUID } from 'node:crypto';
+import { duration } from '@slipway/installation/auth-settings.js';
 import { inTurns } from '../../../bounds/turns.js';
 import { heapOf } from '../../../http/request-body.js';
 import { type Body, flag, isUuid, object, readJson, readOptionalJson, text, validEmail, validPhone } from '../body.js';
 import { type Answer, type Context, queryOf, requireAdmin } from '../context.js';
 import { AuthError, unprocessable, validationFailed } from '../errors.js';
-import { duration } from '../policy/config-values.js';
 import { checkStrength } from '../policy/password-rules.js';
 import { AUDIENCE, jsonRowsOfPage } from '../sessions/session.js';
 import { insertUser, refuseTakenAddress, takenId } from '../users/new-user.js';

@@ -3,12 +3,13 @@
  * the role that owns schema `auth`, by the owner's grants to supabase_auth_admin. This role has no rights outside of
  * the database.
  */
+
+import type { HookTarget } from '@slipway/installation/auth-settings.js';
 import { ONE_TURN, parseJson } from '@slipway/program';
 import { DatabaseError } from '../../../sql/errors.js';
 import type { Pool } from '../../../sql/pool.js';
 import { AuthError } from '../errors.js';
 import type { HookOutput } from './invoke.js';
-import type { HookTarget } from './target.js';
 
 const TIMEOUT_MS = 2000;
 const QUERY_CANCELED = '57014';

@@ -4,11 +4,11 @@
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { HookTarget } from '@slipway/installation/auth-settings.js';
 import { parseJson, readBounded } from '@slipway/program';
 import type { Outbound } from '@slipway/program/outbound.js';
 import { AuthError } from '../errors.js';
 import type { HookOutput } from './invoke.js';
-import type { HookTarget } from './target.js';
 
 /** Maximum milliseconds of all attempts together. */
 const TIMEOUT_MS = 5000;

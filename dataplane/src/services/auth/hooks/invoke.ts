@@ -2,11 +2,12 @@
  * Calls a project's hook. In: the hook's name and its input. Out: the hook's response, an object. A hook that is not
  * configured is not called.
  */
+
+import type { HookName } from '@slipway/installation/auth-settings.js';
 import type { Context } from '../context.js';
 import { AuthError } from '../errors.js';
 import { callFunction } from './database-function.js';
 import { post } from './http.js';
-import type { HookName } from './target.js';
 
 export type HookOutput = Record<string, unknown>;
 

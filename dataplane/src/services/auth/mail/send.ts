@@ -2,16 +2,16 @@
  * Sends mails to users: through the project's send_email hook if there is one, otherwise by SMTP with its templates.
  */
 
+import { canMail, type MailName } from '@slipway/installation/auth-settings.js';
 import type { Context } from '../context.js';
 import { AuthError } from '../errors.js';
 import { invokeHook } from '../hooks/invoke.js';
-import { canMail } from '../policy/config.js';
 import { issuerOf } from '../sessions/grant.js';
 import { byId, findUser } from '../users/find-user.js';
 import type { OneTimeToken } from '../users/one-time-token.js';
 import { presentable, type User } from '../users/user.js';
 import { sendBySmtp } from './smtp.js';
-import { escapeHtml, escapeSubject, fillTemplate, type MailName } from './texts.js';
+import { escapeHtml, escapeSubject, fillTemplate } from './texts.js';
 
 /** Template of each type of /verify. */
 const TEXT_OF = {

@@ -1,9 +1,9 @@
 /** Sends a mail through the project's SMTP server, by its GOTRUE_SMTP_* settings. */
 
+import type { AuthConfig } from '@slipway/installation/auth-settings.js';
 import type { Outbound } from '@slipway/program/outbound.js';
 import { createTransport } from 'nodemailer';
 import type SMTPTransport from 'nodemailer/lib/smtp-transport';
-import type { AuthConfig } from '../policy/config.js';
 
 export interface Mail {
   to: string;

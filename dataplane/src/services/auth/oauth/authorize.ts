@@ -3,12 +3,12 @@
  * and works once.
  */
 import { createHash, createHmac, randomUUID } from 'node:crypto';
+import { type ProviderConfig, UPSTREAM_PROVIDERS } from '@slipway/installation/auth-settings.js';
 import { type Answer, type Context, queryOf, redirect } from '../context.js';
 import { validationFailed } from '../errors.js';
 import { allowedRedirect } from '../policy/redirect.js';
 import { challengeOf, insertFlow } from '../sessions/flow-state.js';
 import { issuerOf } from '../sessions/grant.js';
-import { type ProviderConfig, UPSTREAM_PROVIDERS } from './config.js';
 import { GITHUB_SCOPES, githubAuthorization } from './github.js';
 import { discover } from './oidc.js';
 

@@ -3,6 +3,7 @@
  * session or an error.
  */
 
+import type { ProviderConfig } from '@slipway/installation/auth-settings.js';
 import type { Statement } from '../../../sql/pool.js';
 import { isUuid, readForm } from '../body.js';
 import { type Answer, type Context, queryOf, redirect } from '../context.js';
@@ -12,7 +13,6 @@ import { withError, withTokens } from '../routes/verify.js';
 import { jsonRows } from '../sessions/session.js';
 import { startSessionOrRefuse } from '../sessions/sign-in.js';
 import { callbackUrl, enabledProvider, flowSecret } from './authorize.js';
-import type { ProviderConfig } from './config.js';
 import { fetchJson, providerFailed } from './fetch.js';
 import { githubPerson, githubToken } from './github.js';
 import { discover, personOfClaims, verifyIdToken } from './oidc.js';

@@ -1,7 +1,7 @@
 /** GitHub's own protocol, also for enterprise servers: gets a token, then the user and addresses from the API. */
 
+import type { ProviderConfig } from '@slipway/installation/auth-settings.js';
 import type { Outbound } from '@slipway/program/outbound.js';
-import type { ProviderConfig } from './config.js';
 import { fetchJson, providerFailed } from './fetch.js';
 import { withoutUndefined } from './oidc.js';
 import type { Person } from './person.js';

@@ -3,10 +3,10 @@
  * and issued for the project's client id.
  */
 
+import type { ProviderConfig } from '@slipway/installation/auth-settings.js';
 import type { Outbound } from '@slipway/program/outbound.js';
 import { createRemoteJWKSet, customFetch, type JWTPayload, jwtVerify } from 'jose';
 import { badRequest } from '../errors.js';
-import type { ProviderConfig } from './config.js';
 import { boundedFetch, fetchJson, providerFailed } from './fetch.js';
 import type { Person } from './person.js';
 

@@ -3,17 +3,17 @@
  * verified too, or a new user.
  */
 import { randomUUID } from 'node:crypto';
+import type { ProviderConfig } from '@slipway/installation/auth-settings.js';
+import { canMail, confirmsEmail } from '@slipway/installation/auth-settings.js';
 import type { Statement } from '../../../sql/pool.js';
 import type { Context } from '../context.js';
 import { AuthError, emailExists, forbidden, unprocessable } from '../errors.js';
 import { mailCode } from '../messages.js';
-import { canMail, confirmsEmail } from '../policy/config.js';
 import { jsonRows } from '../sessions/session.js';
 import { byAddress, findUser } from '../users/find-user.js';
 import { allowNewUser, insertIdentity, insertUser, ordinaryUser, takenAddress } from '../users/new-user.js';
 import type { User } from '../users/user.js';
 import { confirm, endSessions, forgetTokens, readUser, setProviders, setUserMetadata } from '../users/user-changes.js';
-import type { ProviderConfig } from './config.js';
 
 export interface Person {
   /** Id of the person at the provider. */

@@ -1,10 +1,10 @@
 /** Rate limits of auth, whose amounts come from the project's settings. */
 
+import type { AuthConfig } from '@slipway/installation/auth-settings.js';
 import { networkOf, type Rate, TokenBuckets } from '@slipway/program';
 import type { ServiceRequest } from '../../service.js';
 import type { Context } from '../context.js';
 import { tooManyMessages, tooManyRequests, tooSoon } from '../errors.js';
-import type { AuthConfig } from './config.js';
 
 const ATTEMPTS: Rate = { burst: 300, perSecond: 5 };
 

@@ -1,27 +1,10 @@
 /** Rules for new passwords from the project's settings, with upstream's messages. */
 
+import type { AuthConfig } from '@slipway/installation/auth-settings.js';
 import { validationFailed, weakPassword } from '../errors.js';
-import type { AuthConfig } from './config.js';
 
 /** Maximum bytes of a password: bcrypt uses no more. */
 const MAX_BYTES = 72;
-
-/** Parses required characters: `abc:123` requires one of each set; `\:` is a literal colon. */
-export function characterSets(text: string): string[] {
-  return text
-    .split(/(?<!\\):/)
-    .map((set) => set.replaceAll('\\:', ':'))
-    .filter((set) => set !== '');
-}
-
-/** Parses `491701234567:123456,…`: test numbers, which get no message, and their codes. */
-export function testCodes(text: string): Map<string, string> {
-  const pairs = text.split(',').map((pair) => pair.trim().split(':'));
-  if (!pairs.every(([phone, code]) => /^\d+$/.test(phone ?? '') && /^\d+$/.test(code ?? ''))) {
-    throw new Error('it must be a list such as 491701234567:123456');
-  }
-  return new Map(pairs as [string, string][]);
-}
 
 export function checkStrength(password: string, { minLength, requiredCharacters }: AuthConfig['passwords']): void {
   if (Buffer.byteLength(password) > MAX_BYTES) {

@@ -3,7 +3,7 @@
  * replaced by the site's.
  */
 import { domainToASCII } from 'node:url';
-import type { AuthConfig } from './config.js';
+import type { AuthConfig } from '@slipway/installation/auth-settings.js';
 import { globMatcher, type Matcher } from './glob.js';
 
 const MAX_LENGTH = 2048;

@@ -3,12 +3,12 @@
  * response reveal whether the user exists.
  */
 import { randomUUID } from 'node:crypto';
+import { confirmsEmail } from '@slipway/installation/auth-settings.js';
 import { type Body, emailMember, flag, object, phoneMember, readJson } from '../body.js';
 import { type Answer, type Context, ok, wantedRedirect } from '../context.js';
 import { unprocessable, validationFailed } from '../errors.js';
 import { requireMail } from '../mail/send.js';
 import { mailCode, textCode } from '../messages.js';
-import { confirmsEmail } from '../policy/config.js';
 import { challengeInBody } from '../sessions/flow-state.js';
 import { requirePhone } from '../sms.js';
 import { type Address, byAddress, byId, type FoundUser, findUser } from '../users/find-user.js';

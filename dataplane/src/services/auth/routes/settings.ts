@@ -2,9 +2,8 @@
  * Routes GET /settings, which lists the sign-in methods, and GET /health, which returns 200 if the database responds.
  */
 
+import { confirmsEmail, UPSTREAM_PROVIDERS } from '@slipway/installation/auth-settings.js';
 import { type Answer, type Context, ok } from '../context.js';
-import { UPSTREAM_PROVIDERS } from '../oauth/config.js';
-import { confirmsEmail } from '../policy/config.js';
 
 export async function settings({ config, configProblems, request }: Context): Promise<Answer> {
   const providers = Object.fromEntries([...config.providers.keys()].map((name) => [name, true]));

@@ -1,10 +1,10 @@
 /** Route POST /signup: creates a user by e-mail or phone, or an anonymous one. An unconfirmed user gets a message. */
 import { randomUUID } from 'node:crypto';
+import { confirmsEmail } from '@slipway/installation/auth-settings.js';
 import { type Body, emailMember, object, phoneMember, readJson, text } from '../body.js';
 import { type Answer, type Context, ok, wantedRedirect } from '../context.js';
 import { badRequest, unprocessable, validationFailed } from '../errors.js';
 import { askToConfirm } from '../messages.js';
-import { confirmsEmail } from '../policy/config.js';
 import { checkStrength } from '../policy/password-rules.js';
 import { type Challenge, challengeInBody } from '../sessions/flow-state.js';
 import { startSessionOrRefuse } from '../sessions/sign-in.js';

@@ -1,11 +1,11 @@
 /** Routes GET and PUT /user: the caller's own user, by access token. */
 
+import { canMail } from '@slipway/installation/auth-settings.js';
 import type { Statement } from '../../../sql/pool.js';
 import { type Body, emailMember, object, phoneMember, readJson, text } from '../body.js';
 import { type Answer, type Context, ok, wantedRedirect } from '../context.js';
 import { badRequest, emailExists, forbidden, phoneExists, unprocessable } from '../errors.js';
 import { type Message, proofOfEmail, proofOfPhone } from '../messages.js';
-import { canMail } from '../policy/config.js';
 import { checkStrength } from '../policy/password-rules.js';
 import { type Challenge, challengeInBody } from '../sessions/flow-state.js';
 import { requireSecondFactor, type SignedInUser, signedInUser } from '../sessions/signed-in-user.js';

@@ -2,9 +2,10 @@
  * Deletes rows that are of no further use: spent refresh tokens, ended sessions, incomplete sign-ins. Runs in bounded
  * batches from time to time while a project is used, after a response, as upstream does.
  */
+
+import type { AuthConfig } from '@slipway/installation/auth-settings.js';
 import type { Result, Statement } from '../../../sql/pool.js';
 import type { Context } from '../context.js';
-import type { AuthConfig } from '../policy/config.js';
 
 const EVERY_MS = 10 * 60_000;
 /** Milliseconds until the next batch if the last batch was full. */

@@ -2,9 +2,10 @@
  * Exchanges a refresh token for the next, in one round trip. A separate statement first locks the session's row, so
  * that the second of two concurrent exchanges sees the result of the first, and returns the same new token.
  */
+
+import type { AuthConfig } from '@slipway/installation/auth-settings.js';
 import type { Pool, Statement } from '../../../sql/pool.js';
 import { badRequest } from '../errors.js';
-import type { AuthConfig } from '../policy/config.js';
 import { userJson } from '../users/user.js';
 import { type Device, jsonRows, newRefreshToken, type SignedIn, sessionJson } from './session.js';
 

@@ -3,61 +3,12 @@
  * setting with its default, and the invalid ones, which are reported and count as absent, so that they affect no other
  * setting.
  */
-import { parseSigningKeys } from '../../../identity/signing-keys.js';
-import { hookTargets } from '../hooks/target.js';
-import { mailTexts } from '../mail/texts.js';
-import { providers } from '../oauth/config.js';
-import { boolean, duration, headerName, integer, list, type Reader, string, url } from './config-values.js';
-import { characterSets, testCodes } from './password-rules.js';
-
-export interface ConfigProblem {
-  key: string;
-  message: string;
-}
-
-const PREFIX = 'GOTRUE_';
-
-/** Reads the settings of one project, and records which were read and which are invalid. */
-export class ConfigReader {
-  readonly problems: ConfigProblem[] = [];
-  readonly #known = new Set<string>();
-
-  constructor(private readonly values: Readonly<Record<string, string>>) {}
-
-  /** Returns the setting GOTRUE_<name>; `fallback` if it is absent, empty or invalid. */
-  read<T>(name: string, fallback: T, reader: Reader<T>): T {
-    const key = PREFIX + name;
-    this.#known.add(key);
-    const text = this.values[key];
-    if (text === undefined || text === '') return fallback;
-    try {
-      return reader(text);
-    } catch (error) {
-      this.problems.push({ key, message: (error as Error).message });
-      return fallback;
-    }
-  }
-
-  optional<T>(name: string, reader: Reader<T>): T | undefined {
-    return this.read<T | undefined>(name, undefined, reader);
-  }
-
-  /** Returns the parts of setting names between `prefix` and `suffix`, in lower case. */
-  namesBetween(prefix: string, suffix: string): string[] {
-    const names = Object.keys(this.values).filter((key) => key.startsWith(PREFIX + prefix) && key.endsWith(suffix));
-    return names.map((key) => key.slice((PREFIX + prefix).length, -suffix.length).toLowerCase());
-  }
-
-  refuse(name: string, message: string): void {
-    this.problems.push({ key: PREFIX + name, message });
-  }
-
-  unknown(): ConfigProblem[] {
-    return Object.keys(this.values)
-      .filter((key) => !this.#known.has(key))
-      .map((key) => ({ key, message: 'there is no such setting here; docs/auth.md lists them' }));
-  }
-}
+import { type AuthSetting, type ConfigProblem, ConfigReader } from './config-reader.js';
+import { hookTargets } from './hooks.js';
+import { mailTexts } from './mail-texts.js';
+import { providers } from './providers.js';
+import { parseSigningKeys } from './signing-keys.js';
+import { boolean, characterSets, duration, headerName, integer, line, list, secret, testCodes, url } from './values.js';
 
 const seconds = integer(1, 10 * 365 * 86_400);
 const amount = integer(0, 1_000_000);
@@ -69,7 +20,7 @@ function general(reader: ConfigReader) {
     disableSignup: reader.read('DISABLE_SIGNUP', false, boolean),
     accessTokenSeconds: reader.read('JWT_EXP', 3600, integer(30, 7 * 86_400)),
     /** Read here only to report an invalid value: the gateway uses it. */
-    signingKeys: reader.optional('JWT_KEYS', parseSigningKeys),
+    signingKeys: reader.optional('JWT_KEYS', secret(parseSigningKeys)),
     emailEnabled: reader.read('EXTERNAL_EMAIL_ENABLED', true, boolean),
     phoneEnabled: reader.read('EXTERNAL_PHONE_ENABLED', false, boolean),
     anonymousEnabled: reader.read('EXTERNAL_ANONYMOUS_USERS_ENABLED', false, boolean),
@@ -84,12 +35,12 @@ function mail(reader: ConfigReader) {
     otpSeconds: reader.read('MAILER_OTP_EXP', 3600, seconds),
     otpLength: reader.read('MAILER_OTP_LENGTH', 6, integer(6, 10)),
     secureEmailChange: reader.read('MAILER_SECURE_EMAIL_CHANGE_ENABLED', true, boolean),
-    host: reader.optional('SMTP_HOST', string),
+    host: reader.optional('SMTP_HOST', line),
     port: reader.read('SMTP_PORT', 587, integer(1, 65_535)),
-    user: reader.optional('SMTP_USER', string),
-    password: reader.optional('SMTP_PASS', string),
-    from: reader.optional('SMTP_ADMIN_EMAIL', string),
-    senderName: reader.optional('SMTP_SENDER_NAME', string),
+    user: reader.optional('SMTP_USER', line),
+    password: reader.optional('SMTP_PASS', secret(line)),
+    from: reader.optional('SMTP_ADMIN_EMAIL', line),
+    senderName: reader.optional('SMTP_SENDER_NAME', line),
     /** Seconds between two mails of a kind to one address. */
     frequencySeconds: reader.read('SMTP_MAX_FREQUENCY', 60, duration),
     texts: mailTexts(reader),
@@ -102,7 +53,7 @@ function sms(reader: ConfigReader) {
     otpSeconds: reader.read('SMS_OTP_EXP', 60, seconds),
     otpLength: reader.read('SMS_OTP_LENGTH', 6, integer(6, 10)),
     frequencySeconds: reader.read('SMS_MAX_FREQUENCY', 60, duration),
-    testCodes: reader.read('SMS_TEST_OTP', new Map<string, string>(), testCodes),
+    testCodes: reader.read('SMS_TEST_OTP', new Map<string, string>(), secret(testCodes)),
   };
 }
 
@@ -172,6 +123,18 @@ export function readAuthConfig(values: Readonly<Record<string, string>> = {}): {
   const reader = new ConfigReader(values);
   const config = read(reader);
   return { config, problems: [...reader.problems, ...reader.unknown()] };
+}
+
+/**
+ * Returns each setting with its type and value, and the invalid ones. A provider has settings once one of them is set.
+ */
+export function readAuthSettings(values: Readonly<Record<string, string>> = {}): {
+  settings: AuthSetting[];
+  problems: ConfigProblem[];
+} {
+  const reader = new ConfigReader(values);
+  read(reader);
+  return { settings: reader.known(), problems: [...reader.problems, ...reader.unknown()] };
 }
 
 /** True if mails can be sent. Otherwise addresses count as confirmed, because nobody could confirm them. */

@@ -2,8 +2,8 @@
  * Providers of a project, from GOTRUE_EXTERNAL_<NAME>_*. `github` is GitHub's own protocol; `google` and every other
  * name is an OpenID provider, identified by its issuer (_URL).
  */
-import type { ConfigReader } from '../policy/config.js';
-import { boolean, list, string, url } from '../policy/config-values.js';
+import type { ConfigReader } from './config-reader.js';
+import { boolean, secret as hidden, line, list, url } from './values.js';
 
 export interface ProviderConfig {
   name: string;
@@ -45,7 +45,7 @@ function provider(reader: ConfigReader, name: string): ProviderConfig | undefine
   const key = `EXTERNAL_${name.toUpperCase()}`;
   const enabled = reader.read(`${key}_ENABLED`, false, boolean);
   const clientIds = reader.read(`${key}_CLIENT_ID`, [] as string[], list);
-  const secret = reader.read(`${key}_SECRET`, '', string);
+  const secret = reader.read(`${key}_SECRET`, '', hidden(line));
   const address = reader.read(`${key}_URL`, BUILT_IN[name], httpUrl);
   const settings = {
     redirectUri: reader.optional(`${key}_REDIRECT_URI`, url),

@@ -1,6 +1,6 @@
 /** Targets of a project's hooks, from GOTRUE_HOOK_<NAME>_*: functions of its own database, or servers over HTTP. */
-import type { ConfigReader } from '../policy/config.js';
-import { boolean, string } from '../policy/config-values.js';
+import type { ConfigReader } from './config-reader.js';
+import { boolean, line, secret } from './values.js';
 
 const HOOK_NAMES = [
   'custom_access_token',
@@ -27,7 +27,7 @@ function target(reader: ConfigReader, name: HookName): HookTarget | undefined {
   const key = `HOOK_${name.toUpperCase()}`;
   const enabled = reader.read(`${key}_ENABLED`, false, boolean);
   const uri = reader.optional(`${key}_URI`, parseUri);
-  const secrets = reader.optional(`${key}_SECRETS`, parseSecrets);
+  const secrets = reader.optional(`${key}_SECRETS`, secret(parseSecrets));
   if (!enabled) return undefined;
   if (uri === undefined) {
     reader.refuse(`${key}_URI`, 'the hook is enabled but has no address');
@@ -47,8 +47,9 @@ const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]', 'host.docker.intern
 function parseUri(
   text: string,
 ): { kind: 'postgres'; schema: string; function: string } | { kind: 'http'; url: string } {
-  if (!URL.canParse(string(text))) throw new Error(`it must be ${FORMS}`);
-  const url = new URL(text);
+  const address = line(text);
+  if (!URL.canParse(address)) throw new Error(`it must be ${FORMS}`);
+  const url = new URL(address);
   if (url.protocol === 'pg-functions:') {
     const [schema = '', name = '', ...rest] = url.pathname.split('/').slice(1).map(decodeURIComponent);
     if (!NAME.test(schema) || !NAME.test(name) || rest.length > 0) throw new Error(`it must be ${FORMS}`);
@@ -57,7 +58,7 @@ function parseUri(
   const plainAllowed = url.protocol === 'http:' && LOOPBACK.has(url.hostname);
   if (url.protocol !== 'https:' && !plainAllowed) throw new Error(`it must be ${FORMS}`);
   if (url.username || url.password) throw new Error('it must not hold a password');
-  return { kind: 'http', url: text };
+  return { kind: 'http', url: address };
 }
 
 const FORMS = 'pg-functions://postgres/<schema>/<function>, or https://… (http:// only to this machine)';
