@@ -46,6 +46,17 @@ test('a setting has its type and its value, and a secret is marked', () => {
   ]);
 });
 
+test('control characters are rejected in settings of one line, except a newline at the end', () => {
+  for (const key of ['SMTP_HOST', 'SMTP_PASS', 'SMTP_SENDER_NAME', 'SMTP_ADMIN_EMAIL', 'MAILER_SUBJECTS_INVITE'])
+    for (const value of ['a\r\nBcc: b', 'a\n\n', 'a\0', '\u001b[2J'])
+      assert.ok(problemsOf({ [`GOTRUE_${key}`]: value })[`GOTRUE_${key}`], `${key} ${JSON.stringify(value)}`);
+  assert.is(readAuthConfig({ GOTRUE_SMTP_PASS: 'word\n' }).config.mail.password, 'word');
+  assert.equal(problemsOf({ GOTRUE_MAILER_TEMPLATES_INVITE: '<p>\n</p>' }), {});
+  assert.equal(Object.keys(problemsOf({ GOTRUE_MAILER_TEMPLATES_INVITE: '<p>\0</p>' })), [
+    'GOTRUE_MAILER_TEMPLATES_INVITE',
+  ]);
+});
+
 test('a problem never contains the value', () => {
   const value = 'hunter2 hunter2';
   const keys = readAuthSettings({ GOTRUE_EXTERNAL_X_ENABLED: value }).settings.map(({ key }) => key);

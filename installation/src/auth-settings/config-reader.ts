@@ -33,6 +33,8 @@ export class ConfigReader {
     const text = this.values[key];
     if (text === undefined || text === '') return fallback;
     try {
+      // The environment of a pod cannot contain it.
+      if (text.includes('\0')) throw new Error('it must not contain a NUL character');
       const value = reader(text);
       setting.value = type === 'string' ? text : (value as boolean | number);
       return value;

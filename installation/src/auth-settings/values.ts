@@ -10,7 +10,12 @@ export interface Reader<T> {
 export const secret = <T>(reader: Reader<T>): Reader<T> =>
   Object.assign((text: string) => reader(text), { isSecret: true as const });
 
-export const line: Reader<string> = (text) => text;
+/** Parses one line. A file that holds a setting often ends with a newline, which is dropped. */
+export const line: Reader<string> = (text) => {
+  const value = text.replace(/\r?\n$/, '');
+  if (/[\u0000-\u001f\u007f]/.test(value)) throw new Error('it must be one line without control characters');
+  return value;
+};
 
 export const boolean: Reader<boolean> = Object.assign(
   (text: string) => {
