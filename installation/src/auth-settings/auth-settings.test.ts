@@ -34,7 +34,7 @@ test('a setting has its type and its value, and a secret is marked', () => {
   assert.is(settingOf('GOTRUE_SMTP_PORT', values)?.value, 465);
   assert.is(settingOf('GOTRUE_SITE_URL', values)?.value, 'https://a.example');
   assert.is(settingOf('GOTRUE_SMTP_PORT')?.value, undefined);
-  const secrets = readAuthSettings({ GOTRUE_EXTERNAL_GOOGLE_ENABLED: 'true' })
+  const secrets = readAuthSettings({ GOTRUE_EXTERNAL_GOOGLE_URL: 'https://a.example' })
     .settings.filter(({ isSecret }) => isSecret)
     .map(({ key }) => key.replace(/HOOK_.*_SECRETS/, 'HOOK_SECRETS'));
   assert.equal([...new Set(secrets)].sort(), [
@@ -44,6 +44,16 @@ test('a setting has its type and its value, and a secret is marked', () => {
     'GOTRUE_SMS_TEST_OTP',
     'GOTRUE_SMTP_PASS',
   ]);
+});
+
+test('a provider has settings once one of them is set, and needs a client id only when it is enabled', () => {
+  assert.is(settingOf('GOTRUE_EXTERNAL_GOOGLE_SECRET'), undefined);
+  assert.equal(problemsOf({ GOTRUE_EXTERNAL_GOOGLE_CLIENT_ID: 'x' }), {});
+  const enabled = { GOTRUE_EXTERNAL_GOOGLE_ENABLED: 'true' };
+  assert.equal(Object.keys(problemsOf(enabled)), ['GOTRUE_EXTERNAL_GOOGLE_CLIENT_ID']);
+  assert.ok(settingOf('GOTRUE_EXTERNAL_GOOGLE_SECRET', enabled));
+  for (const key of ['EXTERNAL_ENABLED', 'EXTERNAL__URL', 'EXTERNAL_EMAIL_URL', 'EXTERNAL_1A_URL', 'EXTERNAL_a_URL'])
+    assert.match(problemsOf({ [`GOTRUE_${key}`]: 'https://a.example' })[`GOTRUE_${key}`] ?? '', 'no such setting', key);
 });
 
 test('control characters are rejected in settings of one line, except a newline at the end', () => {
@@ -59,7 +69,7 @@ test('control characters are rejected in settings of one line, except a newline 
 
 test('a problem never contains the value', () => {
   const value = 'hunter2 hunter2';
-  const keys = readAuthSettings({ GOTRUE_EXTERNAL_X_ENABLED: value }).settings.map(({ key }) => key);
+  const keys = readAuthSettings({ GOTRUE_EXTERNAL_X_URL: value }).settings.map(({ key }) => key);
   const problems = problemsOf(Object.fromEntries(keys.map((key) => [key, value])));
   assert.ok(Object.keys(problems).length > 30);
   assert.not.match(JSON.stringify(problems), 'hunter2');

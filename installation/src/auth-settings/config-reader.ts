@@ -48,10 +48,14 @@ export class ConfigReader {
     return this.read<T | undefined>(name, undefined, reader);
   }
 
-  /** Returns the parts of setting names between `prefix` and `suffix`, in lower case. */
-  namesBetween(prefix: string, suffix: string): string[] {
-    const names = Object.keys(this.values).filter((key) => key.startsWith(PREFIX + prefix) && key.endsWith(suffix));
-    return names.map((key) => key.slice((PREFIX + prefix).length, -suffix.length).toLowerCase());
+  /** Returns the parts of setting names between `prefix` and one of `suffixes`, in lower case. */
+  namesBetween(prefix: string, suffixes: readonly string[]): string[] {
+    const start = PREFIX + prefix;
+    const names = Object.keys(this.values).flatMap((key) => {
+      const suffix = suffixes.find((each) => key.endsWith(each) && key.length > start.length + each.length);
+      return suffix !== undefined && key.startsWith(start) ? [key.slice(start.length, -suffix.length)] : [];
+    });
+    return [...new Set(names.map((name) => name.toLowerCase()))];
   }
 
   refuse(name: string, message: string): void {

@@ -35,8 +35,16 @@ export const UPSTREAM_PROVIDERS = [
 const NOT_PROVIDERS = new Set(['email', 'phone', 'anonymous_users']);
 const NAME = /^[a-z][a-z0-9_]{0,49}$/;
 
+/** The settings of one provider, after its name. */
+const SUFFIXES = [
+  ...['_ENABLED', '_CLIENT_ID', '_SECRET', '_URL'],
+  ...['_REDIRECT_URI', '_EMAIL_OPTIONAL', '_SKIP_NONCE_CHECK'],
+];
+
 export function providers(reader: ConfigReader): ReadonlyMap<string, ProviderConfig> {
-  const names = reader.namesBetween('EXTERNAL_', '_ENABLED').filter((name) => !NOT_PROVIDERS.has(name));
+  const names = reader
+    .namesBetween('EXTERNAL_', SUFFIXES)
+    .filter((name) => NAME.test(name) && !NOT_PROVIDERS.has(name));
   const providers = names.map((name) => provider(reader, name)).filter((each) => each !== undefined);
   return new Map(providers.map((each) => [each.name, each]));
 }
@@ -54,9 +62,8 @@ function provider(reader: ConfigReader, name: string): ProviderConfig | undefine
   };
   if (!enabled) return undefined;
   const [first, ...others] = clientIds;
-  const missing = !NAME.test(name)
-    ? ['ENABLED', 'a provider is named by letters, digits and _']
-    : first === undefined
+  const missing =
+    first === undefined
       ? ['CLIENT_ID', 'the provider is enabled but has no client id']
       : address === undefined
         ? ['URL', 'the provider is enabled but its issuer is not known']
