@@ -14,6 +14,7 @@ import { AccessModule } from './access/access.module.js';
 import { AccountsModule } from './accounts/accounts.module.js';
 import { serveLinkPage } from './accounts/link-page.js';
 import { AdministrationModule } from './administration/administration.module.js';
+import { ConfigModule } from './config/config.module.js';
 import { openPlatformDatabase } from './database/platform-database.js';
 import { DeploysModule } from './deploys/deploys.module.js';
 import { DiscoveryModule } from './discovery/discovery.module.js';
@@ -86,6 +87,7 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
     AdministrationModule,
     ProjectsModule,
     QueryModule,
+    ConfigModule,
     FunctionsModule,
     DeploysModule,
     McpModule,

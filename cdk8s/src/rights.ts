@@ -75,6 +75,7 @@ const shown = [
   SECRETS.env.name,
   SECRETS.notifications.name,
   SECRETS.jwt.name,
+  SECRETS.auth.name,
 ];
 const removable = [SECRETS.env.name, SECRETS.git.name, SECRETS.notifications.name];
 
@@ -93,7 +94,7 @@ const api: Rights = {
     // Git credentials are read when one of two is written, and when they are encrypted with a new key.
     may(CORE, ['secrets'], ['get'], [...shown, SECRETS.git.name]),
     may(CORE, ['secrets'], ['update', 'delete'], removable),
-    may(CORE, ['secrets'], ['patch'], [SECRETS.keys.name]),
+    may(CORE, ['secrets'], ['patch'], [SECRETS.keys.name, SECRETS.auth.name]),
     // A rule can't name an object that does not exist yet: charts/admission.ts limits the names.
     may(CORE, ['secrets'], ['create']),
   ],

@@ -42,6 +42,7 @@ const PAGES: Page[] = [
       /"name":"shop".*"service_role_key":null/,
       /condition met[\s\S]*healthy/,
       /patched[\s\S]*patched[\s\S]*condition met/,
+      /^https:\/\/shop\.example\.com\nnull\n$/,
       /"rows":\[\{"id":1,"title":"Write the docs"\}\]/,
     ],
   },

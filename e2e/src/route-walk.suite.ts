@@ -34,6 +34,8 @@ const RULES: Record<string, Access> = {
   'DELETE /projects/{id}': 'owned',
   'GET /projects/{id}/status': 'owned',
   'GET /projects/{id}/env': 'owned',
+  'GET /projects/{id}/config/auth': 'owned',
+  'PATCH /projects/{id}/config/auth': 'owned',
   'POST /projects/{id}/reprovision': 'owned',
   'POST /projects/{id}/query': 'owned',
   'GET /projects/{id}/functions': 'owned',

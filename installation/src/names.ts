@@ -205,7 +205,7 @@ export const SECRETS = {
     /** For users: a `postgresql://` URL of the owner, with an address that they can reach. */
     url: 'url',
   },
-  /** Created by the owner, if at all: settings of the project's auth, GOTRUE_* keys as docs/auth.md lists them. */
+  /** Created by the API, or with kubectl: settings of the project's auth, GOTRUE_* keys as docs/auth.md lists them. */
   auth: { name: 'auth-config' },
   /** Created by the API: spec.env points at it. One key per variable, and one for targets (`env-targets.ts`). */
   env: { name: 'project-env' },

@@ -123,8 +123,13 @@ export function exampleProblem(status: number, detail: string, instance: string,
   return new Problem(kind ?? usual, detail).document(instance);
 }
 
-export const invalid = (field: string, message: string) =>
-  new Problem('validation_failed', `${field}: ${message}`, { errors: [{ field, message }] });
+export const invalid = (field: string, message: string) => invalidFields([{ field, message }]);
+
+/** An error without a field concerns the whole body. */
+export function invalidFields(errors: FieldError[]): Problem {
+  const detail = errors.map(({ field, message }) => `${field || 'the body'}: ${message}`).join('; ');
+  return new Problem('validation_failed', detail || 'The request is not valid.', { errors });
+}
 
 export const missing = (what: string) => new Problem('not_found', `There is no such ${what}.`);
 

@@ -5,7 +5,7 @@
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { TLocalizedValidationError } from 'typebox/error';
-import { type FieldError, Problem } from './problem.js';
+import { type FieldError, invalidFields, Problem } from './problem.js';
 
 export type Check = (value: unknown) => unknown;
 
@@ -16,7 +16,7 @@ export function bodyCheck(schema: TSchema, missing?: object): Check {
     const value = sent === undefined ? missing : sent;
     if (value === undefined) throw new Problem('validation_failed', 'A JSON body is required.', { errors: [] });
     if (validator.Check(value)) return value;
-    throw refusal(fieldErrors(validator.Errors(value), schema));
+    throw invalidFields(fieldErrors(validator.Errors(value), schema));
   };
 }
 
@@ -32,18 +32,13 @@ export function textCheck(schema: TSchema): Check {
       ]),
     );
     if (validator.Check(typed)) return typed;
-    throw refusal(fieldErrors(validator.Errors(typed), schema));
+    throw invalidFields(fieldErrors(validator.Errors(typed), schema));
   };
 }
 
 function toInteger(text: unknown): unknown {
   const isWhole = typeof text === 'string' && /^-?\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text));
   return isWhole ? Number(text) : text;
-}
-
-function refusal(errors: FieldError[]) {
-  const detail = errors.map(({ field, message }) => `${field || 'the body'}: ${message}`).join('; ');
-  return new Problem('validation_failed', detail || 'The request is not valid.', { errors });
 }
 
 function fieldErrors(errors: TLocalizedValidationError[], schema: TSchema): FieldError[] {

@@ -24,7 +24,7 @@ import {
   loadKubeConfig,
   type Secret,
 } from '@slipway/kubernetes';
-import { Problem } from '../http/problem.js';
+import { Problem, retryLater } from '../http/problem.js';
 
 export const PROJECTS = `/apis/${GROUP}/${VERSION}/projects`;
 const NAMESPACES = '/api/v1/namespaces';
@@ -35,6 +35,16 @@ const DEADLINE_MS = 10_000;
 export interface Lease extends KubeObject {
   spec?: { holderIdentity?: string; renewTime?: string; leaseDurationSeconds?: number };
 }
+
+/** Content of a Secret, and the version that changes with it. A missing Secret has a version too. */
+export interface SecretVersion {
+  content: Record<string, string>;
+  version: string;
+}
+/** No object has this resourceVersion. */
+const MISSING_VERSION = '0';
+/** Each failed attempt means that another client's change succeeded. */
+const MOST_ATTEMPTS = 20;
 
 interface ProjectMetadata {
   metadata: { name: string; uid: string };
@@ -109,6 +119,44 @@ export class Kubernetes {
     const body = { ...secret, data: dataOf(content) };
     await this.call(() => this.client.request({ method: 'PUT', path, body }));
     return 'rewritten';
+  }
+
+  /**
+   * Changes the keys of a Secret that `decide` returns, where null removes a key, and adds `labels`. Creates a missing
+   * Secret. If another client changes the Secret at the same time, `decide` runs again with the new content.
+   */
+  async changeSecret(
+    ref: string,
+    { name, labels }: { name: string; labels: Record<string, string> },
+    decide: (current: SecretVersion) => Record<string, string | null>,
+  ): Promise<SecretVersion> {
+    const path = secretPath(ref, name);
+    for (let attempt = 1; attempt <= MOST_ATTEMPTS; attempt++) {
+      const found = await this.unlessMissing(() => this.client.get<Secret>(path));
+      const data = dataOf(decide(versionOf(found)));
+      if (Object.keys(data).length === 0) return versionOf(found);
+      const write = () =>
+        found
+          ? this.client.patch<Secret>(path, {
+              metadata: { resourceVersion: found.metadata.resourceVersion, labels },
+              data,
+            })
+          : this.client.create<Secret>(path.slice(0, path.lastIndexOf('/')), {
+              metadata: { name, labels },
+              data: withoutNulls(data),
+            });
+      try {
+        return versionOf(await this.call(write));
+      } catch (error) {
+        // Changed, deleted or created since it was read.
+        if (!isConflict(error) && !(found && isNotFound(error))) throw error;
+      }
+    }
+    throw retryLater('unavailable', 'Other clients change the same object now. Try again.', 1);
+  }
+
+  async readSecretVersion(ref: string, name: string): Promise<SecretVersion> {
+    return versionOf(await this.unlessMissing(() => this.client.get<Secret>(secretPath(ref, name))));
   }
 
   /** Merges into an existing Secret. Returns false if there is none. */
@@ -203,5 +251,19 @@ const secretPath = (ref: string, name: string) => `${NAMESPACES}/${namespaceOf(r
 const contentOf = ({ data = {} }: Secret): Record<string, string> =>
   Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
 
-const dataOf = (content: Record<string, string>): Record<string, string> =>
-  Object.fromEntries(Object.entries(content).map(([key, value]) => [key, Buffer.from(value).toString('base64')]));
+/** Null stays null, which removes a key in a merge patch. */
+const dataOf = <V extends string | null>(content: Record<string, V>): Record<string, V> =>
+  Object.fromEntries(
+    Object.entries(content).map(([key, value]) => [
+      key,
+      (value === null ? null : Buffer.from(value).toString('base64')) as V,
+    ]),
+  );
+
+const versionOf = (secret: Secret | undefined): SecretVersion => ({
+  content: secret ? contentOf(secret) : {},
+  version: secret?.metadata.resourceVersion ?? MISSING_VERSION,
+});
+
+const withoutNulls = (data: Record<string, string | null>): Record<string, string> =>
+  Object.fromEntries(Object.entries(data).filter((entry): entry is [string, string] => entry[1] !== null));

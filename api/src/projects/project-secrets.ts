@@ -2,7 +2,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf, SECRETS } from '@slipway/installation';
 import { isConflict } from '@slipway/kubernetes';
-import { Kubernetes } from '../kubernetes/client.js';
+import { Kubernetes, type SecretVersion } from '../kubernetes/client.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
 import { SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
@@ -121,6 +121,20 @@ export class SecretsOfProjects {
       if (isConflict(error)) return attempt();
       throw error;
     });
+  }
+
+  authConfig({ metadata }: SeenProject): Promise<SecretVersion> {
+    return this.kubernetes.readSecretVersion(metadata.name, SECRETS.auth.name);
+  }
+
+  /** The data plane finds the Secret by its label, so a Secret that kubectl created without the label gets it. */
+  async changeAuthConfig(
+    project: SeenProject,
+    decide: (current: SecretVersion) => Record<string, string | null>,
+  ): Promise<SecretVersion> {
+    const { name: ref } = project.metadata;
+    await this.kubernetes.ensureNamespace(project);
+    return this.kubernetes.changeSecret(ref, { name: SECRETS.auth.name, labels: { [LABEL_PROJECT]: ref } }, decide);
   }
 
   putSlackWebhook(project: SeenProject, url: string): Promise<void> {
