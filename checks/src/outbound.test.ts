@@ -30,6 +30,7 @@ const ALLOWED: Record<string, string> = {
   'dataplane/src/upstreams/upstream-client.ts':
     "our pods, and the services in a project's namespace and the containers of apps, which the operator names",
   'operator/src/build-egress/server.ts': 'our API and our pods of sites, which the settings name',
+  'operator/src/engines/cloud/hetzner/client.ts': 'the API of the cloud provider, which the settings name',
   'operator/src/engines/containers/container-health.ts': 'a container, whose address we gave it',
   'operator/src/engines/containers/dns-forwarder.ts': 'the resolvers of this machine, which its own settings name',
   'operator/src/engines/function-control.ts': 'our data plane, which the settings name',
