@@ -67,6 +67,9 @@ async function pooledWithSettings(platform: ClusterPlatform, person: Management)
   }
   await expectStatus(person, 200, 'GET', `/projects/${id}`);
   await change({ env_vars: null, github_token: null, slack_webhook: null });
+  // The first creates the Secret of the settings, and the second changes it.
+  for (const jwt_exp of [1800, null])
+    await expectStatus(person, 200, 'PATCH', `/projects/${id}/config/auth`, { jwt_exp });
   await functions(person, id);
   await rotated(
     platform,
