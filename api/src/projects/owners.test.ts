@@ -321,7 +321,7 @@ test('a transfer rotates every credential twice, and ends database sessions of t
 });
 
 for (const type of ['shared', 'frontend'] as const) {
-  test(`a transfer of a ${type} project removes the former owner's git and Slack secrets alone`, async () => {
+  test(`a transfer of a ${type} project removes the former owner's git, Slack and signing secrets alone`, async () => {
     const [ann, bob, ref] = [await account(), await account(), newRef()];
     await api.operator.apply(ref, { owner: ann.email, type });
     await sees(ann, ref);
@@ -336,6 +336,8 @@ for (const type of ['shared', 'frontend'] as const) {
     const given = { github_token: 'ghp_ann', slack_webhook: 'https://hooks.slack.com/services/ann' };
     await ann.call('PATCH', `/projects/${id}`, { ...settings, ...given });
     if (type === 'frontend') assert.is((await ann.call('POST', `/projects/${id}/deploy-key`)).status, 200);
+    const keys = { GOTRUE_JWT_KEYS: '[]', GOTRUE_SITE_URL: 'https://a.example' };
+    if (type === 'shared') await api.operator.secret(ref, 'auth-config', keys);
     await change(ref, { owner: bob.email });
     await sees(bob, ref);
     const { body } = await until(
@@ -352,6 +354,7 @@ for (const type of ['shared', 'frontend'] as const) {
       const read = await api.operator.client.get<Secret>(`${secretsOf(ref)}/${name}`).catch(({ status }) => status);
       assert.is(read, 404, name);
     }
+    if (type === 'shared') assert.equal(await secret(ref, 'auth-config'), { GOTRUE_SITE_URL: 'https://a.example' });
     const old = await api.call('POST', `/projects/${id}/deploy?token=webhook-secret-of-it`);
     assert.is(old.status, 401);
     if (type === 'shared') return;

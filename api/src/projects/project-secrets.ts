@@ -1,6 +1,7 @@
 /** Secrets of a project in its namespace: those that this program writes, and those of the operator that it shows. */
 import { Inject, Injectable } from '@nestjs/common';
 import { LABEL_MANAGED_BY, LABEL_PROJECT, MANAGED_BY, namespaceOf, SECRETS } from '@slipway/installation';
+import { JWT_KEYS } from '@slipway/installation/auth-settings.js';
 import { isConflict } from '@slipway/kubernetes';
 import { Kubernetes, type SecretVersion } from '../kubernetes/client.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
@@ -135,6 +136,13 @@ export class SecretsOfProjects {
     const { name: ref } = project.metadata;
     await this.kubernetes.ensureNamespace(project);
     return this.kubernetes.changeSecret(ref, { name: SECRETS.auth.name, labels: { [LABEL_PROJECT]: ref } }, decide);
+  }
+
+  /** Removes the owner's own keys that sign tokens. Then the project's JWT secret signs tokens. */
+  async removeSigningKeys({ metadata: { name: ref } }: SeenProject): Promise<void> {
+    await this.kubernetes.changeSecret(ref, { name: SECRETS.auth.name, labels: {} }, ({ content }) =>
+      content[JWT_KEYS] === undefined ? {} : { [JWT_KEYS]: null },
+    );
   }
 
   putSlackWebhook(project: SeenProject, url: string): Promise<void> {

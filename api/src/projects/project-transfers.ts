@@ -75,13 +75,15 @@ export class ProjectTransfers {
   }
 
   /**
-   * Patches the spec, removes the secrets for the former owner's git host and Slack, and changes the webhook secret.
+   * Patches the spec, removes the secrets for the former owner's git host and Slack and the signing keys of auth, which
+   * the former owner knows, and changes the webhook secret.
    * Returns false if the Project was deleted. After a crash, all of it is repeated.
    */
   private async replaceOwnersSecrets(project: SeenProject, spec: object): Promise<boolean> {
     if (!(await this.patch(project, { ...spec, ...withoutOwnersSecrets(project) }))) return false;
     await this.secrets.remove(project, SECRETS.git.name);
     await this.secrets.remove(project, SECRETS.notifications.name);
+    await this.secrets.removeSigningKeys(project);
     await this.secrets.changeWebhookSecret(project, randomBytes(32).toString('base64url'));
     return true;
   }
