@@ -2,7 +2,7 @@
  * Schemas of the settings of a project's auth. The members derive from the same definition that the data plane obeys. A
  * provider's settings are members too, but a provider may have any name, so `auth-config.ts` checks them.
  */
-import { type AuthSetting, readAuthSettings } from '@slipway/installation/auth-settings.js';
+import { readAuthSettings, type Setting } from '@slipway/installation/auth-settings.js';
 import Type, { type TSchema } from 'typebox';
 import { Nullable } from '../http/schema.js';
 
@@ -14,7 +14,7 @@ export const memberOf = (key: string) => (/^GOTRUE_[A-Z0-9_]+$/.test(key) ? key.
 
 const SETTINGS = readAuthSettings().settings;
 const TYPES = { boolean: Type.Boolean, integer: Type.Integer, string: Type.String };
-const members = (schemaOf: (setting: AuthSetting) => TSchema) =>
+const members = (schemaOf: (setting: Setting) => TSchema) =>
   Object.fromEntries(SETTINGS.map((setting) => [memberOf(setting.key), schemaOf(setting)]));
 
 const Version = (description: string) => Type.String({ minLength: 1, maxLength: 100, description });
@@ -22,7 +22,7 @@ const OF_PROVIDERS = Type.Union([Type.Boolean(), Type.String(), Type.Null()], {
   description: 'external_<name>_… are the settings of a provider.',
 });
 
-const shown = ({ key, type, isSecret }: AuthSetting) =>
+const shown = ({ key, type, isSecret }: Setting) =>
   isSecret
     ? Nullable(Type.Literal(true), { description: `${key}, a secret: true if it is set, else null.` })
     : Nullable(TYPES[type](), {

@@ -2,7 +2,7 @@
  * Decides changes of the settings of a project's auth. Pure. In: the content of the Secret `auth-config` and a request.
  * Out: the texts to write, or an error that names each invalid member; and the settings as REST shows them.
  */
-import { type AuthSetting, readAuthSettings } from '@slipway/installation/auth-settings.js';
+import { readAuthSettings, type Setting } from '@slipway/installation/auth-settings.js';
 import { type FieldError, invalidFields, Problem } from '../http/problem.js';
 import { type AuthConfig, type AuthConfigChange, MAX_SETTING_BYTES, memberOf } from './auth-config.schema.js';
 
@@ -28,7 +28,7 @@ export function authConfigOf({ content, version }: StoredConfig): AuthConfig {
   };
 }
 
-const shownValue = ({ value, isSecret }: AuthSetting) => (value === undefined ? null : isSecret || value);
+const shownValue = ({ value, isSecret }: Setting) => (value === undefined ? null : isSecret || value);
 
 /**
  * Returns the changed keys of the Secret; null removes a key. Throws a Problem if any part of the change is invalid.
@@ -55,12 +55,12 @@ const NAME = /^[a-z][a-z0-9_]{0,199}$/;
 const keyOf = (name: string) => (NAME.test(name) ? `GOTRUE_${name.toUpperCase()}` : '');
 
 /** A provider's settings are known once one of them has a key, so the given names get one. */
-function knownSettings(given: [string, Value][], content: StoredConfig['content']): ReadonlyMap<string, AuthSetting> {
+function knownSettings(given: [string, Value][], content: StoredConfig['content']): ReadonlyMap<string, Setting> {
   const keys = Object.fromEntries(given.map(([name]) => [keyOf(name), '']));
   return new Map(readAuthSettings({ ...content, ...keys }).settings.map((setting) => [setting.key, setting]));
 }
 
-function formError(name: string, value: Value, setting: AuthSetting | undefined): FieldError[] {
+function formError(name: string, value: Value, setting: Setting | undefined): FieldError[] {
   const error = (message: string) => [{ field: name.slice(0, 100), message }];
   if (!setting) return error(UNKNOWN);
   if (value === null) return [];

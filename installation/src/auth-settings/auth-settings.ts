@@ -3,7 +3,7 @@
  * setting with its default, and the invalid ones, which are reported and count as absent, so that they affect no other
  * setting.
  */
-import { type AuthSetting, type ConfigProblem, ConfigReader } from './config-reader.js';
+import { type ConfigProblem, ConfigReader, type Setting } from './config-reader.js';
 import { hookTargets } from './hooks.js';
 import { mailTexts } from './mail-texts.js';
 import { providers } from './providers.js';
@@ -129,7 +129,7 @@ export function readAuthConfig(values: Readonly<Record<string, string>> = {}): {
  * Returns each setting with its type and value, and the invalid ones. A provider has settings once one of them is set.
  */
 export function readAuthSettings(values: Readonly<Record<string, string>> = {}): {
-  settings: AuthSetting[];
+  settings: Setting[];
   problems: ConfigProblem[];
 } {
   const reader = new ConfigReader(values);

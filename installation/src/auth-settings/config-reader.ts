@@ -6,7 +6,7 @@ export interface ConfigProblem {
   message: string;
 }
 
-export interface AuthSetting {
+export interface Setting {
   /** Name of the setting: `GOTRUE_SITE_URL`. */
   key: string;
   type: 'boolean' | 'integer' | 'string';
@@ -20,7 +20,7 @@ const PREFIX = 'GOTRUE_';
 /** Reads the settings of one project, and records which were read and which are invalid. */
 export class ConfigReader {
   readonly problems: ConfigProblem[] = [];
-  readonly #known = new Map<string, AuthSetting>();
+  readonly #known = new Map<string, Setting>();
 
   constructor(private readonly values: Readonly<Record<string, string>>) {}
 
@@ -28,7 +28,7 @@ export class ConfigReader {
   read<T>(name: string, fallback: T, reader: Reader<T>): T {
     const key = PREFIX + name;
     const { type = 'string', isSecret = false } = reader;
-    const setting: AuthSetting = { key, type, isSecret, value: undefined };
+    const setting: Setting = { key, type, isSecret, value: undefined };
     this.#known.set(key, setting);
     const text = this.values[key];
     if (text === undefined || text === '') return fallback;
@@ -63,7 +63,7 @@ export class ConfigReader {
   }
 
   /** Returns each setting that was read, whether or not it is set. */
-  known(): AuthSetting[] {
+  known(): Setting[] {
     return [...this.#known.values()];
   }
 

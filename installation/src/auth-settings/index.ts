@@ -11,7 +11,7 @@ export {
   readAuthConfig,
   readAuthSettings,
 } from './auth-settings.js';
-export type { AuthSetting, ConfigProblem } from './config-reader.js';
+export type { ConfigProblem, Setting } from './config-reader.js';
 export type { HookName, HookTarget } from './hooks.js';
 export type { MailName } from './mail-texts.js';
 export { type ProviderConfig, UPSTREAM_PROVIDERS } from './providers.js';
