@@ -67,7 +67,7 @@ const ROOMS: Record<string, Record<string, string[]>> = {
     database: ['http', 'callers', 'accounts', 'tokens'],
     projects: ['http', 'settings', 'callers', 'kubernetes', 'sql', 'mail', 'discovery', 'accounts', 'database'],
     administration: ['http', 'callers', 'kubernetes', 'mail', 'accounts', 'projects'],
-    config: ['http', 'settings', 'callers', 'database', 'projects'],
+    config: ['http', 'settings', 'callers', 'kubernetes', 'database', 'projects', 'query'],
     functions: ['http', 'settings', 'callers', 'kubernetes', 'database', 'projects'],
     deploys: ['http', 'settings', 'callers', 'kubernetes', 'database', 'projects'],
     query: ['http', 'callers', 'kubernetes', 'sql', 'projects'],

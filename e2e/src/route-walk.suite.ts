@@ -36,6 +36,8 @@ const RULES: Record<string, Access> = {
   'GET /projects/{id}/env': 'owned',
   'GET /projects/{id}/config/auth': 'owned',
   'PATCH /projects/{id}/config/auth': 'owned',
+  'GET /projects/{id}/config/rest': 'owned',
+  'PATCH /projects/{id}/config/rest': 'owned',
   'POST /projects/{id}/reprovision': 'owned',
   'POST /projects/{id}/query': 'owned',
   'GET /projects/{id}/functions': 'owned',

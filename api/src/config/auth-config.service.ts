@@ -7,8 +7,9 @@ import { SecretsOfProjects } from '../projects/project-secrets.js';
 import { ProjectsService, refuseDeleting } from '../projects/projects.service.js';
 import { refuseWithoutDatabase } from '../projects/without-database.js';
 import { LOG } from '../settings/injected.js';
-import { authConfigOf, changedTexts } from './auth-config.js';
-import type { AuthConfig, AuthConfigChange } from './auth-config.schema.js';
+import type { Config, ConfigChange } from './config.schema.js';
+import { changedTexts, shownConfig } from './config-change.js';
+import { AUTH } from './config-kinds.js';
 
 @Injectable()
 export class AuthConfigService {
@@ -19,23 +20,23 @@ export class AuthConfigService {
     @Inject(LOG) private readonly log: Logger,
   ) {}
 
-  async read(caller: Principal, id: number): Promise<AuthConfig> {
-    return authConfigOf(await this.secrets.authConfig(await this.find(caller, id)));
+  async read(caller: Principal, id: number): Promise<Config> {
+    return shownConfig(AUTH, await this.secrets.authConfig(await this.find(caller, id)));
   }
 
-  async change(caller: Principal, id: number, change: AuthConfigChange): Promise<AuthConfig> {
+  async change(caller: Principal, id: number, change: ConfigChange): Promise<Config> {
     const project = await this.find(caller, id);
     refuseDeleting(project);
     let names: string[] = [];
     const work = () =>
       this.secrets.changeAuthConfig(project, (current) => {
-        const texts = changedTexts(change, current);
+        const texts = changedTexts(AUTH, change, current);
         names = Object.keys(texts);
         return texts;
       });
     const stored = await this.exclusive.run('projectSecrets', id, work);
     this.log.info({ ref: project.metadata.name, account: caller.user.id, settings: names }, 'auth settings changed');
-    return authConfigOf(stored);
+    return shownConfig(AUTH, stored);
   }
 
   private async find(caller: Principal, id: number) {

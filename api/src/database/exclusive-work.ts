@@ -15,6 +15,7 @@ const KINDS = {
   projectFunctions: 7_541_211,
   projectBuilds: 7_541_212,
   projectRestarts: 7_541_213,
+  projectRestConfig: 7_541_214,
 } as const;
 export type WorkKind = keyof typeof KINDS;
 

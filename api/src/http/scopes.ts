@@ -9,9 +9,10 @@ export const SCOPES = {
   'secrets:read':
     "see a project's db_url, service_role_key, webhook_secret, webhook_url, env_vars and slack_webhook, " +
     'which are null without it',
-  'config:read': "read the settings of a project's auth, without their secrets",
+  'config:read': "read the settings of a project's auth and REST, without their secrets",
   'config:write':
-    "change the settings of a project's auth, which decide who can sign in and with which keys tokens are signed",
+    "change the settings of a project's auth and REST, which decide who can sign in, which keys sign tokens " +
+    'and which schemas are exposed',
   'functions:read': 'list and read edge functions, their versions and logs',
   'functions:write': 'create, change, deploy and delete edge functions, which run with the project’s keys',
   'builds:read': 'list and read the builds of sites, and their logs',
