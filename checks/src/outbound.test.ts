@@ -31,6 +31,7 @@ const ALLOWED: Record<string, string> = {
     "our pods, and the services in a project's namespace and the containers of apps, which the operator names",
   'operator/src/build-egress/server.ts': 'our API and our pods of sites, which the settings name',
   'operator/src/engines/cloud/hetzner/client.ts': 'the API of the cloud provider, which the settings name',
+  'operator/src/engines/cloud/ssh/connection.ts': 'a machine, whose address the cloud provider gave it',
   'operator/src/engines/containers/container-health.ts': 'a container, whose address we gave it',
   'operator/src/engines/containers/dns-forwarder.ts': 'the resolvers of this machine, which its own settings name',
   'operator/src/engines/function-control.ts': 'our data plane, which the settings name',
@@ -43,7 +44,7 @@ const ALLOWED: Record<string, string> = {
 const CONNECTS = '(?<!type )\\b(?:request|get|connect|createConnection|Socket)\\b';
 const SIGNS = [
   /(?<![.\w])(?:globalThis\.)?fetch\((?!\w+: )/,
-  /^import (?!type)[^;]*from 'undici'/m,
+  /^import (?!type)[^;]*from '(?:undici|ssh2)'/m,
   new RegExp(`^import (?!type)\\{[^;]*${CONNECTS}[^;]*\\} from 'node:(?:https?|http2|net|tls|dgram)'`, 'm'),
   /\b(?:https?|http2|net|tls)\.(?:request|get|connect|createConnection)\(/,
 ];
@@ -66,6 +67,7 @@ test('the search finds an outbound connection in every notation', () => {
     'await fetch(url)',
     'return globalThis.fetch(url, options);',
     "import { Agent, fetch } from 'undici';",
+    "import { Client } from 'ssh2';",
     "import { createServer, request as ask } from 'node:https';",
     "import { isIP, Socket } from 'node:net';",
     'const socket = tls.connect(options);',
@@ -75,6 +77,7 @@ test('the search finds an outbound connection in every notation', () => {
     '// by fetch(url)',
     'outbound.fetch(url)',
     "import type { Dispatcher } from 'undici';",
+    "import type { ClientChannel } from 'ssh2';",
     "import { createServer, type RequestOptions } from 'node:http';",
     "import { type Socket } from 'node:net';",
     'fetch(ref: string): Promise<void> {',
