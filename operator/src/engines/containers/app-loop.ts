@@ -13,6 +13,7 @@ import type { AppView, DatabaseLink } from '../../capabilities/index.js';
 import { type AppRecord, type AppVersion, type AppVersions, versionIn, withoutWanted } from './app-record.js';
 import { type ContainerAddress, whyUnhealthy } from './container-health.js';
 import { connectionsTo, listensInstead } from './container-sockets.js';
+import { shownWords, whyNotStarted } from './last-words.js';
 import {
   type ContainerLimits,
   type ContainerOrder,
@@ -21,6 +22,8 @@ import {
   SLOTS,
   type Slot,
 } from './project-containers.js';
+import { RestartPauses } from './restart-pauses.js';
+import { RolloutWaiters } from './rollout-waiters.js';
 import { readServing, removeServing, type ServingContainer, writeServing } from './serving-container.js';
 import { CommandFailed } from './system-command.js';
 
@@ -63,11 +66,8 @@ const IDLE_MS = 60_000;
 const DRAIN_MS = 30_000;
 const LEAST_DRAIN_MS = 3_000;
 const STOP_SECONDS = 10;
-const RESTARTS = { firstMs: 1_000, maxMs: 5 * 60_000 };
-/** A container that ran for so long starts again at once. */
-const STABLE_MS = 10 * 60_000;
+const FAILED_STEPS = { firstMs: 1_000, maxMs: 5 * 60_000 };
 const LAST_WORDS_BYTES = 2_000;
-const WORDS_SHOWN = 300;
 
 export class AppLoop {
   #settings: LoopSettings | undefined;
@@ -80,12 +80,13 @@ export class AppLoop {
   #movedAt: number | undefined;
   /** The digest of settings with which the version that serves is not healthy. */
   #refused: { digest: string; message: string } | undefined;
-  /** Ends of the container that serves, in a row, and when it starts again. */
-  #ends = { inRow: 0, startAt: 0, startedAt: 0, words: '' };
+  readonly #pauses = new RestartPauses();
+  /** How the container that serves has ended. Empty: it runs, or its end is not yet known. */
+  #end = '';
   /** The digest of settings with which a container was started again after its end had no exit code. */
   #repeated: string | undefined;
   #copiedAt = Number.NEGATIVE_INFINITY;
-  #waiters: { build: string; done: (error?: Error) => void }[] = [];
+  readonly #waiters = new RolloutWaiters();
   #wake: () => void = () => {};
   #isClosed = false;
   readonly #ended: Promise<void>;
@@ -112,9 +113,7 @@ export class AppLoop {
   /** Resolves once the version serves. Rejects with NotHealthy, or with the signal's reason. */
   async rollOut(build: string, signal: AbortSignal): Promise<void> {
     await this.deps.record.change((versions) => ({ ...versions, wanted: build }));
-    const ended = new Promise<void>((resolve, reject) => {
-      this.#waiters.push({ build, done: (error) => (error ? reject(error) : resolve()) });
-    });
+    const ended = this.#waiters.wait(build);
     const cancel = () => void this.#giveUp(build, signal.reason as Error);
     signal.addEventListener('abort', cancel, { once: true });
     if (signal.aborted) cancel();
@@ -131,7 +130,7 @@ export class AppLoop {
     this.#isClosed = true;
     this.#wake();
     await this.#ended;
-    for (const { done } of this.#waiters) done(new Error('the platform stops'));
+    this.#waiters.endAll(new Error('the platform stops'));
   }
 
   async #run(): Promise<void> {
@@ -147,7 +146,7 @@ export class AppLoop {
       } catch (error) {
         failures += 1;
         this.deps.log.error({ err: error }, 'containers of an app not looked after');
-        pause = delayOf(RESTARTS, failures);
+        pause = delayOf(FAILED_STEPS, failures);
       }
       if (this.#isClosed) return;
       const timer = setTimeout(this.#wake, pause);
@@ -210,9 +209,7 @@ export class AppLoop {
   async #begin(containers: ProjectContainers, order: ContainerOrder, wanted: Wanted): Promise<number> {
     const { settings, versions } = wanted;
     const serving = this.#serving?.slot;
-    if (serving === undefined && versions.live === order.build && performance.now() < this.#ends.startAt) {
-      return Math.max(1, this.#ends.startAt - performance.now());
-    }
+    if (serving === undefined && versions.live === order.build && this.#pauses.left > 0) return this.#pauses.left;
     const slot = serving === 0 ? 1 : 0;
     if (serving !== undefined && (await this.#isDraining(containers, slot, settings))) return HEALTH_PAUSE_MS;
     if (serving === undefined) this.#show({ kind: 'starting', message: 'starting the container' }, this.#view, 0);
@@ -273,16 +270,17 @@ export class AppLoop {
     this.#refused = undefined;
     this.#repeated = undefined;
     this.#healthyBy = undefined;
-    this.#ends = { inRow: 0, startAt: 0, startedAt: performance.now(), words: '' };
+    this.#pauses.reset();
+    this.#end = '';
   }
 
-  /** Records that the wanted version is the live one, and tells those who wait for it. */
+  /** Records that the wanted version is the live one, for those who wait for it too. */
   async #settle({ version: { build } }: Wanted): Promise<void> {
     await this.deps.record.change((versions) => {
       const rest = versions.wanted === build ? withoutWanted(versions) : versions;
       return rest.live === build ? rest : { ...rest, live: build };
     });
-    this.#tell(build);
+    this.#waiters.end(build);
   }
 
   async #refuse(
@@ -298,7 +296,7 @@ export class AppLoop {
     await containers.remove(slot);
     await this.#note(containers, `the container of ${build} is removed: ${reason}`);
     this.#healthyBy = undefined;
-    this.#tell(build, new NotHealthy(message));
+    this.#waiters.end(build, new NotHealthy(message));
     if (build !== versions.live) {
       await this.deps.record.change((now) => (now.wanted === build ? withoutWanted(now) : now));
       return 0;
@@ -308,10 +306,7 @@ export class AppLoop {
       return 0;
     }
     // The version served before, such as before a restart of the machine: another attempt may succeed.
-    this.#ends.inRow += 1;
-    const pause = delayOf(RESTARTS, this.#ends.inRow);
-    this.#ends.startAt = performance.now() + pause;
-    return this.#show({ kind: 'crashed', message }, this.#view, pause);
+    return this.#show({ kind: 'crashed', message }, this.#view, this.#pauses.failed());
   }
 
   /** Starts the container that serves again if it has ended. */
@@ -326,14 +321,15 @@ export class AppLoop {
       this.#show(state, await this.#viewOf(containers, memoryBytes), 0);
       return;
     }
-    if (this.#ends.words === '') await this.#recordEnd(containers, slot);
-    this.#show({ kind: 'crashed', message: this.#ends.words }, await this.#viewOf(containers), 0);
-    if (performance.now() < this.#ends.startAt) return;
+    if (this.#end === '') await this.#recordEnd(containers, slot);
+    this.#show({ kind: 'crashed', message: this.#end }, await this.#viewOf(containers), 0);
+    if (this.#pauses.left > 0) return;
     await this.#startAgain(containers, slot, limits);
   }
 
   async #startAgain(containers: ProjectContainers, slot: Slot, limits: ContainerLimits): Promise<void> {
-    this.#ends = { ...this.#ends, startedAt: performance.now(), words: '' };
+    this.#pauses.started();
+    this.#end = '';
     const serving = this.#serving as ServingContainer;
     const { volatile } = containers.place;
     try {
@@ -350,19 +346,12 @@ export class AppLoop {
   async #recordEnd(containers: ProjectContainers, slot: Slot): Promise<void> {
     const lastExitCode = await containers.exitCode(slot);
     const words = shownWords(await containers.lastWords(slot, LAST_WORDS_BYTES));
-    const wasStable = performance.now() - this.#ends.startedAt > STABLE_MS;
-    const inRow = wasStable ? 1 : this.#ends.inRow + 1;
-    const pause = inRow === 1 ? 0 : delayOf(RESTARTS, inRow - 1);
+    const pause = this.#pauses.ended();
     const again = pause === 0 ? 'now' : `in ${Math.ceil(pause / 1000)} seconds`;
     const message = `the process ended with exit code ${lastExitCode ?? '?'}, and starts again ${again}`;
     await this.#copyOutput(containers);
     await this.#note(containers, message);
-    this.#ends = {
-      inRow,
-      startAt: performance.now() + pause,
-      startedAt: this.#ends.startedAt,
-      words: words === '' ? message : `${message}; its last output: ${words}`,
-    };
+    this.#end = words === '' ? message : `${message}; its last output: ${words}`;
     this.#serving = await writeServing(containers.place.volatile, {
       ...(this.#serving as ServingContainer),
       ...(lastExitCode === undefined ? {} : { lastExitCode }),
@@ -417,14 +406,8 @@ export class AppLoop {
   /** Gives up a rollout that was cancelled. */
   async #giveUp(build: string, reason: Error): Promise<void> {
     await this.deps.record.change((now) => (now.wanted === build && now.live !== build ? withoutWanted(now) : now));
-    this.#tell(build, reason);
+    this.#waiters.end(build, reason);
     this.#wake();
-  }
-
-  #tell(build: string, error?: Error): void {
-    const told = this.#waiters.filter((waiter) => waiter.build === build);
-    this.#waiters = this.#waiters.filter((waiter) => waiter.build !== build);
-    for (const { done } of told) done(error);
   }
 
   #show(state: AppState, view: AppView, pause: number): number {
@@ -462,20 +445,3 @@ const textOf = (state: AppState, { memoryBytes: _, ...view }: AppView): string =
 
 const inWords = ({ host, port }: ContainerAddress): string => `${host}:${port}`;
 const inMegabytes = (bytes: number): number => Math.ceil(bytes / 1e6) * 1e6;
-
-/** Returns the refusal, or the last line of podman's complaint, such as that the image has no such command. */
-function whyNotStarted(error: CommandFailed | Refused): string {
-  const words = error instanceof Refused ? error.message : (error.complaint.split('\n').at(-1) ?? '');
-  return words
-    .replace(/^Error: /, '')
-    .slice(0, WORDS_SHOWN)
-    .toWellFormed();
-}
-
-/** Returns the end of an output, on one line. A terminal that shows the status must not obey it. */
-const shownWords = (text: string): string =>
-  text
-    .replaceAll(/[\s\p{Cc}]+/gu, ' ')
-    .trim()
-    .slice(-WORDS_SHOWN)
-    .toWellFormed();
