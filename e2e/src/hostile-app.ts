@@ -139,6 +139,7 @@ const attacks = {
       '/proc/sysrq-trigger', '/proc/sys/kernel/core_pattern', '/proc/sys/vm/drop_caches', '/proc/1/oom_score_adj',
       '/sys/kernel/uevent_helper', '/sys/fs/cgroup/memory/memory.limit_in_bytes', '/sys/fs/cgroup/pids/pids.max',
       '/sys/fs/cgroup/cgroup.procs', '/sys/fs/cgroup/memory/cgroup.procs', '/proc/sys/net/ipv4/ip_forward',
+      '/sys/fs/cgroup/memory.max', '/sys/fs/cgroup/pids.max', '/sys/fs/cgroup/cgroup.subtree_control',
     ]) {
       try {
         fs.writeFileSync(file, '-1');

@@ -115,6 +115,10 @@ async function buildGroupOf(project: Project, limits = { memoryBytes: 512 * MIB,
   const all = await openGroup(name, project.firstId, limits);
   return { name, steps: path.join(all, 'steps'), entering: (command: readonly string[]) => inGroup(name, command) };
 }
+/** True if this machine has control groups of version 2. */
+const isSecond = existsSync('/sys/fs/cgroup/cgroup.controllers');
+const limitFileOf = (name: string, controller: string, file: string) =>
+  path.join('/sys/fs/cgroup', isSecond ? '' : controller, 'slipway-apps', name, file);
 const networkOf = ({ ref, pair }: Project) => ({
   name: `slipway-test-${process.pid}-${ref}`,
   pair,
@@ -174,6 +178,7 @@ async function run(project: Project, id: string): Promise<string> {
   const files = { '/etc/resolv.conf': resolving };
   const made = { name: 'app', hostname: 'app', image: id, network, files, variables, secrets: {}, group };
   await podman.create({ ...made, ...limits, log });
+  await podman.prepare('app', (command) => inGroup(groupOf(project), command));
   await podman.start('app');
   const url = `http://${addressesOf(project.pair).container}:${PORT}/`;
   await until(async () => (await fetch(url).catch(() => undefined))?.ok, 'the app serves');
@@ -404,16 +409,18 @@ test('a step that takes all memory or starts processes without end fails within 
   const limits = { memoryBytes: 512 * MIB, processes: 100 };
   for (const [kind, bomb] of Object.entries(BOMBS)) {
     const group = await buildGroupOf(ANN, limits);
-    const folder = (controller: string) => path.join('/sys/fs/cgroup', controller, 'slipway-apps', group.name);
     const context = await contextOf(ANN, `FROM ${image}\nRUN ["${process.execPath}", "-e", ${JSON.stringify(bomb)}]`);
     const building = podman.build({ ...context, egress: [], proxyUrl: undefined, secrets: {}, group }, () => undefined);
     const failed = await building.catch((error: unknown) => error);
     assert.instance(failed, CommandFailed);
-    const memory = Number(readFileSync(path.join(folder('memory'), 'memory.max_usage_in_bytes'), 'utf8'));
+    const peak = limitFileOf(group.name, 'memory', isSecond ? 'memory.peak' : 'memory.max_usage_in_bytes');
+    const memory = Number(readFileSync(peak, 'utf8'));
     // The kernel may count a few pages more for a moment.
     assert.ok(memory <= limits.memoryBytes + MIB, `${memory} bytes`);
     if (kind === 'memory') assert.ok(memory > 0.8 * limits.memoryBytes, `${memory} bytes`);
-    else assert.is(Number(readFileSync(path.join(folder('pids'), 'pids.peak'), 'utf8')), limits.processes);
+    // The bomb ends by itself only if no process more is started. Some kernels do not count the most.
+    const most = limitFileOf(group.name, 'pids', 'pids.peak');
+    if (kind !== 'memory' && existsSync(most)) assert.is(Number(readFileSync(most, 'utf8')), limits.processes);
     await closeGroup(group.name);
     assert.equal(processesOf(ANN), []);
   }
@@ -472,8 +479,8 @@ test('closing a group kills processes that start others without end', async () =
   await openGroup(name, ANN.firstId, { memoryBytes: 256 * MIB, processes: 100 });
   const script = 'f() { f & f & while :; do f & done; }; f';
   const [program, ...words] = await inGroup(name, ['sh', '-c', script]);
-  const child = spawn(program as string, words, { stdio: 'ignore' });
-  const current = `/sys/fs/cgroup/pids/slipway-apps/${name}/pids.current`;
+  const child = spawn(program, words, { stdio: 'ignore' });
+  const current = limitFileOf(name, 'pids', 'pids.current');
   await until(() => Number(readFileSync(current, 'utf8')) === 100, 'the group is full');
   await closeGroup(name);
   assert.not.ok(existsSync(current));

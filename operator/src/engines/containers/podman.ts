@@ -39,9 +39,11 @@ export interface BuildOrder {
 export interface BuildGroup {
   /** The group of the steps, which the space's root may change. */
   steps: string;
-  /** Returns the command that runs `command` in the group. */
-  entering(command: readonly string[]): Promise<string[]>;
+  entering: Entering;
 }
+
+/** Returns the command that runs `command` in a control group. */
+export type Entering = (command: readonly string[]) => Promise<[string, ...string[]]>;
 
 export interface RunOrder {
   name: string;
@@ -66,6 +68,8 @@ export interface RunOrder {
 }
 
 interface PodmanOptions {
+  /** Undefined: the command runs in the group of this process. */
+  entering?: Entering;
   signal?: AbortSignal | undefined;
   milliseconds?: number;
 }
@@ -96,8 +100,7 @@ export class Podman {
     const apart = ['unshare', '--net', '--pid', '--fork', '--kill-child=KILL', '--mount', '--mount-proc', '--'];
     const command = [...apart, 'sh', '-c', IN_NETWORK, 'sh', ...egress, 'podman', ...this.#globals(), ...build];
     const env = { ...this.#env(), ...proxies };
-    const [program, ...words] = await group.entering(this.space.entering(command));
-    await systemCommand([program as string, ...words], {
+    await systemCommand(await group.entering(this.space.entering(command)), {
       env,
       onOutput,
       milliseconds: BUILD_MS,
@@ -174,9 +177,12 @@ export class Podman {
     for (const name of names) if (name.startsWith(prefix)) await this.#podman(['secret', 'rm', name]);
   }
 
-  /** Makes the control group of a container that does not run. Its process waits there until `start`. */
-  async prepare(name: string, signal?: AbortSignal): Promise<void> {
-    await this.#podman(['init', name], { signal });
+  /**
+   * Makes the control group of a container that does not run. Its process waits there until `start`. Podman itself must
+   * be in a group beside it, as it may not move a process from elsewhere.
+   */
+  async prepare(name: string, entering: Entering, signal?: AbortSignal): Promise<void> {
+    await this.#podman(['init', name], { entering, signal });
   }
 
   /** Starts the process of a prepared container. */
@@ -223,9 +229,10 @@ export class Podman {
     await systemCommand(this.space.entering(['rm', '--force', '--', log]));
   }
 
-  #podman(words: readonly string[], options: PodmanOptions = {}) {
-    const { signal, milliseconds } = options;
-    return systemCommand(this.space.entering(['podman', ...this.#globals(), ...words]), {
+  async #podman(words: readonly string[], options: PodmanOptions = {}) {
+    const { entering, signal, milliseconds } = options;
+    const command = this.space.entering(['podman', ...this.#globals(), ...words]);
+    return systemCommand(entering ? await entering(command) : command, {
       env: this.#env(),
       ...(signal ? { signal } : {}),
       ...(milliseconds === undefined ? {} : { milliseconds }),

@@ -310,7 +310,7 @@ export class ProjectContainers {
   /** Starts a container that does not run. No program in it has a socket before the limit is set. */
   async #startMade(slot: Slot, memoryBytes: number, signal?: AbortSignal): Promise<void> {
     const name = this.#name(slot);
-    await this.podman.prepare(name, signal);
+    await this.podman.prepare(name, (command) => inGroup(this.#group(slot), command), signal);
     await limitSocketsOfGroup(this.#group(slot), memoryBytes / MEMORY_PER_SOCKETS);
     await this.podman.start(name, signal);
   }
