@@ -131,7 +131,7 @@ test('commands at the same time use one connection, and the next one opens anoth
     ['1\n', '2\n', '3\n'],
   );
   assert.is(sshd.sessions().length, 1);
-  const work = errorOf(client.run(['sleep', '60'], {}, signal));
+  const work = errorOf(client.run(['sleep', '60'], { timeoutMs: 2_000 }, signal));
   setTimeout(() => sshd.cut(), 200);
   const error = await work;
   assert.is(error.kind, 'closed');
@@ -142,7 +142,7 @@ test('commands at the same time use one connection, and the next one opens anoth
 
 test('a closed client ends its connection and rejects calls', async () => {
   await client.hostKey(signal);
-  const work = errorOf(client.run(['sleep', '60'], {}, signal));
+  const work = errorOf(client.run(['sleep', '60'], { timeoutMs: 2_000 }, signal));
   await client.close();
   assert.is((await work).kind, 'closed');
   assert.is((await errorOf(client.run(['true'], {}, signal))).kind, 'closed');
