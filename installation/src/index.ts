@@ -11,6 +11,7 @@ export * from './disk-reserve.js';
 export * from './env-targets.js';
 export * from './first-commands.js';
 export * from './installation.js';
+export * from './machine-project.js';
 export * from './names.js';
 export * from './plan-limits.js';
 export * from './pods.js';
