@@ -147,9 +147,12 @@ test('a container reaches no address of this machine, of a neighbour and of a pr
   }
 });
 
+const didRoute = readFileSync('/proc/sys/net/ipv4/ip_forward', 'utf8').trim() === '1';
+
 test('the internet reaches no container, and no private network through this machine', () => {
   assert.is(connection(INTERNET.name, addressesOf(bob.pair).container), 'timeout');
-  assert.is(connection(INTERNET.name, PRIVATE.other), 'timeout');
+  // A machine that routed before, for another program, still does.
+  if (!didRoute) assert.is(connection(INTERNET.name, PRIVATE.other), 'timeout');
   assert.is(connection(PRIVATE.name, addressesOf(bob.pair).container), 'timeout');
 });
 
