@@ -53,6 +53,15 @@ test('a project has its own host name, and routes of the platform have the platf
   assert.ok(types.find((type) => type.id === 'shared')?.services.includes('storage'));
 });
 
+test('a project does not change to a plan whose database is on another server', async () => {
+  const change = (plan: string) => api.call('PATCH', `/projects/${id}`, { token, json: { plan } });
+  const refused = await change('pro');
+  assert.equal([refused.status, refused.body.errors[0].field], [400, 'plan']);
+  assert.match(refused.body.detail, /has a Postgres server of its own, and a database is not moved/);
+  assert.is((await change('starter')).status, 200);
+  assert.is((await change('free')).status, 200);
+});
+
 test('logins are limited by the address that the ingress appended, not by one that the caller sent', async () => {
   let attempts = 0;
   // Each attempt has its own e-mail address, as attempts are limited by address too.

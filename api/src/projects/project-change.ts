@@ -9,6 +9,9 @@ type Patch = Record<string, unknown>;
 
 export function specPatch(change: ProjectChange): Patch {
   return present({
+    name: change.name,
+    plan: change.plan,
+    deletionPolicy: retention(change.retain),
     source: present({
       repoUrl: change.repo_url,
       productionBranch: change.production_branch,
@@ -87,6 +90,9 @@ const valuesOf = (given: GivenVariables): Record<string, string> =>
 
 const givenTargets = (given: Extract<GivenVariables, unknown[]>): Map<string, EnvTarget | undefined> =>
   new Map(given.map(({ key, target }) => [key, target]));
+
+/** The default policy deletes the data. */
+const retention = (retain: boolean | null | undefined) => (retain === undefined ? undefined : retain ? 'Retain' : null);
 
 const reference = (value: string | null | undefined, name: string, key: string) =>
   typeof value === 'string' ? { name, key } : value;

@@ -9,6 +9,7 @@ import { SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
 import { Keyring } from './keyring.js';
 import type { ProjectSecrets } from './project-view.js';
+import type { RotationSecrets } from './rotation.js';
 
 const GIT_CREDENTIALS = [SECRETS.git.token, SECRETS.git.deployKey] as const;
 export type GitCredential = (typeof GIT_CREDENTIALS)[number];
@@ -45,6 +46,12 @@ export class SecretsOfProjects {
       readOurs(SECRETS.notifications.name, spec.notifications?.slackWebhookSecretRef?.name),
     ]);
     return { keys, database, env, notifications };
+  }
+
+  /** Returns the Secrets that rotations change. */
+  async credentials(project: SeenProject): Promise<RotationSecrets> {
+    const [keys, database] = await Promise.all([this.keys(project), this.database(project)]);
+    return { keys, database };
   }
 
   keys({ metadata }: SeenProject): Promise<Record<string, string> | undefined> {

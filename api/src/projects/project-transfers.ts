@@ -20,8 +20,10 @@ import { ProjectOwnersRepository } from './project-owners.repository.js';
 import { SecretsOfProjects } from './project-secrets.js';
 import { hasDatabase } from './project-view.js';
 import type { ProjectRow } from './projects.repository.js';
+import { MAX_ROTATION, nextNumber } from './rotation.js';
 
-const MAX_ROTATION = 2_147_483_647;
+/** The credentials that a transfer rotates. */
+const ROTATED = ['jwt_secret', 'database_passwords'] as const;
 const END_SESSIONS_MS = 10_000;
 const LAST_STEP = 3;
 const MOST_RETRIES = 10_000;
@@ -54,7 +56,8 @@ export class ProjectTransfers {
     const [keys = {}, database = {}] = await Promise.all([this.secrets.keys(project), this.secrets.database(project)]);
     if (row.rotationStep === LAST_STEP) return this.endSessions(row, project, database);
     const number =
-      row.rotationNumber ?? (await this.owners.numberRotation(row.id, nextNumber(project, { keys, database })));
+      row.rotationNumber ??
+      (await this.owners.numberRotation(row.id, nextNumber(project, { keys, database }, ROTATED)));
     if (number === undefined) return;
     if (row.rotationStep === 1) await this.begin(row, project, number);
     else await this.finish(row, project, { number, keys, database });
@@ -169,16 +172,3 @@ const after = (number: number) => (number >= MAX_ROTATION ? 0 : number + 1);
 
 /** True if `number` is `first` or one of the few that follow. Numbers restart at 1. */
 const isSince = (first: number, number: number) => number >= first && number - first < 1000;
-
-/** Returns a number that no existing credential has, even if the spec lost its numbers. */
-function nextNumber({ spec: { rotation = {} } }: SeenProject, { keys, database }: Omit<Begun, 'number'>): number {
-  const largest = Math.max(
-    rotation.jwtSecret ?? 0,
-    rotation.databasePasswords ?? 0,
-    Number(keys[SECRETS.keys.jwtSecretRotation] ?? 0),
-    Number(keys[SECRETS.keys.nextJwtSecretRotation] ?? 0),
-    Number(database[SECRETS.database.passwordsRotation] ?? 0),
-    Number(database[SECRETS.database.nextPasswordsRotation] ?? 0),
-  );
-  return largest >= MAX_ROTATION - 1 ? 1 : largest + 1;
-}

@@ -5,6 +5,7 @@ import { ANNOTATION_UPDATED, type SeenProject } from '../kubernetes/project-cach
 import type { FullProject, ListedProject, ProjectStatusAnswer } from './project.schema.js';
 import type { SeenSpec } from './project-owners.repository.js';
 import { isApp } from './project-types.js';
+import { type RotationSecrets, rotationsOf } from './rotation.js';
 
 /** Content of the project's Secrets that exist. */
 export interface ProjectSecrets {
@@ -44,6 +45,7 @@ export function summaryOf(project: SeenProject, id: number, installation: Instal
     backend_type: typeOf(project),
     status: phaseOf(project),
     provision_message: status?.message ?? '',
+    retain: spec.deletionPolicy === 'Retain',
     suspended_by: suspendedBy(project),
     created_at: metadata.creationTimestamp,
     updated_at: metadata.annotations?.[ANNOTATION_UPDATED] || metadata.creationTimestamp,
@@ -120,12 +122,14 @@ const serviceOf = ({ up, status, endpoint, reason, ...app }: Service): ProjectSt
   ...(app.memoryBytes === undefined ? {} : { memory_bytes: app.memoryBytes }),
 });
 
-export function statusOf(project: Project): ProjectStatusAnswer {
+/** `secrets`: those that rotations change. */
+export function statusOf(project: SeenProject, secrets: RotationSecrets = {}): ProjectStatusAnswer {
   const { services = {}, conditions = [], message = '', usage } = project.status ?? {};
   return {
     status: phaseOf(project),
     message,
     services: Object.fromEntries(Object.entries(services).map(([name, service]) => [name, serviceOf(service)])),
+    ...(project.spec.rotation ? { rotations: rotationsOf(project, secrets) } : {}),
     ...(usage ? { usage } : {}),
     conditions: conditions.map(({ type, status, reason, message: why, lastTransitionTime }) => ({
       type,

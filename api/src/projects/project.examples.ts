@@ -10,6 +10,7 @@ const listed: ListedProject = {
   backend_type: DEFAULT_TYPE,
   status: 'healthy',
   provision_message: 'Ready',
+  retain: false,
   suspended_by: null,
   created_at: '2026-01-05T09:00:00Z',
   updated_at: '2026-01-05T09:00:00Z',

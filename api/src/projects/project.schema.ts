@@ -96,6 +96,23 @@ const Command = (description: string, example: string) =>
 
 export const ProjectChange = Type.Object(
   {
+    name: Type.Optional(
+      Type.String({
+        pattern: PROJECT_NAME_PATTERN,
+        description: '3-30 lower-case letters, digits and hyphens, the first not a hyphen; unique among your projects.',
+        examples: ['my-shop'],
+      }),
+    ),
+    plan: Type.Optional(
+      oneOf(PLANS, { description: 'The plan, which your account must be allowed to use; see /plans.' }),
+    ),
+    retain: Type.Optional(
+      Nullable(Type.Boolean(), {
+        description:
+          'Whether the data stays when the project is deleted. A new project of yours with the same name gets it; ' +
+          'null: no.',
+      }),
+    ),
     repo_url: Type.Optional(
       Nullable(Type.String({ maxLength: 2048, pattern: CLONED_URL.pattern }), {
         description: `Where git clones from: ${CLONED_URL.words}; a token goes into github_token.`,
@@ -196,6 +213,7 @@ const summary = {
   backend_type: oneOf(PROJECT_TYPES, { description: 'The type.' }),
   status: Status,
   provision_message: Type.String({ maxLength: 500, description: 'The current step, or the problem.' }),
+  retain: Type.Boolean({ description: 'Whether its data stays when the project is deleted.' }),
   suspended_by: Nullable(oneOf(['platform', 'owner']), {
     description: 'The party that suspended it. `platform`: an administrator, or kubectl; the owner cannot resume it.',
   }),
@@ -319,6 +337,11 @@ export const ProjectStatusAnswer = Type.Object(
         last_transition_time: Time('When the status last changed.'),
       }),
       { description: 'The conditions of the resource.' },
+    ),
+    rotations: Type.Optional(
+      Type.Record(Type.String(), oneOf(['in_progress', 'done'], { description: 'The state of the rotation.' }), {
+        description: 'The last rotation of each credential, by the name that `POST /projects/{id}/rotate` has for it.',
+      }),
     ),
     usage: Type.Optional(
       Type.Object(

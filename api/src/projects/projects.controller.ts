@@ -19,7 +19,6 @@ import {
   ProjectStatusAnswer,
   Reprovisioned,
 } from './project.schema.js';
-import { statusOf } from './project-view.js';
 import { ProjectsService } from './projects.service.js';
 
 const MISSING = { 404: 'There is no such project, or it is not yours.' };
@@ -116,7 +115,11 @@ export class ProjectsController {
     answer: { status: 200, description: 'The changed project.', schema: FullProject, example: EXAMPLES.full },
     problems: {
       ...MISSING,
-      409: { kind: 'project_not_ready', text: 'It is being deleted, or the change needs a provisioned project.' },
+      403: 'The token is missing the named scope, or the account may not use the plan.',
+      409: {
+        kind: 'project_not_ready',
+        text: 'It is being deleted, the change needs a provisioned project, or you have another project of the name.',
+      },
     },
   })
   changeProject(
@@ -165,9 +168,8 @@ export class ProjectsController {
     answer: { status: 200, description: 'The status.', schema: ProjectStatusAnswer, example: EXAMPLES.status },
     problems: MISSING,
   })
-  async readProjectStatus(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<ProjectStatusAnswer> {
-    const { project } = await this.projects.find(caller, id);
-    return statusOf(project);
+  readProjectStatus(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<ProjectStatusAnswer> {
+    return this.projects.readStatus(caller, id);
   }
 
   @Route('POST', '/projects/{id}/reprovision', {

@@ -2,6 +2,7 @@ import { Module } from '@nestjs/common';
 import { ExclusiveWork } from '../database/exclusive-work.js';
 import { AssignmentsController } from './assignments.controller.js';
 import { GitTokenUpkeep } from './git-token-upkeep.js';
+import { OperationsController } from './operations.controller.js';
 import { ProjectIds } from './project-ids.js';
 import { ProjectOwners } from './project-owners.js';
 import { ProjectOwnersRepository } from './project-owners.repository.js';
@@ -14,7 +15,7 @@ import { RecentKeys } from './recent-keys.js';
 import { SuspensionsController } from './suspensions.controller.js';
 
 @Module({
-  controllers: [AssignmentsController, ProjectsController, SuspensionsController],
+  controllers: [AssignmentsController, OperationsController, ProjectsController, SuspensionsController],
   providers: [
     ProjectsService,
     ProjectsRepository,

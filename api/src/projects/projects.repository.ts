@@ -50,6 +50,14 @@ export interface Reservation {
 /** Constraint name that Postgres gives to `ref text unique`. */
 const REF_UNIQUE = 'projects_ref_key';
 
+const nameTaken = (name: string) =>
+  new Problem(
+    'name_taken',
+    `You have a project named ${name}, or one that is being deleted. ` +
+      'Choose another name, or wait until that project is deleted.',
+    { errors: [{ field: 'name', message: 'is the name of another project of yours' }] },
+  );
+
 @Injectable()
 export class ProjectsRepository {
   constructor(private readonly orm: MikroORM) {}
@@ -80,15 +88,22 @@ export class ProjectsRepository {
       if (!(error instanceof UniqueConstraintViolationException)) throw error;
       if ((error as { constraint?: string }).constraint === REF_UNIQUE)
         throw new RefTaken('another project has the ref');
-      throw new Problem(
-        'name_taken',
-        `You have a project named ${name}, or one that is being deleted. ` +
-          'Choose another name, or wait until that project is deleted.',
-        {
-          errors: [{ field: 'name', message: 'is the name of another project of yours' }],
-        },
-      );
+      throw nameTaken(name);
     }
+  }
+
+  /**
+   * Gives the project another name, and runs `rename` before that is final. Locks the account's row as `reserve` does,
+   * so that the name is not given twice. If `rename` fails, the row is as before.
+   */
+  async rename<T>({ id, ownerId, name }: { id: number; ownerId: number; name: string }, rename: () => Promise<T>) {
+    const taken = 'select from platform.projects where owner_id = ? and held_name = ? and id <> ?';
+    return this.orm.em.fork().transactional(async (em) => {
+      await em.execute('select from platform.users where id = ? for update', [ownerId]);
+      if ((await em.execute(taken, [ownerId, name, id])).length > 0) throw nameTaken(name);
+      await em.execute('update platform.projects set held_name = ? where id = ?', [name, id]);
+      return rename();
+    });
   }
 
   async markCreated(id: number, uid: string): Promise<void> {

@@ -6,7 +6,9 @@ import {
   API_VERSION,
   DEFAULT_TYPE,
   hasOwnMachine,
+  type Plan,
   type Project,
+  type ProjectType,
   TYPES,
   typeOf,
 } from '@slipway/crds';
@@ -28,6 +30,7 @@ import type {
   NewProject,
   ProjectChange,
   ProjectQuery,
+  ProjectStatusAnswer,
   Reprovisioned,
 } from './project.schema.js';
 import { defaultTarget, envContent, refuseSettingsOfOthers, refuseTooManyBytes, specPatch } from './project-change.js';
@@ -35,8 +38,9 @@ import { ProjectIds } from './project-ids.js';
 import { ProjectOwnersRepository } from './project-owners.repository.js';
 import { SecretsOfProjects } from './project-secrets.js';
 import { oneOfType } from './project-types.js';
-import { fullOf, hasDatabase, nameOf, type ProjectSecrets, phaseOf, summaryOf } from './project-view.js';
+import { fullOf, hasDatabase, nameOf, type ProjectSecrets, phaseOf, statusOf, summaryOf } from './project-view.js';
 import { ProjectsRepository } from './projects.repository.js';
+import { CREDENTIALS, type CredentialName, nextNumber } from './rotation.js';
 import { refuseResumption } from './suspension.js';
 
 /** Milliseconds for which a change of the webhook secret waits for a new project's Secret, and between two looks. */
@@ -118,10 +122,24 @@ export class ProjectsService {
     refuseSettingsOfOthers(project, change);
     if (change.database_project) await this.refuseLink(caller, change.database_project);
     if (isResumption(change)) refuseResumption(project);
-    const work = () => this.applyChange(project, change);
+    if (change.plan !== undefined) this.refusePlan(caller, project, change.plan);
+    const apply = () => this.applyChange(project, change);
+    const { name } = change;
+    const work = name === undefined ? apply : () => this.rows.rename({ id, ownerId: caller.user.id, name }, apply);
     // Locked, as a removal during another change would delete the Secret that the other has just written.
     const patched = changesSecrets(change) ? await this.exclusive.run('projectSecrets', id, work) : await work();
     return this.full(caller, { id, project: patched }, await this.secrets.read(patched));
+  }
+
+  private refusePlan(caller: Principal, project: SeenProject, plan: Plan): void {
+    const { plan: present = 'free' } = project.spec;
+    if (plan === present) return;
+    refuseUnlessAllowed(this.allowancesOf(caller), { plan });
+    const plans = this.settings.site?.plans;
+    if (!plans || !hasDatabase(project) || plans[plan].ownDatabase === plans[present].ownDatabase) return;
+    const place = plans[plan].ownDatabase ? 'has a Postgres server of its own' : 'shares a Postgres server';
+    const how = 'Create another project, and move the data with pg_dump.';
+    throw invalid('plan', `a project of the plan ${plan} ${place}, and a database is not moved. ${how}`);
   }
 
   /** An app can read the keys of the project that it is linked to, so the caller must be able to. */
@@ -160,6 +178,27 @@ export class ProjectsService {
     }
   }
 
+  /** Returns the status, with the rotations that were requested. */
+  async readStatus(caller: Principal, id: number): Promise<ProjectStatusAnswer> {
+    const { project } = await this.find(caller, id);
+    return statusOf(project, project.spec.rotation && (await this.secrets.credentials(project)));
+  }
+
+  /** Requests new credentials. The operator makes them, and takes the former ones out of use where it can. */
+  async rotate(caller: Principal, id: number, names: readonly CredentialName[]): Promise<void> {
+    const { project } = await this.find(caller, id);
+    refuseDeleting(project);
+    if (!hasDatabase(project)) {
+      throw invalid('what', `${oneOfType(typeOf(project))} project has none of these credentials`);
+    }
+    const number = nextNumber(project, await this.secrets.credentials(project), names);
+    const rotation = Object.fromEntries(names.map((name) => [CREDENTIALS[name].number, number]));
+    // The operator rotates no JWT secret that the owner brought, so it is replaced.
+    const isOwn = names.includes('jwt_secret') && project.spec.jwtSecretRef !== undefined;
+    await this.patch(project, { rotation, ...(isOwn ? { jwtSecretRef: null } : {}) });
+    if (isOwn) await this.secrets.remove(project, SECRETS.jwt.name);
+  }
+
   async reprovision(caller: Principal, id: number): Promise<Reprovisioned> {
     const { project } = await this.find(caller, id);
     refuseReprovision(project);
@@ -178,7 +217,8 @@ export class ProjectsService {
       throw new Problem('backend_type_unavailable', unavailable, {
         errors: [{ field: 'backend_type', message: unavailable }],
       });
-    refuseUnlessAllowed(this.allowancesOf(caller), input);
+    const { plan = 'free', backend_type: type = DEFAULT_TYPE } = input;
+    refuseUnlessAllowed(this.allowancesOf(caller), { plan, type });
   }
 
   private allowancesOf({ allowed }: Principal): Allowances {
@@ -275,15 +315,17 @@ function resourceOf(ref: string, owner: string, input: NewProject): Project {
   return { apiVersion: API_VERSION, kind: 'Project', metadata: { name: ref }, spec };
 }
 
-function refuseUnlessAllowed({ plans: allowedPlans, types }: Allowances, input: NewProject): void {
-  const { plan = 'free', backend_type: type = DEFAULT_TYPE } = input;
+function refuseUnlessAllowed(
+  { plans: allowedPlans, types }: Allowances,
+  { plan, type }: { plan: Plan; type?: ProjectType },
+): void {
   const refuse = (field: string, value: string, allowed: readonly string[]) => {
     const may = allowed.length > 0 ? `may use ${allowed.join(', ')}` : 'may use none';
     const detail = `Your account may not use ${field} ${value}: it ${may}. An administrator can allow more.`;
     throw new Problem('plan_not_allowed', detail, { errors: [{ field, message: `the account ${may}` }] });
   };
   if (!allowedPlans.includes(plan)) refuse('plan', plan, allowedPlans);
-  if (!types.includes(type)) refuse('backend_type', type, types);
+  if (type !== undefined && !types.includes(type)) refuse('backend_type', type, types);
 }
 
 const changesSecrets = ({ env_vars, github_token, slack_webhook, webhook_secret }: ProjectChange) =>
