@@ -31,7 +31,8 @@ export const ofIngress: ClientAddress = (incoming) => {
 
 /**
  * Client address behind proxies of these networks. X-Forwarded-For counts only on a connection from one of them. Its
- * last address that is no proxy's is the client's, because earlier entries may be forged.
+ * last address that is no proxy's is the client's, because earlier entries may be forged. A connection over a Unix
+ * socket has no address: it is from a proxy on this machine.
  */
 export const ofTrustedProxies =
   (proxies: BlockList): ClientAddress =>
@@ -39,7 +40,7 @@ export const ofTrustedProxies =
     const own = ofSocket(incoming);
     if (own !== undefined) return own;
     let address = ofConnection(incoming);
-    if (!contains(proxies, address)) return address;
+    if (address !== '' && !contains(proxies, address)) return address;
     for (const entry of forwardedFor(incoming).reverse()) {
       const before = withoutPort(entry);
       if (isIP(before) === 0) break;
