@@ -9,35 +9,36 @@ import { KubeClient, loadKubeConfig } from '@slipway/kubernetes';
 import { endRequests, listen, readHangs } from '@slipway/program';
 import { BuildLogs, contentStoreServer, Sites } from '@slipway/sites';
 import { type Logger, pino } from 'pino';
+import {
+  connectFunctions,
+  functionsOptionsOf,
+  listenerOf,
+  lookupsOf,
+  realtimeOptionsOf,
+  storageOptionsOf,
+} from './composition.js';
 import { hostCheck } from './gateway/host-check.js';
 import { startMetrics } from './gateway/metrics.js';
 import { createPlainPort } from './gateway/plain-port.js';
 import { createGateway } from './gateway/server.js';
 import { createTlsServer } from './gateway/tls.js';
-import { comesFrom } from './http/client-address.js';
-import { serviceDown } from './http/refusals.js';
-import { type Registry, type RegistryOptions, startRegistry } from './projects/index.js';
+import { type Registry, startRegistry } from './projects/index.js';
 import { PausedProjects } from './projects/paused-projects.js';
 import { createAuthService } from './services/auth/index.js';
-import { startFunctionsControl } from './services/functions/control.js';
 import { createFunctionsService } from './services/functions/index.js';
-import { LIMITS as FUNCTION_LIMITS } from './services/functions/limits.js';
-import { functionsAddress } from './services/functions/network-address.js';
 import { createHosting } from './services/hosting/index.js';
-import { createRealtimeService, ReaderShares } from './services/realtime/index.js';
+import { createRealtimeService } from './services/realtime/index.js';
 import { replicationPasswordFrom } from './services/realtime/replication-password.js';
 import { createRestService } from './services/rest/index.js';
-import type { Apps, Hosting, Service, Services } from './services/service.js';
+import type { Hosting, Services } from './services/service.js';
 import { createStorageService } from './services/storage/index.js';
 import type { DataplaneSettings } from './settings.js';
 import { tenantOutbound } from './tenant-outbound.js';
 import { createApps } from './upstreams/apps.js';
 import { createDeployedServices } from './upstreams/deployed.js';
 import { createManagement } from './upstreams/management.js';
-import { proxyRequest } from './upstreams/proxy-request.js';
 import { createRemoteService } from './upstreams/remote.js';
 import { createRemoteSites } from './upstreams/remote-sites.js';
-import type { UpstreamLimits } from './upstreams/upstream-client.js';
 
 export type { DataplaneSettings } from './settings.js';
 
@@ -54,19 +55,19 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   const services: Services = {
     auth: createAuthService({ log, outbound: tenantOutbound(settings) }),
     rest: createRestService(),
-    realtime: realtimeOf(settings, log, client, () => registry),
-    ...storageOf(settings, log, () => registry),
+    realtime: realtimeHere(settings, log, client, () => registry),
+    ...storageHere(settings, log, () => registry),
     ...remoteFunctionsOf(settings),
   };
   const { closeHosted, ...hosted } = await hostedOf(settings, log);
-  const functions = await functionsOf(settings, log, () => registry);
+  const functions = await functionsHere(settings, log, () => registry);
   if (functions) services.functions = functions;
   const registry = startRegistry({
     client,
     installation,
     log,
     sitesAlone: settings.siteStore !== undefined,
-    ...telling(services, hosted.apps, log),
+    ...listenerOf(services, log, hosted.apps),
     ...(functions && { onEnvironment: (ref: string) => functions.refresh(ref) }),
   });
   const deployed = createDeployedServices();
@@ -83,9 +84,10 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     metrics,
     log,
   });
-  const outwards = forwardCalls(settings, functions, server);
-  const control =
-    functions && settings.functions && (await startFunctionsControl(settings.functions.control, functions, log));
+  const connected =
+    functions &&
+    settings.functions &&
+    (await connectFunctions(functions, settings.functions, { gateway: server, log }));
 
   const encrypted = encryptedPorts(settings, server, log);
 
@@ -94,9 +96,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     hosted.apps.closeSockets();
     // Services close their sockets, for which the server would otherwise wait.
     await Promise.all([endRequests(server, ...encrypted.fronts), services.realtime?.close()]);
-    control?.close();
-    control?.closeAllConnections();
-    outwards?.close();
+    connected?.close();
     closeHosted();
     management.close();
     stopMetrics();
@@ -187,96 +187,31 @@ const reachedBy = ({ installation, allowedHosts, trustedProxies, rateLimit }: Da
   rateLimit,
 });
 
-const lookupsOf = (registry: Registry) => ({
-  tenant: registry.tenant,
-  linkedTo: registry.linkedTo,
-  complete: () => registry.complete,
-});
-
-const telling = (services: Services, apps: Apps, log: Logger): Pick<RegistryOptions, 'onChange' | 'onForget'> => ({
-  onChange: (tenant) => {
-    for (const service of Object.values(services)) service.change?.(tenant);
-  },
-  onForget: (ref) => {
-    apps.forget(ref);
-    for (const service of Object.values(services)) {
-      service.forget(ref).catch((error: unknown) => log.error({ err: error, ref }, 'service shutdown timed out'));
-    }
-  },
-});
-
-/** Starts the registry after the services, which it notifies of deleted projects. */
-function storageOf({ storage, pods }: DataplaneSettings, log: Logger, registry: () => Registry): Services {
-  if (pods.storage.length > 0) return { storage: createRemoteService({ service: 'storage', urls: pods.storage }) };
-  if (!storage) return {};
-  const projects = { tenant: (ref: string) => registry().backend(ref), complete: () => registry().complete };
-  return { storage: createStorageService({ ...storage, projects, log }) };
-}
-
-const realtimeOf = ({ pods }: DataplaneSettings, log: Logger, client: KubeClient, registry: () => Registry): Service =>
+const realtimeHere = ({ pods }: DataplaneSettings, log: Logger, client: KubeClient, registry: () => Registry) =>
   pods.realtime.length > 0
     ? createRemoteService({ service: 'realtime', urls: pods.realtime })
-    : createRealtimeService({
-        log,
-        replication: replicationPasswordFrom(client),
-        shares: new ReaderShares((ref) => registry().owner(ref)),
-      });
+    : createRealtimeService(realtimeOptionsOf(replicationPasswordFrom(client), log, registry));
 
-/** Leads requests of functions for the public URL to the gateway, this one or that of other pods. */
-function forwardCalls(
-  { functions: settings }: DataplaneSettings,
-  functions: Awaited<ReturnType<typeof functionsOf>>,
-  gateway: Server,
-) {
-  const outwards = settings?.gatewayUrl === undefined ? undefined : gatewayAt(settings.gatewayUrl);
-  functions?.onGatewayRequest((incoming, outgoing, ref) => {
-    const address = functionsAddress(ref);
-    comesFrom(incoming, address);
-    if (outwards) outwards.forward(incoming, outgoing, { of: ref, address });
-    else gateway.emit('request', incoming, outgoing);
-  });
-  return outwards;
+function storageHere({ storage, pods }: DataplaneSettings, log: Logger, registry: () => Registry): Services {
+  if (pods.storage.length > 0) return { storage: createRemoteService({ service: 'storage', urls: pods.storage }) };
+  return storage ? { storage: createStorageService(storageOptionsOf(storage, log, registry)) } : {};
 }
 
 const remoteFunctionsOf = ({ pods }: DataplaneSettings): Services =>
   pods.functions.length > 0 ? { functions: createRemoteService({ service: 'functions', urls: pods.functions }) } : {};
 
-/**
- * Forwards requests to the gateway for function pods. A function may wait for another as long as a caller for it.
- */
-function gatewayAt(url: string) {
-  const { hostname: host, port } = new URL(url);
-  const to = { host, port: Number(port || 80) };
-  return proxyRequest({ name: 'gateway', to, headers: {}, unreachable: serviceDown('gateway'), limits: OUTWARDS });
-}
-
-/**
- * Limits for requests of functions to the public URL. The pool has a connection for each isolate, so that no project
- * waits for another.
- */
-const OUTWARDS: Partial<UpstreamLimits> = {
-  atOncePerService: 128,
-  atOnce: 128 * FUNCTION_LIMITS.isolates,
-  bodyBytes: Number.POSITIVE_INFINITY,
-  stillMilliseconds: 420_000,
-};
-
-async function functionsOf(
+async function functionsHere(
   { functions, installation, reach }: DataplaneSettings,
   log: Logger,
   registry: () => Registry,
 ) {
   if (!functions) return undefined;
-  return createFunctionsService({
-    home: functions.home,
+  const options = {
     publicUrl: installation.publicUrl,
-    ...(hasProjectHosts(installation) && { projectUrl: (ref) => projectUrlOf(installation, ref) }),
+    ...(hasProjectHosts(installation) && { projectUrl: (ref: string) => projectUrlOf(installation, ref) }),
     allowedNetworks: reach?.allowed,
-    authorities: functions.authorities,
     ...(installation.site && { blockedAddresses: installation.site.blockedAddresses }),
-    tenant: (ref) => registry().backend(ref),
-    environment: (ref) => registry().environment(ref),
-    owner: (ref) => registry().owner(ref),
     log,
-  });
+  };
+  return createFunctionsService(functionsOptionsOf(functions, options, registry));
 }

@@ -48,7 +48,7 @@ export interface DataplaneSettings {
    */
   rateLimit: number | undefined;
   /** Undefined: this data plane runs no storage service. */
-  storage: { directory: string; s3: S3Settings | undefined } | undefined;
+  storage: StorageSettings | undefined;
   /** Undefined: this data plane serves plain HTTP alone, as behind an ingress or a proxy. */
   tls?: TlsSettings | undefined;
   /** Folder of the sites' deployments; undefined: this data plane serves no sites. */
@@ -64,6 +64,12 @@ export interface DataplaneSettings {
   /** Path of the file that records projects for which the data plane hung; undefined: not recorded. */
   hangRecord?: string | undefined;
   logLevel: string;
+}
+
+export interface StorageSettings {
+  /** Folder of content, or of incomplete uploads if content is in S3. */
+  directory: string;
+  s3: S3Settings | undefined;
 }
 
 export interface TlsSettings {
@@ -112,12 +118,12 @@ export function readSettings(environment: Environment): DataplaneSettings {
       hosting: pods('hosting'),
     },
     kubeconfig: environment.KUBECONFIG || undefined,
-    rateLimit: rateLimit(environment),
-    storage: storage(environment.SLIPWAY_STORAGE_DIR, environment.SLIPWAY_STORAGE_S3),
+    rateLimit: readRateLimit(environment),
+    storage: readStorage(environment),
     tls: tls(environment),
     sites: optionalSettingOf(environment, 'SLIPWAY_SITES_DIR', pathLike('/var/lib/slipway/sites')),
     siteStore: siteStore(environment),
-    functions: functions(environment),
+    functions: readFunctions(environment),
     reach: readReach(environment),
     metricsListen: optionalSettingOf(environment, 'SLIPWAY_METRICS_LISTEN', METRICS_FORM),
     hangRecord: optionalSettingOf(environment, 'SLIPWAY_HANG_RECORD', pathLike('/var/lib/slipway/hangs.json')),
@@ -125,10 +131,10 @@ export function readSettings(environment: Environment): DataplaneSettings {
   };
 }
 
-const pathLike = (like: string): SettingForm => ({ pattern: /^\//, like });
+export const pathLike = (like: string): SettingForm => ({ pattern: /^\//, like });
 const DATAPLANE_URL: SettingForm = { pattern: /^http:\/\/[^/?#@\s]+\/?$/, like: 'http://slipway-dataplane' };
 
-function functions(environment: Environment): FunctionsSettings | undefined {
+export function readFunctions(environment: Environment): FunctionsSettings | undefined {
   const { SLIPWAY_FUNCTIONS_DIR: home, SLIPWAY_FUNCTIONS_SOCKET: socket } = environment;
   const listen = optionalSettingOf(environment, 'SLIPWAY_FUNCTIONS_CONTROL', { ...METRICS_FORM, like: '0.0.0.0:8081' });
   if (!home && !socket && !listen) return undefined;
@@ -138,13 +144,17 @@ function functions(environment: Environment): FunctionsSettings | undefined {
     if (!socket) throw new Error('SLIPWAY_FUNCTIONS_SOCKET is not set. Set a path such as /run/slipway/functions.sock');
     return { home, control: { socket }, gatewayUrl: undefined, authorities };
   }
-  const gatewayUrl = settingOf(environment, 'SLIPWAY_DATAPLANE_URL', DATAPLANE_URL);
-  if (!URL.canParse(gatewayUrl))
-    throw new Error(`SLIPWAY_DATAPLANE_URL is no URL. Set one such as ${DATAPLANE_URL.like}`);
+  const gatewayUrl = readGatewayUrl(environment);
   // Read for each request, because the mounted Secret may be replaced.
   const token = () => tokenOf(environment, 'SLIPWAY_FUNCTIONS_TOKEN');
   token();
   return { home, control: { listen, token }, gatewayUrl, authorities };
+}
+
+export function readGatewayUrl(environment: Environment): string {
+  const url = settingOf(environment, 'SLIPWAY_DATAPLANE_URL', DATAPLANE_URL);
+  if (!URL.canParse(url)) throw new Error(`SLIPWAY_DATAPLANE_URL is no URL. Set one such as ${DATAPLANE_URL.like}`);
+  return url;
 }
 
 function tls(environment: Environment): TlsSettings | undefined {
@@ -181,13 +191,14 @@ function tokenOf(environment: Environment, variable: string): string {
   return token;
 }
 
-function rateLimit(environment: Environment): number | undefined {
+export function readRateLimit(environment: Environment): number | undefined {
   const text = optionalSettingOf(environment, 'SLIPWAY_RATE_LIMIT', { pattern: /^\d{1,9}$/, like: '1000' });
   return text === undefined ? undefined : Number(text);
 }
 
 /** Folder, and the path of a JSON file that describes the S3 of the content, if any. */
-function storage(directory: string | undefined, s3: string | undefined): DataplaneSettings['storage'] {
+export function readStorage(environment: Environment): StorageSettings | undefined {
+  const { SLIPWAY_STORAGE_DIR: directory, SLIPWAY_STORAGE_S3: s3 } = environment;
   if (!directory) {
     if (s3)
       throw new Error('SLIPWAY_STORAGE_DIR is not set. With SLIPWAY_STORAGE_S3 it is the folder of incomplete uploads');

@@ -9,6 +9,8 @@ import type { Logger } from 'pino';
 import type { BackendTenant, Tenant } from './tenant.js';
 import { type ProjectObject, type SecretObject, type TenantListener, Tenants } from './tenants.js';
 
+export { digest, notify, otherSecrets, type TenantListener } from './tenants.js';
+
 export interface Registry {
   tenant(ref: string): Tenant | undefined;
   /** Returns a backend project for services; undefined also for a project without one. */

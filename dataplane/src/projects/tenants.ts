@@ -115,7 +115,7 @@ export class Tenants {
     placeDatabase(ref, tenant?.kind === 'backend' ? tenant.authenticator : undefined);
     if (tenant === undefined) this.#tenants.delete(ref);
     else this.#tenants.set(ref, tenant);
-    if (known !== undefined && known.kind !== 'site') this.#tell(known, tenant);
+    if (known !== undefined && known.kind !== 'site') notify(this.listener, known, tenant);
   }
 
   #placeContainers({ before, after }: Change<ProjectObject>): void {
@@ -124,12 +124,6 @@ export class Tenants {
     }
     if (!after || after.metadata.deletionTimestamp || isSuspended(after)) return;
     for (const address of after.status?.databaseLink?.addresses ?? []) this.#apps.set(address, after.metadata.name);
-  }
-
-  #tell(known: BackendTenant | AppTenant, tenant: Tenant | undefined): void {
-    const isSame = tenant?.kind === known.kind && tenant.incarnation === known.incarnation;
-    if (!isSame || tenant.suspended) this.listener.onForget(known.ref);
-    else if (tenant.kind === 'backend') this.listener.onChange(tenant);
   }
 
   #join(ref: string): Tenant | undefined {
@@ -193,7 +187,7 @@ export class Tenants {
       suspended: isSuspended(project),
       upstream: UPSTREAMS[project.status?.placement ?? 'pooled'],
       jwtSecret,
-      otherJwtSecrets: otherSecrets(keys),
+      otherJwtSecrets: otherSecrets(jwtSecret, keys[SECRETS.keys.nextJwtSecret], keys[SECRETS.keys.previousJwtSecret]),
       anonKey,
       serviceRoleKey,
       url: projectUrlOf(this.installation, ref),
@@ -209,13 +203,22 @@ export class Tenants {
   }
 }
 
+/** Calls the listener after a project has changed from `known` to `tenant`. */
+export function notify(
+  listener: Pick<TenantListener, 'onChange' | 'onForget'>,
+  known: BackendTenant | AppTenant,
+  tenant: Tenant | undefined,
+): void {
+  const isSame = tenant?.kind === known.kind && tenant.incarnation === known.incarnation;
+  if (!isSame || tenant.suspended) listener.onForget(known.ref);
+  else if (tenant.kind === 'backend') listener.onChange(tenant);
+}
+
 const UPSTREAMS: Readonly<Record<Placement, Upstream>> = { pooled: 'pooled', deployments: 'pods' };
 
-/** Returns undefined for an empty secret, with which anybody could sign. */
-const otherSecrets = (keys: Values): string[] =>
-  [keys[SECRETS.keys.nextJwtSecret], keys[SECRETS.keys.previousJwtSecret]].filter(
-    (secret) => secret !== undefined && secret !== '' && secret !== keys[SECRETS.keys.jwtSecret],
-  ) as string[];
+/** Returns the secrets that verify tokens beside the current one. With an empty secret anybody could sign. */
+export const otherSecrets = (current: string, ...others: (string | undefined)[]): string[] =>
+  others.filter((secret) => secret !== undefined && secret !== '' && secret !== current) as string[];
 
 const nameOf = ({ before, after }: Change<ProjectObject>) => (after ?? (before as ProjectObject)).metadata.name;
 
@@ -259,4 +262,4 @@ function loginOf(values: Values, { ref, user, key, nextKey, account }: Role): Lo
   return { ...login, ...(nextPassword ? { nextPassword } : {}), ...(account ? { account } : {}) };
 }
 
-const digest = (...parts: unknown[]) => createHash('sha256').update(JSON.stringify(parts)).digest('base64url');
+export const digest = (...parts: unknown[]) => createHash('sha256').update(JSON.stringify(parts)).digest('base64url');
