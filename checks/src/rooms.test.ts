@@ -29,6 +29,14 @@ const ROOMS: Record<string, Record<string, string[]>> = {
     gateway: ['http', 'sql', 'projects', 'identity', 'services', 'upstreams'],
     standalone: ['http', 'sql', 'projects', 'identity', 'services', 'services/auth', 'services/rest'],
     '.': ['http', 'projects', 'services', 'upstreams', 'gateway', ...SERVICES],
+    machine: [
+      '.',
+      'projects',
+      'upstreams',
+      'gateway',
+      'services',
+      ...SERVICES.filter((name) => !/hosting$/.test(name)),
+    ],
   },
   operator: {
     runtime: [],

@@ -23,6 +23,18 @@ const PATH_PREFIX = '/p/';
 export function projectAddress(url: string, host: string | undefined, domain: string): ProjectAddress | undefined {
   const subdomain = host === undefined ? undefined : subdomainOf(host, domain);
   if (subdomain !== undefined) return { ref: subdomain, target: url, ownOrigin: true };
+  return addressByPath(url);
+}
+
+/**
+ * Returns the address of a request to a program that serves only the project `ref`, at any host name. Its paths begin
+ * with the service, or with `/p/<ref>` before it. Returns undefined for a request to the program itself.
+ */
+export function onlyProjectAddress(url: string, ref: string): ProjectAddress | undefined {
+  return addressByPath(url) ?? (serviceAddress(url) && { ref, target: url, ownOrigin: true });
+}
+
+function addressByPath(url: string): ProjectAddress | undefined {
   if (!url.startsWith(PATH_PREFIX)) return undefined;
   const end = endOfSegment(url, PATH_PREFIX.length);
   return { ref: url.slice(PATH_PREFIX.length, end), target: url.slice(end), ownOrigin: false };

@@ -47,7 +47,13 @@ import { ConnectionError, PoolBusyError } from '../sql/errors.js';
 import type { DeployedName } from '../upstreams/deployed.js';
 import type { Management } from '../upstreams/management.js';
 import { ServiceBusy, ServiceTooSlow, ServiceUnreachable } from '../upstreams/upstream-client.js';
-import { type ProjectAddress, projectAddress, type ServiceAddress, serviceAddress } from './address.js';
+import {
+  onlyProjectAddress,
+  type ProjectAddress,
+  projectAddress,
+  type ServiceAddress,
+  serviceAddress,
+} from './address.js';
 import type { Attempt, AttemptLog, Refused } from './attempt-log.js';
 import { absent, type Entry, entriesOf, worded } from './entry.js';
 import { answerProbe } from './health.js';
@@ -77,12 +83,16 @@ export interface GatewayOptions extends ProjectPlaces {
   allowedHosts?: readonly string[] | undefined;
   /** Reverse proxies whose X-Forwarded-For is trusted. */
   trustedProxies?: BlockList | undefined;
+  /** Ref of the only project, which has any host name; undefined: path or host name have the ref. */
+  onlyProject?: string | undefined;
   tenant(ref: string): Tenant | undefined;
   /** Returns the project that a container at this address may reach; undefined: none. */
   linkedTo?(address: string): string | undefined;
   /** True once the initial list of projects is complete. Until then an unknown ref gets 503, not 404. */
   complete(): boolean;
   services: Services;
+  /** Returns the revision of the project that is served, for probes; undefined: projects have none. */
+  revision?: (() => string) | undefined;
   /** Projects that are paused because they hung the data plane. */
   paused?: PausedProjects | undefined;
   /** Serves files of sites; undefined: this data plane has none. */
@@ -141,7 +151,7 @@ export class Gateway {
   readonly #entries: Readonly<Record<Upstream, ReadonlyMap<string, Entry>>>;
   readonly #clientAddress: ClientAddress;
   readonly #answersFor: HostCheck;
-  readonly #domain: string;
+  readonly #addressOf: (incoming: IncomingMessage) => ProjectAddress | undefined;
   readonly #tokens = new Tokens();
   readonly #nextId = requestIds();
 
@@ -155,7 +165,7 @@ export class Gateway {
     const pooled = entriesOf(options.services);
     this.#entries = { pooled, pods: new Map([...pooled, ...entriesOf(options.deployed ?? {})]) };
     this.#clientAddress = clientAddress(options.behindIngress, trustedProxies);
-    this.#domain = `.${projectsHost}`;
+    this.#addressOf = addressOf(options.onlyProject, `.${projectsHost}`);
   }
 
   onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
@@ -166,7 +176,7 @@ export class Gateway {
     if (!this.#answersFor(incoming.headers.host)) return this.#refuseOtherHost(incoming, outgoing, requestId);
     if (isForProxy(incoming)) return refuse(outgoing, NO_PROXY);
     if (hasTwoHosts(incoming)) return refuse(outgoing, TWO_HOSTS);
-    const address = projectAddress(incoming.url as string, incoming.headers.host, this.#domain);
+    const address = this.#addressOf(incoming);
     if (this.#isUnlinked(incoming, address?.ref)) return refuse(outgoing, NOT_LINKED);
     if (address === undefined) return this.#answerOfPlatform(incoming, outgoing, requestId);
     // A function's own call of the public URL gets no CORS or sandbox headers, because no browser reads it.
@@ -197,7 +207,7 @@ export class Gateway {
   async onUpgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const requestId = this.#nextId();
     socket.on('error', () => socket.destroy());
-    const address = projectAddress(incoming.url as string, incoming.headers.host, this.#domain);
+    const address = this.#addressOf(incoming);
     const outgoing = upgradeResponse(socket, incoming, policyOf(address));
     if (this.options.log.isLevelEnabled('debug')) logWhenDone(this.options.log, incoming, outgoing, requestId);
     outgoing.setHeader('X-Request-Id', requestId);
@@ -413,6 +423,11 @@ export class Gateway {
     refuse(outgoing, worded(entry, refusal));
   }
 }
+
+const addressOf = (onlyProject: string | undefined, domain: string) =>
+  onlyProject === undefined
+    ? ({ url, headers }: IncomingMessage) => projectAddress(url as string, headers.host, domain)
+    : ({ url }: IncomingMessage) => onlyProjectAddress(url as string, onlyProject);
 
 const clientAddress = (behindIngress: boolean | undefined, trustedProxies: BlockList | undefined): ClientAddress => {
   if (behindIngress) return ofIngress;

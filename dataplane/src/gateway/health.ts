@@ -10,12 +10,17 @@ const READY = PAUSES_PATH;
 export interface Health {
   complete(): boolean;
   paused?: PausedProjects | undefined;
+  revision?: (() => string) | undefined;
 }
 
 /** Returns false if the request is not a probe. */
-export function answerProbe(url: string, { complete, paused }: Health, outgoing: ServerResponse): boolean {
+export function answerProbe(url: string, { complete, paused, revision }: Health, outgoing: ServerResponse): boolean {
   if (url === LIVE) refuse(outgoing, { status: 200, body: { ok: true } });
   else if (url !== READY) return false;
-  else refuse(outgoing, complete() ? { status: 200, body: { ok: true, paused: paused?.reasons() ?? {} } } : STARTING);
+  else if (!complete()) refuse(outgoing, STARTING);
+  else {
+    const body = { ok: true, paused: paused?.reasons() ?? {}, ...(revision && { revision: revision() }) };
+    refuse(outgoing, { status: 200, body });
+  }
   return true;
 }
