@@ -75,7 +75,7 @@ guide({
 guide({
   page: 'docs/guides/keys.md',
   needsReadme: true,
-  blocks: [/rotated: True\nnew key: 200\nold key, until the next rotation: 200\n/],
+  blocks: [/rotated: yes\nnew key: 200\nold key, until the next rotation: 200\n/],
 });
 
 guide({ page: 'docs/guides/send-mail.md', needsReadme: true, blocks: [/^200\n/, /labeled/, /^200\n$/] }, async () => {
