@@ -1,6 +1,11 @@
-import { runProgram } from '@slipway/program';
-import { startUnit } from './index.js';
-import { readUnitSettings } from './settings.js';
+// By default SIGHUP ends a process. While the program starts it needs no other reaction: the file is read afterwards.
+process.on('SIGHUP', () => undefined);
+
+const [{ runProgram }, { startUnit }, { readUnitSettings }] = await Promise.all([
+  import('@slipway/program'),
+  import('./index.js'),
+  import('./settings.js'),
+]);
 
 await runProgram(
   'machine-service',
