@@ -41,10 +41,7 @@ let revision = 1;
 
 test.before(async () => {
   cluster = await startTestCluster();
-  const admin = new pg.Client(cluster.postgres.admin());
-  await admin.connect();
-  await openReplication(admin, REPLICATION_PASSWORD);
-  await admin.end();
+  await openReplication({ query: asAdmin }, REPLICATION_PASSWORD);
   const port = await freePort();
   shop = await cluster.project('shop', `http://localhost:${port}`);
   neighbour = await signedKeys();
@@ -79,11 +76,19 @@ const GUARDED = `Deno.serve(async (request) => {
   return Response.json({ greeting, status: news.status, from: request.headers.get('x-forwarded-for') });
 });`;
 
-async function asOwner(sql: string): Promise<void> {
-  const session = new pg.Client(shop.owner);
+const asOwner = (sql: string) => run(shop.owner, sql);
+const asAdmin = (sql: string) => run(cluster.postgres.admin(), sql);
+const disconnect = (role: string) =>
+  asAdmin(`select pg_terminate_backend(pid) from pg_stat_activity where usename = '${role}'`);
+
+async function run(login: pg.ClientConfig, sql: string): Promise<pg.QueryResult> {
+  const session = new pg.Client(login);
   await session.connect();
-  await session.query(sql);
-  await session.end();
+  try {
+    return await session.query(sql);
+  } finally {
+    await session.end();
+  }
 }
 
 /** Deploys as the operator does. */
@@ -230,6 +235,18 @@ test('every service rejects keys of a neighbour, and requests for a neighbour', 
   }
 });
 
+test('a request is served with and without the ref in its path, at any host name', async () => {
+  for (const service of ['rest', 'auth', 'storage', 'functions'] as const) {
+    for (const [path, host] of [
+      [CLOSED[service], 'shop.example.com'],
+      [`/p/shop${CLOSED[service]}`, 'localhost:4000'],
+    ] as const) {
+      const headers = { host, apikey: shop.serviceRoleKey, authorization: `Bearer ${shop.serviceRoleKey}` };
+      assert.is((await askSocket(machine.socketOf(service), { path, headers })).status, 200, path);
+    }
+  }
+});
+
 test('a malformed document is logged without a value, and the former one stays in use', async () => {
   const before = await machine.revisionOf('rest');
   const malformed = { ...document, revision: 'malformed', apiKeys: { anon: 4711 }, url: 'secret-value' };
@@ -244,6 +261,19 @@ test('a malformed document is logged without a value, and the former one stays i
   assert.ok(isServed(await statusesWith(shop.serviceRoleKey)));
 });
 
+test('a rotated database password takes effect without a restart', async () => {
+  const { authenticator } = document.logins;
+  const error = async () => (await client(shop.serviceRoleKey).from('news').select('body')).error;
+  const password = 'the next password of the role';
+  await change({ logins: { ...document.logins, authenticator: { ...authenticator, nextPassword: password } } });
+  await asAdmin(`alter role "${authenticator.user}" password '${password}'`);
+  await disconnect(authenticator.user);
+  await until(async () => (await error()) === null, 'REST to use the next password');
+  await change({ logins: { ...document.logins, authenticator: { ...authenticator, password } } });
+  await disconnect(authenticator.user);
+  await until(async () => (await error()) === null, 'REST to use the new password');
+});
+
 test('a changed variable and setting take effect without a restart', async () => {
   await change({ environment: { GREETING: 'good day' }, authConfig: { GOTRUE_DISABLE_SIGNUP: 'true' } });
   await until(
@@ -252,6 +282,14 @@ test('a changed variable and setting take effect without a restart', async () =>
   );
   const { error } = await client().auth.signUp({ email: 'di@example.com', password: 'correct horse' });
   assert.is(error?.code, 'signup_disabled');
+});
+
+test('a changed URL is the issuer of new tokens', async () => {
+  const url = 'https://shop.example.com';
+  await change({ url });
+  const { body } = await askSocket(machine.socketOf('auth'), { path: '/auth/v1/.well-known/openid-configuration' });
+  assert.is(JSON.parse(body).issuer, `${url}/auth/v1`);
+  await change({ url: shop.url });
 });
 
 test('a rotated JWT secret takes effect without a restart, and requests in flight finish', async () => {
