@@ -1,5 +1,5 @@
 /** Writes the archive of a pack. The same entries give the same bytes, whenever and by whom it is written. */
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { Transform } from 'node:stream';
@@ -21,6 +21,7 @@ export interface Described {
 }
 
 const ID_DIGITS = 24;
+const SUM_DIGITS = 64;
 
 export async function describe(entries: readonly PackEntry[]): Promise<Described> {
   const id = createHash('sha256');
@@ -42,36 +43,42 @@ async function sha256Of(file: string): Promise<string> {
   return hash.digest('hex');
 }
 
-/** Returns the checksum of the archive. */
+/** Returns the checksum of the archive. Rejects if a file is not the one that `describe` read. */
 export async function writeArchive(to: string, entries: readonly PackEntry[], manifest: string): Promise<string> {
   const tar = tarOf();
   const hash = createHash('sha256');
-  const hashed = new Transform({
+  await Promise.all([
+    addAll(tar, entries, manifest).catch((error) => tar.destroy(error)),
+    pipeline(tar, createGzip({ level: GZIP_LEVEL }), hashedBy(hash), createWriteStream(to, { flush: true })),
+  ]);
+  return hash.digest('hex');
+}
+
+const hashedBy = (hash: Hash) =>
+  new Transform({
     transform: (chunk, _encoding, done) => {
       hash.update(chunk);
       done(null, chunk);
     },
   });
-  await Promise.all([
-    addAll(tar, entries, manifest).catch((error) => tar.destroy(error)),
-    pipeline(tar, createGzip({ level: GZIP_LEVEL }), hashed, createWriteStream(to, { flush: true })),
-  ]);
-  return hash.digest('hex');
-}
 
 /** Attributes that would make the archives of two machines differ. */
 const FIXED = { mtime: new Date(0), uid: 0, gid: 0 };
 
 async function addAll(tar: Tar, entries: readonly PackEntry[], manifest: string): Promise<void> {
   tar.entry({ ...FIXED, name: MANIFEST, mode: 0o644 }, manifest);
+  const sums = new Map(manifest.split('\n').map((line) => [line.slice(SUM_DIGITS + 2), line.slice(0, SUM_DIGITS)]));
   for (const entry of entries) {
     if (entry.kind === 'link') tar.entry({ ...FIXED, name: entry.path, type: 'symlink', linkname: entry.target });
-    else await addFile(tar, entry);
+    else if ((await addFile(tar, entry)) !== sums.get(entry.path)) throw new Error(`${entry.path} changed meanwhile.`);
   }
   tar.finalize();
 }
 
-async function addFile(tar: Tar, { path, from, mode }: PackEntry & { kind: 'file' }): Promise<void> {
+/** Returns the checksum of what was written. */
+async function addFile(tar: Tar, { path, from, mode }: PackEntry & { kind: 'file' }): Promise<string> {
+  const hash = createHash('sha256');
   const { size } = await stat(from);
-  await pipeline(createReadStream(from), tar.entry({ ...FIXED, name: path, mode, size }));
+  await pipeline(createReadStream(from), hashedBy(hash), tar.entry({ ...FIXED, name: path, mode, size }));
+  return hash.digest('hex');
 }
