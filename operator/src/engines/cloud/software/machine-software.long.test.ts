@@ -4,6 +4,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { request as httpsRequest } from 'node:https';
+import type { Socket } from 'node:net';
 import path from 'node:path';
 import pg from 'pg';
 import { suite } from 'uvu';
@@ -32,11 +33,14 @@ let state: MachineState;
 /** False if the provider's machines may not load packet filters, as in a container without CAP_NET_ADMIN. */
 let filters = true;
 
-/** Reports the path, the bytes of the body and a variable. */
+/** Responds with the path, the bytes of the body, a variable and an argument. An upgraded connection echoes. */
 const ECHO = `require('node:http').createServer((request, response) => {
   let bytes = 0;
   request.on('data', (chunk) => (bytes += chunk.length));
   request.on('end', () => response.end([request.url, bytes, process.env.VALUE, process.argv[1]].join()));
+}).on('upgrade', (request, socket) => {
+  socket.write(['HTTP/1.1 101 OK', 'Upgrade: websocket', 'Connection: Upgrade', '', ''].join('\\r\\n'));
+  socket.pipe(socket);
 }).listen('/run/slipway/storage/http.sock')`.replaceAll(/\s*\n\s*/g, ' ');
 
 function certificate() {
@@ -167,6 +171,23 @@ test('nginx passes on uploads, and answers 502 in JSON for a service that is dow
   assert.is(text, `/storage/v1/object,${20 * MEBIBYTE},${VALUE},${VALUE}`);
 });
 
+test('nginx passes on an upgraded connection in both directions', async () => {
+  const headers = { Connection: 'Upgrade', Upgrade: 'websocket' };
+  const call = httpsRequest({ host: machine.address, path: '/storage/v1/socket', headers, rejectUnauthorized: false });
+  const received = await new Promise((resolve, reject) => {
+    call.on('error', reject).on('response', ({ statusCode }) => reject(new Error(`status ${statusCode}`)));
+    call.on('upgrade', (_response, socket: Socket) => {
+      socket.on('data', (chunk) => {
+        socket.destroy();
+        resolve(chunk.toString());
+      });
+      socket.write('there and back');
+    });
+    call.end();
+  });
+  assert.is(received, 'there and back');
+});
+
 test('an account other than root can not reach the metadata service', async () => {
   const fetched = 'curl --silent --max-time 5 http://169.254.169.254/hetzner/v1/userdata >/dev/null; echo $?';
   const as = (account: string) => machine.sh(`setpriv --reuid=${account} --clear-groups sh -c '${fetched}'`);
@@ -212,6 +233,20 @@ for (const [name, damage, phrase] of [
     assert.equal((await apply()).repaired, []);
   });
 }
+
+test('a new certificate is served by nginx without a restart, and by pgbouncer', async () => {
+  const pid = () => machine.sh('systemctl show --property=MainPID slipway-nginx slipway-postgres');
+  const before = await pid();
+  request = { ...request, certificate: certificate() };
+  state = stateOf(request);
+  assert.is((await apply()).repaired.length, 2);
+  assert.is(await pid(), before);
+  const served = await machine.sh('openssl s_client -connect 127.0.0.1:443 </dev/null 2>/dev/null | openssl x509');
+  assert.is(served, request.certificate.chain.trim());
+  const client = pooled('shop', PASSWORD);
+  await client.connect();
+  await client.end();
+});
 
 test('only the unit whose environment changes restarts, and a crashed one comes back', async () => {
   const pids = () =>
