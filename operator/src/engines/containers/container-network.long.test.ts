@@ -182,7 +182,8 @@ test('a network is closed again with the next container', async () => {
 });
 
 test('the end of a link ends connections that a container holds open, and the container gets no other', async () => {
-  const echo = createServer((socket) => socket.pipe(socket)).listen(0, '127.0.0.1');
+  // The end of the link tells this side nothing, so its socket would keep the process.
+  const echo = createServer((socket) => socket.unref().pipe(socket)).listen(0, '127.0.0.1');
   await once(echo, 'listening');
   const { port } = echo.address() as AddressInfo;
   const { machine } = addressesOf(ann.pair);
