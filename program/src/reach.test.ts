@@ -5,6 +5,8 @@ import { addressesOf, NOT_PUBLIC, refusedRanges, within } from './addresses.js';
 import { connectionsOf, readReach } from './reach.js';
 
 const to = (port: number) => ({ host: 'any', port });
+/** A link-local address stays closed, whatever the installation allows. */
+const isLinkLocal = (address: string) => address.startsWith('fe80') || address.startsWith('169.254.');
 const own = Object.values(networkInterfaces()).flatMap((each = []) => each.map(({ address }) => address));
 
 test('the addresses of this machine are refused unless the installation allows them', () => {
@@ -16,7 +18,7 @@ test('the addresses of this machine are refused unless the installation allows t
 
 test('no allowed network opens a port at which the platform listens on this machine', () => {
   const allows = connectionsOf({ allowed: ['0.0.0.0/0', '::/0'], ownPorts: [4000, 4002] });
-  for (const address of ['127.0.0.1', '127.9.9.9', '::1', ...own.filter((each) => !each.startsWith('fe80'))]) {
+  for (const address of ['127.0.0.1', '127.9.9.9', '::1', ...own.filter((each) => !isLinkLocal(each))]) {
     assert.ok(allows(address, to(4001)), address);
     for (const port of [4000, 4002]) assert.not(allows(address, to(port)), address);
   }

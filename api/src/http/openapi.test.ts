@@ -48,6 +48,8 @@ test('the example of an error has the code that the route returns', () => {
   const named = operations.flatMap(({ route, responses }) => (responses[409] ? [[route, kindOf(route, 409)]] : []));
   const byDefault = named.filter(([, kind]) => kind === 'project_deleting').map(([route]) => route);
   const only409 = [
+    'POST /projects/{id}/rotate',
+    'POST /projects/{id}/suspend',
     'POST /projects/{id}/deploy-key',
     'POST /projects/{id}/deploy',
     'POST /projects/{id}/compute/deploy',
