@@ -5,6 +5,7 @@ import type { Principal } from '../callers/principal.js';
 import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
 import { ProjectId } from '../projects/project.schema.js';
+import { NO_PROJECT } from '../projects/project-problems.js';
 import { AuthConfigService } from './auth-config.service.js';
 import {
   AuthConfig,
@@ -20,7 +21,7 @@ import { RestConfigService } from './rest-config.service.js';
 
 const PROBLEMS = {
   400: 'The project has no database, or a parameter or the body is not valid; `errors` names each setting.',
-  404: 'There is no such project, or it is not yours.',
+  ...NO_PROJECT,
 };
 const REST_PROBLEMS = {
   409: {

@@ -7,9 +7,10 @@ import { Caller } from '../callers/caller.js';
 import type { Principal } from '../callers/principal.js';
 import { CallerSignal } from '../http/caller-signal.js';
 import { RawBody, type UnreadBody } from '../http/raw-body.js';
-import { Route, type RouteOptions } from '../http/route.js';
+import { Route } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
 import { ProjectId } from '../projects/project.schema.js';
+import { DELETING, NO_PROJECT } from '../projects/project-problems.js';
 import { AppsService } from './apps.service.js';
 import { TOKEN_HEADER } from './deliveries.js';
 import { ONLY_JSON } from './delivery-body.js';
@@ -26,10 +27,6 @@ import {
 import { eventStream, isEventStream, positionOf } from './log-followers.js';
 import { SIGNATURE_HEADERS } from './webhook-signatures.js';
 
-const DELETING: RouteOptions['problems'] = {
-  404: 'There is no such project, or it is not yours.',
-  409: { kind: 'project_deleting', text: 'The project is being deleted.' },
-};
 const UNBUILDABLE = { kind: 'no_repository', text: 'The project is not an app, or has no repo_url.' } as const;
 
 @ApiTags('deploys')
@@ -138,7 +135,7 @@ export class AppsController {
     },
     problems: {
       400: { kind: 'wrong_type', text: 'The project is not an app, or a parameter is not valid.' },
-      404: 'There is no such project, or it is not yours.',
+      ...NO_PROJECT,
       429: 'Too many requests, or too many readers follow logs.',
     },
   })
@@ -165,7 +162,7 @@ export class AppsController {
     answer: { status: 200, description: 'The container is being restarted.', schema: OK, example: { ok: true } },
     problems: {
       400: { kind: 'wrong_type', text: 'The project is not an app, or the id is not valid.' },
-      404: 'There is no such project, or it is not yours.',
+      ...NO_PROJECT,
       409: {
         kind: 'project_not_ready',
         text: 'Nothing is deployed yet, or the project is suspended or being deleted.',

@@ -10,6 +10,7 @@ import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
 import { ProjectId } from '../projects/project.schema.js';
+import { NO_PROJECT } from '../projects/project-problems.js';
 import { BuildId, BuildView, EXAMPLE_BUILD, EXAMPLE_PREVIEW, PreviewView } from './build.schema.js';
 import { BuildsService } from './builds.service.js';
 import { Deployed, EXAMPLES, PreviewQuery } from './deploy.schema.js';
@@ -34,7 +35,7 @@ export class BuildsController {
     access: 'builds:read',
     params: ProjectId,
     answer: { status: 200, description: 'The builds.', schema: Type.Array(BuildView), example: [EXAMPLE_BUILD] },
-    problems: { 404: 'There is no such project, or it is not yours.' },
+    problems: NO_PROJECT,
   })
   listBuilds(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<BuildView[]> {
     return this.builds.list(caller, id);
@@ -89,7 +90,7 @@ export class BuildsController {
     access: 'builds:read',
     params: ProjectId,
     answer: { status: 200, description: 'The previews.', schema: Type.Array(PreviewView), example: [EXAMPLE_PREVIEW] },
-    problems: { 404: 'There is no such project, or it is not yours.' },
+    problems: NO_PROJECT,
   })
   listPreviews(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<PreviewView[]> {
     return this.previews.list(caller, id);

@@ -4,8 +4,9 @@ import { ApiTags } from '@nestjs/swagger';
 import { Caller } from '../callers/caller.js';
 import type { Principal } from '../callers/principal.js';
 import { RawBody, type UnreadBody } from '../http/raw-body.js';
-import { Route, type RouteOptions } from '../http/route.js';
+import { Route } from '../http/route.js';
 import { ProjectId } from '../projects/project.schema.js';
+import { DELETING, NO_PROJECT } from '../projects/project-problems.js';
 import { BuildTickets } from './build-tickets.js';
 import { TOKEN_HEADER } from './deliveries.js';
 import { JSON_OR_FORM } from './delivery-body.js';
@@ -22,12 +23,6 @@ import {
 } from './deploy.schema.js';
 import { DeploysService } from './deploys.service.js';
 import { SIGNATURE_HEADERS } from './webhook-signatures.js';
-
-const NO_PROJECT = { 404: 'There is no such project, or it is not yours.' };
-const DELETING: RouteOptions['problems'] = {
-  ...NO_PROJECT,
-  409: { kind: 'project_deleting', text: 'The project is being deleted.' },
-};
 
 @ApiTags('deploys')
 @Controller()

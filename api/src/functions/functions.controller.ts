@@ -7,6 +7,7 @@ import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
 import { ProjectId } from '../projects/project.schema.js';
+import { NO_PROJECT } from '../projects/project-problems.js';
 import {
   EXAMPLE_CODE,
   EXAMPLE_FUNCTION,
@@ -23,7 +24,7 @@ import {
 import { FunctionsService } from './functions.service.js';
 
 const NO_DATABASE = { 400: 'The project has no database, or a parameter or the body is not valid.' };
-const NO_PROJECT = { ...NO_DATABASE, 404: 'There is no such project, or it is not yours.' };
+const UNUSABLE = { ...NO_DATABASE, ...NO_PROJECT };
 const NO_FUNCTION = { ...NO_DATABASE, 404: 'There is no such project or function, or it is not yours.' };
 const FULL_EXAMPLE = { ...EXAMPLE_FUNCTION, code: EXAMPLE_CODE };
 const TOO_MUCH_CODE = {
@@ -51,7 +52,7 @@ export class FunctionsController {
       schema: Type.Array(ListedFunction),
       example: [EXAMPLE_FUNCTION],
     },
-    problems: NO_PROJECT,
+    problems: UNUSABLE,
   })
   listFunctions(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<ListedFunction[]> {
     return this.functions.list(caller, id);
@@ -67,7 +68,7 @@ export class FunctionsController {
     bodyExamples: { hello: { name: 'hello', code: EXAMPLE_CODE } },
     answer: { status: 201, description: 'The function.', schema: FullFunction, example: FULL_EXAMPLE },
     problems: {
-      ...NO_PROJECT,
+      ...UNUSABLE,
       ...TOO_MUCH_CODE,
       409: {
         kind: 'name_taken',

@@ -6,6 +6,7 @@ import type { Principal } from '../callers/principal.js';
 import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
 import { ProjectId } from '../projects/project.schema.js';
+import { NO_PROJECT } from '../projects/project-problems.js';
 import { ProjectsService } from '../projects/projects.service.js';
 import { refuseWithoutDatabase } from '../projects/without-database.js';
 import { SETTINGS } from '../settings/injected.js';
@@ -45,7 +46,7 @@ export class McpController {
     answer: { status: 200, description: 'The endpoint.', schema: McpDetails, example: EXAMPLE_DETAILS },
     problems: {
       400: { kind: 'no_database', text: 'The project has no database, or the id is not valid.' },
-      404: 'There is no such project, or it is not yours.',
+      ...NO_PROJECT,
     },
   })
   async readMcp(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<McpDetails> {

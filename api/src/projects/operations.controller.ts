@@ -1,12 +1,14 @@
 /** Routes with which an owner suspends a project, resumes it, and rotates its credentials. */
+
 import { Body, Controller, Param } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import Type from 'typebox';
 import { Caller } from '../callers/caller.js';
 import type { Principal } from '../callers/principal.js';
-import { Route, type RouteOptions } from '../http/route.js';
+import { Route } from '../http/route.js';
 import { OK, type Ok, oneOf } from '../http/schema.js';
 import { ProjectId } from './project.schema.js';
+import { DELETING } from './project-problems.js';
 import { ProjectsService } from './projects.service.js';
 import { CREDENTIAL_NAMES } from './rotation.js';
 
@@ -26,10 +28,6 @@ const Rotation = Type.Object(
 );
 type Rotation = Type.Static<typeof Rotation>;
 
-const PROBLEMS: NonNullable<RouteOptions['problems']> = {
-  404: 'There is no such project, or it is not yours.',
-  409: { kind: 'project_deleting', text: 'The project is being deleted.' },
-};
 const OF_PROJECT = { access: 'projects:write', params: ProjectId } as const;
 
 @ApiTags('projects')
@@ -48,7 +46,7 @@ export class OperationsController {
     body: Rotation,
     bodyExamples: { 'after a leak': { what: ['jwt_secret', 'database_passwords'] } },
     answer: { status: 200, description: 'The rotation is requested.', schema: OK, example: { ok: true } },
-    problems: { ...PROBLEMS, 400: 'A field is wrong, or the project has no such credentials.' },
+    problems: { ...DELETING, 400: 'A field is wrong, or the project has no such credentials.' },
   })
   async rotateCredentials(
     @Caller() caller: Principal,
@@ -64,7 +62,7 @@ export class OperationsController {
     summary: 'Suspend a project',
     description: 'None of its services run, and its data is retained. The same as PATCH with `{"suspended": true}`.',
     answer: { status: 200, description: 'The project is suspended.', schema: OK, example: { ok: true } },
-    problems: PROBLEMS,
+    problems: DELETING,
   })
   async suspendOwnProject(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<Ok> {
     await this.projects.change(caller, id, { suspended: true });
@@ -78,7 +76,7 @@ export class OperationsController {
       'A suspension by an administrator, or by kubectl, stays. The same as PATCH with `{"suspended": false}`.',
     answer: { status: 200, description: 'The project is resumed.', schema: OK, example: { ok: true } },
     problems: {
-      ...PROBLEMS,
+      ...DELETING,
       409: { kind: 'project_suspended', text: 'The platform suspended it, or it is being deleted.' },
     },
   })

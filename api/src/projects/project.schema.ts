@@ -26,13 +26,15 @@ export const ProjectRef = Type.Object({
 });
 export type ProjectRef = Type.Static<typeof ProjectRef>;
 
+const ProjectName = Type.String({
+  pattern: PROJECT_NAME_PATTERN,
+  description: '3-30 lower-case letters, digits and hyphens, the first not a hyphen; unique among your projects.',
+  examples: ['my-shop'],
+});
+
 export const NewProject = Type.Object(
   {
-    name: Type.String({
-      pattern: PROJECT_NAME_PATTERN,
-      description: '3-30 lower-case letters, digits and hyphens, the first not a hyphen; unique among your projects.',
-      examples: ['my-shop'],
-    }),
+    name: ProjectName,
     region: Type.Optional(oneOf(REGIONS, { default: 'eu-central', description: 'The region in which it runs.' })),
     plan: Type.Optional(oneOf(PLANS, { default: 'free', description: 'The plan; see /plans.' })),
     backend_type: Type.Optional(
@@ -96,13 +98,7 @@ const Command = (description: string, example: string) =>
 
 export const ProjectChange = Type.Object(
   {
-    name: Type.Optional(
-      Type.String({
-        pattern: PROJECT_NAME_PATTERN,
-        description: '3-30 lower-case letters, digits and hyphens, the first not a hyphen; unique among your projects.',
-        examples: ['my-shop'],
-      }),
-    ),
+    name: Type.Optional(ProjectName),
     plan: Type.Optional(
       oneOf(PLANS, { description: 'The plan, which your account must be allowed to use; see /plans.' }),
     ),

@@ -19,9 +19,9 @@ import {
   ProjectStatusAnswer,
   Reprovisioned,
 } from './project.schema.js';
+import { NO_PROJECT } from './project-problems.js';
 import { ProjectsService } from './projects.service.js';
 
-const MISSING = { 404: 'There is no such project, or it is not yours.' };
 const link = (operationId: string, description: string) => ({
   operationId,
   description,
@@ -99,7 +99,7 @@ export class ProjectsController {
     access: 'projects:read',
     params: ProjectId,
     answer: { status: 200, description: 'The project with its secrets.', schema: FullProject, example: EXAMPLES.full },
-    problems: MISSING,
+    problems: NO_PROJECT,
   })
   readProject(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<FullProject> {
     return this.projects.read(caller, id);
@@ -114,7 +114,7 @@ export class ProjectsController {
     bodyExamples: EXAMPLES.change,
     answer: { status: 200, description: 'The changed project.', schema: FullProject, example: EXAMPLES.full },
     problems: {
-      ...MISSING,
+      ...NO_PROJECT,
       403: 'The token is missing the named scope, or the account may not use the plan.',
       409: {
         kind: 'project_not_ready',
@@ -141,7 +141,7 @@ export class ProjectsController {
       schema: Type.Array(EnvVariable),
       example: [{ key: 'GREETING', target: 'all' }],
     },
-    problems: MISSING,
+    problems: NO_PROJECT,
   })
   listProjectEnv(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<EnvVariable[]> {
     return this.projects.listEnv(caller, id);
@@ -154,7 +154,7 @@ export class ProjectsController {
     access: 'projects:delete',
     params: ProjectId,
     answer: { status: 200, description: 'The project is being deleted.', schema: OK, example: { ok: true } },
-    problems: MISSING,
+    problems: NO_PROJECT,
   })
   async deleteProject(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<Ok> {
     await this.projects.remove(caller, id);
@@ -166,7 +166,7 @@ export class ProjectsController {
     access: 'projects:read',
     params: ProjectId,
     answer: { status: 200, description: 'The status.', schema: ProjectStatusAnswer, example: EXAMPLES.status },
-    problems: MISSING,
+    problems: NO_PROJECT,
   })
   readProjectStatus(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<ProjectStatusAnswer> {
     return this.projects.readStatus(caller, id);
@@ -184,7 +184,7 @@ export class ProjectsController {
       example: { ok: true, server_type: 'cpx11', location: 'fsn1' },
     },
     problems: {
-      ...MISSING,
+      ...NO_PROJECT,
       400: 'The project is not dedicated, has a server already, or did not fail; or the id is not valid.',
     },
   })

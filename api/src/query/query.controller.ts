@@ -6,6 +6,7 @@ import type { Principal } from '../callers/principal.js';
 import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
 import { ProjectId } from '../projects/project.schema.js';
+import { NO_PROJECT } from '../projects/project-problems.js';
 import { EXAMPLE, QueryBody, QueryResult } from './query.schema.js';
 import { QueryService } from './query.service.js';
 
@@ -29,7 +30,7 @@ export class QueryController {
       400:
         'The body or the id is not valid, the project has no database, or the database rejected the SQL: ' +
         'then `sqlstate`, `position`, `sql_detail` and `hint` are those of its error.',
-      404: 'There is no such project, or it is not yours.',
+      ...NO_PROJECT,
       409: { kind: 'project_not_ready', text: 'The project is not provisioned yet, or is being deleted.' },
       429: 'Too many queries of this project run at once.',
     },
