@@ -1,5 +1,6 @@
 import Type from 'typebox';
 import { BRANCH_MAX_LENGTH, BUILD_NAME_MAX_LENGTH } from './build.js';
+import { MACHINE_SIZES, type MachineSize } from './machine-sizes.js';
 import { DNS_LABEL, REF_MAX_LENGTH } from './names.js';
 import { PLACEMENTS } from './placement.js';
 import { PLANS } from './plans.js';
@@ -253,6 +254,8 @@ const usage = (description: string) =>
     ),
   );
 
+const SIZE_NAMES = Object.keys(MACHINE_SIZES) as MachineSize[];
+
 /** Maximum number of previews of a project, on any plan. */
 export const MOST_PREVIEWS = 40;
 
@@ -301,9 +304,19 @@ export const ProjectStatus = Type.Object(
       Type.Object(
         {
           id: Type.Optional(Type.String({ maxLength: 64, description: 'The id of the VM at the provider.' })),
-          type: Type.Optional(Type.String({ maxLength: 64, description: 'The server type.' })),
+          type: Type.Optional(Type.String({ maxLength: 64, description: 'The type that was ordered.' })),
+          size: Type.Optional(oneOf(SIZE_NAMES, { description: 'The nominal size of the plan.' })),
+          cores: Type.Optional(Type.Integer({ description: 'The number of processors.' })),
+          memoryGb: Type.Optional(Type.Integer({ description: 'The memory in GB.' })),
+          diskGb: Type.Optional(Type.Integer({ description: 'The disk in GB.' })),
+          centsPerMonth: Type.Optional(
+            Type.Integer({ minimum: 0, description: 'The net price in euro cents a month, without the IP address.' }),
+          ),
           location: Type.Optional(Type.String({ maxLength: 64, description: 'The location at the provider.' })),
           address: Type.Optional(Type.String({ maxLength: 64, description: 'The public IP address.' })),
+          certificate: Type.Optional(
+            Type.String({ maxLength: 4096, description: 'The certificate (PEM) that the data plane expects of it.' }),
+          ),
         },
         { description: 'The VM of a dedicated project.' },
       ),

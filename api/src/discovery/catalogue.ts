@@ -1,5 +1,14 @@
 /** Choices for a project: regions, plans and backend types. */
-import { DEFAULT_TYPE, PLANS, PROJECT_TYPES, type ProjectType, REGIONS, TYPES } from '@slipway/crds';
+import {
+  DEFAULT_TYPE,
+  MACHINE_SIZES,
+  PLANS,
+  PROJECT_TYPES,
+  type ProjectType,
+  REGIONS,
+  SIZE_OF_PLAN,
+  TYPES,
+} from '@slipway/crds';
 import { availableServices, type Installation, whyTypeUnavailable } from '@slipway/installation';
 import Type from 'typebox';
 import { Nullable, oneOf } from '../http/schema.js';
@@ -48,14 +57,17 @@ export const Plan = Type.Object(
 export type Plan = Type.Static<typeof Plan>;
 
 export const plans: Plan[] = [
-  plan('free', 'Free', 0, { type: 'cpx11', vcpus: 2, memory_mb: 2048, disk_gb: 40 }),
-  plan('starter', 'Starter', 9, { type: 'cpx11', vcpus: 2, memory_mb: 2048, disk_gb: 40 }),
-  plan('pro', 'Pro', 25, { type: 'cpx21', vcpus: 3, memory_mb: 4096, disk_gb: 80 }),
-  plan('team', 'Team', 59, { type: 'cpx31', vcpus: 4, memory_mb: 8192, disk_gb: 160 }),
-  plan('enterprise', 'Enterprise', 119, { type: 'cpx41', vcpus: 8, memory_mb: 16_384, disk_gb: 240 }),
+  plan('free', 'Free', 0),
+  plan('starter', 'Starter', 9),
+  plan('pro', 'Pro', 25),
+  plan('team', 'Team', 59),
+  plan('enterprise', 'Enterprise', 119),
 ];
 
-function plan(id: Plan['id'], name: string, price: number, server: Plan['server']): Plan {
+function plan(id: Plan['id'], name: string, price: number): Plan {
+  const type = SIZE_OF_PLAN[id];
+  const { cores, memoryGb, diskGb } = MACHINE_SIZES[type];
+  const server = { type, vcpus: cores, memory_mb: memoryGb * 1024, disk_gb: diskGb };
   return { id, name, price_monthly: price, currency: 'EUR', server, default: id === 'free' };
 }
 

@@ -7,7 +7,7 @@
  * - Ids are opaque. Labels mark everything that a caller creates, and find it again. Labels that select everything in
  *   the provider's account are refused: at least one is required.
  */
-import type { Region } from '@slipway/crds';
+import type { MachineSize, Region } from '@slipway/crds';
 
 /**
  * Keys and values: 1 to 63 characters of `A-Z a-z 0-9 . _ -`, the first and the last alphanumeric. A key may begin with
@@ -15,18 +15,9 @@ import type { Region } from '@slipway/crds';
  */
 export type Labels = Readonly<Record<string, string>>;
 
-/** The sizes that plans name. No provider sells them in all regions: see `MachineProvider.choices`. */
-export const NOMINAL_SIZES = {
-  cpx11: { cores: 2, memoryGb: 2, diskGb: 40 },
-  cpx21: { cores: 3, memoryGb: 4, diskGb: 80 },
-  cpx31: { cores: 4, memoryGb: 8, diskGb: 160 },
-  cpx41: { cores: 8, memoryGb: 16, diskGb: 240 },
-} as const;
-export type NominalSize = keyof typeof NOMINAL_SIZES;
-
 /** A type of machine that can be ordered at a location now. */
 export interface MachineChoice {
-  size: NominalSize;
+  size: MachineSize;
   /** The provider's name of the type, which has at least the cores, memory and disk of `size`. */
   type: string;
   location: string;
@@ -121,7 +112,7 @@ export interface Snapshot {
 
 export interface MachineProvider {
   /**
-   * Returns, for each nominal size, the cheapest type at each location of the region that offers one, in the order in
+   * Returns, for each size, the cheapest type at each location of the region that offers one, in the order in
    * which the locations should be tried. Empty for a size that no location offers.
    */
   choices(region: Region, signal: AbortSignal): Promise<MachineChoice[]>;

@@ -1,6 +1,6 @@
 /** Chooses the types of machines for the sizes that plans name. In: the provider's types. Out: choices, by location. */
-import type { Region } from '@slipway/crds';
-import { type MachineChoice, NOMINAL_SIZES, type NominalSize } from '../provider.js';
+import { MACHINE_SIZES, type MachineSize, type Region } from '@slipway/crds';
+import type { MachineChoice } from '../provider.js';
 import type { ServerType } from './schemas.js';
 
 /**
@@ -20,12 +20,12 @@ const LOCATIONS: Readonly<Record<Region, readonly string[]>> = {
 const ARCHITECTURE = 'x86';
 
 export function choicesOf(types: readonly ServerType[], region: Region): MachineChoice[] {
-  const sizes = Object.keys(NOMINAL_SIZES) as NominalSize[];
+  const sizes = Object.keys(MACHINE_SIZES) as MachineSize[];
   return sizes.flatMap((size) => LOCATIONS[region].flatMap((location) => cheapest(types, size, location) ?? []));
 }
 
-function cheapest(types: readonly ServerType[], size: NominalSize, location: string): MachineChoice | undefined {
-  const needed = NOMINAL_SIZES[size];
+function cheapest(types: readonly ServerType[], size: MachineSize, location: string): MachineChoice | undefined {
+  const needed = MACHINE_SIZES[size];
   const choices = types
     .filter(({ architecture, cores, memory, disk }) => {
       const isLarge = cores >= needed.cores && memory >= needed.memoryGb && disk >= needed.diskGb;
