@@ -9,7 +9,7 @@
  * about IPv4.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { systemProgram } from './account.js';
 
@@ -58,10 +58,10 @@ export interface Mounts {
   files: string[];
 }
 
-/** Returns the mounts of those paths that exist. */
-export function mountsOf(readable: readonly string[], writable: readonly string[]): Mounts {
+/** Returns the mounts of those paths that exist. `mountinfo`: the mounts of this process, as proc(5) describes them. */
+export function mountsOf(readable: readonly string[], writable: readonly string[], mountinfo = ownMounts()): Mounts {
   const mount = (flags: string) => (place: string) =>
-    `${escaped(place)} ${escaped(ROOT + place)} none rbind,nosuid${flags} 0 0`;
+    `${escaped(place)} ${escaped(ROOT + place)} none rbind,nosuid${flags}${lockedFlags(place, mountinfo)} 0 0`;
   const fixed = readable.filter((place) => existsSync(place));
   const open = writable.filter((place) => existsSync(place));
   const places = [...fixed, ...open];
@@ -76,6 +76,33 @@ export function mountsOf(readable: readonly string[], writable: readonly string[
     files: files.map(inside),
   };
 }
+
+const MOUNTINFO = '/proc/self/mountinfo';
+const ownMounts = () => (existsSync(MOUNTINFO) ? readFileSync(MOUNTINFO, 'utf8') : '');
+
+/** Flags of a mount that the kernel denies to remove in a user namespace, so that each further mount repeats them. */
+const LOCKED = ['nodev', 'noexec'];
+
+/** Returns the locked flags of the mount with `place`, such as `,nodev,noexec` for /proc on a machine with systemd. */
+function lockedFlags(place: string, mountinfo: string): string {
+  const real = realpathSync(place);
+  const around = mountinfo
+    .split('\n')
+    .map((line) => line.split(' '))
+    .map(([, , , , at = '', options = '']) => ({ at: unescaped(at), options: options.split(',') }))
+    .filter(({ at }) => at === '/' || real === at || real.startsWith(`${at}/`));
+  // A later mount covers an earlier one at the same place.
+  const nearest = around.reduceRight<(typeof around)[number] | undefined>(
+    (found, each) => (found && found.at.length >= each.at.length ? found : each),
+    undefined,
+  );
+  return LOCKED.filter((flag) => nearest?.options.includes(flag))
+    .map((flag) => `,${flag}`)
+    .join('');
+}
+
+const unescaped = (text: string) =>
+  text.replaceAll(/\\([0-7]{3})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 8)));
 
 /** Escapes a path as fstab(5) defines it. */
 export const escaped = (place: string) =>
