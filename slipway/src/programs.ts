@@ -7,8 +7,7 @@ import { isIPv4 } from 'node:net';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { NODE_FLAGS } from '@slipway/dataplane/node-flags.js';
-import { ALLOWED_HOSTS_SETTING, isHostName } from '@slipway/installation';
+import { ALLOWED_HOSTS_SETTING, DATA_PLANE_NODE_FLAGS, isHostName } from '@slipway/installation';
 import { SUPERUSER } from '@slipway/postgres';
 import { isLoopback, OWN_PORTS_SETTING } from '@slipway/program';
 import { PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';
@@ -40,7 +39,7 @@ const FLAGS: Record<ProgramName, readonly string[]> = {
   apiserver: SMALL,
   api: SMALL,
   operator: SMALL,
-  dataplane: NODE_FLAGS,
+  dataplane: DATA_PLANE_NODE_FLAGS,
 };
 
 export interface Platform {

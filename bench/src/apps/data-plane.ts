@@ -6,7 +6,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { GROUP, VERSION } from '@slipway/crds';
-import { NODE_FLAGS } from '@slipway/dataplane/node-flags.js';
+import { DATA_PLANE_NODE_FLAGS } from '@slipway/installation';
 import { startTestKubernetes } from '@slipway/kubernetes/testing.js';
 import { freePort, until } from '@slipway/testing';
 
@@ -31,7 +31,7 @@ export async function startDataPlane(upstream: number, searchPath: string): Prom
   const port = await freePort();
   const program = fork(fileURLToPath(new URL('./main.js', import.meta.resolve('@slipway/dataplane'))), {
     stdio: ['ignore', 2, 2, 'ipc'],
-    execArgv: [...NODE_FLAGS],
+    execArgv: [...DATA_PLANE_NODE_FLAGS],
     env: {
       PATH: searchPath,
       KUBECONFIG: kubernetes.kubeconfig,

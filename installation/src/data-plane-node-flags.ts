@@ -4,7 +4,7 @@
  * that are passed on made it collect about every 60 ms, though the next collection of the young generation frees them.
  * Here they count for a limit of their own with the heap, and the factor is 3.
  */
-export const NODE_FLAGS: readonly string[] = [
+export const DATA_PLANE_NODE_FLAGS: readonly string[] = [
   '--max-old-space-size=1024',
   '--external-memory-accounted-in-global-limit',
   '--heap-growing-percent=200',
