@@ -1,4 +1,7 @@
-/** nginx of Debian, with a configuration of ours: TLS at port 443, and each service at its path. */
+/**
+ * nginx of Debian, with a configuration of ours: each service at its path, over TLS at port 443 for clients, and over
+ * plain HTTP at loopback for requests of functions to the project's URL.
+ */
 import { CERTIFICATE, PRIVATE_KEY, SETTINGS, socketOf } from './paths.js';
 import { pem } from './quoting.js';
 import type { ServiceUnit } from './service.js';
@@ -8,6 +11,9 @@ import { rootFile, unitFile } from './unit.js';
 
 const UNIT = 'slipway-nginx';
 const SETTINGS_FILE = `${SETTINGS}/nginx/nginx.conf`;
+
+const LOCAL_ADDRESS = '127.0.0.1:8000';
+export const LOCAL_URL = `http://${LOCAL_ADDRESS}`;
 
 const PATHS: [path: string, service: ServiceUnit][] = [
   ['auth', 'auth'],
@@ -19,7 +25,7 @@ const PATHS: [path: string, service: ServiceUnit][] = [
 
 const LOCATIONS = PATHS.map(
   ([path, service]) => `
-    location /${path}/v1/ {
+    location ~ ^(?:/p/[^/]+)?/${path}/v1(?:/|$) {
       proxy_pass http://unix:${socketOf(service)}:;
       error_page 502 504 = @${service}-unavailable;
     }
@@ -49,6 +55,7 @@ http {
   server {
     listen 443 ssl http2;
     listen [::]:443 ssl http2;
+    listen ${LOCAL_ADDRESS};
     ssl_certificate ${CERTIFICATE};
     ssl_certificate_key ${PRIVATE_KEY};
     ssl_protocols TLSv1.2 TLSv1.3;
