@@ -1,8 +1,6 @@
 /**
  * Tests the desired state on a real machine, of the server of the provider's API that SLIPWAY_TEST_CLOUD_URL names.
  */
-import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import path from 'node:path';
@@ -25,7 +23,6 @@ const test = url ? life : life.skip;
 const { signal } = new AbortController();
 const PASSWORD = 'pass"word; %s $1';
 const VALUE = '"; %h $HOME `id` \\ # end';
-const CAP_NET_ADMIN = 1n << 12n;
 const MEBIBYTE = 2 ** 20;
 let machine: TestMachine;
 let request: StateRequest;
@@ -42,13 +39,6 @@ const ECHO = `require('node:http').createServer((request, response) => {
   socket.write(['HTTP/1.1 101 OK', 'Upgrade: websocket', 'Connection: Upgrade', '', ''].join('\\r\\n'));
   socket.pipe(socket);
 }).listen('/run/slipway/storage/http.sock')`.replaceAll(/\s*\n\s*/g, ' ');
-
-function certificate() {
-  const [chain, key] = ['chain.pem', 'key.pem'].map((name) => path.join(machine.folder, name)) as [string, string];
-  const kind = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];
-  spawnSync('openssl', [...kind, '-subj', '/CN=machine', '-keyout', key, '-out', chain]);
-  return { chain: readFileSync(chain, 'utf8'), privateKey: readFileSync(key, 'utf8') };
-}
 
 async function apply(): Promise<StateReport> {
   const begun = performance.now();
@@ -107,8 +97,7 @@ life.before(async () => {
   machine = await TestMachine.create(url, ['1-65535']);
   const pack = await ensurePack(path.join(machine.folder, 'packs'), signal);
   await installSoftware(machine.ssh, pack, signal);
-  const bounding = /CapBnd:\s*([0-9a-f]+)/.exec(await machine.sh('cat /proc/self/status'))?.[1];
-  filters = (BigInt(`0x${bounding}`) & CAP_NET_ADMIN) !== 0n;
+  filters = await machine.mayFilter();
   const services = {
     ...requestOf().services,
     storage: {
@@ -116,7 +105,7 @@ life.before(async () => {
       environment: { VALUE },
     },
   };
-  request = requestOf({ release: pack.id, certificate: certificate(), services });
+  request = requestOf({ release: pack.id, certificate: machine.certificate(), services });
   state = stateOf(request);
 });
 life.after(() => machine?.delete());
@@ -237,7 +226,7 @@ for (const [name, damage, phrase] of [
 test('a new certificate is served by nginx without a restart, and by pgbouncer', async () => {
   const pid = () => machine.sh('systemctl show --property=MainPID slipway-nginx slipway-postgres');
   const before = await pid();
-  request = { ...request, certificate: certificate() };
+  request = { ...request, certificate: machine.certificate() };
   state = stateOf(request);
   assert.is((await apply()).repaired.length, 2);
   assert.is(await pid(), before);

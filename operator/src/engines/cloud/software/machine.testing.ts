@@ -1,21 +1,26 @@
 /** A machine of the test cloud, with an SSH client of root. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { until } from '@slipway/testing';
 import { hetznerProvider } from '../hetzner/provider.js';
 import type { Machine, MachineProvider } from '../provider.js';
+import { openConnection } from '../ssh/connection.js';
 import { SshClient } from '../ssh/ssh-client.js';
 
 const BOOT_MS = 60_000;
+const CAP_NET_ADMIN = 1n << 12n;
 const { signal } = new AbortController();
 
 export class TestMachine {
   readonly folder = mkdtempSync(path.join(tmpdir(), 'slipway-software-'));
   readonly #labels = { 'slipway.test/run': `s${process.pid}` };
   #provider: MachineProvider | undefined;
+  readonly #forwarders: Server[] = [];
   #firewall = '';
+  #id = '';
   ssh!: SshClient;
   address = '';
 
@@ -45,16 +50,68 @@ export class TestMachine {
     const key = await provider.ensureKey({ name, labels, publicKey: readFileSync(`${keyFile}.pub`, 'utf8') }, signal);
     const choices = (await provider.choices('eu-central', signal)).filter(({ size }) => size === 'cpx11');
     const request = { name, labels, choices, image: 'debian-12', keys: [key], firewall: this.#firewall };
-    const { id } = await provider.ensureMachine(request, signal);
-    const { address = '' } = (await until(
-      () => provider.observe(id, signal),
+    this.#id = (await provider.ensureMachine(request, signal)).id;
+    const { address = '' } = await this.#running();
+    this.address = address;
+    this.ssh = new SshClient(this.#target());
+    await until(() => this.ssh.hostKey(signal).catch(() => undefined), 'the machine accepts SSH', BOOT_MS);
+  }
+
+  #running = async () =>
+    (await until(
+      () => this.#provider?.observe(this.#id, signal),
       (machine) => machine?.state === 'running',
       BOOT_MS,
     )) as Machine;
-    this.address = address;
-    const privateKey = readFileSync(keyFile, 'utf8');
-    this.ssh = new SshClient({ host: address, user: 'root', privateKey, hostKey: undefined });
-    await until(() => this.ssh.hostKey(signal).catch(() => undefined), 'the machine accepts SSH', BOOT_MS);
+
+  #target() {
+    const privateKey = readFileSync(path.join(this.folder, 'key'), 'utf8');
+    return { host: this.address, user: 'root', privateKey, hostKey: undefined };
+  }
+
+  /** Makes a certificate for the machine's address. It is its own authority. */
+  certificate(): { chain: string; privateKey: string } {
+    const [chain, key] = ['chain.pem', 'key.pem'].map((name) => path.join(this.folder, name)) as [string, string];
+    const kind = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];
+    const subject = ['-subj', '/CN=machine', '-addext', `subjectAltName=IP:${this.address}`];
+    spawnSync('openssl', [...kind, ...subject, '-keyout', key, '-out', chain]);
+    return { chain: readFileSync(chain, 'utf8'), privateKey: readFileSync(key, 'utf8') };
+  }
+
+  /** False if the provider's machines may not load packet filters, as in a container without CAP_NET_ADMIN. */
+  async mayFilter(): Promise<boolean> {
+    const bounding = /CapBnd:\s*([0-9a-f]+)/.exec(await this.sh('cat /proc/self/status'))?.[1];
+    return (BigInt(`0x${bounding}`) & CAP_NET_ADMIN) !== 0n;
+  }
+
+  /** Returns a folder with a Unix socket of the same name as that on the machine, and each connection leads there. */
+  async forward(remote: string): Promise<string> {
+    const server = createServer((local) => {
+      local.on('error', () => local.destroy());
+      const opened = openConnection(this.#target(), signal);
+      const refuse = () => local.destroy();
+      opened.then(({ client }) => {
+        client.on('error', refuse);
+        local.once('close', () => client.end());
+        client.openssh_forwardOutStreamLocal(remote, (error, channel) => {
+          if (error) return refuse();
+          channel.on('error', refuse).on('close', refuse);
+          local.pipe(channel).pipe(local);
+        });
+      }, refuse);
+    });
+    this.#forwarders.push(server);
+    await new Promise<void>((resolve) => server.listen(path.join(this.folder, path.basename(remote)), resolve));
+    return this.folder;
+  }
+
+  /** Returns once the machine has booted again, and accepts SSH. */
+  async reboot(): Promise<void> {
+    const bootId = () => this.sh('systemctl show --property=UserspaceTimestamp');
+    const before = await bootId();
+    await this.#provider?.reboot(this.#id, signal);
+    const after = () => bootId().catch(() => before);
+    await until(after, (id) => id !== before, BOOT_MS);
   }
 
   /** Runs the script on the machine, and returns its output. */
@@ -64,6 +121,7 @@ export class TestMachine {
 
   /** Deletes everything at the provider. */
   async delete(): Promise<void> {
+    for (const server of this.#forwarders) server.close();
     await this.ssh?.close();
     await this.#provider?.delete(this.#labels, signal);
     if (this.#firewall) await this.#provider?.deleteFirewall(this.#firewall, signal);
