@@ -10,15 +10,18 @@ const ACCOUNTS = ['postgres', 'pgbouncer', 'nginx', ...SERVICES].map((name) => `
 const DATABASE = 'slipway-database';
 /** Members of this group may read the private key of the certificate. */
 const TLS = 'slipway-tls';
+/** Members of this group may read the project's document. */
+const PROJECT = 'slipway-project';
 const MEMBERS: [account: string, group: string][] = [
   ...['pgbouncer', ...SERVICES].map((name): [string, string] => [`slipway-${name}`, DATABASE]),
+  ...SERVICES.map((name): [string, string] => [`slipway-${name}`, PROJECT]),
   ['slipway-pgbouncer', TLS],
   ['slipway-nginx', TLS],
   ...SERVICES.map((name): [string, string] => ['slipway-nginx', `slipway-${name}`]),
 ];
 
 const SYSUSERS = [
-  ...[DATABASE, TLS].map((group) => `g ${group} -`),
+  ...[DATABASE, PROJECT, TLS].map((group) => `g ${group} -`),
   ...ACCOUNTS.map((account) => `u ${account} - "Slipway" /nonexistent`),
   ...MEMBERS.map(([account, group]) => `m ${account} ${group}`),
 ];

@@ -1,6 +1,6 @@
 /** One service of the data plane as a unit. The caller names its program and environment. */
 
-import { SETTINGS } from './paths.js';
+import { SETTINGS, stateFolder } from './paths.js';
 import { POSTGRES_UNIT } from './postgres.js';
 import { commandLine, environmentFile, programPath, releaseId } from './quoting.js';
 import { memoryMax } from './sizes.js';
@@ -42,7 +42,7 @@ export function service(name: ServiceUnit, { release, machine, services }: State
       `X-Release=${releaseId(release)}`,
       `EnvironmentFile=${environmentPath}`,
       `ExecStart=${commandLine(command)}`,
-      `WorkingDirectory=/var/lib/slipway/${name}`,
+      `WorkingDirectory=${stateFolder(name)}`,
       `StateDirectory=slipway/${name}`,
       'StateDirectoryMode=0700',
       `RuntimeDirectory=slipway/${name}`,
@@ -50,6 +50,8 @@ export function service(name: ServiceUnit, { release, machine, services }: State
       'RuntimeDirectoryMode=0750',
       'UMask=0007',
       'TimeoutStopSec=30s',
+      // A function that exceeds the memory ends alone, instead of the unit.
+      ...(isFunctions ? ['OOMPolicy=continue'] : []),
       ...writable.map((folder) => `ReadWritePaths=${programPath(folder)}`),
     ],
   });
