@@ -27,6 +27,7 @@ const ALLOWED: Record<string, string> = {
   'dataplane/src/standalone/probes.ts': 'its own server',
   'dataplane/src/upstreams/forward-upgrade.ts':
     'our pods, which the settings name, and the containers of apps, which the operator names',
+  'dataplane/src/upstreams/pinned-connection.ts': 'the machines of projects, whose certificates the operator names',
   'dataplane/src/upstreams/upstream-client.ts':
     "our pods, and the services in a project's namespace and the containers of apps, which the operator names",
   'operator/src/build-egress/server.ts': 'our API and our pods of sites, which the settings name',

@@ -1,7 +1,7 @@
 /**
  * Forwards a request for a WebSocket to another server. In: the handshake, its socket and the server's address. Out:
  * the server's 101, and from then on bytes in both directions; or the server's rejection, as an ordinary response. Used
- * for services in other pods, and for containers of apps.
+ * for services in other pods and on machines, and for containers of apps.
  */
 import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
@@ -10,6 +10,7 @@ import type { OriginPolicy } from '../http/origin-policy.js';
 import { endToEnd, isAnswer } from '../http/proxy-headers.js';
 import { type Refusal, refuse } from '../http/refusals.js';
 import { upgradeResponse } from '../http/upgrade-response.js';
+import { connectPinned } from './pinned-connection.js';
 import { type ServiceAddress, ServiceTooSlow, ServiceUnreachable } from './upstream-client.js';
 
 export interface ForwardedUpgrade {
@@ -41,14 +42,20 @@ const LINGER_MS = 10_000;
 export function forwardUpgrade(forwarded: ForwardedUpgrade): void {
   const { address, path, headers, handshakeMilliseconds } = forwarded;
   const socket = forwarded.socket as Socket;
+  const handshake = new AbortController();
   const upstream = httpRequest({
     ...address,
-    agent: false,
+    ...connectionTo(address, handshake.signal),
     path,
     headers: { ...headers, connection: 'Upgrade', upgrade: 'websocket' },
   });
+  const end = (error?: Error) => {
+    upstream.destroy(error);
+    // The request has no socket to destroy before the end of a TLS handshake.
+    handshake.abort(error);
+  };
   const late = setTimeout(
-    () => upstream.destroy(new ServiceTooSlow(`no response within ${handshakeMilliseconds} ms`)),
+    () => end(new ServiceTooSlow(`no response within ${handshakeMilliseconds} ms`)),
     handshakeMilliseconds,
   );
   let isAnswered = false;
@@ -58,7 +65,7 @@ export function forwardUpgrade(forwarded: ForwardedUpgrade): void {
     else respond(forwarded, error);
     isAnswered = true;
   };
-  const destroy = () => upstream.destroy();
+  const destroy = () => end();
   socket.once('close', destroy);
   upstream.once('upgrade', (answer, other, head) => {
     if (isAnswered || !isWebSocket(answer)) {
@@ -82,6 +89,16 @@ export function forwardUpgrade(forwarded: ForwardedUpgrade): void {
   upstream.once('error', fail);
   upstream.end();
 }
+
+const connectionTo = ({ host, port, pin }: ServiceAddress, handshake: AbortSignal) =>
+  pin
+    ? {
+        createConnection: (_: object, opened: (error: Error | null, socket: Duplex) => void) => {
+          connectPinned({ host, port, pin, handshake }, opened as Parameters<typeof connectPinned>[1]);
+          return undefined;
+        },
+      }
+    : { agent: false };
 
 const isWebSocket = ({ statusCode, headers }: IncomingMessage) =>
   statusCode === 101 && headers.upgrade?.toLowerCase() === 'websocket';

@@ -1,8 +1,9 @@
 /**
- * HTTP client for services in other pods, streaming both ways, with reused connections. In: target, path and headers.
- * Out: the response, or an error whose kind says whether the upstream is unavailable, silent or busy. Used for all
- * services that run elsewhere.
+ * HTTP client for services in other pods and on machines, streaming both ways, with reused connections. In: target,
+ * path and headers. Out: the response, or an error whose kind says whether the upstream is unavailable, silent or busy.
+ * Used for all services that run elsewhere.
  */
+import type { EventEmitter } from 'node:events';
 import { type ClientRequest, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { ConcurrencyLimit } from '@slipway/program';
 import { endToEnd, handedOn, hasBody, isAnswer, mayRepeat } from '../http/proxy-headers.js';
@@ -10,10 +11,13 @@ import { BodyTooLargeError, MAX_BODY_BYTES } from '../http/request-body.js';
 import { passBody } from '../http/small-body.js';
 import type { ServiceRequest, UpgradeRequest } from '../services/service.js';
 import { IdleBoundedAgent } from './idle-bounded-agent.js';
+import type { Pin } from './pinned-connection.js';
 
 export interface ServiceAddress {
   host: string;
   port: number;
+  /** Set for TLS to a server with exactly this certificate; undefined: plain HTTP. */
+  pin?: Pin | undefined;
 }
 
 export interface UpstreamLimits {
@@ -88,6 +92,11 @@ export class UpstreamClient {
     );
   }
 
+  /** Closes the connections with the owner's pin. Requests on them fail, and are not repeated. */
+  closePinned(owner: string): void {
+    this.#connections.closePinned(owner, new ServiceUnreachable(`${owner}: its connections were closed`));
+  }
+
   close(): void {
     this.#connections.destroy();
   }
@@ -107,15 +116,17 @@ function attempt(
   const { connections, limits } = by;
   const { to, address, path, headers, request } = carried;
   const { incoming, outgoing } = request;
+  const handshake = 'pin' in address && address.pin ? new AbortController() : undefined;
   const upstream = httpRequest({
     ...address,
+    ...(handshake && { handshake: handshake.signal }),
     agent: connections,
     method: incoming.method,
     path,
     headers,
     timeout: limits.stillMilliseconds,
   });
-  watchTime(upstream, limits);
+  watchTime(upstream, limits, handshake);
   let answered = false;
   upstream.once('response', (answer) => {
     answered = true;
@@ -133,7 +144,14 @@ function attempt(
     reject(new ServiceUnreachable(`${to}: it changed the protocol without a request`));
   });
   upstream.once('error', (error) => {
-    if (again && upstream.reusedSocket && mayRepeat(incoming) && !outgoing.headersSent && !outgoing.destroyed) {
+    if (
+      again &&
+      !isOurs(error) &&
+      upstream.reusedSocket &&
+      mayRepeat(incoming) &&
+      !outgoing.headersSent &&
+      !outgoing.destroyed
+    ) {
       attempt(carried, by, { resolve, reject }, false);
     } else if (outgoing.headersSent) {
       outgoing.destroy();
@@ -145,26 +163,40 @@ function attempt(
   // A client that still sends a body must be able to end it, to read the response.
   upstream.once('close', () => incoming.unpipe(upstream).resume());
   outgoing.once('close', () => {
-    if (!outgoing.writableFinished || !answered) upstream.destroy();
+    if (!outgoing.writableFinished || !answered) {
+      upstream.destroy();
+      // The request has no socket to destroy before the end of a handshake.
+      handshake?.abort(new ServiceUnreachable(`${to}: the caller disconnected`));
+    }
     resolve();
   });
   if (hasBody(incoming)) send(incoming, upstream, limits.bodyBytes);
   else upstream.end();
 }
 
-const isOurs = (error: Error): boolean => error instanceof ServiceTooSlow || error instanceof BodyTooLargeError;
+const isOurs = (error: Error): boolean =>
+  error instanceof ServiceTooSlow || error instanceof BodyTooLargeError || error instanceof ServiceUnreachable;
 
-function watchTime(upstream: ClientRequest, { connectMilliseconds, stillMilliseconds }: UpstreamLimits): void {
+function watchTime(
+  upstream: ClientRequest,
+  { connectMilliseconds, stillMilliseconds }: UpstreamLimits,
+  handshake: AbortController | undefined,
+): void {
   upstream.once('timeout', () => upstream.destroy(new ServiceTooSlow(`no data for ${stillMilliseconds} ms`)));
-  upstream.once('socket', (socket) => {
-    if (!socket.connecting) return;
-    const late = setTimeout(
-      () => upstream.destroy(new ServiceTooSlow(`no connection within ${connectMilliseconds} ms`)),
-      connectMilliseconds,
-    );
+  const limitUntil = (emitter: EventEmitter, event: string) => {
+    const late = setTimeout(() => {
+      const error = new ServiceTooSlow(`no connection within ${connectMilliseconds} ms`);
+      upstream.destroy(error);
+      handshake?.abort(error);
+    }, connectMilliseconds);
     const stop = () => clearTimeout(late);
-    socket.once('connect', stop);
+    emitter.once(event, stop);
     upstream.once('close', stop);
+  };
+  // The request gets its socket after the handshake.
+  if (handshake) return limitUntil(upstream, 'socket');
+  upstream.once('socket', (socket) => {
+    if (socket.connecting) limitUntil(socket, 'connect');
   });
 }
 
