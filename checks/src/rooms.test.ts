@@ -25,7 +25,7 @@ const ROOMS: Record<string, Record<string, string[]>> = {
     'services/storage': ['bounds', 'http', 'sql', 'projects', 'services'],
     'services/functions': ['http', 'projects', 'services'],
     'services/hosting': ['http', 'services'],
-    upstreams: ['http', 'services'],
+    upstreams: ['http', 'projects', 'services'],
     gateway: ['http', 'sql', 'projects', 'identity', 'services', 'upstreams'],
     standalone: ['http', 'sql', 'projects', 'identity', 'services', 'services/auth', 'services/rest'],
     '.': ['http', 'projects', 'services', 'upstreams', 'gateway', ...SERVICES],
