@@ -30,18 +30,28 @@ export const lookupsOf = (registry: Registry): Pick<GatewayServerOptions, 'tenan
   complete: () => registry.complete,
 });
 
-/** Passes changes of projects to all services, and to the upstreams of apps. */
+/** Upstreams of the projects that no service of this program serves. */
+interface Elsewhere {
+  apps?: Apps;
+  machines?: Services;
+}
+
+/**
+ * Passes changes of projects to all services, and to the upstreams of apps and machines. A change of a project on its
+ * own machine goes to no service, because the login of its database is of use only there.
+ */
 export const listenerOf = (
   services: Services,
   log: Logger,
-  apps?: Apps,
+  { apps, machines = {} }: Elsewhere = {},
 ): Pick<TenantListener, 'onChange' | 'onForget'> => ({
   onChange: (tenant) => {
-    for (const service of Object.values(services)) service.change?.(tenant);
+    const concerned = tenant.upstream === 'machine' ? machines : services;
+    for (const service of Object.values(concerned)) service.change?.(tenant);
   },
   onForget: (ref) => {
     apps?.forget(ref);
-    for (const service of Object.values(services)) {
+    for (const service of [...Object.values(services), ...Object.values(machines)]) {
       service.forget(ref).catch((error: unknown) => log.error({ err: error, ref }, 'service shutdown timed out'));
     }
   },

@@ -36,6 +36,7 @@ import type { DataplaneSettings } from './settings.js';
 import { tenantOutbound } from './tenant-outbound.js';
 import { createApps } from './upstreams/apps.js';
 import { createDeployedServices } from './upstreams/deployed.js';
+import { createMachineServices } from './upstreams/machine.js';
 import { createManagement } from './upstreams/management.js';
 import { createRemoteService } from './upstreams/remote.js';
 import { createRemoteSites } from './upstreams/remote-sites.js';
@@ -52,14 +53,9 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   const { installation } = settings;
   const log = pino({ level: settings.logLevel });
   const client = await KubeClient.connect(await loadKubeConfig(settings.kubeconfig));
-  const services: Services = {
-    auth: createAuthService({ log, outbound: tenantOutbound(settings) }),
-    rest: createRestService(),
-    realtime: realtimeHere(settings, log, client, () => registry),
-    ...storageHere(settings, log, () => registry),
-    ...remoteFunctionsOf(settings),
-  };
+  const services = pooledServices(settings, log, client, () => registry);
   const { closeHosted, ...hosted } = await hostedOf(settings, log);
+  const machines = createMachineServices({ tenant: (ref) => registry.tenant(ref) });
   const functions = await functionsHere(settings, log, () => registry);
   if (functions) services.functions = functions;
   const registry = startRegistry({
@@ -67,7 +63,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     installation,
     log,
     sitesAlone: settings.siteStore !== undefined,
-    ...listenerOf(services, log, hosted.apps),
+    ...listenerOf(services, log, { apps: hosted.apps, machines }),
     ...(functions && { onEnvironment: (ref: string) => functions.refresh(ref) }),
   });
   const deployed = createDeployedServices();
@@ -80,6 +76,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     paused: new PausedProjects(settings.hangRecord ? readHangs(settings.hangRecord) : []),
     ...hosted,
     deployed,
+    machines,
     management,
     metrics,
     log,
@@ -95,13 +92,17 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     encrypted.close();
     hosted.apps.closeSockets();
     // Services close their sockets, for which the server would otherwise wait.
-    await Promise.all([endRequests(server, ...encrypted.fronts), services.realtime?.close()]);
+    await Promise.all([
+      endRequests(server, ...encrypted.fronts),
+      services.realtime?.close(),
+      machines.realtime.close(),
+    ]);
     connected?.close();
     closeHosted();
     management.close();
     stopMetrics();
     await registry.close();
-    await Promise.all([...Object.values(services), ...Object.values(deployed)].map((service) => service.close()));
+    await closeAll(services, deployed, machines);
     await client.close();
   };
   try {
@@ -114,6 +115,22 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     throw error;
   }
 }
+
+const pooledServices = (
+  settings: DataplaneSettings,
+  log: Logger,
+  client: KubeClient,
+  registry: () => Registry,
+): Services => ({
+  auth: createAuthService({ log, outbound: tenantOutbound(settings) }),
+  rest: createRestService(),
+  realtime: realtimeHere(settings, log, client, registry),
+  ...storageHere(settings, log, registry),
+  ...remoteFunctionsOf(settings),
+});
+
+const closeAll = (...sets: Services[]) =>
+  Promise.all(sets.flatMap((services) => Object.values(services)).map((service) => service.close()));
 
 /** Ports of HTTPS, and of plain HTTP beside it, as far as the settings have them. */
 function encryptedPorts(settings: DataplaneSettings, gateway: Server, log: Logger) {

@@ -1,6 +1,6 @@
 /** Services of this data plane, as the gateway needs them. */
 import { type ProjectService } from '@slipway/crds';
-import type { Refusal } from '../http/refusals.js';
+import { type Refusal, serviceDown } from '../http/refusals.js';
 import type { BackendTenant } from '../projects/tenant.js';
 import type { Service, Services } from '../services/service.js';
 import type { ServiceAddress } from './address.js';
@@ -14,13 +14,15 @@ export interface Entry {
   service: Service;
   /** Rules by which the gateway treats this service differently. */
   rules: ServiceRules;
+  /** Response if the service is unreachable. */
+  down: Refusal;
 }
 
-export const entriesOf = (services: Services) =>
+export const entriesOf = (services: Services, down: (service: ProjectService) => Refusal = serviceDown) =>
   new Map<string, Entry>(
     (Object.entries(services) as [ProjectService, Service][]).map(([name, service]) => [
       name,
-      { name, operation: `${name} request`, service, rules: RULES[name] },
+      { name, operation: `${name} request`, service, rules: RULES[name], down: down(name) },
     ]),
   );
 

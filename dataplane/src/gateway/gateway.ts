@@ -19,13 +19,14 @@ import {
   BODY_TOO_LARGE,
   bodiesTooLarge,
   FAILED,
+  machineDown,
+  machinePending,
   NO_VERSION_RUNS,
   NOTHING_DEPLOYED,
   type Refusal,
   refuse,
   STARTING,
   serviceBusy,
-  serviceDown,
   serviceTooSlow,
 } from '../http/refusals.js';
 import { BodiesTooLargeError, BodyTooLargeError, releaseBody } from '../http/request-body.js';
@@ -101,6 +102,8 @@ export interface GatewayOptions extends ProjectPlaces {
   apps?: Apps | undefined;
   /** Upstreams of projects whose auth and REST run in their own pods. */
   deployed?: Record<DeployedName, Service> | undefined;
+  /** Services of projects with a machine of their own; undefined: this gateway forwards to no machine. */
+  machines?: Services | undefined;
   /** True if an ingress forwards all requests, and appends the caller's address. */
   behindIngress?: boolean;
   management: Management;
@@ -163,7 +166,11 @@ export class Gateway {
     const { publicUrl, allowedHosts, trustedProxies } = options;
     this.#answersFor = allowedHosts ? hostCheck({ publicUrl, projectsHost, allowedHosts }) : () => true;
     const pooled = entriesOf(options.services);
-    this.#entries = { pooled, pods: new Map([...pooled, ...entriesOf(options.deployed ?? {})]) };
+    this.#entries = {
+      pooled,
+      pods: new Map([...pooled, ...entriesOf(options.deployed ?? {})]),
+      machine: entriesOf(options.machines ?? {}, machineDown),
+    };
     this.#clientAddress = clientAddress(options.behindIngress, trustedProxies);
     this.#addressOf = addressOf(options.onlyProject, `.${projectsHost}`);
   }
@@ -358,7 +365,8 @@ export class Gateway {
       return BODY_TOO_LARGE;
     }
     if (entry === undefined) return absent(place, tenant);
-    return tenant.services.has(entry.name) ? undefined : unavailable(entry.name, tenant.type);
+    if (!tenant.services.has(entry.name)) return unavailable(entry.name, tenant.type);
+    return tenant.upstream === 'machine' && tenant.machine === undefined ? machinePending() : undefined;
   }
 
   async #decide(request: Admitted, credentials: Credentials): Promise<void> {
@@ -418,7 +426,7 @@ export class Gateway {
       this.options.log.debug({ err: error, requestId }, 'caller disconnected');
       return;
     }
-    const { words, refusal } = failureOf(error, entry.name);
+    const { words, refusal } = failureOf(error, entry);
     this.walls.attempts.failed(error, words, this.#attemptOf(request));
     refuse(outgoing, worded(entry, refusal));
   }
@@ -450,11 +458,11 @@ function hasTwoHosts({ rawHeaders }: IncomingMessage): boolean {
 
 const policyOf = (address: ProjectAddress | undefined) => (address?.ownOrigin ? OWN_ORIGIN : SHARED_ORIGIN);
 
-function failureOf(error: unknown, service: string): { words: string; refusal: Refusal } {
+function failureOf(error: unknown, { name: service, down }: Entry): { words: string; refusal: Refusal } {
   if (error instanceof ConnectionError || error instanceof PoolBusyError) {
-    return { words: 'database of a service unreachable', refusal: serviceDown(service) };
+    return { words: 'database of a service unreachable', refusal: down };
   }
-  if (error instanceof ServiceUnreachable) return { words: 'service unreachable', refusal: serviceDown(service) };
+  if (error instanceof ServiceUnreachable) return { words: 'service unreachable', refusal: down };
   if (error instanceof ServiceTooSlow) return { words: 'service timed out', refusal: serviceTooSlow(service) };
   if (error instanceof ServiceBusy) return { words: 'service overloaded', refusal: serviceBusy(service) };
   return { words: 'request failed', refusal: FAILED };

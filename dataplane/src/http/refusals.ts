@@ -59,6 +59,37 @@ export const serviceDown = (service: string): Refusal => ({
   headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '1' },
 });
 
+/** Response for a project whose machine is unreachable, has another certificate or sent no valid response. */
+export function machineDown(): Refusal {
+  const message = "The project's machine does not answer. The platform repairs it by itself; try again in a moment.";
+  const hint =
+    'If it stays so, its owner restarts a service: POST /projects/{id}/services/{service}/restart, ' +
+    'with auth, postgrest, storage, realtime or nginx as the service.';
+  return {
+    status: 502,
+    body: { type: 'about:blank', title: 'Bad Gateway', status: 502, detail: `${message} ${hint}`, message, hint },
+    headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '2' },
+  };
+}
+
+/** Response of a project whose machine is not set up yet. */
+export function machinePending(): Refusal {
+  const message = "The project's machine is being set up.";
+  const hint = 'GET /projects/{id} shows its status.';
+  return {
+    status: 503,
+    body: {
+      type: 'about:blank',
+      title: 'Service Unavailable',
+      status: 503,
+      detail: `${message} ${hint}`,
+      message,
+      hint,
+    },
+    headers: { 'Content-Type': 'application/problem+json', 'Retry-After': '10' },
+  };
+}
+
 /** Response for a service that did not respond in time. */
 export const serviceTooSlow = (service: string): Refusal => ({
   status: 504,

@@ -13,7 +13,10 @@ export { digest, notify, otherSecrets, type TenantListener } from './tenants.js'
 
 export interface Registry {
   tenant(ref: string): Tenant | undefined;
-  /** Returns a backend project for services; undefined also for a project without one. */
+  /**
+   * Returns a backend project for services; undefined also for a project without one, and for one on its own machine,
+   * whose database and files are there.
+   */
   backend(ref: string): BackendTenant | undefined;
   /** Variables that the owner set for functions, and the URL of the database. */
   environment(ref: string): Record<string, string>;
@@ -66,7 +69,7 @@ export function startRegistry(options: RegistryOptions): Registry {
     tenant: (ref) => tenants.get(ref),
     backend: (ref) => {
       const tenant = tenants.get(ref);
-      return tenant?.kind === 'backend' ? tenant : undefined;
+      return tenant?.kind === 'backend' && tenant.upstream !== 'machine' ? tenant : undefined;
     },
     environment: (ref) => tenants.environment(ref),
     owner: (ref) => tenants.owner(ref),

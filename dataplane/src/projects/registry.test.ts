@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { selfSigned } from '@slipway/certificates/self-signed.testing.js';
 import { FINALIZER, GROUP, VERSION } from '@slipway/crds';
 import { LABEL_PROJECT, namespaceOf, SECRETS, withTargets } from '@slipway/installation';
 import type { KubeClient } from '@slipway/kubernetes';
@@ -244,14 +245,77 @@ test('a project without a signing secret is not served', async () => {
   await until(() => registry.backend(ref) === undefined, 'the project to go');
 });
 
-test('a project with a machine of its own is not served', async () => {
+const onMachine = (ref: string) => registry.tenant(ref) as BackendTenant | undefined;
+
+async function makeDedicated(): Promise<string> {
   const ref = newRef();
   await makeProject(ref, { type: 'dedicated' });
   await makeSecret(ref, SECRETS.keys.name, keysOf('first'));
   await makeSecret(ref, SECRETS.database.name, DATABASE);
-  await makeTenant();
-  assert.is(registry.tenant(ref), undefined);
+  await until(() => registry.tenant(ref), 'the project');
+  return ref;
+}
+
+test('a dedicated project has the machine in its status, and no database of this data plane', async () => {
+  const ref = await makeDedicated();
+  assert.equal([onMachine(ref)?.upstream, onMachine(ref)?.machine], ['machine', undefined]);
+  assert.ok(onMachine(ref)?.services.has('functions'));
+  const certificate = certificateOf(await selfSigned('127.0.0.1'));
+  await setStatus(ref, { placement: 'deployments', server: { address: '127.0.0.1', certificate } });
+  await until(() => onMachine(ref)?.machine, 'the machine');
+  assert.equal([onMachine(ref)?.upstream, onMachine(ref)?.machine], ['machine', { address: '127.0.0.1', certificate }]);
+  assert.is(registry.backend(ref), undefined);
 });
+
+test('a dedicated project with another address or certificate releases its connections', async () => {
+  const ref = await makeDedicated();
+  const certificate = certificateOf(await selfSigned('127.0.0.1'));
+  const renewed = certificateOf(await selfSigned('127.0.0.1'));
+  for (const server of [
+    { address: '127.0.0.1', certificate },
+    { address: '127.0.0.2', certificate },
+    { address: '127.0.0.2', certificate: renewed },
+  ]) {
+    forgotten = [];
+    await setStatus(ref, { server });
+    await until(() => onMachine(ref)?.machine?.certificate === server.certificate, 'the certificate');
+    await until(() => onMachine(ref)?.machine?.address === server.address, 'the address');
+    assert.equal(forgotten, [ref]);
+  }
+  const before = onMachine(ref);
+  await setStatus(ref, { server: { id: '7', cores: 4 } });
+  await makeTenant();
+  assert.is(onMachine(ref), before);
+});
+
+test('a malformed address or certificate of a machine counts as none', async () => {
+  const ref = await makeDedicated();
+  const certificate = certificateOf(await selfSigned('127.0.0.1'));
+  const second = certificateOf(await selfSigned('127.0.0.1'));
+  const good = { address: '127.0.0.1', certificate };
+  const withAddress = ['evil.example', '127.1', '1.2.3.4:80', '010.0.0.1', '::1', '', ' 127.0.0.1'].map((address) => ({
+    ...good,
+    address,
+  }));
+  const body = certificate.split('\n').slice(1, 3).join('\n');
+  const withCertificate = [
+    'garbage',
+    '',
+    certificate + second,
+    certificate.replace('CERTIFICATE', 'X509 CRL'),
+    `-----BEGIN CERTIFICATE-----\n${body}\n-----END CERTIFICATE-----\n`,
+    `${certificate}-----BEGIN PRIVATE KEY-----`,
+    `# ${certificate}`,
+  ].map((text) => ({ ...good, certificate: text }));
+  for (const server of [...withAddress, ...withCertificate]) {
+    await setStatus(ref, { server: good });
+    await until(() => onMachine(ref)?.machine, 'the machine');
+    await setStatus(ref, { server });
+    await until(() => onMachine(ref) && !onMachine(ref)?.machine, `no machine for ${JSON.stringify(server)}`);
+  }
+});
+
+const certificateOf = (pem: string) => pem.slice(pem.indexOf('-----BEGIN CERTIFICATE-----'));
 
 test('a frontend project is hosted without a database login or key, even if Secrets have some', async () => {
   const ref = newRef();

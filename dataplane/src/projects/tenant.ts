@@ -20,9 +20,16 @@ interface AnyTenant {
 
 /**
  * Programs that serve a project: `pooled`, this data plane for all services; `pods`, the project's own for auth and
- * REST.
+ * REST; `machine`, those on the project's own machine, with its database.
  */
-export type Upstream = 'pooled' | 'pods';
+export type Upstream = 'pooled' | 'pods' | 'machine';
+
+export interface Machine {
+  /** IPv4 address. */
+  address: string;
+  /** The only certificate that the machine may have, in PEM. */
+  certificate: string;
+}
 
 interface AnyHostedTenant extends AnyTenant {
   /** Origin of the project, which no other one shares; undefined: this installation has no domain for projects. */
@@ -51,11 +58,13 @@ export interface AppUpstream {
 export interface BackendTenant extends AnyTenant {
   kind: 'backend';
   /**
-   * Changes when the project gets another database or plan, which makes its connections and caches useless. Passwords
-   * may change without it.
+   * Changes when the project gets another database, plan, machine or certificate of it, which makes its connections and
+   * caches useless. Passwords may change without it.
    */
   incarnation: string;
   upstream: Upstream;
+  /** Set only for the upstream `machine`; undefined there: the machine is not set up yet. */
+  machine?: Machine | undefined;
   /** The secret that signs new tokens. */
   jwtSecret: string;
   /** Next and previous secret during a rotation, whose tokens are valid too. */

@@ -1,7 +1,7 @@
 /**
  * Projects that this process serves, joined from their objects in the Kubernetes API. A backend needs its Project and
- * both Secrets, a site or an app only its Project. Projects that are being deleted, or have their own machine,
- * are left out; suspended ones are included.
+ * both Secrets, a site or an app only its Project. Projects that are being deleted are left out; suspended ones are
+ * included.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -33,6 +33,7 @@ import { underWay } from '@slipway/program';
 import { placeDatabase } from '../sql/account-shares.js';
 import type { Login } from '../sql/login.js';
 import { parseAppUpstream } from './app-upstream.js';
+import { parseMachine } from './machine.js';
 import type { AppTenant, BackendTenant, SiteTenant, Tenant, Upstream } from './tenant.js';
 
 export type ProjectObject = Pick<Project, 'spec' | 'status'> & KubeObject;
@@ -112,7 +113,7 @@ export class Tenants {
     const known = this.#tenants.get(ref);
     const tenant = this.#join(ref);
     if (tenant?.revision === known?.revision) return;
-    placeDatabase(ref, tenant?.kind === 'backend' ? tenant.authenticator : undefined);
+    placeDatabase(ref, tenant?.kind === 'backend' && tenant.upstream !== 'machine' ? tenant.authenticator : undefined);
     if (tenant === undefined) this.#tenants.delete(ref);
     else this.#tenants.set(ref, tenant);
     if (known !== undefined && known.kind !== 'site') notify(this.listener, known, tenant);
@@ -131,7 +132,7 @@ export class Tenants {
     if (project === undefined || project.metadata.deletionTimestamp) return undefined;
     const type = typeOf(project);
     if (isHosted(type)) return type === 'app' ? this.#app(project) : this.#site(project);
-    return TYPES[type].hasDatabase && !hasOwnMachine(type) ? this.#backend(project) : undefined;
+    return TYPES[type].hasDatabase ? this.#backend(project) : undefined;
   }
 
   #site(project: ProjectObject): SiteTenant {
@@ -180,12 +181,16 @@ export class Tenants {
     const authConfig = valuesOf(secrets.authConfigs, ref, SECRETS.auth.name) ?? {};
     const services = availableServices(type, plan, this.installation.openedServices);
     const { host, port, database: name } = authenticator;
+    const { placement = 'pooled', server } = project.status ?? {};
+    const isOnMachine = hasOwnMachine(type);
+    const machine = isOnMachine ? parseMachine(server) : undefined;
     const tenant = {
       kind: 'backend' as const,
       ref,
-      incarnation: digest(project.metadata.uid, type, plan, host, port, name),
+      incarnation: digest(project.metadata.uid, type, plan, host, port, name, machine),
       suspended: isSuspended(project),
-      upstream: UPSTREAMS[project.status?.placement ?? 'pooled'],
+      upstream: isOnMachine ? ('machine' as const) : UPSTREAMS[placement],
+      ...(isOnMachine && { machine }),
       jwtSecret,
       otherJwtSecrets: otherSecrets(jwtSecret, keys[SECRETS.keys.nextJwtSecret], keys[SECRETS.keys.previousJwtSecret]),
       anonKey,
