@@ -3,8 +3,9 @@
  * the first call, used by all, and opened again by the next call after it ended. Every connection must have the same
  * host key.
  */
+import type { Duplex } from 'node:stream';
 import { type CommandOptions, type CommandResult, runCommand } from './command.js';
-import { openConnection, type SshConnection, type SshTarget } from './connection.js';
+import { openConnection, opened, type SshConnection, type SshTarget } from './connection.js';
 import { SshError } from './ssh-error.js';
 import { type Upload, uploadFile } from './upload.js';
 
@@ -38,6 +39,15 @@ export class SshClient {
 
   async upload(upload: Upload, signal: AbortSignal): Promise<void> {
     await uploadFile(await this.#connected(signal), upload, signal);
+  }
+
+  /** Connects to a Unix socket on the machine. Rejects with the kind `closed` if nothing listens there. */
+  async connect(socketPath: string, signal: AbortSignal): Promise<Duplex> {
+    return opened(
+      await this.#connected(signal),
+      (client, done) => client.openssh_forwardOutStreamLocal(socketPath, done),
+      signal,
+    );
   }
 
   /** Closes the connection. Commands in progress reject. Later calls reject too. */
