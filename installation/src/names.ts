@@ -42,6 +42,8 @@ export const SETUP_SECRET = { name: 'slipway-setup', code: 'code' } as const;
  * token.
  */
 export const FUNCTIONS_SECRET = { name: PROGRAMS.functions, token: 'token' } as const;
+/** Secret with the label of this installation at the provider of machines. */
+export const MACHINES_SECRET = { name: 'slipway-machines', label: 'label' } as const;
 /** Port at which a functions pod receives the functions to serve. The URLs of those pods have the port for calls. */
 export const FUNCTIONS_CONTROL_PORT = 8081;
 /**

@@ -11,6 +11,7 @@ import {
   FUNCTIONS_SECRET,
   HOSTING_SECRET,
   LABEL_MANAGED_BY,
+  MACHINES_SECRET,
   MANAGED_BY,
   POSTGRES_SECRET,
   PROGRAMS,
@@ -105,6 +106,17 @@ export const functionsToken = (client: KubeClient) => tokenIn(client, FUNCTIONS_
 
 /** Returns the token of the store of sites. It also signs the tokens of builds. */
 export const hostingToken = (client: KubeClient) => tokenIn(client, HOSTING_SECRET);
+
+/**
+ * Returns the label of this installation at the provider of machines. It is random, so that two installations with one
+ * account of the provider keep their machines apart.
+ */
+export async function machineLabel(client: KubeClient): Promise<string> {
+  const { name, label } = MACHINES_SECRET;
+  const make = () => ({ [label]: `s${randomBytes(5).toString('hex')}` });
+  const kept = await generatedSecret(client, { namespace: SYSTEM_NAMESPACE, name, labels: LABELS, make });
+  return kept[label] as string;
+}
 
 async function tokenIn(client: KubeClient, { name, token }: { name: string; token: string }): Promise<string> {
   const make = () => ({ [token]: newSecret() });

@@ -1,4 +1,5 @@
 /** A Secret with values that are generated once. The first caller generates them, and all others read them. */
+import type { OwnerReference } from '@slipway/crds';
 import { isConflict, isNotFound, type KubeClient, type KubeObject } from '@slipway/kubernetes';
 
 interface Secret extends KubeObject {
@@ -9,13 +10,15 @@ export interface KeptSecret {
   namespace: string;
   name: string;
   labels: Record<string, string>;
+  /** The Secret is deleted with these objects. Default: none. */
+  ownerReferences?: readonly OwnerReference[];
   /** Returns the values to add to `current`. Existing values are kept. */
   make(current: Record<string, string>): Record<string, string>;
 }
 
 /** Returns the values of the Secret as text. */
 export async function generatedSecret(client: KubeClient, kept: KeptSecret): Promise<Record<string, string>> {
-  const { namespace, name, labels, make } = kept;
+  const { namespace, name, labels, ownerReferences, make } = kept;
   const path = `/api/v1/namespaces/${namespace}/secrets`;
   const read = async () => filled(client, `${path}/${name}`, await client.get<Secret>(`${path}/${name}`), make);
   try {
@@ -23,7 +26,8 @@ export async function generatedSecret(client: KubeClient, kept: KeptSecret): Pro
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }
-  const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name, namespace, labels }, stringData: make({}) };
+  const metadata = { name, namespace, labels, ...(ownerReferences && { ownerReferences }) };
+  const secret = { apiVersion: 'v1', kind: 'Secret', metadata, stringData: make({}) };
   try {
     return plainText(await client.create<Secret>(path, secret as unknown as Secret));
   } catch (error) {
