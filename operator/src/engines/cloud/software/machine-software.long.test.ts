@@ -141,7 +141,7 @@ test('a role logs in over TLS by pgbouncer, and superusers, wrong passwords and 
   assert.equal((await client.query('SELECT current_user AS me')).rows, [{ me: 'shop' }]);
   await client.end();
   assert.match(await pooledError('shop', 'wrong'), /auth|password/i);
-  for (const user of ['slipway', 'pgbouncer']) {
+  for (const user of ['slipway', 'slipway_pgbouncer', 'pgbouncer']) {
     assert.match(await pooledError(user, user === 'slipway' ? request.superuserPassword : ''), /auth|password|user/i);
   }
   const { host, port, user, password, database } = pooled('shop', PASSWORD);

@@ -2,8 +2,12 @@
 export const UNIT_FOLDER = '/etc/systemd/system';
 export const SETTINGS = '/etc/slipway';
 export const RELEASE = '/opt/slipway/current';
-/** The folder of Postgres' Unix socket. The port, which names the socket, is 5432. */
+/** The port is a part of the name of Postgres' Unix socket. */
+export const POSTGRES_PORT = 5432;
+/** The folder of that socket. */
 export const POSTGRES_SOCKET = '/run/slipway/postgres';
+/** The role of pgbouncer. `pgbouncer` is a group without login, which the grants of a moved app may name. */
+export const POOLER_ROLE = 'slipway_pgbouncer';
 export const CERTIFICATE = `${SETTINGS}/tls/certificate.pem`;
 export const PRIVATE_KEY = `${SETTINGS}/tls/private-key.pem`;
 /** The project's document. It is outside of /etc, because the sandbox of functions shows that folder. */

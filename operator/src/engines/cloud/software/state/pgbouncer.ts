@@ -2,7 +2,7 @@
  * pgbouncer of Debian: Postgres over TLS at port 6543, for `db_url`. Clients log in as with Postgres itself, and
  * pgbouncer has no password: it reads verifiers as a role that only its account can become.
  */
-import { CERTIFICATE, POSTGRES_SOCKET, PRIVATE_KEY, SETTINGS } from './paths.js';
+import { CERTIFICATE, POOLER_ROLE, POSTGRES_SOCKET, PRIVATE_KEY, SETTINGS } from './paths.js';
 import { POSTGRES_UNIT } from './postgres.js';
 import { memoryMax, pooledConnections } from './sizes.js';
 import type { MachineFile, Part, StateRequest } from './state.js';
@@ -31,7 +31,7 @@ export function pgbouncer({ machine }: StateRequest): Part {
     unix_socket_dir: '',
     auth_type: 'scram-sha-256',
     auth_file: USERS_FILE,
-    auth_user: 'pgbouncer',
+    auth_user: POOLER_ROLE,
     auth_query: VERIFIER,
     client_tls_sslmode: 'require',
     client_tls_key_file: PRIVATE_KEY,
@@ -60,7 +60,7 @@ export function pgbouncer({ machine }: StateRequest): Part {
   const read = [
     file(SETTINGS_FILE, `${databases}\n[pgbouncer]\n${lines.join('')}`),
     // The role has no password. The file must name it all the same.
-    file(USERS_FILE, '"pgbouncer" ""\n'),
+    file(USERS_FILE, `"${POOLER_ROLE}" ""\n`),
   ];
   const files = [...read.map(({ path }) => path), CERTIFICATE, PRIVATE_KEY];
   return {

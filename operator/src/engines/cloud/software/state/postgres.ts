@@ -1,5 +1,6 @@
 /** Postgres of the release. It listens on a Unix socket alone, and its first start makes the cluster. */
-import { POSTGRES_SOCKET, RELEASE, SETTINGS } from './paths.js';
+import { REPLICATION_ROLE } from '@slipway/installation';
+import { POOLER_ROLE, POSTGRES_SOCKET, RELEASE, SETTINGS } from './paths.js';
 import { oneLine, releaseId } from './quoting.js';
 import { memoryMax, postgresSizes } from './sizes.js';
 import type { MachineFile, Part, StateRequest } from './state.js';
@@ -31,11 +32,14 @@ const FIXED = {
   log_timezone: 'UTC',
 };
 
-/** pgbouncer reads the verifiers of passwords as a role that only its account can become. */
-const ACCESS = `local all pgbouncer peer map=pgbouncer
+/**
+ * pgbouncer reads the verifiers of passwords as a role that only its account can become. It reads them in the database
+ * that a client asks for, where only the project's roles and that of realtime may connect.
+ */
+const ACCESS = `local all ${POOLER_ROLE} peer map=pgbouncer
 local all,replication all scram-sha-256
 `;
-const IDENTITIES = 'pgbouncer slipway-pgbouncer pgbouncer\n';
+const IDENTITIES = `pgbouncer slipway-pgbouncer ${POOLER_ROLE}\n`;
 
 /** A cluster appears by a rename, complete. That of another major version is refused. */
 const START = `#!/bin/sh
@@ -52,7 +56,9 @@ if [ ! -e "$data" ]; then
   rm -rf "$data.partial"
   "$programs/initdb" --pgdata "$data.partial" --username slipway --pwfile ${FOLDER}/superuser-password \\
     --auth scram-sha-256 --encoding UTF8 --locale C --locale-provider builtin --builtin-locale C.UTF-8 >/dev/null
-  echo 'CREATE ROLE pgbouncer LOGIN IN ROLE pg_read_all_data;' |
+  printf '%s\\n' 'CREATE ROLE ${POOLER_ROLE} LOGIN IN ROLE pg_read_all_data;' \\
+    'CREATE ROLE ${REPLICATION_ROLE} REPLICATION NOLOGIN;' \\
+    'GRANT ${REPLICATION_ROLE} TO ${POOLER_ROLE} WITH INHERIT TRUE, SET FALSE;' |
     "$programs/postgres" --single -D "$data.partial" postgres >/dev/null
   sync --file-system "$data.partial"
   mv -T "$data.partial" "$data"
