@@ -27,7 +27,7 @@ test('the reason for an unavailable type names the missing capability, and the a
   assert.is(
     whyTypeUnavailable('dedicated', local),
     'projects of type dedicated are not available on this installation (available: shared, frontend), ' +
-      'which has no provider of machines',
+      'which has no provider of machines: set SLIPWAY_HCLOUD_TOKEN_FILE, on one machine',
   );
   const open = { publicUrl: 'https://backend.example.com' };
   assert.match(

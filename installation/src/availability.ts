@@ -13,6 +13,7 @@ import {
   type ProjectType,
   TYPES,
 } from '@slipway/crds';
+import { MACHINE_TOKEN_SETTING } from './machine-provider.js';
 import { hasSites, PROJECTS_DOMAIN_SETTING, type ProjectPlaces } from './web-addresses.js';
 
 /**
@@ -28,7 +29,8 @@ const MISSING: Partial<Record<Capability, (places: ProjectPlaces) => string | un
     if (engine && 'form' in engine) return undefined;
     return engine ? `runs no containers: ${engine.lacking}` : 'runs no containers of apps';
   },
-  machines: () => 'has no provider of machines',
+  machines: ({ hasMachines }) =>
+    hasMachines ? undefined : `has no provider of machines: set ${MACHINE_TOKEN_SETTING}, on one machine`,
 };
 
 /** Undefined: the installation has the capability; the operator's `compose.ts` creates it. */

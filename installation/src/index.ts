@@ -13,6 +13,7 @@ export * from './env-targets.js';
 export * from './first-commands.js';
 export * from './installation.js';
 export * from './machine-project.js';
+export * from './machine-provider.js';
 export * from './names.js';
 export * from './plan-limits.js';
 export * from './pods.js';

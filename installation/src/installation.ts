@@ -6,6 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { type OpenedServices, openedServices, SHARED_SERVICES_SETTING } from './availability.js';
 import { CONTAINER_ENGINE_SETTING, readContainerEngine } from './container-engine.js';
+import { MACHINE_TOKEN_SETTING } from './machine-provider.js';
 import { readSite, SITE_SETTING, type Site } from './site.js';
 import {
   CORS_ORIGINS_SETTING,
@@ -79,6 +80,7 @@ function ofMachine(environment: Record<string, string | undefined>): Installatio
     publicUrl: publicUrl.replace(/\/$/, ''),
     projectsDomain: readProjectsDomain(environment[PROJECTS_DOMAIN_SETTING]),
     containerEngine: readContainerEngine(environment[CONTAINER_ENGINE_SETTING]),
+    hasMachines: Boolean(environment[MACHINE_TOKEN_SETTING]),
     corsOrigins: readOrigins(environment[CORS_ORIGINS_SETTING]),
     openedServices: openedServices(environment[SHARED_SERVICES_SETTING]),
     site: undefined,

@@ -72,6 +72,8 @@ export interface ProjectPlaces {
   projectsDomain?: string | undefined;
   /** Undefined: a cluster, which runs no containers of apps. */
   containerEngine?: ContainerEngine | undefined;
+  /** True if a provider of machines is configured. */
+  hasMachines?: boolean;
 }
 
 /** Returns a project's address in an installation where each project has its own host name. */

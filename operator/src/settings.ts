@@ -4,10 +4,15 @@ import type { AcmeSettings } from '@slipway/certificates';
 import {
   BUILDS_AT_ONCE_SETTING,
   type ContainerEngine,
+  MACHINE_LABEL_SETTING,
+  MACHINE_TOKEN_SETTING,
+  MACHINE_URL_SETTING,
   type OpenedServices,
   POD_URLS_SETTINGS,
   readBuildsAtOnce,
   readInstallation,
+  readMachineLabel,
+  readMachineUrl,
   readPodUrls,
   type Site,
 } from '@slipway/installation';
@@ -66,6 +71,23 @@ export interface MachineSettings extends SharedSettings {
   appsDatabase?: string | undefined;
   /** Undefined: this installation orders no certificates. */
   certificates?: { folder: string; acme: AcmeSettings } | undefined;
+  /** True if `machines` is set. */
+  hasMachines?: boolean;
+  /** Undefined: this installation has no provider of machines. */
+  machines?: MachinesSettings | undefined;
+}
+
+export interface MachinesSettings {
+  /** The file of the provider's API token. */
+  tokenFile: string;
+  /** Undefined: the provider's own address. */
+  url: string | undefined;
+  /** The label of this installation at the provider. Undefined: it is chosen once. */
+  label: string | undefined;
+  /** The folder of the packed software. */
+  folder: string;
+  /** The folder of sockets that lead to machines. */
+  sockets: string;
 }
 
 export interface BuildsSettings {
@@ -87,7 +109,8 @@ type Environment = Record<string, string | undefined>;
 
 export function readSettings(environment: Environment): OperatorSettings {
   const logLevel = logLevelOf(environment);
-  const { site, publicUrl, projectsDomain, openedServices, containerEngine } = readInstallation(environment);
+  const { site, publicUrl, projectsDomain, openedServices, containerEngine, hasMachines } =
+    readInstallation(environment);
   const shared = {
     kubeconfig: environment.KUBECONFIG || undefined,
     listen: settingOf(environment, 'SLIPWAY_LISTEN', LISTEN_FORM),
@@ -122,6 +145,19 @@ export function readSettings(environment: Environment): OperatorSettings {
     }),
     builds: readBuilds(environment),
     certificates: readCertificates(environment),
+    ...(hasMachines && { hasMachines }),
+    machines: hasMachines ? readMachines(environment) : undefined,
+  };
+}
+
+function readMachines(environment: Environment): MachinesSettings {
+  const folder = { pattern: /^\/./, like: '/var/lib/slipway/machines' };
+  return {
+    tokenFile: settingOf(environment, MACHINE_TOKEN_SETTING, { pattern: /./, like: '/etc/slipway/token' }),
+    url: readMachineUrl(environment[MACHINE_URL_SETTING]),
+    label: readMachineLabel(environment[MACHINE_LABEL_SETTING]),
+    folder: settingOf(environment, 'SLIPWAY_MACHINES_DIR', folder),
+    sockets: settingOf(environment, 'SLIPWAY_MACHINES_SOCKETS', folder),
   };
 }
 

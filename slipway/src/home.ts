@@ -36,6 +36,8 @@ export interface Home {
   builds: string;
   /** Disks of the projects' apps. */
   apps: string;
+  /** The packed software of dedicated projects' machines. */
+  machines: string;
   sockets: {
     folder: string;
     postgres: string;
@@ -43,6 +45,7 @@ export interface Home {
     api: string;
     operator: string;
     functions: string;
+    machines: string;
   };
 }
 
@@ -70,6 +73,7 @@ export async function openHome(folder: string): Promise<Home> {
     sites: path.join(real, 'sites'),
     builds: path.join(real, 'builds'),
     apps: path.join(real, 'apps'),
+    machines: path.join(real, 'machines'),
     sockets: socketsOf(real),
   };
   for (const each of [home.secrets, home.tls, home.certificates, home.programs, home.logs, home.cache]) {
@@ -155,6 +159,7 @@ export function socketsOf(home: string): Home['sockets'] {
     api: path.join(folder, 'api.sock'),
     operator: path.join(folder, 'operator.sock'),
     functions: path.join(folder, 'functions.sock'),
+    machines: path.join(folder, 'machines'),
   };
 }
 

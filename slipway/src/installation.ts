@@ -25,7 +25,17 @@ export interface Installation {
 const FOLDERS = ['secrets', 'tls', 'programs', 'logs', 'cache'];
 /** Names of links in the home, or of folders in their place. */
 const LINKS = ['functions', 'postgres', 'platform-postgres'];
-const OTHERS = ['certificates', 'storage', 'sites', 'builds', 'apps', 'kubeconfig', 'services-shared', '.probe'];
+const OTHERS = [
+  'certificates',
+  'storage',
+  'sites',
+  'builds',
+  'apps',
+  'machines',
+  'kubeconfig',
+  'services-shared',
+  '.probe',
+];
 /** Files that are removed last, because they prevent a start, and identify the folder as a home. */
 export const LAST = ['pid', 'lock', 'lock-journal', REMOVAL_MARKER];
 /** Matches files with these names that a killed process left unfinished. */

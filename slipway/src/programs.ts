@@ -131,6 +131,8 @@ const ENVIRONMENTS: Record<ProgramName, (platform: Platform) => Pick<ProgramPlan
       SLIPWAY_BUILDS_DIR: home.builds,
       SLIPWAY_APPS_DIR: home.apps,
       SLIPWAY_APPS_DATABASE: appsDatabase(settings),
+      SLIPWAY_MACHINES_DIR: home.machines,
+      SLIPWAY_MACHINES_SOCKETS: home.sockets.machines,
       ...orders({ settings, home }),
     },
   }),

@@ -11,11 +11,16 @@ import {
   BUILDS_AT_ONCE_SETTING,
   CORS_ORIGINS_SETTING,
   checkPlatformHost,
+  MACHINE_LABEL_SETTING,
+  MACHINE_TOKEN_SETTING,
+  MACHINE_URL_SETTING,
   openedServices,
   PROJECTS_DOMAIN_SETTING,
   REGISTRATION_SETTING,
   readAllowedHosts,
   readBuildsAtOnce,
+  readMachineLabel,
+  readMachineUrl,
   readOrigins,
   readProjectsDomain,
   readRegistration,
@@ -70,6 +75,8 @@ const PASSED_ON = [
   'SLIPWAY_SMTP_FROM',
   ALLOWED_NETWORKS_SETTING,
   BUILDS_AT_ONCE_SETTING,
+  MACHINE_URL_SETTING,
+  MACHINE_LABEL_SETTING,
 ];
 
 /** Describes each setting for `--help`. */
@@ -140,6 +147,12 @@ export const SETTINGS_HELP = `
   SLIPWAY_BUILDS_AT_ONCE
                       builds of sites that run at the same time, each
                       with 1 GiB of memory or more                       (2)
+  SLIPWAY_HCLOUD_TOKEN_FILE
+                      a file with an API token of Hetzner Cloud, where
+                      dedicated projects get machines                    (none: no dedicated projects)
+  SLIPWAY_HCLOUD_URL  the address of its API                             (the provider's)
+  SLIPWAY_HCLOUD_LABEL
+                      the name of this installation at the provider      (random, once)
   SLIPWAY_CA_FILE     a file of certificate authorities (PEM) that the
                       platform, builds and functions trust besides the
                       system's                                           (none)
@@ -230,6 +243,8 @@ function passedOn(environment: NodeJS.ProcessEnv, folder: string, url: string): 
     readTrustedProxies(environment[TRUSTED_PROXIES_SETTING]);
     readNetworks(environment[ALLOWED_NETWORKS_SETTING]);
     readBuildsAtOnce(environment[BUILDS_AT_ONCE_SETTING]);
+    readMachineUrl(environment[MACHINE_URL_SETTING]);
+    readMachineLabel(environment[MACHINE_LABEL_SETTING]);
   } catch (error) {
     throw new StartProblem((error as Error).message);
   }
@@ -244,7 +259,24 @@ function passedOn(environment: NodeJS.ProcessEnv, folder: string, url: string): 
     );
   }
   if (environment.SLIPWAY_SMTP_URL) checkSmtp(environment.SLIPWAY_SMTP_URL, environment.SLIPWAY_SMTP_FROM, folder);
-  return Object.fromEntries(PASSED_ON.flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])));
+  const own = PASSED_ON.flatMap((name) => (environment[name] ? [[name, environment[name]]] : []));
+  const tokenFile = environment[MACHINE_TOKEN_SETTING];
+  if (!tokenFile) return Object.fromEntries(own);
+  return { ...Object.fromEntries(own), [MACHINE_TOKEN_SETTING]: checkedTokenFile(path.resolve(folder, tokenFile)) };
+}
+
+/** The error does not quote the file, because it contains a token. */
+function checkedTokenFile(file: string): string {
+  let token = '';
+  try {
+    token = readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new StartProblem(`${MACHINE_TOKEN_SETTING} is "${file}": it must be a readable file (${code})`);
+  }
+  if (!/^[\x21-\x7e]+$/.test(token))
+    throw new StartProblem(`${MACHINE_TOKEN_SETTING} is "${file}": it must be a file that holds an API token alone`);
+  return file;
 }
 
 function authorities(environment: NodeJS.ProcessEnv, folder: string): string | undefined {

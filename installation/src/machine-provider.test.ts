@@ -1,0 +1,23 @@
+/** Tests the settings of the provider of machines. */
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { readMachineLabel, readMachineUrl } from './machine-provider.js';
+
+test('a label is a part of a host name', () => {
+  for (const label of ['a', 'shop-1', 'a'.repeat(20)]) assert.is(readMachineLabel(label), label);
+  for (const label of ['Shop', '-a', 'a-', 'a.b', 'a b', 'a\n', 'a'.repeat(21)]) {
+    assert.throws(() => readMachineLabel(label), /SLIPWAY_HCLOUD_LABEL is "/, label);
+  }
+  assert.is(readMachineLabel(''), undefined);
+  assert.is(readMachineLabel(undefined), undefined);
+});
+
+test('an address of the provider is a URL without a login', () => {
+  assert.is(readMachineUrl('http://127.0.0.1:18500/v1'), 'http://127.0.0.1:18500/v1');
+  assert.is(readMachineUrl(''), undefined);
+  for (const url of ['ftp://a/v1', 'a', 'https://user:word@a/v1', 'https://a/v1?x=1', 'https://a/v1#x']) {
+    assert.throws(() => readMachineUrl(url), /SLIPWAY_HCLOUD_URL is "/, url);
+  }
+});
+
+test.run();

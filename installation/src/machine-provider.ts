@@ -1,0 +1,26 @@
+/**
+ * The provider of machines for dedicated projects. In: variables, which all programs of an installation read. Out:
+ * whether there is one. Only the operator reads the token.
+ */
+export const MACHINE_TOKEN_SETTING = 'SLIPWAY_HCLOUD_TOKEN_FILE';
+export const MACHINE_URL_SETTING = 'SLIPWAY_HCLOUD_URL';
+export const MACHINE_LABEL_SETTING = 'SLIPWAY_HCLOUD_LABEL';
+
+/** A part of the names of machines, which are host names of at most 63 characters. */
+const LABEL_FORM = /^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$/;
+
+/** Throws an error that names the variable. */
+export function readMachineLabel(value: string | undefined): string | undefined {
+  if (!value || LABEL_FORM.test(value)) return value || undefined;
+  throw new Error(
+    `${MACHINE_LABEL_SETTING} is ${JSON.stringify(value)}: set at most 20 lowercase letters, digits and hyphens`,
+  );
+}
+
+/** Throws an error that names the variable. */
+export function readMachineUrl(value: string | undefined): string | undefined {
+  if (!value) return undefined;
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  if (url && /^https?:$/.test(url.protocol) && !url.username && !url.search && !url.hash) return value;
+  throw new Error(`${MACHINE_URL_SETTING} is ${JSON.stringify(value)}: set an address, such as https://api.example/v1`);
+}
