@@ -46,6 +46,7 @@ const ROOMS: Record<string, Record<string, string[]>> = {
     'engines/postgres': ['runtime', 'capabilities'],
     'engines/machine': ['runtime', 'capabilities', 'engines', 'engines/postgres'],
     'engines/kubernetes': ['runtime', 'capabilities', 'engines', 'engines/postgres'],
+    'engines/cloud': ['runtime', 'capabilities', 'engines', 'engines/postgres'],
     controllers: ['runtime', 'capabilities'],
     types: ['controllers'],
     '.': [
@@ -56,6 +57,7 @@ const ROOMS: Record<string, Record<string, string[]>> = {
       'engines/postgres',
       'engines/machine',
       'engines/kubernetes',
+      'engines/cloud',
       'controllers',
       'types',
     ],

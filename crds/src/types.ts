@@ -39,7 +39,6 @@ const onEveryPlan = (...services: ProjectService[]): Record<Plan, readonly Proje
   enterprise: services,
 });
 
-/** No installation has the capability `machines` yet. So the type `dedicated` has no implementation. */
 export const TYPES: Readonly<Record<ProjectType, TypeTraits>> = {
   shared: {
     hasDatabase: true,
@@ -53,7 +52,7 @@ export const TYPES: Readonly<Record<ProjectType, TypeTraits>> = {
     services: onEveryPlan(...PROJECT_SERVICES),
     isOpened: false,
     isBuilt: false,
-    needs: ['isolation', 'machines'],
+    needs: ['isolation', 'services', 'machines'],
   },
   frontend: {
     hasDatabase: false,

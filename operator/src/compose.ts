@@ -4,10 +4,11 @@
  * the URL of each project.
  */
 
+import { rm } from 'node:fs/promises';
 import { isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import path from 'node:path';
-import { CAPABILITIES, type Capability, typeOf } from '@slipway/crds';
+import { CAPABILITIES, type Capability, hasOwnMachine, typeOf } from '@slipway/crds';
 import {
   hasSites,
   lacksOf,
@@ -23,6 +24,7 @@ import { AppLogs, ContentStoreClient } from '@slipway/sites';
 import type { Logger } from 'pino';
 import type { Capabilities, FunctionEngine, Isolation } from './capabilities/index.js';
 import type { ProjectCaches } from './controllers/project/controller.js';
+import type { CloudMachines } from './engines/cloud/machines/cloud-machines.js';
 import { ContainerApps } from './engines/containers/container-apps.js';
 import type { LinkedPlace } from './engines/containers/machine-routing.js';
 import { ApiRoute } from './engines/kubernetes/api-route.js';
@@ -51,10 +53,16 @@ import { PauseWatch } from './engines/pause-watch.js';
 import { replicationPassword } from './engines/postgres/replication-password.js';
 import type { EndedSession } from './engines/postgres/session-watch.js';
 import { PlatformInstallation } from './installation/installation.js';
-import { functionsToken, hostingToken } from './installation/secrets.js';
+import { functionsToken, hostingToken, machineLabel } from './installation/secrets.js';
 import type { EventRecorder } from './runtime/events.js';
 import type { Metrics } from './runtime/metrics.js';
-import type { BuildsSettings, ClusterSettings, MachineSettings, OperatorSettings } from './settings.js';
+import type {
+  BuildsSettings,
+  ClusterSettings,
+  MachineSettings,
+  MachinesSettings,
+  OperatorSettings,
+} from './settings.js';
 
 export interface Installed {
   capabilities: Capabilities;
@@ -78,7 +86,7 @@ export interface EngineWorld {
 }
 
 export async function install(settings: OperatorSettings, deps: EngineWorld): Promise<Installed> {
-  const installed = 'site' in settings ? await onCluster(settings, deps) : onMachine(settings, deps);
+  const installed = 'site' in settings ? await onCluster(settings, deps) : await onMachine(settings, deps);
   // Other programs reject types by that list, without knowing the capabilities of this program. So the list must match
   // the capabilities.
   const places = placesOf(settings);
@@ -172,7 +180,7 @@ function clusterBuilds(site: Site, urls: readonly string[], { client, metrics, l
   return new KubernetesBuilds({ client, store, storeToken, site, metrics, log });
 }
 
-function onMachine(settings: MachineSettings, deps: EngineWorld): Installed {
+async function onMachine(settings: MachineSettings, deps: EngineWorld): Promise<Installed> {
   const { client, log } = deps;
   const { publicUrl, projectsDomain, functionsSocket } = settings;
   const projectUrl = (ref: string) => projectUrlOf({ publicUrl, projectsDomain, site: undefined }, ref);
@@ -194,7 +202,9 @@ function onMachine(settings: MachineSettings, deps: EngineWorld): Installed {
   const hosting = hasSites(settings) ? new MachineHosting(settings.dataplaneUrl, siteUrl, certificatesOf) : undefined;
   const apps = appsOf(settings, log);
   const builds = settings.builds && machineBuilds(settings.builds, { apps, siteUrl, settings, deps });
+  const machines = settings.machines && (await cloudMachines(settings.machines, deps));
   const functions = functionsSocket ? new EmbeddedFunctions(functionsSocket) : undefined;
+  const functionEngine = functions ?? noFunctions('SLIPWAY_FUNCTIONS_SOCKET is not set');
   return {
     capabilities: {
       isolation: sharedMachine,
@@ -203,13 +213,15 @@ function onMachine(settings: MachineSettings, deps: EngineWorld): Installed {
       hosting,
       builds: builds ?? noBuilds(NO_FOLDERS),
       apps,
+      machines,
     },
-    functions: functions ?? noFunctions('SLIPWAY_FUNCTIONS_SOCKET is not set'),
+    functions: machines ? functionsByType(functionEngine, machines.functions, deps) : functionEngine,
     informers: [],
     projectUrl,
     onChange: (listener) => {
       listeners.add(listener);
       apps?.onChange(listener);
+      machines?.onChange(listener);
     },
     // Makes the spare databases before the first request. If Postgres is not available yet, the first reconcile tries
     // again.
@@ -227,6 +239,7 @@ function onMachine(settings: MachineSettings, deps: EngineWorld): Installed {
       await hosting?.close();
       await builds?.close();
       await apps?.close();
+      await machines?.close();
       await functions?.close();
     },
   };
@@ -290,6 +303,36 @@ function machineBuilds(own: BuildsSettings, { apps, siteUrl, settings, deps }: B
   });
   return builds;
 }
+
+/** Loads the engine of machines, which most installations do not have. */
+async function cloudMachines(own: MachinesSettings, { client, log }: EngineWorld): Promise<CloudMachines> {
+  const [{ CloudMachines }, { HETZNER_URL, hetznerProvider }] = await Promise.all([
+    import('./engines/cloud/machines/cloud-machines.js'),
+    import('./engines/cloud/hetzner/provider.js'),
+  ]);
+  await rm(own.sockets, { recursive: true, force: true });
+  return new CloudMachines({
+    provider: hetznerProvider({ url: own.url ?? HETZNER_URL, tokenFile: own.tokenFile }),
+    client,
+    installation: own.label ?? (await machineLabel(client)),
+    packs: own.folder,
+    sockets: own.sockets,
+    replicationPassword: (host) => replicationPassword(client, host),
+    log,
+  });
+}
+
+/** Functions of a project with a machine of its own run there. */
+const functionsByType = (here: FunctionEngine, there: FunctionEngine, { caches }: EngineWorld): FunctionEngine => {
+  const engineOf = (ref: string) => {
+    const project = caches.projects.get(ref);
+    return project && hasOwnMachine(typeOf(project)) ? there : here;
+  };
+  return {
+    ensureFunction: (request) => engineOf(request.ref).ensureFunction(request),
+    removeFunction: (ref, name) => engineOf(ref).removeFunction(ref, name),
+  };
+};
 
 const machineProjects = (places: MachineSettings, { caches, log }: EngineWorld, listeners: Listeners) => ({
   places,

@@ -8,6 +8,7 @@ import type { Builds } from './builds.js';
 import type { Databases } from './databases.js';
 import type { Hosting } from './hosting.js';
 import type { Isolation } from './isolation.js';
+import type { Machines } from './machines.js';
 import type { ProjectServices } from './services.js';
 
 export * from './apps.js';
@@ -16,6 +17,7 @@ export * from './databases.js';
 export * from './functions.js';
 export * from './hosting.js';
 export * from './isolation.js';
+export * from './machines.js';
 export * from './outcome.js';
 export * from './project.js';
 export * from './services.js';
@@ -30,4 +32,6 @@ export interface Capabilities {
   builds: Builds;
   /** Undefined: this installation runs no containers. */
   apps?: Apps | undefined;
+  /** Undefined: this installation has no provider of machines. */
+  machines?: Machines | undefined;
 }

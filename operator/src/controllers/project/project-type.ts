@@ -1,6 +1,6 @@
 /** The interface that each type of project implements, for reconciles, removals and the status. */
 import type { Placement, Project, ProjectStatus, ProjectType as TypeName } from '@slipway/crds';
-import type { Services } from '../../capabilities/index.js';
+import type { MachineView, Services } from '../../capabilities/index.js';
 import type { Context, ReconcilerDeps, StepOutcome } from './context.js';
 import type { Stages } from './stages.js';
 
@@ -14,6 +14,8 @@ export interface Shown {
   upstream?: string | null;
   /** Null: there is none. */
   databaseLink?: NonNullable<ProjectStatus['databaseLink']> | null;
+  /** The project's machine. Null: there is none. */
+  server?: MachineView | null;
   usage?: NonNullable<ProjectStatus['usage']>;
   previews?: ProjectStatus['previews'];
 }

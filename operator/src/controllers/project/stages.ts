@@ -18,7 +18,9 @@ export type StepResult<T> = EngineOutcome<T> | { outcome: EngineOutcome<T> | und
 export interface Step<T = undefined> {
   /** The condition that reports the step. It is Ready for a step without a condition of its own. */
   condition: string;
-  /** True if the project's readiness does not depend on the step. It may have nothing to report. */
+  /**
+   * True if the project's readiness does not depend on the step and its parts. The step may have nothing to report.
+   */
   advisory?: true;
   run(): Promise<StepResult<T> | undefined>;
 }
@@ -66,7 +68,7 @@ export class Stages {
       returned && 'parts' in returned ? returned : { outcome: returned, parts: [] as readonly EnginePart[] };
     if (outcome || !advisory)
       this.parts.push({ condition, outcome: withoutValue(outcome), advisory: advisory === true });
-    this.parts.push(...parts);
+    this.parts.push(...(advisory ? parts.map((part) => ({ ...part, advisory })) : parts));
     return outcome;
   }
 

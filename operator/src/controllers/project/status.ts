@@ -55,6 +55,7 @@ export function statusOf(
     ...upstreamOf(before, shown),
     ...databaseLinkOf(before, shown),
     ...placementOf(before, shown),
+    ...serverOf(before, shown),
     ...usageOf(before, shown),
     ...previewsOf(before, shown),
     conditions: conditionsOf(conditions, project, deps.now()),
@@ -94,6 +95,11 @@ function databaseLinkOf(before: ProjectStatus, { databaseLink = before.databaseL
 /** Returns the placement. It stays while services are unavailable, as the data plane routes requests by it. */
 function placementOf(before: ProjectStatus, { placement = before.placement }: Shown) {
   return placement ? { placement } : {};
+}
+
+/** Returns the machine. It stays while it can't be looked after. */
+function serverOf(before: ProjectStatus, { server = before.server ?? null }: Shown) {
+  return server === null ? {} : { server };
 }
 
 /** Returns the usage. The last known one stays while it can't be measured. */

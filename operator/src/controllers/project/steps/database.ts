@@ -38,18 +38,33 @@ async function recordedId({ deps, project, ref }: Context, databases: Databases)
   return databases.recordedId(engineProject({ project }));
 }
 
+/**
+ * Writes the login to the Secret, before the database exists. A machine gets the login with its services, and these
+ * start before the database is made.
+ */
+export async function ensureLogin(context: Context, databases: Databases): Promise<StepOutcome> {
+  const address = databases.addressOf(engineProject(context));
+  const requested = context.project.spec.rotation?.databasePasswords;
+  const write = loginWriter(context, address, await recordedId(context, databases));
+  await write((stored) => withNext(stored, requested));
+  return ready;
+}
+
+const loginWriter =
+  (context: Context, address: DatabaseAddress, knownId: string | undefined) => (wanted: (stored: Values) => Values) =>
+    ensureSecret(
+      context,
+      names.name,
+      (stored) => shownLogin(context.ref, address, wanted({ ...stored, ...databaseId(stored, knownId) })),
+      (values) => ({ [ANNOTATION_ADDRESS]: textOf(context.ref, address, values) }),
+    );
+
 /** `knownId`: the id of the database from another source than the Secret. */
 async function ensureNamed(context: Context, databases: Databases, knownId: string | undefined): Promise<StepOutcome> {
   const { ref, project } = context;
   const address = databases.addressOf(engineProject(context));
   const requested = project.spec.rotation?.databasePasswords;
-  const write = (wanted: (stored: Values) => Values) =>
-    ensureSecret(
-      context,
-      names.name,
-      (stored) => shownLogin(ref, address, wanted({ ...stored, ...databaseId(stored, knownId) })),
-      (values) => ({ [ANNOTATION_ADDRESS]: textOf(ref, address, values) }),
-    );
+  const write = loginWriter(context, address, knownId);
   const ensured = await write((stored) => withNext(stored, requested));
   const { values } = ensured;
   const isRotating = PASSWORDS.some(({ next }) => values[next] !== undefined);

@@ -1,0 +1,22 @@
+/** The labels of everything that is created at a provider. They find it again, also after a lost response. */
+import type { Labels } from '../provider.js';
+
+const INSTALLATION = 'slipway.dev/installation';
+const PROJECT = 'slipway.dev/project';
+const UID = 'slipway.dev/uid';
+
+export interface MachineOwner {
+  ref: string;
+  uid: string;
+}
+
+export const labelsOf = (installation: string, { ref, uid }: MachineOwner): Labels => ({
+  [INSTALLATION]: installation,
+  [PROJECT]: ref,
+  [UID]: uid,
+});
+
+export const labelsOfInstallation = (installation: string): Labels => ({ [INSTALLATION]: installation });
+
+/** Another project of the same ref may exist while the former one is being deleted. */
+export const nameOf = (installation: string, { ref }: MachineOwner): string => `${ref}-${installation}`;

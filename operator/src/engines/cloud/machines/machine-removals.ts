@@ -1,0 +1,72 @@
+/**
+ * Removes machines of projects, also while a call of the provider takes minutes. In: a project. Out: the progress of
+ * its removal, which continues by itself.
+ */
+import type { Logger } from 'pino';
+import type { EngineOutcome, EngineProject } from '../../../capabilities/index.js';
+import { ProviderError } from '../provider-error.js';
+import { labelsOf } from './labels.js';
+import type { MachineOrders } from './machine-orders.js';
+import { deleteRecord } from './record.js';
+
+type Removal = Pick<EngineProject, 'ref' | 'uid' | 'owner' | 'retain'>;
+
+const LOOK_AGAIN_MS = 5_000;
+
+export class MachineRemovals {
+  readonly #outcomes = new Map<string, EngineOutcome>();
+  readonly #underWay = new Set<Promise<void>>();
+  readonly #stop = new AbortController();
+
+  constructor(
+    private readonly orders: MachineOrders,
+    private readonly onChange: (ref: string) => void,
+    private readonly log: Logger,
+  ) {}
+
+  remove(removal: Removal): EngineOutcome {
+    const { ref, uid } = removal;
+    const known = this.#outcomes.get(uid);
+    if (known?.state === 'progressing') return known;
+    this.#outcomes.delete(uid);
+    if (known) return known;
+    const message = removal.retain ? 'keeping a snapshot of the machine' : 'deleting the machine';
+    const progress: EngineOutcome = { state: 'progressing', message, lookAgainMs: LOOK_AGAIN_MS };
+    this.#outcomes.set(uid, progress);
+    const work = this.#remove(removal)
+      .then(
+        (): EngineOutcome => ({ state: 'ready', value: undefined }),
+        (error: Error): EngineOutcome => {
+          this.log.warn({ ref, why: error.message }, 'machine not removed yet');
+          const reason = error instanceof ProviderError ? 'ProviderError' : 'MachineError';
+          return { state: 'failed', reason, message: error.message, retry: true };
+        },
+      )
+      .then((outcome) => {
+        this.#underWay.delete(work);
+        this.#outcomes.set(uid, outcome);
+        this.onChange(ref);
+      });
+    this.#underWay.add(work);
+    return progress;
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort(new Error('the operator ends'));
+    await Promise.all(this.#underWay);
+  }
+
+  async #remove(removal: Removal): Promise<void> {
+    const { provider, installation, client } = this.orders;
+    const { signal } = this.#stop;
+    const labels = labelsOf(installation, removal);
+    const [machine] = removal.retain ? await provider.list(labels, signal) : [];
+    if (machine) {
+      if (machine.state !== 'off') await provider.powerOff(machine.id, signal);
+      const description = `${removal.ref} of ${removal.owner}`;
+      await provider.createSnapshot(machine.id, { labels, description }, signal);
+    }
+    await provider.delete(labels, signal);
+    await deleteRecord(client, removal);
+  }
+}
