@@ -129,7 +129,12 @@ export interface MachineProvider {
   list(labels: Labels, signal: AbortSignal): Promise<Machine[]>;
   /** Resets the machine without shutting its system down, so that a hung one restarts too. */
   reboot(id: string, signal: AbortSignal): Promise<void>;
-  /** Cuts the power. Stop what must stop cleanly before. The provider bills a machine that is off. */
+  /**
+   * Shuts the system down, and cuts the power if that takes longer than Postgres may need. Resolves when the machine is
+   * off. The provider bills it all the same.
+   */
+  shutDown(id: string, signal: AbortSignal): Promise<void>;
+  /** Cuts the power at once. */
   powerOff(id: string, signal: AbortSignal): Promise<void>;
   powerOn(id: string, signal: AbortSignal): Promise<void>;
   /**

@@ -235,6 +235,27 @@ test('powerOff is repeated after a lost response, and reboot is not', async () =
   assert.is(posts().length, 3);
 });
 
+test('shutDown waits until the system has ended, and cuts the power of one that does not end', async () => {
+  const states = ['running', 'running', 'off'];
+  cloud.on('GET /servers/1', () => ({ status: 200, body: { server: serverOf({ status: states.shift() ?? 'off' }) } }));
+  cloud.on('POST /servers/1/actions/shutdown', done);
+  await provider.shutDown('1', signal);
+  assert.equal(
+    cloud.calls.filter((call) => call.startsWith('POST')),
+    ['POST /servers/1/actions/shutdown'],
+  );
+  await provider.shutDown('1', signal);
+  assert.is(cloud.calls.filter((call) => call.startsWith('POST')).length, 1);
+  cloud.reset();
+  cloud.on('GET /servers/1', { status: 200, body: { server: serverOf() } });
+  cloud.on('POST /servers/1/actions/shutdown', done);
+  cloud.on('POST /servers/1/actions/poweroff', done);
+  await provider.shutDown('1', signal);
+  assert.is(cloud.calls.at(-1), 'POST /servers/1/actions/poweroff');
+  const waitedMs = cloud.pauses.reduce((sum, ms) => sum + ms, 0);
+  assert.ok(waitedMs > 120_000 && waitedMs < 180_000, `${waitedMs} ms`);
+});
+
 test('resize changes nothing when the machine has the type, and names the remedy when it runs', async () => {
   cloud.on('GET /servers/1', { status: 200, body: { server: serverOf() } });
   await provider.resize('1', { type: 'cpx22', growDisk: true }, signal);

@@ -9,7 +9,15 @@ import { type ClientOptions, HetznerClient, pathOf } from './client.js';
 import { ensureFirewall } from './firewalls.js';
 import { ensureKey } from './keys.js';
 import { selectorOf } from './labels.js';
-import { deleteServer, ensureServer, listServers, observeServer, resizeServer, runAction } from './servers.js';
+import {
+  deleteServer,
+  ensureServer,
+  listServers,
+  observeServer,
+  resizeServer,
+  runAction,
+  shutDownServer,
+} from './servers.js';
 import { createSnapshot, deleteSnapshot, listSnapshots } from './snapshots.js';
 
 /** The address of the provider's API. */
@@ -24,6 +32,7 @@ export function hetznerProvider(options: ClientOptions): MachineProvider {
     list: (labels, signal) => listServers(client, labels, signal),
     // After a lost response, a second reset could interrupt the boot that the first one began.
     reboot: (id, signal) => runAction(client, id, { name: 'reset', repeatable: false }, signal),
+    shutDown: (id, signal) => shutDownServer(client, id, signal),
     powerOff: (id, signal) => runAction(client, id, { name: 'poweroff', repeatable: true }, signal),
     powerOn: (id, signal) => runAction(client, id, { name: 'poweron', repeatable: true }, signal),
     resize: (id, to, signal) => resizeServer(client, id, to, signal),

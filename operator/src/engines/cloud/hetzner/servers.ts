@@ -1,4 +1,5 @@
 /** Machines at the provider: creates, finds, switches, changes and deletes them. Actions are awaited. */
+import { type Backoff, delayOf } from '@slipway/program';
 import type { Labels, Machine, MachineRequest, MachineState } from '../provider.js';
 import { isKind, ProviderError } from '../provider-error.js';
 import { ApiError, hasCode } from './api-error.js';
@@ -135,9 +136,13 @@ export async function observeServer(
 export const listServers = async (client: HetznerClient, labels: Labels, signal: AbortSignal): Promise<Machine[]> =>
   (await client.list('servers', selectorOf(labels), signal)).map(machineOf);
 
+const SHUTDOWN_POLL: Backoff = { firstMs: 500, maxMs: 3_000, jitter: 0.2 };
+/** They take more than two minutes, for which systemd waits for Postgres. */
+const SHUTDOWN_LOOKS = 50;
+
 /** `repeatable`: executing it twice has the effect of once. */
 export interface ServerAction {
-  name: 'reset' | 'poweroff' | 'poweron' | 'change_type';
+  name: 'reset' | 'shutdown' | 'poweroff' | 'poweron' | 'change_type';
   repeatable: boolean;
   body?: object;
 }
@@ -152,6 +157,18 @@ export async function runAction(
   const path = `${pathOf('servers', id)}/actions/${name}`;
   const call = { method: 'POST', path, response: responses.action, repeatable, ...(body && { body }) } as const;
   await client.finish((await client.request(call, signal)).action, signal);
+}
+
+/** The provider reports that the request was sent, not that the system has ended. */
+export async function shutDownServer(client: HetznerClient, id: string, signal: AbortSignal): Promise<void> {
+  const isOff = async () => (await findServer(client, id, signal))?.status === 'off';
+  if (await isOff()) return;
+  await runAction(client, id, { name: 'shutdown', repeatable: true }, signal);
+  for (let attempt = 1; attempt <= SHUTDOWN_LOOKS; attempt += 1) {
+    if (await isOff()) return;
+    await client.pause(delayOf(SHUTDOWN_POLL, attempt), signal);
+  }
+  await runAction(client, id, { name: 'poweroff', repeatable: true }, signal);
 }
 
 export async function resizeServer(

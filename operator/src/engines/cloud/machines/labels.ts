@@ -16,6 +16,14 @@ export const labelsOf = (installation: string, { ref, uid }: MachineOwner): Labe
   [UID]: uid,
 });
 
+/** The label of a snapshot with the software of a release. */
+export const RELEASE_LABEL = 'slipway.dev/release';
+
+export const goldenLabels = (installation: string, release: string): Labels => ({
+  [INSTALLATION]: installation,
+  [RELEASE_LABEL]: release,
+});
+
 export const labelsOfInstallation = (installation: string): Labels => ({ [INSTALLATION]: installation });
 
 /** Another project of the same ref may exist while the former one is being deleted. */

@@ -24,11 +24,11 @@ export class TestMachine {
   ssh!: SshClient;
   address = '';
 
-  /** `ports` are open at the provider. */
-  static async create(url: string, ports: string[]): Promise<TestMachine> {
+  /** `ports` are open at the provider. `image`: the id of a snapshot. Default: Debian. */
+  static async create(url: string, ports: string[], image = 'debian-12'): Promise<TestMachine> {
     const machine = new TestMachine();
     try {
-      await machine.#create(url, ports);
+      await machine.#create(url, ports, image);
       return machine;
     } catch (error) {
       await machine.delete();
@@ -36,7 +36,7 @@ export class TestMachine {
     }
   }
 
-  async #create(url: string, ports: string[]) {
+  async #create(url: string, ports: string[], image: string) {
     const tokenFile = path.join(this.folder, 'token');
     const keyFile = path.join(this.folder, 'key');
     writeFileSync(tokenFile, 'any-token');
@@ -49,7 +49,7 @@ export class TestMachine {
     this.#firewall = await provider.ensureFirewall({ name, labels, rules }, signal);
     const key = await provider.ensureKey({ name, labels, publicKey: readFileSync(`${keyFile}.pub`, 'utf8') }, signal);
     const choices = (await provider.choices('eu-central', signal)).filter(({ size }) => size === 'cpx11');
-    const request = { name, labels, choices, image: 'debian-12', keys: [key], firewall: this.#firewall };
+    const request = { name, labels, choices, image, keys: [key], firewall: this.#firewall };
     this.#id = (await provider.ensureMachine(request, signal)).id;
     const { address = '' } = await this.#running();
     this.address = address;

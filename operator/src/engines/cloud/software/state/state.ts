@@ -59,7 +59,8 @@ export interface StateRequest {
   files?: readonly MachineFile[];
 }
 
-const PACKAGES = ['nginx', 'pgbouncer', 'nftables'];
+/** Debian's packages that every machine has. */
+export const PACKAGES = ['nginx', 'pgbouncer', 'nftables'];
 const MASKED = ['nginx', 'pgbouncer', 'postgresql', 'nftables'];
 
 /** Throws if a value of the request has characters that a configuration file can't contain. */
