@@ -20,13 +20,14 @@ export interface AccountRow {
   allowed_plans: AccountChange['allowed_plans'] & (string[] | null);
   allowed_types: AccountChange['allowed_types'] & (string[] | null);
   max_projects: number | null;
+  max_machines: number | null;
   projects: number;
   created_at: Date | string;
 }
 
 const SELECT = `
   select id, email, full_name, is_administrator, disabled_at, to_jsonb(allowed_plans) as allowed_plans,
-    to_jsonb(allowed_types) as allowed_types, max_projects, created_at,
+    to_jsonb(allowed_types) as allowed_types, max_projects, max_machines, created_at,
     (select count(*)::integer from platform.projects p where p.owner_id = u.id) as projects
   from platform.users u`;
 
@@ -124,6 +125,7 @@ function assignmentsOf(change: AccountChange): { assignments: string[]; values: 
   if (change.allowed_plans !== undefined) setList('allowed_plans', change.allowed_plans);
   if (change.allowed_types !== undefined) setList('allowed_types', change.allowed_types);
   if (change.max_projects !== undefined) set('max_projects = ?', change.max_projects);
+  if (change.max_machines !== undefined) set('max_machines = ?', change.max_machines);
   return { assignments, values };
 }
 

@@ -22,6 +22,13 @@ const MaxProjects = Type.Integer({
   examples: [10],
 });
 
+const MaxMachines = Type.Integer({
+  minimum: 0,
+  maximum: 1000,
+  description: 'Projects with a machine of their own that the account may have; null: the default of the installation.',
+  examples: [2],
+});
+
 export const AccountChange = Type.Object(
   {
     administrator: Type.Optional(Type.Boolean({ description: 'Whether the account is an administrator.' })),
@@ -33,6 +40,7 @@ export const AccountChange = Type.Object(
     allowed_plans: Type.Optional(Nullable(Plans)),
     allowed_types: Type.Optional(Nullable(Types)),
     max_projects: Type.Optional(Nullable(MaxProjects)),
+    max_machines: Type.Optional(Nullable(MaxMachines)),
   },
   { $id: 'AccountChange', additionalProperties: false, minProperties: 1, description: 'at least one field' },
 );
@@ -48,6 +56,7 @@ export const AdministeredAccount = Type.Object(
     allowed_plans: Nullable(Plans),
     allowed_types: Nullable(Types),
     max_projects: Nullable(MaxProjects),
+    max_machines: Nullable(MaxMachines),
     projects: Type.Integer({ description: 'Number of projects, including those that are being deleted.' }),
     created_at: Time('Time of the registration.'),
   },
@@ -120,6 +129,7 @@ const account: AdministeredAccount = {
   allowed_plans: ['free', 'pro'],
   allowed_types: null,
   max_projects: 10,
+  max_machines: null,
   projects: 1,
   created_at: '2026-01-05T09:00:00.000Z',
 };

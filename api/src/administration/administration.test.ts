@@ -172,7 +172,7 @@ test('accounts are listed in pages, each with its allowances and its number of p
   assert.ok(second.id > first.id);
   const { email, id, token } = await person();
   await api.call('POST', '/projects', { token, json: { name: 'counted' } });
-  const allowed = { allowed_plans: ['free', 'pro'], allowed_types: [], max_projects: 3 };
+  const allowed = { allowed_plans: ['free', 'pro'], allowed_types: [], max_projects: 3, max_machines: 2 };
   assert.is((await change(id, allowed)).status, 200);
   const [account] = await list(`email=${email.toUpperCase()}`);
   assert.equal(

@@ -7,7 +7,12 @@ import type { User } from './user.entity.js';
 export interface Principal {
   user: Account;
   /** Limits that an administrator set for the account; null: the installation's default. */
-  allowed: { plans: readonly string[] | null; types: readonly string[] | null; maxProjects: number | null };
+  allowed: {
+    plans: readonly string[] | null;
+    types: readonly string[] | null;
+    maxProjects: number | null;
+    maxMachines: number | null;
+  };
   scopes: readonly Scope[];
   /** The projects that the token is limited to; null: all of the account. */
   projectIds: readonly number[] | null;
@@ -34,6 +39,7 @@ export function accountPart(
       plans: user.allowedPlans ?? null,
       types: user.allowedTypes ?? null,
       maxProjects: user.maxProjects ?? null,
+      maxMachines: user.maxMachines ?? null,
     },
     scopes: user.isAdministrator ? scopes : withoutAdministration(scopes),
   };

@@ -16,6 +16,7 @@ export const User = defineEntity({
     allowedPlans: p.array().$type<string[]>().nullable(),
     allowedTypes: p.array().$type<string[]>().nullable(),
     maxProjects: p.integer().nullable(),
+    maxMachines: p.integer().nullable(),
     createdAt: p.datetime().defaultRaw('now()'),
     emailSince: p.datetime().defaultRaw('now()'),
     emailVerifiedAt: p.datetime().nullable(),

@@ -222,6 +222,14 @@ class SignInCodes extends Migration {
   }
 }
 
+/** Limits of machines, which cost money at a provider. No earlier release made one. */
+class Machines extends Migration {
+  override up() {
+    this.addSql('alter table platform.users add max_machines integer check (max_machines >= 0)');
+    this.addSql('alter table platform.projects add has_machine boolean not null default false');
+  }
+}
+
 export const migrations = [
   { name: '0001_accounts', class: Accounts },
   { name: '0002_projects', class: Projects },
@@ -232,4 +240,5 @@ export const migrations = [
   { name: '0007_sessions', class: Sessions },
   { name: '0008_lost_projects', class: LostProjects },
   { name: '0009_sign_in_codes', class: SignInCodes },
+  { name: '0010_machines', class: Machines },
 ];

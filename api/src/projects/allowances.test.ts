@@ -5,9 +5,9 @@ import { register, startTestApi, type TestApi } from '../testing.js';
 
 let api: TestApi;
 test.before(async () => {
-  const defaults = { plans: ['free'], types: ['shared'], maxProjects: 2 };
+  const defaults = { plans: ['free'], types: ['shared'], maxProjects: 2, maxMachines: 1 };
   const accounts = { registration: { mode: 'open' }, localOnly: false, setupCode: () => undefined, defaults } as const;
-  api = await startTestApi({ accounts });
+  api = await startTestApi({ accounts, hasMachines: true });
 });
 test.after(() => api?.close());
 
@@ -46,6 +46,23 @@ test('an account’s limit of projects holds for concurrent requests', async () 
   await allow(email, 'max_projects = 3');
   assert.is((await create(token, { name: 'third-one' })).status, 201);
   assert.is((await create(token, { name: 'fourth-one' })).status, 403);
+});
+
+test('an account has no machine before an administrator allows it, and one unless it gets another number', async () => {
+  const { token, email } = await register(api);
+  const machine = (name: string) => create(token, { name, backend_type: 'dedicated' });
+  assert.is((await machine('first-own')).body.code, 'plan_not_allowed');
+  await allow(email, "allowed_types = '{shared,dedicated}', max_projects = 9");
+  const together = await Promise.all(['first-own', 'second-own'].map(machine));
+  assert.equal(together.map(({ status }) => status).sort(), [201, 403]);
+  const { code, errors } = together.find(({ status }) => status === 403)?.body ?? {};
+  assert.equal([code, errors?.[0].field], ['project_limit', 'backend_type']);
+  assert.is((await create(token, { name: 'other' })).status, 201);
+  await allow(email, 'max_machines = 2');
+  assert.is((await machine('third-own')).status, 201);
+  assert.is((await machine('fourth-own')).status, 403);
+  await allow(email, 'max_machines = 0');
+  assert.match((await machine('fourth-own')).body.detail, 'may have 0 projects with a machine');
 });
 
 test('a project counts until its deletion is complete', async () => {

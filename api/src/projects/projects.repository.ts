@@ -1,5 +1,5 @@
 /** Integer ids and names of Projects. The Project itself is in the Kubernetes API. */
-import { MikroORM, UniqueConstraintViolationException } from '@mikro-orm/postgresql';
+import { type EntityManager, MikroORM, UniqueConstraintViolationException } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 import { Problem } from '../http/problem.js';
 import { RefTaken } from './new-ref.js';
@@ -45,6 +45,8 @@ export interface Reservation {
   ownerId: number;
   name: string;
   maxProjects: number;
+  /** Undefined: the project has no machine of its own. */
+  maxMachines: number | undefined;
 }
 
 /** Constraint name that Postgres gives to `ref text unique`. */
@@ -58,6 +60,19 @@ const nameTaken = (name: string) =>
     { errors: [{ field: 'name', message: 'is the name of another project of yours' }] },
   );
 
+/** The account's row must be locked. */
+async function expectRoomForMachine(em: EntityManager, ownerId: number, most: number): Promise<void> {
+  const sql = 'select count(*)::integer as machines from platform.projects where owner_id = ? and has_machine';
+  const [{ machines }] = (await em.execute(sql, [ownerId])) as unknown as [{ machines: number }];
+  if (machines < most) return;
+  const detail =
+    `Your account may have ${most} projects with a machine of their own. ` +
+    'Delete one, or ask an administrator for a higher limit.';
+  throw new Problem('project_limit', detail, {
+    errors: [{ field: 'backend_type', message: `the account may have ${most} machines` }],
+  });
+}
+
 @Injectable()
 export class ProjectsRepository {
   constructor(private readonly orm: MikroORM) {}
@@ -66,17 +81,19 @@ export class ProjectsRepository {
    * Reserves an id and a name for a Project that is about to be created. Locks the account's row, so that the limit
    * holds for concurrent creations, and the account is not deleted.
    */
-  async reserve({ ref, ownerId, name, maxProjects }: Reservation): Promise<{ id: number; owner: string }> {
+  async reserve({ ref, ownerId, name, maxProjects, maxMachines }: Reservation): Promise<{ id: number; owner: string }> {
     const insert = `
-      insert into platform.projects (ref, owner, owner_id, last_owner_id, held_name, complete, seen_generation)
-      select ?, email, id, id, ?, false, 0 from platform.users u
+      insert into platform.projects
+        (ref, owner, owner_id, last_owner_id, held_name, has_machine, complete, seen_generation)
+      select ?, email, id, id, ?, ?, false, 0 from platform.users u
       where id = ? and (select count(*) from platform.projects where owner_id = u.id) < ?
       returning id, owner`;
     try {
       return await this.orm.em.fork().transactional(async (em) => {
         const locked = await em.execute('select from platform.users where id = ? for update', [ownerId]);
         if (locked.length === 0) throw new Problem('unauthorized', 'The account was deleted.');
-        const values = [ref, name, ownerId, maxProjects];
+        if (maxMachines !== undefined) await expectRoomForMachine(em, ownerId, maxMachines);
+        const values = [ref, name, maxMachines !== undefined, ownerId, maxProjects];
         const [row] = (await em.execute(insert, values)) as { id: number; owner: string }[];
         if (row) return row;
         const detail =

@@ -66,9 +66,11 @@ export class ProjectsService {
 
   async create(caller: Principal, input: NewProject): Promise<FullProject> {
     this.refuse(caller, input);
-    const { maxProjects } = this.allowancesOf(caller);
+    const allowances = this.allowancesOf(caller);
+    const maxMachines = hasOwnMachine(input.backend_type ?? DEFAULT_TYPE) ? allowances.maxMachines : undefined;
+    const limits = { maxProjects: allowances.maxProjects, maxMachines };
     const { id, project } = await withNewRef(async (ref) => {
-      const { id, owner } = await this.rows.reserve({ ref, ownerId: caller.user.id, name: input.name, maxProjects });
+      const { id, owner } = await this.rows.reserve({ ref, ownerId: caller.user.id, name: input.name, ...limits });
       return { id, project: await this.createResource(id, resourceOf(ref, owner, input)) };
     }, this.settings.newRef);
     if (input.jwt_secret !== undefined) await this.bringJwtSecret(project, input.jwt_secret);
@@ -227,6 +229,7 @@ export class ProjectsService {
       plans: allowed.plans ?? defaults.plans,
       types: allowed.types ?? defaults.types,
       maxProjects: allowed.maxProjects ?? defaults.maxProjects,
+      maxMachines: allowed.maxMachines ?? defaults.maxMachines,
     };
   }
 

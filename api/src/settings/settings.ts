@@ -76,6 +76,8 @@ export interface Allowances {
   plans: readonly string[];
   types: readonly string[];
   maxProjects: number;
+  /** Projects with a machine of their own. */
+  maxMachines: number;
 }
 
 export interface AccountSettings {
@@ -115,8 +117,20 @@ export function settingsFromEnvironment(environment: NodeJS.ProcessEnv): ApiSett
   return environment.KUBECONFIG ? { ...settings, kubeconfig: environment.KUBECONFIG } : settings;
 }
 
-export const UNRESTRICTED: Allowances = { plans: PLANS, types: PROJECT_TYPES, maxProjects: 1000 };
-const RESTRICTED: Allowances = { plans: ['free'], types: TYPES_OF_ACCOUNTS, maxProjects: 2 };
+export const UNRESTRICTED: Allowances = {
+  plans: PLANS,
+  types: PROJECT_TYPES,
+  maxProjects: 1000,
+  maxMachines: 1000,
+};
+/** An administrator who lets an account use machines lets it use one, unless that account gets another number. */
+const MACHINES = 1;
+const RESTRICTED: Allowances = {
+  plans: ['free'],
+  types: TYPES_OF_ACCOUNTS,
+  maxProjects: 2,
+  maxMachines: MACHINES,
+};
 
 function accountSettings(environment: NodeJS.ProcessEnv, { site }: Installation): AccountSettings {
   const setupCode = () => setupCodeIn(environment.SLIPWAY_SETUP_CODE);
@@ -127,7 +141,7 @@ function accountSettings(environment: NodeJS.ProcessEnv, { site }: Installation)
       );
     }
     const { registration, plans, types, maxProjects } = site.accounts;
-    const defaults = { plans, types, maxProjects };
+    const defaults = { plans, types, maxProjects, maxMachines: MACHINES };
     return { registration: readRegistration(registration), localOnly: false, setupCode, defaults };
   }
   const localOnly = environment.SLIPWAY_LOCAL_ONLY === '1';
