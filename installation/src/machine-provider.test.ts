@@ -1,7 +1,7 @@
 /** Tests the settings of the provider of machines. */
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { readMachineLabel, readMachineUrl } from './machine-provider.js';
+import { readMachineLabel, readMachineOrphans, readMachineSnapshot, readMachineUrl } from './machine-provider.js';
 
 test('a label is a part of a host name', () => {
   for (const label of ['a', 'shop-1', 'a'.repeat(20)]) assert.is(readMachineLabel(label), label);
@@ -18,6 +18,16 @@ test('an address of the provider is a URL without a login', () => {
   for (const url of ['ftp://a/v1', 'a', 'https://user:word@a/v1', 'https://a/v1?x=1', 'https://a/v1#x']) {
     assert.throws(() => readMachineUrl(url), /SLIPWAY_HCLOUD_URL is "/, url);
   }
+});
+
+test('new machines boot from a snapshot unless the setting is off', () => {
+  assert.equal([undefined, '', 'on', 'off'].map(readMachineSnapshot), [true, true, true, false]);
+  assert.throws(() => readMachineSnapshot('no'), /SLIPWAY_HCLOUD_SNAPSHOT is "no": set on or off/);
+});
+
+test('machines of no project are deleted only if the setting says so', () => {
+  assert.equal([undefined, '', 'keep', 'delete'].map(readMachineOrphans), [false, false, false, true]);
+  assert.throws(() => readMachineOrphans('yes'), /SLIPWAY_HCLOUD_ORPHANS is "yes": set keep or delete/);
 });
 
 test.run();

@@ -5,6 +5,8 @@
 export const MACHINE_TOKEN_SETTING = 'SLIPWAY_HCLOUD_TOKEN_FILE';
 export const MACHINE_URL_SETTING = 'SLIPWAY_HCLOUD_URL';
 export const MACHINE_LABEL_SETTING = 'SLIPWAY_HCLOUD_LABEL';
+export const MACHINE_SNAPSHOT_SETTING = 'SLIPWAY_HCLOUD_SNAPSHOT';
+export const MACHINE_ORPHANS_SETTING = 'SLIPWAY_HCLOUD_ORPHANS';
 
 /** A part of the names of machines, which are host names of at most 63 characters. */
 const LABEL_FORM = /^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$/;
@@ -15,6 +17,18 @@ export function readMachineLabel(value: string | undefined): string | undefined 
   throw new Error(
     `${MACHINE_LABEL_SETTING} is ${JSON.stringify(value)}: set at most 20 lowercase letters, digits and hyphens`,
   );
+}
+
+/** True if new machines boot from a snapshot with the software. Throws an error that names the variable. */
+export function readMachineSnapshot(value: string | undefined): boolean {
+  if (!value || value === 'on' || value === 'off') return value !== 'off';
+  throw new Error(`${MACHINE_SNAPSHOT_SETTING} is ${JSON.stringify(value)}: set on or off`);
+}
+
+/** True if machines of no project are deleted. Throws an error that names the variable. */
+export function readMachineOrphans(value: string | undefined): boolean {
+  if (!value || value === 'keep' || value === 'delete') return value === 'delete';
+  throw new Error(`${MACHINE_ORPHANS_SETTING} is ${JSON.stringify(value)}: set keep or delete`);
 }
 
 /** Throws an error that names the variable. */

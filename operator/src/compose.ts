@@ -228,6 +228,7 @@ async function onMachine(settings: MachineSettings, deps: EngineWorld): Promise<
     begin: () => {
       pauses.start();
       builds?.begin();
+      machines?.begin();
       certificates?.begin().catch((error: Error) => log.error({ err: error }, 'certificates not started'));
       databases.start().catch((error: Error) => log.warn({ why: error.message }, 'Postgres not ready yet'));
     },
@@ -305,7 +306,8 @@ function machineBuilds(own: BuildsSettings, { apps, siteUrl, settings, deps }: B
 }
 
 /** Loads the engine of machines, which most installations do not have. */
-async function cloudMachines(own: MachinesSettings, { client, log }: EngineWorld): Promise<CloudMachines> {
+async function cloudMachines(own: MachinesSettings, deps: EngineWorld): Promise<CloudMachines> {
+  const { client, caches, metrics, log } = deps;
   const [{ CloudMachines }, { HETZNER_URL, hetznerProvider }] = await Promise.all([
     import('./engines/cloud/machines/cloud-machines.js'),
     import('./engines/cloud/hetzner/provider.js'),
@@ -318,6 +320,9 @@ async function cloudMachines(own: MachinesSettings, { client, log }: EngineWorld
     packs: own.folder,
     sockets: own.sockets,
     replicationPassword: (host) => replicationPassword(client, host),
+    isProject: (uid) => caches.projects.list().some(({ metadata }) => metadata.uid === uid),
+    deletesOrphans: own.deletesOrphans,
+    onOrphans: metrics.orphanedMachines(),
     log,
   });
 }

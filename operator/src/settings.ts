@@ -5,6 +5,8 @@ import {
   BUILDS_AT_ONCE_SETTING,
   type ContainerEngine,
   MACHINE_LABEL_SETTING,
+  MACHINE_ORPHANS_SETTING,
+  MACHINE_SNAPSHOT_SETTING,
   MACHINE_TOKEN_SETTING,
   MACHINE_URL_SETTING,
   type OpenedServices,
@@ -12,6 +14,8 @@ import {
   readBuildsAtOnce,
   readInstallation,
   readMachineLabel,
+  readMachineOrphans,
+  readMachineSnapshot,
   readMachineUrl,
   readPodUrls,
   type Site,
@@ -84,6 +88,10 @@ export interface MachinesSettings {
   url: string | undefined;
   /** The label of this installation at the provider. Undefined: it is chosen once. */
   label: string | undefined;
+  /** True if new machines boot from a snapshot with the software. */
+  snapshot: boolean;
+  /** True if machines of no project are deleted. */
+  deletesOrphans: boolean;
   /** The folder of the packed software. */
   folder: string;
   /** The folder of sockets that lead to machines. */
@@ -156,6 +164,8 @@ function readMachines(environment: Environment): MachinesSettings {
     tokenFile: settingOf(environment, MACHINE_TOKEN_SETTING, { pattern: /./, like: '/etc/slipway/token' }),
     url: readMachineUrl(environment[MACHINE_URL_SETTING]),
     label: readMachineLabel(environment[MACHINE_LABEL_SETTING]),
+    snapshot: readMachineSnapshot(environment[MACHINE_SNAPSHOT_SETTING]),
+    deletesOrphans: readMachineOrphans(environment[MACHINE_ORPHANS_SETTING]),
     folder: settingOf(environment, 'SLIPWAY_MACHINES_DIR', folder),
     sockets: settingOf(environment, 'SLIPWAY_MACHINES_SOCKETS', folder),
   };

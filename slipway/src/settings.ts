@@ -12,6 +12,8 @@ import {
   CORS_ORIGINS_SETTING,
   checkPlatformHost,
   MACHINE_LABEL_SETTING,
+  MACHINE_ORPHANS_SETTING,
+  MACHINE_SNAPSHOT_SETTING,
   MACHINE_TOKEN_SETTING,
   MACHINE_URL_SETTING,
   openedServices,
@@ -20,6 +22,8 @@ import {
   readAllowedHosts,
   readBuildsAtOnce,
   readMachineLabel,
+  readMachineOrphans,
+  readMachineSnapshot,
   readMachineUrl,
   readOrigins,
   readProjectsDomain,
@@ -77,6 +81,8 @@ const PASSED_ON = [
   BUILDS_AT_ONCE_SETTING,
   MACHINE_URL_SETTING,
   MACHINE_LABEL_SETTING,
+  MACHINE_SNAPSHOT_SETTING,
+  MACHINE_ORPHANS_SETTING,
 ];
 
 /** Describes each setting for `--help`. */
@@ -153,6 +159,12 @@ export const SETTINGS_HELP = `
   SLIPWAY_HCLOUD_URL  the address of its API                             (the provider's)
   SLIPWAY_HCLOUD_LABEL
                       the name of this installation at the provider      (random, once)
+  SLIPWAY_HCLOUD_SNAPSHOT
+                      off: new machines install the software, instead of
+                      booting from a snapshot that has it                (on)
+  SLIPWAY_HCLOUD_ORPHANS
+                      keep or delete: machines at the provider with this
+                      installation's name that belong to no project      (keep)
   SLIPWAY_CA_FILE     a file of certificate authorities (PEM) that the
                       platform, builds and functions trust besides the
                       system's                                           (none)
@@ -245,6 +257,8 @@ function passedOn(environment: NodeJS.ProcessEnv, folder: string, url: string): 
     readBuildsAtOnce(environment[BUILDS_AT_ONCE_SETTING]);
     readMachineUrl(environment[MACHINE_URL_SETTING]);
     readMachineLabel(environment[MACHINE_LABEL_SETTING]);
+    readMachineSnapshot(environment[MACHINE_SNAPSHOT_SETTING]);
+    readMachineOrphans(environment[MACHINE_ORPHANS_SETTING]);
   } catch (error) {
     throw new StartProblem((error as Error).message);
   }

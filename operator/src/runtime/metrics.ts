@@ -127,6 +127,16 @@ export class Metrics {
     this.#requests.inc({ method, resource, status: status === undefined ? 'none' : String(status) });
   };
 
+  /** Returns a function that sets the number of machines of no project. */
+  orphanedMachines(): (count: number) => void {
+    const gauge = new Gauge({
+      name: 'slipway_machines_orphaned',
+      help: 'Machines at the provider with the name of this installation that belong to no project.',
+      registers: [this.registry],
+    });
+    return (count) => gauge.set(count);
+  }
+
   /** Counts projects by their state in the rollout of default images. Calls `counts` for each scrape. */
   rollout(counts: () => Record<string, number>): void {
     new Gauge({

@@ -25,6 +25,7 @@ import { MachineDatabases } from './machine-databases.js';
 import { MachineLoop, type StateMaker } from './machine-loop.js';
 import { MachineOrders } from './machine-orders.js';
 import { MachineRemovals } from './machine-removals.js';
+import { MachineSweep } from './sweep.js';
 
 export interface CloudMachinesOptions {
   provider: MachineProvider;
@@ -37,6 +38,12 @@ export interface CloudMachinesOptions {
   sockets: string;
   /** Returns the password of the role that reads changes for realtime, in the Postgres at `host`. */
   replicationPassword(host: string): Promise<string>;
+  /** True for the uid of a Project that exists. */
+  isProject(uid: string): boolean;
+  /** True if machines of no project are deleted. */
+  deletesOrphans: boolean;
+  /** Called with the number of machines of no project. */
+  onOrphans(count: number): void;
   log: Logger;
 }
 
@@ -47,6 +54,7 @@ export class CloudMachines implements Machines {
   readonly functions: FunctionEngine;
   readonly #orders: MachineOrders;
   readonly #removals: MachineRemovals;
+  readonly #sweep: MachineSweep;
   readonly #loops = new Map<string, { uid: string; loop: MachineLoop }>();
   readonly #listeners: ((ref: string) => void)[] = [];
 
@@ -54,6 +62,8 @@ export class CloudMachines implements Machines {
     const { provider, client, installation, packs, log } = options;
     this.#orders = new MachineOrders(provider, client, installation, packs);
     this.#removals = new MachineRemovals(this.#orders, (ref) => this.#changed(ref), log);
+    const { isProject, deletesOrphans: deletes, onOrphans: onCount } = options;
+    this.#sweep = new MachineSweep({ provider, installation, isProject, deletes, onCount, log });
     const loopOf = (ref: string) => this.#loops.get(ref)?.loop;
     this.databases = new MachineDatabases(loopOf, (uid) => this.#folderOf(uid));
     this.functions = {
@@ -98,7 +108,13 @@ export class CloudMachines implements Machines {
     this.#listeners.push(listener);
   }
 
+  /** Starts the background work. Call it when this operator leads. */
+  begin(): void {
+    this.#sweep.begin();
+  }
+
   async close(): Promise<void> {
+    this.#sweep.close();
     await Promise.all([...this.#loops.values()].map(({ loop }) => loop.close()));
     await this.#removals.close();
     await this.#orders.close();

@@ -26,5 +26,8 @@ export const goldenLabels = (installation: string, release: string): Labels => (
 
 export const labelsOfInstallation = (installation: string): Labels => ({ [INSTALLATION]: installation });
 
+/** Undefined: the labels are not those of a project. */
+export const uidOf = (labels: Labels): string | undefined => labels[UID];
+
 /** Another project of the same ref may exist while the former one is being deleted. */
 export const nameOf = (installation: string, { ref }: MachineOwner): string => `${ref}-${installation}`;

@@ -1,0 +1,44 @@
+/** Tests which machines at the provider belong to no project. */
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { Machine } from '../provider.js';
+import { goldenLabels, labelsOf } from './labels.js';
+import { orphansOf } from './sweep.js';
+
+const now = new Date('2026-01-02T00:00:00Z');
+const HOUR_MS = 60 * 60_000;
+
+const machineOf = (name: string, more: Partial<Machine> = {}): Machine => ({
+  id: name,
+  name,
+  labels: labelsOf('i', { ref: name, uid: `uid-of-${name}` }),
+  state: 'running',
+  address: undefined,
+  type: 'cpx22',
+  location: 'fsn1',
+  createdAt: new Date(now.getTime() - 2 * HOUR_MS),
+  firewalls: [],
+  ...more,
+});
+const found = (...machines: Machine[]) =>
+  orphansOf(machines, (uid) => uid === 'uid-of-known', now).map(({ name }) => name);
+
+test('a machine whose project does not exist is found, and one of a project is not', () => {
+  assert.equal(found(machineOf('known'), machineOf('gone')), ['gone']);
+});
+
+test('a machine of a former project of the same ref is found', () => {
+  const labels = labelsOf('i', { ref: 'known', uid: 'uid-of-a-former-one' });
+  assert.equal(found(machineOf('known'), machineOf('former', { labels })), ['former']);
+});
+
+test('a young machine and one that is being deleted are left out', () => {
+  const createdAt = new Date(now.getTime() - HOUR_MS / 2);
+  assert.equal(found(machineOf('young', { createdAt }), machineOf('going', { state: 'deleting' })), []);
+});
+
+test('a machine that was to make a snapshot is found when it is old', () => {
+  assert.equal(found(machineOf('image', { labels: goldenLabels('i', 'release') })), ['image']);
+});
+
+test.run();
