@@ -19,8 +19,8 @@ export interface MachineProgress {
   outcome: EngineOutcome;
   /** A part for each stage, in their order. Stages that did not begin yet are left out. */
   parts: readonly EnginePart[];
-  /** Undefined: nothing was created yet. */
-  view: MachineView | undefined;
+  /** Null: there is no machine. Undefined: not known yet. */
+  view: MachineView | null | undefined;
   /** The time that each finished stage took, for people: `create 1.2 s, boot 14 s`. */
   durations: string;
 }

@@ -13,6 +13,8 @@ export interface EngineProject {
   suspended: boolean;
   /** True if the data must outlive the Project: garbage collection must not delete the objects that store it. */
   retain: boolean;
+  /** The number of the request to provision a machine. A changed one begins anew. Default: 0. */
+  provision?: number | undefined;
   /** The place of auth and rest at present, from the Project's status. */
   placement: Placement | undefined;
 }

@@ -25,7 +25,7 @@ export async function ensureMachine(
   shown: Shown,
 ): Promise<Pick<MachineProgress, 'outcome' | 'parts'>> {
   const { outcome, parts, view, durations } = await machines.ensure(engineProject(context));
-  if (view) shown.server = view;
+  if (view !== undefined) shown.server = view;
   if (durations !== '') shown.message = `ready: ${durations}`;
   return { outcome: withDurations(outcome, durations), parts };
 }
