@@ -2,16 +2,21 @@
  * Removes machines of projects, also while a call of the provider takes minutes. In: a project. Out: the progress of
  * its removal, which continues by itself.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { EngineOutcome, EngineProject } from '../../../capabilities/index.js';
+import type { Labels } from '../provider.js';
 import { ProviderError } from '../provider-error.js';
 import { labelsOf } from './labels.js';
 import type { MachineOrders } from './machine-orders.js';
-import { deleteRecord } from './record.js';
+import { deleteRecord, findRecord } from './record.js';
 
 type Removal = Pick<EngineProject, 'ref' | 'uid' | 'owner' | 'retain'>;
 
 const LOOK_AGAIN_MS = 5_000;
+/** A request that was sent may still be executed in this time. It is longer than the timeout of a request. */
+const LATE_MS = 40_000;
+const LATE_LOOK_MS = 2_000;
 
 export class MachineRemovals {
   readonly #outcomes = new Map<string, EngineOutcome>();
@@ -22,6 +27,7 @@ export class MachineRemovals {
     private readonly orders: MachineOrders,
     private readonly onChange: (ref: string) => void,
     private readonly log: Logger,
+    private readonly lateMs = LATE_MS,
   ) {}
 
   remove(removal: Removal): EngineOutcome {
@@ -66,7 +72,25 @@ export class MachineRemovals {
       const description = `${removal.ref} of ${removal.owner}`;
       await provider.createSnapshot(machine.id, { labels, description }, signal);
     }
+    const record = await findRecord(client, removal);
     await provider.delete(labels, signal);
+    if (record?.ordered && record.machineId === undefined) await this.#deleteLate(labels);
     await deleteRecord(client, removal);
+  }
+
+  /**
+   * Deletes a machine that the provider creates after the first deletion, because the request for it was interrupted.
+   * The record stays until then, so that a killed operator waits again.
+   */
+  async #deleteLate(labels: Labels): Promise<void> {
+    const { signal } = this.#stop;
+    const { provider } = this.orders;
+    const until = performance.now() + this.lateMs;
+    while (performance.now() < until) {
+      await sleep(Math.min(LATE_LOOK_MS, this.lateMs), undefined, { signal });
+      if ((await provider.list(labels, signal)).length === 0) continue;
+      await provider.delete(labels, signal);
+      return;
+    }
   }
 }

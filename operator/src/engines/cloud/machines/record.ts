@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { selfSigned } from '@slipway/certificates/self-signed.js';
 import { LABEL_MANAGED_BY, MANAGED_BY, SYSTEM_NAMESPACE } from '@slipway/installation';
-import { isNotFound, type KubeClient } from '@slipway/kubernetes';
+import { isNotFound, type KubeClient, type KubeObject } from '@slipway/kubernetes';
 import ssh2 from 'ssh2';
 import { generatedSecret } from '../../../runtime/generated-secret.js';
 import { ownerReference } from '../../../runtime/owner-reference.js';
@@ -30,9 +30,23 @@ export interface MachineRecord {
   hostKey?: string;
   /** The id of the machine whose sshd has that host key alone. */
   pinnedFor?: string;
-  /** The id of the machine that had the project's data once. */
+  /** The id of the machine that has had the project's data, or could have had it. It is never replaced. */
   servedFrom?: string;
+  /** `yes` from before a machine is ordered until its deletion: one may exist although `machineId` is missing. */
+  ordered?: string;
+  /** The number of the request to provision the machine, to which `failed` belongs. */
+  provision?: string;
+  /** `yes` from the decision to delete a machine that failed until its deletion is complete. */
+  failing?: string;
+  /** How many machines failed. */
+  failed?: string;
+  /** The Failure of the last machine, in JSON. */
+  failure?: string;
+  /** The time of the last reboot by the operator, in ISO 8601. */
+  rebootedAt?: string;
 }
+
+export type RecordChange = { [Key in keyof MachineRecord]?: string | undefined };
 
 const CERTIFICATE_MS = 10 * 365 * 24 * 60 * 60_000;
 const secretPath = (uid: string) => `/api/v1/namespaces/${SYSTEM_NAMESPACE}/secrets/${secretName(uid)}`;
@@ -68,7 +82,7 @@ export async function changeRecord(
   client: KubeClient,
   { uid }: MachineOwner,
   record: MachineRecord,
-  change: { [Key in keyof MachineRecord]?: string | undefined },
+  change: RecordChange,
 ): Promise<MachineRecord> {
   const data = Object.fromEntries(
     Object.entries(change).map(([key, value]) => [key, value === undefined ? null : base64(value)]),
@@ -77,11 +91,29 @@ export async function changeRecord(
   return { ...record, ...change } as MachineRecord;
 }
 
+/** Returns the record as it is. Undefined: there is none. */
+export async function findRecord(client: KubeClient, { uid }: MachineOwner): Promise<MachineRecord | undefined> {
+  try {
+    const { data = {} } = await client.get<KubeObject & { data?: Record<string, string> }>(secretPath(uid));
+    const texts = Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]);
+    return Object.fromEntries(texts) as MachineRecord;
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
 export async function deleteRecord(client: KubeClient, { uid }: MachineOwner): Promise<void> {
   await client.delete(secretPath(uid)).catch((error: unknown) => {
     if (!isNotFound(error)) throw error;
   });
 }
+
+const REBOOT_MS = 60 * 60_000;
+
+/** True if the operator has not rebooted the machine within the last hour. */
+export const mayReboot = ({ rebootedAt }: Pick<MachineRecord, 'rebootedAt'>, now = Date.now()): boolean =>
+  rebootedAt === undefined || Math.abs(now - Date.parse(rebootedAt)) >= REBOOT_MS;
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
