@@ -34,6 +34,7 @@ const ALLOWED: Record<string, string> = {
   'operator/src/engines/cloud/hetzner/client.ts': 'the API of the cloud provider, which the settings name',
   'operator/src/engines/cloud/machines/record.ts': 'nothing: it makes keys',
   'operator/src/engines/cloud/machines/ssh-keys.ts': 'nothing: it makes keys',
+  'operator/src/engines/cloud/machines/service-probe.ts': 'a machine, whose address the cloud provider gave it',
   'operator/src/engines/cloud/ssh/connection.ts': 'a machine, whose address the cloud provider gave it',
   'operator/src/engines/containers/container-health.ts': 'a container, whose address we gave it',
   'operator/src/engines/containers/dns-forwarder.ts': 'the resolvers of this machine, which its own settings name',

@@ -22,7 +22,7 @@ import { POSTGRES_PORT, POSTGRES_SOCKET } from '../software/state/paths.js';
 import { stateOf } from '../software/state/state.js';
 import { openAccess } from './machine-access.js';
 import { MachineDatabases } from './machine-databases.js';
-import { MachineLoop, type StateMaker } from './machine-loop.js';
+import { type LoopLimits, MachineLoop, type StateMaker } from './machine-loop.js';
 import { MachineOrders } from './machine-orders.js';
 import { MachineRemovals } from './machine-removals.js';
 import { MachineSweep } from './sweep.js';
@@ -45,6 +45,8 @@ export interface CloudMachinesOptions {
   /** Called with the number of machines of no project. */
   onOrphans(count: number): void;
   log: Logger;
+  /** Shorter ones for tests. `late`: the time in which an interrupted creation may still be executed. */
+  limits?: Partial<LoopLimits> & { late?: number };
 }
 
 type Removal = Parameters<Machines['remove']>[0];
@@ -59,9 +61,9 @@ export class CloudMachines implements Machines {
   readonly #listeners: ((ref: string) => void)[] = [];
 
   constructor(private readonly options: CloudMachinesOptions) {
-    const { provider, client, installation, packs, log } = options;
+    const { provider, client, installation, packs, log, limits } = options;
     this.#orders = new MachineOrders(provider, client, installation, packs);
-    this.#removals = new MachineRemovals(this.#orders, (ref) => this.#changed(ref), log);
+    this.#removals = new MachineRemovals(this.#orders, (ref) => this.#changed(ref), log, limits?.late);
     const { isProject, deletesOrphans: deletes, onOrphans: onCount } = options;
     this.#sweep = new MachineSweep({ provider, installation, isProject, deletes, onCount, log });
     const loopOf = (ref: string) => this.#loops.get(ref)?.loop;
@@ -125,7 +127,7 @@ export class CloudMachines implements Machines {
     const { ref, uid } = project;
     const known = this.#loops.get(ref);
     if (known?.uid === uid) return known.loop;
-    const { replicationPassword, log } = this.options;
+    const { replicationPassword, log, limits } = this.options;
     const loop = new MachineLoop(project, {
       orders: this.#orders,
       openAccess: (ssh, record) =>
@@ -139,6 +141,7 @@ export class CloudMachines implements Machines {
         }),
       onChange: () => this.#changed(ref),
       log,
+      limits,
     });
     this.#loops.set(ref, { uid, loop });
     await known?.loop.close();

@@ -1,14 +1,15 @@
 /**
  * Brings one machine to what is wanted, stage by stage, and keeps it there. In: a project and its document. Out: the
  * state of each stage, and the ways to the machine's Postgres and functions. Each pass begins with a look at what is
- * there, so that a process that was killed at any point is followed by one that continues.
+ * there, so that a process that was killed at any point is followed by one that continues. A machine without data that
+ * fails is replaced once. One with data is never deleted: it is powered on, rebooted or reported.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { delayOf } from '@slipway/program';
+import { delayOf, parseJson } from '@slipway/program';
 import type { Logger } from 'pino';
 import type { EngineProject, MachineView } from '../../../capabilities/index.js';
 import type { Machine } from '../provider.js';
-import { isKind } from '../provider-error.js';
+import { isKind, ProviderError } from '../provider-error.js';
 import { applyState, type StateReport } from '../software/apply-state.js';
 import { installSoftware } from '../software/install-software.js';
 import { FIREWALL_UNIT } from '../software/state/firewall.js';
@@ -18,8 +19,26 @@ import { SshError } from '../ssh/ssh-error.js';
 import { openSession } from './first-session.js';
 import type { MachineAccess } from './machine-access.js';
 import type { MachineOrders, Ordered } from './machine-orders.js';
-import { changeRecord, type MachineRecord, newBootKeys, readRecord } from './record.js';
-import { MachineStages, StageProblem } from './stages.js';
+import {
+  finalFailure,
+  isLastTry,
+  TRY_LIMITS,
+  type TriedStage,
+  TryClock,
+  TryFailed,
+  type TryLimits,
+} from './machine-tries.js';
+import { changeRecord, type MachineRecord, newBootKeys, type RecordChange, readRecord } from './record.js';
+import { respondToSilence } from './silent-machine.js';
+import {
+  type Failure,
+  failureOf,
+  isOfMachine,
+  MachineStages,
+  type RunOptions,
+  type Stage,
+  StageProblem,
+} from './stages.js';
 
 /** Makes the state of the machine from its document. */
 export type StateMaker = (place: {
@@ -34,16 +53,43 @@ export interface MachineLoopDeps {
   openAccess(ssh: SshClient, record: MachineRecord): Promise<MachineAccess>;
   onChange(): void;
   log: Logger;
+  /** Shorter ones for tests. */
+  limits?: Partial<LoopLimits> | undefined;
 }
 
-/** Milliseconds between looks at a machine that runs. */
-const LOOK_MS = 180_000;
+/** In milliseconds. */
+export interface LoopLimits extends TryLimits {
+  /** Between looks at a machine that runs. */
+  look: number;
+  /**
+   * A machine with data that does not respond over SSH for so long is rebooted. A boot takes less, and so does a
+   * restart of sshd or of the network.
+   */
+  silence: number;
+  /** The first pause after an error that needs a person, such as a new token. Later ones are at most five times it. */
+  refused: number;
+}
+
+export const LOOP_LIMITS: LoopLimits = { ...TRY_LIMITS, look: 180_000, silence: 180_000, refused: 60_000 };
+
 const FAILED_PASSES = { firstMs: 1_000, maxMs: 60_000 };
+/** A machine without data has only minutes. */
+const FAILED_TRIES = { firstMs: 1_000, maxMs: 10_000 };
 const BOOT_POLL = { firstMs: 500, maxMs: 3_000 };
 const CONNECT_POLL_MS = 500;
+/** An attempt with less time left has failed. */
+const LEAST_MS = 1_000;
 const SHUTDOWN_MS = 60_000;
 /** The words of the machine's report. */
 const FILTER_REPAIRED = 'the packet filter, whose rules were changed';
+
+interface Session {
+  machineId: string;
+  host: string;
+  ssh: SshClient;
+  /** The address of the operator, as the machine sees it. */
+  platform: string;
+}
 
 export class MachineLoop {
   readonly stages: MachineStages;
@@ -51,8 +97,13 @@ export class MachineLoop {
   #wanted: { make: StateMaker; digest: string } | undefined;
   #configured: string | undefined;
   #record: MachineRecord | undefined;
-  #ordered: Ordered | undefined;
-  #session: { machineId: string; host: string; ssh: SshClient; platform: string } | undefined;
+  /** Null: there is no machine. Undefined: not known yet. */
+  #ordered: Ordered | null | undefined;
+  readonly #limits: LoopLimits;
+  #clock: TryClock;
+  /** The stage of the last error that the machine caused. */
+  #failedStage: TriedStage | undefined;
+  #session: Session | undefined;
   #access: MachineAccess | undefined;
   /** The hash of the state that was applied last, and what the machine said of it. */
   #applied: string | undefined;
@@ -66,14 +117,16 @@ export class MachineLoop {
     private readonly deps: MachineLoopDeps,
   ) {
     this.#project = project;
+    this.#limits = { ...LOOP_LIMITS, ...deps.limits };
+    this.#clock = new TryClock(this.#limits);
     this.stages = new MachineStages(deps.onChange);
     this.#ended = this.#run();
   }
 
-  /** Undefined: nothing was created yet. */
-  get view(): MachineView | undefined {
-    const { view } = this.#ordered ?? {};
-    return view && { ...view, certificate: this.#record?.certificate as string };
+  /** Null: there is no machine. Undefined: not known yet. */
+  get view(): MachineView | null | undefined {
+    if (!this.#ordered) return this.#ordered;
+    return { ...this.#ordered.view, certificate: this.#record?.certificate as string };
   }
 
   /** Undefined: the machine's Postgres was not started yet. */
@@ -87,7 +140,8 @@ export class MachineLoop {
   }
 
   want(project: EngineProject): void {
-    const isSame = project.suspended === this.#project.suspended && project.plan === this.#project.plan;
+    const { suspended, plan, provision } = this.#project;
+    const isSame = project.suspended === suspended && project.plan === plan && project.provision === provision;
     this.#project = project;
     if (!isSame) this.#wake();
   }
@@ -116,7 +170,7 @@ export class MachineLoop {
     const { signal } = this.#stop;
     let failures = 0;
     while (!signal.aborted) {
-      let pause = LOOK_MS;
+      let pause = this.#limits.look;
       const woken = new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
@@ -125,9 +179,10 @@ export class MachineLoop {
         failures = 0;
       } catch (error) {
         if (signal.aborted) return;
-        failures += 1;
+        const isDecided = error instanceof TryFailed;
+        failures = isDecided ? 0 : failures + 1;
         this.deps.log.warn({ ref: this.#project.ref, why: (error as Error).message }, 'machine not as wanted yet');
-        pause = Math.max(delayOf(FAILED_PASSES, failures), retryAfterOf(error));
+        pause = isDecided ? 0 : this.#pauseAfter(error, failures);
       }
       const timer = setTimeout(this.#wake, pause);
       await woken;
@@ -135,14 +190,31 @@ export class MachineLoop {
     }
   }
 
+  #pauseAfter(error: unknown, failures: number): number {
+    const stage = this.#failedStage;
+    if (stage && this.#isTry && isOfMachine(error)) {
+      const pause = Math.min(delayOf(FAILED_TRIES, failures), this.#clock.leftFor(stage));
+      this.#clock.spend(stage, pause);
+      return pause;
+    }
+    const isRefused = error instanceof ProviderError ? !error.retryable : isFinal(error);
+    const { refused } = this.#limits;
+    const backoff = isRefused ? { firstMs: refused, maxMs: 5 * refused, jitter: 0.2 } : FAILED_PASSES;
+    return Math.max(delayOf(backoff, failures), retryAfterOf(error));
+  }
+
   async #pass(stop: AbortSignal): Promise<void> {
     const { orders } = this.deps;
     this.#record ??= await readRecord(orders.client, this.#project, orders.installation);
+    await this.#beginProvision();
+    if (this.#record.failing) await this.#deleteFailed(stop);
+    if (isLastTry(failedOf(this.#record))) return this.#showFailure();
     const machine = await this.#machine(stop);
     if (this.#project.suspended) return await this.#powerOff(machine, stop);
     const host = await this.#booted(machine, stop);
     const { ssh, platform } = await this.#connected(machine.id, host, stop);
-    await this.stages.run('install', stop, async (signal) => installSoftware(ssh, await orders.pack(), signal));
+    const before = () => orders.pack();
+    await this.#stage('install', stop, (signal, pack) => installSoftware(ssh, pack, signal), { before });
     const wanted = this.#wanted;
     if (!wanted) return;
     await this.#configure(ssh, platform, wanted.make, stop);
@@ -150,16 +222,101 @@ export class MachineLoop {
     this.deps.onChange();
   }
 
-  async #change(change: Parameters<typeof changeRecord>[3]): Promise<MachineRecord> {
+  async #change(change: RecordChange): Promise<MachineRecord> {
     this.#record = await changeRecord(this.deps.orders.client, this.#project, this.#record as MachineRecord, change);
     return this.#record;
+  }
+
+  /** True for a machine without data: it is replaced if it fails. */
+  get #isTry(): boolean {
+    const { machineId, servedFrom } = this.#record as MachineRecord;
+    return machineId !== undefined && servedFrom !== machineId;
+  }
+
+  /** Runs a stage of the machine. Rejects with TryFailed if a machine without data has used up its time. */
+  async #stage<T, P = undefined>(
+    stage: TriedStage,
+    stop: AbortSignal,
+    work: (signal: AbortSignal, before: P) => Promise<T>,
+    { before, timeoutMs }: RunOptions<P> = {},
+  ): Promise<T> {
+    const isTry = this.#isTry;
+    const wasReady = this.stages.isReady(stage);
+    const left = this.#clock.leftFor(stage);
+    let begun = performance.now();
+    const timed = (signal: AbortSignal, prepared: P) => {
+      begun = performance.now();
+      return work(signal, prepared);
+    };
+    try {
+      const value = await this.stages.run(stage, stop, timed, {
+        before,
+        timeoutMs: isTry ? Math.max(LEAST_MS, Math.ceil(left)) : timeoutMs,
+        isTry,
+      });
+      // A look at a stage that was ready is no attempt.
+      if (!wasReady) this.#clock.spend(stage, performance.now() - begun);
+      return value;
+    } catch (error) {
+      if (!isTry || !isOfMachine(error)) throw error;
+      this.#failedStage = stage;
+      this.#clock.spend(stage, performance.now() - begun);
+      if (this.#clock.leftFor(stage) < LEAST_MS) await this.#giveUpMachine(failureOf(stage, error));
+      throw error;
+    }
+  }
+
+  /** A request to provision gives the project new attempts. */
+  async #beginProvision(): Promise<void> {
+    const { provision: recorded = '0', failed } = this.#record as MachineRecord;
+    const provision = String(this.#project.provision ?? 0);
+    if (provision === recorded) return;
+    await this.#change({ provision, failed: undefined, failure: undefined });
+    this.#clock = new TryClock(this.#limits);
+    if (failed !== undefined) this.stages.reset();
+  }
+
+  /** Decides that the machine is deleted. From then on it gets no data, also after a restart of the operator. */
+  async #giveUpMachine(failure: Failure): Promise<never> {
+    const { orders } = this.deps;
+    this.#record = await readRecord(orders.client, this.#project, orders.installation);
+    if (!this.#isTry) throw new Error('the machine has served, so it is not replaced');
+    await this.#change({ failing: 'yes', failure: JSON.stringify(failure) });
+    throw new TryFailed(failure);
+  }
+
+  /** Deletes the machine that failed, before another one is created. */
+  async #deleteFailed(stop: AbortSignal): Promise<void> {
+    await this.#disconnect();
+    await this.stages.run('create', stop, (signal) => this.deps.orders.delete(this.#project, signal));
+    await this.#change({
+      machineId: undefined,
+      ordered: undefined,
+      hostKey: undefined,
+      pinnedFor: undefined,
+      rebootedAt: undefined,
+      failing: undefined,
+      failed: String(failedOf(this.#record as MachineRecord) + 1),
+      ...newBootKeys(),
+    });
+    this.#ordered = null;
+    this.#clock = new TryClock(this.#limits);
+    this.#applied = undefined;
+    this.#configured = undefined;
+    this.stages.reset();
+  }
+
+  #showFailure(): void {
+    this.#ordered = null;
+    const failure = parseJson((this.#record as MachineRecord).failure as string) as Failure;
+    this.stages.giveUp(finalFailure(failure));
   }
 
   /** Finds the machine, or creates it. */
   async #machine(stop: AbortSignal): Promise<Machine> {
     const { orders } = this.deps;
     const { machineId } = this.#record as MachineRecord;
-    const known = machineId === undefined ? undefined : await orders.observe(machineId, stop);
+    const known = machineId === undefined ? undefined : await this.#observe(machineId, stop);
     if (known) {
       this.#ordered = await orders.viewOf(this.#project, known, stop);
       for (const stage of ['reserve', 'create'] as const) await this.stages.run(stage, stop, async () => undefined);
@@ -170,7 +327,10 @@ export class MachineLoop {
       orders.reserve(this.#project, this.#record as MachineRecord, signal),
     );
     this.stages.isNew = true;
+    // The pack is ready when the machine is. Its errors are those of the stage that needs it.
+    orders.pack().catch(() => undefined);
     return await this.stages.run('create', stop, async (signal) => {
+      if (!reserved.record.ordered) reserved.record = await this.#change({ ordered: 'yes' });
       const machine = await orders.create(reserved, signal);
       await this.#change({ machineId: machine.id });
       this.#ordered = await orders.viewOf(this.#project, machine, signal);
@@ -178,79 +338,107 @@ export class MachineLoop {
     });
   }
 
+  /** A machine that is as wanted costs no request of its own. */
+  #observe(machineId: string, stop: AbortSignal): Promise<Machine | undefined> {
+    const { orders } = this.deps;
+    const isReady = (...stages: Stage[]) => stages.every((stage) => this.stages.isReady(stage));
+    const { suspended } = this.#project;
+    if (!(suspended ? isReady('boot') : isReady('connect', 'start'))) return orders.observe(machineId, stop);
+    return orders.look(machineId, suspended ? 'off' : 'running', stop);
+  }
+
   /** A machine that was deleted at the provider is replaced only if it never had the project's data. */
-  async #lost(machineId: string, stop: AbortSignal): Promise<void> {
+  async #lost(machineId: string, stop: AbortSignal): Promise<never> {
     await this.#disconnect();
-    if (this.#record?.servedFrom === machineId) {
-      await this.stages.run('create', stop, () => {
-        const message =
-          `machine ${machineId} was deleted at the provider, and the project's data with it. ` +
-          'Restore a snapshot at the provider, or delete the project.';
-        throw new StageProblem('MachineLost', message, false);
-      });
+    if (this.#isTry) {
+      const lost = new StageProblem('MachineLost', `machine ${machineId} was deleted at the provider`, true);
+      return await this.#giveUpMachine(failureOf('create', lost));
     }
-    this.stages.reset();
-    await this.#change({ machineId: undefined, hostKey: undefined, pinnedFor: undefined, ...newBootKeys() });
+    return await this.stages.run('create', stop, () => {
+      const message =
+        `machine ${machineId} was deleted at the provider, and the project's data with it. ` +
+        'Restore a snapshot at the provider, or delete the project.';
+      throw new StageProblem('MachineLost', message, false);
+    });
   }
 
   #booted(machine: Machine, stop: AbortSignal): Promise<string> {
     const { provider } = this.deps.orders;
-    return this.stages.run('boot', stop, async (signal) => {
-      if (machine.state === 'off') await provider.powerOn(machine.id, signal);
+    return this.#stage('boot', stop, async (signal) => {
       for (let attempt = 1, seen: Machine | undefined = machine; ; attempt += 1) {
         if (!seen) throw new StageProblem('MachineLost', 'the machine was deleted at the provider', true);
         if (seen.state === 'running' && seen.address !== undefined) {
           this.#ordered = await this.deps.orders.viewOf(this.#project, seen, signal);
           return seen.address;
         }
+        // It may be off after its creation too, or because somebody switched it off.
+        if (seen.state === 'off') await provider.powerOn(machine.id, signal);
         await sleep(delayOf(BOOT_POLL, attempt), undefined, { signal });
         seen = await provider.observe(machine.id, signal);
       }
     });
   }
 
-  #connected(machineId: string, host: string, stop: AbortSignal) {
-    return this.stages.run('connect', stop, async (signal) => {
-      const known = this.#session;
-      if (known?.machineId === machineId && known.host === host) {
-        await known.ssh.hostKey(signal);
-        return known;
-      }
-      await this.#disconnect();
+  async #connected(machineId: string, host: string, stop: AbortSignal) {
+    const timeoutMs = this.#limits.silence;
+    try {
+      return await this.#stage('connect', stop, (signal) => this.#connect(machineId, host, signal), { timeoutMs });
+    } catch (error) {
+      if (!(error instanceof StageProblem) || this.#isTry) throw error;
       const record = this.#record as MachineRecord;
-      const session = { host, machineId, record, change: (change: object) => this.#change(change) };
-      for (;;) {
-        try {
-          const ssh = await openSession({ ...session, record: this.#record as MachineRecord }, signal);
-          const { stdout } = await ssh.run(['sh', '-c', 'echo "$SSH_CONNECTION"'], {}, signal);
-          this.#session = { machineId, host, ssh, platform: stdout.split(' ')[0] ?? '' };
-          return this.#session;
-        } catch (error) {
-          signal.throwIfAborted();
-          if (!mayPass(error, this.stages.isReady('connect'))) throw error;
-          await sleep(CONNECT_POLL_MS, undefined, { signal });
+      const change = (changes: RecordChange) => this.#change(changes);
+      const done = await respondToSilence(
+        { ...this.deps, project: this.#project, machineId, host, record, change },
+        stop,
+      );
+      if (done !== '') this.stages.fail('connect', new StageProblem(error.reason, `${error.message} ${done}`, false));
+      throw error;
+    }
+  }
+
+  async #connect(machineId: string, host: string, signal: AbortSignal): Promise<Session> {
+    const known = this.#session;
+    if (known?.machineId === machineId && known.host === host && (await isOpen(known.ssh, signal))) return known;
+    await this.#disconnect();
+    const session = { host, machineId, change: (change: RecordChange) => this.#change(change) };
+    for (let why = 'no response'; ; ) {
+      try {
+        const ssh = await openSession({ ...session, record: this.#record as MachineRecord }, signal);
+        this.#session = { machineId, host, ssh, platform: '' };
+        const { stdout } = await ssh.run(['sh', '-c', 'echo "$SSH_CONNECTION"'], {}, signal);
+        this.#session.platform = stdout.split(' ')[0] ?? '';
+        return this.#session;
+      } catch (error) {
+        await this.#disconnect();
+        if (!signal.aborted) {
+          if (!mayPass(error, this.#record?.pinnedFor === machineId)) throw error;
+          why = (error as Error).message;
+          await sleep(CONNECT_POLL_MS, undefined, { signal }).catch(() => undefined);
         }
+        if (signal.aborted) throw new StageProblem('SshUnreachable', `it did not succeed in time. ${why}`, true);
       }
-    });
+    }
   }
 
   async #configure(ssh: SshClient, platform: string, maker: StateMaker, stop: AbortSignal): Promise<void> {
     const record = this.#record as MachineRecord;
-    const report = await this.stages.run('configure', stop, async (signal) => {
-      const state = await maker({ ordered: this.#ordered as Ordered, record, platform });
-      const { machineId } = record;
-      if (record.servedFrom !== machineId) await this.#change({ servedFrom: machineId });
+    const { machineId } = record;
+    const before = () => maker({ ordered: this.#ordered as Ordered, record, platform });
+    const configure = async (signal: AbortSignal, state: MachineState) => {
       const applied = await applyState(ssh, state, signal);
       if (this.#applied === hashOf(state)) this.stages.repaired(repairsOf(applied));
       this.#applied = applied.hash;
       return applied;
-    });
+    };
+    const report = await this.#stage('configure', stop, configure, { before });
     this.#hasFirewall = !report.down.includes(FIREWALL_UNIT);
     const down = report.down.filter((unit) => unit !== FIREWALL_UNIT);
-    await this.stages.run('start', stop, async () => {
+    await this.#stage('start', stop, async () => {
       if (down.length === 0) return;
       throw new StageProblem('UnitsDown', `these units do not run: ${down.join(', ')}`, true);
     });
+    // The database is made through this access, so the machine holds no data before.
+    if (record.servedFrom !== machineId) await this.#change({ servedFrom: machineId });
     this.#access ??= await this.deps.openAccess(ssh, record);
   }
 
@@ -278,6 +466,23 @@ export class MachineLoop {
     this.#session = undefined;
   }
 }
+
+/** False if the connection ended, and no other one can be opened now. */
+async function isOpen(ssh: SshClient, signal: AbortSignal): Promise<boolean> {
+  try {
+    await ssh.hostKey(signal);
+    return true;
+  } catch (error) {
+    if (signal.aborted || !(error instanceof SshError) || !error.retryable) throw error;
+    return false;
+  }
+}
+
+const failedOf = ({ failed = '0' }: MachineRecord) => Number(failed);
+
+/** True for an error that only a person can end. */
+const isFinal = (error: unknown) =>
+  (error instanceof StageProblem && !error.retryable) || (error instanceof SshError && !isOfMachine(error));
 
 /**
  * True for an error that ends with the boot. sshd may run before cloud-init has written the keys, so another host key

@@ -5,7 +5,7 @@
 import { MACHINE_SIZES, type Region, SIZE_OF_PLAN } from '@slipway/crds';
 import type { KubeClient } from '@slipway/kubernetes';
 import type { EngineProject, MachineView } from '../../../capabilities/index.js';
-import type { Machine, MachineChoice, MachineProvider } from '../provider.js';
+import type { Machine, MachineChoice, MachineProvider, MachineState } from '../provider.js';
 import { ensurePack, type Pack } from '../software/pack/pack.js';
 import { PORTS } from '../software/state/firewall.js';
 import { labelsOf, labelsOfInstallation, nameOf } from './labels.js';
@@ -32,9 +32,13 @@ const IMAGE = 'debian-12';
 const ANYWHERE = ['0.0.0.0/0', '::/0'];
 /** Prices and types change rarely. */
 const CHOICES_MS = 60 * 60_000;
+const LIST_MS = 60_000;
+const BETWEEN_REBOOTS_MS = 5 * 60_000;
 
 export class MachineOrders {
   readonly #choices = new Map<Region, { until: number; found: Promise<MachineChoice[]> }>();
+  #listed: { until: number; found: Promise<readonly Machine[]> } | undefined;
+  #noRebootBefore = 0;
   #pack: Promise<Pack> | undefined;
   readonly #stop = new AbortController();
 
@@ -93,6 +97,32 @@ export class MachineOrders {
     return this.provider.observe(machineId, signal);
   }
 
+  /**
+   * Returns the machine as it was within the last minute, if it had the expected state then, and observes it otherwise.
+   * All loops share one list: 100 machines cost at most 240 requests an hour, not 2000 of the 3600 that the provider
+   * allows.
+   */
+  async look(machineId: string, expected: MachineState, signal: AbortSignal): Promise<Machine | undefined> {
+    const listed = await this.#list(signal);
+    const found = listed.find(({ id, state }) => id === machineId && state === expected);
+    return found ?? (await this.observe(machineId, signal));
+  }
+
+  /** Deletes everything of the project at the provider. Snapshots stay. */
+  delete(project: EngineProject, signal: AbortSignal): Promise<void> {
+    return this.provider.delete(labelsOf(this.installation, project), signal);
+  }
+
+  /**
+   * Returns false soon after another machine was rebooted: if all machines are unreachable at once, the network of the
+   * operator is the likely cause.
+   */
+  claimReboot(): boolean {
+    if (performance.now() < this.#noRebootBefore) return false;
+    this.#noRebootBefore = performance.now() + BETWEEN_REBOOTS_MS;
+    return true;
+  }
+
   /** A type that is no longer sold is shown with the numbers of its nominal size. */
   async viewOf({ plan, region }: EngineProject, machine: Machine, signal: AbortSignal): Promise<Ordered> {
     const { id, type, location, address } = machine;
@@ -120,6 +150,18 @@ export class MachineOrders {
     await this.provider.close();
   }
 
+  /** The signal of one loop does not end the list of all. */
+  #list(signal: AbortSignal): Promise<readonly Machine[]> {
+    if (!this.#listed || this.#listed.until <= performance.now()) {
+      const found = this.provider.list(labelsOfInstallation(this.installation), this.#stop.signal);
+      this.#listed = { until: performance.now() + LIST_MS, found };
+      found.catch(() => {
+        if (this.#listed?.found === found) this.#listed = undefined;
+      });
+    }
+    return untilAborted(this.#listed.found, signal);
+  }
+
   #choicesIn(region: Region, signal: AbortSignal): Promise<MachineChoice[]> {
     const known = this.#choices.get(region);
     if (known && known.until > performance.now()) return known.found;
@@ -129,3 +171,11 @@ export class MachineOrders {
     return found;
   }
 }
+
+const untilAborted = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
+  new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });

@@ -20,14 +20,16 @@ const MINUTE = 60_000;
 const FORMS: Readonly<Record<Stage, StageForm>> = {
   reserve: { condition: 'MachineReserved', doing: 'choosing a machine', timeoutMs: 3 * MINUTE },
   create: { condition: 'MachineCreated', doing: 'creating the machine', timeoutMs: 6 * MINUTE },
-  boot: { condition: 'MachineBooted', doing: 'waiting for the machine to boot', timeoutMs: 4 * MINUTE },
-  connect: { condition: 'MachineReachable', doing: 'connecting to the machine', timeoutMs: 4 * MINUTE },
+  boot: { condition: 'MachineBooted', doing: 'waiting for the machine to boot', timeoutMs: 3 * MINUTE },
+  connect: { condition: 'MachineReachable', doing: 'connecting to the machine', timeoutMs: 3 * MINUTE },
   install: { condition: 'SoftwareInstalled', doing: 'installing the software', timeoutMs: 12 * MINUTE },
   configure: { condition: 'MachineConfigured', doing: 'configuring the machine', timeoutMs: 12 * MINUTE },
   start: { condition: 'UnitsRunning', doing: 'starting the services', timeoutMs: 4 * MINUTE },
 };
 
 const LOOK_AGAIN_MS = 10_000;
+/** The work begins anew only on request. */
+const LOOK_SELDOM_MS = 10 * MINUTE;
 const ready = { state: 'ready', value: undefined } satisfies EngineOutcome;
 
 /** An error of a stage that is not one of the provider or of SSH. The message is for the project's owner. */
@@ -41,10 +43,27 @@ export class StageProblem extends Error {
   }
 }
 
+/** The stage that failed on the last machine, for the project's owner. JSON in the machine's record. */
+export interface Failure {
+  stage: Stage;
+  reason: string;
+  message: string;
+}
+
+export interface RunOptions<P> {
+  /** Work of the operator itself before the stage. The timeout does not include it. */
+  before?: (() => Promise<P>) | undefined;
+  /** Default: the timeout of the stage. */
+  timeoutMs?: number | undefined;
+  /** True while a failure leads to another attempt, so that no error of the machine is final. */
+  isTry?: boolean;
+}
+
 export class MachineStages {
   readonly #outcomes = new Map<Stage, EngineOutcome>();
   readonly #ms = new Map<Stage, number>();
   #restored: readonly string[] = [];
+  #failure: Extract<EngineOutcome, { state: 'failed' }> | undefined;
   /** True if the stages make a machine. False if they look at one that was there. */
   isNew = false;
 
@@ -54,24 +73,46 @@ export class MachineStages {
    * Runs the stage. Its outcome is in progress only until it was ready once: a look at a finished stage is not
    * reported. Rejects with the error of the work, or with the reason of `stop`.
    */
-  async run<T>(stage: Stage, stop: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const { doing, timeoutMs } = FORMS[stage];
+  async run<T, P = undefined>(
+    stage: Stage,
+    stop: AbortSignal,
+    work: (signal: AbortSignal, before: P) => Promise<T>,
+    options: RunOptions<P> = {},
+  ): Promise<T> {
+    const { doing } = FORMS[stage];
+    const { before, timeoutMs = FORMS[stage].timeoutMs, isTry = false } = options;
     const begun = performance.now();
     const wasReady = this.isReady(stage);
     if (!this.#outcomes.has(stage)) this.#set(stage, progressing(doing));
-    const timeout = AbortSignal.timeout(timeoutMs);
+    let timeout: AbortSignal | undefined;
     try {
-      const value = await work(AbortSignal.any([stop, timeout]));
+      const prepared = (await before?.()) as P;
+      timeout = AbortSignal.timeout(timeoutMs);
+      const value = await work(AbortSignal.any([stop, timeout]), prepared);
       if (!this.#ms.has(stage)) this.#ms.set(stage, performance.now() - begun);
       if (!wasReady) this.#set(stage, ready);
       return value;
     } catch (error) {
       stop.throwIfAborted();
-      const late = `${doing} did not end within ${timeoutMs / MINUTE} minutes`;
-      const problem = timeout.aborted ? new StageProblem('MachineTimeout', late, true) : error;
-      this.#set(stage, outcomeOf(problem, doing, this.#ms.has(stage)));
+      const problem = timeout?.aborted && !(error instanceof StageProblem) ? lateProblem(timeoutMs) : error;
+      const mayPass = (isTry && isOfMachine(problem)) || (describe(problem).retryable && !this.#ms.has(stage));
+      this.#set(stage, outcomeOf(problem, doing, mayPass));
       throw problem;
     }
+  }
+
+  /** Shows the problem at a stage that has run. */
+  fail(stage: Stage, problem: StageProblem): void {
+    this.#set(stage, outcomeOf(problem, FORMS[stage].doing, false));
+  }
+
+  /** Shows the failure until `reset`. The machine was deleted. */
+  giveUp({ stage, reason, message }: Failure): void {
+    this.reset();
+    const from = STAGES.indexOf('create');
+    for (const earlier of STAGES.slice(from, STAGES.indexOf(stage))) this.#outcomes.set(earlier, DELETED);
+    this.#failure = { state: 'failed', reason, message, retry: false };
+    this.#set(stage, this.#failure);
   }
 
   isReady(stage: Stage): boolean {
@@ -82,6 +123,7 @@ export class MachineStages {
   reset(): void {
     this.#outcomes.clear();
     this.#ms.clear();
+    this.#failure = undefined;
     this.onChange();
   }
 
@@ -92,12 +134,17 @@ export class MachineStages {
     this.onChange();
   }
 
-  /** Returns the outcome of these stages, and a part for each that has begun. */
-  progressOf(stages: readonly Stage[]): { outcome: EngineOutcome; parts: EnginePart[] } {
+  /**
+   * Returns the outcome of these stages, and a part for each that has begun. After the last attempt failed, the outcome
+   * is that failure, and the parts are those of all stages.
+   */
+  progressOf(wanted: readonly Stage[]): { outcome: EngineOutcome; parts: EnginePart[] } {
+    const stages = this.#failure ? STAGES : wanted;
     const parts = stages.flatMap((stage) => {
       const outcome = this.#outcomes.get(stage);
       return outcome ? [{ condition: FORMS[stage].condition, outcome: this.#withRepairs(stage, outcome) }] : [];
     });
+    if (this.#failure) return { outcome: this.#failure, parts };
     const unfinished = parts.find(({ outcome }) => outcome.state !== 'ready')?.outcome;
     if (unfinished) return { outcome: unfinished, parts };
     const next = stages[parts.length];
@@ -129,10 +176,38 @@ export class MachineStages {
 
 const progressing = (message: string): EngineOutcome => ({ state: 'progressing', message, lookAgainMs: LOOK_AGAIN_MS });
 
-/** A problem that may pass by itself is a failure only after the stage was ready once. */
-function outcomeOf(error: unknown, doing: string, wasReady: boolean): EngineOutcome {
-  const { reason, message, retryable } = describe(error);
-  if (retryable && !wasReady) return { ...progressing(`${doing}: ${message}`), reason } as EngineOutcome;
+/** Shown at the stages that a deleted machine had passed. */
+const DELETED = {
+  state: 'progressing',
+  reason: 'MachineDeleted',
+  message: 'the machine was deleted, because a later stage failed',
+  lookAgainMs: LOOK_SELDOM_MS,
+} as const satisfies EngineOutcome;
+
+const lateProblem = (timeoutMs: number) =>
+  new StageProblem('MachineTimeout', `it did not end within ${durationText(timeoutMs)}`, true);
+
+const durationText = (ms: number): string => (ms % MINUTE === 0 ? `${ms / MINUTE} min` : `${(ms / 1000).toFixed(0)} s`);
+
+/** Returns the failure that a stage has on a machine, for a message that also names the remedy. */
+export function failureOf(stage: Stage, error: unknown): Failure {
+  const { reason, message } = describe(error);
+  return { stage, reason, message: `${FORMS[stage].doing}: ${message}` };
+}
+
+/**
+ * True for a problem that another machine may not have. Errors of the provider and of the operator are none, and a
+ * machine whose host key or keys of root were changed is not ours to delete.
+ */
+export function isOfMachine(error: unknown): boolean {
+  if (error instanceof SshError) return error.kind !== 'host-key-changed' && error.kind !== 'unauthorized';
+  return error instanceof StageProblem;
+}
+
+/** `mayPass`: shown as progress, not as a failure. */
+function outcomeOf(error: unknown, doing: string, mayPass: boolean): EngineOutcome {
+  const { reason, message } = describe(error);
+  if (mayPass) return { ...progressing(`${doing}: ${message}`), reason } as EngineOutcome;
   return { state: 'failed', reason, message: `${doing}: ${message}`, retry: false };
 }
 
