@@ -14,6 +14,7 @@ import { clientOf, TODOS_SQL, usedByTwoPeople } from './todos.js';
 const PROVISIONED_MS = 300_000;
 const MEBIBYTE = 2 ** 20;
 const FUNCTION = `Deno.serve(async () => {
+  console.log('read the tasks');
   const url = Deno.env.get('SUPABASE_URL') + '/rest/v1/todos?select=task';
   const apikey = Deno.env.get('SUPABASE_SERVICE_ROLE_KEY');
   return Response.json(await (await fetch(url, { headers: { apikey } })).json());
@@ -94,6 +95,12 @@ test('an edge function runs on the machine and reads its own project', async () 
     60_000,
   );
   assert.equal(answer?.map(({ task }) => task).sort(), ['write to ann', 'write to bob']);
+  const logs = () =>
+    person.call<{ message: string }[]>('GET', `/projects/${project.id}/functions/${created.body.id}/logs`);
+  await until(
+    async () => (await logs()).body.some(({ message }) => message.includes('read the tasks')),
+    'it is logged',
+  );
 });
 
 test('db_url leads to pgbouncer on the machine, over TLS', async () => {

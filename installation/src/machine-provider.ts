@@ -8,6 +8,12 @@ export const MACHINE_LABEL_SETTING = 'SLIPWAY_HCLOUD_LABEL';
 export const MACHINE_SNAPSHOT_SETTING = 'SLIPWAY_HCLOUD_SNAPSHOT';
 export const MACHINE_ORPHANS_SETTING = 'SLIPWAY_HCLOUD_ORPHANS';
 
+/**
+ * Returns the socket at which the functions on a project's own machine are controlled. `host`: that of the project's
+ * database, a folder of sockets which lead to the machine.
+ */
+export const machineFunctionsSocket = (host: string): string => `${host}/functions.sock`;
+
 /** A part of the names of machines, which are host names of at most 63 characters. */
 const LABEL_FORM = /^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$/;
 

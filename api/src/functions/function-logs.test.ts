@@ -31,6 +31,14 @@ test('function logs come from the data plane, and a function unknown to it has a
   assert.equal(await read(), []);
 });
 
+test('function logs of a project with a machine of its own come from that machine', async () => {
+  answer = { status: 200, body: JSON.stringify(LINES) };
+  const elsewhere = new FunctionLogs({} as ApiSettings);
+  assert.equal(await elsewhere.read('one', 'hello', {}, functionsSocket), LINES);
+  const gone = await logs.read('one', 'hello', {}, `${functionsSocket}.gone`).catch((error: Problem) => error);
+  assert.is((gone as Problem).status, 503);
+});
+
 for (const status of [401, 500]) {
   test(`function logs return 503 if the data plane answers ${status}, and the API’s log has the reason`, async () => {
     answer = { status, body: '{"message":"no"}' };

@@ -17,18 +17,23 @@ const MOST_OF_LOG: JsonBound = { ...ONE_TURN, bytes: 2 * 1024 * 1024 };
 export class FunctionLogs {
   constructor(@Inject(SETTINGS) private readonly settings: ApiSettings) {}
 
-  /** Reads the log. A function that was never deployed has none. */
-  async read(ref: string, name: string, { after = 0, limit = 100 }: LogQuery): Promise<LogLine[]> {
+  /**
+   * Reads the log. A function that was never deployed has none. `socketPath`: the socket of the functions on the
+   * project's own machine; undefined: those of the installation run it.
+   */
+  async read(ref: string, name: string, { after = 0, limit = 100 }: LogQuery, socketPath?: string): Promise<LogLine[]> {
     const { functionsSocket, functionsPods } = this.settings;
-    if (!functionsSocket && !functionsPods) {
+    if (!socketPath && !functionsSocket && !functionsPods) {
       throw new Problem('unavailable', 'This installation runs no edge functions.');
     }
     const path = `/${encodeURIComponent(ref)}/${encodeURIComponent(name)}/logs?after=${after}&limit=${limit}`;
     const unavailable = (detail: string, seconds: number, cause: unknown) =>
       new Problem('unavailable', detail, { headers: { 'retry-after': String(seconds) }, cause });
-    const { status, text } = await get(placeOf(this.settings, ref), path).catch((cause: unknown) => {
-      throw unavailable('The data plane does not respond. Try again.', 1, cause);
-    });
+    const { status, text } = await get(socketPath ? { socketPath } : placeOf(this.settings, ref), path).catch(
+      (cause: unknown) => {
+        throw unavailable('The data plane does not respond. Try again.', 1, cause);
+      },
+    );
     if (status === 404) return [];
     if (status !== 200) {
       const cause = new Error(WHY[status] ?? `the data plane answered the request for logs with ${status}`);

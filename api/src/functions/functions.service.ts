@@ -1,12 +1,13 @@
 /** Edge functions over REST. Writes EdgeFunction resources, which the operator deploys, and shows their status. */
 import { randomInt } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
-import { API_VERSION, FUNCTION_BUDGET, typeOf } from '@slipway/crds';
-import { availableServices, whyUnavailable } from '@slipway/installation';
+import { API_VERSION, FUNCTION_BUDGET, hasOwnMachine, typeOf } from '@slipway/crds';
+import { availableServices, machineFunctionsSocket, SECRETS, whyUnavailable } from '@slipway/installation';
 import type { Principal } from '../callers/principal.js';
 import { ExclusiveWork } from '../database/exclusive-work.js';
 import { missing, Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
+import { SecretsOfProjects } from '../projects/project-secrets.js';
 import { phaseOf } from '../projects/project-view.js';
 import { ProjectsService } from '../projects/projects.service.js';
 import { refuseSuspended } from '../projects/suspension.js';
@@ -42,6 +43,7 @@ export class FunctionsService {
     private readonly deploys: FunctionDeploys,
     private readonly rows: FunctionsRepository,
     private readonly logs: FunctionLogs,
+    private readonly secrets: SecretsOfProjects,
     private readonly exclusive: ExclusiveWork,
     @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {}
@@ -137,7 +139,9 @@ export class FunctionsService {
 
   async readLogs(caller: Principal, projectId: number, id: number, query: LogQuery): Promise<LogLine[]> {
     const { project, object } = await this.find(caller, projectId, id);
-    return this.logs.read(project.metadata.name, object.spec.name, query);
+    const machine = hasOwnMachine(typeOf(project)) ? await this.secrets.database(project) : undefined;
+    const host = machine?.[SECRETS.database.host];
+    return this.logs.read(project.metadata.name, object.spec.name, query, host && machineFunctionsSocket(host));
   }
 
   private async findProject(caller: Principal, projectId: number): Promise<SeenProject> {

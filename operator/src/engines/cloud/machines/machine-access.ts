@@ -1,6 +1,7 @@
 /** The ways to the Postgres and the functions of one machine: sockets here that lead there over SSH. */
 import { mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { machineFunctionsSocket } from '@slipway/installation';
 import type { Logger } from 'pino';
 import { FunctionControl } from '../../function-control.js';
 import { DatabaseServer } from '../../postgres/server.js';
@@ -34,7 +35,7 @@ const FUNCTIONS_CONTROL = `${runtimeFolder('functions')}/control.sock`;
 export async function openAccess(options: AccessOptions): Promise<MachineAccess> {
   const { ssh, record, folder, replicationPassword, onChange, log } = options;
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  const socketPath = path.join(folder, 'functions.sock');
+  const socketPath = machineFunctionsSocket(folder);
   const forwards = [
     await SocketForward.open(ssh, { local: path.join(folder, SOCKET), remote: `${POSTGRES_SOCKET}/${SOCKET}` }),
     await SocketForward.open(ssh, { local: socketPath, remote: FUNCTIONS_CONTROL }),
