@@ -7,7 +7,7 @@ import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { EngineOutcome, EngineProject } from '../../../capabilities/index.js';
-import { cloudUrl, type Fault, FaultBed, isFailed, isReady } from './faults.testing.js';
+import { cloudUrl, type Fault, FaultBed, isFailed, isReady, LIMITS } from './faults.testing.js';
 
 if (!cloudUrl) console.log('# skipped: SLIPWAY_TEST_CLOUD_URL names no server of the cloud provider’s API');
 const faults = suite('faults of machines');
@@ -260,6 +260,9 @@ test('a full disk during the installation replaces the machine', async () => {
 });
 
 test('a reboot and cuts of SSH during the installation and the configuration need no other machine', async () => {
+  // Each interruption costs seconds of the limits.
+  await bed.machines.close();
+  bed.startOperator({ ...LIMITS, connect: 60_000, install: 90_000 });
   const project = await bed.project('cuts');
   await bed.drive(project, () => bed.count(CREATE, project) === 1);
   await until(async () => (await bed.record(project))?.pinnedFor !== undefined, 'the host key is pinned');
@@ -276,6 +279,8 @@ test('a reboot and cuts of SSH during the installation and the configuration nee
   assert.is(bed.count(CREATE, project), 1);
   assert.is(bed.most(project), 1);
   await removed(project);
+  await bed.machines.close();
+  bed.startOperator();
 });
 
 test('a lost response to the creation leads to one machine', async () => {
