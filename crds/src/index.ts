@@ -14,6 +14,7 @@ export * from './names.js';
 export * from './placement.js';
 export * from './plans.js';
 export * from './project.js';
+export * from './request-numbers.js';
 export type { KubernetesObject, ObjectMeta, OwnerReference, PrinterColumn, ResourceDefinition } from './resource.js';
 export { Condition, oneOf } from './schema.js';
 export * from './text-forms.js';

@@ -14,7 +14,7 @@ const KINDS = {
   projectSecrets: 7_541_210,
   projectFunctions: 7_541_211,
   projectBuilds: 7_541_212,
-  projectRestarts: 7_541_213,
+  projectNumbers: 7_541_213,
   projectRestConfig: 7_541_214,
 } as const;
 export type WorkKind = keyof typeof KINDS;

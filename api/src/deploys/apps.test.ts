@@ -6,13 +6,18 @@ import { createHmac } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { ANNOTATION_CANCEL, ANNOTATION_CLEAR_BUILD_CACHE, type BuildStatus, type Project } from '@slipway/crds';
+import {
+  ANNOTATION_CANCEL,
+  ANNOTATION_CLEAR_BUILD_CACHE,
+  type BuildStatus,
+  MOST_REQUESTS,
+  type Project,
+} from '@slipway/crds';
 import { BuildLogs } from '@slipway/sites';
 import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { type Answer, type CallOptions, register } from '../testing.js';
-import { MOST_RESTARTS } from './app-restarts.js';
 import { buildsPath, type Deploys, SECRET, type Site, startDeploys } from './testing.js';
 
 const buildsFolder = mkdtempSync(path.join(tmpdir(), 'slipway-builds-'));
@@ -273,14 +278,14 @@ test('a rollback is rejected where nothing or only one version was deployed, and
 const restart = (app: { id: number }, token = owner.token) => call(app, '/compute/restart', { token });
 const restartOf = async ({ ref }: Site) => (await api.operator.get(ref)).spec.app?.restart;
 
-test('a restart increases the number in the Project, and the largest number is followed by 0', async () => {
+test('a restart increases the number in the Project, and the largest number is followed by 1', async () => {
   const app = await makeDeployed(1);
   const { status, body } = await restart(app);
   assert.equal([status, body], [200, { ok: true }]);
   assert.is(await restartOf(app), 1);
-  await api.operator.patch(app.ref, { spec: { app: { restart: MOST_RESTARTS, healthCheckPath: '/up' } } });
+  await api.operator.patch(app.ref, { spec: { app: { restart: MOST_REQUESTS, healthCheckPath: '/up' } } });
   assert.is((await restart(app)).status, 200);
-  assert.equal((await api.operator.get(app.ref)).spec.app, { restart: 0, healthCheckPath: '/up' });
+  assert.equal((await api.operator.get(app.ref)).spec.app, { restart: 1, healthCheckPath: '/up' });
 });
 
 /** Increases the number as a user of kubectl does, who edits the version that was read. */

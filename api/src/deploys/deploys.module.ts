@@ -1,7 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ProjectsModule } from '../projects/projects.module.js';
 import { AppOutputs } from './app-outputs.js';
-import { AppRestarts } from './app-restarts.js';
 import { AppsController } from './apps.controller.js';
 import { AppsService } from './apps.service.js';
 import { BuildOutputs } from './build-outputs.js';
@@ -25,7 +24,6 @@ import { WebhookSecrets } from './webhook-secrets.js';
   controllers: [DeploysController, AppsController, BuildsController],
   providers: [
     AppOutputs,
-    AppRestarts,
     AppsService,
     DeliveredDeploys,
     LogFollowers,

@@ -4,6 +4,7 @@ import { AssignmentsController } from './assignments.controller.js';
 import { GitTokenUpkeep } from './git-token-upkeep.js';
 import { OperationsController } from './operations.controller.js';
 import { ProjectIds } from './project-ids.js';
+import { ProjectNumbers } from './project-numbers.js';
 import { ProjectOwners } from './project-owners.js';
 import { ProjectOwnersRepository } from './project-owners.repository.js';
 import { SecretsOfProjects } from './project-secrets.js';
@@ -21,6 +22,7 @@ import { SuspensionsController } from './suspensions.controller.js';
     ProjectsRepository,
     GitTokenUpkeep,
     ProjectIds,
+    ProjectNumbers,
     ProjectOwners,
     ProjectOwnersRepository,
     ProjectTransfers,
@@ -28,6 +30,6 @@ import { SuspensionsController } from './suspensions.controller.js';
     SecretsOfProjects,
     ExclusiveWork,
   ],
-  exports: [ProjectsService, ProjectIds, RecentKeys, SecretsOfProjects, ExclusiveWork],
+  exports: [ProjectsService, ProjectIds, ProjectNumbers, RecentKeys, SecretsOfProjects, ExclusiveWork],
 })
 export class ProjectsModule {}
