@@ -10,6 +10,7 @@ import { customResourceDefinition } from './resource.js';
 export * from './build.js';
 export * from './edge-function.js';
 export * from './machine-sizes.js';
+export * from './machine-units.js';
 export * from './names.js';
 export * from './placement.js';
 export * from './plans.js';

@@ -1,4 +1,4 @@
-import type { Placement, Plan, ProjectType, Region } from '@slipway/crds';
+import type { Placement, Plan, ProjectType, Region, RestartableUnit } from '@slipway/crds';
 
 /** The part of a Project that a capability needs. */
 export interface EngineProject {
@@ -17,4 +17,6 @@ export interface EngineProject {
   provision?: number | undefined;
   /** The place of auth and rest at present, from the Project's status. */
   placement: Placement | undefined;
+  /** The numbers of the requested restarts of units, if the project has a machine. */
+  restarts?: Readonly<Partial<Record<RestartableUnit, number>>>;
 }

@@ -11,7 +11,13 @@ import {
   replicationSlotOf,
   SECRETS,
 } from '@slipway/installation';
-import type { EngineOutcome, MachineDocument, MachineProgress, Machines } from '../../../capabilities/index.js';
+import type {
+  EngineOutcome,
+  MachineDocument,
+  MachineProgress,
+  Machines,
+  MachineView,
+} from '../../../capabilities/index.js';
 import { variablesOf } from '../../build/order.js';
 import { type Context, engineProject } from '../context.js';
 import type { Shown } from '../project-type.js';
@@ -25,9 +31,16 @@ export async function ensureMachine(
   shown: Shown,
 ): Promise<Pick<MachineProgress, 'outcome' | 'parts'>> {
   const { outcome, parts, view, durations } = await machines.ensure(engineProject(context));
-  if (view !== undefined) shown.server = view;
+  if (view !== undefined) shown.server = view && withKnownUnits(view, context.project.status?.server);
   if (durations !== '') shown.message = `ready: ${durations}`;
   return { outcome: withDurations(outcome, durations), parts };
+}
+
+/** The units stay as they were until an operator that was started has read them. */
+function withKnownUnits(view: MachineView, before: MachineView | undefined): MachineView {
+  if (view.unitsObservedAt !== undefined || view.units || before?.id !== view.id) return view;
+  const { units, unitsObservedAt, restarts } = before ?? {};
+  return withoutUndefined({ units, unitsObservedAt, restarts, ...view });
 }
 
 const withDurations = (outcome: EngineOutcome, durations: string): EngineOutcome =>

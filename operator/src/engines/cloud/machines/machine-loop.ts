@@ -39,6 +39,7 @@ import {
   type Stage,
   StageProblem,
 } from './stages.js';
+import { UnitWatch } from './unit-watch.js';
 
 /** Makes the state of the machine from its document. */
 export type StateMaker = (place: {
@@ -93,6 +94,7 @@ interface Session {
 
 export class MachineLoop {
   readonly stages: MachineStages;
+  readonly #units: UnitWatch;
   #project: EngineProject;
   #wanted: { make: StateMaker; digest: string } | undefined;
   #configured: string | undefined;
@@ -120,13 +122,18 @@ export class MachineLoop {
     this.#limits = { ...LOOP_LIMITS, ...deps.limits };
     this.#clock = new TryClock(this.#limits);
     this.stages = new MachineStages(deps.onChange);
+    this.#units = new UnitWatch(project, {
+      ...deps,
+      session: () => this.#session?.ssh,
+      problem: () => this.stages.problemOf(['create', 'boot', 'connect']),
+    });
     this.#ended = this.#run();
   }
 
   /** Null: there is no machine. Undefined: not known yet. */
   get view(): MachineView | null | undefined {
     if (!this.#ordered) return this.#ordered;
-    return { ...this.#ordered.view, certificate: this.#record?.certificate as string };
+    return { ...this.#ordered.view, certificate: this.#record?.certificate as string, ...this.#units.view };
   }
 
   /** Undefined: the machine's Postgres was not started yet. */
@@ -144,6 +151,7 @@ export class MachineLoop {
     const isSame = project.suspended === suspended && project.plan === plan && project.provision === provision;
     this.#project = project;
     if (!isSame) this.#wake();
+    this.#units.want(project);
   }
 
   /** `digest`: of the content from which the state is made. */
@@ -163,6 +171,7 @@ export class MachineLoop {
     this.#stop.abort(new Error('the work at the machine ends'));
     this.#wake();
     await this.#ended;
+    await this.#units.close();
     await this.#disconnect();
   }
 

@@ -151,6 +151,12 @@ export class MachineStages {
     return { outcome: next === undefined ? ready : progressing(FORMS[next].doing), parts };
   }
 
+  /** Returns the message of the first of these stages that is not ready. */
+  problemOf(stages: readonly Stage[]): string | undefined {
+    const { outcome } = this.progressOf(stages);
+    return outcome.state === 'ready' ? undefined : outcome.message;
+  }
+
   /** Returns the times of finished stages: `create 1.2 s, boot 14.0 s`. Empty for a machine that was there before. */
   get durations(): string {
     if (!this.isNew) return '';
