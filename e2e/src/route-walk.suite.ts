@@ -39,6 +39,8 @@ const RULES: Record<string, Access> = {
   'GET /projects/{id}/config/rest': 'owned',
   'PATCH /projects/{id}/config/rest': 'owned',
   'POST /projects/{id}/reprovision': 'owned',
+  'GET /projects/{id}/services': 'owned',
+  'POST /projects/{id}/services/{service}/restart': 'owned',
   'POST /projects/{id}/rotate': 'owned',
   'POST /projects/{id}/suspend': 'owned',
   'POST /projects/{id}/resume': 'owned',
@@ -367,7 +369,11 @@ function addressed({ ids }: Walked, { path, method }: Operation): string {
   if (path.startsWith('/auth/sessions/')) return path.replace('{id}', String(ids.sessionId));
   if (!path.startsWith('/projects/')) return path.replaceAll(/\{\w+\}/g, '2147483647');
   const id = OF_SITES.test(path) ? ids.siteId : ids.id;
-  const address = path.replace('{id}', String(id)).replace('{buildId}', '1').replace('{funcId}', String(ids.funcId));
+  const names = { '{buildId}': '1', '{funcId}': String(ids.funcId), '{service}': 'auth' };
+  const address = Object.entries(names).reduce(
+    (known, [name, value]) => known.replace(name, value),
+    path.replace('{id}', String(id)),
+  );
   // The only route whose query has a required parameter.
   return method === 'DELETE' && path.endsWith('/previews') ? `${address}?branch=next` : address;
 }

@@ -149,6 +149,8 @@ async function created<T>(person: Management, path: string, body?: unknown): Pro
 const NOT_REPORTED = [
   // No installation has machines for dedicated projects.
   'POST /projects/{id}/reprovision',
+  'GET /projects/{id}/services',
+  'POST /projects/{id}/services/{service}/restart',
   // No project is of the type frontend, so none has a build.
   'POST /projects/{id}/deploy',
   'POST /projects/{id}/frontend/deploy',

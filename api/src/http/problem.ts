@@ -51,6 +51,7 @@ const KINDS = {
   too_many_requests: [429, 'Too many requests'],
   headers_too_large: [431, 'The headers are too large'],
   caller_gone: [499, 'The caller went away'],
+  restart_failed: [500, 'The service could not be restarted'],
   internal_error: [500, 'Something went wrong here'],
   unavailable: [503, 'Not available now'],
 } as const satisfies Record<string, readonly [number, string]>;

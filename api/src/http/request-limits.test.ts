@@ -49,6 +49,7 @@ for (const [index, [method, path, cost]] of (
     ['POST', '/projects', 20],
     ['POST', '/projects/1/reprovision', 20],
     ['POST', '/projects/1/functions', 10],
+    ['POST', '/projects/1/services/auth/restart', 10],
     ['PATCH', '/projects/1/functions/1', 10],
     ['POST', '/projects/1/functions/1/deploy', 10],
     ['POST', '/projects/1/functions/1/rollback', 10],

@@ -4,7 +4,8 @@ export const SCOPES = {
   'tokens:read': 'list personal access tokens',
   'tokens:write': 'create and revoke personal access tokens, never with more rights than the token itself has',
   'projects:read': 'list and read projects and their status',
-  'projects:write': 'create, change, suspend and reprovision projects, and rotate their credentials',
+  'projects:write':
+    'create, change, suspend and reprovision projects, rotate their credentials, and restart their services',
   'projects:delete': 'delete projects',
   'secrets:read':
     "see a project's db_url, service_role_key, webhook_secret, webhook_url, env_vars and slack_webhook, " +

@@ -12,11 +12,14 @@ export type SeenProject = Project & { metadata: { uid: string; resourceVersion: 
 export class ProjectCache {
   readonly #informer: Informer<SeenProject>;
   readonly #listeners = new Set<() => void>();
+  readonly #waiting = new Set<(ref: string) => void>();
 
   constructor(client: KubeClient, log: Logger) {
     this.#informer = new Informer({ client, resource: 'projects', path: PROJECTS, keep: lean, log });
     this.#informer.onChange((change) => {
       if (isOfSpec(change)) this.announce();
+      const { name } = (change.after ?? change.before)?.metadata ?? {};
+      for (const look of name === undefined ? [] : this.#waiting) look(name as string);
     });
   }
 
@@ -45,6 +48,29 @@ export class ProjectCache {
   /** Calls `listener` when a Project is added or deleted, or its spec changes. */
   onChange(listener: () => void): void {
     this.#listeners.add(listener);
+  }
+
+  /**
+   * Resolves with the first result of `look` that is not undefined: now, or after a change of the Project. If the
+   * signal aborts, it resolves with undefined.
+   */
+  until<T>(ref: string, look: (project: SeenProject | undefined) => T | undefined, signal: AbortSignal) {
+    return new Promise<T | undefined>((resolve) => {
+      const end = (result: T | undefined) => {
+        this.#waiting.delete(lookAgain);
+        signal.removeEventListener('abort', onAbort);
+        resolve(result);
+      };
+      const lookAgain = (changed: string) => {
+        const result = changed === ref ? look(this.get(ref)) : undefined;
+        if (result !== undefined) end(result);
+      };
+      const onAbort = () => end(undefined);
+      this.#waiting.add(lookAgain);
+      signal.addEventListener('abort', onAbort);
+      if (signal.aborted) onAbort();
+      else lookAgain(ref);
+    });
   }
 
   /** Stores the response to a write of this program. Returns the newest known state. */

@@ -2,7 +2,7 @@
  * Rejects requests that are for projects of other types. In: a project. Out: nothing, or a 400 that names its type, and
  * the route or field to use instead.
  */
-import { isHosted, type Project, type ProjectType, TYPES, typeOf } from '@slipway/crds';
+import { hasOwnMachine, isHosted, type Project, type ProjectType, TYPES, typeOf } from '@slipway/crds';
 import { Problem } from '../http/problem.js';
 
 /** Returns the type with its article: `an app`. */
@@ -28,6 +28,12 @@ export function refuseExceptSites(project: Project, ofApp: string): void {
 export function refuseExceptApps(project: Project, ofSite: string): void {
   if (isApp(project)) return;
   throw wrongType(project, 'This route is for app projects', isSite(project) ? ofSite : undefined);
+}
+
+/** Rejects a type without machines of its own. */
+export function refuseExceptDedicated(project: Project): void {
+  if (hasOwnMachine(typeOf(project))) return;
+  throw wrongType(project, 'Only a dedicated project has a machine with services');
 }
 
 function wrongType(project: Project, rule: string, instead?: string): Problem {

@@ -2,6 +2,8 @@ import { Module } from '@nestjs/common';
 import { ExclusiveWork } from '../database/exclusive-work.js';
 import { AssignmentsController } from './assignments.controller.js';
 import { GitTokenUpkeep } from './git-token-upkeep.js';
+import { MachinesController } from './machines.controller.js';
+import { MachinesService } from './machines.service.js';
 import { OperationsController } from './operations.controller.js';
 import { ProjectIds } from './project-ids.js';
 import { ProjectNumbers } from './project-numbers.js';
@@ -16,11 +18,18 @@ import { RecentKeys } from './recent-keys.js';
 import { SuspensionsController } from './suspensions.controller.js';
 
 @Module({
-  controllers: [AssignmentsController, OperationsController, ProjectsController, SuspensionsController],
+  controllers: [
+    AssignmentsController,
+    MachinesController,
+    OperationsController,
+    ProjectsController,
+    SuspensionsController,
+  ],
   providers: [
     ProjectsService,
     ProjectsRepository,
     GitTokenUpkeep,
+    MachinesService,
     ProjectIds,
     ProjectNumbers,
     ProjectOwners,

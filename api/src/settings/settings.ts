@@ -53,6 +53,8 @@ export interface ApiSettings extends Installation {
   requestLimits: RequestLimitSettings;
   /** Creates refs of new projects, for tests. */
   newRef?: (() => string) | undefined;
+  /** Milliseconds for which a restart of a machine's service waits for the operator, for tests. Default: a minute. */
+  restartTimeoutMs?: number | undefined;
   logLevel: string;
 }
 

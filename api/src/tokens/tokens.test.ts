@@ -85,6 +85,8 @@ const ROUTES = [
   ['DELETE', '/projects/1', 'projects:delete'],
   ['GET', '/projects/1/status', 'projects:read'],
   ['POST', '/projects/1/reprovision', 'projects:write'],
+  ['GET', '/projects/1/services', 'projects:read'],
+  ['POST', '/projects/1/services/auth/restart', 'projects:write'],
   ['POST', '/projects/1/query', 'database:query'],
 ] as const;
 

@@ -1,0 +1,87 @@
+/** Routes for the machine of a dedicated project: its services and their restarts. */
+import { Controller, Param } from '@nestjs/common';
+import { ApiTags } from '@nestjs/swagger';
+import { MACHINE_UNITS, systemdUnitOf } from '@slipway/crds';
+import { Caller } from '../callers/caller.js';
+import type { Principal } from '../callers/principal.js';
+import { CallerSignal } from '../http/caller-signal.js';
+import { Route } from '../http/route.js';
+import { MachineServices, RestartableService, RestartedService } from './machine.schema.js';
+import { MachinesService } from './machines.service.js';
+import { ProjectId } from './project.schema.js';
+import { NO_PROJECT } from './project-problems.js';
+
+const EXAMPLE: MachineServices = {
+  services: Object.fromEntries(
+    MACHINE_UNITS.map((name, index) => [
+      name,
+      {
+        status: 'running',
+        unit: systemdUnitOf(name),
+        since: '2026-01-05T10:00:00.000Z',
+        restarts: 0,
+        main_pid: 700 + index,
+        memory_bytes: 61_000_000,
+      },
+    ]),
+  ),
+  observed_at: '2026-01-05T10:20:00.000Z',
+};
+
+@ApiTags('machines')
+@Controller()
+export class MachinesController {
+  constructor(private readonly machines: MachinesService) {}
+
+  @Route('GET', '/projects/{id}/services', {
+    summary: 'List the services on the machine of a dedicated project',
+    description:
+      'Responds with the last observation. The platform looks at the machine every 20 seconds. ' +
+      'A service that was not observed yet is `unknown`.',
+    access: 'projects:read',
+    params: ProjectId,
+    answer: { status: 200, description: 'The services.', schema: MachineServices, example: EXAMPLE },
+    problems: {
+      ...NO_PROJECT,
+      400: { kind: 'wrong_type', text: 'The project is not dedicated, or the id is not valid.' },
+    },
+  })
+  listMachineServices(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<MachineServices> {
+    return this.machines.list(caller, id);
+  }
+
+  @Route('POST', '/projects/{id}/services/{service}/restart', {
+    summary: 'Restart a service on the machine of a dedicated project',
+    description:
+      'Responds when systemd has restarted the service. Until then, the service responds with 502. ' +
+      'If the machine does not respond over SSH, the restart stays requested: it happens when the machine responds.',
+    access: 'projects:write',
+    cost: 10,
+    params: RestartableService,
+    answer: {
+      status: 200,
+      description: 'The service was restarted.',
+      schema: RestartedService,
+      example: { ok: true, service: 'auth', systemd_unit: systemdUnitOf('auth'), status: 'running' },
+    },
+    problems: {
+      ...NO_PROJECT,
+      400: {
+        kind: 'wrong_type',
+        text: 'The project is not dedicated, this service can not be restarted, or the id is not valid.',
+      },
+      409: {
+        kind: 'project_not_ready',
+        text: 'The machine has no services yet, or the project is suspended or being deleted.',
+      },
+      500: { kind: 'restart_failed', text: 'The machine does not respond over SSH, or the restart failed.' },
+    },
+  })
+  restartMachineService(
+    @Caller() caller: Principal,
+    @Param() { id, service }: RestartableService,
+    @CallerSignal() signal: AbortSignal,
+  ): Promise<RestartedService> {
+    return this.machines.restart(caller, { id, service }, signal);
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * The machines of dedicated projects over REST. Requests are numbers in `spec.machine`, which the operator answers in
+ * `status.server`.
+ */
+import { Inject, Injectable } from '@nestjs/common';
+import {
+  isRequestDone,
+  MACHINE_UNITS,
+  nextRequest,
+  type Project,
+  type RestartableUnit,
+  systemdUnitOf,
+} from '@slipway/crds';
+import type { Principal } from '../callers/principal.js';
+import { Problem, retryLater } from '../http/problem.js';
+import { ProjectCache, type SeenProject } from '../kubernetes/project-cache.js';
+import { SETTINGS } from '../settings/injected.js';
+import type { ApiSettings } from '../settings/settings.js';
+import type { MachineService, MachineServices, RestartableService, RestartedService } from './machine.schema.js';
+import { ProjectNumbers } from './project-numbers.js';
+import { refuseExceptDedicated } from './project-types.js';
+import { ProjectsService, refuseDeleting } from './projects.service.js';
+import { refuseSuspended } from './suspension.js';
+
+/** The operator needs up to 51 s for a service that does not stop. */
+const RESTART_TIMEOUT_MS = 60_000;
+
+type Server = NonNullable<NonNullable<Project['status']>['server']>;
+
+@Injectable()
+export class MachinesService {
+  constructor(
+    private readonly projects: ProjectsService,
+    private readonly numbers: ProjectNumbers,
+    private readonly cache: ProjectCache,
+    @Inject(SETTINGS) private readonly settings: ApiSettings,
+  ) {}
+
+  async list(caller: Principal, id: number): Promise<MachineServices> {
+    const { project } = await this.projects.find(caller, id);
+    refuseExceptDedicated(project);
+    const { units = {}, unitsObservedAt } = project.status?.server ?? {};
+    return {
+      services: Object.fromEntries(MACHINE_UNITS.map((name) => [name, serviceOf(systemdUnitOf(name), units[name])])),
+      observed_at: unitsObservedAt ?? null,
+    };
+  }
+
+  /** Resolves once the operator has restarted the service. `signal`: aborts if the caller disconnects. */
+  async restart(
+    caller: Principal,
+    { id, service }: RestartableService,
+    signal: AbortSignal,
+  ): Promise<RestartedService> {
+    const { project } = await this.projects.find(caller, id);
+    refuseDeleting(project);
+    refuseExceptDedicated(project);
+    refuseSuspended(project);
+    if (!project.status?.server?.units) {
+      throw new Problem(
+        'project_not_ready',
+        'The machine has no services yet. GET /projects/{id}/status shows the progress.',
+      );
+    }
+    let number = 0;
+    await this.numbers.increase(id, project, ({ spec, status }) => {
+      number = nextRequest(
+        Math.max(spec.machine?.restarts?.[service] ?? 0, status?.server?.restarts?.[service]?.number ?? 0),
+      );
+      return { machine: { restarts: { [service]: number } } };
+    });
+    const { units, restarts } = await this.answered(project, { service, number }, signal);
+    const error = restarts?.[service]?.error;
+    if (error !== undefined)
+      throw new Problem('restart_failed', `${systemdUnitOf(service)} was not restarted: ${error}`);
+    const status = units?.[service]?.status ?? 'unknown';
+    return { ok: true, service, systemd_unit: systemdUnitOf(service), status };
+  }
+
+  /** Waits for the operator's answer to the request. */
+  private async answered(
+    { metadata: { name, uid } }: SeenProject,
+    { service, number }: { service: RestartableUnit; number: number },
+    signal: AbortSignal,
+  ): Promise<Server> {
+    const timeout = AbortSignal.timeout(this.settings.restartTimeoutMs ?? RESTART_TIMEOUT_MS);
+    const answer = await this.cache.until(
+      name,
+      (seen) => {
+        if (seen?.metadata.uid !== uid || seen.metadata.deletionTimestamp) return { server: undefined };
+        const { server } = seen.status ?? {};
+        const done = server?.restarts?.[service]?.number;
+        return done !== undefined && isRequestDone(done, number) ? { server } : undefined;
+      },
+      AbortSignal.any([signal, timeout]),
+    );
+    signal.throwIfAborted();
+    if (!answer) {
+      const detail =
+        `The restart of ${systemdUnitOf(service)} is requested, and the platform's operator has not reported it yet. ` +
+        'GET /projects/{id}/services shows `since` of the service. Do not repeat the request before.';
+      throw retryLater('unavailable', detail, 30);
+    }
+    if (!answer.server) throw new Problem('project_deleting', 'The project is being deleted and cannot be changed.');
+    return answer.server;
+  }
+}
+
+function serviceOf(unit: string, seen: NonNullable<Server['units']>[string] | undefined): MachineService {
+  return {
+    status: seen?.status ?? 'unknown',
+    unit,
+    since: seen?.since ?? null,
+    restarts: seen?.restarts ?? null,
+    main_pid: seen?.mainPid ?? null,
+    memory_bytes: seen?.memoryBytes ?? null,
+  };
+}
