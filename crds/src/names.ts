@@ -12,8 +12,6 @@ export const REF_MAX_LENGTH = 39;
 /** Finalizer of a Project. It stays until the Project's engine has removed everything that garbage collection can't. */
 export const FINALIZER = 'slipway.dev/engine';
 
-/** Annotation of a Project. A changed value makes the operator provision the project again. */
-export const ANNOTATION_REPROVISION = 'slipway.dev/reprovision';
 /** Matches an object name in the Kubernetes API (RFC 1123), as a part of other patterns. */
 export const DNS_LABEL = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
 /** Annotation of a Project, with any value. The operator clears the build cache and then removes the annotation. */

@@ -50,6 +50,7 @@ test('the example of an error has the code that the route returns', () => {
   const only409 = [
     'POST /projects/{id}/rotate',
     'POST /projects/{id}/suspend',
+    'POST /projects/{id}/reprovision',
     'POST /projects/{id}/deploy-key',
     'POST /projects/{id}/deploy',
     'POST /projects/{id}/compute/deploy',

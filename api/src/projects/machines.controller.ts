@@ -1,4 +1,4 @@
-/** Routes for the machine of a dedicated project: its services and their restarts. */
+/** Routes for the machine of a dedicated project: its services, their restarts, and another attempt to provision it. */
 import { Controller, Param } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import { MACHINE_UNITS, systemdUnitOf } from '@slipway/crds';
@@ -8,8 +8,8 @@ import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
 import { MachineServices, RestartableService, RestartedService } from './machine.schema.js';
 import { MachinesService } from './machines.service.js';
-import { ProjectId } from './project.schema.js';
-import { NO_PROJECT } from './project-problems.js';
+import { ProjectId, Reprovisioned } from './project.schema.js';
+import { DELETING, NO_PROJECT } from './project-problems.js';
 
 const EXAMPLE: MachineServices = {
   services: Object.fromEntries(
@@ -83,5 +83,25 @@ export class MachinesController {
     @CallerSignal() signal: AbortSignal,
   ): Promise<RestartedService> {
     return this.machines.restart(caller, { id, service }, signal);
+  }
+
+  @Route('POST', '/projects/{id}/reprovision', {
+    summary: 'Provision a failed dedicated project again',
+    access: 'projects:write',
+    cost: 20,
+    params: ProjectId,
+    answer: {
+      status: 200,
+      description: 'Provisioning restarts.',
+      schema: Reprovisioned,
+      example: { ok: true, server_type: 'cpx11', location: 'fsn1' },
+    },
+    problems: {
+      ...DELETING,
+      400: 'The project is not dedicated, has a server already, or did not fail; or the id is not valid.',
+    },
+  })
+  reprovisionProject(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<Reprovisioned> {
+    return this.machines.reprovision(caller, id);
   }
 }

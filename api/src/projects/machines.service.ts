@@ -4,21 +4,26 @@
  */
 import { Inject, Injectable } from '@nestjs/common';
 import {
+  hasOwnMachine,
   isRequestDone,
   MACHINE_UNITS,
   nextRequest,
   type Project,
   type RestartableUnit,
   systemdUnitOf,
+  typeOf,
 } from '@slipway/crds';
 import type { Principal } from '../callers/principal.js';
+import { plans, regions } from '../discovery/catalogue.js';
 import { Problem, retryLater } from '../http/problem.js';
 import { ProjectCache, type SeenProject } from '../kubernetes/project-cache.js';
 import { SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
 import type { MachineService, MachineServices, RestartableService, RestartedService } from './machine.schema.js';
+import type { Reprovisioned } from './project.schema.js';
 import { ProjectNumbers } from './project-numbers.js';
 import { refuseExceptDedicated } from './project-types.js';
+import { phaseOf } from './project-view.js';
 import { ProjectsService, refuseDeleting } from './projects.service.js';
 import { refuseSuspended } from './suspension.js';
 
@@ -104,6 +109,18 @@ export class MachinesService {
     if (!answer.server) throw new Problem('project_deleting', 'The project is being deleted and cannot be changed.');
     return answer.server;
   }
+
+  async reprovision(caller: Principal, id: number): Promise<Reprovisioned> {
+    const { project } = await this.projects.find(caller, id);
+    refuseReprovision(project);
+    await this.numbers.increase(id, project, (current) => {
+      refuseReprovision(current);
+      return { machine: { provision: nextRequest(current.spec.machine?.provision) } };
+    });
+    const plan = plans.find((candidate) => candidate.id === (project.spec.plan ?? 'free'));
+    const region = regions.find((candidate) => candidate.id === (project.spec.region ?? 'eu-central'));
+    return { ok: true, server_type: plan?.server.type ?? '', location: region?.datacenter ?? '' };
+  }
 }
 
 function serviceOf(unit: string, seen: NonNullable<Server['units']>[string] | undefined): MachineService {
@@ -115,4 +132,16 @@ function serviceOf(unit: string, seen: NonNullable<Server['units']>[string] | un
     main_pid: seen?.mainPid ?? null,
     memory_bytes: seen?.memoryBytes ?? null,
   };
+}
+
+function refuseReprovision(project: Project): void {
+  const refusal = (detail: string) => new Problem('not_reprovisionable', detail);
+  if (!hasOwnMachine(typeOf(project))) throw refusal('Only a dedicated project can be provisioned again.');
+  if (project.status?.server) {
+    const route = 'POST /projects/{id}/services/{service}/restart';
+    throw refusal(`A server exists already. Restart its services instead: ${route}.`);
+  }
+  if (phaseOf(project) === 'error') return;
+  const rule = 'Only a project whose provisioning failed can be provisioned again';
+  throw refusal(`${rule}; this one is ${phaseOf(project)}.`);
 }

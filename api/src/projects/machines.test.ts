@@ -185,9 +185,33 @@ test('another account and a token without the scope get no services, restarts or
   assert.is((await own.call('GET', `${at}/services`, eve)).status, 404);
   assert.is((await own.call('GET', `${at}/services`, other)).status, 403);
   assert.is((await own.call('GET', `${at}/services`, reads)).status, 200);
-  assert.is((await own.restart('auth', eve)).status, 404);
-  assert.is((await own.restart('auth', reads)).status, 403);
+  for (const path of ['services/auth/restart', 'reprovision']) {
+    assert.is((await own.call('POST', `${at}/${path}`, eve)).status, 404);
+    assert.is((await own.call('POST', `${at}/${path}`, reads)).status, 403);
+  }
   assert.is((await api.operator.get(own.ref)).spec.machine, undefined);
+});
+
+test('a project that failed without a server is provisioned again by a number, and another one is not', async () => {
+  const failed = await machine({ phase: 'error', message: 'no server could be had' });
+  const again = () => failed.call('POST', `/projects/${failed.id}/reprovision`);
+  const { status, body } = await again();
+  assert.equal([status, body], [200, { ok: true, server_type: 'cpx31', location: 'hil' }]);
+  assert.is((await again()).status, 200);
+  assert.equal((await api.operator.get(failed.ref)).spec.machine, { provision: 2 });
+  for (const state of [
+    { phase: 'error', server: { id: '1' } },
+    { phase: 'provisioning' },
+    { phase: 'healthy' },
+  ] as const) {
+    const other = await machine(state);
+    const refused = await other.call('POST', `/projects/${other.id}/reprovision`);
+    assert.equal([refused.status, refused.body.code], [400, 'not_reprovisionable'], JSON.stringify(state));
+    assert.is((await api.operator.get(other.ref)).spec.machine, undefined);
+  }
+  const { token } = await register(api);
+  const { id } = (await api.call('POST', '/projects', { token, json: { name: 'shared' } })).body;
+  assert.is((await api.call('POST', `/projects/${id}/reprovision`, { token })).body.code, 'not_reprovisionable');
 });
 
 test.run();

@@ -17,7 +17,6 @@ import {
   ProjectId,
   ProjectQuery,
   ProjectStatusAnswer,
-  Reprovisioned,
 } from './project.schema.js';
 import { NO_PROJECT } from './project-problems.js';
 import { ProjectsService } from './projects.service.js';
@@ -170,25 +169,5 @@ export class ProjectsController {
   })
   readProjectStatus(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<ProjectStatusAnswer> {
     return this.projects.readStatus(caller, id);
-  }
-
-  @Route('POST', '/projects/{id}/reprovision', {
-    summary: 'Provision a failed dedicated project again',
-    access: 'projects:write',
-    cost: 20,
-    params: ProjectId,
-    answer: {
-      status: 200,
-      description: 'Provisioning restarts.',
-      schema: Reprovisioned,
-      example: { ok: true, server_type: 'cpx11', location: 'fsn1' },
-    },
-    problems: {
-      ...NO_PROJECT,
-      400: 'The project is not dedicated, has a server already, or did not fail; or the id is not valid.',
-    },
-  })
-  reprovisionProject(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<Reprovisioned> {
-    return this.projects.reprovision(caller, id);
   }
 }

@@ -2,7 +2,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import {
-  ANNOTATION_REPROVISION,
   API_VERSION,
   DEFAULT_TYPE,
   hasOwnMachine,
@@ -16,7 +15,6 @@ import { SECRETS, targetsOf, whyTypeUnavailable } from '@slipway/installation';
 import { isConflict } from '@slipway/kubernetes';
 import { maySee, type Principal } from '../callers/principal.js';
 import { ExclusiveWork } from '../database/exclusive-work.js';
-import { plans, regions } from '../discovery/catalogue.js';
 import { invalid, missing, Problem } from '../http/problem.js';
 import { Kubernetes } from '../kubernetes/client.js';
 import { ANNOTATION_UPDATED, ProjectCache, type SeenProject } from '../kubernetes/project-cache.js';
@@ -31,7 +29,6 @@ import type {
   ProjectChange,
   ProjectQuery,
   ProjectStatusAnswer,
-  Reprovisioned,
 } from './project.schema.js';
 import { defaultTarget, envContent, refuseSettingsOfOthers, refuseTooManyBytes, specPatch } from './project-change.js';
 import { ProjectIds } from './project-ids.js';
@@ -201,15 +198,6 @@ export class ProjectsService {
     if (isOwn) await this.secrets.remove(project, SECRETS.jwt.name);
   }
 
-  async reprovision(caller: Principal, id: number): Promise<Reprovisioned> {
-    const { project } = await this.find(caller, id);
-    refuseReprovision(project);
-    await this.patch(project, {}, { [ANNOTATION_REPROVISION]: new Date().toISOString() });
-    const plan = plans.find((candidate) => candidate.id === (project.spec.plan ?? 'free'));
-    const region = regions.find((candidate) => candidate.id === (project.spec.region ?? 'eu-central'));
-    return { ok: true, server_type: plan?.server.type ?? '', location: region?.datacenter ?? '' };
-  }
-
   private refuse(caller: Principal, input: NewProject): void {
     if (caller.projectIds !== null)
       throw new Problem('not_allowed', 'This token is limited to some projects and cannot create others.');
@@ -344,14 +332,4 @@ const isResumption = ({ suspended }: ProjectChange) => suspended === false || su
 export function refuseDeleting(project: Pick<Project, 'metadata'>) {
   if (project.metadata.deletionTimestamp)
     throw new Problem('project_deleting', 'The project is being deleted and cannot be changed.');
-}
-
-function refuseReprovision(project: SeenProject) {
-  const refusal = (detail: string) => new Problem('not_reprovisionable', detail);
-  if (!hasOwnMachine(typeOf(project))) throw refusal('Only a dedicated project can be provisioned again.');
-  if (project.status?.server) throw refusal('A server exists already; restart its services instead.');
-  if (phaseOf(project) !== 'error')
-    throw refusal(
-      `Only a project whose provisioning failed can be provisioned again; this one is ${phaseOf(project)}.`,
-    );
 }

@@ -452,30 +452,4 @@ test('a token for named projects sees no others, creates none, and needs secrets
   assert.is(anon_key, 'anon-key-of-it');
 });
 
-test('a dedicated project can be provisioned again only if it failed without a server', async () => {
-  const ada = await owner();
-  const { id } = await ada.create('not-dedicated');
-  assert.is((await ada.call('POST', `/projects/${id}/reprovision`)).status, 400);
-  const ref = `vm-${Date.now() % 100_000}`;
-  await api.operator.apply(ref, { owner: ada.email, type: 'dedicated', plan: 'team', region: 'us-west' });
-  const vm = (
-    await until(
-      () => ada.call('GET', `/projects?name=${ref}`),
-      ({ body }) => body.length === 1,
-    )
-  ).body[0];
-  assert.is((await ada.call('POST', `/projects/${vm.id}/reprovision`)).status, 400);
-  await api.operator.setStatus(ref, { phase: 'error', message: 'no server could be had' });
-  const again = await until(
-    () => ada.call('POST', `/projects/${vm.id}/reprovision`),
-    ({ status }) => status === 200,
-  );
-  assert.equal(again.body, { ok: true, server_type: 'cpx31', location: 'hil' });
-  await api.operator.setStatus(ref, { phase: 'error', server: { id: '1' } });
-  await until(
-    () => ada.call('POST', `/projects/${vm.id}/reprovision`),
-    ({ status }) => status === 400,
-  );
-});
-
 test.run();

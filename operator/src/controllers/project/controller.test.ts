@@ -194,7 +194,7 @@ test('the status reports the end and the reason of a pause by the data plane, an
   await reaches(deps, ref, isHealthy, 'healthy');
   const details = 'until 2026-11-25T02:10:00.000Z, rest request';
   deps.answer = { status: 503, headers: { 'proxy-status': `slipway; error=project_paused; details="${details}"` } };
-  const annotations = { 'slipway.dev/reprovision': 'now' };
+  const annotations = { 'example.com/touched': 'now' };
   await deps.kubernetes.client.patch(projectPath(ref), { metadata: { annotations } });
   const paused = await reaches(deps, ref, (project) => condition(project, 'Ready')?.reason === 'Paused', 'paused');
   assert.is(condition(paused, 'ServicesReady')?.reason, 'Paused');
