@@ -32,7 +32,6 @@ const ALLOWED: Record<string, string> = {
     "our pods, and the services in a project's namespace and the containers of apps, which the operator names",
   'operator/src/build-egress/server.ts': 'our API and our pods of sites, which the settings name',
   'operator/src/engines/cloud/hetzner/client.ts': 'the API of the cloud provider, which the settings name',
-  'operator/src/engines/cloud/machines/record.ts': 'nothing: it makes keys',
   'operator/src/engines/cloud/machines/ssh-keys.ts': 'nothing: it makes keys',
   'operator/src/engines/cloud/machines/service-probe.ts': 'a machine, whose address the cloud provider gave it',
   'operator/src/engines/cloud/ssh/connection.ts': 'a machine, whose address the cloud provider gave it',

@@ -318,6 +318,7 @@ async function cloudMachines(own: MachinesSettings, deps: EngineWorld): Promise<
     client,
     installation: own.label ?? (await machineLabel(client)),
     packs: own.folder,
+    snapshot: own.snapshot,
     sockets: own.sockets,
     replicationPassword: (host) => replicationPassword(client, host),
     isProject: (uid) => caches.projects.list().some(({ metadata }) => metadata.uid === uid),

@@ -34,6 +34,8 @@ export interface CloudMachinesOptions {
   installation: string;
   /** The folder of the packed software. */
   packs: string;
+  /** True if machines boot from a snapshot with the software. */
+  snapshot: boolean;
   /** The folder of sockets. Its path has at most 70 bytes. */
   sockets: string;
   /** Returns the password of the role that reads changes for realtime, in the Postgres at `host`. */
@@ -61,8 +63,8 @@ export class CloudMachines implements Machines {
   readonly #listeners: ((ref: string) => void)[] = [];
 
   constructor(private readonly options: CloudMachinesOptions) {
-    const { provider, client, installation, packs, log, limits } = options;
-    this.#orders = new MachineOrders(provider, client, installation, packs);
+    const { provider, client, installation, packs, snapshot, log, limits } = options;
+    this.#orders = new MachineOrders({ provider, client, installation, packs, snapshot, log });
     this.#removals = new MachineRemovals(this.#orders, (ref) => this.#changed(ref), log, limits?.late);
     const { isProject, deletesOrphans: deletes, onOrphans: onCount } = options;
     this.#sweep = new MachineSweep({ provider, installation, isProject, deletes, onCount, log });
@@ -90,6 +92,7 @@ export class CloudMachines implements Machines {
     const digest = createHash('sha256').update(JSON.stringify(document)).digest('hex');
     loop.configure(this.#makerOf(project, document, digest), digest);
     const { outcome, parts } = loop.stages.progressOf(['configure', 'start']);
+    if (outcome.state === 'ready') this.#orders.beginSnapshot(project);
     const filter = loop.hasFirewall ? READY : NO_FILTER;
     return {
       outcome: outcome.state === 'ready' && !loop.isConfigured(digest) ? CHANGING : outcome,

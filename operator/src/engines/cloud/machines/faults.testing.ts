@@ -104,6 +104,7 @@ export class FaultBed {
       client: this.#kubernetes.client,
       installation: this.installation,
       packs: path.join(tmpdir(), 'slipway-faults-packs'),
+      snapshot: false,
       sockets: path.join(this.folder, 's'),
       replicationPassword: async () => 'of-the-reader-of-changes',
       isProject: () => true,

@@ -60,6 +60,7 @@ export class GoldenImage {
   #known: { until: number; id: Promise<string | undefined> } | undefined;
   #work: Promise<void> | undefined;
   #retryAt = 0;
+  #isThere = false;
   readonly #stop = new AbortController();
 
   constructor(private readonly deps: GoldenImageDeps) {}
@@ -77,8 +78,11 @@ export class GoldenImage {
 
   /** Makes the image in the background, unless it exists or was tried a moment ago. */
   begin(region: Region): void {
-    if (this.#work || performance.now() < this.#retryAt) return;
+    if (this.#isThere || this.#work || performance.now() < this.#retryAt) return;
     this.#work = this.#make(region)
+      .then(() => {
+        this.#isThere = true;
+      })
       .catch((error: Error) => {
         if (this.#stop.signal.aborted) return;
         this.#retryAt = performance.now() + RETRY_MS;

@@ -1,5 +1,6 @@
 /** Tests how many requests looks at machines cost at the provider. */
 import type { KubeClient } from '@slipway/kubernetes';
+import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Machine, MachineProvider, MachineState } from '../provider.js';
@@ -30,7 +31,10 @@ function ordersOf(machines: Machine[]) {
       return machines.find((machine) => machine.id === id);
     },
   } as unknown as MachineProvider;
-  return { calls, orders: new MachineOrders(provider, {} as KubeClient, 'test', '/nowhere') };
+  const client = {} as KubeClient;
+  const log = pino({ level: 'silent' });
+  const options = { provider, client, installation: 'test', packs: '/nowhere', snapshot: false, log };
+  return { calls, orders: new MachineOrders(options) };
 }
 
 test('looks at 100 machines that run share one list', async () => {

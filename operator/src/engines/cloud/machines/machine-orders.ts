@@ -4,10 +4,13 @@
  */
 import { MACHINE_SIZES, type Region, SIZE_OF_PLAN } from '@slipway/crds';
 import type { KubeClient } from '@slipway/kubernetes';
+import type { Logger } from 'pino';
 import type { EngineProject, MachineView } from '../../../capabilities/index.js';
 import type { Machine, MachineChoice, MachineProvider, MachineState } from '../provider.js';
+import { isKind } from '../provider-error.js';
 import { ensurePack, type Pack } from '../software/pack/pack.js';
 import { PORTS } from '../software/state/firewall.js';
+import { GoldenImage } from './golden-image.js';
 import { labelsOf, labelsOfInstallation, nameOf } from './labels.js';
 import type { MachineRecord } from './record.js';
 import { StageProblem } from './stages.js';
@@ -28,6 +31,18 @@ export interface Ordered {
   memoryGb: number;
 }
 
+export interface MachineOrdersOptions {
+  provider: MachineProvider;
+  client: KubeClient;
+  /** The label of this installation at the provider. */
+  installation: string;
+  /** The folder of the packed software. */
+  packs: string;
+  /** True if machines boot from a snapshot with the software. */
+  snapshot: boolean;
+  log: Logger;
+}
+
 const IMAGE = 'debian-12';
 const ANYWHERE = ['0.0.0.0/0', '::/0'];
 /** Prices and types change rarely. */
@@ -42,13 +57,29 @@ export class MachineOrders {
   #pack: Promise<Pack> | undefined;
   readonly #stop = new AbortController();
 
-  constructor(
-    readonly provider: MachineProvider,
-    readonly client: KubeClient,
-    /** The label of this installation at the provider. */
-    readonly installation: string,
-    private readonly packs: string,
-  ) {}
+  readonly provider: MachineProvider;
+  readonly client: KubeClient;
+  readonly installation: string;
+  /** Undefined: each machine installs the software. */
+  readonly #golden: GoldenImage | undefined;
+
+  constructor(private readonly options: MachineOrdersOptions) {
+    const { provider, client, installation, snapshot, log } = options;
+    this.provider = provider;
+    this.client = client;
+    this.installation = installation;
+    this.#golden = snapshot
+      ? new GoldenImage({
+          provider,
+          installation,
+          baseImage: IMAGE,
+          choices: (region, signal) => this.#choicesIn(region, signal),
+          firewall: (signal) => this.#firewall(signal),
+          pack: () => this.pack(),
+          log,
+        })
+      : undefined;
+  }
 
   /** Prepares everything that a machine needs. Nothing is billed yet. */
   async reserve(project: EngineProject, record: MachineRecord, signal: AbortSignal): Promise<Reserved> {
@@ -58,18 +89,7 @@ export class MachineOrders {
       const lacking = `the provider has no machine of size ${size} in ${project.region}`;
       throw new StageProblem('NoSuchMachine', `${lacking}. Choose another region or plan.`, false);
     }
-    const labels = labelsOfInstallation(this.installation);
-    const firewall = await this.provider.ensureFirewall(
-      {
-        name: `slipway-${this.installation}`,
-        labels,
-        rules: [
-          ...PORTS.map((port) => ({ protocol: 'tcp', ports: String(port), sources: ANYWHERE }) as const),
-          { protocol: 'icmp', sources: ANYWHERE },
-        ],
-      },
-      signal,
-    );
+    const firewall = await this.#firewall(signal);
     const name = nameOf(this.installation, project);
     const key = await this.provider.ensureKey(
       { name, labels: labelsOf(this.installation, project), publicKey: record.sshPublicKey },
@@ -79,17 +99,29 @@ export class MachineOrders {
   }
 
   /** Returns the machine of the project, a new one if there is none. */
-  create({ project, record, choices, key, firewall }: Reserved, signal: AbortSignal): Promise<Machine> {
+  async create({ project, record, choices, key, firewall }: Reserved, signal: AbortSignal): Promise<Machine> {
+    const snapshot = await this.#golden?.id(signal).catch(() => undefined);
     const request = {
       name: nameOf(this.installation, project),
       labels: labelsOf(this.installation, project),
       choices,
-      image: IMAGE,
+      image: snapshot ?? IMAGE,
       userData: userDataOf({ privateKey: record.bootPrivateKey, publicKey: record.bootPublicKey }),
       keys: [key],
       firewall,
     };
-    return this.provider.ensureMachine(request, signal);
+    try {
+      return await this.provider.ensureMachine(request, signal);
+    } catch (error) {
+      // The snapshot may have been deleted, or need a larger disk.
+      if (snapshot === undefined || !(isKind(error, 'invalid') || isKind(error, 'not-found'))) throw error;
+      return await this.provider.ensureMachine({ ...request, image: IMAGE }, signal);
+    }
+  }
+
+  /** Makes the snapshot for further machines in the background, unless it exists. */
+  beginSnapshot({ region }: EngineProject): void {
+    this.#golden?.begin(region);
   }
 
   /** Undefined: it was deleted. */
@@ -137,7 +169,7 @@ export class MachineOrders {
 
   /** Packs the software once for all machines. */
   pack(): Promise<Pack> {
-    this.#pack ??= ensurePack(this.packs, this.#stop.signal).catch((error: unknown) => {
+    this.#pack ??= ensurePack(this.options.packs, this.#stop.signal).catch((error: unknown) => {
       this.#pack = undefined;
       throw error;
     });
@@ -146,8 +178,18 @@ export class MachineOrders {
 
   async close(): Promise<void> {
     this.#stop.abort(new Error('the operator ends'));
+    await this.#golden?.close();
     await this.#pack?.catch(() => undefined);
     await this.provider.close();
+  }
+
+  #firewall(signal: AbortSignal): Promise<string> {
+    const rules = [
+      ...PORTS.map((port) => ({ protocol: 'tcp', ports: String(port), sources: ANYWHERE }) as const),
+      { protocol: 'icmp', sources: ANYWHERE } as const,
+    ];
+    const labels = labelsOfInstallation(this.installation);
+    return this.provider.ensureFirewall({ name: `slipway-${this.installation}`, labels, rules }, signal);
   }
 
   /** The signal of one loop does not end the list of all. */

@@ -6,10 +6,10 @@ import { randomBytes } from 'node:crypto';
 import { selfSigned } from '@slipway/certificates/self-signed.js';
 import { LABEL_MANAGED_BY, MANAGED_BY, SYSTEM_NAMESPACE } from '@slipway/installation';
 import { isNotFound, type KubeClient, type KubeObject } from '@slipway/kubernetes';
-import ssh2 from 'ssh2';
 import { generatedSecret } from '../../../runtime/generated-secret.js';
 import { ownerReference } from '../../../runtime/owner-reference.js';
 import { type MachineOwner, nameOf } from './labels.js';
+import { newSshKeys } from './ssh-keys.js';
 
 /** All values are text. A missing one is not known yet. */
 export interface MachineRecord {
@@ -118,7 +118,7 @@ export const mayReboot = ({ rebootedAt }: Pick<MachineRecord, 'rebootedAt'>, now
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
 async function newRecord(name: string): Promise<MachineRecord> {
-  const ssh = newKeys();
+  const ssh = newSshKeys();
   const now = Date.now();
   const { certificate, privateKey } = await selfSigned(name, {
     // The clock of the machine may be late.
@@ -137,8 +137,6 @@ async function newRecord(name: string): Promise<MachineRecord> {
 
 /** Another machine must not have the host key that a former one had in its user data. */
 export function newBootKeys(): Pick<MachineRecord, 'bootPrivateKey' | 'bootPublicKey'> {
-  const keys = newKeys();
+  const keys = newSshKeys();
   return { bootPrivateKey: keys.private, bootPublicKey: keys.public };
 }
-
-const newKeys = () => ssh2.utils.generateKeyPairSync('ed25519');
