@@ -48,12 +48,14 @@ export class TestCloud {
   }
 
   /** Deletes everything of the installation. */
-  async close(): Promise<void> {
-    if (cloudUrl) {
-      for (const kind of KINDS) {
-        for (const { id } of await this.list(kind)) await this.#call('DELETE', `/${kind}/${id}`).catch(() => undefined);
-      }
+  async clear(): Promise<void> {
+    for (const kind of KINDS) {
+      for (const { id } of await this.list(kind)) await this.#call('DELETE', `/${kind}/${id}`).catch(() => undefined);
     }
+  }
+
+  async close(): Promise<void> {
+    if (cloudUrl) await this.clear();
     rmSync(this.#folder, { recursive: true, force: true });
   }
 

@@ -134,8 +134,6 @@ export interface MachineProvider {
    * off. The provider bills it all the same.
    */
   shutDown(id: string, signal: AbortSignal): Promise<void>;
-  /** Cuts the power at once. */
-  powerOff(id: string, signal: AbortSignal): Promise<void>;
   powerOn(id: string, signal: AbortSignal): Promise<void>;
   /**
    * Changes the type of a machine that is off, and leaves it off. `growDisk`: the disk grows to that of the type. The

@@ -136,7 +136,7 @@ test('a machine is created once, boots, reboots, is copied, resized and deleted'
 
   const type = (await provider.choices('eu-central', signal)).find(({ size }) => size === 'cpx31')?.type ?? '';
   assert.is(await kindOf(provider.resize(copy.id, { type, growDisk: false }, signal)), 'invalid');
-  await provider.powerOff(copy.id, signal);
+  await provider.shutDown(copy.id, signal);
   assert.is((await provider.observe(copy.id, signal))?.state, 'off');
   await provider.resize(copy.id, { type, growDisk: false }, signal);
   await provider.powerOn(copy.id, signal);

@@ -225,10 +225,10 @@ test('observe returns undefined when the machine was deleted, and the state of a
   }
 });
 
-test('powerOff is repeated after a lost response, and reboot is not', async () => {
-  cloud.on('POST /servers/1/actions/poweroff', done);
-  cloud.on('POST /servers/1/actions/poweroff', undefined, 1);
-  await provider.powerOff('1', signal);
+test('powerOn is repeated after a lost response, and reboot is not', async () => {
+  cloud.on('POST /servers/1/actions/poweron', done);
+  cloud.on('POST /servers/1/actions/poweron', undefined, 1);
+  await provider.powerOn('1', signal);
   assert.is(posts().length, 2);
   cloud.on('POST /servers/1/actions/reset', undefined);
   assert.is((await errorOf(provider.reboot('1', signal))).kind, 'unavailable');

@@ -33,7 +33,6 @@ export function hetznerProvider(options: ClientOptions): MachineProvider {
     // After a lost response, a second reset could interrupt the boot that the first one began.
     reboot: (id, signal) => runAction(client, id, { name: 'reset', repeatable: false }, signal),
     shutDown: (id, signal) => shutDownServer(client, id, signal),
-    powerOff: (id, signal) => runAction(client, id, { name: 'poweroff', repeatable: true }, signal),
     powerOn: (id, signal) => runAction(client, id, { name: 'poweron', repeatable: true }, signal),
     resize: (id, to, signal) => resizeServer(client, id, to, signal),
     createSnapshot: (machine, request, signal) => createSnapshot(client, machine, request, signal),

@@ -80,7 +80,6 @@ const BOOT_POLL = { firstMs: 500, maxMs: 3_000 };
 const CONNECT_POLL_MS = 500;
 /** An attempt with less time left has failed. */
 const LEAST_MS = 1_000;
-const SHUTDOWN_MS = 60_000;
 /** The words of the machine's report. */
 const FILTER_REPAIRED = 'the packet filter, whose rules were changed';
 
@@ -455,16 +454,8 @@ export class MachineLoop {
   async #powerOff(machine: Machine, stop: AbortSignal): Promise<void> {
     const { provider } = this.deps.orders;
     await this.stages.run('boot', stop, async (signal) => {
-      const ssh = this.#session?.ssh;
-      if (machine.state === 'running' && ssh) {
-        await ssh.run(['systemctl', 'poweroff'], {}, signal).catch(() => undefined);
-        const until = performance.now() + SHUTDOWN_MS;
-        while (performance.now() < until && (await provider.observe(machine.id, signal))?.state === 'running') {
-          await sleep(1_000, undefined, { signal });
-        }
-      }
       await this.#disconnect();
-      if (machine.state !== 'off') await provider.powerOff(machine.id, signal);
+      if (machine.state !== 'off') await provider.shutDown(machine.id, signal);
     });
   }
 

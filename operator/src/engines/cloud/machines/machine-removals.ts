@@ -68,7 +68,7 @@ export class MachineRemovals {
     const labels = labelsOf(installation, removal);
     const [machine] = removal.retain ? await provider.list(labels, signal) : [];
     if (machine) {
-      if (machine.state !== 'off') await provider.powerOff(machine.id, signal);
+      await provider.shutDown(machine.id, signal);
       const description = `${removal.ref} of ${removal.owner}`;
       await provider.createSnapshot(machine.id, { labels, description }, signal);
     }
