@@ -10,6 +10,7 @@ import { authRefresh } from './auth/auth-refresh.js';
 import type { Bench, BenchContext } from './bench.js';
 import { cluster } from './cluster/cluster.js';
 import { functions } from './functions/functions.js';
+import { machines } from './machines/machines.js';
 import { describeMachine } from './measure/machine.js';
 import { provision } from './provision/provision.js';
 import { realtime } from './realtime/realtime.js';
@@ -32,6 +33,7 @@ const BENCHES: Record<string, Bench> = {
   storage,
   sites,
   apps,
+  machines,
   cluster,
   releases,
   'lite-drivers': liteDrivers,

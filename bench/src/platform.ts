@@ -44,9 +44,9 @@ export class Platform {
    * Resolves once the project's status is healthy. With many projects at once, pass a longer `pollMs`: frequent polls
    * would themselves become the load.
    */
-  async createProject(pollMs = POLL_MS, type?: ProjectType): Promise<ProjectView> {
+  async createProject(pollMs = POLL_MS, type?: ProjectType, patienceMs = HEALTHY_TIMEOUT_MS): Promise<ProjectView> {
     const { id } = await this.#management.createProject(`bench-${randomUUID().slice(0, 8)}`, undefined, type);
-    const deadline = Date.now() + HEALTHY_TIMEOUT_MS;
+    const deadline = Date.now() + patienceMs;
     for (;;) {
       const { body } = await this.#management.call<{ status: string }>('GET', `/projects/${id}/status`);
       if (body.status === 'healthy') break;
