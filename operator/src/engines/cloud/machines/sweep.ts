@@ -5,8 +5,8 @@
  */
 import type { Logger } from 'pino';
 import { every } from '../../../runtime/every.js';
-import type { Machine, MachineProvider } from '../provider.js';
-import { labelsOfInstallation, uidOf } from './labels.js';
+import type { Labels, Machine, MachineProvider } from '../provider.js';
+import { labelsOfInstallation, RELEASE_LABEL, uidOf } from './labels.js';
 
 export interface SweepOptions {
   provider: MachineProvider;
@@ -41,8 +41,9 @@ export class MachineSweep {
     const names = orphans.map(({ name }) => name).join(', ');
     if (names !== '' && names !== this.#seen) log.warn({ machines: names, deletes }, 'machines of no project');
     this.#seen = names;
-    if (deletes) for (const { labels } of orphans) await provider.delete(labels, this.#stop.signal);
-    onCount(deletes ? 0 : orphans.length);
+    const removable = deletes ? orphans.filter(({ labels }) => isOurs(labels)) : [];
+    for (const { labels } of removable) await provider.delete(labels, this.#stop.signal);
+    onCount(orphans.length - removable.length);
   }
 
   close(): void {
@@ -50,6 +51,12 @@ export class MachineSweep {
     this.#stop.abort(new Error('the operator ends'));
   }
 }
+
+/**
+ * False for labels that do not select one machine, such as those that a person gave one: a deletion by the name of the
+ * installation alone would select the machines of all projects.
+ */
+const isOurs = (labels: Labels): boolean => uidOf(labels) !== undefined || labels[RELEASE_LABEL] !== undefined;
 
 export const orphansOf = (machines: readonly Machine[], isProject: (uid: string) => boolean, now: Date): Machine[] =>
   machines.filter(({ labels, state, createdAt }) => {
