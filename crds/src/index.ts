@@ -15,6 +15,7 @@ export * from './names.js';
 export * from './placement.js';
 export * from './plans.js';
 export * from './project.js';
+export { MOST_SNAPSHOTS, SNAPSHOT_NAME_MAX_LENGTH, SNAPSHOT_STATES, type SnapshotState } from './project-machine.js';
 export * from './request-numbers.js';
 export type { KubernetesObject, ObjectMeta, OwnerReference, PrinterColumn, ResourceDefinition } from './resource.js';
 export { Condition, oneOf } from './schema.js';

@@ -1,11 +1,9 @@
 import Type from 'typebox';
 import { BRANCH_MAX_LENGTH, BUILD_NAME_MAX_LENGTH } from './build.js';
-import { MACHINE_SIZES, type MachineSize } from './machine-sizes.js';
-import { type RestartableUnit, UNIT_STATUSES } from './machine-units.js';
 import { DNS_LABEL, REF_MAX_LENGTH } from './names.js';
 import { PLACEMENTS } from './placement.js';
 import { PLANS } from './plans.js';
-import { MOST_REQUESTS } from './request-numbers.js';
+import { MachineAnswers, MachineRequests, MachineSeen } from './project-machine.js';
 import type { KubernetesObject, ResourceDefinition } from './resource.js';
 import { Conditions, oneOf, rule, secretKey, Time } from './schema.js';
 import { BRANCH, COMMAND, REPO_URL, REPOSITORY_FOLDER, type TextForm, URL_PATH } from './text-forms.js';
@@ -112,29 +110,6 @@ const App = Type.Object(
   { description: 'Configures the container of an app project.' },
 );
 
-const request = (description: string) =>
-  Type.Optional(Type.Integer({ minimum: 0, maximum: MOST_REQUESTS, description }));
-const restart = (unit: RestartableUnit) => request(`A changed number restarts slipway-${unit} once.`);
-
-const Machine = Type.Object(
-  {
-    restarts: Type.Optional(
-      Type.Object(
-        {
-          auth: restart('auth'),
-          postgrest: restart('postgrest'),
-          storage: restart('storage'),
-          realtime: restart('realtime'),
-          nginx: restart('nginx'),
-        },
-        { description: 'Restarts units of the machine when a number changes.' },
-      ),
-    ),
-    provision: request('A changed number provisions the project again, if it has no machine.'),
-  },
-  { description: 'Requests for the machine of a dedicated project.' },
-);
-
 const rotation = (what: string) =>
   Type.Optional(Type.Integer({ minimum: 0, maximum: 2147483647, description: `A changed number rotates ${what}.` }));
 
@@ -171,7 +146,7 @@ export const ProjectSpec = Type.Object(
     source: Type.Optional(Source),
     build: Type.Optional(Build),
     app: Type.Optional(App),
-    machine: Type.Optional(Machine),
+    machine: Type.Optional(MachineRequests),
     env: Type.Optional(
       Type.Object(
         {
@@ -280,26 +255,6 @@ const usage = (description: string) =>
     ),
   );
 
-const Unit = Type.Object({
-  status: oneOf(UNIT_STATUSES, { description: 'The state of the unit.' }),
-  since: Type.Optional(Time('The time when the unit reached its state.')),
-  restarts: Type.Optional(
-    Type.Integer({ minimum: 0, description: 'The number of times that systemd started it again after its end.' }),
-  ),
-  mainPid: Type.Optional(Type.Integer({ minimum: 1, description: 'The id of its main process.' })),
-  memoryBytes: Type.Optional(
-    Type.Integer({ minimum: 0, description: 'Bytes of memory in use, accurate to 10 megabytes.' }),
-  ),
-});
-
-const UnitRestart = Type.Object({
-  number: Type.Integer({ minimum: 0, description: 'The number of spec.machine.restarts that it answers.' }),
-  at: Time('The time of the restart, or of its failure.'),
-  error: Type.Optional(Type.String({ maxLength: 512, description: 'The reason why it failed.' })),
-});
-
-const SIZE_NAMES = Object.keys(MACHINE_SIZES) as MachineSize[];
-
 /** Maximum number of previews of a project, on any plan. */
 export const MOST_PREVIEWS = 40;
 
@@ -344,32 +299,8 @@ export const ProjectStatus = Type.Object(
     services: Type.Optional(
       Type.Record(Type.String(), Service, { description: 'The state of each service, by name.' }),
     ),
-    server: Type.Optional(
-      Type.Object(
-        {
-          id: Type.Optional(Type.String({ maxLength: 64, description: 'The id of the VM at the provider.' })),
-          type: Type.Optional(Type.String({ maxLength: 64, description: 'The type that was ordered.' })),
-          size: Type.Optional(oneOf(SIZE_NAMES, { description: 'The nominal size of the plan.' })),
-          cores: Type.Optional(Type.Integer({ description: 'The number of processors.' })),
-          memoryGb: Type.Optional(Type.Integer({ description: 'The memory in GB.' })),
-          diskGb: Type.Optional(Type.Integer({ description: 'The disk in GB.' })),
-          centsPerMonth: Type.Optional(
-            Type.Integer({ minimum: 0, description: 'The net price in euro cents a month, without the IP address.' }),
-          ),
-          location: Type.Optional(Type.String({ maxLength: 64, description: 'The location at the provider.' })),
-          address: Type.Optional(Type.String({ maxLength: 64, description: 'The public IP address.' })),
-          certificate: Type.Optional(
-            Type.String({ maxLength: 4096, description: 'The certificate (PEM) that the data plane expects of it.' }),
-          ),
-          units: Type.Optional(Type.Record(Type.String(), Unit, { description: 'The state of each unit, by name.' })),
-          unitsObservedAt: Type.Optional(Time('The time when the units were in these states.')),
-          restarts: Type.Optional(
-            Type.Record(Type.String(), UnitRestart, { description: 'The last requested restart of each unit.' }),
-          ),
-        },
-        { description: 'The VM of a dedicated project.' },
-      ),
-    ),
+    server: Type.Optional(MachineSeen),
+    machine: Type.Optional(MachineAnswers),
     usage: Type.Optional(
       Type.Object(
         {

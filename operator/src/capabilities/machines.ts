@@ -8,6 +8,9 @@ import type { EngineProject } from './project.js';
 /** The machine as the status shows it, and as the data plane reads it. */
 export type MachineView = NonNullable<ProjectStatus['server']>;
 
+/** Answers to requests for snapshots, a restore and another size. */
+export type MachineAnswers = NonNullable<ProjectStatus['machine']>;
+
 /**
  * The content of the project's document on its machine, without the values that only the machine's engine knows. It
  * replaces the addresses of the logins.
@@ -21,6 +24,8 @@ export interface MachineProgress {
   parts: readonly EnginePart[];
   /** Null: there is no machine. Undefined: not known yet. */
   view: MachineView | null | undefined;
+  /** The answers to requests, for the status. Undefined: not known yet. */
+  answers?: MachineAnswers | undefined;
   /** The time that each finished stage took, for people: `create 1.2 s, boot 14 s`. */
   durations: string;
 }

@@ -1,4 +1,6 @@
-import type { Placement, Plan, ProjectType, Region, RestartableUnit } from '@slipway/crds';
+import type { Placement, Plan, ProjectSpec, ProjectType, Region } from '@slipway/crds';
+
+export type MachineRequests = Readonly<NonNullable<ProjectSpec['machine']>>;
 
 /** The part of a Project that a capability needs. */
 export interface EngineProject {
@@ -13,10 +15,8 @@ export interface EngineProject {
   suspended: boolean;
   /** True if the data must outlive the Project: garbage collection must not delete the objects that store it. */
   retain: boolean;
-  /** The number of the request to provision a machine. A changed one begins anew. Default: 0. */
-  provision?: number | undefined;
   /** The place of auth and rest at present, from the Project's status. */
   placement: Placement | undefined;
-  /** The numbers of the requested restarts of units, if the project has a machine. */
-  restarts?: Readonly<Partial<Record<RestartableUnit, number>>>;
+  /** Requests for the project's machine, if its type has one. */
+  machine?: MachineRequests | undefined;
 }

@@ -53,8 +53,7 @@ export const engineProject = ({ project }: Pick<Context, 'project'>): EngineProj
     suspended: isSuspended(project),
     retain: isToBeRetained(project),
     placement: status?.placement,
-    restarts: spec.machine?.restarts ?? {},
-    provision: spec.machine?.provision,
+    machine: spec.machine,
   };
 };
 

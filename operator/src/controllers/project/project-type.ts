@@ -16,6 +16,8 @@ export interface Shown {
   databaseLink?: NonNullable<ProjectStatus['databaseLink']> | null;
   /** The project's machine. Null: there is none. */
   server?: MachineView | null;
+  /** The answers to requests for the machine. A missing one stays as it was. */
+  machine?: NonNullable<ProjectStatus['machine']>;
   usage?: NonNullable<ProjectStatus['usage']>;
   previews?: ProjectStatus['previews'];
 }

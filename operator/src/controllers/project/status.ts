@@ -56,6 +56,7 @@ export function statusOf(
     ...databaseLinkOf(before, shown),
     ...placementOf(before, shown),
     ...serverOf(before, shown),
+    ...machineOf(before, shown),
     ...usageOf(before, shown),
     ...previewsOf(before, shown),
     conditions: conditionsOf(conditions, project, deps.now()),
@@ -100,6 +101,11 @@ function placementOf(before: ProjectStatus, { placement = before.placement }: Sh
 /** Returns the machine. It stays while it can't be looked after. */
 function serverOf(before: ProjectStatus, { server = before.server ?? null }: Shown) {
   return server === null ? {} : { server };
+}
+
+/** Returns the answers of the machine's engine. The last ones stay while it has not read what is there. */
+function machineOf(before: ProjectStatus, { machine = before.machine }: Shown) {
+  return machine ? { machine } : {};
 }
 
 /** Returns the usage. The last known one stays while it can't be measured. */

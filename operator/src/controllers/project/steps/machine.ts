@@ -30,8 +30,9 @@ export async function ensureMachine(
   machines: Machines,
   shown: Shown,
 ): Promise<Pick<MachineProgress, 'outcome' | 'parts'>> {
-  const { outcome, parts, view, durations } = await machines.ensure(engineProject(context));
+  const { outcome, parts, view, answers, durations } = await machines.ensure(engineProject(context));
   if (view !== undefined) shown.server = view && withKnownUnits(view, context.project.status?.server);
+  if (answers) shown.machine = answers;
   if (durations !== '') shown.message = `ready: ${durations}`;
   return { outcome: withDurations(outcome, durations), parts };
 }

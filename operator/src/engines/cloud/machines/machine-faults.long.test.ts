@@ -101,7 +101,7 @@ test('two machines that never boot are deleted, and a request to provision begin
   assert.equal(again, failed);
   await sleep(5_000);
   assert.is(bed.requests.length, before, 'an idle project makes no requests at the provider');
-  await bed.drive({ ...project, provision: 1 });
+  await bed.drive({ ...project, machine: { provision: 1 } });
   assert.is(bed.count(CREATE, project), 3);
   assert.is(bed.most(project), 1);
   await removed(project);
@@ -236,7 +236,7 @@ test('a machine that was deleted at the provider after it served is reported, an
   await bed.call('DELETE', `/servers/${id}`);
   const lost = await bed.drive(project, isFailed, 90_000);
   assert.is(reasonOf(lost), 'MachineLost');
-  await bed.drive({ ...project, provision: 7 }, isFailed);
+  await bed.drive({ ...project, machine: { provision: 7 } }, isFailed);
   await sleep(4_000);
   assert.is(bed.count(CREATE, project), 1);
   await removed(project);

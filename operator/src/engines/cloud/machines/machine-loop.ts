@@ -146,8 +146,9 @@ export class MachineLoop {
   }
 
   want(project: EngineProject): void {
-    const { suspended, plan, provision } = this.#project;
-    const isSame = project.suspended === suspended && project.plan === plan && project.provision === provision;
+    const wishes = ({ suspended, plan, machine: { restarts: _, ...requests } = {} }: EngineProject) =>
+      JSON.stringify([suspended, plan, requests]);
+    const isSame = wishes(project) === wishes(this.#project);
     this.#project = project;
     if (!isSame) this.#wake();
     this.#units.want(project);
@@ -277,7 +278,7 @@ export class MachineLoop {
   /** A request to provision gives the project new attempts. */
   async #beginProvision(): Promise<void> {
     const { provision: recorded = '0', failed } = this.#record as MachineRecord;
-    const provision = String(this.#project.provision ?? 0);
+    const provision = String(this.#project.machine?.provision ?? 0);
     if (provision === recorded) return;
     await this.#change({ provision, failed: undefined, failure: undefined });
     this.#clock = new TryClock(this.#limits);

@@ -4,7 +4,7 @@ import { until } from '@slipway/testing';
 import pino from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import type { EngineProject } from '../../../capabilities/index.js';
+import type { MachineRequests } from '../../../capabilities/index.js';
 import { SshError } from '../ssh/ssh-error.js';
 import { UnitWatch } from './unit-watch.js';
 import type { CommandRunner } from './units.js';
@@ -50,10 +50,10 @@ class FakeMachine implements CommandRunner {
   }
 }
 
-const projectOf = (restarts: EngineProject['restarts'] = {}, suspended = false) => ({
+const projectOf = (restarts: MachineRequests['restarts'] = {}, suspended = false) => ({
   ref: 'own',
   suspended,
-  restarts,
+  machine: { restarts },
 });
 
 function watch(machine: FakeMachine, project = projectOf()) {

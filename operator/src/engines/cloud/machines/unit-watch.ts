@@ -24,7 +24,7 @@ export interface UnitWatchDeps {
 
 /** The members of `status.server` about units. */
 type UnitsView = Pick<MachineView, 'units' | 'unitsObservedAt' | 'restarts'>;
-type WatchedProject = Pick<EngineProject, 'ref' | 'suspended' | 'restarts'>;
+type WatchedProject = Pick<EngineProject, 'ref' | 'suspended' | 'machine'>;
 
 const TIMES = {
   /** Between two looks. */
@@ -66,7 +66,7 @@ export class UnitWatch {
   }
 
   want(project: WatchedProject): void {
-    const isSame = JSON.stringify(project.restarts) === JSON.stringify(this.#project.restarts);
+    const isSame = JSON.stringify(project.machine?.restarts) === JSON.stringify(this.#project.machine?.restarts);
     this.#project = project;
     if (!isSame) this.#wake();
   }
@@ -114,7 +114,7 @@ export class UnitWatch {
 
   /** Returns the requests without an outcome. */
   #pending(): [RestartableUnit, number][] {
-    const requests = Object.entries(this.#project.restarts ?? {}) as [RestartableUnit, number][];
+    const requests = Object.entries(this.#project.machine?.restarts ?? {}) as [RestartableUnit, number][];
     return requests.filter(([unit, number]) => (this.#view.restarts?.[unit]?.number ?? 0) !== number);
   }
 
