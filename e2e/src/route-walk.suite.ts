@@ -41,6 +41,11 @@ const RULES: Record<string, Access> = {
   'POST /projects/{id}/reprovision': 'owned',
   'GET /projects/{id}/services': 'owned',
   'POST /projects/{id}/services/{service}/restart': 'owned',
+  'GET /projects/{id}/snapshots': 'owned',
+  'POST /projects/{id}/snapshots': 'owned',
+  'DELETE /projects/{id}/snapshots/{name}': 'owned',
+  'POST /projects/{id}/snapshots/{name}/restore': 'owned',
+  'POST /projects/{id}/resize': 'owned',
   'POST /projects/{id}/rotate': 'owned',
   'POST /projects/{id}/suspend': 'owned',
   'POST /projects/{id}/resume': 'owned',
@@ -369,7 +374,7 @@ function addressed({ ids }: Walked, { path, method }: Operation): string {
   if (path.startsWith('/auth/sessions/')) return path.replace('{id}', String(ids.sessionId));
   if (!path.startsWith('/projects/')) return path.replaceAll(/\{\w+\}/g, '2147483647');
   const id = OF_SITES.test(path) ? ids.siteId : ids.id;
-  const names = { '{buildId}': '1', '{funcId}': String(ids.funcId), '{service}': 'auth' };
+  const names = { '{buildId}': '1', '{funcId}': String(ids.funcId), '{service}': 'auth', '{name}': 'walked' };
   const address = Object.entries(names).reduce(
     (known, [name, value]) => known.replace(name, value),
     path.replace('{id}', String(id)),

@@ -151,6 +151,11 @@ const NOT_REPORTED = [
   'POST /projects/{id}/reprovision',
   'GET /projects/{id}/services',
   'POST /projects/{id}/services/{service}/restart',
+  'GET /projects/{id}/snapshots',
+  'POST /projects/{id}/snapshots',
+  'DELETE /projects/{id}/snapshots/{name}',
+  'POST /projects/{id}/snapshots/{name}/restore',
+  'POST /projects/{id}/resize',
   // No project is of the type frontend, so none has a build.
   'POST /projects/{id}/deploy',
   'POST /projects/{id}/frontend/deploy',

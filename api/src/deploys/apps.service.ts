@@ -4,7 +4,7 @@ import { nextRequest, numberOfBuild } from '@slipway/crds';
 import type { Principal } from '../callers/principal.js';
 import { Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
-import { ProjectNumbers } from '../projects/project-numbers.js';
+import { ProjectRequests } from '../projects/project-requests.js';
 import { refuseExceptApps } from '../projects/project-types.js';
 import { ProjectsService, refuseDeleting } from '../projects/projects.service.js';
 import { refuseSuspended } from '../projects/suspension.js';
@@ -39,7 +39,7 @@ export class AppsService {
     private readonly deploys: DeliveredDeploys,
     private readonly builds: BuildsService,
     private readonly resources: BuildResources,
-    private readonly numbers: ProjectNumbers,
+    private readonly requests: ProjectRequests,
     private readonly outputs: AppOutputs,
     private readonly followers: LogFollowers,
   ) {}
@@ -67,7 +67,7 @@ export class AppsService {
     refuseExceptApps(project, 'A site has no process to restart: deploy it again by POST /projects/{id}/deploy.');
     refuseSuspended(project);
     await this.refuseUndeployed(project);
-    await this.numbers.increase(id, project, ({ spec: { app } }) => ({ app: { restart: nextRequest(app?.restart) } }));
+    await this.requests.write(id, project, ({ spec: { app } }) => ({ app: { restart: nextRequest(app?.restart) } }));
   }
 
   /** Yields the last lines of the app's output. */

@@ -48,14 +48,7 @@ export interface RouteOptions {
   optionalBodyAs?: string[];
   bodyExamples?: Record<string, unknown>;
   /** Content type of the response. Default: JSON. */
-  answer: {
-    status: 200 | 201;
-    description: string;
-    schema: TSchema;
-    example: unknown;
-    headers?: ResponseHeaders;
-    contentType?: string;
-  };
+  answer: ContentAnswer | { status: 204; description: string };
   /** Responses without content, by status. */
   emptyAnswers?: Record<number, string>;
   /**
@@ -69,6 +62,14 @@ export interface RouteOptions {
    */
   answerErrors?: number[];
   links?: Record<string, { operationId: string; parameters: Record<string, string>; description: string }>;
+}
+interface ContentAnswer {
+  status: 200 | 201 | 202;
+  description: string;
+  schema: TSchema;
+  example: unknown;
+  headers?: ResponseHeaders;
+  contentType?: string;
 }
 type ResponseHeaders = Record<string, { description: string; schema: { type: 'string' | 'integer' } }>;
 
@@ -179,10 +180,9 @@ function propertiesOf(object: TObject | undefined) {
 }
 
 function answers(options: RouteOptions, examplePath: string) {
-  const { status, description, schema, example, headers, contentType = 'application/json' } = options.answer;
-  const { answerErrors = [] } = options;
-  const content = { [contentType]: { schema: openApiSchema(schema, components), example } };
-  const success = { status, description, content, headers: headers ?? {}, links: options.links ?? {} };
+  const { answer, answerErrors = [] } = options;
+  const schema = 'schema' in answer ? answer.schema : undefined;
+  const success = { ...successOf(answer), links: options.links ?? {} };
   const problems = { ...impliedProblems(options), ...options.problems };
   return [
     ApiResponse(success as never),
@@ -194,6 +194,13 @@ function answers(options: RouteOptions, examplePath: string) {
       return ApiResponse(problemResponse(Number(status), problem, examplePath, also) as never);
     }),
   ];
+}
+
+function successOf(answer: RouteOptions['answer']) {
+  if (!('schema' in answer)) return { ...answer, headers: {} };
+  const { status, description, schema, example, headers = {}, contentType = 'application/json' } = answer;
+  const content = { [contentType]: { schema: openApiSchema(schema, components), example } };
+  return { status, description, content, headers };
 }
 
 function impliedProblems({ access, params, query, body }: RouteOptions): Record<number, string> {

@@ -5,7 +5,8 @@ export const SCOPES = {
   'tokens:write': 'create and revoke personal access tokens, never with more rights than the token itself has',
   'projects:read': 'list and read projects and their status',
   'projects:write':
-    'create, change, suspend and reprovision projects, rotate their credentials, and restart their services',
+    'create, change, suspend and reprovision projects, rotate their credentials, restart their services, ' +
+    'and make, restore and delete snapshots of their machines',
   'projects:delete': 'delete projects',
   'secrets:read':
     "see a project's db_url, service_role_key, webhook_secret, webhook_url, env_vars and slack_webhook, " +

@@ -1,5 +1,8 @@
-/** Routes for the machine of a dedicated project: its services, their restarts, and another attempt to provision it. */
-import { Controller, Param } from '@nestjs/common';
+/**
+ * Routes for the machine of a dedicated project: its services, their restarts, its size, and another attempt to
+ * provision it.
+ */
+import { Body, Controller, Param } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import { MACHINE_UNITS, systemdUnitOf } from '@slipway/crds';
 import { Caller } from '../callers/caller.js';
@@ -9,7 +12,8 @@ import { Route } from '../http/route.js';
 import { MachineServices, RestartableService, RestartedService } from './machine.schema.js';
 import { MachinesService } from './machines.service.js';
 import { ProjectId, Reprovisioned } from './project.schema.js';
-import { DELETING, NO_PROJECT } from './project-problems.js';
+import { DELETING, NO_PROJECT, NOT_DEDICATED } from './project-problems.js';
+import { Resize, ResizeRequested } from './snapshot.schema.js';
 
 const EXAMPLE: MachineServices = {
   services: Object.fromEntries(
@@ -103,5 +107,37 @@ export class MachinesController {
   })
   reprovisionProject(@Caller() caller: Principal, @Param() { id }: ProjectId): Promise<Reprovisioned> {
     return this.machines.reprovision(caller, id);
+  }
+
+  @Route('POST', '/projects/{id}/resize', {
+    summary: 'Give the machine of a dedicated project the size of its plan',
+    description:
+      'First change the plan: PATCH /projects/{id} with {"plan": …}. The machine is shut down for the change: ' +
+      'until it runs again, the project’s services don’t respond. Responds at once; `machine.resize` of ' +
+      '/projects/{id}/status shows the end. Without a body, the disk grows too.',
+    access: 'projects:write',
+    cost: 20,
+    params: ProjectId,
+    body: Resize,
+    optionalBodyAs: ['application/json'],
+    bodyExamples: { 'with the disk': {}, 'without the disk': { grow_disk: false } },
+    answer: {
+      status: 202,
+      description: 'The resize is requested.',
+      schema: ResizeRequested,
+      example: { ok: true, size: 'cpx21', grow_disk: true },
+    },
+    problems: {
+      ...NO_PROJECT,
+      ...NOT_DEDICATED,
+      409: { kind: 'project_not_ready', text: 'The project has no machine, or is suspended or being deleted.' },
+    },
+  })
+  resizeProject(
+    @Caller() caller: Principal,
+    @Param() { id }: ProjectId,
+    @Body() body: Resize,
+  ): Promise<ResizeRequested> {
+    return this.machines.resize(caller, id, body);
   }
 }

@@ -10,6 +10,7 @@ import {
   nextRequest,
   type Project,
   type RestartableUnit,
+  SIZE_OF_PLAN,
   systemdUnitOf,
   typeOf,
 } from '@slipway/crds';
@@ -20,11 +21,13 @@ import { ProjectCache, type SeenProject } from '../kubernetes/project-cache.js';
 import { SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
 import type { MachineService, MachineServices, RestartableService, RestartedService } from './machine.schema.js';
+import { refuseWithoutMachine } from './machine-requests.js';
 import type { Reprovisioned } from './project.schema.js';
-import { ProjectNumbers } from './project-numbers.js';
+import { ProjectRequests } from './project-requests.js';
 import { refuseExceptDedicated } from './project-types.js';
 import { phaseOf } from './project-view.js';
 import { ProjectsService, refuseDeleting } from './projects.service.js';
+import type { Resize, ResizeRequested } from './snapshot.schema.js';
 import { refuseSuspended } from './suspension.js';
 
 /** The operator needs up to 51 s for a service that does not stop. */
@@ -36,7 +39,7 @@ type Server = NonNullable<NonNullable<Project['status']>['server']>;
 export class MachinesService {
   constructor(
     private readonly projects: ProjectsService,
-    private readonly numbers: ProjectNumbers,
+    private readonly requests: ProjectRequests,
     private readonly cache: ProjectCache,
     @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {}
@@ -68,7 +71,7 @@ export class MachinesService {
       );
     }
     let number = 0;
-    await this.numbers.increase(id, project, ({ spec, status }) => {
+    await this.requests.write(id, project, ({ spec, status }) => {
       number = nextRequest(
         Math.max(spec.machine?.restarts?.[service] ?? 0, status?.server?.restarts?.[service]?.number ?? 0),
       );
@@ -113,13 +116,27 @@ export class MachinesService {
   async reprovision(caller: Principal, id: number): Promise<Reprovisioned> {
     const { project } = await this.projects.find(caller, id);
     refuseReprovision(project);
-    await this.numbers.increase(id, project, (current) => {
+    await this.requests.write(id, project, (current) => {
       refuseReprovision(current);
       return { machine: { provision: nextRequest(current.spec.machine?.provision) } };
     });
     const plan = plans.find((candidate) => candidate.id === (project.spec.plan ?? 'free'));
     const region = regions.find((candidate) => candidate.id === (project.spec.region ?? 'eu-central'));
     return { ok: true, server_type: plan?.server.type ?? '', location: region?.datacenter ?? '' };
+  }
+
+  /** Each call is a new request, because the plan may have changed during the last one. */
+  async resize(caller: Principal, id: number, { grow_disk = true }: Resize): Promise<ResizeRequested> {
+    const { project } = await this.projects.find(caller, id);
+    refuseExceptDedicated(project);
+    const written = await this.requests.write(id, project, (current) => {
+      refuseSuspended(current);
+      refuseWithoutMachine(current);
+      const { spec, status } = current;
+      const last = Math.max(spec.machine?.resize?.number ?? 0, status?.machine?.resize?.number ?? 0);
+      return { machine: { resize: { number: nextRequest(last), keepDisk: grow_disk ? null : true } } };
+    });
+    return { ok: true, size: SIZE_OF_PLAN[written.spec.plan ?? 'free'], grow_disk };
   }
 }
 

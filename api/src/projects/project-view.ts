@@ -2,6 +2,7 @@
 import { isHosted, normalAddress, type Phase, type Project, TYPES, typeOf } from '@slipway/crds';
 import { type Installation, projectUrlOf, SECRETS, siteUrlOf, variablesOf } from '@slipway/installation';
 import { ANNOTATION_UPDATED, type SeenProject } from '../kubernetes/project-cache.js';
+import { machineProgress } from './machine-requests.js';
 import type { FullProject, ListedProject, ProjectStatusAnswer } from './project.schema.js';
 import type { SeenSpec } from './project-owners.repository.js';
 import { isApp } from './project-types.js';
@@ -125,12 +126,14 @@ const serviceOf = ({ up, status, endpoint, reason, ...app }: Service): ProjectSt
 /** `secrets`: those that rotations change. */
 export function statusOf(project: SeenProject, secrets: RotationSecrets = {}): ProjectStatusAnswer {
   const { services = {}, conditions = [], message = '', usage } = project.status ?? {};
+  const machine = machineProgress(project);
   return {
     status: phaseOf(project),
     message,
     services: Object.fromEntries(Object.entries(services).map(([name, service]) => [name, serviceOf(service)])),
     ...(project.spec.rotation ? { rotations: rotationsOf(project, secrets) } : {}),
     ...(usage ? { usage } : {}),
+    ...(machine ? { machine } : {}),
     conditions: conditions.map(({ type, status, reason, message: why, lastTransitionTime }) => ({
       type,
       status,

@@ -17,6 +17,7 @@ import {
 import { ENV_TARGETS } from '@slipway/installation';
 import Type from 'typebox';
 import { Id, MAX_ID, Nullable, oneOf, Time } from '../http/schema.js';
+import { MachineProgress } from './snapshot.schema.js';
 
 export const ProjectId = Type.Object({ id: Id('The id of the project.') });
 export type ProjectId = Type.Static<typeof ProjectId>;
@@ -349,6 +350,7 @@ export const ProjectStatusAnswer = Type.Object(
         { description: 'Usage of the quotas of its plan, as far as known.' },
       ),
     ),
+    machine: Type.Optional(MachineProgress),
   },
   { $id: 'ProjectStatus', additionalProperties: false },
 );

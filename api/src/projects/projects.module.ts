@@ -6,15 +6,17 @@ import { MachinesController } from './machines.controller.js';
 import { MachinesService } from './machines.service.js';
 import { OperationsController } from './operations.controller.js';
 import { ProjectIds } from './project-ids.js';
-import { ProjectNumbers } from './project-numbers.js';
 import { ProjectOwners } from './project-owners.js';
 import { ProjectOwnersRepository } from './project-owners.repository.js';
+import { ProjectRequests } from './project-requests.js';
 import { SecretsOfProjects } from './project-secrets.js';
 import { ProjectTransfers } from './project-transfers.js';
 import { ProjectsController } from './projects.controller.js';
 import { ProjectsRepository } from './projects.repository.js';
 import { ProjectsService } from './projects.service.js';
 import { RecentKeys } from './recent-keys.js';
+import { SnapshotsController } from './snapshots.controller.js';
+import { SnapshotsService } from './snapshots.service.js';
 import { SuspensionsController } from './suspensions.controller.js';
 
 @Module({
@@ -23,6 +25,7 @@ import { SuspensionsController } from './suspensions.controller.js';
     MachinesController,
     OperationsController,
     ProjectsController,
+    SnapshotsController,
     SuspensionsController,
   ],
   providers: [
@@ -31,14 +34,15 @@ import { SuspensionsController } from './suspensions.controller.js';
     GitTokenUpkeep,
     MachinesService,
     ProjectIds,
-    ProjectNumbers,
+    ProjectRequests,
     ProjectOwners,
     ProjectOwnersRepository,
     ProjectTransfers,
     RecentKeys,
     SecretsOfProjects,
+    SnapshotsService,
     ExclusiveWork,
   ],
-  exports: [ProjectsService, ProjectIds, ProjectNumbers, RecentKeys, SecretsOfProjects, ExclusiveWork],
+  exports: [ProjectsService, ProjectIds, ProjectRequests, RecentKeys, SecretsOfProjects, ExclusiveWork],
 })
 export class ProjectsModule {}

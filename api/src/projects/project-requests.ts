@@ -1,6 +1,6 @@
 /**
- * Increases numbers in the spec of a Project, which request something of the operator once, such as a restart. In: a
- * project, and the spec with the next number. Out: the Project as written, or a 404, 409 or 503.
+ * Writes requests to the operator into the spec of a Project: numbers, such as that of a restart, and the wanted
+ * snapshots. In: a project, and the change of its spec. Out: the Project as written, or a 404, 409 or 503.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
@@ -17,8 +17,12 @@ import { refuseDeleting } from './projects.service.js';
 const PATIENCE_MS = 3_000;
 const BACKOFF = { firstMs: 2, maxMs: 50, jitter: 2 / 3 };
 
+/** A JSON merge patch of a spec: null removes a member. */
+export type SpecPatch = MergePatch<Pick<ProjectSpec, 'machine' | 'app'>>;
+type MergePatch<T> = T extends object ? { [K in keyof T]?: MergePatch<T[K]> | null } : T;
+
 @Injectable()
-export class ProjectNumbers {
+export class ProjectRequests {
   constructor(
     private readonly kubernetes: Kubernetes,
     private readonly cache: ProjectCache,
@@ -26,17 +30,17 @@ export class ProjectNumbers {
   ) {}
 
   /**
-   * Increases the number once for each of several simultaneous requests. `next` gets the Project as it is now, and may
-   * throw a Problem.
+   * Writes once for each of several simultaneous requests. `next` gets the Project as it is now. It returns a merge
+   * patch of the spec, or undefined if nothing is to be written. It may throw a Problem.
    */
-  increase(id: number, project: SeenProject, next: (current: Project) => Partial<ProjectSpec>): Promise<SeenProject> {
-    return this.exclusive.run('projectNumbers', id, () => this.write(project, next));
+  write(id: number, project: SeenProject, next: (current: Project) => SpecPatch | undefined): Promise<SeenProject> {
+    return this.exclusive.run('projectNumbers', id, () => this.attempt(project, next));
   }
 
   /** The lock does not apply to kubectl, so the write also names the version that was read. */
-  private async write(
+  private async attempt(
     { metadata: { name, uid } }: SeenProject,
-    next: (current: Project) => Partial<ProjectSpec>,
+    next: (current: Project) => SpecPatch | undefined,
   ): Promise<SeenProject> {
     const deadline = performance.now() + PATIENCE_MS;
     for (let attempt = 1; performance.now() < deadline; attempt += 1) {
@@ -44,7 +48,9 @@ export class ProjectNumbers {
       if (current?.metadata.uid !== uid) throw missing('project');
       refuseDeleting(current);
       const { resourceVersion } = current.metadata;
-      const body = { metadata: { uid, resourceVersion }, spec: next(current) };
+      const spec = next(current);
+      if (!spec) return this.cache.put(current);
+      const body = { metadata: { uid, resourceVersion }, spec };
       const patched = await this.kubernetes.patchProject(name, body).catch((error: unknown) => {
         if (isConflict(error)) return undefined;
         throw error;
