@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SYSTEM_NAMESPACE } from '@slipway/installation';
-import { isConflict, type KubeObject } from '@slipway/kubernetes';
+import { isConflict, type KubeClient, type KubeObject } from '@slipway/kubernetes';
 import { until } from '@slipway/testing';
 import type { EngineOutcome, EngineProject, MachineDocument } from '../../../capabilities/index.js';
 import { silentLog, startTestKubernetes, type TestKubernetes } from '../../../testing.js';
@@ -34,7 +34,7 @@ export interface Fault {
   cut?: true;
   /**
    * The request is executed after this time, also if the caller has closed the connection. Keys in it were valid when
-   * it was sent, so that they are not checked again.
+   * it was sent, so they do not make it fail.
    */
   delayMs?: number;
   /** The next machine never boots, boots without sshd, or stays off. */
@@ -63,6 +63,40 @@ export const LIMITS: NonNullable<CloudMachinesOptions['limits']> = {
   refused: 1_000,
   late: 12_000,
 };
+
+export interface OperatorPlace {
+  /** The address of the provider's API. */
+  url: string;
+  installation: string;
+  /** Has the file `token`. */
+  folder: string;
+  limits: NonNullable<CloudMachinesOptions['limits']>;
+}
+
+/** Makes an engine over what a former one left. */
+export const operatorOf = (client: KubeClient, { url, installation, folder, limits }: OperatorPlace): CloudMachines =>
+  new CloudMachines({
+    provider: hetznerProvider({ url, tokenFile: path.join(folder, 'token') }),
+    client,
+    installation,
+    packs: path.join(tmpdir(), 'slipway-faults-packs'),
+    snapshot: false,
+    sockets: path.join(folder, 's'),
+    replicationPassword: async () => 'of-the-reader-of-changes',
+    isProject: () => true,
+    deletesOrphans: false,
+    onOrphans: () => undefined,
+    log: silentLog,
+    limits,
+  });
+
+/** Looks at the project once, as the controller does. Returns the outcome, and a part for each stage that has begun. */
+export async function stepOf(machines: CloudMachines, project: EngineProject) {
+  const ensured = await machines.ensure(project);
+  if (ensured.outcome.state !== 'ready') return ensured;
+  const { outcome, parts } = await machines.configure(project, documentOf(project));
+  return { outcome, parts: [...ensured.parts, ...parts.filter(({ advisory }) => !advisory)] };
+}
 
 export class FaultBed {
   readonly folder = mkdtempSync(path.join(tmpdir(), 'slipway-faults-'));
@@ -98,21 +132,18 @@ export class FaultBed {
 
   /** Starts an engine over what the former one left. */
   startOperator(limits = LIMITS): void {
+    this.machines = operatorOf(this.#kubernetes.client, { ...this.place, limits });
+  }
+
+  /** Where an engine finds the cloud, and keeps its files. */
+  get place(): OperatorPlace {
+    const { installation, folder } = this;
     const url = `http://127.0.0.1:${(this.#proxy.address() as AddressInfo).port}/v1`;
-    this.machines = new CloudMachines({
-      provider: hetznerProvider({ url, tokenFile: path.join(this.folder, 'token') }),
-      client: this.#kubernetes.client,
-      installation: this.installation,
-      packs: path.join(tmpdir(), 'slipway-faults-packs'),
-      snapshot: false,
-      sockets: path.join(this.folder, 's'),
-      replicationPassword: async () => 'of-the-reader-of-changes',
-      isProject: () => true,
-      deletesOrphans: false,
-      onOrphans: () => undefined,
-      log: silentLog,
-      limits,
-    });
+    return { url, installation, folder, limits: LIMITS };
+  }
+
+  get kubeconfig(): string {
+    return this.#kubernetes.kubeconfig;
   }
 
   async project(ref: string): Promise<EngineProject> {
@@ -146,10 +177,7 @@ export class FaultBed {
   }
 
   async #step(project: EngineProject): Promise<EngineOutcome> {
-    const { outcome } = await this.machines.ensure(project);
-    if (outcome.state !== 'ready') return outcome;
-    const configured = await this.machines.configure(project, documentOf(project));
-    return configured.outcome;
+    return (await stepOf(this.machines, project)).outcome;
   }
 
   /** Returns the machines of the project, as the cloud itself lists them. */
@@ -271,7 +299,9 @@ export class FaultBed {
     this.requests.push({ name, text });
     if (fault?.boot) await this.#bootFault(fault.boot);
     const sent = body === '' ? undefined : (JSON.parse(body) as object);
-    const answer = await this.call(request.method ?? 'GET', route, fault?.delayMs ? { ...sent, ssh_keys: [] } : sent);
+    const method = request.method ?? 'GET';
+    let answer = await this.call(method, route, sent);
+    if (!answer.ok && fault?.delayMs) answer = await this.call(method, route, { ...sent, ssh_keys: [] });
     const content = await answer.text();
     if (fault?.cut) return void response.destroy();
     response.writeHead(answer.status, { 'content-type': 'application/json' });
