@@ -2,6 +2,7 @@
  * A bed for tests of faults: the engine of machines on a real Kubernetes API, over a proxy to the test cloud. The proxy
  * injects faults into the requests of one project alone, and counts what it forwards.
  */
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -41,7 +42,7 @@ export interface Fault {
   boot?: 'never' | 'nossh' | 'off';
 }
 
-interface CloudServer {
+export interface CloudServer {
   id: number;
   name: string;
   status: string;
@@ -237,6 +238,23 @@ export class FaultBed {
       return (await client.run(['sh', '-c', script], {}, new AbortController().signal)).stdout.trim();
     } finally {
       await client.close();
+    }
+  }
+
+  /** Cuts the operator's connections to port 22 of an address, and refuses new ones for a time. */
+  async cutSsh(address: string, ms: number): Promise<void> {
+    const table = `slipway-cut-${this.installation}`;
+    const nft = (script: string) => execFileSync('nft', ['-f', '-'], { input: script });
+    nft(`table ip ${table} {
+      chain output {
+        type filter hook output priority 0;
+        ip daddr ${address} tcp dport 22 reject with tcp reset
+      }
+    }`);
+    try {
+      await sleep(ms);
+    } finally {
+      nft(`delete table ip ${table}`);
     }
   }
 

@@ -7,7 +7,18 @@ import { until } from '@slipway/testing';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { EngineOutcome, EngineProject } from '../../../capabilities/index.js';
-import { cloudUrl, type Fault, FaultBed, isFailed, isReady, LIMITS } from './faults.testing.js';
+import { SshClient } from '../ssh/ssh-client.js';
+import {
+  type CloudServer,
+  cloudUrl,
+  type Fault,
+  FaultBed,
+  isFailed,
+  isReady,
+  LIMITS,
+  stepOf,
+} from './faults.testing.js';
+import { newSshKeys } from './ssh-keys.js';
 
 if (!cloudUrl) console.log('# skipped: SLIPWAY_TEST_CLOUD_URL names no server of the cloud provider’s API');
 const faults = suite('faults of machines');
@@ -71,6 +82,38 @@ async function heals(ref: string, ...list: Fault[]): Promise<{ project: EnginePr
   assert.is((await bed.servers(project)).length, 1);
   assert.is(bed.most(project), 1);
   return { project, seen };
+}
+
+/** Makes something of nobody's at the cloud. */
+async function created(kind: 'servers' | 'ssh_keys', body: object): Promise<CloudServer> {
+  const response = await bed.call('POST', `/${kind}`, body);
+  const answer = (await response.json()) as Record<string, CloudServer>;
+  const made = answer[kind.slice(0, -1)];
+  if (!made) throw new Error(`${kind}: ${JSON.stringify(answer)}`);
+  return made;
+}
+
+/** Runs an engine whose stages have time for interruptions, each of which costs seconds of the limits. */
+async function withLongerStages(work: () => Promise<void>): Promise<void> {
+  await bed.machines.close();
+  bed.startOperator({ ...LIMITS, connect: 60_000, install: 90_000, configure: 120_000, total: 250_000 });
+  try {
+    await work();
+  } finally {
+    await bed.machines.close();
+    bed.startOperator();
+  }
+}
+
+/** Drives the project until the stage of the condition has begun. False: the machine became ready before. */
+async function stageReached(project: EngineProject, condition: string): Promise<boolean> {
+  for (;;) {
+    const { outcome, parts } = await stepOf(bed.machines, project);
+    if (outcome.state === 'ready') return false;
+    const at = parts.at(-1);
+    if (at?.condition === condition && at.outcome.state === 'progressing') return true;
+    await sleep(20);
+  }
 }
 
 const reasonsOf = (seen: EngineOutcome[]) => [...new Set(seen.filter(isFailed).map(reasonOf))];
@@ -259,28 +302,84 @@ test('a full disk during the installation replaces the machine', async () => {
   await removed(project);
 });
 
-test('a reboot and cuts of SSH during the installation and the configuration need no other machine', async () => {
-  // Each interruption costs seconds of the limits.
-  await bed.machines.close();
-  bed.startOperator({ ...LIMITS, connect: 60_000, install: 90_000 });
-  const project = await bed.project('cuts');
-  await bed.drive(project, () => bed.count(CREATE, project) === 1);
-  await until(async () => (await bed.record(project))?.pinnedFor !== undefined, 'the host key is pinned');
-  const { id } = await bed.server(project);
-  await sleep(1_000);
-  await bed.call('POST', `/servers/${id}/actions/reset`);
-  await sleep(6_000);
-  for (let cut = 0; cut < 6; cut += 1) {
-    await bed.drive(project, () => true);
-    await bed.sh(project, '(sleep 0.2; pkill -f "sshd: root") >/dev/null 2>&1 &').catch(() => undefined);
-    await sleep(1_500);
+test('a cut of SSH in each stage needs no other machine', async () => {
+  await withLongerStages(async () => {
+    const project = await bed.project('cuts');
+    for (const condition of ['MachineReachable', 'SoftwareInstalled', 'MachineConfigured']) {
+      for (const delayMs of [0, 1_000]) {
+        const reached = await stageReached(project, condition);
+        if (!reached) throw new Error(`the machine was ready before the cut in ${condition}`);
+        await sleep(delayMs);
+        await bed.cutSsh((await bed.server(project)).public_net.ipv4.ip, 1_500);
+      }
+    }
+    await bed.drive(project);
+    await bed.cutSsh((await bed.server(project)).public_net.ipv4.ip, 1_500);
+    await bed.drive(project);
+    assert.is(bed.count(CREATE, project), 1);
+    assert.is(bed.most(project), 1);
+    await removed(project);
+  });
+});
+
+test('a reboot during the installation and one during the configuration need no other machine', async () => {
+  await withLongerStages(async () => {
+    const project = await bed.project('reboots');
+    for (const condition of ['SoftwareInstalled', 'MachineConfigured']) {
+      if (!(await stageReached(project, condition))) throw new Error(`the machine was ready before ${condition}`);
+      await sleep(500);
+      await bed.call('POST', `/servers/${(await bed.server(project)).id}/actions/reset`);
+      await sleep(6_000);
+    }
+    await bed.drive(project);
+    assert.is(bed.count(CREATE, project), 1);
+    assert.is(bed.most(project), 1);
+    await removed(project);
+  });
+});
+
+test('a second machine at the address of a deleted one gets nothing of the project', async () => {
+  const { project } = await heals('reused');
+  const { id, public_net } = await bed.server(project);
+  await bed.call('DELETE', `/servers/${id}`);
+  // The network of the deleted machine needs a moment to end.
+  await sleep(5_000);
+  const stranger = newSshKeys();
+  const key = await created('ssh_keys', { name: `stranger-${bed.installation}`, public_key: stranger.public });
+  const other = await created('servers', {
+    name: `stranger-${bed.installation}`,
+    server_type: 'cpx12',
+    image: 'debian-12',
+    location: 'fsn1',
+    ssh_keys: [key.id],
+  });
+  try {
+    assert.is(other.public_net.ipv4.ip, public_net.ipv4.ip, 'the address is used again');
+    const lost = await bed.drive(project, isFailed, 90_000);
+    assert.ok(['MachineLost', 'SshHostKeyChanged'].includes(reasonOf(lost) ?? ''), messageOf(lost));
+    // Some looks later.
+    await sleep(8_000);
+    const client = new SshClient({
+      host: public_net.ipv4.ip,
+      user: 'root',
+      privateKey: stranger.private,
+      hostKey: undefined,
+    });
+    try {
+      const script =
+        'ls -d /etc/slipway /opt/slipway /var/lib/slipway 2>/dev/null; journalctl -u ssh | grep -c Accepted || true';
+      const seen = await client.run(['sh', '-c', script], {}, new AbortController().signal);
+      assert.is(seen.stdout.trim(), '1', 'no file, and no login but that of this test');
+    } finally {
+      await client.close();
+    }
+    assert.is(bed.count(CREATE, project), 1);
+    assert.is(bed.actions(other.id, 'reset'), 0);
+  } finally {
+    await bed.call('DELETE', `/servers/${other.id}`);
+    await bed.call('DELETE', `/ssh_keys/${key.id}`);
   }
-  await bed.drive(project);
-  assert.is(bed.count(CREATE, project), 1);
-  assert.is(bed.most(project), 1);
   await removed(project);
-  await bed.machines.close();
-  bed.startOperator();
 });
 
 test('a lost response to the creation leads to one machine', async () => {

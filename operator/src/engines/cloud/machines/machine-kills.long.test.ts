@@ -25,7 +25,7 @@ const CREATE = /^POST \/servers$/;
 /** Milliseconds after the beginning of a stage: its first step, and later ones. */
 const MOMENTS = [
   ['MachineReserved', [0]],
-  ['MachineCreated', [0, 300]],
+  ['MachineCreated', [0]],
   ['MachineBooted', [0, 400]],
   ['MachineReachable', [0, 400, 1_500]],
   ['SoftwareInstalled', [0, 400, 1_500]],
