@@ -1,7 +1,13 @@
 /** Tests the settings of the provider of machines. */
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { readMachineLabel, readMachineOrphans, readMachineSnapshot, readMachineUrl } from './machine-provider.js';
+import {
+  readMachineLabel,
+  readMachineMost,
+  readMachineOrphans,
+  readMachineSnapshot,
+  readMachineUrl,
+} from './machine-provider.js';
 
 test('a label is a part of a host name', () => {
   for (const label of ['a', 'shop-1', 'a'.repeat(20)]) assert.is(readMachineLabel(label), label);
@@ -28,6 +34,13 @@ test('new machines boot from a snapshot unless the setting is off', () => {
 test('machines of no project are deleted only if the setting says so', () => {
   assert.equal([undefined, '', 'keep', 'delete'].map(readMachineOrphans), [false, false, false, true]);
   assert.throws(() => readMachineOrphans('yes'), /SLIPWAY_HCLOUD_ORPHANS is "yes": set keep or delete/);
+});
+
+test('the most machines are a number', () => {
+  assert.equal([undefined, '', '0', '250'].map(readMachineMost), [20, 20, 0, 250]);
+  for (const value of ['-1', 'many', '1e3', '10000', ' 5']) {
+    assert.throws(() => readMachineMost(value), /SLIPWAY_HCLOUD_MAX_MACHINES is ".*": set a number/, value);
+  }
 });
 
 test.run();

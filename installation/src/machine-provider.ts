@@ -6,6 +6,7 @@ export const MACHINE_TOKEN_SETTING = 'SLIPWAY_HCLOUD_TOKEN_FILE';
 export const MACHINE_URL_SETTING = 'SLIPWAY_HCLOUD_URL';
 export const MACHINE_LABEL_SETTING = 'SLIPWAY_HCLOUD_LABEL';
 export const MACHINE_SNAPSHOT_SETTING = 'SLIPWAY_HCLOUD_SNAPSHOT';
+export const MACHINE_MOST_SETTING = 'SLIPWAY_HCLOUD_MAX_MACHINES';
 export const MACHINE_ORPHANS_SETTING = 'SLIPWAY_HCLOUD_ORPHANS';
 
 /**
@@ -29,6 +30,15 @@ export function readMachineLabel(value: string | undefined): string | undefined 
 export function readMachineSnapshot(value: string | undefined): boolean {
   if (!value || value === 'on' || value === 'off') return value !== 'off';
   throw new Error(`${MACHINE_SNAPSHOT_SETTING} is ${JSON.stringify(value)}: set on or off`);
+}
+
+const DEFAULT_MOST = 20;
+
+/** Returns the most machines that dedicated projects have together. Throws an error that names the variable. */
+export function readMachineMost(value: string | undefined): number {
+  if (!value) return DEFAULT_MOST;
+  if (/^\d{1,4}$/.test(value)) return Number(value);
+  throw new Error(`${MACHINE_MOST_SETTING} is ${JSON.stringify(value)}: set a number from 0 to 9999`);
 }
 
 /** True if machines of no project are deleted. Throws an error that names the variable. */

@@ -322,6 +322,7 @@ async function cloudMachines(own: MachinesSettings, deps: EngineWorld): Promise<
     sockets: own.sockets,
     replicationPassword: (host) => replicationPassword(client, host),
     isProject: (uid) => caches.projects.list().some(({ metadata }) => metadata.uid === uid),
+    maxMachines: own.maxMachines,
     deletesOrphans: own.deletesOrphans,
     onOrphans: metrics.orphanedMachines(),
     log,

@@ -5,6 +5,7 @@ import {
   BUILDS_AT_ONCE_SETTING,
   type ContainerEngine,
   MACHINE_LABEL_SETTING,
+  MACHINE_MOST_SETTING,
   MACHINE_ORPHANS_SETTING,
   MACHINE_SNAPSHOT_SETTING,
   MACHINE_TOKEN_SETTING,
@@ -14,6 +15,7 @@ import {
   readBuildsAtOnce,
   readInstallation,
   readMachineLabel,
+  readMachineMost,
   readMachineOrphans,
   readMachineSnapshot,
   readMachineUrl,
@@ -90,6 +92,8 @@ export interface MachinesSettings {
   label: string | undefined;
   /** True if new machines boot from a snapshot with the software. */
   snapshot: boolean;
+  /** The most machines of projects. */
+  maxMachines: number;
   /** True if machines of no project are deleted. */
   deletesOrphans: boolean;
   /** The folder of the packed software. */
@@ -165,6 +169,7 @@ function readMachines(environment: Environment): MachinesSettings {
     url: readMachineUrl(environment[MACHINE_URL_SETTING]),
     label: readMachineLabel(environment[MACHINE_LABEL_SETTING]),
     snapshot: readMachineSnapshot(environment[MACHINE_SNAPSHOT_SETTING]),
+    maxMachines: readMachineMost(environment[MACHINE_MOST_SETTING]),
     deletesOrphans: readMachineOrphans(environment[MACHINE_ORPHANS_SETTING]),
     folder: settingOf(environment, 'SLIPWAY_MACHINES_DIR', folder),
     sockets: settingOf(environment, 'SLIPWAY_MACHINES_SOCKETS', folder),

@@ -12,6 +12,7 @@ import {
   CORS_ORIGINS_SETTING,
   checkPlatformHost,
   MACHINE_LABEL_SETTING,
+  MACHINE_MOST_SETTING,
   MACHINE_ORPHANS_SETTING,
   MACHINE_SNAPSHOT_SETTING,
   MACHINE_TOKEN_SETTING,
@@ -22,6 +23,7 @@ import {
   readAllowedHosts,
   readBuildsAtOnce,
   readMachineLabel,
+  readMachineMost,
   readMachineOrphans,
   readMachineSnapshot,
   readMachineUrl,
@@ -82,6 +84,7 @@ const PASSED_ON = [
   MACHINE_URL_SETTING,
   MACHINE_LABEL_SETTING,
   MACHINE_SNAPSHOT_SETTING,
+  MACHINE_MOST_SETTING,
   MACHINE_ORPHANS_SETTING,
 ];
 
@@ -162,6 +165,8 @@ export const SETTINGS_HELP = `
   SLIPWAY_HCLOUD_SNAPSHOT
                       off: new machines install the software, instead of
                       booting from a snapshot that has it                (on)
+  SLIPWAY_HCLOUD_MAX_MACHINES
+                      the most machines of dedicated projects            (20)
   SLIPWAY_HCLOUD_ORPHANS
                       keep or delete: machines at the provider with this
                       installation's name that belong to no project      (keep)
@@ -258,6 +263,7 @@ function passedOn(environment: NodeJS.ProcessEnv, folder: string, url: string): 
     readMachineUrl(environment[MACHINE_URL_SETTING]);
     readMachineLabel(environment[MACHINE_LABEL_SETTING]);
     readMachineSnapshot(environment[MACHINE_SNAPSHOT_SETTING]);
+    readMachineMost(environment[MACHINE_MOST_SETTING]);
     readMachineOrphans(environment[MACHINE_ORPHANS_SETTING]);
   } catch (error) {
     throw new StartProblem((error as Error).message);

@@ -36,6 +36,8 @@ export interface CloudMachinesOptions {
   packs: string;
   /** True if machines boot from a snapshot with the software. */
   snapshot: boolean;
+  /** The most machines of projects. */
+  maxMachines: number;
   /** The folder of sockets. Its path has at most 70 bytes. */
   sockets: string;
   /** Returns the password of the role that reads changes for realtime, in the Postgres at `host`. */
@@ -63,8 +65,8 @@ export class CloudMachines implements Machines {
   readonly #listeners: ((ref: string) => void)[] = [];
 
   constructor(private readonly options: CloudMachinesOptions) {
-    const { provider, client, installation, packs, snapshot, log, limits } = options;
-    this.#orders = new MachineOrders({ provider, client, installation, packs, snapshot, log });
+    const { provider, client, installation, packs, snapshot, maxMachines, log, limits } = options;
+    this.#orders = new MachineOrders({ provider, client, installation, packs, snapshot, maxMachines, log });
     this.#removals = new MachineRemovals(this.#orders, (ref) => this.#changed(ref), log, limits?.late);
     const { isProject, deletesOrphans: deletes, onOrphans: onCount } = options;
     this.#sweep = new MachineSweep({ provider, installation, isProject, deletes, onCount, log });

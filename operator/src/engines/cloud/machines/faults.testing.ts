@@ -72,16 +72,22 @@ export interface OperatorPlace {
   /** Has the file `token`. */
   folder: string;
   limits: NonNullable<CloudMachinesOptions['limits']>;
+  /** Default: more than tests need. */
+  maxMachines?: number;
 }
 
 /** Makes an engine over what a former one left. */
-export const operatorOf = (client: KubeClient, { url, installation, folder, limits }: OperatorPlace): CloudMachines =>
+export const operatorOf = (
+  client: KubeClient,
+  { url, installation, folder, limits, maxMachines = 100 }: OperatorPlace,
+): CloudMachines =>
   new CloudMachines({
     provider: hetznerProvider({ url, tokenFile: path.join(folder, 'token') }),
     client,
     installation,
     packs: path.join(tmpdir(), 'slipway-faults-packs'),
     snapshot: false,
+    maxMachines,
     sockets: path.join(folder, 's'),
     replicationPassword: async () => 'of-the-reader-of-changes',
     isProject: () => true,
@@ -132,8 +138,12 @@ export class FaultBed {
   }
 
   /** Starts an engine over what the former one left. */
-  startOperator(limits = LIMITS): void {
-    this.machines = operatorOf(this.#kubernetes.client, { ...this.place, limits });
+  startOperator(limits = LIMITS, maxMachines?: number): void {
+    this.machines = operatorOf(this.#kubernetes.client, {
+      ...this.place,
+      limits,
+      ...(maxMachines !== undefined && { maxMachines }),
+    });
   }
 
   /** Where an engine finds the cloud, and keeps its files. */

@@ -426,6 +426,25 @@ test('errors of the provider that need a person are shown, and heal without a re
   await removed(project);
 });
 
+test('a project waits while the installation has all its machines, until another project is deleted', async () => {
+  await bed.machines.close();
+  bed.startOperator(LIMITS, 1);
+  const first = await bed.project('first');
+  await bed.drive(first);
+  // The next engine knows of the first machine from the provider alone.
+  await bed.machines.close();
+  bed.startOperator(LIMITS, 1);
+  const second = await bed.project('second');
+  const waiting = await bed.drive(second, isFailed, 30_000);
+  assert.is(reasonOf(waiting), 'MachineLimit');
+  assert.equal(await bed.left(second), []);
+  await removed(first);
+  await bed.drive(second);
+  await removed(second);
+  await bed.machines.close();
+  bed.startOperator();
+});
+
 test('a taken name is shown, and nothing of the other one is touched', async () => {
   const project = await bed.project('taken');
   const name = `taken-${bed.installation}`;

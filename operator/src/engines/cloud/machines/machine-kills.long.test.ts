@@ -153,7 +153,7 @@ test('rows outlive operators that are killed while they look after the machine a
   await removed(project);
 });
 
-test('a removal whose operators are killed again and again keeps one snapshot if it should, and no machine', async () => {
+test('a removal whose operators are killed again and again keeps the wanted snapshot, and no machine', async () => {
   const project = { ...(await bed.project('leaving')), retain: true };
   await killedAt(project, isReady);
   for (const delayMs of [0, 200, 700, 1_500, 3_000]) {

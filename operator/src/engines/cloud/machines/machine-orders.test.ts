@@ -33,7 +33,7 @@ function ordersOf(machines: Machine[]) {
   } as unknown as MachineProvider;
   const client = {} as KubeClient;
   const log = pino({ level: 'silent' });
-  const options = { provider, client, installation: 'test', packs: '/nowhere', snapshot: false, log };
+  const options = { provider, client, installation: 'test', packs: '/nowhere', snapshot: false, maxMachines: 9, log };
   return { calls, orders: new MachineOrders(options) };
 }
 

@@ -11,7 +11,8 @@ import { isKind } from '../provider-error.js';
 import { ensurePack, type Pack } from '../software/pack/pack.js';
 import { PORTS } from '../software/state/firewall.js';
 import { GoldenImage } from './golden-image.js';
-import { labelsOf, labelsOfInstallation, nameOf } from './labels.js';
+import { labelsOf, labelsOfInstallation, type MachineOwner, nameOf } from './labels.js';
+import { MachineCap } from './machine-cap.js';
 import type { MachineRecord } from './record.js';
 import { StageProblem } from './stages.js';
 import { userDataOf } from './user-data.js';
@@ -40,6 +41,8 @@ export interface MachineOrdersOptions {
   packs: string;
   /** True if machines boot from a snapshot with the software. */
   snapshot: boolean;
+  /** The most machines of projects. */
+  maxMachines: number;
   log: Logger;
 }
 
@@ -60,14 +63,19 @@ export class MachineOrders {
   readonly provider: MachineProvider;
   readonly client: KubeClient;
   readonly installation: string;
+  readonly #cap: MachineCap;
   /** Undefined: each machine installs the software. */
   readonly #golden: GoldenImage | undefined;
 
   constructor(private readonly options: MachineOrdersOptions) {
-    const { provider, client, installation, snapshot, log } = options;
+    const { provider, client, installation, snapshot, maxMachines, log } = options;
     this.provider = provider;
     this.client = client;
     this.installation = installation;
+    this.#cap = new MachineCap({
+      max: maxMachines,
+      list: (signal) => provider.list(labelsOfInstallation(installation), signal),
+    });
     this.#golden = snapshot
       ? new GoldenImage({
           provider,
@@ -89,6 +97,7 @@ export class MachineOrders {
       const lacking = `the provider has no machine of size ${size} in ${project.region}`;
       throw new StageProblem('NoSuchMachine', `${lacking}. Choose another region or plan.`, false);
     }
+    await this.#cap.claim(project.uid, signal);
     const firewall = await this.#firewall(signal);
     const name = nameOf(this.installation, project);
     const key = await this.provider.ensureKey(
@@ -141,8 +150,9 @@ export class MachineOrders {
   }
 
   /** Deletes everything of the project at the provider. Snapshots stay. */
-  delete(project: EngineProject, signal: AbortSignal): Promise<void> {
-    return this.provider.delete(labelsOf(this.installation, project), signal);
+  async delete(project: MachineOwner, signal: AbortSignal): Promise<void> {
+    await this.provider.delete(labelsOf(this.installation, project), signal);
+    this.#cap.release(project.uid);
   }
 
   /**

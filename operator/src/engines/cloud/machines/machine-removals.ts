@@ -73,7 +73,7 @@ export class MachineRemovals {
       await provider.createSnapshot(machine.id, { labels, description }, signal);
     }
     const record = await findRecord(client, removal);
-    await provider.delete(labels, signal);
+    await this.orders.delete(removal, signal);
     if (record?.ordered && record.machineId === undefined) await this.#deleteLate(labels);
     await deleteRecord(client, removal);
   }
