@@ -46,6 +46,10 @@ export interface Machine {
   /** The public IPv4 address. It may belong to another machine once this one is deleted. Undefined: none yet. */
   address: string | undefined;
   type: string;
+  cores: number;
+  memoryGb: number;
+  /** The machine's disk. It is smaller than that of the type after a change of the type alone. */
+  diskGb: number;
   location: string;
   createdAt: Date;
   /** Ids of the firewalls that are applied to it. */
@@ -93,7 +97,7 @@ export interface FirewallRequest {
 }
 
 export interface SnapshotRequest {
-  /** Labels that no other snapshot has together. */
+  /** Labels that no other snapshot has together, also not with others. */
   labels: Labels;
   /** For people, in the provider's console. */
   description: string;

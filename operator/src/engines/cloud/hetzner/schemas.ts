@@ -24,7 +24,15 @@ export const Server = Type.Object({
     ipv4: nullable(Type.Object({ ip: Type.String() })),
     firewalls: Type.Array(Type.Object({ id: Id, status: Type.String() })),
   }),
-  server_type: Type.Object({ name: Type.String() }),
+  server_type: Type.Object({
+    name: Type.String(),
+    cores: Type.Number(),
+    /** In GB, as `disk` and `primary_disk_size`. */
+    memory: Type.Number(),
+    disk: Type.Number(),
+  }),
+  /** The disk that the machine has. Default: that of its type. */
+  primary_disk_size: Type.Optional(Type.Number()),
   location: Type.Object({ name: Type.String() }),
 });
 export type Server = Static<typeof Server>;

@@ -17,16 +17,19 @@ const STATES: Readonly<Record<string, MachineState>> = {
   deleting: 'deleting',
 };
 
-const machineOf = ({ id, name, labels, status, created, public_net, server_type, location }: Server): Machine => ({
-  id: String(id),
-  name,
-  labels,
-  state: STATES[status] ?? 'busy',
-  address: public_net.ipv4?.ip,
-  type: server_type.name,
-  location: location.name,
-  createdAt: new Date(created),
-  firewalls: public_net.firewalls.map((firewall) => String(firewall.id)),
+const machineOf = ({ server_type: type, public_net: net, ...server }: Server): Machine => ({
+  id: String(server.id),
+  name: server.name,
+  labels: server.labels,
+  state: STATES[server.status] ?? 'busy',
+  address: net.ipv4?.ip,
+  type: type.name,
+  cores: type.cores,
+  memoryGb: type.memory,
+  diskGb: server.primary_disk_size ?? type.disk,
+  location: server.location.name,
+  createdAt: new Date(server.created),
+  firewalls: net.firewalls.map((firewall) => String(firewall.id)),
 });
 
 export async function ensureServer(
