@@ -35,6 +35,7 @@ const WALL_CLOCK = new Set([
   'dataplane/src/services/storage/index.ts',
   'dataplane/src/services/storage/partial-uploads.ts',
   'dataplane/src/services/storage/signed-token.ts',
+  'operator/src/engines/cloud/machines/project-snapshots.ts',
   'operator/src/engines/cloud/machines/record.ts',
   'operator/src/engines/kubernetes/builds/builds.ts',
   'operator/src/engines/postgres/database-sizes.ts',

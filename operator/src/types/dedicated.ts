@@ -2,6 +2,7 @@
 import { type Context, engineProject, isToBeRetained, ready } from '../controllers/project/context.js';
 import type { ProjectType } from '../controllers/project/project-type.js';
 import { CREDENTIALS_CURRENT } from '../controllers/project/rotation.js';
+import { isMaintenance } from '../controllers/project/status.js';
 import { ensureDatabase, ensureLogin } from '../controllers/project/steps/database.js';
 import { finishRotation } from '../controllers/project/steps/finish-rotation.js';
 import { ensureKeys } from '../controllers/project/steps/keys.js';
@@ -27,8 +28,9 @@ export const dedicated: ProjectType = {
     });
     if (!made) return;
     // A machine that serves continues to do so while it is looked at, and while the operator can't reach it.
-    const advisory = hasServed(context) ? ({ advisory: true } as const) : {};
     const machine = await ensureMachine(context, machines, shown);
+    const isMaintained = isMaintenance(machine.outcome) && !project.suspended;
+    const advisory = hasServed(context) && !isMaintained ? ({ advisory: true } as const) : {};
     const isInstalled = await stages.run({
       machine: { condition: 'MachineReady', ...advisory, run: async () => machine },
     });
@@ -36,6 +38,8 @@ export const dedicated: ProjectType = {
       shown.services = suspendedServices();
       return;
     }
+    // The message of the work explains why nothing responds.
+    if (isMaintained) return;
     const isConfigured =
       isInstalled &&
       (await stages.run({ login: { condition: 'Ready', run: () => ensureLogin(context, machines.databases) } })) &&

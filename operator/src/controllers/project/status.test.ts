@@ -168,4 +168,17 @@ test('a resumed project is provisioning until it responds, and in error if its s
   assert.is(after(suspended, [part('ServicesReady', broken)]).status?.phase, 'error');
 });
 
+test('a project that was healthy is provisioning during the maintenance of its machine', () => {
+  const work = {
+    state: 'progressing',
+    reason: 'Maintenance',
+    message: 'making the snapshot one',
+    lookAgainMs: 1,
+  } as const;
+  const served = { ...project({}), status: { services: { database: { up: true, status: 'running' } } } };
+  const { status } = after(served, [part('MachineReady', work)]);
+  assert.equal([status?.phase, status?.message], ['provisioning', 'making the snapshot one']);
+  assert.is(after(served, [part('MachineReady', underWay)]).status?.phase, 'error');
+});
+
 test.run();

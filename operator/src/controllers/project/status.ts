@@ -134,8 +134,12 @@ function phaseOf(project: Project, bad: StepOutcome | undefined): Phase {
   if (isSuspended(project)) return 'suspended';
   if (!bad) return 'healthy';
   const { status } = project;
-  return status?.services && !isResuming(status) ? 'error' : 'provisioning';
+  return status?.services && !isResuming(status) && !isMaintenance(bad) ? 'error' : 'provisioning';
 }
+
+/** True while the owner's request needs the project's machine off, such as one for a snapshot. */
+export const isMaintenance = (outcome: StepOutcome): boolean =>
+  outcome.state === 'progressing' && outcome.reason === 'Maintenance';
 
 const isResuming = ({ services = {} }: ProjectStatus) =>
   Object.values(services).some(({ status }) => status === 'suspended');

@@ -86,7 +86,7 @@ export class CloudMachines implements Machines {
     loop.want(project);
     const stages = project.suspended ? SUSPENDED_STAGES : MACHINE_STAGES;
     const { outcome, parts } = loop.stages.progressOf(stages);
-    return { outcome, parts, view: loop.view, durations: loop.stages.durations };
+    return { outcome, parts, view: loop.view, answers: loop.answers, durations: loop.stages.durations };
   }
 
   async configure(project: EngineProject, document: MachineDocument) {

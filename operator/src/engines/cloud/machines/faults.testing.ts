@@ -28,6 +28,8 @@ export interface Fault {
   /** `POST /servers`; only requests that name the project count. */
   match: RegExp;
   times: number;
+  /** Requests that do not name the project count too. */
+  any?: true;
   status?: number;
   code?: string;
   headers?: Record<string, string>;
@@ -49,6 +51,7 @@ export interface CloudServer {
   labels: Record<string, string>;
   public_net: { ipv4: { ip: string } };
   location: { name: string };
+  server_type: { name: string };
 }
 
 /** Limits in which a machine of the test cloud succeeds, and that a test can wait for. */
@@ -283,7 +286,7 @@ export class FaultBed {
     await this.#sampler;
     await this.machines.close();
     const selector = `slipway.dev/installation==${this.installation}`;
-    for (const kind of ['servers', 'ssh_keys', 'firewalls'] as const) {
+    for (const kind of ['servers', 'ssh_keys', 'firewalls', 'images'] as const) {
       for (const { id } of await this.#list(kind, selector)) await this.call('DELETE', `/${kind}/${id}`);
     }
     this.#proxy.closeAllConnections();
@@ -315,7 +318,9 @@ export class FaultBed {
     const route = (request.url ?? '').replace('/v1', '');
     const name = `${request.method} ${route.split('?')[0]}`;
     const text = `${decodeURIComponent(route)} ${body}`;
-    const found = this.#faults.find(({ fault, of }) => fault.times > 0 && fault.match.test(name) && text.includes(of));
+    const found = this.#faults.find(
+      ({ fault, of }) => fault.times > 0 && fault.match.test(name) && (fault.any || text.includes(of)),
+    );
     const fault = found?.fault;
     if (fault) fault.times -= 1;
     if (fault?.delayMs) await sleep(fault.delayMs);

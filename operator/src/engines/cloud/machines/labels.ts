@@ -24,6 +24,27 @@ export const goldenLabels = (installation: string, release: string): Labels => (
   [RELEASE_LABEL]: release,
 });
 
+/** The label of a snapshot that the project's owner named. Its value is the name. */
+const SNAPSHOT = 'slipway.dev/snapshot';
+
+export const snapshotLabels = (installation: string, owner: MachineOwner, name: string): Labels => ({
+  ...labelsOf(installation, owner),
+  [SNAPSHOT]: name,
+});
+
+/** Undefined: the labels are not those of a snapshot that the project's owner named. */
+export const snapshotNameOf = (labels: Labels): string | undefined => labels[SNAPSHOT];
+
+const RETAINED = 'slipway.dev/retained';
+
+/** The labels of the snapshot that stays after the removal of the project. No named snapshot has all of them. */
+export const retainedLabels = (installation: string, owner: MachineOwner): Labels => ({
+  ...labelsOf(installation, owner),
+  [RETAINED]: 'yes',
+});
+
+export const isRetained = (labels: Labels): boolean => labels[RETAINED] !== undefined;
+
 export const labelsOfInstallation = (installation: string): Labels => ({ [INSTALLATION]: installation });
 
 /** Undefined: the labels are not those of a project. */

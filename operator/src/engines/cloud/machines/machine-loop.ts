@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { delayOf, parseJson } from '@slipway/program';
 import type { Logger } from 'pino';
-import type { EngineProject, MachineView } from '../../../capabilities/index.js';
+import type { EngineProject, MachineAnswers, MachineView } from '../../../capabilities/index.js';
 import type { Machine } from '../provider.js';
 import { isKind, ProviderError } from '../provider-error.js';
 import { applyState, type StateReport } from '../software/apply-state.js';
@@ -16,9 +16,12 @@ import { FIREWALL_UNIT } from '../software/state/firewall.js';
 import { hashOf, type MachineState } from '../software/state/state.js';
 import type { SshClient } from '../ssh/ssh-client.js';
 import { SshError } from '../ssh/ssh-error.js';
-import { openSession } from './first-session.js';
 import type { MachineAccess } from './machine-access.js';
+import { MachineMaintenance, type MaintenanceProblem } from './machine-maintenance.js';
 import type { MachineOrders, Ordered } from './machine-orders.js';
+import type { MaintainedMachine } from './machine-resize.js';
+import { afterDeletion, afterRestore } from './machine-restore.js';
+import { MachineSession } from './machine-session.js';
 import {
   finalFailure,
   isLastTry,
@@ -28,7 +31,7 @@ import {
   TryFailed,
   type TryLimits,
 } from './machine-tries.js';
-import { changeRecord, type MachineRecord, newBootKeys, type RecordChange, readRecord } from './record.js';
+import { changeRecord, type MachineRecord, type RecordChange, readRecord, restoringOf } from './record.js';
 import { respondToSilence } from './silent-machine.js';
 import {
   type Failure,
@@ -77,19 +80,10 @@ const FAILED_PASSES = { firstMs: 1_000, maxMs: 60_000 };
 /** A machine without data has only minutes. */
 const FAILED_TRIES = { firstMs: 1_000, maxMs: 10_000 };
 const BOOT_POLL = { firstMs: 500, maxMs: 3_000 };
-const CONNECT_POLL_MS = 500;
 /** An attempt with less time left has failed. */
 const LEAST_MS = 1_000;
 /** The words of the machine's report. */
 const FILTER_REPAIRED = 'the packet filter, whose rules were changed';
-
-interface Session {
-  machineId: string;
-  host: string;
-  ssh: SshClient;
-  /** The address of the operator, as the machine sees it. */
-  platform: string;
-}
 
 export class MachineLoop {
   readonly stages: MachineStages;
@@ -104,7 +98,11 @@ export class MachineLoop {
   #clock: TryClock;
   /** The stage of the last error that the machine caused. */
   #failedStage: TriedStage | undefined;
-  #session: Session | undefined;
+  readonly #session = new MachineSession(async () => {
+    await this.#access?.close();
+    this.#access = undefined;
+  });
+  readonly #maintenance: MachineMaintenance;
   #access: MachineAccess | undefined;
   /** The hash of the state that was applied last, and what the machine said of it. */
   #applied: string | undefined;
@@ -123,9 +121,11 @@ export class MachineLoop {
     this.stages = new MachineStages(deps.onChange);
     this.#units = new UnitWatch(project, {
       ...deps,
-      session: () => this.#session?.ssh,
+      session: () => this.#session.ssh,
       problem: () => this.stages.problemOf(['create', 'boot', 'connect']),
     });
+    const { refused: pauseMs } = this.#limits;
+    this.#maintenance = new MachineMaintenance({ ...deps, stages: this.stages, pauseMs });
     this.#ended = this.#run();
   }
 
@@ -133,6 +133,11 @@ export class MachineLoop {
   get view(): MachineView | null | undefined {
     if (!this.#ordered) return this.#ordered;
     return { ...this.#ordered.view, certificate: this.#record?.certificate as string, ...this.#units.view };
+  }
+
+  /** Undefined: not known yet. */
+  get answers(): MachineAnswers | undefined {
+    return this.#record && this.#maintenance.answers(this.#project, this.#record);
   }
 
   /** Undefined: the machine's Postgres was not started yet. */
@@ -172,7 +177,7 @@ export class MachineLoop {
     this.#wake();
     await this.#ended;
     await this.#units.close();
-    await this.#disconnect();
+    await this.#session.close();
   }
 
   async #run(): Promise<void> {
@@ -215,14 +220,27 @@ export class MachineLoop {
   async #pass(stop: AbortSignal): Promise<void> {
     const { orders } = this.deps;
     this.#record ??= await readRecord(orders.client, this.#project, orders.installation);
+    this.stages.restoring = restoringOf(this.#record)?.snapshot;
     await this.#beginProvision();
-    if (this.#record.failing) await this.#deleteFailed(stop);
-    if (isLastTry(failedOf(this.#record))) return this.#showFailure();
-    const machine = await this.#machine(stop);
+    let problem: MaintenanceProblem | undefined;
+    try {
+      if (this.#record.failing) await this.#delete(stop);
+      const seen = await this.#observe(stop);
+      problem = await this.#maintenance.run(this.#maintained, seen, stop);
+      if (this.#record.failing) await this.#delete(stop);
+      if (isLastTry(failedOf(this.#record))) return this.#showFailure();
+      await this.#serve(await this.#machine(await this.#after(seen, stop), stop), stop);
+    } finally {
+      if (!stop.aborted) this.stages.maintained(problem);
+    }
+  }
+
+  /** Brings the machine to its state, unless it is to be off. */
+  async #serve(machine: Machine, stop: AbortSignal): Promise<void> {
     if (this.#project.suspended) return await this.#powerOff(machine, stop);
     const host = await this.#booted(machine, stop);
     const { ssh, platform } = await this.#connected(machine.id, host, stop);
-    const before = () => orders.pack();
+    const before = () => this.deps.orders.pack();
     await this.#stage('install', stop, (signal, pack) => installSoftware(ssh, pack, signal), { before });
     const wanted = this.#wanted;
     if (!wanted) return;
@@ -231,8 +249,31 @@ export class MachineLoop {
     this.deps.onChange();
   }
 
+  /** Returns the machine as it is after the maintenance. */
+  async #after(seen: Machine | undefined, stop: AbortSignal): Promise<Machine | undefined> {
+    if (!seen || this.#record?.machineId !== seen.id) return undefined;
+    if (!this.stages.isMaintained) return seen;
+    this.deps.orders.forget();
+    return await this.deps.orders.observe(seen.id, stop);
+  }
+
+  get #maintained(): MaintainedMachine {
+    const [project, record] = [() => this.#project, () => this.#record as MachineRecord];
+    return {
+      get project() {
+        return project();
+      },
+      get record() {
+        return record();
+      },
+      change: (change) => this.#change(change),
+      powerOff: (machine, signal) => this.#powerOff(machine, signal),
+    };
+  }
+
   async #change(change: RecordChange): Promise<MachineRecord> {
     this.#record = await changeRecord(this.deps.orders.client, this.#project, this.#record as MachineRecord, change);
+    this.stages.restoring = restoringOf(this.#record)?.snapshot;
     return this.#record;
   }
 
@@ -294,40 +335,36 @@ export class MachineLoop {
     throw new TryFailed(failure);
   }
 
-  /** Deletes the machine that failed, before another one is created. */
-  async #deleteFailed(stop: AbortSignal): Promise<void> {
-    await this.#disconnect();
-    await this.stages.run('create', stop, (signal) => this.deps.orders.delete(this.#project, signal));
-    await this.#change({
-      machineId: undefined,
-      ordered: undefined,
-      hostKey: undefined,
-      pinnedFor: undefined,
-      rebootedAt: undefined,
-      failing: undefined,
-      failed: String(failedOf(this.#record as MachineRecord) + 1),
-      ...newBootKeys(),
-    });
+  /** Deletes the machine that failed, or gives way to a snapshot, before another one is created. */
+  async #delete(stop: AbortSignal): Promise<void> {
+    await this.#session.close();
+    const { restoring } = this.stages;
+    if (restoring) this.stages.maintain(`restoring the snapshot ${restoring}: deleting the former machine`);
+    // Another project must not get the place of a machine whose data is in a snapshot alone.
+    const place = { keepsPlace: restoring !== undefined };
+    await this.stages.run('create', stop, (signal) => this.deps.orders.delete(this.#project, signal, place));
+    await this.#change(afterDeletion(this.#record as MachineRecord));
+    this.deps.orders.forget();
     this.#ordered = null;
     this.#clock = new TryClock(this.#limits);
     this.#applied = undefined;
     this.#configured = undefined;
+    this.stages.maintained();
     this.stages.reset();
   }
 
   #showFailure(): void {
     this.#ordered = null;
     const failure = parseJson((this.#record as MachineRecord).failure as string) as Failure;
-    this.stages.giveUp(finalFailure(failure));
+    this.stages.giveUp(finalFailure(failure, restoringOf(this.#record as MachineRecord)?.snapshot));
   }
 
-  /** Finds the machine, or creates it. */
-  async #machine(stop: AbortSignal): Promise<Machine> {
+  /** Creates the machine, unless it is known. */
+  async #machine(known: Machine | undefined, stop: AbortSignal): Promise<Machine> {
     const { orders } = this.deps;
     const { machineId } = this.#record as MachineRecord;
-    const known = machineId === undefined ? undefined : await this.#observe(machineId, stop);
     if (known) {
-      this.#ordered = await orders.viewOf(this.#project, known, stop);
+      this.#ordered = await this.#viewOf(known, stop);
       for (const stage of ['reserve', 'create'] as const) await this.stages.run(stage, stop, async () => undefined);
       return known;
     }
@@ -340,16 +377,26 @@ export class MachineLoop {
     orders.pack().catch(() => undefined);
     return await this.stages.run('create', stop, async (signal) => {
       if (!reserved.record.ordered) reserved.record = await this.#change({ ordered: 'yes' });
-      const machine = await orders.create(reserved, signal);
-      await this.#change({ machineId: machine.id });
-      this.#ordered = await orders.viewOf(this.#project, machine, signal);
+      const machine = await orders.create(reserved, signal).catch(async (error: unknown) => {
+        // Nothing was ordered, so another snapshot may be restored.
+        if (isDefinite(error) && this.stages.restoring) await this.#change({ ordered: undefined });
+        throw error;
+      });
+      await this.#change({ machineId: machine.id, size: reserved.size });
+      this.#ordered = await this.#viewOf(machine, signal);
       return machine;
     });
   }
 
-  /** A machine that is as wanted costs no request of its own. */
-  #observe(machineId: string, stop: AbortSignal): Promise<Machine | undefined> {
+  #viewOf(machine: Machine, signal: AbortSignal): Promise<Ordered> {
+    return this.deps.orders.viewOf(this.#project, this.#record as MachineRecord, machine, signal);
+  }
+
+  /** A machine that is as wanted costs no request of its own. Undefined: there is none, or it was deleted. */
+  async #observe(stop: AbortSignal): Promise<Machine | undefined> {
     const { orders } = this.deps;
+    const { machineId } = this.#record as MachineRecord;
+    if (machineId === undefined) return undefined;
     const isReady = (...stages: Stage[]) => stages.every((stage) => this.stages.isReady(stage));
     const { suspended } = this.#project;
     if (!(suspended ? isReady('boot') : isReady('connect', 'start'))) return orders.observe(machineId, stop);
@@ -358,15 +405,17 @@ export class MachineLoop {
 
   /** A machine that was deleted at the provider is replaced only if it never had the project's data. */
   async #lost(machineId: string, stop: AbortSignal): Promise<never> {
-    await this.#disconnect();
+    await this.#session.close();
     if (this.#isTry) {
       const lost = new StageProblem('MachineLost', `machine ${machineId} was deleted at the provider`, true);
       return await this.#giveUpMachine(failureOf('create', lost));
     }
     return await this.stages.run('create', stop, () => {
+      const snapshot = this.#maintenance.snapshots.newest;
+      const remedy = snapshot ? `POST /projects/{id}/snapshots/${snapshot}/restore` : 'There is no snapshot';
       const message =
         `machine ${machineId} was deleted at the provider, and the project's data with it. ` +
-        'Restore a snapshot at the provider, or delete the project.';
+        `${remedy}, or delete the project.`;
       throw new StageProblem('MachineLost', message, false);
     });
   }
@@ -377,7 +426,7 @@ export class MachineLoop {
       for (let attempt = 1, seen: Machine | undefined = machine; ; attempt += 1) {
         if (!seen) throw new StageProblem('MachineLost', 'the machine was deleted at the provider', true);
         if (seen.state === 'running' && seen.address !== undefined) {
-          this.#ordered = await this.deps.orders.viewOf(this.#project, seen, signal);
+          this.#ordered = await this.#viewOf(seen, signal);
           return seen.address;
         }
         // It may be off after its creation too, or because somebody switched it off.
@@ -391,7 +440,8 @@ export class MachineLoop {
   async #connected(machineId: string, host: string, stop: AbortSignal) {
     const timeoutMs = this.#limits.silence;
     try {
-      return await this.#stage('connect', stop, (signal) => this.#connect(machineId, host, signal), { timeoutMs });
+      const open = (signal: AbortSignal) => this.#session.open(machineId, host, this.#maintained, signal);
+      return await this.#stage('connect', stop, open, { timeoutMs });
     } catch (error) {
       if (!(error instanceof StageProblem) || this.#isTry) throw error;
       const record = this.#record as MachineRecord;
@@ -402,30 +452,6 @@ export class MachineLoop {
       );
       if (done !== '') this.stages.fail('connect', new StageProblem(error.reason, `${error.message} ${done}`, false));
       throw error;
-    }
-  }
-
-  async #connect(machineId: string, host: string, signal: AbortSignal): Promise<Session> {
-    const known = this.#session;
-    if (known?.machineId === machineId && known.host === host && (await isOpen(known.ssh, signal))) return known;
-    await this.#disconnect();
-    const session = { host, machineId, change: (change: RecordChange) => this.#change(change) };
-    for (let why = 'no response'; ; ) {
-      try {
-        const ssh = await openSession({ ...session, record: this.#record as MachineRecord }, signal);
-        this.#session = { machineId, host, ssh, platform: '' };
-        const { stdout } = await ssh.run(['sh', '-c', 'echo "$SSH_CONNECTION"'], {}, signal);
-        this.#session.platform = stdout.split(' ')[0] ?? '';
-        return this.#session;
-      } catch (error) {
-        await this.#disconnect();
-        if (!signal.aborted) {
-          if (!mayPass(error, this.#record?.pinnedFor === machineId)) throw error;
-          why = (error as Error).message;
-          await sleep(CONNECT_POLL_MS, undefined, { signal }).catch(() => undefined);
-        }
-        if (signal.aborted) throw new StageProblem('SshUnreachable', `it did not succeed in time. ${why}`, true);
-      }
     }
   }
 
@@ -446,8 +472,8 @@ export class MachineLoop {
       if (down.length === 0) return;
       throw new StageProblem('UnitsDown', `these units do not run: ${down.join(', ')}`, true);
     });
-    // The database is made through this access, so the machine holds no data before.
-    if (record.servedFrom !== machineId) await this.#change({ servedFrom: machineId });
+    // The database is made through this access, so the machine holds no data before, or that of a snapshot.
+    if (record.servedFrom !== machineId) await this.#change({ servedFrom: machineId, ...afterRestore(record) });
     this.#access ??= await this.deps.openAccess(ssh, record);
   }
 
@@ -455,27 +481,9 @@ export class MachineLoop {
   async #powerOff(machine: Machine, stop: AbortSignal): Promise<void> {
     const { provider } = this.deps.orders;
     await this.stages.run('boot', stop, async (signal) => {
-      await this.#disconnect();
+      await this.#session.close();
       if (machine.state !== 'off') await provider.shutDown(machine.id, signal);
     });
-  }
-
-  async #disconnect(): Promise<void> {
-    await this.#access?.close();
-    this.#access = undefined;
-    await this.#session?.ssh.close();
-    this.#session = undefined;
-  }
-}
-
-/** False if the connection ended, and no other one can be opened now. */
-async function isOpen(ssh: SshClient, signal: AbortSignal): Promise<boolean> {
-  try {
-    await ssh.hostKey(signal);
-    return true;
-  } catch (error) {
-    if (signal.aborted || !(error instanceof SshError) || !error.retryable) throw error;
-    return false;
   }
 }
 
@@ -485,21 +493,14 @@ const failedOf = ({ failed = '0' }: MachineRecord) => Number(failed);
 const isFinal = (error: unknown) =>
   (error instanceof StageProblem && !error.retryable) || (error instanceof SshError && !isOfMachine(error));
 
-/**
- * True for an error that ends with the boot. sshd may run before cloud-init has written the keys, so another host key
- * or a refused login is final only on a machine that was reachable once.
- */
-function mayPass(error: unknown, wasReachable: boolean): boolean {
-  if (!(error instanceof SshError)) return false;
-  if (error.retryable) return true;
-  return !wasReachable && (error.kind === 'host-key-changed' || error.kind === 'unauthorized');
-}
-
 /** Returns the repairs. What is down after a repair is a problem of its own. */
 const repairsOf = ({ repaired, down }: StateReport) =>
   repaired.filter((text) => {
     const isFilter = text === FILTER_REPAIRED && down.includes(FIREWALL_UNIT);
     return !isFilter && !down.some((unit) => text.startsWith(`unit ${unit},`));
   });
+
+/** True for an error of the provider after which the request is not executed. */
+const isDefinite = (error: unknown) => error instanceof ProviderError && error.kind !== 'unavailable';
 
 const retryAfterOf = (error: unknown) => (isKind(error, 'unavailable') ? (error.retryAfterMs ?? 0) : 0);

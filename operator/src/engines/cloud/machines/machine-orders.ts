@@ -2,7 +2,7 @@
  * Orders machines at a provider for projects. In: a project and the secrets of its machine. Out: the machine, and what
  * the status shows of it. Shared by the loops of all machines.
  */
-import { MACHINE_SIZES, type Region, SIZE_OF_PLAN } from '@slipway/crds';
+import { MACHINE_SIZES, type MachineSize, type Region, SIZE_OF_PLAN } from '@slipway/crds';
 import type { KubeClient } from '@slipway/kubernetes';
 import type { Logger } from 'pino';
 import type { EngineProject, MachineView } from '../../../capabilities/index.js';
@@ -13,13 +13,15 @@ import { PORTS } from '../software/state/firewall.js';
 import { GoldenImage } from './golden-image.js';
 import { labelsOf, labelsOfInstallation, type MachineOwner, nameOf } from './labels.js';
 import { MachineCap } from './machine-cap.js';
-import type { MachineRecord } from './record.js';
+import { type MachineRecord, restoringOf } from './record.js';
 import { StageProblem } from './stages.js';
 import { userDataOf } from './user-data.js';
 
 export interface Reserved {
   project: EngineProject;
   record: MachineRecord;
+  /** The nominal size of the machine. */
+  size: MachineSize;
   choices: readonly MachineChoice[];
   key: string;
   firewall: string;
@@ -91,10 +93,15 @@ export class MachineOrders {
 
   /** Prepares everything that a machine needs. Nothing is billed yet. */
   async reserve(project: EngineProject, record: MachineRecord, signal: AbortSignal): Promise<Reserved> {
-    const size = SIZE_OF_PLAN[project.plan];
-    const choices = (await this.#choicesIn(project.region, signal)).filter((choice) => choice.size === size);
+    // A restore changes neither the size nor the plan.
+    const restoring = restoringOf(record);
+    const size = (restoring && (record.size as MachineSize | undefined)) ?? SIZE_OF_PLAN[project.plan];
+    const { diskGb = 0 } = restoring ?? {};
+    const offered = await this.#choicesIn(project.region, signal);
+    const choices = offered.filter((choice) => choice.size === size && choice.diskGb >= diskGb);
     if (choices.length === 0) {
-      const lacking = `the provider has no machine of size ${size} in ${project.region}`;
+      const disk = restoring ? ` with a disk of ${diskGb} GB` : '';
+      const lacking = `the provider has no machine of size ${size}${disk} in ${project.region}`;
       throw new StageProblem('NoSuchMachine', `${lacking}. Choose another region or plan.`, false);
     }
     await this.#cap.claim(project.uid, signal);
@@ -104,12 +111,13 @@ export class MachineOrders {
       { name, labels: labelsOf(this.installation, project), publicKey: record.sshPublicKey },
       signal,
     );
-    return { project, record, choices, key, firewall };
+    return { project, record, size, choices, key, firewall };
   }
 
-  /** Returns the machine of the project, a new one if there is none. */
+  /** Returns the machine of the project, a new one if there is none: from the snapshot that is being restored. */
   async create({ project, record, choices, key, firewall }: Reserved, signal: AbortSignal): Promise<Machine> {
-    const snapshot = await this.#golden?.id(signal).catch(() => undefined);
+    const restored = restoringOf(record)?.image;
+    const snapshot = restored ?? (await this.#golden?.id(signal).catch(() => undefined));
     const request = {
       name: nameOf(this.installation, project),
       labels: labelsOf(this.installation, project),
@@ -123,7 +131,8 @@ export class MachineOrders {
       return await this.provider.ensureMachine(request, signal);
     } catch (error) {
       // The snapshot may have been deleted, or need a larger disk.
-      if (snapshot === undefined || !(isKind(error, 'invalid') || isKind(error, 'not-found'))) throw error;
+      if (snapshot === undefined || restored !== undefined || !(isKind(error, 'invalid') || isKind(error, 'not-found')))
+        throw error;
       return await this.provider.ensureMachine({ ...request, image: IMAGE }, signal);
     }
   }
@@ -150,9 +159,9 @@ export class MachineOrders {
   }
 
   /** Deletes everything of the project at the provider. Snapshots stay. */
-  async delete(project: MachineOwner, signal: AbortSignal): Promise<void> {
+  async delete(project: MachineOwner, signal: AbortSignal, { keepsPlace = false } = {}): Promise<void> {
     await this.provider.delete(labelsOf(this.installation, project), signal);
-    this.#cap.release(project.uid);
+    if (!keepsPlace) this.#cap.release(project.uid);
   }
 
   /**
@@ -165,13 +174,27 @@ export class MachineOrders {
     return true;
   }
 
-  /** A type that is no longer sold is shown with the numbers of its nominal size. */
-  async viewOf({ plan, region }: EngineProject, machine: Machine, signal: AbortSignal): Promise<Ordered> {
-    const { id, type, location, address } = machine;
-    const size = SIZE_OF_PLAN[plan];
+  /** Forgets the list of machines, because one was changed. */
+  forget(): void {
+    this.#listed = undefined;
+  }
+
+  /** Returns what a machine of the region is made or resized to, by size and location. */
+  async choicesOf(region: Region, signal: AbortSignal): Promise<readonly MachineChoice[]> {
+    return this.#choicesIn(region, signal);
+  }
+
+  /** The size is that of the machine: the plan of the project may have changed since. */
+  async viewOf(
+    { region }: EngineProject,
+    { size: recorded }: Pick<MachineRecord, 'size'>,
+    machine: Machine,
+    signal: AbortSignal,
+  ): Promise<Ordered> {
+    const { id, type, location, address, cores, memoryGb, diskGb } = machine;
+    const size = recorded === undefined ? nominalSizeOf(machine) : (recorded as MachineSize);
     const choices = await this.#choicesIn(region, signal);
     const choice = choices.find((each) => each.type === type && each.location === location);
-    const { cores, memoryGb, diskGb } = choice ?? MACHINE_SIZES[size];
     const price = choice && { centsPerMonth: Math.round(choice.eurosPerMonth * 100) };
     const view = { id, type, size, cores, memoryGb, diskGb, ...price, location, ...(address && { address }) };
     return { view, cores, memoryGb };
@@ -222,6 +245,15 @@ export class MachineOrders {
     this.#choices.set(region, { until: performance.now() + CHOICES_MS, found });
     return found;
   }
+}
+
+/** Returns the largest nominal size that the machine has the processors and the memory of. */
+function nominalSizeOf({ cores, memoryGb }: Machine): MachineSize {
+  const sizes = Object.keys(MACHINE_SIZES) as MachineSize[];
+  const fitting = sizes.filter(
+    (size) => MACHINE_SIZES[size].cores <= cores && MACHINE_SIZES[size].memoryGb <= memoryGb,
+  );
+  return fitting.at(-1) ?? 'cpx11';
 }
 
 const untilAborted = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>

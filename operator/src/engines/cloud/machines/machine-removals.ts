@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import type { EngineOutcome, EngineProject } from '../../../capabilities/index.js';
 import type { Labels } from '../provider.js';
 import { ProviderError } from '../provider-error.js';
-import { labelsOf } from './labels.js';
+import { isRetained, labelsOf, retainedLabels, snapshotNameOf } from './labels.js';
 import type { MachineOrders } from './machine-orders.js';
 import { deleteRecord, findRecord } from './record.js';
 
@@ -70,12 +70,28 @@ export class MachineRemovals {
     if (machine) {
       await provider.shutDown(machine.id, signal);
       const description = `${removal.ref} of ${removal.owner}`;
-      await provider.createSnapshot(machine.id, { labels, description }, signal);
+      const request = { labels: retainedLabels(installation, removal), description };
+      await provider.createSnapshot(machine.id, request, signal);
     }
     const record = await findRecord(client, removal);
     await this.orders.delete(removal, signal);
     if (record?.ordered && record.machineId === undefined) await this.#deleteLate(labels);
+    await this.#deleteSnapshots(removal);
     await deleteRecord(client, removal);
+  }
+
+  /**
+   * Deletes the snapshots that the owner named. If the project's data is to be retained and its machine was lost, the
+   * data is in these snapshots alone, so they stay.
+   */
+  async #deleteSnapshots(removal: Removal): Promise<void> {
+    const { signal } = this.#stop;
+    const { provider, installation } = this.orders;
+    const all = await provider.listSnapshots(labelsOf(installation, removal), signal);
+    if (removal.retain && !all.some(({ labels }) => isRetained(labels))) return;
+    for (const { id, labels } of all) {
+      if (snapshotNameOf(labels) !== undefined) await provider.deleteSnapshot(id, signal);
+    }
   }
 
   /**

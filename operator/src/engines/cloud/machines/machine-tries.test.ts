@@ -100,4 +100,11 @@ test('the time of the operator before a stage is not that of the stage', async (
   assert.is(await stages.run('install', signal, work, { before, timeoutMs: 20 }), 'packed');
 });
 
+test('the failure of a restore names the snapshot and its request', () => {
+  const failure = { stage: 'connect', reason: 'SshUnreachable', message: 'no response.' } as const;
+  const { message } = finalFailure(failure, 'one');
+  assert.match(message, '2 machines from the snapshot one failed in a row, and both are deleted. The snapshot stays.');
+  assert.match(message, /, then POST \/projects\/\{id\}\/snapshots\/one\/restore$/);
+});
+
 test.run();

@@ -60,10 +60,15 @@ const REMEDIES: Readonly<Record<Stage, string>> = {
   start: 'Read the log of the operator',
 };
 
-/** Returns the failure of the last machine with its remedy. */
-export const finalFailure = (failure: Failure): Failure => ({
-  ...failure,
-  message:
-    `${failure.message.replace(/\.$/, '')}. ${MOST_TRIES} machines failed in a row, and both are deleted. ` +
-    `${REMEDIES[failure.stage]}, then POST /projects/{id}/reprovision`,
-});
+/** Returns the failure of the last machine with its remedy. `snapshot`: the name of that from which it was made. */
+export function finalFailure(failure: Failure, snapshot?: string): Failure {
+  const what = `${MOST_TRIES} machines${snapshot ? ` from the snapshot ${snapshot}` : ''}`;
+  const stays = snapshot ? '. The snapshot stays' : '';
+  const request = snapshot ? `/projects/{id}/snapshots/${snapshot}/restore` : '/projects/{id}/reprovision';
+  return {
+    ...failure,
+    message:
+      `${failure.message.replace(/\.$/, '')}. ${what} failed in a row, and both are deleted${stays}. ` +
+      `${REMEDIES[failure.stage]}, then POST ${request}`,
+  };
+}

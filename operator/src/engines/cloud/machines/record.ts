@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { selfSigned } from '@slipway/certificates/self-signed.js';
 import { LABEL_MANAGED_BY, MANAGED_BY, SYSTEM_NAMESPACE } from '@slipway/installation';
 import { isNotFound, type KubeClient, type KubeObject } from '@slipway/kubernetes';
+import { parseJson } from '@slipway/program';
 import { generatedSecret } from '../../../runtime/generated-secret.js';
 import { ownerReference } from '../../../runtime/owner-reference.js';
 import { type MachineOwner, nameOf } from './labels.js';
@@ -36,7 +37,10 @@ export interface MachineRecord {
   ordered?: string;
   /** The number of the request to provision the machine, to which `failed` belongs. */
   provision?: string;
-  /** `yes` from the decision to delete a machine that failed until its deletion is complete. */
+  /**
+   * From the decision to delete the machine until its deletion is complete: `yes` for one that failed, `restore` for
+   * one that gives way to a snapshot.
+   */
   failing?: string;
   /** How many machines failed. */
   failed?: string;
@@ -44,7 +48,32 @@ export interface MachineRecord {
   failure?: string;
   /** The time of the last reboot by the operator, in ISO 8601. */
   rebootedAt?: string;
+  /** The nominal size of the machine, which the plan had when the machine was created or resized. */
+  size?: string;
+  /** The ids of the project's snapshots by name, in JSON. An empty one is that of a snapshot whose creation began. */
+  snapshots?: string;
+  /** A Restoring in JSON, from before the former machine is deleted until the restored one is configured. */
+  restoring?: string;
+  /** The answer to the last request for a restore, in JSON. */
+  restored?: string;
+  /** The answer to the last request for another size, in JSON. */
+  resized?: string;
 }
+
+/** The snapshot from which the machine is made. */
+export interface Restoring {
+  /** The number of the request. */
+  number: number;
+  /** The name of the snapshot. */
+  snapshot: string;
+  /** The provider's id of the snapshot. */
+  image: string;
+  /** The smallest disk that it fits. */
+  diskGb: number;
+}
+
+export const restoringOf = ({ restoring }: MachineRecord): Restoring | undefined =>
+  restoring === undefined ? undefined : (parseJson(restoring) as Restoring);
 
 export type RecordChange = { [Key in keyof MachineRecord]?: string | undefined };
 

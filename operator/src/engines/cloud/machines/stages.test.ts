@@ -94,4 +94,35 @@ test('a stage of another machine begins anew', async () => {
   assert.equal(stages.progressOf(['reserve']).parts, []);
 });
 
+test('maintenance is shown in place of the stages, and its problem beside them', async () => {
+  const stages = new MachineStages(() => undefined);
+  await stages.run('reserve', signal, async () => undefined);
+  const look = () => {
+    const { outcome, parts } = stages.progressOf(['reserve']);
+    return [outcome.state, parts.find(({ condition }) => condition === 'MachineMaintained')?.outcome.state];
+  };
+  stages.maintained();
+  assert.equal(look(), ['ready', undefined]);
+  stages.maintain('making the snapshot one; the machine is off');
+  assert.equal(look(), ['progressing', 'progressing']);
+  stages.maintained({ doing: 'changing the size', error: new ProviderError('unavailable', 'It does not respond.') });
+  assert.equal(look(), ['ready', 'failed']);
+  assert.equal(stages.progressOf(['configure']).parts, [], 'the condition is set once');
+  const { outcome } = stages.progressOf(['reserve', 'create']);
+  assert.is(outcome.state === 'progressing' && outcome.message, 'creating the machine');
+  stages.maintained();
+  assert.equal(look(), ['ready', 'ready']);
+});
+
+test('the progress of a restore names the snapshot', () => {
+  const stages = new MachineStages(() => undefined);
+  stages.restoring = 'one';
+  assert.equal(stages.progressOf(['boot']).outcome, {
+    state: 'progressing',
+    reason: 'Maintenance',
+    message: 'restoring the snapshot one: waiting for the machine to boot',
+    lookAgainMs: 10_000,
+  });
+});
+
 test.run();

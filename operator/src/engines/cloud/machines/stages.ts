@@ -27,6 +27,8 @@ const FORMS: Readonly<Record<Stage, StageForm>> = {
   start: { condition: 'UnitsRunning', doing: 'starting the services', timeoutMs: 4 * MINUTE },
 };
 
+/** The condition of work for which the machine is off or replaced, such as a snapshot. */
+const MAINTENANCE = 'MachineMaintained';
 const LOOK_AGAIN_MS = 10_000;
 /** The work begins anew only on request. */
 const LOOK_SELDOM_MS = 10 * MINUTE;
@@ -63,9 +65,13 @@ export class MachineStages {
   readonly #outcomes = new Map<Stage, EngineOutcome>();
   readonly #ms = new Map<Stage, number>();
   #restored: readonly string[] = [];
+  #maintenance: EngineOutcome | undefined;
   #failure: Extract<EngineOutcome, { state: 'failed' }> | undefined;
   /** True if the stages make a machine. False if they look at one that was there. */
   isNew = false;
+
+  /** The name of the snapshot from which the stages make a machine. */
+  restoring: string | undefined;
 
   constructor(private readonly onChange: () => void) {}
 
@@ -115,6 +121,25 @@ export class MachineStages {
     this.#set(stage, this.#failure);
   }
 
+  /** Shows work for which the machine is off, in place of the stages, until `maintained`. */
+  maintain(message: string): void {
+    this.#maintenance = { state: 'progressing', reason: 'Maintenance', message, lookAgainMs: LOOK_AGAIN_MS };
+    this.onChange();
+  }
+
+  /** Ends what `maintain` showed. `problem`: the work is still to be done, and the machine serves all the same. */
+  maintained(problem?: { doing: string; error: unknown }): void {
+    const before = this.#maintenance;
+    if (!before && !problem) return;
+    this.#maintenance = problem ? outcomeOf(problem.error, problem.doing, false) : ready;
+    if (JSON.stringify(before) !== JSON.stringify(this.#maintenance)) this.onChange();
+  }
+
+  /** True while `maintain` shows work. */
+  get isMaintained(): boolean {
+    return this.#maintenance?.state === 'progressing';
+  }
+
   isReady(stage: Stage): boolean {
     return this.#outcomes.get(stage)?.state === 'ready';
   }
@@ -140,15 +165,19 @@ export class MachineStages {
    */
   progressOf(wanted: readonly Stage[]): { outcome: EngineOutcome; parts: EnginePart[] } {
     const stages = this.#failure ? STAGES : wanted;
-    const parts = stages.flatMap((stage) => {
+    const parts = stages.flatMap((stage): EnginePart[] => {
       const outcome = this.#outcomes.get(stage);
       return outcome ? [{ condition: FORMS[stage].condition, outcome: this.#withRepairs(stage, outcome) }] : [];
     });
+    if (this.#maintenance && wanted.includes('reserve')) {
+      parts.push({ condition: MAINTENANCE, outcome: this.#maintenance, advisory: true });
+    }
     if (this.#failure) return { outcome: this.#failure, parts };
-    const unfinished = parts.find(({ outcome }) => outcome.state !== 'ready')?.outcome;
-    if (unfinished) return { outcome: unfinished, parts };
-    const next = stages[parts.length];
-    return { outcome: next === undefined ? ready : progressing(FORMS[next].doing), parts };
+    if (this.#maintenance?.state === 'progressing') return { outcome: this.#maintenance, parts };
+    const unfinished = parts.find(({ outcome, advisory }) => !advisory && outcome.state !== 'ready')?.outcome;
+    if (unfinished) return { outcome: this.#ofRestore(unfinished), parts };
+    const next = stages[parts.filter(({ advisory }) => !advisory).length];
+    return { outcome: next === undefined ? ready : this.#ofRestore(progressing(FORMS[next].doing)), parts };
   }
 
   /** Returns the message of the first of these stages that is not ready. */
@@ -164,6 +193,12 @@ export class MachineStages {
       const ms = this.#ms.get(stage);
       return ms === undefined ? [] : `${stage} ${(ms / 1000).toFixed(1)} s`;
     }).join(', ');
+  }
+
+  #ofRestore(outcome: EngineOutcome): EngineOutcome {
+    if (this.restoring === undefined || outcome.state !== 'progressing') return outcome;
+    const message = `restoring the snapshot ${this.restoring}: ${outcome.message}`;
+    return { reason: 'Maintenance', ...outcome, message };
   }
 
   /** Repairs are reported once. */
