@@ -24,6 +24,7 @@ import type { Shown } from '../project-type.js';
 import { plainText } from '../resources.js';
 import { readSecret, type Values } from '../secrets.js';
 import type { StepResult } from '../stages.js';
+import { isMaintenance } from '../status.js';
 
 export async function ensureMachine(
   context: Context,
@@ -44,8 +45,9 @@ function withKnownUnits(view: MachineView, before: MachineView | undefined): Mac
   return withoutUndefined({ units, unitsObservedAt, restarts, ...view });
 }
 
+/** Work on a machine that served does not show how long its creation took. */
 const withDurations = (outcome: EngineOutcome, durations: string): EngineOutcome =>
-  outcome.state === 'progressing' && durations !== ''
+  outcome.state === 'progressing' && durations !== '' && !isMaintenance(outcome)
     ? { ...outcome, message: `${outcome.message} (${durations})` }
     : outcome;
 

@@ -123,6 +123,26 @@ test('a complete snapshot costs one list', async () => {
   assert.equal(holder.record.snapshots, '{"a":"1"}');
 });
 
+test('a snapshot that is made late, after its name was removed, is found and deleted', async () => {
+  const list = [snapshot('1', 'a')];
+  const before = bedOf([], list);
+  await before.holder.change({ snapshots: '{"a":"1"}' });
+  const plan = await before.snapshots.plan(before.holder, true, signal);
+  await before.snapshots.delete(plan as NonNullable<typeof plan>, signal);
+  await before.snapshots.read(before.holder, signal);
+  assert.is(before.holder.record.snapshots, '{}');
+  const late = bedOf([], [snapshot('2', 'a')]);
+  await late.holder.change({ snapshots: '{}' });
+  const found = await late.snapshots.plan(late.holder, true, signal);
+  assert.equal(idsOf(found?.delete ?? []), ['2']);
+  const unused = bedOf([]);
+  await unused.holder.change({ snapshots: '{}' });
+  await unused.snapshots.plan(unused.holder, true, signal);
+  assert.is(unused.holder.record.snapshots, undefined);
+  await unused.snapshots.plan(unused.holder, true, signal);
+  assert.equal(unused.calls, ['list']);
+});
+
 test('a snapshot waits for data, and costs one list', async () => {
   const { calls, snapshots, holder } = bedOf(['a']);
   for (let look = 0; look < 5; look += 1) await snapshots.plan(holder, false, signal);

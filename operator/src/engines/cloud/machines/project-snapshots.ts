@@ -34,6 +34,8 @@ const FRESH_MS = 10 * 60_000;
 /** A snapshot that is not complete after this time never will be. */
 const STALE_MS = 60 * 60_000;
 const MOST_SHOWN = 500;
+/** The record of no snapshots. */
+const NONE = '{}';
 const MESSAGES = {
   waiting: 'waiting for a machine with the data of the project',
   creating: 'the machine is off while the provider copies its disk',
@@ -129,19 +131,22 @@ export class ProjectSnapshots {
     this.#isStale = false;
     const plan = this.#plan({ project, record }, list);
     const known = JSON.stringify(plan.known);
-    if (known !== JSON.stringify(knownSnapshots(record))) await change({ snapshots: known });
+    // A creation whose response was lost may be executed late, so the record is empty for one list before it ends.
+    const isUnused = record.snapshots === NONE && list.length === 0 && wantedOf(project).length === 0;
+    if (isUnused) await change({ snapshots: undefined });
+    else if (known !== (record.snapshots ?? NONE)) await change({ snapshots: known });
     return plan;
   }
 
   /**
-   * Returns the plan. Undefined: nothing is wanted, and nothing known. Reads the provider's list only after a change
-   * of the Project or of a snapshot, and otherwise every ten minutes.
+   * Returns the plan. Undefined: no snapshot is wanted, and none was known for ten minutes. Reads the provider's list
+   * only after a change of the Project or of a snapshot, and otherwise every ten minutes.
    */
   async plan(holder: RecordHolder, hasData: boolean, signal: AbortSignal): Promise<SnapshotPlan | undefined> {
     const { project, record } = holder;
     const wanted = wantedOf(project);
     for (const name of this.#failed.keys()) if (!wanted.includes(name)) this.#failed.delete(name);
-    if (wanted.length === 0 && Object.keys(knownSnapshots(record)).length === 0) {
+    if (wanted.length === 0 && record.snapshots === undefined) {
       this.#found = { until: performance.now() + FRESH_MS, list: [] };
       return undefined;
     }
