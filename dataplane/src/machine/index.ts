@@ -76,7 +76,7 @@ async function createUnit({ unit, reach }: UnitSettings, log: Logger, project: P
     case 'auth': {
       const { createAuthService } = await import('../services/auth/index.js');
       const { outboundTo } = await import('@slipway/program/outbound.js');
-      return { service: createAuthService({ log, outbound: outboundTo(connectionsOf(reach)) }) };
+      return { service: createAuthService({ log, outbound: outboundTo(connectionsOf(reach)), logsRejections: true }) };
     }
     case 'rest': {
       const { createRestService } = await import('../services/rest/index.js');

@@ -589,6 +589,43 @@ test('a client address beyond its rate limit gets 429, and other addresses do no
   }
 });
 
+test('a rejected request is logged without its body for the owner of a machine, and not elsewhere', async () => {
+  for (const logsRejections of [true, false]) {
+    const lines: string[] = [];
+    const logger = pino({}, { write: (line: string) => void lines.push(line) });
+    const own = createAuthService({ log: logger, outbound: outboundTo(() => true), logsRejections });
+    const server = createGateway({
+      publicUrl: 'http://localhost',
+      tenant: () => project,
+      complete: () => true,
+      services: { auth: own, rest: own },
+      management: createManagement('/nonexistent', 'http://localhost'),
+      log,
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    try {
+      const { port } = server.address() as AddressInfo;
+      const answer = await fetch(`http://127.0.0.1:${port}/p/blog/auth/v1/token?grant_type=password&more=query`, {
+        method: 'POST',
+        headers: { apikey: project.anonKey },
+        body: JSON.stringify({ email: 'nobody@example.com', password: 'a wrong password' }),
+      });
+      assert.is(answer.status, 400);
+      const text = lines.join('');
+      for (const hidden of ['nobody@', 'a wrong', 'query', project.anonKey]) assert.not.match(text, hidden);
+      const logged = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'auth request rejected');
+      assert.equal(
+        logged.map(({ level, method, path, status, code }) => ({ level, method, path, status, code })),
+        logsRejections ? [{ level: 40, method: 'POST', path: '/token', status: 400, code: 'invalid_credentials' }] : [],
+      );
+    } finally {
+      server.closeAllConnections();
+      server.close();
+      await own.close();
+    }
+  }
+});
+
 async function request(
   method: string,
   path: string,

@@ -89,9 +89,11 @@ export interface AuthOptions {
   attempts?: Rate;
   /** Connects to addresses in projects' settings; the service closes it. */
   outbound: Outbound;
+  /** Logs each rejected request, for the owner of a machine. A shared data plane would log for strangers. */
+  logsRejections?: boolean;
 }
 
-export function createAuthService({ log, attempts, outbound }: AuthOptions): Service {
+export function createAuthService({ log, attempts, outbound, logsRejections = false }: AuthOptions): Service {
   const databases = authDatabases();
   const limits = new Limits(attempts);
   const outbox = new Outbox(log);
@@ -128,7 +130,9 @@ export function createAuthService({ log, attempts, outbound }: AuthOptions): Ser
         send(request, await answer(request));
       } catch (error) {
         if (error instanceof BodyTooLargeError) throw error;
-        sendError(request, asAuthError(error, request, log));
+        const rejection = asAuthError(error, request, log);
+        if (logsRejections) logRejection(request, rejection, log);
+        sendError(request, rejection);
       }
     },
     forget: (ref) => {
@@ -163,6 +167,12 @@ function namedRoute(method: string, path: string): Route | undefined {
     if (route) return (context) => route(context, id);
   }
   return undefined;
+}
+
+/** The message is left out, because it may quote the request. */
+function logRejection({ requestId, incoming: { method }, path }: ServiceRequest, error: AuthError, log: Logger): void {
+  const { status, code } = error;
+  log[status >= 500 ? 'error' : 'warn']({ requestId, method, path, status, code }, 'auth request rejected');
 }
 
 /** SQLSTATE of a write in a read-only transaction. */
