@@ -19,7 +19,7 @@ const ALLOWED: Record<string, string> = {
   'kaniko-build-wrapper/src/pod/forwarder.ts': 'our egress proxy, which the operator names',
   'kubernetes/src/client.ts': 'the Kubernetes API, which the kubeconfig names',
   'api/src/accounts/link-page.ts': 'the script of a page, which asks this API from the browser',
-  'api/src/functions/function-logs.ts': 'our data plane, which the settings name',
+  'api/src/http/plain-get.ts': 'our data plane, which the settings name, or a socket of the operator',
   'api/src/mcp/auth-users.ts': 'our data plane, which the settings name',
   'api/src/sql/query-connection.ts': 'a database of ours, which the operator names',
   'dataplane/src/sql/bounded-socket.ts': 'a database of ours, which the operator names',

@@ -1,4 +1,6 @@
-/** Tests the services on a dedicated project's machine over REST and kubectl: their states, restarts and failures. */
+/**
+ * Tests the services on a dedicated project's machine over REST and kubectl: their states, logs, restarts and failures.
+ */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -108,7 +110,7 @@ test('the list of services has all units of the machine, and they run', async ()
 
 test('a project of another type has no machine with services, and other names are rejected', async () => {
   const { id } = await person.createProject('shared');
-  for (const answer of [await listOf(id), await restart('auth', id)]) {
+  for (const answer of [await listOf(id), await restart('auth', id), await logsOf('auth', '', id)]) {
     assert.equal([answer.status, (answer.body as unknown as Restarted).code], [400, 'wrong_type']);
   }
   for (const name of ['postgres', 'pgbouncer', 'functions', 'ssh', 'slipway-auth', 'auth;reboot', '__proto__']) {
@@ -116,6 +118,106 @@ test('a project of another type has no machine with services, and other names ar
   }
   assert.is((await person.call('POST', `/projects/${project.id}/reprovision`)).status, 400);
   assert.is((await person.call('POST', `/projects/${id}/reprovision`)).status, 400);
+});
+
+interface Logs {
+  items: { time: string; level: string; message: string }[];
+  code?: string;
+}
+const logsOf = (service: string, query = '', id = project.id) =>
+  person.call<Logs>('GET', `/projects/${id}/services/${service}/logs${query}`);
+const hasLine =
+  (message: RegExp, level?: string) =>
+  ({ body }: { body: Logs }): boolean =>
+    body.items.some((line) => message.test(line.message) && (level === undefined || line.level === level));
+
+const headers = () => ({ apikey: project.anon_key, 'content-type': 'application/json' });
+const WRONG_PASSWORD = 'a wrong password of nobody';
+const SQL_PASSWORD = 'a-password-in-a-statement';
+
+/** Makes each unit log a line, some of them with secrets in the request. */
+async function makeLines(): Promise<void> {
+  const credentials = JSON.stringify({ email: 'nobody@example.com', password: WRONG_PASSWORD });
+  const address = `${project.project_url}/auth/v1/token?grant_type=password`;
+  await fetch(address, { method: 'POST', headers: headers(), body: credentials });
+  await person.query(project.id, `alter role nobody_there password '${SQL_PASSWORD}'`).catch(() => undefined);
+  await person.query(project.id, `do $$ begin raise warning 'a key %', '${project.service_role_key}'; end $$`);
+  const url = new URL(project.db_url);
+  url.password = WRONG_PASSWORD;
+  await onMachine(
+    'systemctl stop slipway-storage; ' +
+      `curl -sk 'https://127.0.0.1/storage/v1/bucket?apikey=${project.service_role_key}' >/dev/null; ` +
+      'systemctl start slipway-storage; ' +
+      `systemd-run --wait --quiet sh -c 'echo a line of the system, of slipway-auth.service'`,
+  );
+  await promisify(execFile)('psql', [url.href, '-c', 'select 1'], {
+    env: { ...process.env, PGSSLMODE: 'require' },
+  }).catch(() => undefined);
+}
+
+test('the log of each service has its lines, and a rejected login is in that of auth', async () => {
+  await makeLines();
+  const expected: Record<string, [message: RegExp, level: string]> = {
+    auth: [/auth request rejected .*path=\/token status=400 code=invalid_credentials/, 'warn'],
+    postgrest: [/service started service=rest/, 'info'],
+    storage: [/service started service=storage/, 'info'],
+    realtime: [/service started service=realtime/, 'info'],
+    functions: [/functions isolation chosen/, 'info'],
+    nginx: [/storage\/http\.sock failed .*GET \/storage\/v1\/bucket\?\[redacted\]/, 'error'],
+    postgres: [/ERROR: role "nobody_there" does not exist/, 'error'],
+    pgbouncer: [/password authentication failed/, 'info'],
+  };
+  assert.equal(Object.keys(expected).sort(), [...MACHINE_UNITS].sort());
+  for (const [name, [message, level]] of Object.entries(expected)) {
+    const { status, body } = await until(() => logsOf(name), hasLine(message), SEEN_MS).catch(() => logsOf(name));
+    assert.is(status, 200, name);
+    assert.ok(hasLine(message)({ body }), `${name}: ${JSON.stringify(body.items.slice(-10))}`);
+    if (name !== 'pgbouncer') assert.ok(hasLine(message, level)({ body }), `${name} ${level}`);
+    const times = body.items.map(({ time }) => time);
+    assert.equal(times, times.toSorted(), name);
+  }
+});
+
+test('no log has a secret of the project, a statement, or a line of another unit', async () => {
+  const { database, keys } = await withKubernetes(async (client) => {
+    const read = async (name: string) =>
+      (await client.get<{ data: Record<string, string> }>(`/api/v1/namespaces/p-${project.ref}/secrets/${name}`)).data;
+    return { database: await read('project-database'), keys: await read('project-keys') };
+  });
+  const values = Object.entries({ ...database, ...keys })
+    .filter(([name]) => /password|key|secret|url/.test(name) && !name.startsWith('rotation'))
+    .map(([, value]) => Buffer.from(value, 'base64').toString());
+  assert.ok(values.length >= 6, 'keys and passwords');
+  const hidden = [...values, WRONG_PASSWORD, SQL_PASSWORD, 'alter role', 'a line of the system', 'systemd[1]'];
+  for (const name of MACHINE_UNITS) {
+    const text = JSON.stringify((await logsOf(name, '?limit=1000')).body);
+    for (const value of hidden) assert.not.ok(text.includes(value), `${name}: ${value.slice(0, 12)}`);
+  }
+  assert.ok(hasLine(/WARNING: a key \[redacted\]/, 'warn')(await logsOf('postgres')));
+});
+
+test('limit, level and since choose lines of a log', async () => {
+  const all = (await logsOf('postgres', '?limit=1000')).body.items;
+  const one = (await logsOf('postgres', '?limit=1')).body.items;
+  assert.equal(one, all.slice(-1));
+  const errors = (await logsOf('postgres', '?level=error')).body.items;
+  assert.equal(
+    errors,
+    all.filter(({ level }) => level === 'error'),
+  );
+  assert.ok(errors.length > 0 && errors.length < all.length);
+  const since = all.at(-3)?.time ?? '';
+  const recent = (await logsOf('postgres', `?since=${encodeURIComponent(since)}`)).body.items;
+  assert.equal(
+    recent,
+    all.filter(({ time }) => time >= since),
+  );
+  assert.equal((await logsOf('postgres', '?since=2999-01-01T00:00:00Z')).body.items, []);
+  const refused = ['?limit=0', '?limit=1001', '?limit=1;reboot', '?level=all', '?since=today', '?since=-1h', '?more=1'];
+  for (const query of refused) assert.is((await logsOf('postgres', query)).status, 400, query);
+  for (const name of ['ssh', 'slipway-auth', 'auth.service', '*', '__proto__', 'auth;reboot', '../auth']) {
+    assert.is((await logsOf(encodeURIComponent(name))).status, 400, name);
+  }
 });
 
 for (const name of RESTARTABLE_UNITS) {
@@ -235,10 +337,20 @@ test('a restart is a 500 while the machine accepts no SSH, and is done when it d
   const { status, body } = await restart('storage');
   console.log(`# ${body.detail}`);
   assert.equal([status, body.code], [500, 'restart_failed']);
+  const logs = await fetch(`${platform.url}/projects/${project.id}/services/storage/logs`, {
+    headers: { authorization: `Bearer ${person.token}` },
+  });
+  const { code } = (await logs.json()) as Logs;
+  assert.equal([logs.status, code, logs.headers.get('retry-after')], [503, 'unavailable', '10']);
   await until(
     () => pidOf('storage'),
     (pid) => pid !== undefined && pid !== before,
     120_000,
+  );
+  await until(
+    () => logsOf('storage'),
+    ({ status: again }) => again === 200,
+    SEEN_MS,
   );
 });
 

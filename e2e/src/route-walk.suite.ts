@@ -41,6 +41,7 @@ const RULES: Record<string, Access> = {
   'POST /projects/{id}/reprovision': 'owned',
   'GET /projects/{id}/services': 'owned',
   'POST /projects/{id}/services/{service}/restart': 'owned',
+  'GET /projects/{id}/services/{service}/logs': 'owned',
   'GET /projects/{id}/snapshots': 'owned',
   'POST /projects/{id}/snapshots': 'owned',
   'DELETE /projects/{id}/snapshots/{name}': 'owned',

@@ -151,6 +151,7 @@ const NOT_REPORTED = [
   'POST /projects/{id}/reprovision',
   'GET /projects/{id}/services',
   'POST /projects/{id}/services/{service}/restart',
+  'GET /projects/{id}/services/{service}/logs',
   'GET /projects/{id}/snapshots',
   'POST /projects/{id}/snapshots',
   'DELETE /projects/{id}/snapshots/{name}',

@@ -24,4 +24,5 @@ export * from './rest-settings.js';
 export * from './scram-only.js';
 export * from './site.js';
 export * from './trusted-proxies.js';
+export * from './unit-logs.js';
 export * from './web-addresses.js';

@@ -1,9 +1,10 @@
 /** Reads the logs of a function from the data plane that runs it. */
 
-import { type RequestOptions, request } from 'node:http';
+import type { RequestOptions } from 'node:http';
 import { Inject, Injectable } from '@nestjs/common';
 import { FUNCTIONS_CONTROL_PORT, podOf } from '@slipway/installation';
 import { type JsonBound, ONE_TURN, parseJson } from '@slipway/program';
+import { plainGet } from '../http/plain-get.js';
 import { Problem } from '../http/problem.js';
 import { SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
@@ -29,11 +30,12 @@ export class FunctionLogs {
     const path = `/${encodeURIComponent(ref)}/${encodeURIComponent(name)}/logs?after=${after}&limit=${limit}`;
     const unavailable = (detail: string, seconds: number, cause: unknown) =>
       new Problem('unavailable', detail, { headers: { 'retry-after': String(seconds) }, cause });
-    const { status, text } = await get(socketPath ? { socketPath } : placeOf(this.settings, ref), path).catch(
-      (cause: unknown) => {
-        throw unavailable('The data plane does not respond. Try again.', 1, cause);
-      },
-    );
+    const { status, text } = await plainGet(
+      { ...(socketPath ? { socketPath } : placeOf(this.settings, ref)), path },
+      { deadlineMs: DEADLINE_MS, bytes: MOST_OF_LOG.bytes },
+    ).catch((cause: unknown) => {
+      throw unavailable('The data plane does not respond. Try again.', 1, cause);
+    });
     if (status === 404) return [];
     if (status !== 200) {
       const cause = new Error(WHY[status] ?? `the data plane answered the request for logs with ${status}`);
@@ -56,22 +58,4 @@ function placeOf({ functionsSocket: socketPath, functionsPods }: ApiSettings, re
   const { urls, token } = functionsPods as NonNullable<ApiSettings['functionsPods']>;
   const { hostname: host } = new URL(podOf(ref, urls));
   return { host, port: FUNCTIONS_CONTROL_PORT, headers: { authorization: `Bearer ${token()}` } };
-}
-
-function get(place: RequestOptions, path: string): Promise<{ status: number; text: string }> {
-  return new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(DEADLINE_MS);
-    const outgoing = request({ ...place, path, signal }, (response) => {
-      let text = '';
-      response.setEncoding('utf8').on('data', (chunk: string) => {
-        text += chunk;
-        if (text.length > MOST_OF_LOG.bytes)
-          response.destroy(new Error('the response of the data plane is larger than its bound'));
-      });
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
-      response.on('error', reject);
-    });
-    outgoing.on('error', reject);
-    outgoing.end();
-  });
 }

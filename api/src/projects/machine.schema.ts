@@ -1,5 +1,6 @@
 /** JSON schemas of the routes for the machine of a dedicated project. */
 import { MACHINE_UNITS, RESTARTABLE_UNITS, UNIT_STATUSES } from '@slipway/crds';
+import { UNIT_LOG_LEVELS, UNIT_LOG_LINES } from '@slipway/installation';
 import Type from 'typebox';
 import { Id, Nullable, oneOf, Time } from '../http/schema.js';
 
@@ -54,3 +55,49 @@ export const RestartedService = Type.Object(
   { $id: 'RestartedService', additionalProperties: false },
 );
 export type RestartedService = Type.Static<typeof RestartedService>;
+
+export const MachineServicePath = Type.Object({
+  id: Id('The id of the project.'),
+  service: oneOf(MACHINE_UNITS, { description: 'The service.' }),
+});
+export type MachineServicePath = Type.Static<typeof MachineServicePath>;
+
+const LogLevel = oneOf(UNIT_LOG_LEVELS, { description: 'The severity.' });
+
+export const ServiceLogQuery = Type.Object(
+  {
+    since: Type.Optional(
+      Type.String({ format: 'date-time', description: 'Returns only lines of this time or later.' }),
+    ),
+    limit: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: UNIT_LOG_LINES.most,
+        default: UNIT_LOG_LINES.usual,
+        description: 'The maximum number of lines. The newest ones are returned.',
+      }),
+    ),
+    level: Type.Optional(
+      oneOf(UNIT_LOG_LEVELS, {
+        description: 'Returns only lines of this severity or a higher one, among the newest 10,000 lines or 4 MiB.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type ServiceLogQuery = Type.Static<typeof ServiceLogQuery>;
+
+export const ServiceLogs = Type.Object(
+  {
+    items: Type.Array(
+      Type.Object({
+        time: Time('When the machine recorded it.'),
+        level: LogLevel,
+        message: Type.String({ description: 'At most 4 KiB, without secrets and control characters.' }),
+      }),
+      { description: 'The lines, newest last; at most 1 MiB of them.' },
+    ),
+  },
+  { $id: 'ServiceLogs', additionalProperties: false },
+);
+export type ServiceLogs = Type.Static<typeof ServiceLogs>;

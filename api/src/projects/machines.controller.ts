@@ -1,19 +1,27 @@
 /**
- * Routes for the machine of a dedicated project: its services, their restarts, its size, and another attempt to
- * provision it.
+ * Routes for the machine of a dedicated project: its services, their restarts and logs, its size, and another
+ * attempt to provision it.
  */
-import { Body, Controller, Param } from '@nestjs/common';
+import { Body, Controller, Param, Query } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import { MACHINE_UNITS, systemdUnitOf } from '@slipway/crds';
 import { Caller } from '../callers/caller.js';
 import type { Principal } from '../callers/principal.js';
 import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
-import { MachineServices, RestartableService, RestartedService } from './machine.schema.js';
+import {
+  MachineServicePath,
+  MachineServices,
+  RestartableService,
+  RestartedService,
+  ServiceLogQuery,
+  ServiceLogs,
+} from './machine.schema.js';
 import { MachinesService } from './machines.service.js';
 import { ProjectId, Reprovisioned } from './project.schema.js';
 import { DELETING, NO_PROJECT, NOT_DEDICATED } from './project-problems.js';
 import { Resize, ResizeRequested } from './snapshot.schema.js';
+import { UnitLogsService } from './unit-logs.service.js';
 
 const EXAMPLE: MachineServices = {
   services: Object.fromEntries(
@@ -32,10 +40,23 @@ const EXAMPLE: MachineServices = {
   observed_at: '2026-01-05T10:20:00.000Z',
 };
 
+const LOGS: ServiceLogs = {
+  items: [
+    {
+      time: '2026-01-05T10:00:00.000Z',
+      level: 'warn',
+      message: 'auth request rejected method=POST path=/token status=400 code=invalid_credentials',
+    },
+  ],
+};
+
 @ApiTags('machines')
 @Controller()
 export class MachinesController {
-  constructor(private readonly machines: MachinesService) {}
+  constructor(
+    private readonly machines: MachinesService,
+    private readonly logs: UnitLogsService,
+  ) {}
 
   @Route('GET', '/projects/{id}/services', {
     summary: 'List the services on the machine of a dedicated project',
@@ -87,6 +108,38 @@ export class MachinesController {
     @CallerSignal() signal: AbortSignal,
   ): Promise<RestartedService> {
     return this.machines.restart(caller, { id, service }, signal);
+  }
+
+  @Route('GET', '/projects/{id}/services/{service}/logs', {
+    summary: 'Read the log of a service on the machine of a dedicated project',
+    description:
+      'Returns the newest lines of the service’s unit in the machine’s journal. ' +
+      'Secrets are replaced by `[redacted]`. Statements and details of Postgres are left out, because they may have ' +
+      'passwords and rows.',
+    access: 'projects:read',
+    cost: 5,
+    params: MachineServicePath,
+    query: ServiceLogQuery,
+    answer: { status: 200, description: 'The lines.', schema: ServiceLogs, example: LOGS },
+    problems: {
+      ...NO_PROJECT,
+      ...NOT_DEDICATED,
+      409: {
+        kind: 'project_not_ready',
+        text: 'The machine has no services yet, or the project is suspended or being deleted.',
+      },
+      503: {
+        kind: 'unavailable',
+        text: 'The machine does not respond over SSH; `Retry-After` has the seconds to wait.',
+      },
+    },
+  })
+  readServiceLogs(
+    @Caller() caller: Principal,
+    @Param() path: MachineServicePath,
+    @Query() query: ServiceLogQuery,
+  ): Promise<ServiceLogs> {
+    return this.logs.read(caller, path, query);
   }
 
   @Route('POST', '/projects/{id}/reprovision', {

@@ -18,6 +18,7 @@ import { RecentKeys } from './recent-keys.js';
 import { SnapshotsController } from './snapshots.controller.js';
 import { SnapshotsService } from './snapshots.service.js';
 import { SuspensionsController } from './suspensions.controller.js';
+import { UnitLogsService } from './unit-logs.service.js';
 
 @Module({
   controllers: [
@@ -41,6 +42,7 @@ import { SuspensionsController } from './suspensions.controller.js';
     RecentKeys,
     SecretsOfProjects,
     SnapshotsService,
+    UnitLogsService,
     ExclusiveWork,
   ],
   exports: [ProjectsService, ProjectIds, ProjectRequests, RecentKeys, SecretsOfProjects, ExclusiveWork],

@@ -1,7 +1,7 @@
-/** The ways to the Postgres and the functions of one machine: sockets here that lead there over SSH. */
+/** The ways to the Postgres, the functions and the logs of one machine: sockets here that lead there over SSH. */
 import { mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { machineFunctionsSocket } from '@slipway/installation';
+import { machineFunctionsSocket, machineLogsSocket } from '@slipway/installation';
 import type { Logger } from 'pino';
 import { FunctionControl } from '../../function-control.js';
 import { DatabaseServer } from '../../postgres/server.js';
@@ -9,6 +9,7 @@ import { DatabaseServer } from '../../postgres/server.js';
 import { POSTGRES_PORT, POSTGRES_SOCKET, runtimeFolder } from '../software/state/paths.js';
 import { SocketForward } from '../ssh/socket-forward.js';
 import type { SshClient } from '../ssh/ssh-client.js';
+import { LogSocket } from './log-socket.js';
 import type { MachineRecord } from './record.js';
 
 export interface MachineAccess {
@@ -40,6 +41,7 @@ export async function openAccess(options: AccessOptions): Promise<MachineAccess>
     await SocketForward.open(ssh, { local: path.join(folder, SOCKET), remote: `${POSTGRES_SOCKET}/${SOCKET}` }),
     await SocketForward.open(ssh, { local: socketPath, remote: FUNCTIONS_CONTROL }),
   ];
+  const logs = await LogSocket.open(ssh, { path: machineLogsSocket(folder), log });
   const password = encodeURIComponent(record.superuserPassword);
   const place = `host=${encodeURIComponent(folder)}&port=${POSTGRES_PORT}`;
   const adminUrl = `postgresql://${SUPERUSER}:${password}@/postgres?${place}`;
@@ -50,7 +52,7 @@ export async function openAccess(options: AccessOptions): Promise<MachineAccess>
     functions,
     close: async () => {
       await Promise.all([database.close(), functions.close()]);
-      await Promise.all(forwards.map((forward) => forward.close()));
+      await Promise.all([logs, ...forwards].map((socket) => socket.close()));
       await rm(folder, { recursive: true, force: true });
     },
   };

@@ -11,6 +11,8 @@ export interface CommandOptions {
   timeoutMs?: number;
   /** Maximum bytes of standard output and standard error together. Default: 1 MiB. */
   mostBytes?: number;
+  /** True to return the output up to `mostBytes` instead of failing beyond it. The command is not awaited then. */
+  isCut?: boolean;
   /** Exit codes that are not an error. Default: 0 alone. */
   exitCodes?: readonly number[];
 }
@@ -30,7 +32,7 @@ const MOST_SHOWN = 500;
 export async function runCommand(
   connection: SshConnection,
   args: readonly [string, ...string[]],
-  { input, timeoutMs = TIMEOUT_MS, mostBytes = MOST_BYTES, exitCodes = [0] }: CommandOptions,
+  { input, timeoutMs = TIMEOUT_MS, mostBytes = MOST_BYTES, isCut = false, exitCodes = [0] }: CommandOptions,
   signal: AbortSignal,
 ): Promise<CommandResult> {
   const timeout = AbortSignal.timeout(timeoutMs);
@@ -38,7 +40,7 @@ export async function runCommand(
   try {
     const command = commandOf(args, timeoutMs);
     const channel = await opened<ClientChannel>(connection, (client, done) => client.exec(command, done), ends);
-    const { exitCode, ...output } = await resultOf(channel, { input, mostBytes, name: args[0] }, ends);
+    const { exitCode, ...output } = await resultOf(channel, { input, mostBytes, isCut, name: args[0] }, ends);
     if (exitCode !== undefined && exitCodes.includes(exitCode)) return { exitCode, ...output };
     const why = exitCode === undefined ? 'was ended by a signal' : `ended with exit code ${exitCode}`;
     throw new SshError('command-failed', `${args[0]} ${why}: ${output.stderr.trim().slice(-MOST_SHOWN)}`, exitCode);
@@ -56,10 +58,11 @@ const commandOf = (args: readonly string[], timeoutMs: number): string =>
 interface Expected {
   input: string | Buffer | undefined;
   mostBytes: number;
+  isCut: boolean;
   name: string;
 }
 
-const resultOf = (channel: ClientChannel, { input, mostBytes, name }: Expected, ends: AbortSignal) =>
+const resultOf = (channel: ClientChannel, { input, mostBytes, isCut, name }: Expected, ends: AbortSignal) =>
   new Promise<Omit<CommandResult, 'exitCode'> & { exitCode: number | undefined }>((resolve, reject) => {
     const chunks: Record<'stdout' | 'stderr', Buffer[]> = { stdout: [], stderr: [] };
     const textOf = (stream: keyof typeof chunks) => Buffer.concat(chunks[stream]).toString();
@@ -72,9 +75,17 @@ const resultOf = (channel: ClientChannel, { input, mostBytes, name }: Expected, 
     const abort = () => fail(ends.reason);
     ends.addEventListener('abort', abort, { once: true });
     const keep = (stream: keyof typeof chunks) => (chunk: Buffer) => {
+      const room = mostBytes - bytes;
+      if (room < 0) return;
       bytes += chunk.length;
-      if (bytes > mostBytes) fail(new SshError('output-too-large', `${name} wrote more than ${mostBytes} bytes.`));
-      else chunks[stream].push(chunk);
+      if (chunk.length <= room) chunks[stream].push(chunk);
+      else if (!isCut) fail(new SshError('output-too-large', `${name} wrote more than ${mostBytes} bytes.`));
+      else {
+        if (room > 0) chunks[stream].push(chunk.subarray(0, room));
+        ends.removeEventListener('abort', abort);
+        resolve({ exitCode: 0, stdout: textOf('stdout'), stderr: textOf('stderr') });
+        endCommand(channel);
+      }
     };
     channel.on('data', keep('stdout'));
     channel.stderr.on('data', keep('stderr'));

@@ -111,6 +111,15 @@ async function endless(options: object, { abort = signal, says = ':' } = {}) {
   return { reason, pid: Number(readFileSync(file, 'utf8')) };
 }
 
+test('a command whose output is cut returns the bytes up to the limit', async () => {
+  const options = { mostBytes: 50, isCut: true };
+  const { stdout, stderr, exitCode } = await client.run(['sh', '-c', 'while echo more; do :; done'], options, signal);
+  assert.equal([stdout, stderr, exitCode], ['more\n'.repeat(10), '', 0]);
+  assert.is((await client.run(['echo', 'all'], options, signal)).stdout, 'all\n');
+  const failed = await errorOf(client.run(['sh', '-c', 'echo some; exit 3'], options, signal));
+  assert.equal([failed.kind, failed.exitCode], ['command-failed', 3]);
+});
+
 test('a command ends on the machine by its timeout when it writes too much, takes too long or is aborted', async () => {
   const loud = await endless({ mostBytes: 50 }, { says: 'echo more' });
   assert.is(loud.reason.kind, 'output-too-large');
