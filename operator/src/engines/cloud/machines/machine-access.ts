@@ -30,6 +30,8 @@ export interface AccessOptions {
 
 const SUPERUSER = 'slipway';
 const SOCKET = `.s.PGSQL.${POSTGRES_PORT}`;
+/** The largest result of `/query` is 8 MiB, but one value in Postgres may be larger. */
+const MOST_OF_POSTGRES = 64 * 1024 * 1024;
 /** The path that `project-services.ts` sets. */
 const FUNCTIONS_CONTROL = `${runtimeFolder('functions')}/control.sock`;
 
@@ -38,7 +40,11 @@ export async function openAccess(options: AccessOptions): Promise<MachineAccess>
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const socketPath = machineFunctionsSocket(folder);
   const forwards = [
-    await SocketForward.open(ssh, { local: path.join(folder, SOCKET), remote: `${POSTGRES_SOCKET}/${SOCKET}` }),
+    await SocketForward.open(ssh, {
+      local: path.join(folder, SOCKET),
+      remote: `${POSTGRES_SOCKET}/${SOCKET}`,
+      mostPerAnswer: MOST_OF_POSTGRES,
+    }),
     await SocketForward.open(ssh, { local: socketPath, remote: FUNCTIONS_CONTROL }),
   ];
   const logs = await LogSocket.open(ssh, { path: machineLogsSocket(folder), log });
