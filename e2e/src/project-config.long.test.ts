@@ -1,4 +1,5 @@
 /** Changes settings of auth and REST over the management API, and checks their effect at the project's URL. */
+import { startMailbox } from '@slipway/api/mail/mailbox.testing.js';
 import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -10,7 +11,8 @@ let person: Management;
 let project: ProjectView;
 
 test.before(async () => {
-  platform = await startPlatform();
+  // The mail server of a test.
+  platform = await startPlatform(undefined, { SLIPWAY_ALLOWED_NETWORKS: '127.0.0.1/32' });
   person = await Management.register(platform);
   project = await person.untilHealthy((await person.createProject('settings')).id);
 });
@@ -55,6 +57,42 @@ test('a setting of REST takes effect, and its removal restores the default', asy
   await until(count, (rows) => rows === 2);
   await change('rest', { db_max_rows: null });
   await until(count, (rows) => rows === 3);
+});
+
+test('a test mail arrives at once after the settings, and a wrong password is explained', async () => {
+  const mailbox = await startMailbox();
+  try {
+    const { hostname, port, username, password } = new URL(mailbox.settings.url);
+    const send = (to: string) => person.call('POST', `/projects/${project.id}/config/auth/test-mail`, { to });
+    const without = await send('ada@example.com');
+    assert.equal([without.status, (without.body as { code: string }).code], [422, 'mail_not_sent']);
+    await change('auth', {
+      smtp_host: hostname,
+      smtp_port: Number(port),
+      smtp_user: username,
+      smtp_pass: password,
+      smtp_admin_email: 'noreply@example.com',
+    });
+    const sent = await send('ada@example.com');
+    assert.equal([sent.status, sent.body], [200, { ok: true, to: 'ada@example.com' }]);
+    await mailbox.next('ada@example.com', `Test mail of the project ${project.ref}`);
+    await change('auth', { smtp_host: '127.0.0.2' });
+    const blocked = await send('ada@example.com');
+    assert.match((blocked.body as { detail: string }).detail, /^The mail was not sent\. .*SLIPWAY_ALLOWED_NETWORKS/);
+    await change('auth', { smtp_host: hostname, smtp_pass: 'wrong' });
+    const refused = await send('ada@example.com');
+    assert.is(refused.status, 422);
+    assert.match((refused.body as { detail: string }).detail, /the server refused: 535/);
+  } finally {
+    await change('auth', {
+      smtp_host: null,
+      smtp_port: null,
+      smtp_user: null,
+      smtp_pass: null,
+      smtp_admin_email: null,
+    });
+    await mailbox.close();
+  }
 });
 
 test.run();

@@ -36,6 +36,7 @@ const RULES: Record<string, Access> = {
   'GET /projects/{id}/env': 'owned',
   'GET /projects/{id}/config/auth': 'owned',
   'PATCH /projects/{id}/config/auth': 'owned',
+  'POST /projects/{id}/config/auth/test-mail': 'owned',
   'GET /projects/{id}/config/rest': 'owned',
   'PATCH /projects/{id}/config/rest': 'owned',
   'POST /projects/{id}/reprovision': 'owned',

@@ -14,10 +14,13 @@ import {
   type ConfigChange,
   RestConfig,
   RestConfigChange,
+  SentTestMail,
+  TestMail,
 } from './config.schema.js';
 import { shownConfig } from './config-change.js';
 import { AUTH, REST } from './config-kinds.js';
 import { RestConfigService } from './rest-config.service.js';
+import { TestMailService } from './test-mail.service.js';
 
 const PROBLEMS = {
   400: 'The project has no database, or a parameter or the body is not valid; `errors` names each setting.',
@@ -46,6 +49,7 @@ export class ConfigController {
   constructor(
     private readonly auth: AuthConfigService,
     private readonly rest: RestConfigService,
+    private readonly mails: TestMailService,
   ) {}
 
   @Route('GET', '/projects/{id}/config/auth', {
@@ -88,6 +92,40 @@ export class ConfigController {
     @Body() change: ConfigChange,
   ): Promise<Config> {
     return this.auth.change(caller, id, change);
+  }
+
+  @Route('POST', '/projects/{id}/config/auth/test-mail', {
+    summary: 'Send a test mail',
+    description:
+      "Sends a mail with the project's present SMTP settings, and responds when the mail server has accepted or " +
+      'refused it. At most 20 an hour.',
+    access: 'config:write',
+    cost: 20,
+    params: ProjectId,
+    body: TestMail,
+    bodyExamples: { mail: { to: 'ada@example.com' } },
+    answer: {
+      status: 200,
+      description: 'The mail server accepted the mail.',
+      schema: SentTestMail,
+      example: { ok: true, to: 'ada@example.com' },
+    },
+    problems: {
+      ...NO_PROJECT,
+      400: 'The project has no database, or a parameter or the body is not valid.',
+      403: { kind: 'service_not_available', text: 'GoTrue’s own image serves the auth of the project.' },
+      409: { kind: 'project_not_ready', text: 'The project is not provisioned yet, suspended or being deleted.' },
+      422: { kind: 'mail_not_sent', text: 'No SMTP server is set, or it refused the mail. `detail` has the reason.' },
+    },
+  })
+  async sendTestMail(
+    @Caller() caller: Principal,
+    @Param() { id }: ProjectId,
+    @Body() { to }: TestMail,
+    @CallerSignal() signal: AbortSignal,
+  ): Promise<SentTestMail> {
+    await this.mails.send(caller, { id, to }, signal);
+    return { ok: true, to };
   }
 
   @Route('GET', '/projects/{id}/config/rest', {

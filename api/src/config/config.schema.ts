@@ -4,6 +4,7 @@
  */
 import type { Setting } from '@slipway/installation/auth-settings.js';
 import Type, { type TObject, type TSchema } from 'typebox';
+import { Email } from '../accounts/account.schema.js';
 import { Nullable } from '../http/schema.js';
 import { AUTH, type ConfigKind, REST } from './config-kinds.js';
 
@@ -78,3 +79,15 @@ export const AuthConfig = configOf(AUTH, { $id: 'AuthConfig', additionalProperti
 export const AuthConfigChange = changeOf(AUTH, { $id: 'AuthConfigChange', additionalProperties: OF_PROVIDERS });
 export const RestConfig = configOf(REST, { $id: 'RestConfig', additionalProperties: false });
 export const RestConfigChange = changeOf(REST, { $id: 'RestConfigChange', additionalProperties: false });
+
+export const TestMail = Type.Object(
+  { to: Email },
+  { $id: 'TestMail', additionalProperties: false, description: 'The recipient of the mail.' },
+);
+export type TestMail = Type.Static<typeof TestMail>;
+
+export const SentTestMail = Type.Object(
+  { ok: Type.Literal(true), to: Type.String({ description: 'The recipient.' }) },
+  { $id: 'SentTestMail' },
+);
+export type SentTestMail = Type.Static<typeof SentTestMail>;

@@ -51,6 +51,7 @@ const KINDS = {
   body_too_large: [413, 'The body is too large'],
   uri_too_long: [414, 'The address is too long'],
   unsupported_media_type: [415, 'Unsupported media type'],
+  mail_not_sent: [422, 'The mail was not sent'],
   too_many_requests: [429, 'Too many requests'],
   headers_too_large: [431, 'The headers are too large'],
   caller_gone: [499, 'The caller went away'],
@@ -107,6 +108,7 @@ export function kindOfStatus(status: number): ProblemKind {
   return status === 503 ? 'unavailable' : 'internal_error';
 }
 const SPECIAL = new Set<ProblemKind>([
+  'mail_not_sent',
   'code_required',
   'link_invalid',
   'validation_failed',

@@ -1,4 +1,5 @@
 import { type MiddlewareConsumer, Module, type NestModule, RequestMethod } from '@nestjs/common';
+import { AuthAdminModule } from '../auth-admin/auth-admin.module.js';
 import { ProjectsModule } from '../projects/projects.module.js';
 import { QueryModule } from '../query/query.module.js';
 import { AuthUsers } from './auth-users.js';
@@ -9,7 +10,7 @@ import { refuseEventStreams } from './refuse-event-streams.js';
 import { McpTools } from './tools.js';
 
 @Module({
-  imports: [ProjectsModule, QueryModule],
+  imports: [ProjectsModule, QueryModule, AuthAdminModule],
   controllers: [McpController],
   providers: [McpService, McpKeys, McpTools, AuthUsers],
 })

@@ -8,13 +8,14 @@ import type { Installation } from '@slipway/installation';
 import type { FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Static, TObject } from 'typebox';
+import { AuthRefusal } from '../auth-admin/auth-admin.js';
 import { loggedProblem } from '../http/problem-filter.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
 import { summaryOf } from '../projects/project-view.js';
 import { QueryService } from '../query/query.service.js';
 import { LOG } from '../settings/injected.js';
 import type { QueryMode } from '../sql/query-connection.js';
-import { AuthRefusal, AuthUsers } from './auth-users.js';
+import { AuthUsers } from './auth-users.js';
 import { TABLES_AT_MOST, tableQuery, tablesQuery } from './catalogue-queries.js';
 import * as schemas from './tool-schemas.js';
 

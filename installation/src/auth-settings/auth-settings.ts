@@ -3,6 +3,7 @@
  * setting with its default, and the invalid ones, which are reported and count as absent, so that they affect no other
  * setting.
  */
+import { createHash } from 'node:crypto';
 import { type ConfigProblem, ConfigReader, type Setting } from './config-reader.js';
 import { hookTargets } from './hooks.js';
 import { mailTexts } from './mail-texts.js';
@@ -135,6 +136,12 @@ export function readAuthSettings(values: Readonly<Record<string, string>> = {}):
   const reader = new ConfigReader(values);
   read(reader);
   return { settings: reader.known(), problems: [...reader.problems, ...reader.unknown()] };
+}
+
+/** Returns a hash of the texts, so that two programs can compare theirs. */
+export function authConfigDigest(values: Readonly<Record<string, string>>): string {
+  const sorted = Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1));
+  return createHash('sha256').update(JSON.stringify(sorted)).digest('base64url');
 }
 
 /** True if mails can be sent. Otherwise addresses count as confirmed, because nobody could confirm them. */

@@ -5,6 +5,7 @@
  */
 export {
   type AuthConfig,
+  authConfigDigest,
   canMail,
   canText,
   confirmsEmail,

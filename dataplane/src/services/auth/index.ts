@@ -13,6 +13,7 @@ import { AnswerTooLargeError, ConnectionError, DatabaseError, isServerShort, Poo
 import type { Service, ServiceRequest } from '../service.js';
 import { deleteFactor, listFactors } from './admin/factors.js';
 import { generateLink, invite } from './admin/links.js';
+import { testMail } from './admin/test-mail.js';
 import { createUser, deleteUser, getUserById, listUsers, updateUserById } from './admin/users.js';
 import type { Answer, NamedRoute, Route } from './context.js';
 import { authDatabases } from './database.js';
@@ -64,6 +65,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
   'GET /admin/users': listUsers,
   'POST /admin/users': createUser,
   'POST /admin/generate_link': generateLink,
+  'POST /admin/test_mail': testMail,
 };
 
 /** Routes whose path has one variable part, `*`, or two. */

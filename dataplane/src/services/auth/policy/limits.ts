@@ -15,6 +15,8 @@ const HOUR = 3600;
 /** Limit of guesses at the codes of one user, from all addresses. With it, trying a million codes takes years. */
 const CODE_GUESSES = evenly(20, HOUR);
 
+const TEST_MAILS = evenly(20, HOUR);
+
 type ByAddress = 'attempts' | 'verify' | 'otp' | 'anonymous';
 
 export class Limits {
@@ -49,6 +51,10 @@ export class Limits {
     this.#space(request, `mail ${kind} ${address}`, config.mail.frequencySeconds, code);
     const wait = this.#wait(request, 'mails', evenly(config.limits.emailsPerHour, HOUR));
     if (wait > 0) throw tooManyMessages(code, 'email', wait);
+  }
+
+  testMail({ request }: Context): void {
+    this.#take(request, 'test mail', TEST_MAILS);
   }
 
   sms({ request, config }: Context, kind: string, phone: string): void {

@@ -20,7 +20,7 @@ import { type Mailbox, startMailbox } from './mailbox.js';
 export const password = 'correct horse';
 
 /** High limits, because all tests come from one address. Tests of limits set their own. */
-const PLENTY = {
+export const PLENTY = {
   GOTRUE_RATE_LIMIT_VERIFY: '100000',
   GOTRUE_RATE_LIMIT_OTP: '100000',
   GOTRUE_RATE_LIMIT_EMAIL_SENT: '100000',
