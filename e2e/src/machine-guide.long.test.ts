@@ -26,7 +26,7 @@ test('the commands of docs/guides/machine-per-customer.md have the documented ef
           /ready: reserve [\d.]+ s, create [\d.]+ s, boot /,
           /GRANT|CREATE[\s\S]*\[\] 200\n[\s\S]* 200\npostgresql:\/\/postgres\.\w+:…@[\d.]+:6543\//,
           /^cpx\d2\n\d+\n$/,
-          /kept[\s\S]*waiting\n[\s\S]*"healthy"\n[\s\S]*kept[\s\S]*"ok":true[\s\S]*"healthy"\n[\s\S]*kept[\s\S]*\n204\n$/,
+          /kept[\s\S]*waiting\n[\s\S]*"healthy"\n[\s\S]*kept[\s\S]*"ok":true[\s\S]*"healthy"[\s\S]*kept[\s\S]*\n204\n$/,
           /^\{"status":"suspended"\n503\n\{"status":"healthy"\n200\n/,
           /^20\d\ndeleted\n$/,
         ],
