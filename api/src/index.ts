@@ -31,6 +31,7 @@ import { RequestLimits } from './http/request-limits.js';
 import { RouteInterceptor } from './http/route-interceptor.js';
 import { connect, Kubernetes } from './kubernetes/client.js';
 import { ProjectCache } from './kubernetes/project-cache.js';
+import { LogsModule } from './logs/logs.module.js';
 import { MailModule } from './mail/mail.module.js';
 import { McpModule } from './mcp/mcp.module.js';
 import { type Platform, PlatformModule } from './platform.js';
@@ -88,6 +89,7 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
     ProjectsModule,
     QueryModule,
     ConfigModule,
+    LogsModule,
     FunctionsModule,
     DeploysModule,
     McpModule,

@@ -22,7 +22,10 @@ import { startMetrics } from './gateway/metrics.js';
 import { createPlainPort } from './gateway/plain-port.js';
 import { createGateway } from './gateway/server.js';
 import { createTlsServer } from './gateway/tls.js';
-import { type Registry, startRegistry } from './projects/index.js';
+import { startLogsControl } from './logs/control.js';
+import type { OwnerLog } from './logs/owner-log.js';
+import { ProjectLogs } from './logs/project-logs.js';
+import { type ProjectUids, type Registry, startRegistry } from './projects/index.js';
 import { PausedProjects } from './projects/paused-projects.js';
 import { createAuthService } from './services/auth/index.js';
 import { createFunctionsService } from './services/functions/index.js';
@@ -53,7 +56,8 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   const { installation } = settings;
   const log = pino({ level: settings.logLevel });
   const client = await KubeClient.connect(await loadKubeConfig(settings.kubeconfig));
-  const services = pooledServices(settings, log, client, () => registry);
+  const projectLogs = await projectLogsOf(settings, log, () => registry);
+  const services = pooledServices(settings, log, { client, registry: () => registry, ownerLog: projectLogs?.logs });
   const { closeHosted, ...hosted } = await hostedOf(settings, log);
   const machines = createMachineServices({ tenant: (ref) => registry.tenant(ref) });
   const functions = await functionsHere(settings, log, () => registry);
@@ -80,12 +84,10 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     management,
     metrics,
     log,
+    ownerLog: projectLogs?.logs,
   });
-  const connected =
-    functions &&
-    settings.functions &&
-    (await connectFunctions(functions, settings.functions, { gateway: server, log }));
-
+  const around = { gateway: server, log };
+  const connected = functions && settings.functions && (await connectFunctions(functions, settings.functions, around));
   const encrypted = encryptedPorts(settings, server, log);
 
   const close = async () => {
@@ -103,6 +105,7 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
     stopMetrics();
     await registry.close();
     await closeAll(services, deployed, machines);
+    await projectLogs?.close();
     await client.close();
   };
   try {
@@ -116,13 +119,37 @@ export async function startDataplane(settings: DataplaneSettings): Promise<Datap
   }
 }
 
+interface Around {
+  client: KubeClient;
+  registry(): Registry;
+  ownerLog: OwnerLog | undefined;
+}
+
+/** Keeps logs for owners, and opens their control server. Undefined: the settings name no folder. */
+async function projectLogsOf({ projectLogs }: DataplaneSettings, log: Logger, registry: () => ProjectUids) {
+  if (projectLogs === undefined) return undefined;
+  const { folder, socket } = projectLogs;
+  const logs = new ProjectLogs({
+    folder,
+    uidOf: (ref) => registry().uid(ref),
+    uids: () => registry().uids(),
+    log,
+  });
+  const control = await startLogsControl(socket, logs, log);
+  const close = async () => {
+    control.close();
+    control.closeAllConnections();
+    await logs.close();
+  };
+  return { logs, close };
+}
+
 const pooledServices = (
   settings: DataplaneSettings,
   log: Logger,
-  client: KubeClient,
-  registry: () => Registry,
+  { client, registry, ownerLog }: Around,
 ): Services => ({
-  auth: createAuthService({ log, outbound: tenantOutbound(settings) }),
+  auth: createAuthService({ log, ownerLog, outbound: tenantOutbound(settings) }),
   rest: createRestService(),
   realtime: realtimeHere(settings, log, client, registry),
   ...storageHere(settings, log, registry),

@@ -61,6 +61,8 @@ export interface DataplaneSettings {
   reach?: Reach;
   /** `host:port` of the metrics; undefined: no metrics are collected. */
   metricsListen: string | undefined;
+  /** Undefined: owners have no logs here. */
+  projectLogs?: ProjectLogsSettings | undefined;
   /** Path of the file that records projects for which the data plane hung; undefined: not recorded. */
   hangRecord?: string | undefined;
   logLevel: string;
@@ -70,6 +72,13 @@ export interface StorageSettings {
   /** Folder of content, or of incomplete uploads if content is in S3. */
   directory: string;
   s3: S3Settings | undefined;
+}
+
+export interface ProjectLogsSettings {
+  /** Folder of the logs. */
+  folder: string;
+  /** Path of the Unix socket at which the API reads them. */
+  socket: string;
 }
 
 export interface TlsSettings {
@@ -126,6 +135,7 @@ export function readSettings(environment: Environment): DataplaneSettings {
     functions: readFunctions(environment),
     reach: readReach(environment),
     metricsListen: optionalSettingOf(environment, 'SLIPWAY_METRICS_LISTEN', METRICS_FORM),
+    projectLogs: readProjectLogs(environment),
     hangRecord: optionalSettingOf(environment, 'SLIPWAY_HANG_RECORD', pathLike('/var/lib/slipway/hangs.json')),
     logLevel: logLevelOf(environment),
   };
@@ -133,6 +143,14 @@ export function readSettings(environment: Environment): DataplaneSettings {
 
 export const pathLike = (like: string): SettingForm => ({ pattern: /^\//, like });
 const DATAPLANE_URL: SettingForm = { pattern: /^http:\/\/[^/?#@\s]+\/?$/, like: 'http://slipway-dataplane' };
+
+function readProjectLogs(environment: Environment): ProjectLogsSettings | undefined {
+  if (!environment.SLIPWAY_PROJECT_LOGS_DIR && !environment.SLIPWAY_PROJECT_LOGS_SOCKET) return undefined;
+  return {
+    folder: settingOf(environment, 'SLIPWAY_PROJECT_LOGS_DIR', pathLike('/var/lib/slipway/project-logs')),
+    socket: settingOf(environment, 'SLIPWAY_PROJECT_LOGS_SOCKET', pathLike('/run/slipway/logs.sock')),
+  };
+}
 
 export function readFunctions(environment: Environment): FunctionsSettings | undefined {
   const { SLIPWAY_FUNCTIONS_DIR: home, SLIPWAY_FUNCTIONS_SOCKET: socket } = environment;

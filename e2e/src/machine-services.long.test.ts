@@ -158,7 +158,7 @@ async function makeLines(): Promise<void> {
 test('the log of each service has its lines, and a rejected login is in that of auth', async () => {
   await makeLines();
   const expected: Record<string, [message: RegExp, level: string]> = {
-    auth: [/auth request rejected .*path=\/token status=400 code=invalid_credentials/, 'warn'],
+    auth: [/request rejected .*path=\/token.* status=400 code=invalid_credentials/, 'warn'],
     postgrest: [/service started service=rest/, 'info'],
     storage: [/service started service=storage/, 'info'],
     realtime: [/service started service=realtime/, 'info'],

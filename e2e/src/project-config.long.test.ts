@@ -6,6 +6,8 @@ import * as assert from 'uvu/assert';
 import { Management, type ProjectView } from './management.js';
 import { type RunningPlatform, startPlatform } from './platform.js';
 
+type Lines = { items: { message: string; reason?: string }[] };
+
 let platform: RunningPlatform;
 let person: Management;
 let project: ProjectView;
@@ -83,6 +85,16 @@ test('a test mail arrives at once after the settings, and a wrong password is ex
     const refused = await send('ada@example.com');
     assert.is(refused.status, 422);
     assert.match((refused.body as { detail: string }).detail, /the server refused: 535/);
+    await fetched('/auth/v1/otp', { method: 'POST', body: JSON.stringify({ email: 'ann@example.com' }) });
+    const linesOf = async (service: string) =>
+      ((await person.call('GET', `/projects/${project.id}/logs/${service}?level=error`)).body as Lines).items;
+    const [line] = await until(
+      () => linesOf('auth'),
+      (lines) => lines.length > 0,
+    );
+    assert.match(`${line?.message} ${line?.reason}`, /^m\w+ not sent the server refused: 535/);
+    assert.not.match(JSON.stringify(await linesOf('auth')), /wrong|mail-canary/);
+    assert.equal(await linesOf('rest'), []);
   } finally {
     await change('auth', {
       smtp_host: null,

@@ -35,6 +35,7 @@ const RULES: Record<string, Access> = {
   'GET /projects/{id}/status': 'owned',
   'GET /projects/{id}/env': 'owned',
   'GET /projects/{id}/config/auth': 'owned',
+  'GET /projects/{id}/logs/{service}': 'owned',
   'PATCH /projects/{id}/config/auth': 'owned',
   'POST /projects/{id}/config/auth/test-mail': 'owned',
   'GET /projects/{id}/config/rest': 'owned',

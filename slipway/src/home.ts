@@ -28,6 +28,8 @@ export interface Home {
   platformPostgres: string;
   /** Files of the projects' storage. */
   storage: string;
+  /** Logs of the projects' services, for their owners. */
+  projectLogs: string;
   /** Sources of the projects' functions, and the modules that they import. */
   functions: string;
   /** Deployments of the projects' sites. */
@@ -45,6 +47,7 @@ export interface Home {
     api: string;
     operator: string;
     functions: string;
+    logs: string;
     machines: string;
   };
 }
@@ -69,6 +72,7 @@ export async function openHome(folder: string): Promise<Home> {
     postgres: path.join(real, 'postgres'),
     platformPostgres: path.join(real, 'platform-postgres'),
     storage: path.join(real, 'storage'),
+    projectLogs: path.join(real, 'project-logs'),
     functions: path.join(real, 'functions'),
     sites: path.join(real, 'sites'),
     builds: path.join(real, 'builds'),
@@ -159,12 +163,13 @@ export function socketsOf(home: string): Home['sockets'] {
     api: path.join(folder, 'api.sock'),
     operator: path.join(folder, 'operator.sock'),
     functions: path.join(folder, 'functions.sock'),
+    logs: path.join(folder, 'logs.sock'),
     machines: path.join(folder, 'machines'),
   };
 }
 
 /** Makes the folder. Its parent may be writable for everyone, so an existing entry must be a folder of this account. */
-export async function openSocketFolder({ folder, api, operator, functions }: Home['sockets']): Promise<void> {
+export async function openSocketFolder({ folder, api, operator, functions, logs }: Home['sockets']): Promise<void> {
   const mode = (await postgresAccount()) ? 0o711 : 0o700;
   await mkdir(folder, { mode }).catch((error) => {
     if (error.code !== 'EEXIST') throw error;
@@ -174,5 +179,5 @@ export async function openSocketFolder({ folder, api, operator, functions }: Hom
     throw new StartProblem(`${folder} belongs to someone else: remove it, or set TMPDIR to a folder of yours`);
   }
   await chmod(folder, mode);
-  for (const leftover of [api, operator, functions]) await rm(leftover, { force: true });
+  for (const leftover of [api, operator, functions, logs]) await rm(leftover, { force: true });
 }

@@ -45,7 +45,7 @@ const LOGS: ServiceLogs = {
     {
       time: '2026-01-05T10:00:00.000Z',
       level: 'warn',
-      message: 'auth request rejected method=POST path=/token status=400 code=invalid_credentials',
+      message: 'request rejected method=POST path=/token status=400 code=invalid_credentials',
     },
   ],
 };

@@ -45,6 +45,14 @@ import { UnitLogsService } from './unit-logs.service.js';
     UnitLogsService,
     ExclusiveWork,
   ],
-  exports: [ProjectsService, ProjectIds, ProjectRequests, RecentKeys, SecretsOfProjects, ExclusiveWork],
+  exports: [
+    ProjectsService,
+    ProjectIds,
+    ProjectRequests,
+    RecentKeys,
+    SecretsOfProjects,
+    UnitLogsService,
+    ExclusiveWork,
+  ],
 })
 export class ProjectsModule {}

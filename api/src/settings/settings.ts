@@ -39,6 +39,8 @@ export interface ApiSettings extends Installation {
   dataplaneUrl: string;
   /** Unix socket of the data plane for logs of functions; undefined: this installation runs no functions. */
   functionsSocket?: string | undefined;
+  /** The Unix socket at which the data plane responds with logs of projects. Undefined: it has none. */
+  projectLogsSocket?: string | undefined;
   /** Folder of builds and their logs; undefined: this installation runs no builds. */
   buildsFolder?: string | undefined;
   /** Pods that run functions, on a cluster. */
@@ -106,6 +108,7 @@ export function settingsFromEnvironment(environment: NodeJS.ProcessEnv): ApiSett
     encryptionKeys: encryptionKeys(fileSettingOf(environment, 'SLIPWAY_ENCRYPTION_KEYS')),
     dataplaneUrl: (environment.SLIPWAY_DATAPLANE_URL || dataplaneOf(installation)).replace(/\/+$/, ''),
     functionsSocket: environment.SLIPWAY_FUNCTIONS_SOCKET || undefined,
+    projectLogsSocket: environment.SLIPWAY_PROJECT_LOGS_SOCKET || undefined,
     buildsFolder: environment.SLIPWAY_BUILDS_DIR || undefined,
     functionsPods: podsOf(environment, 'functions', 'SLIPWAY_FUNCTIONS_TOKEN'),
     hostingPods: podsOf(environment, 'hosting', 'SLIPWAY_HOSTING_TOKEN'),

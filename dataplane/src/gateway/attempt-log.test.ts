@@ -35,7 +35,8 @@ test('a flood of rejections logs ten lines in a second, and one line with the nu
 
 test('a flood of one project’s lines drops no line of another project', () => {
   const { attempts, lines, note } = newLog();
-  for (let count = 0; count < 1000; count++) attempts.answered(403, attemptAt('/hello', 'loud'));
+  for (let count = 0; count < 1000; count++)
+    attempts.answered({ status: 403, code: undefined }, attemptAt('/hello', 'loud'));
   note('/todos');
   attempts.close();
   assert.equal(
@@ -83,7 +84,7 @@ test('the next rejection is logged after the second has passed', async () => {
 
 test('a rejection by a service is logged, and a success is not', () => {
   const { attempts, lines } = newLog();
-  for (const status of [200, 401, 403, 404, 500]) attempts.answered(status, attemptAt('/todos'));
+  for (const status of [200, 401, 403, 404, 500]) attempts.answered({ status, code: undefined }, attemptAt('/todos'));
   attempts.close();
   assert.equal(
     lines.map(({ reason, status, path, address }) => [reason, status, path, address]),

@@ -5,6 +5,7 @@
 import { LogThrottle } from '@slipway/program';
 import type { Logger } from 'pino';
 import type { Decision } from '../identity/credentials.js';
+import { type Facts, isLogged, type Level, type OwnerLog } from '../logs/owner-log.js';
 import type { ServiceAddress } from './address.js';
 
 /** Maximum length of a logged path, because callers choose the path. */
@@ -22,12 +23,21 @@ export interface Attempt {
   address: string;
 }
 
+interface OwnerWords {
+  message: string;
+  facts: Facts;
+}
+
 export class AttemptLog {
   readonly #refused: LogThrottle;
   readonly #failed: LogThrottle;
   readonly #otherHosts: LogThrottle;
 
-  constructor(private readonly log: Logger) {
+  /** `owner`: gets a line for each rejected request of a service. */
+  constructor(
+    private readonly log: Logger,
+    private readonly owner?: OwnerLog,
+  ) {
     this.#refused = new LogThrottle((leftOut, ref) => log.info({ ref, leftOut }, 'more callers rejected'));
     this.#failed = new LogThrottle((leftOut, ref) => log.error({ ref, leftOut }, 'more requests failed'));
     this.#otherHosts = new LogThrottle((leftOut) =>
@@ -38,10 +48,21 @@ export class AttemptLog {
   refused(decision: Refused, attempt: Attempt): void {
     const problem = decision.refused === 'no-key' ? undefined : decision.problem.kind;
     this.#writeRefused({ reason: decision.refused, problem }, attempt);
+    this.#writeForOwner(attempt, 'warn', {
+      message: 'key or token rejected',
+      facts: { reason: problem ?? decision.refused },
+    });
   }
 
-  /** Logs a rejection by the service itself, such as a role without the right, or a wrong password. */
-  answered(status: number, attempt: Attempt): void {
+  /**
+   * Logs a rejection by the service itself, such as a role without the right, or a wrong password. `code`: that of the
+   * service's error.
+   */
+  answered({ status, code }: { status: number; code: string | undefined }, attempt: Attempt): void {
+    if (status >= 400) {
+      const level = status >= 500 ? 'error' : 'warn';
+      this.#writeForOwner(attempt, level, { message: 'request rejected', facts: { status, code } });
+    }
     if (status === 401 || status === 403) this.#writeRefused({ reason: 'by-the-service', status }, attempt);
   }
 
@@ -61,6 +82,12 @@ export class AttemptLog {
     this.#otherHosts.close();
     this.#refused.close();
     this.#failed.close();
+  }
+
+  #writeForOwner({ ref, place, method, requestId }: Attempt, level: Level, { message, facts }: OwnerWords): void {
+    if (!this.owner || !isLogged(place.service)) return;
+    const request = { method, path: place.path.slice(0, MAX_PATH_LENGTH), request_id: requestId };
+    this.owner.write(ref, place.service, { level, message, facts: { ...request, ...facts } });
   }
 
   #writeRefused(why: object, attempt: Attempt): void {

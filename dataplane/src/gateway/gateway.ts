@@ -41,6 +41,7 @@ import {
   withoutKey,
 } from '../identity/credentials.js';
 import { Tokens } from '../identity/tokens.js';
+import type { OwnerLog } from '../logs/owner-log.js';
 import type { PausedProjects } from '../projects/paused-projects.js';
 import type { AppTenant, BackendTenant, Caller, SiteTenant, Tenant, Upstream } from '../projects/tenant.js';
 import type { AppRequest, Apps, Hosting, Service, ServiceRequest, Services } from '../services/service.js';
@@ -110,6 +111,8 @@ export interface GatewayOptions extends ProjectPlaces {
   /** Metrics of requests. Undefined: no metrics. */
   metrics?: GatewayMetrics | undefined;
   log: Logger;
+  /** Logs of projects for their owners. Undefined: this program keeps none. */
+  ownerLog?: OwnerLog | undefined;
 }
 
 /** Limits that apply to all requests. */
@@ -403,14 +406,23 @@ export class Gateway {
 
   #serve(request: Admitted, who: Who): void {
     const { entry, incoming, outgoing } = request;
-    outgoing.once('finish', () => this.walls.attempts.answered(outgoing.statusCode, this.#attemptOf(request)));
+    let code: string | undefined;
+    const note = (noted: string) => {
+      code = noted;
+    };
+    outgoing.once('finish', () => {
+      this.walls.attempts.answered({ status: outgoing.statusCode, code }, this.#attemptOf(request));
+    });
     entry.service
-      .handle({ ...this.#requestOf(request, who), outgoing })
+      .handle({ ...this.#requestOf(request, who), outgoing, note })
       .catch((error: unknown) => this.#fail(error, request))
       .finally(() => releaseBody(incoming));
   }
 
-  #requestOf({ tenant, place, address, requestId, incoming }: Admitted, who: Who): Omit<ServiceRequest, 'outgoing'> {
+  #requestOf(
+    { tenant, place, address, requestId, incoming }: Admitted,
+    who: Who,
+  ): Omit<ServiceRequest, 'outgoing' | 'note'> {
     return { tenant, ...who, address, path: place.path, query: withoutKey(place.query), requestId, incoming };
   }
 

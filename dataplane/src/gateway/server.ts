@@ -50,7 +50,7 @@ export function createGateway({ limits: overrides, ...options }: GatewayServerOp
     new ConnectionShares(server, { most: limits.connections, isProxy, log: options.log });
   }
   const rateLimit = new RateLimit(options.rateLimit);
-  const attempts = new AttemptLog(options.log);
+  const attempts = new AttemptLog(options.log, options.ownerLog);
   const { bodyBytes } = limits;
   const walls = { bodyBytes, rateLimit, slowClients: new SlowClients(server, limits), attempts };
   const gateway = new Gateway(options, walls);

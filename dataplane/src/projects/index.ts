@@ -29,6 +29,13 @@ export interface Registry {
   close(): Promise<void>;
 }
 
+/** Uids of Projects: another one with the same ref has another uid. */
+export interface ProjectUids {
+  uid(ref: string): string | undefined;
+  /** Undefined while they are not known. */
+  uids(): ReadonlySet<string> | undefined;
+}
+
 export interface RegistryOptions extends TenantListener {
   client: KubeClient;
   installation: Installation;
@@ -37,7 +44,7 @@ export interface RegistryOptions extends TenantListener {
   sitesAlone?: boolean;
 }
 
-export function startRegistry(options: RegistryOptions): Registry {
+export function startRegistry(options: RegistryOptions): Registry & ProjectUids {
   const { client, installation, log } = options;
   const path = `/apis/${GROUP}/${VERSION}/projects`;
   const projects = new Informer<ProjectObject>({ client, resource: 'projects', path, log });
@@ -73,6 +80,8 @@ export function startRegistry(options: RegistryOptions): Registry {
     },
     environment: (ref) => tenants.environment(ref),
     owner: (ref) => tenants.owner(ref),
+    uid: (ref) => projects.get(ref)?.metadata.uid,
+    uids: () => (complete ? new Set(projects.list().map(({ metadata }) => metadata.uid as string)) : undefined),
     linkedTo: (address) => tenants.linkedTo(address),
     get complete() {
       return complete;

@@ -24,10 +24,12 @@ export interface ServiceRequest {
   refusal?: Refusal | undefined;
   incoming: IncomingMessage;
   outgoing: ServerResponse;
+  /** Adds the code of the service's error to the line that the project's owner reads. */
+  note?(code: string): void;
 }
 
 /** Upgrade request, authenticated as any other. The service writes its response to the socket. */
-export interface UpgradeRequest extends Omit<ServiceRequest, 'outgoing' | 'tokenProblem' | 'refusal'> {
+export interface UpgradeRequest extends Omit<ServiceRequest, 'outgoing' | 'tokenProblem' | 'refusal' | 'note'> {
   socket: Duplex;
   /** Bytes that followed the request's headers. */
   head: Buffer;

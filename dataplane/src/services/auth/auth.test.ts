@@ -8,6 +8,7 @@ import { pino } from 'pino';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { createGateway } from '../../gateway/server.js';
+import type { OwnerLog } from '../../logs/owner-log.js';
 import { signToken, startTestCluster, type TestCluster, type TestProject } from '../../testing/project.js';
 import { createManagement } from '../../upstreams/management.js';
 import type { Service } from '../service.js';
@@ -589,40 +590,58 @@ test('a client address beyond its rate limit gets 429, and other addresses do no
   }
 });
 
-test('a rejected request is logged without its body for the owner of a machine, and not elsewhere', async () => {
-  for (const logsRejections of [true, false]) {
-    const lines: string[] = [];
-    const logger = pino({}, { write: (line: string) => void lines.push(line) });
-    const own = createAuthService({ log: logger, outbound: outboundTo(() => true), logsRejections });
-    const server = createGateway({
-      publicUrl: 'http://localhost',
-      tenant: () => project,
-      complete: () => true,
-      services: { auth: own, rest: own },
-      management: createManagement('/nonexistent', 'http://localhost'),
-      log,
+test('the owner’s log has each rejected request with its code, and a setting that is not valid', async () => {
+  const written: object[] = [];
+  const ownerLog: OwnerLog = {
+    write: (ref, service, { level, message, facts: { request_id: _, ...facts } = {} }) =>
+      void written.push({ ref, service, level, message, ...facts }),
+  };
+  const own = createAuthService({ log, ownerLog, outbound: outboundTo(() => true) });
+  const tenant = { ...project, revision: 'own', authConfig: { GOTRUE_JWT_EXP: 'canary-of-a-value' } };
+  const server = createGateway({
+    publicUrl: 'http://localhost',
+    tenant: () => tenant,
+    complete: () => true,
+    services: { auth: own, rest: own },
+    management: createManagement('/nonexistent', 'http://localhost'),
+    log,
+    ownerLog,
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    const { port } = server.address() as AddressInfo;
+    const at = `http://127.0.0.1:${port}/p/blog/auth/v1`;
+    const body = JSON.stringify({ email: 'nobody@example.com', password: 'a wrong password' });
+    const answer = await fetch(`${at}/token?grant_type=password&more=query`, {
+      method: 'POST',
+      headers: { apikey: project.anonKey },
+      body,
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    try {
-      const { port } = server.address() as AddressInfo;
-      const answer = await fetch(`http://127.0.0.1:${port}/p/blog/auth/v1/token?grant_type=password&more=query`, {
-        method: 'POST',
-        headers: { apikey: project.anonKey },
-        body: JSON.stringify({ email: 'nobody@example.com', password: 'a wrong password' }),
-      });
-      assert.is(answer.status, 400);
-      const text = lines.join('');
-      for (const hidden of ['nobody@', 'a wrong', 'query', project.anonKey]) assert.not.match(text, hidden);
-      const logged = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'auth request rejected');
-      assert.equal(
-        logged.map(({ level, method, path, status, code }) => ({ level, method, path, status, code })),
-        logsRejections ? [{ level: 40, method: 'POST', path: '/token', status: 400, code: 'invalid_credentials' }] : [],
-      );
-    } finally {
-      server.closeAllConnections();
-      server.close();
-      await own.close();
-    }
+    assert.is(answer.status, 400);
+    await fetch(`${at}/settings`, { headers: { apikey: 'canary-of-a-key' } });
+    const text = JSON.stringify(written);
+    for (const hidden of ['nobody@', 'a wrong', 'query', 'canary', project.anonKey]) assert.not.match(text, hidden);
+    const request = { ref: 'blog', service: 'auth', level: 'warn' };
+    assert.equal(
+      written.map((line) => ({ ...line, reason: undefined })),
+      [
+        { ...request, message: 'setting ignored', key: 'GOTRUE_JWT_EXP', reason: undefined },
+        {
+          ...request,
+          message: 'request rejected',
+          method: 'POST',
+          path: '/token',
+          status: 400,
+          code: 'invalid_credentials',
+          reason: undefined,
+        },
+        { ...request, message: 'key or token rejected', method: 'GET', path: '/settings', reason: undefined },
+      ],
+    );
+  } finally {
+    server.closeAllConnections();
+    server.close();
+    await own.close();
   }
 });
 

@@ -5,6 +5,7 @@ import { parseJson } from '@slipway/program';
 import type { Outbound } from '@slipway/program/outbound.js';
 import type { Logger } from 'pino';
 import { authTokenMessage } from '../../identity/token-refusals.js';
+import type { OwnerLog } from '../../logs/owner-log.js';
 import type { Pool } from '../../sql/pool.js';
 import type { ServiceRequest } from '../service.js';
 import { parametersOf } from './body.js';
@@ -23,6 +24,7 @@ export interface Context {
   outbox: Outbox;
   outbound: Outbound;
   log: Logger;
+  ownerLog: OwnerLog | undefined;
 }
 
 export interface Answer {

@@ -8,6 +8,7 @@ import type { Rate } from '@slipway/program';
 import type { Outbound } from '@slipway/program/outbound.js';
 import type { Logger } from 'pino';
 import { BodyTooLargeError } from '../../http/request-body.js';
+import type { OwnerLog } from '../../logs/owner-log.js';
 import type { BackendTenant } from '../../projects/tenant.js';
 import { AnswerTooLargeError, ConnectionError, DatabaseError, isServerShort, PoolBusyError } from '../../sql/errors.js';
 import type { Service, ServiceRequest } from '../service.js';
@@ -91,14 +92,14 @@ export interface AuthOptions {
   attempts?: Rate;
   /** Connects to addresses in projects' settings; the service closes it. */
   outbound: Outbound;
-  /** Logs each rejected request, for the owner of a machine. A shared data plane would log for strangers. */
-  logsRejections?: boolean;
+  /** Undefined: owners have no logs. */
+  ownerLog?: OwnerLog | undefined;
 }
 
-export function createAuthService({ log, attempts, outbound, logsRejections = false }: AuthOptions): Service {
+export function createAuthService({ log, attempts, outbound, ownerLog }: AuthOptions): Service {
   const databases = authDatabases();
   const limits = new Limits(attempts);
-  const outbox = new Outbox(log);
+  const outbox = new Outbox(log, ownerLog);
   const cleanup = new Cleanup();
   /** Settings by tenant. A tenant whose settings change is a new object. */
   const settingsOf = new WeakMap<BackendTenant, ProjectSettings>();
@@ -109,6 +110,8 @@ export function createAuthService({ log, attempts, outbound, logsRejections = fa
       config = readAuthConfig(tenant.authConfig);
       for (const { key, message } of config.problems) {
         log.warn({ ref: tenant.ref, key, reason: message }, 'malformed setting of a project ignored');
+        const facts = { key, reason: message };
+        ownerLog?.write(tenant.ref, 'auth', { level: 'warn', message: 'setting ignored', facts });
       }
       settingsOf.set(tenant, config);
     }
@@ -120,7 +123,7 @@ export function createAuthService({ log, attempts, outbound, logsRejections = fa
     if (!route) throw absentRoute(request.path);
     const { config, problems } = projectSettings(request.tenant);
     const pool = await databases.pool(request.tenant);
-    const context = { request, pool, config, configProblems: problems, limits, outbox, outbound, log };
+    const context = { request, pool, config, configProblems: problems, limits, outbox, outbound, log, ownerLog };
     const answered = await route(context);
     if (route === token) cleanup.consider(context);
     return answered;
@@ -132,9 +135,7 @@ export function createAuthService({ log, attempts, outbound, logsRejections = fa
         send(request, await answer(request));
       } catch (error) {
         if (error instanceof BodyTooLargeError) throw error;
-        const rejection = asAuthError(error, request, log);
-        if (logsRejections) logRejection(request, rejection, log);
-        sendError(request, rejection);
+        sendError(request, asAuthError(error, request, log));
       }
     },
     forget: (ref) => {
@@ -169,12 +170,6 @@ function namedRoute(method: string, path: string): Route | undefined {
     if (route) return (context) => route(context, id);
   }
   return undefined;
-}
-
-/** The message is left out, because it may quote the request. */
-function logRejection({ requestId, incoming: { method }, path }: ServiceRequest, error: AuthError, log: Logger): void {
-  const { status, code } = error;
-  log[status >= 500 ? 'error' : 'warn']({ requestId, method, path, status, code }, 'auth request rejected');
 }
 
 /** SQLSTATE of a write in a read-only transaction. */
@@ -212,6 +207,7 @@ const VERSION = '2024-01-01';
 
 /** True if the client requests the newer format of errors. */
 function sendError(request: ServiceRequest, { status, code, message, details, headers }: AuthError): void {
+  request.note?.(code);
   const version = request.incoming.headers[VERSION_HEADER];
   const newer = typeof version === 'string' && /^\d{4}-\d\d-\d\d$/.test(version) && version >= VERSION;
   const body = newer ? { code, message, ...details } : { code: status, error_code: code, msg: message, ...details };

@@ -124,7 +124,8 @@ const NO_RANGE: RowRange = { limit: undefined, offset: 0 };
 const hasBody = ({ action, method }: Outline) =>
   action === 'insert' || action === 'update' || action === 'put' || (action === 'call' && method === 'POST');
 
-function errorAnswer(error: RestError, { incoming }: ServiceRequest, { isVerbose }: TenantDatabase): Answer {
+function errorAnswer(error: RestError, { incoming, note }: ServiceRequest, { isVerbose }: TenantDatabase): Answer {
+  note?.(error.code);
   return {
     status: error.status,
     ...(error.statusText === undefined ? {} : { statusText: error.statusText }),

@@ -183,7 +183,8 @@ function restOf(path: string, prefix: string): string | undefined {
   return path === prefix || path === `${prefix}/` ? '' : undefined;
 }
 
-function refuse({ incoming, outgoing }: ServiceRequest, error: StorageError): void {
+function refuse({ incoming, outgoing, note }: ServiceRequest, error: StorageError): void {
+  note?.(error.code);
   if (outgoing.headersSent) {
     outgoing.destroy();
     return;

@@ -5,6 +5,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { ConcurrencyLimit } from '@slipway/program';
 import type { Logger } from 'pino';
+import type { OwnerLog } from '../../../logs/owner-log.js';
+import { whyNotSent } from './failure.js';
 
 /** Limits of messages in progress and waiting, for all projects and for one. */
 const LIMITS = { most: 16, ofOne: 4, waiting: 1_000, waitingOfOne: 500, firstMayWait: true };
@@ -21,7 +23,10 @@ export class Outbox {
   readonly #limit = new ConcurrencyLimit(LIMITS);
   readonly #closed = new AbortController();
 
-  constructor(private readonly log: Logger) {}
+  constructor(
+    private readonly log: Logger,
+    private readonly ownerLog?: OwnerLog,
+  ) {}
 
   /** Queues a message for which no request waits. */
   post(message: Message): void {
@@ -30,7 +35,9 @@ export class Outbox {
     this.#limit
       .run(ref, () => this.#send(message), signal)
       .catch(() => {
-        if (!signal.aborted) this.log.warn({ ref, kind }, 'message dropped: too many are waiting');
+        if (signal.aborted) return;
+        this.log.warn({ ref, kind }, 'message dropped: too many are waiting');
+        this.#writeForOwner(ref, kind, 'too many messages are waiting');
       });
   }
 
@@ -46,11 +53,16 @@ export class Outbox {
     try {
       await send();
     } catch (error) {
+      this.#writeForOwner(ref, kind, whyNotSent(error));
       // Only the reason is logged, because the mail server's message may quote the address.
       this.log.warn(
         { ref, kind, reason: (error as { code?: unknown }).code ?? (error as Error).name },
         'message not sent',
       );
     }
+  }
+
+  #writeForOwner(ref: string, kind: string, reason: string): void {
+    this.ownerLog?.write(ref, 'auth', { level: 'error', message: 'message not sent', facts: { kind, reason } });
   }
 }

@@ -10,6 +10,7 @@ import { issuerOf } from '../sessions/grant.js';
 import { byId, findUser } from '../users/find-user.js';
 import type { OneTimeToken } from '../users/one-time-token.js';
 import { presentable, type User } from '../users/user.js';
+import { whyNotSent } from './failure.js';
 import { sendBySmtp } from './smtp.js';
 import { escapeHtml, escapeSubject, fillTemplate } from './texts.js';
 
@@ -55,6 +56,8 @@ export async function mail(context: Context, letter: Letter): Promise<void> {
     if (error instanceof AuthError) throw error;
     const { requestId, tenant } = context.request;
     context.log.warn({ requestId, ref: tenant.ref, reason: (error as { code?: string }).code }, 'mail not sent');
+    const facts = { kind: letter.action, reason: whyNotSent(error), request_id: requestId };
+    context.ownerLog?.write(tenant.ref, 'auth', { level: 'error', message: 'mail not sent', facts });
     throw new AuthError(500, 'unexpected_failure', `Error sending ${letter.action.replace('_', ' ')} email`);
   }
 }

@@ -1,0 +1,65 @@
+/**
+ * The logs of a project's services, for its owner. In: a service and a query. Out: lines from the data plane, or from
+ * the machine of a dedicated project.
+ */
+import { Inject, Injectable } from '@nestjs/common';
+import { hasOwnMachine, type MachineUnit, typeOf } from '@slipway/crds';
+import { type JsonBound, ONE_TURN, parseJson } from '@slipway/program';
+import type { Principal } from '../callers/principal.js';
+import { plainGet } from '../http/plain-get.js';
+import { Problem, retryLater } from '../http/problem.js';
+import { ProjectsService } from '../projects/projects.service.js';
+import { UnitLogsService } from '../projects/unit-logs.service.js';
+import { refuseWithoutDatabase } from '../projects/without-database.js';
+import { SETTINGS } from '../settings/injected.js';
+import type { ApiSettings } from '../settings/settings.js';
+import type { LoggedService, ProjectLogLine, ProjectLogPath, ProjectLogQuery, ProjectLogs } from './logs.schema.js';
+
+const DEADLINE_MS = 5_000;
+const USUAL_LINES = 100;
+/** A journal has 128 KiB. */
+const MOST_OF_LOG: JsonBound = { ...ONE_TURN, bytes: 1024 * 1024 };
+
+/** The units of services whose names differ. */
+const UNITS: Readonly<Record<LoggedService, MachineUnit>> = {
+  auth: 'auth',
+  rest: 'postgrest',
+  realtime: 'realtime',
+  storage: 'storage',
+};
+
+@Injectable()
+export class LogsService {
+  constructor(
+    private readonly projects: ProjectsService,
+    private readonly machines: UnitLogsService,
+    @Inject(SETTINGS) private readonly settings: ApiSettings,
+  ) {}
+
+  async read(caller: Principal, { id, service }: ProjectLogPath, query: ProjectLogQuery): Promise<ProjectLogs> {
+    const { project } = await this.projects.find(caller, id);
+    refuseWithoutDatabase(project, 'logs');
+    if (hasOwnMachine(typeOf(project))) {
+      return this.machines.read(caller, { id, service: UNITS[service] }, query);
+    }
+    return { items: await this.fromDataplane(project.metadata.name, service, query) };
+  }
+
+  private async fromDataplane(ref: string, service: LoggedService, query: ProjectLogQuery): Promise<ProjectLogLine[]> {
+    const { projectLogsSocket: socketPath } = this.settings;
+    if (!socketPath) throw new Problem('unavailable', 'This installation keeps no logs for owners yet.');
+    const { level = 'info', since, limit = USUAL_LINES } = query;
+    const from = since === undefined ? 0 : Date.parse(since);
+    const parameters = new URLSearchParams({ level, since: String(from), limit: String(limit) });
+    const path = `/${encodeURIComponent(ref)}/${service}?${parameters}`;
+    const { status, text } = await plainGet(
+      { socketPath, path },
+      { deadlineMs: DEADLINE_MS, bytes: MOST_OF_LOG.bytes },
+    ).catch((cause: unknown) => {
+      throw new Problem('unavailable', 'The data plane does not respond. Try again.', { cause });
+    });
+    if (status === 404) return [];
+    if (status !== 200) throw retryLater('unavailable', 'The log can not be read now. Try again.', 5);
+    return parseJson(text, MOST_OF_LOG) as ProjectLogLine[];
+  }
+}

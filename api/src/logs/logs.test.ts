@@ -1,0 +1,92 @@
+/** Tests the route for logs of a project's services. A small server replaces the data plane. */
+import { rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { until } from '@slipway/testing';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { register, startTestApi, type TestApi } from '../testing.js';
+
+const socket = path.join(tmpdir(), `slipway-logs-${process.pid}.sock`);
+const LINE = { time: '2026-01-05T10:00:00.000Z', level: 'error', message: 'mail not sent', reason: 'EAUTH' };
+let answer: { status: number; body: string };
+let asked: string[] = [];
+const server = createServer((incoming, outgoing) => {
+  asked.push(incoming.url ?? '');
+  outgoing.writeHead(answer.status).end(answer.body);
+});
+
+let api: TestApi;
+let person: Awaited<ReturnType<typeof register>>;
+
+test.before(async () => {
+  await new Promise<void>((resolve) => server.listen(socket, resolve));
+  api = await startTestApi({ projectLogsSocket: socket });
+  person = await register(api);
+});
+test.before.each(() => {
+  answer = { status: 200, body: JSON.stringify([LINE]) };
+  asked = [];
+});
+test.after(async () => {
+  server.close();
+  await api?.close();
+  rmSync(socket, { force: true });
+});
+
+async function makeProject(ref: string, type: 'shared' | 'app' = 'shared') {
+  await api.operator.apply(ref, { owner: person.email, type });
+  const { body } = await until(
+    () => api.call('GET', `/projects?name=${ref}`, { token: person.token }),
+    ({ body: found }) => found.length === 1,
+  );
+  const { id } = body[0] as { id: number };
+  return (rest: string, token = person.token) => api.call('GET', `/projects/${id}/logs/${rest}`, { token });
+}
+
+test('lines come from the data plane, for the query', async () => {
+  const read = await makeProject('logs-one');
+  const { status, body } = await read('auth?level=warn&since=2026-01-05T09:00:00Z&limit=7');
+  assert.equal([status, body], [200, { items: [LINE] }]);
+  assert.equal(asked, [`/logs-one/auth?level=warn&since=${Date.parse('2026-01-05T09:00:00Z')}&limit=7`]);
+  await read('rest');
+  assert.is(asked[1], '/logs-one/rest?level=info&since=0&limit=100');
+});
+
+test('an unknown service, level, time or number is a 400 that names it', async () => {
+  const read = await makeProject('logs-two');
+  for (const [rest, field] of [
+    ['nginx', 'service'],
+    ['..%2fother%2fauth', 'service'],
+    ['auth?level=all', 'level'],
+    ['auth?since=yesterday', 'since'],
+    ['auth?limit=1001', 'limit'],
+    ['auth?limit=0', 'limit'],
+    ['auth?more=1', 'more'],
+  ] as const) {
+    const { status, body } = await read(rest);
+    assert.equal([status, body.errors?.[0]?.field], [400, field], rest);
+  }
+  assert.equal(asked, []);
+});
+
+test('another account and a project without a database get no lines', async () => {
+  const read = await makeProject('logs-three');
+  assert.is((await read('auth', (await register(api)).token)).status, 404);
+  const { status, body } = await (await makeProject('logs-app', 'app'))('auth');
+  assert.equal([status, body.code], [400, 'no_database']);
+  assert.equal(asked, []);
+});
+
+test('a data plane that fails, or does not know the project yet, is no error of the caller', async () => {
+  const read = await makeProject('logs-four');
+  answer = { status: 404, body: '{}' };
+  assert.equal((await read('auth')).body, { items: [] });
+  answer = { status: 500, body: '{}' };
+  assert.is((await read('auth')).status, 503);
+  answer = { status: 200, body: ' '.repeat(2 * 1024 * 1024) };
+  assert.is((await read('auth')).status, 503);
+});
+
+test.run();
