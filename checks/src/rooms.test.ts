@@ -81,7 +81,7 @@ const ROOMS: Record<string, Record<string, string[]>> = {
     administration: ['http', 'callers', 'kubernetes', 'mail', 'accounts', 'projects'],
     'auth-admin': ['http', 'settings'],
     config: ['http', 'settings', 'callers', 'kubernetes', 'accounts', 'database', 'projects', 'query', 'auth-admin'],
-    logs: ['http', 'settings', 'callers', 'projects'],
+    logs: ['http', 'settings', 'callers', 'kubernetes', 'projects', 'functions'],
     functions: ['http', 'settings', 'callers', 'kubernetes', 'database', 'projects'],
     deploys: ['http', 'settings', 'callers', 'kubernetes', 'database', 'projects'],
     query: ['http', 'callers', 'kubernetes', 'sql', 'projects'],

@@ -22,12 +22,21 @@ export class FunctionLogs {
    * Reads the log. A function that was never deployed has none. `socketPath`: the socket of the functions on the
    * project's own machine; undefined: those of the installation run it.
    */
-  async read(ref: string, name: string, { after = 0, limit = 100 }: LogQuery, socketPath?: string): Promise<LogLine[]> {
+  read(ref: string, name: string, { after = 0, limit = 100 }: LogQuery, socketPath?: string): Promise<LogLine[]> {
+    return this.lines(ref, `/${encodeURIComponent(name)}/logs?after=${after}&limit=${limit}`, socketPath);
+  }
+
+  /** Reads the newest lines of all functions of the project, oldest first. */
+  readAll(ref: string, limit: number, socketPath?: string): Promise<(LogLine & { function: string })[]> {
+    return this.lines(ref, `//logs?limit=${limit}`, socketPath);
+  }
+
+  private async lines<T extends LogLine>(ref: string, rest: string, socketPath: string | undefined): Promise<T[]> {
     const { functionsSocket, functionsPods } = this.settings;
     if (!socketPath && !functionsSocket && !functionsPods) {
       throw new Problem('unavailable', 'This installation runs no edge functions.');
     }
-    const path = `/${encodeURIComponent(ref)}/${encodeURIComponent(name)}/logs?after=${after}&limit=${limit}`;
+    const path = `/${encodeURIComponent(ref)}${rest}`;
     const unavailable = (detail: string, seconds: number, cause: unknown) =>
       new Problem('unavailable', detail, { headers: { 'retry-after': String(seconds) }, cause });
     const { status, text } = await plainGet(
@@ -41,7 +50,7 @@ export class FunctionLogs {
       const cause = new Error(WHY[status] ?? `the data plane answered the request for logs with ${status}`);
       throw unavailable('The logs can not be read now. Try again in a minute.', 60, cause);
     }
-    return parseJson(text, MOST_OF_LOG) as LogLine[];
+    return parseJson(text, MOST_OF_LOG) as T[];
   }
 }
 

@@ -12,5 +12,6 @@ import { FunctionsService } from './functions.service.js';
   imports: [ProjectsModule],
   controllers: [FunctionsController],
   providers: [FunctionsService, FunctionCache, FunctionDeploys, FunctionResources, FunctionsRepository, FunctionLogs],
+  exports: [FunctionLogs],
 })
 export class FunctionsModule {}

@@ -15,6 +15,7 @@ export const SCOPES = {
   'config:write':
     "change the settings of a project's auth and REST, which decide who can sign in, which keys sign tokens " +
     'and which schemas are exposed',
+  'logs:read': 'read the logs of a project’s services and functions',
   'functions:read': 'list and read edge functions, their versions and logs',
   'functions:write': 'create, change, deploy and delete edge functions, which run with the project’s keys',
   'builds:read': 'list and read the builds of sites, and their logs',

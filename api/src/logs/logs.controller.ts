@@ -39,8 +39,9 @@ export class LogsController {
     summary: "Read the log of a project's service",
     description:
       'Returns the newest lines: rejected requests with the code of their error, mails that were not sent, and ' +
-      'settings that are not valid. Queries, headers and bodies are left out.',
-    access: 'projects:read',
+      'settings that are not valid. Queries, headers and bodies are left out. ' +
+      'The log of `functions` is the output of all functions.',
+    access: 'logs:read',
     cost: 5,
     params: ProjectLogPath,
     query: ProjectLogQuery,

@@ -3,7 +3,7 @@ import { oneOf } from '@slipway/crds';
 import Type from 'typebox';
 import { Id, Time } from '../http/schema.js';
 
-export const LOGGED_SERVICES = ['auth', 'rest', 'realtime', 'storage'] as const;
+export const LOGGED_SERVICES = ['auth', 'rest', 'realtime', 'storage', 'functions'] as const;
 export type LoggedService = (typeof LOGGED_SERVICES)[number];
 
 export const ProjectLogPath = Type.Object({

@@ -4,10 +4,14 @@
  */
 import { Inject, Injectable } from '@nestjs/common';
 import { hasOwnMachine, type MachineUnit, typeOf } from '@slipway/crds';
+import { machineFunctionsSocket, SECRETS } from '@slipway/installation';
 import { type JsonBound, ONE_TURN, parseJson } from '@slipway/program';
 import type { Principal } from '../callers/principal.js';
+import { FunctionLogs } from '../functions/function-logs.js';
 import { plainGet } from '../http/plain-get.js';
 import { Problem, retryLater } from '../http/problem.js';
+import type { SeenProject } from '../kubernetes/project-cache.js';
+import { SecretsOfProjects } from '../projects/project-secrets.js';
 import { ProjectsService } from '../projects/projects.service.js';
 import { UnitLogsService } from '../projects/unit-logs.service.js';
 import { refuseWithoutDatabase } from '../projects/without-database.js';
@@ -17,11 +21,12 @@ import type { LoggedService, ProjectLogLine, ProjectLogPath, ProjectLogQuery, Pr
 
 const DEADLINE_MS = 5_000;
 const USUAL_LINES = 100;
+const MOST_LINES = 1_000;
 /** A journal has 128 KiB. */
 const MOST_OF_LOG: JsonBound = { ...ONE_TURN, bytes: 1024 * 1024 };
 
 /** The units of services whose names differ. */
-const UNITS: Readonly<Record<LoggedService, MachineUnit>> = {
+const UNITS: Readonly<Record<Exclude<LoggedService, 'functions'>, MachineUnit>> = {
   auth: 'auth',
   rest: 'postgrest',
   realtime: 'realtime',
@@ -33,16 +38,36 @@ export class LogsService {
   constructor(
     private readonly projects: ProjectsService,
     private readonly machines: UnitLogsService,
+    private readonly functions: FunctionLogs,
+    private readonly secrets: SecretsOfProjects,
     @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {}
 
   async read(caller: Principal, { id, service }: ProjectLogPath, query: ProjectLogQuery): Promise<ProjectLogs> {
     const { project } = await this.projects.find(caller, id);
     refuseWithoutDatabase(project, 'logs');
+    if (service === 'functions') return { items: await this.ofFunctions(project, query) };
     if (hasOwnMachine(typeOf(project))) {
       return this.machines.read(caller, { id, service: UNITS[service] }, query);
     }
     return { items: await this.fromDataplane(project.metadata.name, service, query) };
+  }
+
+  /** The lines of all functions. The log of a function has lines of the platform as a level of their own. */
+  private async ofFunctions(project: SeenProject, query: ProjectLogQuery): Promise<ProjectLogLine[]> {
+    const { level = 'info', since, limit = USUAL_LINES } = query;
+    const machine = hasOwnMachine(typeOf(project)) ? await this.secrets.database(project) : undefined;
+    const host = machine?.[SECRETS.database.host];
+    if (machine && !host) return [];
+    const lines = await this.functions.readAll(project.metadata.name, MOST_LINES, host && machineFunctionsSocket(host));
+    const from = since === undefined ? 0 : Date.parse(since);
+    return lines
+      .map(({ time, level: of, message, function: name, version }) => {
+        const shown = of === 'system' ? 'info' : of;
+        return { time, level: shown, message, function: name, version };
+      })
+      .filter((line) => Date.parse(line.time) >= from && (level === 'info' || line.level === 'error'))
+      .slice(-limit);
   }
 
   private async fromDataplane(ref: string, service: LoggedService, query: ProjectLogQuery): Promise<ProjectLogLine[]> {

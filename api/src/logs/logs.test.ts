@@ -22,7 +22,7 @@ let person: Awaited<ReturnType<typeof register>>;
 
 test.before(async () => {
   await new Promise<void>((resolve) => server.listen(socket, resolve));
-  api = await startTestApi({ projectLogsSocket: socket });
+  api = await startTestApi({ projectLogsSocket: socket, functionsSocket: socket });
   person = await register(api);
 });
 test.before.each(() => {
@@ -52,6 +52,31 @@ test('lines come from the data plane, for the query', async () => {
   assert.equal(asked, [`/logs-one/auth?level=warn&since=${Date.parse('2026-01-05T09:00:00Z')}&limit=7`]);
   await read('rest');
   assert.is(asked[1], '/logs-one/rest?level=info&since=0&limit=100');
+});
+
+test('the log of functions has the lines of all of them, by level and time', async () => {
+  const read = await makeProject('logs-functions');
+  const line = (second: number, level: string, name: string) => ({
+    sequence: second,
+    time: `2026-01-05T10:00:0${second}.000Z`,
+    level,
+    version: 3,
+    message: `line ${second}`,
+    function: name,
+  });
+  answer = { status: 200, body: JSON.stringify([line(1, 'system', 'a'), line(2, 'error', 'b'), line(3, 'info', 'a')]) };
+  const shown = (rest: string) =>
+    read(`functions${rest}`).then(({ body }) =>
+      body.items.map(({ level, message, ...more }: Record<string, unknown>) => [level, message, more.function]),
+    );
+  assert.equal(await shown(''), [
+    ['info', 'line 1', 'a'],
+    ['error', 'line 2', 'b'],
+    ['info', 'line 3', 'a'],
+  ]);
+  assert.equal(await shown('?level=error'), [['error', 'line 2', 'b']]);
+  assert.equal(await shown('?since=2026-01-05T10:00:02Z&limit=1'), [['info', 'line 3', 'a']]);
+  assert.is(asked[0], '/logs-functions//logs?limit=1000');
 });
 
 test('an unknown service, level, time or number is a 400 that names it', async () => {

@@ -1,6 +1,7 @@
 /**
  * Control server for the platform's own programs: the operator deploys and deletes functions, the API reads logs.
- * Routes: `PUT` and `DELETE /<ref>/<name>`, `GET /<ref>/<name>/logs`, `GET /` (the id of the disk), `GET /functions`
+ * Routes: `PUT` and `DELETE /<ref>/<name>`, `GET /<ref>/<name>/logs`, `GET /<ref>//logs` (of all
+ * functions), `GET /` (the id of the disk), `GET /functions`
  * (the deployed ones). Only the platform's account can connect to the Unix socket; at a port each request needs the
  * token.
  */
@@ -88,6 +89,7 @@ async function answer({ deployer, disk }: Controlled, incoming: IncomingMessage)
   }
   if (route === 'GET logs') {
     const number = (key: string, otherwise: number) => Number(url.searchParams.get(key) ?? otherwise);
+    if (name === '') return { status: 200, body: deployer.logsOfAll(ref, number('limit', 100)) };
     const lines = deployer.logs(ref, name, number('after', 0), number('limit', 100));
     return lines ? { status: 200, body: lines } : { status: 404, body: { message: 'no such function is deployed' } };
   }

@@ -13,7 +13,7 @@ import type { Deno } from './deno.js';
 import { type EdgeFunction, keyOf } from './function.js';
 import { BootFailed, Unavailable } from './isolate.js';
 import type { FunctionLimits } from './limits.js';
-import type { LogLine } from './logs.js';
+import { type LogLine, newestOf, type ProjectLogLine } from './logs.js';
 import type { Shares } from './shares.js';
 import { type Deployment, digestOf, type FunctionStore, isStorable } from './store.js';
 import type { UnreadableFunctions } from './unreadable.js';
@@ -89,6 +89,12 @@ export class Deployer {
   /** Returns undefined if no function of that name is deployed. */
   logs(ref: string, name: string, after: number, limit: number): LogLine[] | undefined {
     return this.#options.functions.get(keyOf(ref, name))?.log.read(after, limit);
+  }
+
+  /** Returns the newest lines of all functions of the project, oldest first. */
+  logsOfAll(ref: string, limit: number): ProjectLogLine[] {
+    const own = [...this.#options.functions.values()].filter((each) => each.ref === ref);
+    return newestOf(own, limit);
   }
 
   async #deploy(request: DeployRequest): Promise<DeployOutcome> {

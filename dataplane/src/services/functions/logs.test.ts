@@ -1,6 +1,6 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { FunctionLog, LineSplitter, OutputMeter } from './logs.js';
+import { FunctionLog, LineSplitter, newestOf, OutputMeter } from './logs.js';
 
 const LIMITS = { logLines: 1_000, logLineBytes: 4_096, logBytes: 1024 * 1024 };
 
@@ -60,6 +60,37 @@ test('a log keeps its newest lines within its limit of bytes, whatever the chara
   assert.is(lines.at(-1)?.sequence, 3_000);
   log.add('info', 1, 'x');
   assert.is(log.read().at(-1)?.message, 'x');
+});
+
+test('lines of several functions are in the order of time, and limited in number and bytes', () => {
+  let second = 0;
+  const now = () => new Date(Date.UTC(2026, 0, 5, 10, 0, (second += 1)));
+  const limits = { logLines: 1_000, logLineBytes: 4_096, logBytes: 16 * 1024 * 1024 };
+  const [a, b] = [new FunctionLog(limits, now), new FunctionLog(limits, now)];
+  a.add('info', 1, 'one');
+  b.add('error', 2, 'two');
+  a.add('info', 1, 'three');
+  const logs = [
+    { name: 'a', log: a },
+    { name: 'b', log: b },
+  ];
+  assert.equal(
+    newestOf(logs, 9).map((line) => [line.function, line.message]),
+    [
+      ['a', 'one'],
+      ['b', 'two'],
+      ['a', 'three'],
+    ],
+  );
+  assert.equal(
+    newestOf(logs, 2).map(({ message }) => message),
+    ['two', 'three'],
+  );
+  // Six bytes each in JSON.
+  for (let line = 0; line < 100; line += 1) b.add('info', 2, '\u0001'.repeat(4_000));
+  const many = newestOf(logs, 1_000);
+  assert.ok(many.length < 50 && many.length > 30, String(many.length));
+  assert.ok(JSON.stringify(many).length <= 1024 * 1024);
 });
 
 test.run();

@@ -46,6 +46,28 @@ export class FunctionLog {
   }
 }
 
+/** Line of one of several functions. */
+export interface ProjectLogLine extends LogLine {
+  function: string;
+}
+
+/** Maximum bytes of lines of several functions, in JSON. */
+const MOST_OF_ALL = 1024 * 1024;
+
+/** Returns the newest lines of all these logs, oldest first, as far as they fit into a response. */
+export function newestOf(logs: Iterable<{ name: string; log: FunctionLog }>, limit: number): ProjectLogLine[] {
+  const lines = [...logs].flatMap(({ name, log }) => log.read(0, limit).map((line) => ({ ...line, function: name })));
+  lines.sort((a, b) => (a.time < b.time ? -1 : Number(a.time > b.time)));
+  let bytes = 0;
+  let first = lines.length;
+  while (first > 0 && lines.length - first < limit) {
+    bytes += Buffer.byteLength(JSON.stringify(lines[first - 1])) + 1;
+    if (bytes > MOST_OF_ALL) break;
+    first -= 1;
+  }
+  return lines.slice(first);
+}
+
 /** Bytes of a line's object in addition to its text. */
 const LINE_BYTES = 128;
 /** V8 stores text that is not Latin-1 in two bytes a character. */
